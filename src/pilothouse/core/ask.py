@@ -1,0 +1,70 @@
+"""An ask: something that only a person may decide. A row before it is a button (law 6).
+
+An answer names the ask and the hash of what was asked, so that nobody ever approves something else than they
+read. Whatever goes wrong with an ask is a "no".
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Literal, get_args
+
+import msgspec
+from msgspec import Struct, field
+
+from pilothouse.core.errors import IllegalMove
+from pilothouse.core.ids import AskId, UserId
+
+AskKind = Literal["approval", "question", "plan"]
+AskState = Literal["open", "answered", "expired", "withdrawn", "superseded"]
+Verdict = Literal["allow", "deny", "answer"]
+Remember = Literal["once", "session", "always"]
+
+ASK_STATES: tuple[AskState, ...] = get_args(AskState)
+ASK_MOVES: dict[AskState, frozenset[AskState]] = {
+    "open": frozenset({"answered", "expired", "withdrawn", "superseded"}),
+    "answered": frozenset(),
+    "expired": frozenset(),
+    "withdrawn": frozenset(),
+    "superseded": frozenset(),
+}
+
+
+class Option(Struct, frozen=True):
+    key: str
+    label: str
+
+
+class Ask(Struct, frozen=True):
+    """`payload` is exactly what was asked; `payload_hash` is what an answer is bound to."""
+
+    id: AskId
+    kind: AskKind
+    title: str
+    payload: dict[str, Any] = field(default_factory=dict)
+    payload_hash: str = ""
+    options: tuple[Option, ...] = ()
+    free_text: bool = False
+    expires_at: float | None = None
+
+
+class Decision(Struct, frozen=True):
+    """What a person, or a rule, said. A deny with a `text` lets the engine go on; without, the turn stops."""
+
+    verdict: Verdict
+    options: tuple[str, ...] = ()
+    text: str = ""
+    remember: Remember = "once"
+    by: UserId | None = None
+
+
+def hash_payload(payload: dict[str, Any]) -> str:
+    """The same payload gives the same hash, whatever the order of its keys."""
+    return hashlib.sha256(msgspec.json.encode(payload, order="deterministic")).hexdigest()
+
+
+def move_ask(state: AskState, to: AskState) -> AskState:
+    """The new state; an illegal move raises and changes nothing."""
+    if to not in ASK_MOVES[state]:
+        raise IllegalMove("an ask", state, to)
+    return to

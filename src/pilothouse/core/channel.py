@@ -1,0 +1,135 @@
+"""Port: what every surface looks like from the inside of the house.
+
+`run(desk)` receives until it is cancelled. `render` is pure; `send` sends exactly one part. A delivery error is
+`TryLater` or `Rejected`; anything else is a bug. *How* something looks is the channel's, *when* it is shown is
+delivery's. Optional powers are protocols of one method, found with `isinstance`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from msgspec import Struct
+
+from pilothouse.core.ask import Decision
+from pilothouse.core.engine import Blobs
+from pilothouse.core.event import EngineEvent
+from pilothouse.core.ids import AskId, ChannelId, ConversationId, MessageId, TurnId
+from pilothouse.core.message import (
+    Address,
+    Author,
+    Content,
+    InboundMessage,
+    MessageDeleted,
+    MessageEdited,
+    MessageRef,
+    Part,
+)
+from pilothouse.core.view import TurnView
+
+ReceiptState = Literal["queued", "duplicate", "refused"]
+
+
+class Receipt(Struct, frozen=True):
+    """`queued` means durable. `text` is what the person should be told now, if anything."""
+
+    state: ReceiptState
+    message_id: MessageId | None = None
+    text: str = ""
+
+
+class Answered(Struct, frozen=True):
+    """What became of an answer: a second one changes nothing and says who was first."""
+
+    accepted: bool
+    text: str
+
+
+class LoggedEvent(Struct, frozen=True):
+    """One row of the event log. `seq` has no gaps within its conversation."""
+
+    seq: int
+    turn_id: TurnId
+    at: float
+    event: EngineEvent
+
+
+class Desk(Protocol):
+    """All that a surface may ask of the centre. Each method has a row in the authority table."""
+
+    async def accept(self, message: InboundMessage) -> Receipt: ...
+
+    async def edited(self, message: MessageEdited) -> Receipt: ...
+
+    async def deleted(self, message: MessageDeleted) -> Receipt: ...
+
+    async def answer(self, ask_id: AskId, payload_hash: str, decision: Decision, by: Author) -> Answered: ...
+
+    async def command(self, address: Address, by: Author, line: str, native_id: str) -> Receipt: ...
+
+    def follow(self, conversation: ConversationId, after_seq: int) -> AsyncIterator[LoggedEvent]:
+        """Every event after `after_seq`, for ever: nothing missed, nothing twice."""
+        ...
+
+    async def query(self, what: str, by: Author, **terms: Any) -> Any: ...
+
+
+class Channel(Protocol):
+    id: ChannelId
+
+    async def run(self, desk: Desk) -> None: ...
+
+    def render(self, content: Content) -> tuple[Part, ...]: ...
+
+    async def send(self, address: Address, part: Part) -> MessageRef: ...
+
+
+@runtime_checkable
+class CanEdit(Protocol):
+    """Live views need both: what a view looks like, and a way to change what stands there."""
+
+    def render_view(self, view: TurnView, now: float) -> Part | None: ...
+
+    async def edit(self, ref: MessageRef, part: Part) -> None: ...
+
+
+@runtime_checkable
+class CanDelete(Protocol):
+    async def delete(self, ref: MessageRef) -> None: ...
+
+
+@runtime_checkable
+class CanType(Protocol):
+    async def type(self, address: Address) -> None: ...
+
+
+@runtime_checkable
+class CanReact(Protocol):
+    async def react(self, ref: MessageRef, emoji: str) -> None: ...
+
+
+@runtime_checkable
+class HoldsPlaces(Protocol):
+    """A channel that serves only some conversations of its kind: a terminal holds its own, no other's."""
+
+    def holds(self) -> tuple[ConversationId, ...]: ...
+
+
+class ChannelHost(Struct, frozen=True):
+    """What the house gives to a channel that it builds."""
+
+    blobs: Blobs
+    state_dir: str
+    log: Callable[..., None]
+
+
+class ChannelSpec(Struct, frozen=True):
+    """How a channel presents itself; the object that an entry point of `pilothouse.channels` names."""
+
+    id: ChannelId
+    title: str
+    config: type[Struct]
+    build: Callable[[Any, ChannelHost], Channel]
+    problem: Callable[[Any], str]
+    """Why this configuration cannot work, in plain words with the fix; empty if it can."""

@@ -1,0 +1,148 @@
+"""Port: what every coding agent looks like from the inside of the house.
+
+An `Engine` is an async context manager and owns what its sessions share. `open` leases a session: leaving it after
+`TurnEnded` gives it back, leaving it mid-turn cancels. Once `run` has begun, failures are events, never exceptions;
+before that, `open` may raise `EngineError`. Everything else is a capability: a protocol of one method, found with
+`isinstance` on the session (or, where noted, on the engine).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import Any, Protocol, Self, runtime_checkable
+
+from msgspec import Struct, field
+
+from pilothouse.core.ask import Decision
+from pilothouse.core.event import EngineEvent, ResumeToken
+from pilothouse.core.ids import AskId, BlobHash, EngineId, SessionId
+from pilothouse.core.message import Attachment
+from pilothouse.core.policy import ApprovalMode
+from pilothouse.core.turn import Prompt
+
+
+class Brief(Struct, frozen=True):
+    """Everything a session is opened with. An engine reads nothing else of ours."""
+
+    session_id: SessionId
+    workspace: str
+    trusted: bool = False
+    resume: ResumeToken | None = None
+    model: str | None = None
+    approval_mode: ApprovalMode = "minimal"
+    environment: Mapping[str, str] = field(default_factory=dict)
+    mcp_servers: Mapping[str, Any] = field(default_factory=dict)
+    system_prompt: str = ""
+
+
+class EngineSession(Protocol):
+    def run(self, prompt: Prompt) -> AsyncIterator[EngineEvent]:
+        """One turn. Ends after `TurnEnded`, or when the engine has nothing more to say."""
+        ...
+
+
+class Engine(Protocol):
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None: ...
+
+    def open(self, brief: Brief) -> AbstractAsyncContextManager[EngineSession]: ...
+
+
+@runtime_checkable
+class Interruptible(Protocol):
+    async def interrupt(self) -> None:
+        """Ask the running turn to stop. The stream still ends with a `TurnEnded`."""
+        ...
+
+
+@runtime_checkable
+class Steerable(Protocol):
+    async def steer(self, prompt: Prompt) -> bool:
+        """Push more into the running turn; False if it is too late for this one."""
+        ...
+
+
+@runtime_checkable
+class Answerable(Protocol):
+    async def answer(self, ask_id: AskId, decision: Decision) -> None:
+        """Tell the engine what was decided about the ask that it sent under `ask_id`."""
+        ...
+
+
+@runtime_checkable
+class AcceptsImages(Protocol):
+    """A marker: attachments that are images reach the model as images."""
+
+    accepts_images: bool
+
+
+class Model(Struct, frozen=True):
+    name: str
+    title: str = ""
+
+
+@runtime_checkable
+class ListsModels(Protocol):
+    """On the engine, not on the session."""
+
+    async def models(self) -> list[Model]: ...
+
+
+class Wake(Struct, frozen=True):
+    """A turn that an engine began by itself, and why."""
+
+    session_id: SessionId
+    cause: str
+
+
+@runtime_checkable
+class Wakes(Protocol):
+    """On the engine, not on the session."""
+
+    def wakes(self) -> AsyncIterator[Wake]: ...
+
+
+class EngineStatus(Struct, frozen=True):
+    """What a look at the machine tells: `fix` is the exact command that would make it available."""
+
+    available: bool
+    version: str = ""
+    problem: str = ""
+    fix: str = ""
+
+
+class Blobs(Protocol):
+    """Attachment bytes, read and kept through the store."""
+
+    async def get(self, blob: BlobHash) -> bytes: ...
+
+    async def put(self, data: bytes, name: str, media_type: str) -> Attachment: ...
+
+
+class EngineHost(Struct, frozen=True):
+    """What the house gives to an engine that it builds."""
+
+    blobs: Blobs
+    environment: Mapping[str, str]
+    state_dir: str
+    node_marker: str
+    log: Callable[..., None]
+
+
+class EngineSpec(Struct, frozen=True):
+    """How an engine presents itself; the object that an entry point of `pilothouse.engines` names.
+
+    `config` is a `msgspec.Struct` type: the shape of the section `[engines.<id>]`.
+    """
+
+    id: EngineId
+    title: str
+    config: type[Struct]
+    build: Callable[[Any, EngineHost], Engine]
+    probe: Callable[[Any], EngineStatus]
+    aliases: tuple[str, ...] = ()

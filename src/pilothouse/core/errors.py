@@ -1,0 +1,93 @@
+"""The exception tree.
+
+    PilothouseError
+    ├── ConfigError            a setting is wrong: file, key, value, what is allowed
+    ├── PluginError            a plugin did not load
+    ├── EngineError            an engine could not be opened; carries a Failure
+    ├── DeliveryError
+    │   ├── TryLater           the platform wants us to wait `after_s`
+    │   └── Rejected           the platform will never take it, and says why
+    ├── StoreError
+    │   ├── StoreUnavailable   disk full, read-only, locked: nothing was written; it may work later
+    │   ├── StoreTooNew        written by a newer Pilothouse
+    │   ├── RoleHeld           another node holds the role
+    │   ├── Fenced             another node took over from us: we may write nothing any more
+    │   └── SessionBusy        the session has a live turn already (law 2)
+    └── IllegalMove            a state machine was asked for a move that its table lacks
+
+A message says what happened, with which value, and what to do next; it is shown to people as it stands.
+"""
+
+from __future__ import annotations
+
+from pilothouse.core.failure import Failure
+
+
+class PilothouseError(Exception):
+    """Anything that we foresaw. Its text is fit for a person."""
+
+
+class ConfigError(PilothouseError):
+    pass
+
+
+class PluginError(PilothouseError):
+    pass
+
+
+class EngineError(PilothouseError):
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.text)
+        self.failure = failure
+
+
+class DeliveryError(PilothouseError):
+    pass
+
+
+class TryLater(DeliveryError):
+    def __init__(self, after_s: float, reason: str = "") -> None:
+        super().__init__(reason or f"the platform asks us to wait {after_s:g} s")
+        self.after_s = after_s
+
+
+class Rejected(DeliveryError):
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class StoreError(PilothouseError):
+    pass
+
+
+class StoreUnavailable(StoreError):
+    pass
+
+
+class StoreTooNew(StoreError):
+    pass
+
+
+class RoleHeld(StoreError):
+    """Another node holds the role; `holder` names it as a person would."""
+
+    def __init__(self, message: str, *, role: str, holder: str) -> None:
+        super().__init__(message)
+        self.role = role
+        self.holder = holder
+
+
+class Fenced(StoreError):
+    pass
+
+
+class SessionBusy(StoreError):
+    pass
+
+
+class IllegalMove(PilothouseError):
+    def __init__(self, kind: str, state: str, move: str) -> None:
+        super().__init__(f"{kind} cannot go from {state} to {move}")
+        self.state = state
+        self.move = move

@@ -1,0 +1,204 @@
+"""What engines do: the closed union `EngineEvent`, the second narrow waist.
+
+Grammar of a turn:
+
+    stream := Notice* (SessionStarted step*)? TurnEnded
+    step   := SessionChanged | PromptAdded | TextDelta | TextSet | ThinkingDelta
+            | ToolStarted | ToolUpdated | ToolFinished | Asked | AskChanged
+            | PlanChanged | MediaProduced | Notice | UsageChanged
+
+The start is missing only when the turn ended, not completed, before a session existed. There is exactly one end
+and it is last. A tool opens once and closes once, and every tool is closed before the end. `grammar.py` repairs
+whatever breaks these rules. Text lives in blocks: a `TextSet` replaces all deltas of its block (an empty one
+withdraws it), and text with a `parent_id` is a sub-agent's, never the answer's. A plugin may not add kinds.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct, field
+
+from pilothouse.core.ask import Ask, AskState
+from pilothouse.core.errors import PilothouseError
+from pilothouse.core.failure import Failure
+from pilothouse.core.ids import AskId, CallId, EngineId, UserId
+from pilothouse.core.message import Attachment
+
+SCHEMA_VERSION = 1
+
+ToolKind = Literal["command", "file_change", "read", "search", "web", "subagent", "tool", "note"]
+Outcome = Literal["completed", "failed", "cancelled"]
+Level = Literal["info", "warning", "error"]
+
+HARMLESS_TOOLS: frozenset[ToolKind] = frozenset({"read", "search", "web", "note"})
+"""Tools that may run twice. Every other kind is taken to have side effects."""
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+
+
+class ResumeToken(Struct, frozen=True):
+    """How an engine finds its session again. It is bound to a folder: most CLIs keep their history by it."""
+
+    engine: EngineId
+    value: str
+    cwd: str = ""
+
+
+class ToolCall(Struct, frozen=True):
+    id: CallId
+    kind: ToolKind
+    title: str
+    detail: dict[str, Any] = field(default_factory=dict)
+    parent_id: CallId | None = None
+
+
+class Usage(Struct, frozen=True):
+    """What a turn cost, as far as the engine tells. `None` is "not told", never zero."""
+
+    cost_usd: float | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    steps: int | None = None
+
+
+class PlanItem(Struct, frozen=True):
+    text: str
+    status: Literal["pending", "active", "done"] = "pending"
+
+
+class _Event(Struct, frozen=True, tag_field="type", tag=_snake):
+    pass
+
+
+class SessionStarted(_Event, frozen=True):
+    resume: ResumeToken | None = None
+    model: str = ""
+    cwd: str = ""
+    tools: tuple[str, ...] = ()
+
+
+class SessionChanged(_Event, frozen=True):
+    resume: ResumeToken
+
+
+class PromptAdded(_Event, frozen=True):
+    text: str
+    by: str = ""
+
+
+class TextDelta(_Event, frozen=True):
+    block_id: str
+    text: str
+    parent_id: CallId | None = None
+
+
+class TextSet(_Event, frozen=True):
+    block_id: str
+    text: str
+    parent_id: CallId | None = None
+
+
+class ThinkingDelta(_Event, frozen=True):
+    text: str
+
+
+class ToolStarted(_Event, frozen=True):
+    call: ToolCall
+
+
+class ToolUpdated(_Event, frozen=True):
+    call_id: CallId
+    title: str | None = None
+    output: str | None = None
+
+
+class ToolFinished(_Event, frozen=True):
+    call_id: CallId
+    ok: bool
+    output: str = ""
+
+
+class Asked(_Event, frozen=True):
+    ask: Ask
+
+
+class AskChanged(_Event, frozen=True):
+    ask_id: AskId
+    state: AskState
+    by: UserId | None = None
+
+
+class PlanChanged(_Event, frozen=True):
+    items: tuple[PlanItem, ...]
+
+
+class MediaProduced(_Event, frozen=True):
+    attachment: Attachment
+
+
+class Notice(_Event, frozen=True):
+    level: Level
+    kind: str
+    text: str
+
+
+class UsageChanged(_Event, frozen=True):
+    usage: Usage
+
+
+class TurnEnded(_Event, frozen=True):
+    outcome: Outcome
+    answer: str = ""
+    failure: Failure | None = None
+    usage: Usage | None = None
+    resume: ResumeToken | None = None
+
+
+EngineEvent = (
+    SessionStarted
+    | SessionChanged
+    | PromptAdded
+    | TextDelta
+    | TextSet
+    | ThinkingDelta
+    | ToolStarted
+    | ToolUpdated
+    | ToolFinished
+    | Asked
+    | AskChanged
+    | PlanChanged
+    | MediaProduced
+    | Notice
+    | UsageChanged
+    | TurnEnded
+)
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(EngineEvent)
+
+
+def encode_event(event: EngineEvent) -> bytes:
+    return _encoder.encode(event)
+
+
+def decode_event(raw: bytes | str, schema: int = SCHEMA_VERSION) -> EngineEvent:
+    """The event that `encode_event` wrote. Raises `PilothouseError` for anything else."""
+    if schema > SCHEMA_VERSION:
+        raise PilothouseError(
+            f"event schema {schema} is newer than the {SCHEMA_VERSION} that this Pilothouse knows; upgrade it"
+        )
+    try:
+        return _decoder.decode(raw)
+    except msgspec.MsgspecError as error:
+        raise PilothouseError(f"not an event of schema {schema}: {error}") from error
+
+
+def has_side_effects(kind: ToolKind) -> bool:
+    return kind not in HARMLESS_TOOLS

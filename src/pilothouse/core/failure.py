@@ -1,0 +1,31 @@
+"""Why a turn failed: one closed list of kinds, whatever the engine."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+FailureKind = Literal[
+    "auth",
+    "quota",
+    "rate_limit",
+    "overloaded",
+    "transport",
+    "context_overflow",
+    "stale_session",
+    "permission",
+    "budget",
+    "crash",
+    "hang",
+    "bad_request",
+]
+
+
+class Failure(Struct, frozen=True):
+    """`text` is for people; `detail` is for a bug report."""
+
+    kind: FailureKind
+    text: str
+    retry_at: float | None = None
+    detail: str = ""

@@ -1,0 +1,116 @@
+"""What people say, and what we say to them.
+
+`InboundMessage` is the first narrow waist: everything that can start work has this shape before it is stored.
+`Content` is what we want said; a channel renders it into `Part`s, and each part is sent, and recorded, alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+from pilothouse.core.ask import Ask
+from pilothouse.core.ids import BlobHash, ChannelId, ConversationId, TurnId, UserId
+
+MessageKind = Literal["chat", "task", "webhook", "system", "agent", "reaction"]
+ContentKind = Literal["answer", "notice", "ask", "reply"]
+
+AGAIN_MARK = "(sent again after a restart)"
+"""A channel shows this with every part whose `again` is set: a repeat without it would be a lie."""
+
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+
+
+class Address(Struct, frozen=True):
+    """Where people talk, in the channel's own terms. Only the channel reads `place` and `thread`."""
+
+    channel: ChannelId
+    place: str
+    thread: str | None = None
+
+
+def conversation_id(address: Address) -> ConversationId:
+    """One place is one conversation, on every node and after every restart."""
+    tail = "" if address.thread is None else f"/{address.thread}"
+    return ConversationId(f"{address.channel}:{address.place}{tail}")
+
+
+class Author(Struct, frozen=True):
+    """`id` is `channel:native`, so that two platforms never share a person by accident."""
+
+    id: UserId
+    name: str
+    is_bot: bool = False
+
+
+class MessageRef(Struct, frozen=True):
+    """A message that stands on a platform, by the platform's own id."""
+
+    address: Address
+    native_id: str
+
+
+class Attachment(Struct, frozen=True):
+    """Bytes live in the store under their hash; the name is data and never a path."""
+
+    name: str
+    media_type: str
+    size: int
+    blob: BlobHash
+
+
+class InboundMessage(Struct, frozen=True):
+    """`native_id` is the dedupe key within its conversation: the same one twice is the same message."""
+
+    address: Address
+    author: Author
+    native_id: str
+    text: str
+    kind: MessageKind = "chat"
+    attachments: tuple[Attachment, ...] = ()
+    reply_to: str | None = None
+    quoted: str | None = None
+    private: bool = False
+    source: str = ""
+    sent_at: float = 0.0
+
+
+class MessageEdited(Struct, frozen=True):
+    address: Address
+    author: Author
+    native_id: str
+    text: str
+
+
+class MessageDeleted(Struct, frozen=True):
+    address: Address
+    author: Author
+    native_id: str
+
+
+class Content(Struct, frozen=True):
+    """Markdown, what it is, and what it belongs to. A channel decides how it looks."""
+
+    text: str
+    kind: ContentKind = "notice"
+    attachments: tuple[Attachment, ...] = ()
+    turn_id: TurnId | None = None
+    ask: Ask | None = None
+    reply_to: str | None = None
+
+
+class Part(Struct, frozen=True):
+    """One platform message, ready to send. `data` is the channel's own."""
+
+    text: str
+    data: dict[str, Any] = field(default_factory=dict)
+    attachments: tuple[Attachment, ...] = ()
+    again: bool = False
+
+
+def clean_text(text: str) -> str:
+    """NUL and lone surrogates can be neither stored nor sent: each becomes one replacement character."""
+    if text.isascii() and "\0" not in text:
+        return text
+    return "".join(REPLACEMENT if c == "\0" or "\ud800" <= c <= "\udfff" else c for c in text)

@@ -1,0 +1,506 @@
+"""Port: where truth is kept.
+
+`write(unit)` runs `unit(tx)` as one transaction and returns when it is durable; if the unit raises, nothing of it
+was written. A unit is plain, quick, synchronous code that touches nothing but its `tx`: stores may run it on
+another thread, and may commit several units together. `read(unit)` sees one consistent state.
+
+A node is one process of ours, known by its epoch. It proves that it lives with `beat`; whatever it has claimed is
+held under that lease. A node that was `fence`d can write nothing any more: every `write` checks it first.
+
+Queues. A row is `queued → claimed → done | failed | withdrawn`, and `claimed → queued` on retry or release. Order
+is by `seq`. A key that was seen before changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from typing import Any, Literal, Protocol, TypeVar
+
+from msgspec import Raw, Struct
+
+from pilothouse.core.ask import Ask, AskState, Decision
+from pilothouse.core.channel import LoggedEvent
+from pilothouse.core.event import EngineEvent, ResumeToken
+from pilothouse.core.ids import (
+    AskId,
+    BlobHash,
+    ChannelId,
+    ConversationId,
+    EngineId,
+    Epoch,
+    MessageId,
+    ScheduleId,
+    SessionId,
+    TurnId,
+)
+from pilothouse.core.message import Address, Attachment, MessageRef, Part
+from pilothouse.core.schedule import Schedule
+from pilothouse.core.turn import Turn, TurnStatus
+
+T = TypeVar("T")
+
+RowStatus = Literal["queued", "claimed", "done", "failed", "withdrawn"]
+BusyPolicy = Literal["collect", "queue", "steer", "interrupt"]
+PartState = Literal["pending", "sending", "sent"]
+Role = Literal["engines", "channels", "scheduler"]
+
+CONTROL_LANE = "control"
+"""Answers, commands and steering: they never wait behind the turn that waits for them."""
+
+
+class Conversation(Struct, frozen=True):
+    """A place where people talk, and its binding. None means "as configured"."""
+
+    id: ConversationId
+    address: Address
+    created_at: float
+    private: bool = False
+    workspace: str | None = None
+    engine: EngineId | None = None
+    model: str | None = None
+    busy: BusyPolicy | None = None
+    session_id: SessionId | None = None
+
+
+class Session(Struct, frozen=True):
+    """An engine's memory of a conversation. `failed_resumes` counts in a row; a retired one is never resumed."""
+
+    id: SessionId
+    conversation_id: ConversationId
+    engine: EngineId
+    workspace: str
+    created_at: float
+    used_at: float
+    model: str | None = None
+    resume: ResumeToken | None = None
+    retired: bool = False
+    failed_resumes: int = 0
+    turns: int = 0
+    cost_usd: float = 0.0
+
+
+class QueueRow(Struct, frozen=True):
+    """`body` is the item's JSON, `kind` says which type it is. `number` is small and stable: people say it."""
+
+    seq: int
+    id: MessageId
+    key: str
+    lane: str
+    conversation_id: ConversationId
+    kind: str
+    body: Raw
+    status: RowStatus
+    ready_at: float
+    attempts: int
+    created_at: float
+    turn_id: TurnId | None = None
+    epoch: Epoch | None = None
+    why: str = ""
+    ended_at: float | None = None
+
+
+class Put(Struct, frozen=True):
+    row: QueueRow
+    fresh: bool
+
+
+class Queue(Protocol):
+    """The one shape of inbox and outbox."""
+
+    def put(
+        self,
+        *,
+        id: MessageId,
+        key: str,
+        lane: str,
+        conversation_id: ConversationId,
+        kind: str,
+        body: bytes,
+        at: float,
+        ready_at: float = 0.0,
+        turn_id: TurnId | None = None,
+    ) -> Put: ...
+
+    def get(self, id: MessageId) -> QueueRow | None: ...
+
+    def by_key(self, key: str) -> QueueRow | None: ...
+
+    def ready_lanes(self, now: float, *, limit: int, skip: Iterable[str] = ()) -> list[str]:
+        """Lanes whose first unfinished row is queued and ready, oldest first. The filter is in the query.
+
+        Lanes in `skip` are left out before the limit counts. A lane with a claimed row is not ready,
+        except the control lane, in which every queued and ready row counts for itself.
+        """
+        ...
+
+    def waiting(self, lane: str, *, limit: int = 100) -> list[QueueRow]:
+        """The queued rows of a lane, oldest first, ready or not."""
+        ...
+
+    def unfinished(self, conversation_id: ConversationId, *, limit: int = 100) -> list[QueueRow]:
+        """Queued and claimed rows of a conversation in any lane, oldest first."""
+        ...
+
+    def claim(self, ids: Sequence[MessageId], *, turn_id: TurnId | None = None) -> list[QueueRow]:
+        """Takes queued rows for this node and counts an attempt; rows no longer queued are left out."""
+        ...
+
+    def done(self, id: MessageId, at: float, why: str = "") -> bool:
+        """False, and nothing changes, unless this node holds the claim. So also `retry`, `fail` and `release`."""
+        ...
+
+    def retry(self, id: MessageId, ready_at: float, why: str) -> bool: ...
+
+    def fail(self, id: MessageId, at: float, why: str) -> bool: ...
+
+    def release(self, id: MessageId) -> bool:
+        """Back to queued as if it had not been claimed: the attempt is not counted."""
+        ...
+
+    def withdraw(self, id: MessageId, at: float, why: str) -> bool:
+        """Only a queued row can be withdrawn."""
+        ...
+
+    def rewrite(self, id: MessageId, body: bytes) -> bool:
+        """Only a queued row can be changed."""
+        ...
+
+    def of_turn(self, turn_id: TurnId) -> list[QueueRow]: ...
+
+    def reap(self, epoch: Epoch) -> list[QueueRow]:
+        """Rows that the fenced node `epoch` had claimed, now queued again; attempts stay counted."""
+        ...
+
+    def next_ready_at(self, now: float) -> float | None:
+        """When the next row that is not ready now becomes ready."""
+        ...
+
+    def shift(self, seconds: float, now: float) -> None:
+        """The wall clock jumped: move the `ready_at` of what waits, so that nothing sleeps through it."""
+        ...
+
+
+class InboxQueue(Queue, Protocol):
+    def startable(
+        self, now: float, *, engines: Sequence[EngineId] | None, limit: int
+    ) -> list[ConversationId]:
+        """Conversations with ready work, no row of theirs claimed, and no live turn in their session."""
+        ...
+
+
+class OutboxQueue(Queue, Protocol):
+    def deliverable(
+        self,
+        now: float,
+        *,
+        channels: Sequence[ChannelId],
+        conversations: Sequence[ConversationId] = (),
+        skip: Sequence[ConversationId] = (),
+        limit: int,
+    ) -> list[QueueRow]:
+        """The first unfinished row of each conversation that is of one of `channels` or in `conversations`,
+        if it is queued and ready. Rows behind an unfinished one wait: order is kept per conversation."""
+        ...
+
+    def store_parts(self, id: MessageId, parts: Sequence[Part]) -> list[PartRow]:
+        """Once only: parts that are stored already are returned as they stand."""
+        ...
+
+    def parts(self, id: MessageId) -> list[PartRow]: ...
+
+    def sending(self, id: MessageId, index: int) -> PartRow:
+        """Marks that a send begins, and counts it: a part found `sending` later was ambiguous."""
+        ...
+
+    def sent(self, id: MessageId, index: int, ref: MessageRef) -> None: ...
+
+    def pending(self, id: MessageId, index: int) -> None:
+        """The platform refused for now and surely showed nothing: the send that began does not count."""
+        ...
+
+    def find_ref(self, ref: MessageRef) -> QueueRow | None:
+        """Which of our messages stands there."""
+        ...
+
+
+class PartRow(Struct, frozen=True):
+    index: int
+    part: Part
+    state: PartState
+    sends: int = 0
+    ref: MessageRef | None = None
+
+
+class Conversations(Protocol):
+    def ensure(self, conversation: Conversation) -> Conversation:
+        """The stored one; `conversation` is stored if there is none."""
+        ...
+
+    def get(self, id: ConversationId) -> Conversation | None: ...
+
+    def save(self, conversation: Conversation) -> None: ...
+
+    def list(self, *, limit: int = 100) -> list[Conversation]: ...
+
+
+class Sessions(Protocol):
+    def add(self, session: Session) -> None: ...
+
+    def get(self, id: SessionId) -> Session | None: ...
+
+    def save(self, session: Session) -> None: ...
+
+    def of(self, conversation_id: ConversationId | None = None, *, limit: int = 100) -> list[Session]:
+        """Newest first."""
+        ...
+
+    def by_resume(self, engine: EngineId, value: str) -> Session | None: ...
+
+
+class Turns(Protocol):
+    def add(self, turn: Turn) -> None:
+        """Raises `SessionBusy` if it is live and the session has a live turn (law 2)."""
+        ...
+
+    def get(self, id: TurnId) -> Turn | None: ...
+
+    def find(self, prefix: str) -> list[Turn]:
+        """Turns whose id starts so, newest first, at most 20."""
+        ...
+
+    def move(self, id: TurnId, to: TurnStatus, **changes: Any) -> Turn:
+        """Checked by the table in `turn.py`; `changes` are fields of `Turn`. Raises `IllegalMove`, `SessionBusy`.
+
+        Moving to `running` takes the turn for this node; a live turn of another node cannot be moved
+        (`Fenced`), unless that node was fenced.
+        """
+        ...
+
+    def note(self, id: TurnId, **changes: Any) -> Turn:
+        """Changes fields other than the status."""
+        ...
+
+    def live(self, session_id: SessionId) -> Turn | None: ...
+
+    def live_in(self, conversation_id: ConversationId) -> Turn | None: ...
+
+    def of(
+        self,
+        conversation_id: ConversationId | None = None,
+        *,
+        statuses: Sequence[TurnStatus] = (),
+        limit: int = 100,
+    ) -> list[Turn]:
+        """Newest first."""
+        ...
+
+    def startable(self, *, limit: int) -> list[Turn]:
+        """Queued turns (they were lost or parked before) whose session has no live turn, oldest first."""
+        ...
+
+    def parked_due(self, now: float) -> list[Turn]: ...
+
+    def next_parked_at(self) -> float | None: ...
+
+    def held_by(self, epoch: Epoch) -> list[Turn]:
+        """The live turns of a node."""
+        ...
+
+
+class Events(Protocol):
+    def append(
+        self, conversation_id: ConversationId, turn_id: TurnId, events: Sequence[EngineEvent], at: float
+    ) -> int:
+        """Gives each the next sequence number of its conversation; returns the last one given."""
+        ...
+
+    def after(self, conversation_id: ConversationId, seq: int, *, limit: int = 500) -> list[LoggedEvent]: ...
+
+    def last_seq(self, conversation_id: ConversationId) -> int: ...
+
+    def of_turn(self, turn_id: TurnId, *, limit: int = 100_000) -> list[LoggedEvent]: ...
+
+
+class AskRow(Struct, frozen=True):
+    """`engine_key` is the id under which the engine asked: the ask's own id is ours and outlives the engine."""
+
+    ask: Ask
+    conversation_id: ConversationId
+    session_id: SessionId
+    turn_id: TurnId
+    engine_key: str
+    state: AskState
+    asked_at: float
+    decision: Decision | None = None
+    answered_at: float | None = None
+    used: bool = False
+    """The decision reached an engine. One that did not may still be used, once, for the same payload."""
+
+
+class Asks(Protocol):
+    def add(self, row: AskRow) -> None: ...
+
+    def get(self, id: AskId) -> AskRow | None: ...
+
+    def find(self, prefix: str) -> list[AskRow]: ...
+
+    def move(self, id: AskId, to: AskState, *, at: float, decision: Decision | None = None) -> AskRow:
+        """Checked by the table in `ask.py`. Raises `IllegalMove`, and then nothing changed."""
+        ...
+
+    def mark_used(self, id: AskId) -> None: ...
+
+    def open_in(self, conversation_id: ConversationId) -> list[AskRow]:
+        """Oldest first."""
+        ...
+
+    def of_turn(self, turn_id: TurnId) -> list[AskRow]: ...
+
+    def unused_answer(self, session_id: SessionId, payload_hash: str) -> AskRow | None:
+        """An answered ask of this session whose decision never reached an engine."""
+        ...
+
+    def open_like(self, session_id: SessionId, payload_hash: str) -> AskRow | None:
+        """An open ask of this session for the same payload."""
+        ...
+
+    def expired(self, now: float) -> list[AskRow]: ...
+
+    def next_expiry(self) -> float | None: ...
+
+    def shift(self, seconds: float, now: float) -> None: ...
+
+
+class Schedules(Protocol):
+    def save(self, schedule: Schedule) -> None: ...
+
+    def get(self, id: ScheduleId) -> Schedule | None: ...
+
+    def remove(self, id: ScheduleId) -> bool: ...
+
+    def of(self, conversation_id: ConversationId | None = None) -> list[Schedule]: ...
+
+    def due(self, now: float) -> list[Schedule]: ...
+
+    def next_at(self) -> float | None: ...
+
+
+class BlobTable(Protocol):
+    def put(self, data: bytes, media_type: str, at: float) -> BlobHash: ...
+
+    def get(self, blob: BlobHash) -> bytes | None: ...
+
+    def attach(self, data: bytes, name: str, media_type: str, at: float) -> Attachment: ...
+
+
+class AuditRow(Struct, frozen=True):
+    seq: int
+    at: float
+    who: str
+    what: str
+    detail: str
+    hash: str
+
+
+class Audit(Protocol):
+    def add(self, at: float, who: str, what: str, detail: str = "") -> None:
+        """Each row's hash covers the row before: a missing or changed one shows."""
+        ...
+
+    def list(self, *, limit: int = 100) -> list[AuditRow]: ...
+
+    def intact(self) -> bool: ...
+
+
+class NodeInfo(Struct, frozen=True):
+    """Who a process is: enough to tell, on its own host, whether it still lives."""
+
+    name: str
+    host: str
+    pid: int
+    started: str
+    """The kernel's start time of the process, so that a reused pid is not taken for it."""
+
+
+class Node(Struct, frozen=True):
+    epoch: Epoch
+    info: NodeInfo
+    roles: tuple[Role, ...]
+    lease_until: float
+    beats: int
+    fenced: bool
+
+
+class Nodes(Protocol):
+    def join(self, info: NodeInfo, roles: Sequence[Role], lease_until: float) -> Epoch:
+        """Makes this store speak for the new node from now on."""
+        ...
+
+    def beat(self, lease_until: float) -> None: ...
+
+    def add_role(self, role: Role) -> None:
+        """Raises `RoleHeld` while another node that was not fenced has the role `engines`."""
+        ...
+
+    def leave(self) -> None:
+        """Gives back every role; the node is fenced by its own will."""
+        ...
+
+    def list(self) -> list[Node]:
+        """Those not fenced, oldest first."""
+        ...
+
+    def get(self, epoch: Epoch) -> Node | None: ...
+
+    def fence(self, epoch: Epoch) -> None: ...
+
+
+class Tx(Protocol):
+    """One transaction over all of it."""
+
+    conversations: Conversations
+    sessions: Sessions
+    inbox: InboxQueue
+    outbox: OutboxQueue
+    turns: Turns
+    events: Events
+    asks: Asks
+    schedules: Schedules
+    blobs: BlobTable
+    audit: Audit
+    nodes: Nodes
+
+    def get_fact(self, key: str) -> str | None:
+        """Small durable facts: which notices were shown, which folder was used last."""
+        ...
+
+    def set_fact(self, key: str, value: str) -> None: ...
+
+    def prune(self, before: float, *, limit: int = 1000) -> int:
+        """Deletes finished rows older than `before`, never what is unfinished; returns how many."""
+        ...
+
+
+class Store(Protocol):
+    epoch: Epoch | None
+    """This node, once it has joined."""
+
+    async def write(self, unit: Callable[[Tx], T]) -> T: ...
+
+    async def read(self, unit: Callable[[Tx], T]) -> T: ...
+
+    def changes(self) -> AsyncIterator[None]:
+        """Wakes after commits, this process's and, by hints, other processes'. A hint may be lost: poll too."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class StoreSpec(Struct, frozen=True):
+    """The object that an entry point of `pilothouse.stores` names."""
+
+    id: str
+    title: str
+    config: type[Struct]
+    open: Callable[..., Any]
+    """`open(config) -> AsyncContextManager[Store]`."""

@@ -1,0 +1,1 @@
+"""The verbs: one file, one verb. Imports core only."""

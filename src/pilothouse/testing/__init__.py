@@ -1,0 +1,1 @@
+"""Public: conformance suites for engines, channels and stores, builders, and a fake clock."""

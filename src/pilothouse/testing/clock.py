@@ -1,0 +1,62 @@
+"""A clock that a test moves by hand, and ids that it can foretell."""
+
+from __future__ import annotations
+
+import heapq
+from itertools import count
+
+import anyio
+import anyio.lowlevel
+
+
+class FakeClock:
+    """`advance` moves wall and monotonic time; `jump` moves the wall clock alone, as a bad NTP server would."""
+
+    def __init__(self, now: float = 1_800_000_000.0) -> None:
+        self._now = now
+        self._monotonic = 0.0
+        self._order = count()
+        self._sleepers: list[tuple[float, int, anyio.Event]] = []
+
+    def now(self) -> float:
+        return self._now
+
+    def monotonic(self) -> float:
+        return self._monotonic
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds <= 0:
+            await anyio.lowlevel.checkpoint()
+            return
+        woken = anyio.Event()
+        heapq.heappush(self._sleepers, (self._monotonic + seconds, next(self._order), woken))
+        await woken.wait()
+
+    def jump(self, seconds: float) -> None:
+        self._now += seconds
+
+    async def advance(self, seconds: float) -> None:
+        """Time passes; every sleeper that is due wakes, in order, and has had a chance to run."""
+        end = self._monotonic + seconds
+        while self._sleepers and self._sleepers[0][0] <= end:
+            at, _, woken = heapq.heappop(self._sleepers)
+            self._move(at)
+            woken.set()
+            await anyio.wait_all_tasks_blocked()
+        self._move(end)
+        await anyio.wait_all_tasks_blocked()
+
+    def _move(self, to: float) -> None:
+        self._now += to - self._monotonic
+        self._monotonic = to
+
+
+class CountedIds:
+    """`turn-1`, `turn-2`, …: each prefix counts for itself."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+
+    def __call__(self, prefix: str) -> str:
+        self._counts[prefix] = self._counts.get(prefix, 0) + 1
+        return f"{prefix}-{self._counts[prefix]}"
