@@ -41,21 +41,23 @@ def step(label: str) -> Iterator[None]:
     say(f"({time.monotonic() - started:.1f} s)")
 
 
-def child_environment() -> dict[str, str]:
+def child_environment(env_bin: Path) -> dict[str, str]:
     """Keep what people set up for their package index, drop what would lead packages elsewhere."""
     strays = {"PYTHONHOME", "PYTHONPATH", "VIRTUAL_ENV", "PIP_TARGET", "PIP_PREFIX"}
     env = {name: value for name, value in os.environ.items() if name not in strays}
     env |= {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_ROOT_USER_ACTION": "ignore", "PIP_USER": "0"}
+    # Without build isolation, uv_build looks for its own program on PATH.
+    env["PATH"] = f"{env_bin}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     if cache := os.environ.get("PILOTHOUSE_CACHE_DIR"):
         env |= {"PIP_CACHE_DIR": f"{cache}/pip", "UV_CACHE_DIR": f"{cache}/uv"}
     return env
 
 
-def call(root: Path, *command: str | Path) -> None:
+def call(root: Path, env: Path, *command: str | Path) -> None:
     done = subprocess.run(
         command,
         cwd=root,
-        env=child_environment(),
+        env=child_environment(env / "bin"),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -72,22 +74,22 @@ def install_with_uv(base: Path, env: Path, root: Path, locks: list[str]) -> None
     uv = str(shutil.which("uv"))
     python = env / "bin/python"
     with step(f"environment: Python {platform.python_version()}, uv"):
-        call(root, uv, "venv", "--no-project", "--python", base, env)
+        call(root, env, uv, "venv", "--no-project", "--python", base, env)
     install = (uv, "pip", "install", "--python", python, "--no-deps")
     with step("locked packages"):
-        call(root, *install, "--require-hashes", *locks)
+        call(root, env, *install, "--require-hashes", *locks)
     with step("pilothouse"):
-        call(root, *install, "--no-build-isolation", "--editable", root)
+        call(root, env, *install, "--no-build-isolation", "--editable", root)
 
 
 def install_with_pip(base: Path, env: Path, root: Path, locks: list[str]) -> None:
     with step(f"environment: Python {platform.python_version()}, pip"):
-        call(root, base, "-I", "-m", "venv", env)
+        call(root, env, base, "-I", "-m", "venv", env)
     install = (env / "bin/python", "-I", "-m", "pip", "install", "--no-deps", "--no-compile")
     with step("locked packages"):
-        call(root, *install, "--require-hashes", *locks)
+        call(root, env, *install, "--require-hashes", *locks)
     with step("pilothouse"):
-        call(root, *install, "--no-build-isolation", "--no-index", "--editable", root)
+        call(root, env, *install, "--no-build-isolation", "--no-index", "--editable", root)
 
 
 def find_installers() -> list[Callable[[Path, Path, Path, list[str]], None]]:
