@@ -100,7 +100,7 @@ def machine(tmp_path: Path) -> Machine:
     shutil.copytree(ROOT / "requirements", made.checkout / "requirements")
     for name in ("run", "pyproject.toml"):
         shutil.copy2(ROOT / name, made.checkout / name)
-    for name in ("cat", "chmod", "cksum", "ln", "mkdir", "readlink", "sh", "sleep"):
+    for name in ("cat", "chmod", "cksum", "ln", "mkdir", "readlink", "sed", "sh", "sleep"):
         (made.bin / name).symlink_to(str(shutil.which(name)))
     write_program(made.bin / "python3", '#!/bin/sh\nexec "$REAL_PYTHON" "$@"\n')
     write_program(made.bin / "uv", UV)
@@ -132,12 +132,20 @@ def test_a_link_on_path_works_from_any_folder(machine: Machine) -> None:
 def test_a_changed_lock_makes_a_new_environment_and_drops_the_old(machine: Machine, name: str) -> None:
     machine.run()
     before = machine.environments()
-    with (machine.checkout / name).open("a") as file:
-        file.write("# changed\n")
+    changed = machine.checkout / name
+    changed.write_text("# changed\n" + changed.read_text())
     assert machine.run().returncode == 0
     assert machine.count_installs() == 2
     assert len(machine.environments()) == 1
     assert machine.environments() != before
+
+
+def test_a_changed_setting_of_a_tool_makes_no_new_environment(machine: Machine) -> None:
+    machine.run()
+    with (machine.checkout / "pyproject.toml").open("a") as file:
+        file.write("# changed\n")
+    assert machine.run().returncode == 0
+    assert machine.count_installs() == 1
 
 
 def test_an_environment_that_a_process_runs_from_is_kept(machine: Machine) -> None:

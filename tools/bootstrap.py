@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
@@ -30,7 +30,7 @@ def say(text: str, end: str = "\n") -> None:
 
 
 @contextlib.contextmanager
-def step(label: str) -> Iterator[None]:
+def step(label: str) -> Generator[None]:
     started = time.monotonic()
     say(f"  {label}", end=" ")
     try:
@@ -151,7 +151,7 @@ def remove_old(folder: Path, kind: str, current: Path) -> None:
 
 
 @contextlib.contextmanager
-def alone(path: Path) -> Iterator[None]:
+def alone(path: Path) -> Generator[None]:
     """Hold the lock. The system takes it back from a process that dies, so it is never stale."""
     with path.open("w") as lock:
         try:

@@ -34,7 +34,8 @@ open_env() { # KIND
     kind=$1
     wanted=$(
         printf '%s\n' "$root" "${PILOTHOUSE_PYTHON:-}"
-        cat "$root/pyproject.toml" "$root/requirements/$kind.txt" "$root/requirements/build.txt"
+        sed '/^\[tool\.pytest/q' "$root/pyproject.toml"
+        cat "$root/requirements/$kind.txt" "$root/requirements/build.txt"
     )
 
     folder=$root/.venv
