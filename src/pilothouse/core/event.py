@@ -8,9 +8,12 @@ Grammar of a turn:
             | PlanChanged | MediaProduced | Notice | UsageChanged
 
 The start is missing only when the turn ended, not completed, before a session existed. There is exactly one end
-and it is last. A tool opens once and closes once, and every tool is closed before the end. `grammar.py` repairs
-whatever breaks these rules. Text lives in blocks: a `TextSet` replaces all deltas of its block (an empty one
-withdraws it), and text with a `parent_id` is a sub-agent's, never the answer's. A plugin may not add kinds.
+and it is last; a failed one says why, a completed one has no failure. A tool opens once and closes once, changes
+only in between, and every tool is closed before the end. An ask is made once and changes at most once, by the
+table in `ask.py`; it may stay open at the end. `grammar.py` repairs whatever breaks these rules.
+
+Text lives in blocks: a `TextSet` replaces all deltas of its block (an empty one withdraws it), and text with a
+`parent_id` is a sub-agent's, never the answer's. A plugin may not add kinds.
 """
 
 from __future__ import annotations
