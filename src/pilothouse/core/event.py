@@ -28,7 +28,7 @@ from pilothouse.core.ask import Ask, AskState
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.failure import Failure
 from pilothouse.core.ids import AskId, CallId, EngineId, UserId
-from pilothouse.core.message import Attachment
+from pilothouse.core.message import Attachment, clean_text
 
 SCHEMA_VERSION = 1
 
@@ -188,7 +188,23 @@ _decoder = msgspec.json.Decoder(EngineEvent)
 
 
 def encode_event(event: EngineEvent) -> bytes:
-    return _encoder.encode(event)
+    """One line of JSON. Text that cannot be stored is cleaned: nothing an engine says may break the log."""
+    try:
+        return _encoder.encode(event)
+    except UnicodeEncodeError:
+        return _encoder.encode(_cleaned(msgspec.to_builtins(event)))
+
+
+def _cleaned(value: Any) -> Any:
+    match value:
+        case str():
+            return clean_text(value)
+        case dict():
+            return {_cleaned(key): _cleaned(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_cleaned(item) for item in value]
+        case _:
+            return value
 
 
 def decode_event(raw: bytes | str, schema: int = SCHEMA_VERSION) -> EngineEvent:
@@ -199,7 +215,7 @@ def decode_event(raw: bytes | str, schema: int = SCHEMA_VERSION) -> EngineEvent:
         )
     try:
         return _decoder.decode(raw)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise PilothouseError(f"not an event of schema {schema}: {error}") from error
 
 
