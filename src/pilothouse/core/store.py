@@ -202,6 +202,10 @@ class OutboxQueue(Queue, Protocol):
         if it is queued and ready. Rows behind an unfinished one wait: order is kept per conversation."""
         ...
 
+    def channels_waiting(self) -> list[ChannelId]:
+        """Channels for which anything is unfinished."""
+        ...
+
     def store_parts(self, id: MessageId, parts: Sequence[Part]) -> list[PartRow]:
         """Once only: parts that are stored already are returned as they stand."""
         ...
@@ -446,6 +450,10 @@ class Nodes(Protocol):
         """Gives back every role; the node is fenced by its own will."""
         ...
 
+    def claimants(self) -> list[Epoch]:
+        """Nodes that were fenced, or left, and still hold claims or live turns: somebody must recover them."""
+        ...
+
     def list(self) -> list[Node]:
         """Those not fenced, oldest first."""
         ...
@@ -490,7 +498,7 @@ class Store(Protocol):
     async def read(self, unit: Callable[[Tx], T]) -> T: ...
 
     def changes(self) -> AsyncIterator[None]:
-        """Wakes after commits, this process's and, by hints, other processes'. A hint may be lost: poll too."""
+        """Wakes after commits of other processes. It is a hint and may be lost: poll too."""
         ...
 
     async def close(self) -> None: ...
