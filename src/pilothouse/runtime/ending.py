@@ -76,14 +76,16 @@ def finish(tx: Tx, ids: IdMaker, settings: Settings, ending: Ending, at: float) 
     return turn
 
 
-def lose(tx: Tx, ids: IdMaker, turn: Turn, rows: Sequence[QueueRow], at: float) -> None:
+def lose(
+    tx: Tx, ids: IdMaker, turn: Turn, rows: Sequence[QueueRow], at: float, *, run_again: bool = True
+) -> None:
     """`rows` are the turn's inbox rows, claimed by this node."""
     turn = tx.turns.move(turn.id, "lost")
     open_asks = [row for row in tx.asks.of_turn(turn.id) if row.state == "open"]
     answered = [row for row in tx.asks.of_turn(turn.id) if row.state == "answered" and not row.used]
     if (open_asks or answered) and not turn.stop_requested:
         _lose_waiting(tx, ids, turn, rows, open_asks, answered, at)
-    elif may_run_again(turn):
+    elif run_again and may_run_again(turn):
         tx.turns.move(turn.id, "queued")
         tx.events.append(turn.conversation_id, turn.id, [Notice("warning", "restarted", LOST_AGAIN)], at)
     else:
@@ -100,7 +102,7 @@ def lose(tx: Tx, ids: IdMaker, turn: Turn, rows: Sequence[QueueRow], at: float) 
         )
 
 
-def recover(tx: Tx, ids: IdMaker, epoch: Epoch, at: float) -> int:
+def recover(tx: Tx, ids: IdMaker, epoch: Epoch, at: float, *, run_again: bool = True) -> int:
     """Takes over all that a node which is gone had claimed. Returns how many turns it had running."""
     tx.nodes.fence(epoch)
     held = tx.turns.held_by(epoch)
@@ -114,7 +116,7 @@ def recover(tx: Tx, ids: IdMaker, epoch: Epoch, at: float) -> int:
         for turn_id, rows in by_turn.items()
     }
     for turn in held:
-        lose(tx, ids, turn, kept.get(turn.id, []), at)
+        lose(tx, ids, turn, kept.get(turn.id, []), at, run_again=run_again)
     return len(held)
 
 

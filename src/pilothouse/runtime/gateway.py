@@ -130,7 +130,7 @@ class Gateway:
         for id, engine in self._ports.engines.items():
             try:
                 opened[id] = await stack.enter_async_context(engine)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - a plugin's own code
                 self._ports.log("engine.open_failed", engine=id, error=f"{type(error).__name__}: {error}")
         self._ports.engines = opened
 

@@ -46,7 +46,9 @@ class Membership:
             if holder is not None:
                 tx.nodes.fence(holder.epoch)
             tx.nodes.add_role("engines")
-            return sum(recover(tx, self._ports.ids, epoch, now) for epoch in tx.nodes.claimants())
+            again = self._ports.settings().resume_lost
+            gone = tx.nodes.claimants()
+            return sum(recover(tx, self._ports.ids, epoch, now, run_again=again) for epoch in gone)
 
         lost = await self._ports.store.write(unit)
         self.has_engines = True

@@ -42,6 +42,8 @@ class Settings(Struct, frozen=True):
     retention_s: float = 30 * 86_400.0
     engine_commands: bool = False
     show_cost: bool = True
+    resume_lost: bool = True
+    """A safe start runs nothing again that a crash cut short."""
     known_channels: tuple[ChannelId, ...] = ()
     """Channels that some node may serve. Mail for any other is an error, never "delivered"."""
 
