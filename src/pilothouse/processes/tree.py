@@ -11,6 +11,7 @@ import sys
 from typing import Protocol
 
 from pilothouse.processes.procfs import Marker, ProcessId, ProcessInfo, carries, list_pids, read_process
+from pilothouse.processes.subreaper import bury
 
 
 class Tree(Protocol):
@@ -49,9 +50,10 @@ class ProcessTree:
         fresh = (
             (pids if thorough else pids - self._looked_at) - {info.id.pid for info in present} - self._spared
         )
-        self._looked_at = pids
         strangers = {pid: info for pid in fresh if (info := read_process(pid))}
-        self._adopt([info for info in strangers.values() if self._is_ours(info)], strangers)
+        verdicts = {pid: self._is_ours(info) for pid, info in strangers.items()}
+        self._looked_at = pids - {pid for pid, ours in verdicts.items() if ours is None}
+        self._adopt([strangers[pid] for pid, ours in verdicts.items() if ours], strangers)
         self._adopt(present, strangers)
 
     def alive(self) -> tuple[ProcessId, ...]:
@@ -78,15 +80,15 @@ class ProcessTree:
         """Collect an orphan that the kernel gave us. The leader is none: its status is awaited elsewhere."""
         if info.alive or info.parent != os.getpid() or info.id.pid == self._leader:
             return False
-        try:
-            return os.waitpid(info.id.pid, os.WNOHANG)[0] != 0
-        except ChildProcessError:
-            return True
+        return bury(info.id.pid)
 
-    def _is_ours(self, info: ProcessInfo) -> bool:
+    def _is_ours(self, info: ProcessInfo) -> bool | None:
+        """None: it cannot be told yet."""
         if self._leader is not None and self._leader in (info.session, info.group):
             return True
-        return self._marker is not None and carries(info.id.pid, self._marker)
+        if self._marker is None or info.kernel:
+            return False
+        return carries(info.id.pid, self._marker)
 
     def _adopt(self, found: list[ProcessInfo], strangers: dict[int, ProcessInfo]) -> None:
         while found:
