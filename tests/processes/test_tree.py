@@ -138,3 +138,36 @@ def test_adopted_orphans_are_buried_and_nobody_elses_children(program: Program) 
         "an unknown one, after a while",
         "our own child is not",
     ], done.stderr
+
+
+# Runs by itself, for it takes all descriptors.
+EXHAUSTION = """
+import os, resource, sys, anyio
+from pilothouse.processes import Ending, StopDeadlines, open_process
+
+STUBBORN = "import signal, time; signal.signal(15, 1); print('up', flush=True); time.sleep(600)"
+LEADER = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {STUBBORN!r}]); {STUBBORN}"
+
+async def main():
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    deadlines = StopDeadlines(input_s=0.1, terminate_s=0.1, kill_s=0.5, orphans_s=0.1)
+    async with open_process([sys.executable, "-c", LEADER], cwd=".", env={}, deadlines=deadlines) as process:
+        for _ in range(2): await anext(process.lines())
+        taken = []
+        try:
+            while True: taken.append(os.dup(0))
+        except OSError:
+            pass
+        stopped = await process.stop()
+        print(stopped.ending, [line async for line in process.lines()])
+
+anyio.run(main)
+"""
+
+
+def test_a_tree_is_ended_although_no_descriptor_is_left(program: Program) -> None:
+    argv = program(EXHAUSTION)
+    argv.remove("-S")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=30, check=False)
+    assert done.stdout == "killed []\n", done.stderr

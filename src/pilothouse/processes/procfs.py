@@ -1,12 +1,14 @@
 """What Linux says about processes: /proc, read and nothing more.
 
-Rule: a process is a pid *and* its start time. A pid alone may be somebody else by now.
+Rules: a process is a pid *and* its start time, for a pid alone may be somebody else by now; "I cannot look"
+(no descriptor left) is an `OSError`, never mistaken for "it is gone".
 """
 
 import os
 from typing import NamedTuple
 
 _KERNEL_THREAD = 0x00200000
+_GONE_OR_FOREIGN = (FileNotFoundError, ProcessLookupError, PermissionError)
 
 
 class ProcessId(NamedTuple):
@@ -50,7 +52,7 @@ class ProcessInfo(NamedTuple):
 
 def procfs_works() -> bool:
     """False on macOS, and on Linux where /proc is not mounted."""
-    return read_process(os.getpid()) is not None
+    return os.path.exists("/proc/self/stat")
 
 
 def list_pids() -> set[int]:
@@ -82,7 +84,7 @@ def carries(pid: int, marker: Marker) -> bool | None:
     """
     try:
         environment = _read_bytes(pid, "environ")
-    except OSError:  # another user's, or gone
+    except _GONE_OR_FOREIGN:
         return False
     wanted = os.fsencode(f"\0{marker.name}={marker.value}\0")
     return wanted in b"\0" + environment if environment else None
@@ -104,7 +106,7 @@ def ancestors(pid: int) -> set[int]:
 def _read(pid: int, name: str) -> bytes:
     try:
         return _read_bytes(pid, name)
-    except OSError:
+    except _GONE_OR_FOREIGN:
         return b""
 
 

@@ -8,10 +8,11 @@ import ctypes
 import os
 import sys
 import time
+from contextlib import suppress
 
 import anyio
 
-from pilothouse.processes.procfs import ProcessId, list_pids, read_process
+from pilothouse.processes.procfs import ProcessId, list_pids, procfs_works, read_process
 
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -32,9 +33,10 @@ async def collect_orphans(*, patience_s: float = 60.0, every_s: float = 15.0) ->
     session, and by nobody having collected it for `patience_s`.
     """
     first_seen: dict[ProcessId, float] = {}
-    while True:
+    while procfs_works():
         now = time.monotonic()
-        first_seen = {zombie: first_seen.get(zombie, now) for zombie in _foreign_zombies()}
+        with suppress(OSError):  # no descriptor left: next time
+            first_seen = {zombie: first_seen.get(zombie, now) for zombie in _foreign_zombies()}
         for zombie, since in first_seen.items():
             if now - since >= patience_s:
                 bury(zombie.pid)
