@@ -1,0 +1,155 @@
+"""A process and all that came from it, wherever its descendants went.
+
+Rules: nothing is signalled or reaped but by pid and start time; a descendant once seen stays known after it
+left the group, the session and its parent; each member is asked to end once; nobody's exit status but an
+adopted orphan's is collected here (asyncio and `subprocess` wait for their own children).
+"""
+
+import os
+import signal
+import sys
+from typing import Protocol
+
+from pilothouse.processes.procfs import Marker, ProcessId, ProcessInfo, carries, list_pids, read_process
+
+
+class Tree(Protocol):
+    """What stopping needs to know of a tree."""
+
+    def refresh(self, *, thorough: bool = False) -> None: ...
+
+    def alive(self) -> tuple[ProcessId, ...]: ...
+
+    def signal(self, signum: signal.Signals) -> None: ...
+
+
+class ProcessTree:
+    """The whole tree, by way of /proc.
+
+    A process belongs when its parent does, when it is in the leader's session or group (exact as long as
+    the leader is not reaped: its zombie keeps the number), or when it carries the marker.
+    """
+
+    def __init__(
+        self, leader: int | None = None, marker: Marker | None = None, spared: frozenset[int] = frozenset()
+    ) -> None:
+        self._leader = leader
+        self._marker = marker
+        self._spared = spared
+        self._members: set[ProcessId] = set()
+        self._looked_at: set[int] = set()
+        self._told: set[tuple[ProcessId, signal.Signals]] = set()
+        if leader is not None and (info := read_process(leader)):
+            self._members.add(info.id)
+
+    def refresh(self, *, thorough: bool = False) -> None:
+        """Find new members. Cheap: looks at pids that were not there last time; `thorough` looks at all."""
+        present = self._survey()
+        pids = list_pids()
+        fresh = (
+            (pids if thorough else pids - self._looked_at) - {info.id.pid for info in present} - self._spared
+        )
+        self._looked_at = pids
+        strangers = {pid: info for pid in fresh if (info := read_process(pid))}
+        self._adopt([info for info in strangers.values() if self._is_ours(info)], strangers)
+        self._adopt(present, strangers)
+
+    def alive(self) -> tuple[ProcessId, ...]:
+        """Members that run. Collects adopted orphans that have ended."""
+        return tuple(info.id for info in self._survey() if info.alive)
+
+    def signal(self, signum: signal.Signals) -> None:
+        """Signal every living member, once each; SIGKILL every time."""
+        for info in self._survey():
+            told = (info.id, signum) in self._told and signum is not signal.SIGKILL
+            if info.alive and not told:
+                self._told.add((info.id, signum))
+                send_signal(info.id, signum)
+                if info.stopped:
+                    send_signal(info.id, signal.SIGCONT)
+
+    def _survey(self) -> list[ProcessInfo]:
+        infos = [info for member in self._members if (info := read_process(member.pid)) and info.id == member]
+        present = [info for info in infos if not self._reap(info)]
+        self._members = {info.id for info in present}
+        return present
+
+    def _reap(self, info: ProcessInfo) -> bool:
+        """Collect an orphan that the kernel gave us. The leader is none: its status is awaited elsewhere."""
+        if info.alive or info.parent != os.getpid() or info.id.pid == self._leader:
+            return False
+        try:
+            return os.waitpid(info.id.pid, os.WNOHANG)[0] != 0
+        except ChildProcessError:
+            return True
+
+    def _is_ours(self, info: ProcessInfo) -> bool:
+        if self._leader is not None and self._leader in (info.session, info.group):
+            return True
+        return self._marker is not None and carries(info.id.pid, self._marker)
+
+    def _adopt(self, found: list[ProcessInfo], strangers: dict[int, ProcessInfo]) -> None:
+        while found:
+            self._members.update(info.id for info in found)
+            parents = {info.id.pid for info in found}
+            for pid in parents:
+                strangers.pop(pid, None)
+            found = [info for info in strangers.values() if info.parent in parents]
+
+
+class GroupTree:
+    """The process group alone: all that can be known without /proc."""
+
+    def __init__(self, leader: int) -> None:
+        self._leader = leader
+        self._told: set[signal.Signals] = set()
+
+    def refresh(self, *, thorough: bool = False) -> None:
+        """A group has no list of members to bring up to date."""
+
+    def alive(self) -> tuple[ProcessId, ...]:
+        return (ProcessId(self._leader, 0),) if self._send(0) else ()
+
+    def signal(self, signum: signal.Signals) -> None:
+        if signum is signal.SIGKILL or signum not in self._told:
+            self._told.add(signum)
+            self._send(signum)
+
+    def _send(self, signum: int) -> bool:
+        try:
+            os.killpg(self._leader, signum)
+        except (ProcessLookupError, PermissionError):  # macOS: a group of zombies only is "not permitted"
+            return False
+        return True
+
+
+def send_signal(target: ProcessId, signum: signal.Signals) -> bool:
+    """Signal exactly this process, never a later one with the same pid. False when it is gone or not ours."""
+    try:
+        if sys.platform == "linux":
+            return _send_by_descriptor(target, signum)
+        os.kill(target.pid, signum)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def _send_by_descriptor(target: ProcessId, signum: signal.Signals) -> bool:
+    try:
+        descriptor = os.pidfd_open(target.pid)
+    except ProcessLookupError:
+        return False
+    except OSError:  # kernels before 5.3, or no descriptor left: check, then signal, with a small gap between
+        return _is_still(target) and os.kill(target.pid, signum) is None
+    try:
+        if not _is_still(target):
+            return False
+        signal.pidfd_send_signal(descriptor, signum)
+        return True
+    finally:
+        os.close(descriptor)
+
+
+def _is_still(target: ProcessId) -> bool:
+    info = read_process(target.pid)
+    return info is not None and info.id == target
