@@ -52,6 +52,8 @@ class ScriptEngine:
         for link in self._links:
             link.stop()
         assert tasks is not None, "an engine is left once"
+        if isinstance(error, Exception):  # a task group would wrap the caller's own error
+            return await tasks.__aexit__(None, None, None)
         return await tasks.__aexit__(kind, error, trace)
 
     @asynccontextmanager

@@ -104,7 +104,7 @@ class Link:
         self._process: Process | None = None
         self._reading = anyio.CancelScope()
         self._why: Failure | None = None
-        self._exit: Exit | None = None
+        self.exit = Exit(why=SHUT_DOWN)
         self._ready = anyio.Event()
         self.hello: wire.Hello | None = None
         self.private = plan.private
@@ -128,7 +128,8 @@ class Link:
         if self.hello is None:
             silent = f"The engine's process said no hello within {self._plan.open_s:g} s and was stopped."
             self.condemn(Failure("hang", silent))
-            raise EngineError(explain(self._exit) if self._exit else Failure("hang", silent))
+            await self.gone.wait()
+            raise EngineError(explain(self.exit))
         return self.hello
 
     def lease(self, session: str) -> Port | None:
@@ -160,9 +161,10 @@ class Link:
 
     async def expect_end(self, port: Port) -> None:
         """Give the running turn its time to stop; then end the process, whoever else uses it."""
+        over = port.over  # of this turn: the next one has its own
         with anyio.move_on_after(self._plan.grace_s):
-            await port.over.wait()
-        if not port.over.is_set():
+            await over.wait()
+        if not over.is_set():
             self.condemn(IGNORES_STOP)
 
     def condemn(self, why: Failure) -> None:
@@ -230,7 +232,7 @@ class Link:
 
     def _close(self, last: Exit) -> None:
         self.alive = False
-        self._exit = last
+        self.exit = last
         for port in self._ports.values():
             port.close(last)
         self._ready.set()

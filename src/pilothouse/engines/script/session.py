@@ -16,6 +16,7 @@ from pilothouse.core.errors import EngineError, PilothouseError
 from pilothouse.core.event import EngineEvent, Notice, SessionChanged, SessionStarted, TurnEnded
 from pilothouse.core.failure import Failure
 from pilothouse.core.ids import AskId
+from pilothouse.core.message import Attachment
 from pilothouse.core.turn import Prompt
 from pilothouse.engines.script import wire
 from pilothouse.engines.script.link import Link, Port
@@ -106,7 +107,7 @@ class ScriptSession:
                     return
                 case wire.Refused(failure=failure):
                     raise EngineError(failure)
-        raise EngineError(await self._no_reply(link, port))
+        raise EngineError(await self._no_reply(link))
 
     async def leave(self) -> None:
         """Give the session back; a turn that still runs is stopped first."""
@@ -131,7 +132,7 @@ class ScriptSession:
         hello = self._link.hello if self._link else None
         return hello.capabilities if hello else wire.Capabilities()
 
-    async def _no_reply(self, link: Link, port: Port) -> Failure:
+    async def _no_reply(self, link: Link) -> Failure:
         if link.alive:
             link.condemn(
                 Failure(
@@ -139,8 +140,7 @@ class ScriptSession:
                 )
             )
         await link.gone.wait()
-        last = await port.mailbox.get()
-        return explain(last if isinstance(last, Exit) else Exit())
+        return explain(link.exit)
 
     async def _begin(self, prompt: Prompt) -> tuple[TurnTranslator, list[EngineEvent]]:
         reopened = self._link is None or not self._link.alive
@@ -185,14 +185,20 @@ class ScriptSession:
         notices: list[Notice] = []
         room = MAX_ATTACHED_BYTES
         for attachment in prompt.attachments:
-            if attachment.size > room:
-                text = f"{attachment.name} was not given to the engine: all files together may have 20 MB."
+            try:
+                file = await self._load(attachment, room)
+            except PilothouseError as error:
+                text = f"{attachment.name} was not given to the engine: {error}"
                 notices.append(Notice("warning", "attachment_skipped", text))
-                continue
-            room -= attachment.size
-            data = await self._blobs.get(attachment.blob)
-            files.append(wire.File(attachment.name, attachment.media_type, data))
+            else:
+                files.append(file)
+                room -= len(file.data)
         return tuple(files), notices
+
+    async def _load(self, attachment: Attachment, room: int) -> wire.File:
+        if attachment.size > room:
+            raise PilothouseError(f"all files of a prompt together may have {MAX_ATTACHED_BYTES >> 20} MB.")
+        return wire.File(attachment.name, attachment.media_type, await self._blobs.get(attachment.blob))
 
     def _remember(self, event: EngineEvent) -> None:
         if isinstance(event, SessionStarted | SessionChanged | TurnEnded) and event.resume:

@@ -128,9 +128,7 @@ def explain(last: Exit) -> Failure:
     detail = f"exit code {last.code}\n{last.stderr[-_DETAIL_CHARS:]}".strip()
     if last.why is not None:
         return msgspec.structs.replace(last.why, detail=f"{last.why.detail}\n{detail}".strip())
-    return Failure(
-        "crash", f"The engine's process ended in the middle of the turn ({_ending(last)}).", detail=detail
-    )
+    return Failure("crash", f"The engine's process ended unexpectedly ({_ending(last)}).", detail=detail)
 
 
 def _ending(last: Exit) -> str:
