@@ -17,7 +17,17 @@ import anyio
 import msgspec
 
 from pilothouse import __version__
-from pilothouse.config import AUTO, Config, ConfigHolder, Loaded, Models, find_paths, in_workspace, load, watch
+from pilothouse.config import (
+    AUTO,
+    Config,
+    ConfigHolder,
+    Loaded,
+    Models,
+    find_paths,
+    in_workspace,
+    load,
+    watch,
+)
 from pilothouse.core.channel import Channel, ChannelHost
 from pilothouse.core.engine import Engine, EngineHost
 from pilothouse.core.errors import ConfigError, PilothouseError
@@ -123,7 +133,13 @@ def run_chat(
 
 
 async def _chat(
-    folder: Path, text: str | None, as_json: bool, engine: str | None, model: str | None, new: bool, verbose: bool
+    folder: Path,
+    text: str | None,
+    as_json: bool,
+    engine: str | None,
+    model: str | None,
+    new: bool,
+    verbose: bool,
 ) -> int:
     from pilothouse.channels.terminal.channel import open_terminal
 
@@ -207,7 +223,12 @@ def make_ports(
 
 
 def make_settings(
-    config: Config, engine: EngineId, names: Mapping[str, EngineId], workspace: str | None, *, safe: bool = False
+    config: Config,
+    engine: EngineId,
+    names: Mapping[str, EngineId],
+    workspace: str | None,
+    *,
+    safe: bool = False,
 ) -> Settings:
     gateway = config.gateway
     roles: dict[UserId, Role] = dict.fromkeys((UserId(user) for user in config.people.members), "member")
@@ -345,7 +366,8 @@ async def _reload_on_change(house: House) -> None:
 
 
 async def _stop_on_signal(
-    stop: Callable[[], None], signals: tuple[signal.Signals, ...] = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    stop: Callable[[], None],
+    signals: tuple[signal.Signals, ...] = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP),
 ) -> None:
     """The first one asks nicely; a second one leaves at once, as people expect of Ctrl-C."""
     with anyio.open_signal_receiver(*signals) as received:
