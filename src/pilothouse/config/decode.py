@@ -61,7 +61,7 @@ class Reader:
         self._complain(leaf, key, f"is not allowed; allowed: {', '.join(names) or 'nothing yet'}{hint}")
 
     def _complain(self, leaf: Leaf, key: Key, text: str) -> None:
-        self.problems.append(Problem(leaf.source, dotted(key), f"{show(leaf.value)} {text}"))
+        self.problems.append(Problem(leaf.source, dotted(key), f"{show(leaf.shown)} {text}"))
 
     def _read_field(self, info: FieldInfo, key: Key, values: dict[str, Any]) -> None:
         leaves: Leaves = below(self.leaves, key)
@@ -84,11 +84,11 @@ class Reader:
                 return msgspec.convert(candidate, kind, dec_hook=self._hook)
             except ValidationError:
                 continue
-        hidden = Secret("x") if is_secret(kind) else value
-        source = next(iter(leaves.values())).source
+        first = next(iter(leaves.values()))
+        hidden = Secret("x") if is_secret(kind) else first.shown if () in leaves else value
         hint = nearest(value, _literals(kind)) if isinstance(value, str) else ""
         text = f"{show(hidden)} is not allowed; allowed: {describe(kind)}{hint}"
-        self.problems.append(Problem(source, dotted(key), text))
+        self.problems.append(Problem(first.source, dotted(key), text))
         return None
 
     def _hook(self, kind: type, value: Any) -> Any:

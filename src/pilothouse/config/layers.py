@@ -54,6 +54,9 @@ class Loaded(Struct, frozen=True):
     models: Models
     paths: Paths
 
+    def __repr__(self) -> str:
+        return f"Loaded({self.paths.config_file}, {len(self.leaves)} settings, {len(self.secrets)} secrets)"
+
 
 def load(
     paths: Paths,
@@ -125,10 +128,11 @@ def _expand(leaves: Leaves, names: Mapping[str, str], env_file: Path, problems: 
                 problems.append(Problem(source, dotted(key), text))
         return _REFERENCE.sub(lambda m: f"${{{m[2]}}}" if m[1] else names.get(m[2], ""), value)
 
-    return {
-        key: msgspec.structs.replace(leaf, value=value_of(leaf.value, key, leaf.source))
-        for key, leaf in leaves.items()
-    }
+    def expanded(key: Key, leaf: Leaf) -> Leaf:
+        value = value_of(leaf.value, key, leaf.source)
+        return leaf if value == leaf.value else Leaf(value, leaf.source, leaf.rank, reference=leaf.value)
+
+    return {key: expanded(key, leaf) for key, leaf in leaves.items()}
 
 
 def _read_all(reader: Reader, models: Models, paths: Paths) -> Config | None:

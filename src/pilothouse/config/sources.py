@@ -25,12 +25,20 @@ Key = tuple[str, ...]
 
 
 class Leaf(Struct, frozen=True):
-    """`raw` is the text of an environment variable, whose type only the setting itself knows."""
+    """`raw` is the text of an environment variable, whose type only the setting itself knows.
+
+    `reference` is what stands in the file where `value` was put in for a `${NAME}`: people are shown that.
+    """
 
     value: Any
     source: str
     rank: int = FILE
     raw: str | None = None
+    reference: Any = None
+
+    @property
+    def shown(self) -> Any:
+        return self.value if self.reference is None else self.reference
 
 
 Leaves = dict[Key, Leaf]
