@@ -94,6 +94,10 @@ class Plugins:
     def store(self, name: str) -> StoreSpec:
         return self._one("stores", name)
 
+    def spec(self, group: Group, name: str) -> Any:
+        """By group, for those who treat all alike."""
+        return self._one(group, name)
+
     def command(self, name: str) -> Any:
         """A click command; its library stays the command line's own business."""
         return self._one("commands", name)
