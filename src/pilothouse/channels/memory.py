@@ -1,0 +1,287 @@
+"""The in-memory channel: a platform and its people in one object, for tests and for embedding.
+
+It keeps what a person would see, in order, and has the faults of real platforms as plain arguments. `record` is
+called, synchronously, before anything counts as shown: a crash test can write each effect down there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from itertools import count
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from pilothouse.channels.text import Measure, split, status_line, utf16_units
+from pilothouse.core.ask import Ask, Decision, Remember, Verdict
+from pilothouse.core.channel import Answered, ChannelHost, ChannelSpec, Desk, Receipt
+from pilothouse.core.errors import Rejected, TryLater
+from pilothouse.core.ids import ChannelId, UserId
+from pilothouse.core.message import (
+    AGAIN_MARK,
+    Address,
+    Author,
+    Content,
+    InboundMessage,
+    MessageDeleted,
+    MessageEdited,
+    MessageRef,
+    Part,
+    clean_text,
+)
+from pilothouse.core.view import TurnView, shown
+
+if TYPE_CHECKING:
+    import anyio
+
+T = TypeVar("T")
+
+MEMORY = ChannelId("memory")
+PERSON = Author(UserId("memory:person"), "Person")
+NOTHING = "(no text)"
+
+
+class MemoryConfig(Struct, frozen=True, forbid_unknown_fields=True):
+    part_limit: int = 2000
+
+
+class Posted(Struct, frozen=True):
+    """One message of ours on the platform: each text it ever had, and whether it is gone."""
+
+    ref: MessageRef
+    parts: tuple[Part, ...]
+    deleted: bool = False
+
+    @property
+    def part(self) -> Part:
+        return self.parts[-1]
+
+    @property
+    def text(self) -> str:
+        return visible_text(self.part)
+
+
+class MemoryChannel:
+    """`slow_s` delays every send; `never` shows a part and then never says so; `try_later` refuses one send for
+    each number in it; `rejected` refuses every send; `twice` brings whatever a person does twice."""
+
+    def __init__(
+        self,
+        *,
+        id: ChannelId = MEMORY,
+        part_limit: int = 2000,
+        measure: Measure = utf16_units,
+        slow_s: float = 0.0,
+        never: bool = False,
+        try_later: Iterable[float] = (),
+        rejected: str = "",
+        twice: bool = False,
+        record: Callable[[dict[str, Any]], None] | None = None,
+        native_ids: Callable[[], str] | None = None,
+    ) -> None:
+        self.id = id
+        self.sent: list[Posted] = []
+        self.never = never
+        self.rejected = rejected
+        self.twice = twice
+        self.slow_s = slow_s
+        self._part_limit = part_limit
+        self._measure = measure
+        self._try_later = list(try_later)
+        self._record = record or (lambda effect: None)
+        counted = count(1)
+        self._native_ids = native_ids or (lambda: f"m{next(counted)}")
+        self._desk: Desk | None = None
+        self._news: anyio.Event | None = None
+
+    # What the house calls.
+
+    async def run(self, desk: Desk) -> None:
+        import anyio
+
+        self._desk = desk
+        self._wake()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            self._desk = None
+
+    def render(self, content: Content) -> tuple[Part, ...]:
+        texts = split(clean_text(_words(content)), self._part_limit, self._measure)
+        if not texts:
+            texts = ["" if content.attachments else NOTHING]
+        parts = [Part(text, _data(content)) for text in texts]
+        parts[-1] = msgspec.structs.replace(parts[-1], attachments=content.attachments)
+        return tuple(parts)
+
+    async def send(self, address: Address, part: Part) -> MessageRef:
+        await self._suffer()
+        ref = MessageRef(address, self._native_ids())
+        self._show("send", Posted(ref, (part,)))
+        if self.never:
+            await _for_ever()
+        return ref
+
+    def render_view(self, view: TurnView, now: float) -> Part | None:
+        text = shown(view, now).text
+        line = status_line(view, now)
+        parts = split(clean_text(text), self._part_limit - self._measure(line) - 2, self._measure)
+        return Part(f"{parts[-1]}\n\n{line}" if parts else line, {"kind": "view"})
+
+    async def edit(self, ref: MessageRef, part: Part) -> None:
+        await self._suffer()
+        posted = self._find(ref)
+        self._show("edit", msgspec.structs.replace(posted, parts=(*posted.parts, part)))
+
+    async def delete(self, ref: MessageRef) -> None:
+        await self._suffer()
+        self._show("delete", msgspec.structs.replace(self._find(ref), deleted=True))
+
+    # What a person does.
+
+    async def say(
+        self, text: str, conversation: str = "main", *, author: Author = PERSON, native_id: str = ""
+    ) -> Receipt:
+        """A line that starts with `/` is a command. The same `native_id` again is the same message."""
+        desk, native_id = await self._open(), native_id or self._native_ids()
+        address = self.address(conversation)
+        message = InboundMessage(address, author, native_id, text, private=True)
+
+        async def arrive() -> Receipt:
+            if text.startswith("/"):
+                return await desk.command(address, author, text, native_id)
+            return await desk.accept(message)
+
+        return await self._arrive(arrive)
+
+    async def change(
+        self, native_id: str, text: str, conversation: str = "main", *, author: Author = PERSON
+    ) -> Receipt:
+        desk = await self._open()
+        return await desk.edited(MessageEdited(self.address(conversation), author, native_id, text))
+
+    async def withdraw(
+        self, native_id: str, conversation: str = "main", *, author: Author = PERSON
+    ) -> Receipt:
+        desk = await self._open()
+        return await desk.deleted(MessageDeleted(self.address(conversation), author, native_id))
+
+    async def answer(
+        self,
+        ask: Ask,
+        verdict: Verdict,
+        *,
+        options: tuple[str, ...] = (),
+        text: str = "",
+        remember: Remember = "once",
+        author: Author = PERSON,
+    ) -> Answered:
+        desk, decision = await self._open(), Decision(verdict, options, text, remember, author.id)
+        return await self._arrive(lambda: desk.answer(ask.id, ask.payload_hash, decision, author))
+
+    # What a person sees.
+
+    def address(self, conversation: str = "main") -> Address:
+        return Address(self.id, conversation)
+
+    def visible(self, conversation: str = "main") -> list[str]:
+        """The texts that stand in a conversation now, oldest first."""
+        return [p.text for p in self.sent if p.ref.address.place == conversation and not p.deleted]
+
+    async def until(self, seen: Callable[[], bool]) -> None:
+        """Waits for something to be seen: `seen` is asked again after each effect."""
+        import anyio
+
+        while not seen():
+            self._news = self._news or anyio.Event()
+            await self._news.wait()
+
+    def _show(self, effect: str, posted: Posted) -> None:
+        data = posted.part.data
+        self._record(
+            {
+                "effect": effect,
+                "conversation": posted.ref.address.place,
+                "native_id": posted.ref.native_id,
+                "text": "" if posted.deleted else posted.text,
+                "again": posted.part.again,
+                "kind": data.get("kind", ""),
+                "turn_id": data.get("turn_id", ""),
+            }
+        )
+        if effect == "send":
+            self.sent.append(posted)
+        else:
+            self.sent = [posted if p.ref == posted.ref else p for p in self.sent]
+        self._wake()
+
+    async def _suffer(self) -> None:
+        if self.slow_s:
+            import anyio
+
+            await anyio.sleep(self.slow_s)
+        if self.rejected:
+            raise Rejected(self.rejected)
+        if self._try_later:
+            raise TryLater(self._try_later.pop(0))
+
+    async def _arrive(self, once: Callable[[], Awaitable[T]]) -> T:
+        """The first of what the desk said; a platform that tells things twice forgets the second."""
+        first = await once()
+        if self.twice:
+            await once()
+        return first
+
+    def _find(self, ref: MessageRef) -> Posted:
+        for posted in self.sent:
+            if posted.ref == ref and not posted.deleted:
+                return posted
+        raise Rejected(f"there is no message {ref.native_id}")
+
+    async def _open(self) -> Desk:
+        await self.until(lambda: self._desk is not None)
+        assert self._desk is not None
+        return self._desk
+
+    def _wake(self) -> None:
+        news, self._news = self._news, None
+        if news:
+            news.set()
+
+
+def visible_text(part: Part) -> str:
+    """What a person reads: a repeat says that it is one."""
+    names = "".join(f"\n[{attachment.name}]" for attachment in part.attachments)
+    mark = f"\n\n{AGAIN_MARK}" if part.again else ""
+    return (part.text + names + mark).lstrip("\n")
+
+
+def _words(content: Content) -> str:
+    ask = content.ask
+    options = "".join(f"\n{n}. {option.label}" for n, option in enumerate(ask.options, 1)) if ask else ""
+    return f"{content.text or (ask.title if ask else '')}{options}"
+
+
+def _data(content: Content) -> dict[str, Any]:
+    data: dict[str, Any] = {"kind": content.kind, "turn_id": content.turn_id or ""}
+    if content.ask:
+        data |= {"ask_id": content.ask.id, "payload_hash": content.ask.payload_hash}
+    return data
+
+
+async def _for_ever() -> None:
+    import anyio
+
+    await anyio.sleep_forever()
+
+
+def _build(config: MemoryConfig, host: ChannelHost) -> MemoryChannel:
+    return MemoryChannel(part_limit=config.part_limit)
+
+
+def _problem(config: MemoryConfig) -> str:
+    return "" if config.part_limit >= 100 else f"part_limit is {config.part_limit}; set it to at least 100"
+
+
+CHANNEL = ChannelSpec(MEMORY, "In memory", MemoryConfig, _build, _problem)

@@ -1,0 +1,304 @@
+"""Words for people: splitting Markdown into parts, and saying in a few words what a turn is doing.
+
+Shared by every channel, pure, and without loss: the bodies of all pieces, joined, are the text. A cut falls
+between paragraphs, else lines, else words, else graphemes. A cut within a fence closes it and opens it again.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterator
+from pathlib import PurePosixPath
+
+from msgspec import Struct
+
+from pilothouse.core.event import ToolCall, Usage
+from pilothouse.core.view import TurnView
+
+Measure = Callable[[str], int]
+"""How long a platform finds a text. It must be additive: `measure(a + b) == measure(a) + measure(b)`."""
+
+SMALLEST_LIMIT = 16
+_FENCE = re.compile(r"^[ \t]*(?P<marks>`{3,}(?=[^`]*$)|~{3,})")
+_LINE = re.compile(r"[^\n]*\n|[^\n]+\Z")
+_ZWJ = "\N{ZERO WIDTH JOINER}"
+
+
+def utf16_units(text: str) -> int:
+    """How Telegram and Discord count."""
+    return len(text) + sum(c > "\uffff" for c in text)
+
+
+class Piece(Struct, frozen=True):
+    """A slice of the text, and the fence lines that were added around it."""
+
+    body: str
+    before: str = ""
+    after: str = ""
+
+    @property
+    def text(self) -> str:
+        return self.before + self.body + self.after
+
+
+def split(text: str, limit: int, measure: Measure = utf16_units) -> list[str]:
+    """The parts to send, in order, each within `limit`. Pieces of nothing but white space are left out."""
+    return [piece.text for piece in split_pieces(text, limit, measure) if piece.body.strip()]
+
+
+def split_pieces(text: str, limit: int, measure: Measure = utf16_units) -> list[Piece]:
+    if limit < SMALLEST_LIMIT:
+        raise ValueError(f"a limit of {limit} is too small to split text; use at least {SMALLEST_LIMIT}")
+    return list(_Splitter(text, limit, measure).pieces())
+
+
+class _Line(Struct, frozen=True):
+    """`fence` is the opening line of the fence that is open after this line; `edge` if the line is a fence's."""
+
+    start: int
+    end: int
+    fence: str
+    edge: str = ""
+
+
+class _Cut(Struct, frozen=True):
+    at: int
+    fence: str
+    rank: int
+    """0 between paragraphs, 1 between lines, 2 between lines of code, 3 beside a fence's own line."""
+
+
+class _Splitter:
+    def __init__(self, text: str, limit: int, measure: Measure) -> None:
+        self.text = text
+        self.limit = limit
+        self.measure = measure
+        self.lines = list(_scan(text))
+
+    def pieces(self) -> Iterator[Piece]:
+        at, fence, first = 0, "", 0
+        while at < len(self.text):
+            before = self._reopened(fence)
+            cut = self._cut(at, first, fence, self.limit - self.measure(before))
+            body = self.text[at : cut.at]
+            yield Piece(body, before, self._closed(cut.fence, body) if cut.at < len(self.text) else "")
+            at, fence = cut.at, cut.fence
+            while first < len(self.lines) and self.lines[first].end <= at:
+                first += 1
+
+    def _cut(self, at: int, first: int, fence: str, room: int) -> _Cut:
+        """The best place to end a piece that begins at `at`, which is in line `first`."""
+        cuts: list[_Cut] = []
+        start, left, state = at, room, fence
+        for index in range(first, len(self.lines)):
+            line = self.lines[index]
+            size = self._size(start, line.end, left)
+            if size > left:
+                cut = None if line.edge else self._in_line(start, line.end, state, left)
+                break
+            left -= size
+            if line.end == len(self.text):
+                return _Cut(line.end, line.fence, 0)
+            if self.measure(self._closed(line.fence, "\n")) <= left:
+                cuts.append(_Cut(line.end, line.fence, self._rank(index)))
+            start, state = line.end, line.fence
+        else:
+            raise AssertionError("the last line either fits or does not")
+        cut = self._best(cuts, at, room) or cut or max(cuts, key=lambda c: (c.rank < 3, c.at), default=None)
+        return cut or self._in_line(at, self.lines[first].end, fence, room) or _Cut(at + 1, fence, 2)
+
+    def _size(self, start: int, end: int, left: int) -> int:
+        """The measure of a slice, without reading all of a huge line that cannot fit anyhow."""
+        if end - start > left and (size := self.measure(self.text[start : start + left + 1])) > left:
+            return size
+        return self.measure(self.text[start:end])
+
+    def _in_line(self, start: int, end: int, fence: str, room: int) -> _Cut | None:
+        room -= self.measure(self._closed(fence, "x"))
+        size = _longest(self.text, start, end, room, self.measure) if room > 0 else 0
+        if not size:
+            return None
+        line = self.text[start : min(end, start + size + 1)]
+        return _Cut(start + (_word_end(line, size) or _grapheme_end(line, size)), fence, 2)
+
+    def _rank(self, index: int) -> int:
+        line, following = self.lines[index], self.lines[index + 1]
+        if line.edge == "opens" or following.edge == "closes":
+            return 3
+        if line.fence:
+            return 2
+        blank = not self.text[line.start : line.end].strip()
+        return 0 if blank or line.edge == "closes" else 1
+
+    def _best(self, cuts: list[_Cut], at: int, room: int) -> _Cut | None:
+        """The last cut of the best rank, unless it would leave the piece too empty."""
+        for rank, share in ((0, 2), (1, 3), (2, 3)):
+            fitting = [cut for cut in cuts if cut.rank == rank]
+            if fitting and self.measure(self.text[at : fitting[-1].at]) * share >= room:
+                return fitting[-1]
+        return None
+
+    def _reopened(self, fence: str) -> str:
+        """The opening line again; without its language where that is too long, not at all if even that is."""
+        if not fence:
+            return ""
+        bare = _marks(fence)
+        for opening in (fence, bare):
+            if self.measure(f"{opening}\n\n{bare}") * 2 <= self.limit:
+                return f"{opening}\n"
+        return ""
+
+    def _closed(self, fence: str, body: str) -> str:
+        if not self._reopened(fence):
+            return ""
+        return _marks(fence) if body.endswith("\n") else f"\n{_marks(fence)}"
+
+
+def _scan(text: str) -> Iterator[_Line]:
+    fence = ""
+    for match in _LINE.finditer(text):
+        content = match[0].rstrip("\n")
+        marks = _marks(content)
+        edge = ""
+        if not fence and marks:
+            fence, edge = content, "opens"
+        elif fence and marks.startswith(_marks(fence)) and content.strip() == marks:
+            fence, edge = "", "closes"
+        yield _Line(match.start(), match.end(), fence, edge)
+
+
+def _marks(line: str) -> str:
+    found = _FENCE.match(line)
+    return found["marks"] if found else ""
+
+
+def _longest(text: str, start: int, end: int, room: int, measure: Measure) -> int:
+    """How many characters of `text[start:end]` fit into `room`."""
+    size = end - start
+    high = min(size, room)
+    while high < size and measure(text[start : start + high]) <= room:
+        high = min(size, high * 2)
+    low = 0
+    while low < high:
+        middle = (low + high + 1) // 2
+        fits = measure(text[start : start + middle]) <= room
+        low, high = (middle, high) if fits else (low, middle - 1)
+    return low
+
+
+def _word_end(text: str, end: int) -> int:
+    """After the last space that leaves the piece at least a third full; 0 if there is none."""
+    space = max(text.rfind(" ", 0, end), text.rfind("\t", 0, end))
+    return space + 1 if (space + 1) * 3 >= end else 0
+
+
+def _grapheme_end(text: str, end: int) -> int:
+    """At or a little before `end`, where no character belongs to the one before it."""
+    for at in range(end, max(end - 32, 0), -1):
+        if at == len(text) or not _joined(text, at):
+            return at
+    return end
+
+
+def _joined(text: str, at: int) -> bool:
+    here, before = text[at], text[at - 1]
+    extends = unicodedata.combining(here) or unicodedata.category(here) in ("Mn", "Me", "Mc")
+    if extends or _ZWJ in (here, before) or "\U0001f3fb" <= here <= "\U0001f3ff":
+        return True
+    if _is_flag(here) and _is_flag(before):
+        start = at
+        while start and _is_flag(text[start - 1]) and at - start < 32:
+            start -= 1
+        return (at - start) % 2 == 1
+    return before == "\r" and here == "\n"
+
+
+def _is_flag(char: str) -> bool:
+    return "\U0001f1e6" <= char <= "\U0001f1ff"
+
+
+_PATH_KEYS = ("path", "file_path", "filePath", "notebook_path", "filename", "file")
+_WRITES = ("write", "create", "add", "new")
+_FINDS = ("glob", "find", "list", "ls")
+
+
+def activity_label(call: ToolCall) -> str:
+    """What a tool call does, in the words that a person would use."""
+    match call.kind:
+        case "read":
+            return f"Reading {short_path(_path(call)) or 'a file…'}"
+        case "file_change":
+            return f"{'Writing' if _says(call, _WRITES) else 'Editing'} {short_path(_path(call)) or 'files…'}"
+        case "search":
+            return "Finding files…" if _says(call, _FINDS) else "Searching content…"
+        case "web":
+            return (
+                "Fetching URL…" if "url" in call.detail or _says(call, ("fetch",)) else "Searching the web…"
+            )
+        case "command":
+            return "Running command…"
+        case "subagent":
+            return "Running subtask…"
+        case _:
+            return f"Running {' '.join(call.title.split())[:60] or 'a tool'}…"
+
+
+def short_path(path: str) -> str:
+    """The last two parts: enough to know which file, short enough for a phone."""
+    parts = PurePosixPath(path.replace("\\", "/")).parts
+    return "/".join(parts) if len(parts) <= 2 else f"…/{parts[-2]}/{parts[-1]}"
+
+
+def _path(call: ToolCall) -> str:
+    named = next((value for key in _PATH_KEYS if isinstance(value := call.detail.get(key), str)), "")
+    words = call.title.split()
+    last = words[-1].strip("`'\"") if words else ""
+    path = named or (last if "/" in last or "." in last.strip(".") else "")
+    return " ".join(path.split())
+
+
+def _says(call: ToolCall, words: tuple[str, ...]) -> bool:
+    named = (call.detail.get("tool"), call.detail.get("name"), call.detail.get("change"), call.title)
+    first = [text.split()[0].lower() for text in named if isinstance(text, str) and text.strip()]
+    return any(text.startswith(words) for text in first)
+
+
+def format_duration(seconds: float) -> str:
+    whole = max(0, int(seconds))
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m {whole % 60:02d}s"
+    return f"{whole // 3600}h {whole % 3600 // 60:02d}m"
+
+
+def format_cost(usd: float) -> str:
+    return f"${usd:.4f}" if usd < 1 else f"${usd:.2f}"
+
+
+def status_line(view: TurnView, now: float) -> str:
+    """One line for a turn: what it does now, or, once it ended, what it took."""
+    took = format_duration(now - view.started_at) if view.started_at is not None else ""
+    if view.phase == "ended":
+        head = {"completed": "✓", "failed": "✗ failed", "cancelled": "■ stopped", None: "✗"}[view.outcome]
+        return " · ".join(filter(None, (head, _steps(view), took, _cost(view.usage)))).replace("✓ · ", "✓ ")
+    step = f"step {view.steps}" if view.steps else ""
+    return " · ".join(filter(None, (_doing(view), took, step)))
+
+
+def _doing(view: TurnView) -> str:
+    if view.asks:
+        return "Waiting for your answer"
+    if view.open_actions:
+        return activity_label(view.open_actions[-1].call)
+    return "Writing…" if view.draft else "Thinking…"
+
+
+def _steps(view: TurnView) -> str:
+    count = view.steps or (view.usage.steps if view.usage else None) or 0
+    return f"{count} step{'' if count == 1 else 's'}" if count else ""
+
+
+def _cost(usage: Usage | None) -> str:
+    return "" if usage is None or usage.cost_usd is None else format_cost(usage.cost_usd)

@@ -1,0 +1,134 @@
+"""A desk with nobody behind it: it replays the events that a test publishes and records every call.
+
+It has the shape of the real one. What it answers is set beforehand (`receipts`, `answered`) or by `on_accept`,
+which may publish events as a gateway would.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import anyio
+from msgspec import Struct
+
+from pilothouse.core.ask import Decision
+from pilothouse.core.channel import Answered, LoggedEvent, Receipt
+from pilothouse.core.event import EngineEvent
+from pilothouse.core.ids import AskId, ConversationId, MessageId, TurnId
+from pilothouse.core.message import Address, Author, InboundMessage, MessageDeleted, MessageEdited
+from pilothouse.core.store import RowStatus
+
+
+class MessageState(Struct, frozen=True):
+    """What `query("message", id=…)` tells: `delivered` once all that it caused has been sent."""
+
+    status: RowStatus = "queued"
+    turn_id: TurnId | None = None
+    delivered: bool = False
+
+
+class Command(Struct, frozen=True):
+    address: Address
+    by: Author
+    line: str
+    native_id: str
+
+
+class Answer(Struct, frozen=True):
+    ask_id: AskId
+    payload_hash: str
+    decision: Decision
+    by: Author
+
+
+class ScriptedDesk:
+    def __init__(self) -> None:
+        self.accepted: list[InboundMessage] = []
+        self.edits: list[MessageEdited] = []
+        self.deletions: list[MessageDeleted] = []
+        self.answers: list[Answer] = []
+        self.commands: list[Command] = []
+        self.receipts: list[Receipt] = []
+        """What `accept` and `command` answer next; after these, `queued`."""
+        self.answered = Answered(accepted=True, text="Noted.")
+        self.messages: dict[MessageId, MessageState] = {}
+        self.on_accept: Callable[[InboundMessage, MessageId], None] = lambda message, id: None
+        self.on_command: Callable[[Command], None] = lambda command: None
+        self.on_answer: Callable[[Answer], None] = lambda answer: None
+        self._logs: dict[ConversationId, list[LoggedEvent]] = defaultdict(list)
+        self._seen: dict[tuple[Address, str], Receipt] = {}
+        self._news = anyio.Event()
+
+    def publish(self, conversation: ConversationId, turn: TurnId, at: float, *events: EngineEvent) -> None:
+        """The next rows of the log; followers see them at once."""
+        log = self._logs[conversation]
+        log.extend(LoggedEvent(len(log) + n, turn, at, event) for n, event in enumerate(events, 1))
+        self._wake()
+
+    def settle(self, message: MessageId, state: MessageState) -> None:
+        self.messages[message] = state
+        self._wake()
+
+    async def until(self, seen: Callable[[], bool]) -> None:
+        """Waits until `seen()`; it is asked again after each call and each publication."""
+        while not seen():
+            await self._news.wait()
+
+    async def accept(self, message: InboundMessage) -> Receipt:
+        key = (message.address, message.native_id)
+        if key in self._seen:
+            self.accepted.append(message)
+            return Receipt("duplicate", self._seen[key].message_id)
+        self._seen[key] = receipt = self._receipt()
+        self.accepted.append(message)
+        if receipt.state == "queued" and receipt.message_id:
+            self.messages.setdefault(receipt.message_id, MessageState())
+            self.on_accept(message, receipt.message_id)
+        self._wake()
+        return receipt
+
+    async def edited(self, message: MessageEdited) -> Receipt:
+        self.edits.append(message)
+        self._wake()
+        return Receipt("queued")
+
+    async def deleted(self, message: MessageDeleted) -> Receipt:
+        self.deletions.append(message)
+        self._wake()
+        return Receipt("queued")
+
+    async def answer(self, ask_id: AskId, payload_hash: str, decision: Decision, by: Author) -> Answered:
+        self.answers.append(answer := Answer(ask_id, payload_hash, decision, by))
+        self.on_answer(answer)
+        self._wake()
+        return self.answered
+
+    async def command(self, address: Address, by: Author, line: str, native_id: str) -> Receipt:
+        self.commands.append(command := Command(address, by, line, native_id))
+        self.on_command(command)
+        self._wake()
+        return self.receipts.pop(0) if self.receipts else Receipt("queued")
+
+    async def follow(self, conversation: ConversationId, after_seq: int) -> AsyncIterator[LoggedEvent]:
+        while True:
+            news = self._news
+            for row in self._logs[conversation][after_seq:]:
+                after_seq = row.seq
+                yield row
+            await news.wait()
+
+    async def query(self, what: str, by: Author, **terms: Any) -> Any:
+        if what != "message":
+            raise ValueError(f"a scripted desk knows nothing about {what!r}; ask it for 'message'")
+        return self.messages[terms["id"]]
+
+    def _receipt(self) -> Receipt:
+        if self.receipts:
+            return self.receipts.pop(0)
+        return Receipt("queued", MessageId(f"message-{len(self._seen) + 1}"))
+
+    def _wake(self) -> None:
+        news, self._news = self._news, anyio.Event()
+        news.set()

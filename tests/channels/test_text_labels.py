@@ -1,0 +1,124 @@
+"""A turn in a few words: what it does now, and what it took."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pilothouse.channels.text import activity_label, format_cost, format_duration, short_path, status_line
+from pilothouse.core.ask import Ask
+from pilothouse.core.event import (
+    Asked,
+    EngineEvent,
+    Outcome,
+    SessionStarted,
+    TextDelta,
+    ToolCall,
+    ToolFinished,
+    ToolKind,
+    ToolStarted,
+    TurnEnded,
+    Usage,
+)
+from pilothouse.core.ids import AskId, CallId
+from pilothouse.core.view import TurnView, fold
+
+READ = ToolCall(CallId("c"), "read", "Read", {"path": "/home/me/src/auth/login.py"})
+
+
+@pytest.mark.parametrize(
+    ("kind", "title", "detail", "label"),
+    [
+        ("read", "Read", {"file_path": "/a/b/src/auth/login.py"}, "Reading …/auth/login.py"),
+        ("read", "auth/login.py", {}, "Reading auth/login.py"),
+        ("read", "`src/auth/login.py`", {}, "Reading …/auth/login.py"),
+        ("read", "Read", {"path": "C:\\work\\src\\main.py"}, "Reading …/src/main.py"),
+        ("read", "Read", {}, "Reading a file…"),
+        ("file_change", "Write", {"path": "notes.md"}, "Writing notes.md"),
+        ("file_change", "Edit src/app/main.py", {}, "Editing …/app/main.py"),
+        ("file_change", "patch", {"change": "add", "path": "a/b/c"}, "Writing …/b/c"),
+        ("file_change", "patch", {}, "Editing files…"),
+        ("command", "pytest -q", {}, "Running command…"),
+        ("search", "Grep", {"pattern": "x"}, "Searching content…"),
+        ("search", "Glob **/*.py", {}, "Finding files…"),
+        ("web", "WebSearch", {"query": "x"}, "Searching the web…"),
+        ("web", "WebFetch", {"url": "https://example.org"}, "Fetching URL…"),
+        ("subagent", "Task", {}, "Running subtask…"),
+        ("tool", "mcp__db__query", {}, "Running mcp__db__query…"),
+        ("note", "", {}, "Running a tool…"),
+        ("tool", "two\nlines", {}, "Running two lines…"),
+    ],
+)
+def test_a_label_says_what_a_call_does(
+    kind: ToolKind, title: str, detail: dict[str, Any], label: str
+) -> None:
+    assert activity_label(ToolCall(CallId("c"), kind, title, detail)) == label
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-3, "0s"),
+        (0, "0s"),
+        (12.9, "12s"),
+        (60, "1m 00s"),
+        (62, "1m 02s"),
+        (3599, "59m 59s"),
+        (7380, "2h 03m"),
+    ],
+)
+def test_a_duration_is_short(seconds: float, text: str) -> None:
+    assert format_duration(seconds) == text
+
+
+def test_a_cost_has_the_digits_that_matter() -> None:
+    assert (format_cost(0.0234), format_cost(0), format_cost(12.345)) == ("$0.0234", "$0.0000", "$12.35")
+
+
+def test_a_path_keeps_its_last_two_parts() -> None:
+    assert [short_path(p) for p in ("", "a", "a/b", "a/b/c")] == ["", "a", "a/b", "…/b/c"]
+
+
+def folded(*events: EngineEvent) -> TurnView:
+    view = TurnView()
+    for event in events:
+        view = fold(view, event, 100.0)
+    return view
+
+
+def test_the_status_of_a_running_turn_names_its_step() -> None:
+    view = folded(SessionStarted(), ToolStarted(READ))
+    assert status_line(view, 112.0) == "Reading …/auth/login.py · 12s · step 1"
+
+
+def test_before_anything_happens_it_thinks() -> None:
+    assert status_line(TurnView(), 0.0) == "Thinking…"
+
+
+def test_between_tools_it_thinks_and_then_writes() -> None:
+    done = (SessionStarted(), ToolStarted(READ), ToolFinished(READ.id, ok=True))
+    assert status_line(folded(*done), 101.0) == "Thinking… · 1s · step 1"
+    assert status_line(folded(*done, TextDelta("b", "So")), 101.0) == "Writing… · 1s · step 1"
+
+
+def test_an_open_ask_comes_first() -> None:
+    view = folded(SessionStarted(), ToolStarted(READ), Asked(Ask(AskId("a"), "approval", "May I?")))
+    assert status_line(view, 103.0) == "Waiting for your answer · 3s · step 1"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "line"),
+    [
+        ("completed", "✓ 1 step · 12s · $0.0234"),
+        ("failed", "✗ failed · 1 step · 12s · $0.0234"),
+        ("cancelled", "■ stopped · 1 step · 12s · $0.0234"),
+    ],
+)
+def test_the_closing_line_says_what_it_took(outcome: Outcome, line: str) -> None:
+    end = TurnEnded(outcome, usage=Usage(cost_usd=0.0234))
+    assert status_line(folded(SessionStarted(), ToolStarted(READ), end), 112.0) == line
+
+
+def test_what_was_not_told_is_not_shown() -> None:
+    assert status_line(folded(SessionStarted(), TurnEnded("completed")), 101.0) == "✓ 1s"

@@ -1,0 +1,132 @@
+"""Splitting loses nothing, keeps the limit, always ends, and never leaves a fence open."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pilothouse.channels.text import SMALLEST_LIMIT, Piece, split, split_pieces, utf16_units
+
+LINES = st.one_of(
+    st.sampled_from(["", "```", "```python", "~~~", "~~~~", "````md", "  ```js", "   ", "- item", "> quote"]),
+    st.text(alphabet="ab \t`~😀é́\u200d🇩🇪👩🏽\r", max_size=60),
+    st.text(max_size=40),
+)
+TEXTS = st.one_of(st.text(), st.lists(LINES, max_size=40).map("\n".join))
+LIMITS = st.integers(SMALLEST_LIMIT, 200)
+FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n]*$")
+
+
+@given(TEXTS, LIMITS)
+def test_the_bodies_joined_are_the_text(text: str, limit: int) -> None:
+    assert "".join(piece.body for piece in split_pieces(text, limit)) == text
+
+
+@given(TEXTS, LIMITS)
+def test_every_part_is_within_the_limit(text: str, limit: int) -> None:
+    assert all(utf16_units(piece.text) <= limit for piece in split_pieces(text, limit))
+
+
+@given(TEXTS, LIMITS)
+def test_every_piece_takes_something(text: str, limit: int) -> None:
+    assert all(piece.body for piece in split_pieces(text, limit))
+
+
+@given(TEXTS, LIMITS)
+def test_only_fences_are_added(text: str, limit: int) -> None:
+    for piece in split_pieces(text, limit):
+        assert not piece.before or FENCE.match(piece.before.rstrip("\n"))
+        assert not piece.after or FENCE.match(piece.after.lstrip("\n"))
+
+
+@given(st.lists(st.text(alphabet="ab ", min_size=1, max_size=30), min_size=1, max_size=40), LIMITS)
+def test_each_part_of_a_code_block_is_a_whole_code_block(code: list[str], limit: int) -> None:
+    text = "\n".join(["````python", *code, "````", ""])
+    for part in split(text, max(limit, 60)):
+        lines = part.strip("\n").split("\n")
+        assert lines[0] == "````python"
+        assert lines[-1] == "````"
+
+
+@given(st.integers(SMALLEST_LIMIT, 64))
+def test_a_limit_is_measured_by_the_measure_that_is_passed(limit: int) -> None:
+    parts = split("é" * 100, limit, lambda text: len(text.encode()))
+    assert all(len(part.encode()) <= limit for part in parts)
+    assert "".join(parts) == "é" * 100
+
+
+def test_a_short_text_is_one_part() -> None:
+    assert split("hello", 100) == ["hello"]
+
+
+def test_nothing_has_no_parts() -> None:
+    assert split("", 100) == []
+
+
+def test_white_space_alone_is_never_sent() -> None:
+    assert split("\n" * 500, 100) == []
+    assert "".join(piece.body for piece in split_pieces("\n" * 500, 100)) == "\n" * 500
+
+
+def test_a_cut_between_paragraphs_comes_first() -> None:
+    assert split("one two\nthree\n\nfour five six\nseven", 24) == [
+        "one two\nthree\n\n",
+        "four five six\nseven",
+    ]
+
+
+def test_a_cut_between_lines_comes_second() -> None:
+    assert split("one two three\nfour five six", 20) == ["one two three\n", "four five six"]
+
+
+def test_a_cut_between_words_comes_third() -> None:
+    assert split("one two three four five", 16) == ["one two three ", "four five"]
+
+
+def test_a_cut_comes_before_a_fence_rather_than_inside_it() -> None:
+    text = "Some words that fill the part.\n\n```py\na = 1\nb = 2\n```\n"
+    assert split(text, 50) == ["Some words that fill the part.\n\n", "```py\na = 1\nb = 2\n```\n"]
+
+
+def test_a_fence_within_a_longer_fence_is_text() -> None:
+    text = "````md\n" + "```py\nx\n```\n" * 4 + "````\n"
+    pieces = split_pieces(text, 48)
+    assert len(pieces) > 1
+    assert all(piece.before in ("", "````md\n") and piece.after in ("", "````") for piece in pieces)
+
+
+def test_backticks_do_not_close_tildes() -> None:
+    pieces = split_pieces("~~~\n" + "```\nline of code\n" * 5 + "~~~\n", 40)
+    assert {piece.after for piece in pieces[:-1]} == {"~~~"}
+
+
+def test_a_code_line_that_is_too_long_is_cut_with_its_fence_closed() -> None:
+    assert split_pieces("```\n" + "x" * 40 + "\n```", 30)[0] == Piece("```\n" + "x" * 22, "", "\n```")
+
+
+def test_a_language_that_is_too_long_to_repeat_is_left_out() -> None:
+    pieces = split_pieces("```" + "p" * 30 + "\n" + "line of code\n" * 9 + "```", 60)
+    assert {piece.before for piece in pieces[1:]} == {"```\n"}
+
+
+@pytest.mark.parametrize("cluster", ["👩🏽‍🚀", "🇩🇪", "e\u0301", "👍🏽", "\r\n"])
+def test_what_belongs_together_is_not_torn(cluster: str) -> None:
+    for lead in range(12):
+        parts = [piece.body for piece in split_pieces("x" * lead + cluster * 20, SMALLEST_LIMIT)]
+        rest = "".join(parts)[lead:]
+        assert rest == cluster * 20
+        starts = [sum(map(len, parts[:n])) - lead for n in range(1, len(parts))]
+        assert all(start < 0 or start % len(cluster) == 0 for start in starts)
+
+
+def test_a_megabyte_without_a_newline_is_split_at_once() -> None:
+    text = "word" * 250_000
+    assert "".join(split(text, 2000)) == text
+
+
+def test_a_limit_too_small_to_work_with_is_refused() -> None:
+    with pytest.raises(ValueError, match="too small"):
+        split("text", 3)
