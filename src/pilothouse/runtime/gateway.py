@@ -62,8 +62,7 @@ class Gateway:
         """Until `stop`, or until the primary channel ends. Raises `RoleHeld` or `Fenced` in plain words."""
         await self._join()
         try:
-            async with AsyncExitStack() as engines:
-                await self._serve(engines)
+            await self._serve()
         finally:
             with anyio.CancelScope(shield=True), anyio.move_on_after(self._ports.settings().drain_s):
                 await self._membership.leave()
@@ -77,7 +76,7 @@ class Gateway:
                 await self._membership.leave()
                 raise
 
-    async def _serve(self, engines: AsyncExitStack) -> None:
+    async def _serve(self) -> None:
         ports = self._ports
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._membership.beat_for_ever)
@@ -85,7 +84,7 @@ class Gateway:
             tasks.start_soon(self._delivery.run)
             tasks.start_soon(LiveViews(ports).run)
             turns_done = anyio.Event()
-            tasks.start_soon(self._run_turns, engines, turns_done)
+            tasks.start_soon(self._run_turns, turns_done)
             for channel in ports.channels.values():
                 tasks.start_soon(self._serve_channel, channel)
             self._on_ready()
@@ -98,20 +97,23 @@ class Gateway:
             tasks.cancel_scope.cancel()
         ports.log("gateway.stopped")
 
-    async def _run_turns(self, engines: AsyncExitStack, done: anyio.Event) -> None:
+    async def _run_turns(self, done: anyio.Event) -> None:
         """Everything that only the holder of the engines does. A standby waits for its chance."""
         try:
-            if not await self._get_engines():
-                return
-            await self._open_engines(engines)
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(Scheduling(self._ports).run)
-                tasks.start_soon(Asking(self._ports).run)
-                tasks.start_soon(self._prune_for_ever)
-                await self._dispatch.run()
-                tasks.cancel_scope.cancel()
+            if await self._get_engines():
+                async with AsyncExitStack() as engines:
+                    await self._open_engines(engines)
+                    await self._run_turns_with_engines()
         finally:
             done.set()
+
+    async def _run_turns_with_engines(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(Scheduling(self._ports).run)
+            tasks.start_soon(Asking(self._ports).run)
+            tasks.start_soon(self._prune_for_ever)
+            await self._dispatch.run()
+            tasks.cancel_scope.cancel()
 
     async def _get_engines(self) -> bool:
         while not self._membership.has_engines:
