@@ -36,8 +36,8 @@ from pilothouse.core.message import Address, conversation_id
 from pilothouse.core.people import People, Role
 from pilothouse.core.store import Conversation, NodeInfo, Store, Tx
 from pilothouse.logs import Log, Redactor, open_log
-from pilothouse.plugins import Plugins
 from pilothouse.plugins import Loaded as LoadedPlugin
+from pilothouse.plugins import Plugins
 from pilothouse.runtime.blobs import StoreBlobs
 from pilothouse.runtime.clock import SystemClock, new_id
 from pilothouse.runtime.gateway import Gateway
@@ -71,7 +71,7 @@ async def open_house(*, on_terminal: bool, flags: Mapping[str, Any] | None = Non
     loaded = read()
     redactor = Redactor(loaded.secrets)
     section = loaded.config.log
-    file = Path(section.file).expanduser() if section.file else loaded.paths.log_file
+    file = _log_file(loaded)
     spec = plugins.store(loaded.config.store.id)
     with open_log(
         file,
@@ -85,6 +85,11 @@ async def open_house(*, on_terminal: bool, flags: Mapping[str, Any] | None = Non
             log.warning("config.warned", text=str(problem))
         async with spec.open(loaded.config.store.settings) as store:
             yield House(plugins, ConfigHolder(loaded, read), log, store)
+
+
+def _log_file(loaded: Loaded) -> Path:
+    named = loaded.config.log.file
+    return Path(named).expanduser() if named else loaded.paths.log_file
 
 
 def _load(plugins: Plugins, flags: Mapping[str, Any]) -> Loaded:
@@ -231,9 +236,9 @@ def make_settings(
     safe: bool = False,
 ) -> Settings:
     gateway = config.gateway
-    roles: dict[UserId, Role] = dict.fromkeys((UserId(user) for user in config.people.members), "member")
-    roles |= dict.fromkeys((UserId(user) for user in config.people.owners), "owner")
-    roles[terminal_user()] = "owner"
+    roles: dict[UserId, Role] = {UserId(user): "member" for user in config.people.members}
+    for user in (*config.people.owners, terminal_user()):
+        roles[UserId(user)] = "owner"
     return Settings(
         default_engine=engine,
         default_workspace=workspace or gateway.default_workspace or os.getcwd(),
@@ -351,7 +356,7 @@ def _marker(house: House) -> str:
 
 def _say_ready(house: House, ports: Ports) -> None:
     names = ", ".join(ports.channels) or "no channels yet: pilothouse init adds one"
-    print(f"pilothouse {__version__} is ready · {default_engine(house)} · {names}", file=sys.stderr)
+    sys.stderr.write(f"pilothouse {__version__} is ready · {default_engine(house)} · {names}\n")
 
 
 async def _reload_on_change(house: House) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import anyio
 import msgspec
+from tests.runtime.puppet import PUPPET, PuppetEngine
 
 from pilothouse.channels.memory import MEMORY, PERSON, MemoryChannel
 from pilothouse.core.clock import Clock
@@ -22,7 +23,6 @@ from pilothouse.runtime.gateway import Gateway
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.settings import Settings
 from pilothouse.stores.sqlite import STORE
-from tests.runtime.puppet import PUPPET, PuppetEngine
 
 MAIN = ConversationId("memory:main")
 

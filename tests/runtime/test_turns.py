@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import anyio
+from tests.runtime.puppet import PuppetEngine, Strings, echo
+from tests.runtime.rig import MAIN, open_rig
 
 from pilothouse.core.event import TurnEnded
 from pilothouse.core.failure import Failure
-from tests.runtime.puppet import PuppetEngine, Strings, echo
-from tests.runtime.rig import MAIN, open_rig
 
 
 async def test_a_message_is_answered_once(tmp_path: Path) -> None:
@@ -17,7 +17,7 @@ async def test_a_message_is_answered_once(tmp_path: Path) -> None:
         receipt = await rig.channel.say("hello")
         assert receipt.state == "queued"
         await rig.until_said("you said:")
-        turn, = await rig.until_ended()
+        (turn,) = await rig.until_ended()
         assert (turn.status, turn.cause) == ("done", "message")
     assert len(rig.said()) == 1
 
@@ -62,7 +62,7 @@ async def test_a_failure_is_told(tmp_path: Path) -> None:
     async with open_rig(tmp_path, PuppetEngine(fail)) as rig:
         await rig.channel.say("hello")
         assert await rig.until_said("You are not logged in.")
-        turn, = await rig.until_ended()
+        (turn,) = await rig.until_ended()
         assert turn.status == "failed"
 
 
