@@ -1,0 +1,96 @@
+"""The terminal as a channel: it holds one conversation, its own, and shows what is sent there exactly once."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from pathlib import Path
+
+import anyio
+
+from pilothouse.channels.terminal.config import TERMINAL, Interactive, Mode, OneShot, TerminalConfig
+from pilothouse.channels.terminal.receive import take_seat
+from pilothouse.channels.terminal.render import render
+from pilothouse.channels.terminal.stage import Stage, Talk
+from pilothouse.channels.terminal.streams import Streams, WallClock
+from pilothouse.core.channel import ChannelHost, Desk
+from pilothouse.core.clock import Clock
+from pilothouse.core.errors import Rejected, TryLater
+from pilothouse.core.ids import ConversationId
+from pilothouse.core.message import Address, Content, MessageRef, Part
+
+CLOSED_WAIT_S = 60.0
+
+
+class TerminalChannel:
+    """`place` names the conversation (a workspace's path or name), `user` the person at the keyboard.
+
+    `header` is the one line that says who talks; `json` prints a one-shot turn's events instead of its answer.
+    """
+
+    def __init__(
+        self,
+        config: TerminalConfig,
+        host: ChannelHost,
+        *,
+        mode: Mode,
+        streams: Streams,
+        place: str = "",
+        user: str = "",
+        json: bool = False,
+        verbose: bool = False,
+        header: str = "",
+        clock: Clock | None = None,
+    ) -> None:
+        self.id = TERMINAL
+        clock = clock or WallClock()
+        seat = take_seat(place or str(Path.cwd()), user or getpass.getuser(), clock.now, os.getpid())
+        folder = Path(host.state_dir) / "terminal"
+        self._stage = Stage(config, folder, streams, clock, seat, header, verbose, json)
+        self._talk = _talk(mode, self._stage)
+        self._opened = anyio.Event()
+        self._closed = False
+
+    @property
+    def address(self) -> Address:
+        return self._stage.seat.address
+
+    @property
+    def exit_code(self) -> int:
+        """After `run`: 0, 1 if the one message failed, 130 if Ctrl-C stopped it."""
+        return self._talk.exit_code
+
+    def holds(self) -> tuple[ConversationId, ...]:
+        return (self._stage.conversation,)
+
+    async def run(self, desk: Desk) -> None:
+        try:
+            await self._talk.run(desk, self._opened.set)
+        finally:
+            self._closed = True
+            self._opened.set()
+
+    def render(self, content: Content) -> tuple[Part, ...]:
+        return render(content)
+
+    async def send(self, address: Address, part: Part) -> MessageRef:
+        """Shows what of the part does not stand there yet. A closed terminal lets it wait for the next one."""
+        if address != self.address:
+            raise Rejected(f"this terminal shows {self.address.place}, not {address.place}")
+        await self._opened.wait()
+        if self._closed:
+            raise TryLater(CLOSED_WAIT_S, "the terminal is closed")
+        await self._talk.part(part)
+        return MessageRef(address, self._stage.seat.next_id())
+
+
+def _talk(mode: Mode, stage: Stage) -> Talk:
+    match mode:
+        case Interactive():
+            from pilothouse.channels.terminal.interactive import InteractiveTalk
+
+            return InteractiveTalk(stage)
+        case OneShot(text=text):
+            from pilothouse.channels.terminal.oneshot import OneShotTalk
+
+            return OneShotTalk(stage, text)

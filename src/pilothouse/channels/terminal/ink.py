@@ -1,0 +1,65 @@
+"""Colour, width and safety of single lines. Nothing that came from outside reaches a terminal unwashed."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from msgspec import Struct
+
+_UNSAFE = re.compile(
+    r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[\]P^_X].*?(?:\x07|\x1b\\)|\r(?!\n)|[\x00-\x08\x0b-\x1f\x7f-\x9f]", re.S
+)
+
+
+def wash(text: str) -> str:
+    """Without control characters: an engine must not move our cursor or write into somebody's clipboard."""
+    return _UNSAFE.sub("", text.replace("\r\n", "\n"))
+
+
+class Ink(Struct, frozen=True):
+    color: bool
+
+    def dim(self, text: str) -> str:
+        return self._set("2", text)
+
+    def bold(self, text: str) -> str:
+        return self._set("1", text)
+
+    def red(self, text: str) -> str:
+        return self._set("31", text)
+
+    def green(self, text: str) -> str:
+        return self._set("32", text)
+
+    def yellow(self, text: str) -> str:
+        return self._set("33", text)
+
+    def _set(self, code: str, text: str) -> str:
+        if not self.color or not text:
+            return text
+        return "\n".join(f"\x1b[{code}m{line}\x1b[0m" if line else "" for line in text.split("\n"))
+
+
+def cells(text: str) -> int:
+    return sum(_cell(char) for char in text)
+
+
+def _cell(char: str) -> int:
+    if unicodedata.combining(char) or char in "\u200d\ufe0f":
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def fit(text: str, width: int) -> str:
+    """One line, no wider than `width`."""
+    line = " ".join(wash(text).split())
+    if cells(line) <= width:
+        return line
+    kept, used = "", 0
+    for char in line:
+        used += _cell(char)
+        if used > width - 1:
+            break
+        kept += char
+    return f"{kept.rstrip()}…"

@@ -1,0 +1,75 @@
+"""A keyboard that can only type lines: a dumb terminal, a pipe, or the tty beside a one-shot answer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+from pilothouse.channels.terminal.receive import Interrupt, Leave, Line, Typed
+from pilothouse.channels.terminal.streams import Streams
+
+MOST_BYTES = 1_000_000
+
+
+@asynccontextmanager
+async def typed_lines(streams: Streams) -> AsyncIterator[MemoryObjectReceiveStream[Typed]]:
+    """Lines, each Ctrl-C, and at the end of the input one `Leave`."""
+    send, receive = anyio.create_memory_object_stream[Typed](16)
+    async with anyio.create_task_group() as group:
+        group.start_soon(_read, streams.stdin.fileno(), send.clone())
+        group.start_soon(watch_interrupts, streams, send)
+        yield receive
+        group.cancel_scope.cancel()
+    receive.close()
+
+
+async def watch_interrupts(streams: Streams, send: MemoryObjectSendStream[Typed]) -> None:
+    async with send:
+        with streams.interrupts() as pressed:
+            async for _ in pressed:
+                await send.send(Interrupt())
+
+
+async def _read(fd: int, send: MemoryObjectSendStream[Typed]) -> None:
+    """Reads the descriptor itself: a thread in `readline` could not be cancelled."""
+    kept = b""
+    async with send:
+        while chunk := await _chunk(fd):
+            *lines, kept = (kept + chunk).split(b"\n")
+            for line in lines:
+                await send.send(Line(_text(line)))
+            kept = kept[-MOST_BYTES:]
+        if kept:
+            await send.send(Line(_text(kept)))
+        await send.send(Leave())
+
+
+async def _chunk(fd: int) -> bytes:
+    await anyio.wait_readable(fd)
+    try:
+        return os.read(fd, 65_536)
+    except OSError:  # a pty whose other side is gone reads as an error, not as an end
+        return b""
+
+
+async def read_answer(streams: Streams) -> str | None:
+    """One line from the tty, typed after now; None at its end. Reads only when asked: a job in the background
+    that reads is stopped by the kernel."""
+    import termios
+
+    fd, kept = streams.stdin.fileno(), b""
+    termios.tcflush(fd, termios.TCIFLUSH)
+    while b"\n" not in kept:
+        chunk = await _chunk(fd)
+        if not chunk:
+            return None
+        kept = (kept + chunk)[-MOST_BYTES:]
+    return _text(kept.split(b"\n")[0])
+
+
+def _text(line: bytes) -> str:
+    return line.decode("utf-8", "replace").rstrip("\r")

@@ -1,0 +1,67 @@
+"""Markdown on a terminal, by rich: headings to the left, code without a box, no trailing blanks."""
+
+from __future__ import annotations
+
+import io
+import re
+from functools import cache
+from typing import TYPE_CHECKING
+
+from pilothouse.channels.terminal.ink import wash
+
+if TYPE_CHECKING:
+    from rich.markdown import Markdown
+
+_TRAILING = re.compile(r"(?:(?:\x1b\[[0-9;]*m)* +)+((?:\x1b\[0m)?)$", re.M)
+
+
+def draw(text: str, width: int, *, color: bool) -> str:
+    """`text` as a terminal of that width shows it; without `color` not one escape."""
+    from rich.console import Console
+
+    out = io.StringIO()
+    console = Console(
+        file=out,
+        width=width,
+        force_terminal=color,
+        color_system="standard" if color else None,
+        legacy_windows=False,
+        emoji=False,
+        markup=False,
+        _environ={},
+    )
+    console.print(_markdown()(wash(text), code_theme="ansi_dark", hyperlinks=False))
+    return _TRAILING.sub(r"\1", out.getvalue()).strip("\n")
+
+
+@cache
+def _markdown() -> type[Markdown]:
+    """Made late, for rich is imported late."""
+    from rich.console import Console, ConsoleOptions, RenderResult
+    from rich.markdown import CodeBlock, Heading, Markdown
+    from rich.padding import Padding
+    from rich.syntax import Syntax
+    from rich.text import Text
+
+    class LeftHeading(Heading):
+        # pyrefly: ignore [missing-override-decorator]
+        def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+            yield Text.assemble(self.text, style="bold underline" if self.tag == "h1" else "bold")
+
+    class BareCode(CodeBlock):
+        # pyrefly: ignore [missing-override-decorator]
+        def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+            code = str(self.text).rstrip()
+            syntax = Syntax(
+                code, self.lexer_name, theme="ansi_dark", word_wrap=True, background_color="default"
+            )
+            yield Padding(syntax, (0, 0, 0, 2))
+
+    class Plain(Markdown):
+        elements = Markdown.elements | {
+            "heading_open": LeftHeading,
+            "fence": BareCode,
+            "code_block": BareCode,
+        }
+
+    return Plain

@@ -1,0 +1,66 @@
+"""One turn on the screen: what stands there already, and what is still missing.
+
+The stream and the delivered answer race. Whichever comes second finds here what the first one printed, so that
+every block of the answer is printed exactly once.
+"""
+
+from __future__ import annotations
+
+from pilothouse.channels.terminal.blocks import blocks, complete, missing
+from pilothouse.core.channel import LoggedEvent
+from pilothouse.core.event import TurnEnded
+from pilothouse.core.view import TurnView, fold
+
+
+class Page:
+    def __init__(self, first_seq: int, *, past: bool) -> None:
+        self.first_seq = first_seq
+        self.past = past
+        """All that is known of it happened before the terminal opened."""
+        self.view = TurnView()
+        self.printed: list[str] = []
+        self.began_at: float | None = None
+        self.ended_at: float | None = None
+        self.heard_at = 0.0
+        self.delivered = False
+        self.closed = False
+
+    def take(self, row: LoggedEvent, heard_at: float) -> None:
+        self.view = fold(self.view, row.event, row.at)
+        self.began_at = row.at if self.began_at is None else self.began_at
+        self.heard_at = heard_at
+        if isinstance(row.event, TurnEnded):
+            self.ended_at = row.at
+
+    @property
+    def running(self) -> bool:
+        return self.ended_at is None and not self.past
+
+    def due(self, now: float) -> list[str]:
+        """Blocks that may be printed now: complete, and not held back for the tool that may follow."""
+        view = self.view
+        held = view.draft_at is not None and now - view.draft_at < view.hold_s
+        if self.past or self.closed or view.phase == "idle" or (view.phase == "buffering" and held):
+            return []
+        return self._fresh(whole=False)
+
+    def flush(self) -> list[str]:
+        """Every block there is, complete or not: nothing more will be added to it."""
+        return [] if self.past or self.closed else self._fresh(whole=True)
+
+    def rest_of(self, text: str) -> list[str]:
+        rest = missing(blocks(text), self.printed)
+        self.printed += rest
+        return rest
+
+    def _fresh(self, *, whole: bool) -> list[str]:
+        texts = [block.text for block in self.view.blocks]
+        now = [part for text in texts[:-1] for part in blocks(text)]
+        now += (blocks if whole else complete)(texts[-1]) if texts else []
+        same = 0
+        while same < min(len(now), len(self.printed)) and now[same] == self.printed[same]:
+            same += 1
+        if same == len(now):
+            return []
+        self.printed = now
+        return now[same:]

@@ -1,0 +1,155 @@
+"""The interactive line, by prompt_toolkit: output scrolls above, the status and what is typed stay below.
+
+One application runs from start to end. Enter, Ctrl-C and the keys of an ask only put values into a stream, so
+that the line never flickers and what is half typed is never lost.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+from pilothouse.channels.terminal.receive import Interrupt, Key, Leave, Line, Typed
+from pilothouse.channels.terminal.screen import put
+from pilothouse.channels.terminal.streams import Streams
+
+if TYPE_CHECKING:
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.data_structures import Size
+    from prompt_toolkit.formatted_text import StyleAndTextTuples
+    from prompt_toolkit.history import History
+    from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+
+
+class Prompt:
+    """A `Screen`, and the keyboard beneath it. `keys` are those that answer at once, while nothing is typed."""
+
+    live = True
+
+    def __init__(self, streams: Streams, history: Path | None, keys: Callable[[], str]) -> None:
+        self._streams = streams
+        self._keys = keys
+        self._status = ""
+        self._send: MemoryObjectSendStream[Typed] | None = None
+        self._session = self._make(history)
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[MemoryObjectReceiveStream[Typed]]:
+        self._send, receive = anyio.create_memory_object_stream[Typed](64)
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._run)
+            try:
+                yield receive
+            finally:
+                group.cancel_scope.cancel()
+        self._send.close()
+        receive.close()
+
+    async def say(self, text: str) -> None:
+        from prompt_toolkit.application import run_in_terminal
+        from prompt_toolkit.application.current import set_app
+
+        with set_app(self._session.app):
+            await run_in_terminal(lambda: put(self._streams.stdout, text + "\n"))
+
+    async def note(self, text: str) -> None:
+        await self.say(text)
+
+    def status(self, line: str) -> None:
+        if line != self._status:
+            self._status = line
+            self._session.app.invalidate()
+
+    async def _run(self) -> None:
+        await self._session.prompt_async()
+
+    def _make(self, history: Path | None) -> PromptSession[str]:
+        from prompt_toolkit import PromptSession
+        from prompt_toolkit.input.vt100 import Vt100Input
+        from prompt_toolkit.output.color_depth import ColorDepth
+        from prompt_toolkit.output.vt100 import Vt100_Output
+
+        # Asking the terminal for the cursor's place (CPR) earns a warning from those that do not answer.
+        output = Vt100_Output(self._streams.stdout, self._size, enable_cpr=False)
+        return PromptSession(
+            self._message,
+            history=_history(history),
+            key_bindings=self._bindings(),
+            input=Vt100Input(self._streams.stdin),
+            output=output,
+            color_depth=None if self._streams.color else ColorDepth.DEPTH_1_BIT,
+            erase_when_done=True,
+        )
+
+    def _size(self) -> Size:
+        from prompt_toolkit.data_structures import Size
+
+        columns, rows = os.get_terminal_size(self._streams.stdout.fileno())
+        return Size(rows=rows or 24, columns=columns or 80)
+
+    def _message(self) -> StyleAndTextTuples:
+        found: StyleAndTextTuples = [("dim", f"{self._status}\n")] if self._status else []
+        return [*found, ("bold", "❯ ")]
+
+    def _bindings(self) -> KeyBindings:
+        from prompt_toolkit.filters import Condition
+        from prompt_toolkit.key_binding import KeyBindings
+        from prompt_toolkit.keys import Keys
+
+        bindings = KeyBindings()
+        empty = Condition(lambda: not self._session.default_buffer.text)
+
+        @bindings.add("enter")
+        def enter(event: KeyPressEvent) -> None:
+            text = event.current_buffer.text
+            event.current_buffer.reset(append_to_history=bool(text.strip()))
+            self._put(Line(text))
+
+        @bindings.add("c-c")
+        @bindings.add(Keys.SIGINT)
+        def interrupt(event: KeyPressEvent) -> None:
+            self._put(Interrupt())
+
+        @bindings.add("c-d", filter=empty)
+        def leave(event: KeyPressEvent) -> None:
+            self._put(Leave())
+
+        for char in "ynsa123456789":
+            answers = Condition(lambda char=char: char in self._keys())
+
+            @bindings.add(char, filter=empty & answers, eager=True)
+            def answer(event: KeyPressEvent) -> None:
+                self._put(Key(event.data))
+
+        return bindings
+
+    def _put(self, typed: Typed) -> None:
+        if self._send is not None:
+            try:
+                self._send.send_nowait(typed)
+            except anyio.WouldBlock:  # somebody leans on a key: the bell says that it was not heard
+                self._session.output.bell()
+
+    def clear(self) -> bool:
+        """Empties what is half typed; whether there was anything."""
+        buffer = self._session.default_buffer
+        had = bool(buffer.text)
+        buffer.reset()
+        return had
+
+
+def _history(path: Path | None) -> History:
+    from prompt_toolkit.history import FileHistory, InMemoryHistory
+
+    if path is None:
+        return InMemoryHistory()
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600))
+    path.chmod(0o600)
+    return FileHistory(path)

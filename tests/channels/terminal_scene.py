@@ -1,0 +1,216 @@
+"""A small gateway for the terminal: each word that a person may say starts a scene. Also a program of its own.
+
+python -m tests.channels.terminal_scene STATE_DIR [--json] [--verbose] [TEXT]
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from pilothouse.channels.terminal.channel import TerminalChannel
+from pilothouse.channels.terminal.config import Interactive, Mode, OneShot, TerminalConfig
+from pilothouse.channels.terminal.streams import Streams, WallClock, system_streams
+from pilothouse.core.ask import Ask, Option, hash_payload
+from pilothouse.core.channel import ChannelHost
+from pilothouse.core.clock import Clock
+from pilothouse.core.event import (
+    AskChanged,
+    Asked,
+    EngineEvent,
+    Notice,
+    PlanChanged,
+    PlanItem,
+    SessionStarted,
+    TextDelta,
+    ToolCall,
+    ToolFinished,
+    ToolStarted,
+    TurnEnded,
+    Usage,
+)
+from pilothouse.core.failure import Failure
+from pilothouse.core.ids import AskId, BlobHash, CallId, MessageId, TurnId
+from pilothouse.core.message import Attachment, Content, InboundMessage, conversation_id
+from pilothouse.testing.desk import Answer, Command, MessageState, ScriptedDesk
+
+HEADER = "pilothouse 0.1.0 · script · /work/demo"
+ANSWER = """\
+The bug was in the **session cookie**: it never expired.
+
+```python
+def expires(now: float) -> float:
+    return now + 3600
+```
+
+1. It is set for one hour now.
+2. A test covers it.
+"""
+STEPS: tuple[EngineEvent, ...] = (
+    SessionStarted(model="script-1"),
+    PlanChanged((PlanItem("Find the bug", "active"), PlanItem("Fix it"), PlanItem("Test it"))),
+    TextDelta("b1", "I'll look at the login code first."),
+    ToolStarted(ToolCall(CallId("c1"), "read", "Read", {"path": "/work/demo/src/auth/login.py"})),
+    ToolFinished(CallId("c1"), ok=True),
+    PlanChanged((PlanItem("Find the bug", "done"), PlanItem("Fix it", "active"), PlanItem("Test it"))),
+    ToolStarted(
+        ToolCall(CallId("c2"), "file_change", "Edit", {"path": "src/auth/login.py", "added": 3, "removed": 1})
+    ),
+    ToolFinished(CallId("c2"), ok=True),
+    Notice("info", "retry", "The model was busy; trying again."),
+    ToolStarted(ToolCall(CallId("c3"), "command", "pytest -q")),
+    ToolFinished(CallId("c3"), ok=False, output="1 failed"),
+)
+PAYLOAD = {"command": "rm -rf build"}
+APPROVAL = Ask(AskId("ask-1"), "approval", "Run a command?", PAYLOAD, hash_payload(PAYLOAD))
+QUESTION = Ask(
+    AskId("ask-2"),
+    "question",
+    "Which colour?",
+    {},
+    hash_payload({}),
+    (Option("r", "Red"), Option("b", "Blue")),
+)
+WORDS = Ask(AskId("ask-3"), "question", "What is its name?", {}, hash_payload({}), free_text=True)
+ASKS = {"approve": APPROVAL, "choose": QUESTION, "name": WORDS}
+BROKEN = Failure("crash", "The engine stopped without finishing its turn.", detail="exit status 9")
+
+
+class Scene:
+    """`pace_s` lets a person watch; tests leave it at zero and wait for what they see."""
+
+    def __init__(self, desk: ScriptedDesk, clock: Clock, pace_s: float = 0.0) -> None:
+        self.desk = desk
+        self._clock = clock
+        self._pace_s = pace_s
+        self._turns = 0
+        self._open: dict[AskId, tuple[TurnId, MessageId]] = {}
+        self._stoppable: tuple[TurnId, MessageId] | None = None
+        self._work, self._todo = anyio.create_memory_object_stream[tuple[str, TurnId, MessageId]](100)
+        desk.on_accept, desk.on_command, desk.on_answer = self._accepted, self._commanded, self._answered
+
+    async def run(self, channel: TerminalChannel) -> None:
+        self._channel = channel
+        self._conversation = conversation_id(channel.address)
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._play_all)
+            await channel.run(self.desk)
+            group.cancel_scope.cancel()
+
+    def _accepted(self, message: InboundMessage, id: MessageId) -> None:
+        self._turns += 1
+        self._work.send_nowait((message.text.split()[0], TurnId(f"turn-{self._turns}"), id))
+
+    def _commanded(self, command: Command) -> None:
+        if command.line == "/stop" and self._stoppable:
+            turn, message = self._stoppable
+            self._stoppable = None
+            self._work.send_nowait(("stopped", turn, message))
+
+    def _answered(self, answer: Answer) -> None:
+        turn, message = self._open.pop(answer.ask_id)
+        self._publish(turn, AskChanged(answer.ask_id, "answered", answer.by.id))
+        self._work.send_nowait((f"answered:{answer.decision.verdict}", turn, message))
+
+    async def _play_all(self) -> None:
+        async for word, turn, message in self._todo:
+            await self._play(word, turn, message)
+
+    async def _play(self, word: str, turn: TurnId, message: MessageId) -> None:
+        self.desk.settle(message, MessageState("claimed", turn))
+        match word:
+            case "fix":
+                await self._pace(turn, STEPS)
+                for delta in ANSWER.splitlines(keepends=True):
+                    await self._pace(turn, [TextDelta("b2", delta)])
+                await self._end(turn, message, ANSWER)
+            case "slow":
+                self._stoppable = turn, message
+                self._publish(turn, *STEPS[:4])
+            case "approve" | "choose" | "name":
+                self._open[ASKS[word].id] = turn, message
+                self._publish(turn, SessionStarted(), Asked(ASKS[word]))
+            case "break":
+                self._publish(turn, SessionStarted(), TextDelta("b", "Let me see."))
+                await self._end(turn, message, BROKEN.text, TurnEnded("failed", failure=BROKEN))
+            case "stopped":
+                self._publish(turn, ToolFinished(CallId("c1"), ok=False))
+                await self._end(turn, message, "Stopped.", TurnEnded("cancelled"))
+            case "evil":
+                await self._end(turn, message, "clean \x1b]52;c;ZXZpbA==\x07\x1b[2Jtext")
+            case "picture":
+                file = Attachment("plot.png", "image/png", 52_300, BlobHash("0" * 64))
+                await self._end(turn, message, "Here it is.", files=(file,))
+            case _:
+                await self._end(turn, message, f"You said: {word}")
+
+    async def _pace(self, turn: TurnId, events: Sequence[EngineEvent]) -> None:
+        for event in events:
+            self._publish(turn, event)
+            if self._pace_s:
+                await self._clock.sleep(self._pace_s)
+
+    async def _end(
+        self,
+        turn: TurnId,
+        message: MessageId,
+        text: str,
+        end: TurnEnded | None = None,
+        files: tuple[Attachment, ...] = (),
+    ) -> None:
+        end = end or TurnEnded("completed", text, usage=Usage(cost_usd=0.0234))
+        self._publish(turn, end)
+        status = "failed" if end.outcome == "failed" else "done"
+        self.desk.settle(message, MessageState(status, turn))
+        for part in self._channel.render(Content(text, "answer", files, turn)):
+            await self._channel.send(self._channel.address, part)
+        self.desk.settle(message, MessageState(status, turn, delivered=True))
+
+    def _publish(self, turn: TurnId, *events: EngineEvent) -> None:
+        self.desk.publish(self._conversation, turn, self._clock.now(), *events)
+
+
+class NoBlobs:
+    async def get(self, blob: BlobHash) -> bytes:
+        return b""
+
+    async def put(self, data: bytes, name: str, media_type: str) -> Attachment:
+        return Attachment(name, media_type, len(data), BlobHash("0" * 64))
+
+
+def make_channel(
+    state_dir: Path, mode: Mode, streams: Streams, clock: Clock | None = None, **options: Any
+) -> TerminalChannel:
+    host = ChannelHost(NoBlobs(), str(state_dir), _silent)
+    options = {"place": "/work/demo", "user": "ada", "header": HEADER, **options}
+    return TerminalChannel(TerminalConfig(), host, mode=mode, streams=streams, clock=clock, **options)
+
+
+def _silent(*words: object, **fields: object) -> None:
+    pass
+
+
+async def play(state_dir: Path, text: str | None, pace_s: float, **options: Any) -> int:
+    mode: Mode = Interactive() if text is None else OneShot(text)
+    channel = make_channel(state_dir, mode, system_streams(), **options)
+    await Scene(ScriptedDesk(), WallClock(), pace_s).run(channel)
+    return channel.exit_code
+
+
+def main() -> None:
+    arguments = sys.argv[1:]
+    flags = [word for word in arguments if word.startswith("--")]
+    folder, *text = [word for word in arguments if not word.startswith("--")]
+    pace_s = 0.6 if "--slowly" in flags else 0.0
+    if not text and not sys.stdin.isatty() and "--talk" not in flags:
+        text = [sys.stdin.read()]
+    options = {"json": "--json" in flags, "verbose": "--verbose" in flags}
+    sys.exit(anyio.run(lambda: play(Path(folder), text[0] if text else None, pace_s, **options)))
+
+
+if __name__ == "__main__":
+    main()
