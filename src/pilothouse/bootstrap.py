@@ -17,6 +17,7 @@ import anyio
 import msgspec
 
 from pilothouse import __version__
+from pilothouse.channels.terminal.config import Interactive, OneShot
 from pilothouse.config import (
     AUTO,
     Config,
@@ -146,18 +147,20 @@ async def _chat(
     new: bool,
     verbose: bool,
 ) -> int:
-    from pilothouse.channels.terminal.channel import open_terminal
+    from pilothouse.channels.terminal.channel import TerminalChannel
+    from pilothouse.channels.terminal.streams import system_streams
 
     async with open_house(on_terminal=False) as house:
         place = Address(TERMINAL, str(folder))
         chosen = await _bind(house, place, folder, engine, model, new=new)
-        terminal = open_terminal(
-            house.config.channels["terminal"].settings,
+        terminal = TerminalChannel(
+            house.config.channels[TERMINAL].settings,
             _channel_host(house, TERMINAL),
-            place=place,
-            user=terminal_user(),
-            text=text,
-            as_json=as_json,
+            mode=_mode(text),
+            streams=system_streams(),
+            place=place.place,
+            user=terminal_user().partition(":")[2],
+            json=as_json,
             verbose=verbose,
             header=f"pilothouse {__version__} · {chosen} · {_tilde(folder)}",
         )
@@ -168,6 +171,13 @@ async def _chat(
             await gateway.run()
             tasks.cancel_scope.cancel()
         return terminal.exit_code
+
+
+def _mode(text: str | None) -> Interactive | OneShot:
+    """What was piped in is one message; a person at a keyboard talks."""
+    if text is not None:
+        return OneShot(text)
+    return Interactive() if sys.stdin.isatty() else OneShot(sys.stdin.read())
 
 
 async def _bind(
@@ -339,15 +349,23 @@ def _host() -> str:
 
 
 def _engine_host(house: House, id: EngineId) -> EngineHost:
-    state = house.holder.loaded.paths.state_dir / "engines" / id
+    state = _made(house.holder.loaded.paths.state_dir / "engines" / id)
     return EngineHost(
         StoreBlobs(house.store, house.clock), dict(os.environ), str(state), _marker(house), house.log
     )
 
 
 def _channel_host(house: House, id: ChannelId) -> ChannelHost:
-    state = house.holder.loaded.paths.state_dir / "channels" / id
+    state = _made(house.holder.loaded.paths.state_dir / "channels" / id)
     return ChannelHost(StoreBlobs(house.store, house.clock), str(state), house.log)
+
+
+def _made(folder: Path) -> Path:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"The folder {folder} cannot be made: {error.strerror}. Make it writable.") from error
+    return folder
 
 
 def _marker(house: House) -> str:

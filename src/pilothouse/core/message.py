@@ -33,11 +33,11 @@ class Address(Struct, frozen=True):
 def conversation_id(address: Address) -> ConversationId:
     """One place is one conversation, on every node and after every restart; two places are never the same one.
 
-    What separates the parts is escaped within them, so that place `a/b` is not thread `b` of place `a`.
+    What separates the parts is escaped within them, so that place `a#b` is not thread `b` of place `a`.
     """
     channel = address.channel.replace("%", "%25").replace(":", "%3A")
-    place = address.place.replace("%", "%25").replace("/", "%2F")
-    tail = "" if address.thread is None else f"/{address.thread}"
+    place = address.place.replace("%", "%25").replace("#", "%23")
+    tail = "" if address.thread is None else f"#{address.thread}"
     return ConversationId(f"{channel}:{place}{tail}")
 
 
