@@ -1,6 +1,5 @@
 """Which of draft and activity is seen when: the table in `view.py`, row by row."""
 
-
 import pytest
 from tests.core.builders import closed, opened, say
 
