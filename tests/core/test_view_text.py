@@ -119,3 +119,9 @@ def test_a_correction_of_old_words_does_not_bring_them_back() -> None:
     view = viewed([say("I wil look."), opened("t"), closed("t"), TextSet("b1", "I will look.")])
     assert view.text == "I will look."
     assert view.draft == ""
+
+
+def test_text_after_a_correction_that_shortened_its_block_is_seen() -> None:
+    view = viewed([say("A long story."), opened("t"), closed("t"), say(" More."), TextSet("b1", "Short.")])
+    assert view.draft == ""
+    assert viewed([say(" And new.")], view).draft == " And new."
