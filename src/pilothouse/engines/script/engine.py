@@ -108,6 +108,7 @@ class ScriptEngine:
             environment=allowed_environment(self._host.environment, names, extra),
             grace_s=config.stop_grace_s,
             open_s=config.open_s,
+            stall_s=config.stall_s,
             private=private,
             log=self._host.log,
         )

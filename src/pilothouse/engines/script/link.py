@@ -29,11 +29,10 @@ from pilothouse.processes import (
     open_process,
 )
 
-STALL_S = 30.0
 _LIMITS = ProcessLimits(max_line_bytes=wire.MAX_LINE_BYTES)
 
 SHUT_DOWN = Failure("crash", "The engine was shut down.")
-NOT_READ = Failure("transport", f"Nobody read this turn's events for {STALL_S:g} s, so it was given up.")
+NOT_READ = Failure("transport", "Nobody read this turn's events for too long, so it was given up.")
 UNREACHABLE = Failure("hang", "The engine's process reads no commands any more and was stopped.")
 IGNORES_STOP = Failure("hang", "The engine's process did not obey a stop and was ended, with all its turns.")
 
@@ -92,9 +91,9 @@ class LinkPlan(Struct, frozen=True):
     environment: Mapping[str, str]
     grace_s: float
     open_s: float
+    stall_s: float
     private: bool
     log: Callable[..., None]
-    stall_s: float = STALL_S
 
 
 class Link:
