@@ -15,11 +15,15 @@ from tests.shelf import MODULES, POINTS
 
 
 class House:
-    """`run` starts `pilothouse`; what it may not do anywhere is asserted here once."""
+    """`run` starts `pilothouse`; what it may not do anywhere is asserted here once.
+
+    Its own package hides an installed Pilothouse, so that every test sees the same plugins.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.home = folder / "home"
         self.packages = write_dist(folder / "packages", "puppets", POINTS, MODULES)
+        write_dist(self.packages, "pilothouse", {"stores": {"sqlite": "pilothouse.stores.sqlite:STORE"}})
         self.home.mkdir()
 
     @property
