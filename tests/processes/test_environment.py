@@ -6,11 +6,24 @@ from hypothesis import strategies as st
 
 from pilothouse.processes import BASE_NAMES, allowed_environment
 
-SECRETS = {"TELEGRAM_TOKEN": "t", "AWS_SECRET_ACCESS_KEY": "a", "LD_PRELOAD": "x", "PYTHONPATH": "p", "HOMEX": "h"}
+SECRETS = {
+    "TELEGRAM_TOKEN": "t",
+    "AWS_SECRET_ACCESS_KEY": "a",
+    "LD_PRELOAD": "x",
+    "PYTHONPATH": "p",
+    "HOMEX": "h",
+}
 
 
 def test_secrets_do_not_pass_the_base_list() -> None:
-    source = {"HOME": "/h", "PATH": "/bin", "LC_ALL": "C", "XDG_DATA_HOME": "/d", "https_proxy": "p", **SECRETS}
+    source = {
+        "HOME": "/h",
+        "PATH": "/bin",
+        "LC_ALL": "C",
+        "XDG_DATA_HOME": "/d",
+        "https_proxy": "p",
+        **SECRETS,
+    }
     assert allowed_environment(source) == {k: v for k, v in source.items() if k not in SECRETS}
 
 
@@ -19,7 +32,10 @@ def test_a_star_stands_for_a_beginning() -> None:
 
 
 def test_extra_wins_over_the_source() -> None:
-    assert allowed_environment({"PATH": "/a"}, ["PATH"], {"PATH": "/b", "NEW": "1"}) == {"PATH": "/b", "NEW": "1"}
+    assert allowed_environment({"PATH": "/a"}, ["PATH"], {"PATH": "/b", "NEW": "1"}) == {
+        "PATH": "/b",
+        "NEW": "1",
+    }
 
 
 def test_a_bare_star_is_refused() -> None:

@@ -2,13 +2,16 @@
 
 import time
 import tracemalloc
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pilothouse.processes import Line, LineSplitter
 
-STREAMS = st.lists(st.sampled_from([b"a", b"bc", b"\n", b"\r", b"\r\n", "é".encode(), b"\xff", b"x" * 9])).map(b"".join)
+STREAMS = st.lists(
+    st.sampled_from([b"a", b"bc", b"\n", b"\r", b"\r\n", "é".encode(), b"\xff", b"x" * 9])
+).map(b"".join)
 
 
 def split(portions: list[bytes], max_bytes: int = 1000) -> list[Line]:
@@ -19,11 +22,13 @@ def split(portions: list[bytes], max_bytes: int = 1000) -> list[Line]:
 
 def cut_at(data: bytes, places: list[int]) -> list[bytes]:
     edges = [0, *sorted(place % (len(data) + 1) for place in places), len(data)]
-    return [data[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    return [data[start:end] for start, end in pairwise(edges)]
 
 
 @given(STREAMS, st.lists(st.integers(0, 1000)), st.integers(1, 12))
-def test_any_portions_of_the_same_bytes_give_the_same_lines(data: bytes, places: list[int], max_bytes: int) -> None:
+def test_any_portions_of_the_same_bytes_give_the_same_lines(
+    data: bytes, places: list[int], max_bytes: int
+) -> None:
     at_once = split([data], max_bytes)
     assert split(cut_at(data, places), max_bytes) == at_once
     assert split([data[i : i + 1] for i in range(len(data))], max_bytes) == at_once

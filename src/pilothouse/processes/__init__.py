@@ -17,7 +17,7 @@ from pilothouse.processes.lines import MAX_LINE_BYTES, Line, LineSplitter
 from pilothouse.processes.process import PROCESS_MARKER, Process, ProcessLimits, open_process
 from pilothouse.processes.procfs import Marker, ProcessId
 from pilothouse.processes.stopping import Ending, StopDeadlines, Stopped
-from pilothouse.processes.subreaper import become_subreaper
+from pilothouse.processes.subreaper import become_subreaper, collect_orphans
 
 __all__ = [
     "BASE_NAMES",
@@ -41,6 +41,7 @@ __all__ = [
     "Stopped",
     "allowed_environment",
     "become_subreaper",
+    "collect_orphans",
     "open_process",
     "sweep_leftovers",
 ]

@@ -58,7 +58,7 @@ async def open_process(
             tasks.start_soon(process._tend)
             try:
                 yield process
-            except Exception as error:  # raised again below: a task group would wrap the caller's own error
+            except Exception as error:  # noqa: BLE001 - the caller's, raised below: a group would wrap it
                 failure = error
             finally:
                 await process._leave()

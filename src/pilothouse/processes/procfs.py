@@ -1,10 +1,14 @@
 """What Linux says about processes: /proc, read and nothing more.
 
-Rule: a process is a pid *and* its start time. A pid alone may be somebody else by now.
+Rules: a process is a pid *and* its start time, for a pid alone may be somebody else by now; "I cannot look"
+(no descriptor left) is an `OSError`, never mistaken for "it is gone".
 """
 
 import os
 from typing import NamedTuple
+
+_KERNEL_THREAD = 0x00200000
+_GONE_OR_FOREIGN = (FileNotFoundError, ProcessLookupError, PermissionError)
 
 
 class ProcessId(NamedTuple):
@@ -30,11 +34,16 @@ class ProcessInfo(NamedTuple):
     group: int
     session: int
     threads: int
+    flags: int
 
     @property
     def alive(self) -> bool:
         # A process whose main thread has ended shows as a zombie while its other threads run on.
         return self.state not in "ZX" or self.threads > 1
+
+    @property
+    def kernel(self) -> bool:
+        return bool(self.flags & _KERNEL_THREAD)
 
     @property
     def stopped(self) -> bool:
@@ -43,7 +52,7 @@ class ProcessInfo(NamedTuple):
 
 def procfs_works() -> bool:
     """False on macOS, and on Linux where /proc is not mounted."""
-    return read_process(os.getpid()) is not None
+    return os.path.exists("/proc/self/stat")
 
 
 def list_pids() -> set[int]:
@@ -64,13 +73,21 @@ def read_process(pid: int) -> ProcessInfo | None:
         group=int(fields[2]),
         session=int(fields[3]),
         threads=int(fields[17]),
+        flags=int(fields[6]),
     )
 
 
-def carries(pid: int, marker: Marker) -> bool:
-    """Whether the process was started with this variable. A zombie, or another user's process, says no."""
+def carries(pid: int, marker: Marker) -> bool | None:
+    """Whether the process was started with this variable.
+
+    None when it shows no environment: it is a zombie, or in the middle of an exec, so ask again later.
+    """
+    try:
+        environment = _read_bytes(pid, "environ")
+    except _GONE_OR_FOREIGN:
+        return False
     wanted = os.fsencode(f"\0{marker.name}={marker.value}\0")
-    return wanted in b"\0" + _read(pid, "environ")
+    return wanted in b"\0" + environment if environment else None
 
 
 def read_command(pid: int) -> str:
@@ -88,7 +105,11 @@ def ancestors(pid: int) -> set[int]:
 
 def _read(pid: int, name: str) -> bytes:
     try:
-        with open(f"/proc/{pid}/{name}", "rb", buffering=0) as file:
-            return file.readall()
-    except OSError:
+        return _read_bytes(pid, name)
+    except _GONE_OR_FOREIGN:
         return b""
+
+
+def _read_bytes(pid: int, name: str) -> bytes:
+    with open(f"/proc/{pid}/{name}", "rb", buffering=0) as file:
+        return file.readall()

@@ -28,10 +28,6 @@ class StopDeadlines:
     orphans_s: float = 1.0
     """After the leader's end, for what it left behind to obey SIGTERM."""
 
-    @property
-    def total_s(self) -> float:
-        return self.input_s + self.terminate_s + self.orphans_s + 2 * self.kill_s
-
 
 class Ending(StrEnum):
     """What it took to end the leader."""

@@ -8,9 +8,11 @@ adopted orphan's is collected here (asyncio and `subprocess` wait for their own 
 import os
 import signal
 import sys
+from contextlib import suppress
 from typing import Protocol
 
 from pilothouse.processes.procfs import Marker, ProcessId, ProcessInfo, carries, list_pids, read_process
+from pilothouse.processes.subreaper import bury
 
 
 class Tree(Protocol):
@@ -36,23 +38,16 @@ class ProcessTree:
         self._leader = leader
         self._marker = marker
         self._spared = spared
-        self._members: set[ProcessId] = set()
+        self._members: dict[ProcessId, ProcessInfo] = {}
         self._looked_at: set[int] = set()
         self._told: set[tuple[ProcessId, signal.Signals]] = set()
         if leader is not None and (info := read_process(leader)):
-            self._members.add(info.id)
+            self._members[info.id] = info
 
     def refresh(self, *, thorough: bool = False) -> None:
         """Find new members. Cheap: looks at pids that were not there last time; `thorough` looks at all."""
-        present = self._survey()
-        pids = list_pids()
-        fresh = (
-            (pids if thorough else pids - self._looked_at) - {info.id.pid for info in present} - self._spared
-        )
-        self._looked_at = pids
-        strangers = {pid: info for pid in fresh if (info := read_process(pid))}
-        self._adopt([info for info in strangers.values() if self._is_ours(info)], strangers)
-        self._adopt(present, strangers)
+        with suppress(OSError):  # no descriptor left: the next look makes up for it
+            self._find(thorough=thorough)
 
     def alive(self) -> tuple[ProcessId, ...]:
         """Members that run. Collects adopted orphans that have ended."""
@@ -60,6 +55,9 @@ class ProcessTree:
 
     def signal(self, signum: signal.Signals) -> None:
         """Signal every living member, once each; SIGKILL every time."""
+        if signum is signal.SIGKILL and self._leader is not None:
+            # Needs no descriptor, and the kernel lets no fork slip through.
+            GroupTree(self._leader).signal(signum)
         for info in self._survey():
             told = (info.id, signum) in self._told and signum is not signal.SIGKILL
             if info.alive and not told:
@@ -68,29 +66,41 @@ class ProcessTree:
                 if info.stopped:
                     send_signal(info.id, signal.SIGCONT)
 
+    def _find(self, *, thorough: bool) -> None:
+        present = self._survey()
+        pids = list_pids()
+        fresh = (
+            (pids if thorough else pids - self._looked_at) - {info.id.pid for info in present} - self._spared
+        )
+        strangers = {pid: info for pid in fresh if (info := read_process(pid))}
+        verdicts = {pid: self._is_ours(info) for pid, info in strangers.items()}
+        self._looked_at = pids - {pid for pid, ours in verdicts.items() if ours is None}
+        self._adopt([strangers[pid] for pid, ours in verdicts.items() if ours], strangers)
+        self._adopt(present, strangers)
+
     def _survey(self) -> list[ProcessInfo]:
-        infos = [info for member in self._members if (info := read_process(member.pid)) and info.id == member]
+        infos = [info for member in self._members.values() if (info := _look_again(member))]
         present = [info for info in infos if not self._reap(info)]
-        self._members = {info.id for info in present}
+        self._members = {info.id: info for info in present}
         return present
 
     def _reap(self, info: ProcessInfo) -> bool:
         """Collect an orphan that the kernel gave us. The leader is none: its status is awaited elsewhere."""
         if info.alive or info.parent != os.getpid() or info.id.pid == self._leader:
             return False
-        try:
-            return os.waitpid(info.id.pid, os.WNOHANG)[0] != 0
-        except ChildProcessError:
-            return True
+        return bury(info.id.pid)
 
-    def _is_ours(self, info: ProcessInfo) -> bool:
+    def _is_ours(self, info: ProcessInfo) -> bool | None:
+        """None: it cannot be told yet."""
         if self._leader is not None and self._leader in (info.session, info.group):
             return True
-        return self._marker is not None and carries(info.id.pid, self._marker)
+        if self._marker is None or info.kernel:
+            return False
+        return carries(info.id.pid, self._marker)
 
     def _adopt(self, found: list[ProcessInfo], strangers: dict[int, ProcessInfo]) -> None:
         while found:
-            self._members.update(info.id for info in found)
+            self._members.update({info.id: info for info in found})
             parents = {info.id.pid for info in found}
             for pid in parents:
                 strangers.pop(pid, None)
@@ -129,7 +139,7 @@ def send_signal(target: ProcessId, signum: signal.Signals) -> bool:
         if sys.platform == "linux":
             return _send_by_descriptor(target, signum)
         os.kill(target.pid, signum)
-    except (ProcessLookupError, PermissionError):
+    except OSError:  # gone, another user's, or no descriptor left to make sure that it is the same
         return False
     return True
 
@@ -148,6 +158,15 @@ def _send_by_descriptor(target: ProcessId, signum: signal.Signals) -> bool:
         return True
     finally:
         os.close(descriptor)
+
+
+def _look_again(info: ProcessInfo) -> ProcessInfo | None:
+    """The same process now; what was known of it where it cannot be looked at; None when it is gone."""
+    try:
+        now = read_process(info.id.pid)
+    except OSError:
+        return info
+    return now if now is not None and now.id == info.id else None
 
 
 def _is_still(target: ProcessId) -> bool:
