@@ -32,9 +32,7 @@ class Reader:
 
     def read(self, model: type[S], at: Key, skip: Iterable[str] = ()) -> S | None:
         """None if something in it is wrong; `problems` then says what. Keys in `skip` are somebody else's."""
-        leaves = below(self.leaves, at)
-        if () in leaves and leaves[()].value != {}:
-            self._complain(leaves[()], at, "is not allowed: a table is")
+        if not self.expect_table(at):
             return None
         fields = {info.encode_name: info for info in msgspec.structs.fields(model)}
         self.warn_unknown(at, fields, skip)
@@ -43,6 +41,16 @@ class Reader:
         for name, info in fields.items():
             self._read_field(info, (*at, name), values)
         return self._build(model, at, values) if len(self.problems) == before else None
+
+    def expect_table(self, at: Key) -> bool:
+        leaf = self.leaves.get(at)
+        if leaf is None or leaf.value == {}:
+            return True
+        text = f"{show(leaf.shown)} is not allowed: a table is"
+        problem = Problem(leaf.source, dotted(at), text)
+        if problem not in self.problems:
+            self.problems.append(problem)
+        return False
 
     def warn_unknown(self, at: Key, known: Iterable[str], skip: Iterable[str] = ()) -> None:
         expected = [*known, *skip]
