@@ -41,7 +41,7 @@ class Ports:
     `sweep` ends the processes that a killed holder of the engines left behind; it is called by the next one.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each by its name
         self,
         *,
         store: Store,

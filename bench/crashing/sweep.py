@@ -1,0 +1,92 @@
+"""Runs the scenario once for every point at which it may die, starts it again, and checks what is left."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from bench.crashing.checking import Fault, check
+from bench.crashing.scenario import Home
+
+ROOT = Path(__file__).resolve().parents[2]
+LIMIT_S = 60.0
+KILLED = -9
+VERDICTS = ("allow", "deny")
+
+
+class Point(NamedTuple):
+    verdict: str
+    number: int
+    kind: str
+    """As it was when the points were counted; two runs are never quite the same."""
+
+
+class Result(NamedTuple):
+    point: Point
+    killed: bool
+    kind: str
+    recovery_s: float
+    faults: tuple[Fault, ...]
+
+
+def count_points(verdict: str) -> list[Point]:
+    """All points of one run that nobody kills. Raises if even that one does not end well."""
+    with tempfile.TemporaryDirectory(prefix="pilothouse-crash-") as folder:
+        home = Home(Path(folder))
+        code, words = _run(home, verdict)
+        faults = check(home, verdict) if code == 0 else []
+        if code or faults:
+            raise RuntimeError(f"the scenario failed without any kill: {words} {faults}")
+        kinds = json.loads(home.report.read_text())["points"]
+    return [Point(verdict, number, kind) for number, kind in enumerate(kinds, 1)]
+
+
+def try_point(point: Point, keep: Path | None = None) -> Result:
+    """Kill, restart, check. What went wrong is kept in `keep`, for whoever wants to look."""
+    folder = Path(tempfile.mkdtemp(prefix=f"pilothouse-crash-{point.verdict}-{point.number}-"))
+    try:
+        result = _try(point, Home(folder))
+        if result.faults and keep is not None:
+            shutil.copytree(folder, keep / f"{point.verdict}-{point.number}", dirs_exist_ok=True)
+        return result
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _try(point: Point, home: Home) -> Result:
+    code, words = _run(home, point.verdict, point.number)
+    killed = code == KILLED
+    if not killed and code:
+        return Result(point, killed, point.kind, 0.0, (Fault("broken", f"it ended with {code}: {words}"),))
+    kind = home.last_words.read_text() if killed else point.kind
+    code, words = _run(home, point.verdict)
+    if code:
+        fault = Fault("broken", f"the restart ended with {code}: {words}")
+        return Result(point, killed, kind, 0.0, (fault, *check(home, point.verdict)))
+    times = json.loads(home.report.read_text())["times"]
+    recovery_s = max(times["ready"], times["swept"])
+    return Result(point, killed, kind, recovery_s, tuple(check(home, point.verdict)))
+
+
+def try_all(points: Iterable[Point], at_once: int = 2, keep: Path | None = None) -> Iterator[Result]:
+    with ThreadPoolExecutor(at_once) as pool:
+        yield from pool.map(lambda point: try_point(point, keep), points)
+
+
+def _run(home: Home, verdict: str, kill_at: int | None = None) -> tuple[int, str]:
+    argv = [sys.executable, "-m", "bench.crashing.scenario", str(home.folder), "--verdict", verdict]
+    if kill_at is not None:
+        argv += ["--kill-at", str(kill_at)]
+    env = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
+    argv += ["--since", str(time.monotonic())]
+    ended = subprocess.run(argv, env=env, cwd=ROOT, capture_output=True, timeout=LIMIT_S, check=False)
+    return ended.returncode, ended.stderr.decode(errors="replace")[-2000:]
