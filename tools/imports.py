@@ -13,17 +13,18 @@ PACKAGE = "pilothouse"
 
 # What these parts may import besides themselves and the standard library.
 ALLOWED: Mapping[str, frozenset[str]] = {
-    "pilothouse.core": frozenset({"cronsim", "msgspec"}),
-    "pilothouse.runtime": frozenset({"anyio", "msgspec"}),
+    "pilothouse.core": frozenset({"msgspec"}),
+    "pilothouse.runtime": frozenset({"anyio", "cronsim", "msgspec"}),
     "pilothouse.testing": frozenset({"anyio", "hypothesis", "msgspec", "pytest"}),
 }
 
 # Where alone a library may be imported.
 HOMES: Mapping[str, tuple[str, ...]] = {
     "click": ("pilothouse.__main__", "pilothouse.cli"),
-    "cronsim": ("pilothouse.core.schedule",),
+    "cronsim": ("pilothouse.runtime.cron",),
     "discord": ("pilothouse.channels.discord",),
     "mcp": ("pilothouse.agent_tools", "pilothouse.engines.native"),
+    "prompt_toolkit": ("pilothouse.channels.terminal",),
     "psycopg": ("pilothouse.stores",),
     "pydantic_ai": ("pilothouse.engines.native",),
     "rich": ("pilothouse.cli", "pilothouse.channels.terminal"),

@@ -171,6 +171,6 @@ def _load(group: Group, found: Found) -> Loaded[Any] | Broken:
         return Broken(found.name, f"{type(error).__name__}: {error}".splitlines()[0], found.dist)
     expected = EXPECTED.get(group)
     if expected is not None and not isinstance(spec, expected):
-        text = f"{found.target} is not an {expected.__name__}, but {type(spec).__name__}"
+        text = f"{found.target} has the type {type(spec).__name__}, not {expected.__name__}"
         return Broken(found.name, text, found.dist)
     return Loaded(found.name, cast("Any", spec), found.dist)

@@ -5,7 +5,9 @@ python -m tests.channels.terminal_scene STATE_DIR [--json] [--verbose] [TEXT]
 
 from __future__ import annotations
 
+import fcntl
 import sys
+import termios
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -203,6 +205,8 @@ async def play(state_dir: Path, text: str | None, pace_s: float, **options: Any)
 
 def main() -> None:
     arguments = sys.argv[1:]
+    if "--ctty" in arguments:  # a new session takes the pty for its own, so that Ctrl-C there reaches it
+        fcntl.ioctl(sys.stdin.fileno(), termios.TIOCSCTTY, 0)
     flags = [word for word in arguments if word.startswith("--")]
     folder, *text = [word for word in arguments if not word.startswith("--")]
     pace_s = 0.6 if "--slowly" in flags else 0.0

@@ -54,6 +54,10 @@ class Loaded(Struct, frozen=True):
     models: Models
     paths: Paths
 
+    @property
+    def log_file(self) -> Path:
+        return Path(self.config.log.file).expanduser() if self.config.log.file else self.paths.log_file
+
     def __repr__(self) -> str:
         return f"Loaded({self.paths.config_file}, {len(self.leaves)} settings, {len(self.secrets)} secrets)"
 

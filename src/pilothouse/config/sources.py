@@ -5,6 +5,7 @@ A leaf remembers its source, so that every complaint can name it, and its rank, 
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -56,9 +57,7 @@ def read_bytes(path: Path, limit: int = MAX_BYTES, *, links: bool = True) -> byt
     """The content of a regular file, or None where there is no file. A pipe or a link may be a trap."""
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if links else os.O_NOFOLLOW)
     try:
-        with os.fdopen(os.open(path, flags), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise InvalidConfig([Problem(str(path), "", "is not a regular file")])
+        with open(path, "rb", opener=lambda name, _: _open_regular(name, flags)) as file:
             content = file.read(limit + 1)
     except FileNotFoundError:
         return None
@@ -67,6 +66,14 @@ def read_bytes(path: Path, limit: int = MAX_BYTES, *, links: bool = True) -> byt
     if len(content) > limit:
         raise InvalidConfig([Problem(str(path), "", f"is larger than the {limit} bytes that are allowed")])
     return content
+
+
+def _open_regular(name: str, flags: int) -> int:
+    descriptor = os.open(name, flags)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "it is not a regular file")
 
 
 def read_text(path: Path, limit: int = MAX_BYTES, *, links: bool = True) -> str | None:

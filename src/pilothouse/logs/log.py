@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Generator, MutableMapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -87,7 +87,7 @@ def open_log(
     max_mb: float = 10.0,
     keep: int = 5,
     terminal: TextIO | None = None,
-) -> Iterator[Log]:
+) -> Generator[Log]:
     """To the file, and to `terminal` if there is one; what libraries warn about comes along."""
     import logging
 

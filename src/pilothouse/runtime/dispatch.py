@@ -73,7 +73,9 @@ class Dispatch:
         return min((at for at in times if at is not None), default=None)
 
     def _room(self) -> int:
-        return self._ports.settings().max_turns_at_once - len(self._running)
+        """A turn that waits for a person takes no room: nobody's silence may stop everybody's work."""
+        working = sum(not run.waiting for run in self._running.values())
+        return self._ports.settings().max_turns_at_once - working
 
     async def _release_parked(self) -> None:
         """Parked turns whose time has come, or that somebody stopped."""

@@ -62,6 +62,10 @@ class TurnRun:
         if self._cut and not self._ended:
             await self._give_up()
 
+    @property
+    def waiting(self) -> bool:
+        return self._asks.open
+
     def cut(self) -> None:
         self._cut = True
         self._scope.cancel()

@@ -12,7 +12,7 @@ from pilothouse.core.store import AskRow, Tx
 from pilothouse.runtime.asking import make_ask, show_ask
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.recording import Recorder
-from pilothouse.runtime.signals import OUTBOX
+from pilothouse.runtime.signals import INBOX, OUTBOX
 from pilothouse.runtime.starting import Started
 
 
@@ -96,7 +96,7 @@ class TurnAsks:
         self._recorder.take(Asked(ask))
         self._open[ask.id] = row
         await self._recorder.commit(lambda tx: self._wait(tx, row, now))
-        self._ports.signals.poke(OUTBOX)
+        self._ports.signals.poke(OUTBOX, INBOX)
         self._ports.log("ask.opened", turn_id=self._turn.id, ask_id=ask.id, kind=ask.kind)
 
     async def _use(self, session: Answerable, asked: Ask, stored: AskRow, decision: Decision) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, get_args
 
 import anyio
@@ -32,19 +33,27 @@ from pilothouse.core.event import (
 from pilothouse.core.failure import FailureKind
 from pilothouse.core.ids import CallId
 from pilothouse.core.turn import Prompt
-from pilothouse.engines.script.steps import FAILURE_KINDS, TOOL_KINDS
+from pilothouse.engines.script.engine import DEMO
+from pilothouse.engines.script.steps import FAILURE_KINDS, TOOL_KINDS, load_script
 
 pytestmark = pytest.mark.anyio
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(64)
 
 
 def end_of(events: list[EngineEvent]) -> TurnEnded:
-    assert isinstance(end := events[-1], TurnEnded)
+    end = events[-1]
+    assert isinstance(end, TurnEnded)
     return end
 
 
+def start_of(events: list[EngineEvent]) -> SessionStarted:
+    start = events[0]
+    assert isinstance(start, SessionStarted)
+    return start
+
+
 def steps_of(events: list[EngineEvent]) -> list[EngineEvent]:
-    assert isinstance(events[0], SessionStarted)
+    assert start_of(events)
     return events[1:-1]
 
 
@@ -214,8 +223,7 @@ async def test_a_turn_cut_at_its_ask_asks_the_same_again_when_resumed(rig: Rig) 
                 cut.append(event)
                 if isinstance(event, Asked):
                     break
-        assert isinstance(start := cut[0], SessionStarted)
-        async with engine.open(rig.brief(resume=start.resume)) as session:
+        async with engine.open(rig.brief(resume=start_of(cut).resume)) as session:
             again = await read(session, "build", answer_with(session, Decision("allow")))
     asked = [event.ask for event in (*cut, *again) if isinstance(event, Asked)]
     assert [ask.title for ask in asked] == ["Delete build?"] * 2
@@ -229,8 +237,7 @@ async def test_tokens_count_the_turns_that_ended(rig: Rig) -> None:
         tokens: list[str] = []
         for _ in range(2):
             events = await read(session)
-            assert isinstance(start := events[0], SessionStarted)
-            for token in (start.resume, end_of(events).resume):
+            for token in (start_of(events).resume, end_of(events).resume):
                 assert token is not None
                 assert (token.engine, token.cwd) == ("script", str(rig.folder))
                 tokens.append(token.value)
@@ -284,7 +291,9 @@ async def test_attachments_reach_the_program_and_too_many_are_named(rig: Rig) ->
 
 
 async def test_the_demo_is_honest_and_its_second_answer_is_short(rig: Rig) -> None:
-    async with rig.engine() as engine, engine.open(rig.brief()) as session:
+    hurried = rig.folder / "demo.toml"
+    hurried.write_text(re.sub(r"(every|for)_s = [0-9.]+", r"\1_s = 0", DEMO.read_text()))
+    async with rig.engine(script=str(hurried)) as engine, engine.open(rig.brief()) as session:
         first = await read(session, when=answer_with(session, Decision("allow")))
         second = await read(session)
     kinds = {type(event) for event in first}
@@ -293,3 +302,20 @@ async def test_the_demo_is_honest_and_its_second_answer_is_short(rig: Rig) -> No
     assert "docs/extending.md" in end_of(first).answer
     assert not any(isinstance(event, ToolStarted | ToolUpdated) for event in second)
     assert len(end_of(second).answer) < 300
+
+
+async def test_without_a_script_the_demo_is_played(rig: Rig) -> None:
+    async with rig.engine() as engine, engine.open(rig.brief()) as session:
+        stop = session.interrupt
+        events = await read(session, when=lambda event: stop() if isinstance(event, TextSet) else None)
+    assert "No coding agent was found" in end_of(events).answer
+
+
+def test_the_demo_takes_about_ten_seconds() -> None:
+    assert 6 < sum(map(seconds_of, load_script(DEMO).turns[0]["steps"])) < 11
+
+
+def seconds_of(step: dict[str, Any]) -> float:
+    nested = sum(map(seconds_of, step.get("on_allow", [])))
+    chunks = len(step.get("stream", "")) / step.get("chunk", 8)
+    return nested + step.get("for_s", 0) + step.get("sleep", 0) + chunks * step.get("every_s", 0.02)

@@ -66,9 +66,8 @@ class InteractiveTalk:
             yield typed
 
     async def _greet(self) -> None:
-        for line in filter(None, (self._stage.header, HINT)):
-            await self._transcript.note(self._ink.dim(line))
-        await self._transcript.note("", alone=True) if self._prompt is None else None
+        lines = filter(None, (self._stage.header, HINT))
+        await self._transcript.note("\n".join(map(self._ink.dim, lines)), alone=True)
 
     async def _follow(self, desk: Desk) -> None:
         mark = self._stage.mark()

@@ -95,7 +95,7 @@ class Prompt:
 
     def _message(self) -> StyleAndTextTuples:
         found: StyleAndTextTuples = [("dim", f"{self._status}\n")] if self._status else []
-        return [*found, ("bold", "❯ ")]
+        return [("", "\n"), *found, ("bold", "❯ ")]
 
     def _bindings(self) -> KeyBindings:
         from prompt_toolkit.filters import Condition

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from pilothouse.channels.terminal.ink import Ink, fit, wash
+from pilothouse.channels.terminal.ink import Ink, fit, hang, wash
 from pilothouse.channels.terminal.receive import choices
 from pilothouse.channels.text import activity_label, status_line
 from pilothouse.core.ask import Ask
@@ -49,14 +49,14 @@ def closing_line(view: TurnView, at: float, ink: Ink) -> str:
     return ink.red(line) if view.outcome == "failed" else ink.dim(line)
 
 
-def failure_text(failure: Failure, ink: Ink, *, verbose: bool) -> str:
+def failure_text(failure: Failure, ink: Ink, width: int, *, verbose: bool) -> str:
     text = ink.red(wash(failure.text))
-    return f"{text}\n{ink.dim(wash(failure.detail))}" if verbose and failure.detail else text
+    return f"{text}\n{ink.dim(hang(failure.detail, width))}" if verbose and failure.detail else text
 
 
-def notice_line(notice: Notice, ink: Ink) -> str:
+def notice_line(notice: Notice, ink: Ink, width: int) -> str:
     paint = {"info": ink.dim, "warning": ink.yellow, "error": ink.red}[notice.level]
-    return paint(_indent(wash(notice.text), "  "))
+    return paint(hang(notice.text, width))
 
 
 def step_line(action: Action, ink: Ink, width: int) -> str:
@@ -109,7 +109,3 @@ def _payload(ask: Ask, ink: Ink) -> Iterable[str]:
 def attachment_line(attachment: Attachment, ink: Ink, width: int) -> str:
     size = f"{attachment.size} B" if attachment.size < 1000 else f"{attachment.size / 1000:.0f} kB"
     return ink.dim("  " + fit(f"+ {attachment.name} ({attachment.media_type}, {size})", width - 2))
-
-
-def _indent(text: str, by: str) -> str:
-    return "\n".join(by + line for line in text.split("\n"))

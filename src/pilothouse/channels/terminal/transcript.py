@@ -9,7 +9,7 @@ import anyio
 import msgspec
 
 from pilothouse.channels.terminal.blocks import blocks
-from pilothouse.channels.terminal.ink import Ink, wash
+from pilothouse.channels.terminal.ink import Ink, hang, wash
 from pilothouse.channels.terminal.markdown import draw
 from pilothouse.channels.terminal.page import Page
 from pilothouse.channels.terminal.render import (
@@ -191,7 +191,7 @@ class Transcript:
             case PlanChanged(items=items):
                 await self._lines([plan_lines(before.plan, items, look.ink, look.columns)])
             case Notice():
-                await self._lines([notice_line(row.event, look.ink)])
+                await self._lines([notice_line(row.event, look.ink, look.columns)])
             case TurnEnded() if page.delivered:
                 await self._close(page)
             case _:
@@ -206,6 +206,8 @@ class Transcript:
     async def _deliver(self, page: Page, part: Part) -> None:
         page.delivered = True
         failed = page.view.outcome == "failed"
+        if page.view.outcome != "completed" and page.ended_at is not None:
+            await self._narration(page)
         if not (failed and page.closed and page.view.failure and page.view.failure.text in part.text):
             await self._answer(page, part.text, failed=failed)
             await self._files(part)
@@ -235,9 +237,11 @@ class Transcript:
         if failure is None:
             return
         if page.delivered:
-            await self._lines([self._look.ink.dim(wash(failure.detail))])
+            await self._lines([self._look.ink.dim(hang(failure.detail, self._look.columns))])
         else:
-            await self._aside(failure_text(failure, self._look.ink, verbose=self._look.verbose))
+            await self._aside(
+                failure_text(failure, self._look.ink, self._look.columns, verbose=self._look.verbose)
+            )
 
     async def _apart(self, part: Part, page: Page | None) -> None:
         """Something that belongs to no turn on the screen: an old answer, a reply, a repeat."""
@@ -261,7 +265,7 @@ class Transcript:
     async def _narration(self, page: Page) -> None:
         """Words before a tool: they are not the answer, so they step back."""
         if self._look.streamed:
-            await self._lines(self._look.ink.dim(wash(block)) for block in page.flush())
+            await self._lines(self._look.ink.dim(hang(block, self._look.columns)) for block in page.flush())
 
     async def _text(self, found: list[str], *, failed: bool = False) -> None:
         look = self._look

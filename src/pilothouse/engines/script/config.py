@@ -18,5 +18,7 @@ class ScriptConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """How long a turn may take to obey a stop before its process is ended."""
     open_s: float = 15.0
     """How long the process may take to start, and to open a session."""
+    stall_s: float = 30.0
+    """How long a turn that nobody reads may hold up the others of its process."""
     environment: list[str] = field(default_factory=list)
     """Names of variables that the process may see, besides the harmless ones that every child gets."""

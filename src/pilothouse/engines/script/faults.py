@@ -41,8 +41,7 @@ def crash(code: int, stderr: str) -> NoReturn:
 
 
 def hang() -> NoReturn:
-    """Nothing of this process moves any more; the main thread looks at `hung` before it does anything."""
-    hung.set()
+    """Whoever sets `hung` says so first; the main thread looks at it before it obeys anything."""
     while True:
         time.sleep(3600)
 

@@ -11,7 +11,6 @@ import json
 import os
 import sys
 import threading
-import time
 import uuid
 from typing import Any
 
@@ -74,6 +73,8 @@ class Turn:
             {"type": "session_started", "resume": session.token, "cwd": session.cwd, "model": "script"}
         )
         outcome, failure = self._play(play)
+        if play.hang_after_result:
+            faults.hung.set()
         self.over = True
         session.ended += 1
         self.event(
@@ -199,11 +200,11 @@ def main(script: str) -> None:
     out.line({"type": "hello", "protocol": PROTOCOL, "name": "player", "capabilities": capabilities})
     player = Player(script, out)
     for line in sys.stdin.buffer:
-        while faults.hung.is_set():
-            time.sleep(3600)
+        if faults.hung.is_set():
+            faults.hang()
         player.take(json.loads(line))
-    while faults.hung.is_set():
-        time.sleep(3600)
+    if faults.hung.is_set():
+        faults.hang()
     os._exit(0)  # the host is gone: turns that still run have nobody to talk to
 
 

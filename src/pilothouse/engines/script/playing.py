@@ -196,8 +196,10 @@ class Play:
     def hang(self, step: Table) -> None:
         if step.get("after_result"):
             self.hang_after_result = True
-        else:
-            faults.hang()
+            return
+        faults.hung.set()  # before it is told: from the notice on, nothing that is sent will be obeyed
+        self.notice({"notice": "The engine hangs now."})
+        faults.hang()
 
     def flood(self, step: Table) -> None:
         into, size = step.get("into", "tool"), step["flood"]
