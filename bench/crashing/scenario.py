@@ -142,7 +142,9 @@ def _engine(home: Home, store: Store) -> Engine:
 
 def _log(home: Home, event: str, /, **fields: object) -> None:
     with home.log.open("a") as file:
-        file.write(json.dumps({"at": time.time(), "pid": os.getpid(), "event": event, **fields}, default=str) + "\n")
+        file.write(
+            json.dumps({"at": time.time(), "pid": os.getpid(), "event": event, **fields}, default=str) + "\n"
+        )
 
 
 def main(words: list[str]) -> None:
