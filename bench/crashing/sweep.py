@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,6 +32,8 @@ class Point(NamedTuple):
     kind: str
     after: int | None = None
     """Another kill before this one: the restart is what is killed here."""
+    near_ask: bool = False
+    """An approval was asked or answered within a few points."""
 
     @property
     def phase(self) -> str:
@@ -55,13 +58,16 @@ def count_points(verdict: str, after: int | None = None) -> list[Point]:
         faults = check(home, verdict) if code == 0 else []
         if code or faults:
             raise RuntimeError(f"the scenario failed where nobody killed it: {words} {faults}")
-        kinds = json.loads(home.report.read_text())["points"]
-    return [Point(verdict, number, kind, after) for number, kind in enumerate(kinds, 1)]
+        told = json.loads(home.report.read_text())
+    near = {number + step for number in told["approvals"] for step in range(-1, 4)}
+    return [
+        Point(verdict, number, kind, after, number in near) for number, kind in enumerate(told["points"], 1)
+    ]
 
 
 def try_all(points: Iterable[Point], at_once: int = 2, keep: Path | None = None) -> Iterator[Result]:
     with ThreadPoolExecutor(at_once) as pool:
-        yield from pool.map(lambda point: try_point(point, keep), points)
+        yield from pool.map(partial(try_point, keep=keep), points)
 
 
 def try_point(point: Point, keep: Path | None = None) -> Result:

@@ -13,12 +13,13 @@ from bench.crashing.sweep import Point, count_points, try_all
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
-SPREAD = 5
+SPREAD = 4
 
 
 def sample(points: Sequence[Point]) -> list[Point]:
     step = max(1, len(points) // SPREAD)
-    return sorted({points[0], points[1], *points[step // 2 :: step], points[-1]}, key=lambda p: p.number)
+    spread = {points[0], points[1], *points[step // 2 :: step], points[-1]}
+    return sorted(spread.union(point for point in points if point.near_ask), key=lambda p: p.number)
 
 
 @pytest.mark.parametrize("verdict", ["allow", "deny"])
