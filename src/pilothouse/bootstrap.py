@@ -116,6 +116,7 @@ async def _up(*, safe: bool) -> int:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_stop_on_signal, gateway.stop)
             tasks.start_soon(_reload_on_change, house)
+            tasks.start_soon(_adopt_orphans)
             await gateway.run()
             tasks.cancel_scope.cancel()
     return 0
@@ -168,6 +169,7 @@ async def _chat(
         gateway = Gateway(ports, this_node("pilothouse chat"), primary=TERMINAL, standby=True)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_stop_on_signal, gateway.stop, (signal.SIGTERM, signal.SIGHUP))
+            tasks.start_soon(_adopt_orphans)
             await gateway.run()
             tasks.cancel_scope.cancel()
         return terminal.exit_code
@@ -233,6 +235,7 @@ def make_ports(
         engines=engines,
         channels=channels,
         alive=is_alive,
+        sweep=partial(sweep_leftovers, _marker(house), house.log),
         log=house.log,
     )
 
@@ -337,6 +340,23 @@ def is_alive(info: NodeInfo) -> bool | None:
         return None
     found = read_process(info.pid)
     return found is not None and found.alive and str(found.id.started) == info.started
+
+
+async def sweep_leftovers(marker: str, log: Callable[..., None]) -> None:
+    """Ends what a killed gateway of this store left running."""
+    from pilothouse.processes import Marker
+    from pilothouse.processes import sweep_leftovers as sweep
+
+    for left in await sweep(Marker(NODE_MARKER, marker)):
+        log("process.swept", pid=left.id.pid, command=left.command, ended=left.ended)
+
+
+async def _adopt_orphans() -> None:
+    """Grandchildren that lose their parent become ours, and are buried."""
+    from pilothouse.processes import become_subreaper, collect_orphans
+
+    if become_subreaper():
+        await collect_orphans()
 
 
 def _host() -> str:
