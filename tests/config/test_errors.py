@@ -62,6 +62,14 @@ MISTAKES = {
         "[channels.telegram.limits]\nper_minute = 'x'\n",
         'FILE: channels.telegram.limits.per_minute: "x" is not allowed; allowed: a whole number',
     ),
+    "an adapter's table": (
+        "[channels.telegram]\nproxy = 3\n",
+        "FILE: channels.telegram.proxy: 3 is not allowed; allowed: a table",
+    ),
+    "an adapter's path": (
+        "[channels.telegram]\nfolder = 3\n",
+        "FILE: channels.telegram.folder: 3 is not allowed; allowed: a path",
+    ),
     "an adapter's switch": (
         "[channels.telegram]\nenabled = 'yes'\n",
         'FILE: channels.telegram.enabled: "yes" is not allowed; allowed: false, true',

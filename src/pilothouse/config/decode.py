@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 import msgspec
@@ -100,8 +101,10 @@ class Reader:
         return None
 
     def _hook(self, kind: type, value: Any) -> Any:
-        if kind is not Secret or not isinstance(value, str):
+        if kind not in (Secret, Path) or not isinstance(value, str):
             raise TypeError(f"expected a text, not {type(value).__name__}")
+        if kind is Path:
+            return Path(value).expanduser()
         self.secrets.add(value)
         return Secret(value)
 
@@ -137,6 +140,7 @@ PLAIN: Mapping[Any, str] = {
     float: "a number",
     str: "a text",
     Secret: "a text",
+    Path: "a path",
     type(None): "",
 }
 
@@ -150,7 +154,7 @@ def describe(kind: Any) -> str:
         return PLAIN[kind]
     if get_origin(kind) in (list, tuple, set, frozenset):
         return f"a list of {described}" if described else "a list"
-    if get_origin(kind) in (dict, Mapping):
+    if get_origin(kind) in (dict, Mapping) or (isinstance(kind, type) and issubclass(kind, Struct)):
         return "a table"
     if get_origin(kind) in (Union, types.UnionType):
         return " or ".join(filter(None, map(describe, get_args(kind))))
