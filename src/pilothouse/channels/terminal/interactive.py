@@ -40,7 +40,7 @@ class InteractiveTalk:
         drawn = self._prompt is not None
         self._ink = stage.ink(tty=streams.stdout_tty)
         look = Look(self._ink, stage.columns, drawn, streamed=True, verbose=stage.verbose)
-        self._transcript = Transcript(screen, look, stage.clock, stage.seat.author)
+        self._transcript = Transcript(screen, look, stage.clock, stage.seat.author, since=stage.clock.now())
         self._answered: set[AskId] = set()
         self._armed = False
         """One Ctrl-C was pressed; another one leaves."""
