@@ -32,7 +32,9 @@ from pilothouse.testing.desk import ScriptedDesk
 
 GOLDEN = Path(__file__).parent / "golden"
 ROOT = Path(__file__).parents[2]
-_ESCAPE = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[=>]|\x1b\][^\x07]*\x07")
+_TOKEN = re.compile(
+    r"\x1b\[(?P<args>[0-9;?]*)(?P<code>[@-~])|\x1b[=>78]|\x1b\][^\x07]*\x07|(?P<char>.)", re.S
+)
 
 
 class Edges:
@@ -163,6 +165,49 @@ def check_golden(name: str, text: str) -> None:
     assert text == path.read_text("utf-8")
 
 
+def painted(raw: str) -> str:
+    """The little of a terminal that a line editor uses: cursor up, down, left, right, erase, and plain text."""
+    rows: dict[int, dict[int, str]] = {}
+    y = x = 0
+    for token in _TOKEN.finditer(raw):
+        count_of = int(token["args"]) if (token["args"] or "").isdigit() else 1
+        match token["code"] or token["char"]:
+            case "\r" if token["char"]:
+                x = 0
+            case "\n" if token["char"]:
+                y += 1
+            case "\b" if token["char"]:
+                x -= 1
+            case "A" if token["code"]:
+                y = max(0, y - count_of)
+            case "B" if token["code"]:
+                y += count_of
+            case "C" if token["code"]:
+                x += count_of
+            case "D" if token["code"]:
+                x = max(0, x - count_of)
+            case "J" if token["code"]:
+                rows = {row: cells for row, cells in rows.items() if row < y} | {
+                    y: _before(rows.get(y, {}), x)
+                }
+            case "K" if token["code"]:
+                rows[y] = {} if token["args"] == "2" else _before(rows.get(y, {}), x)
+            case char if token["char"] and char:
+                rows.setdefault(y, {})[x] = char
+                x += 1
+            case _:
+                pass
+    return "\n".join(_line(rows.get(row, {})) for row in range(max(rows, default=0) + 1))
+
+
+def _before(cells: dict[int, str], x: int) -> dict[int, str]:
+    return {column: char for column, char in cells.items() if column < x}
+
+
+def _line(cells: dict[int, str]) -> str:
+    return "".join(cells.get(column, " ") for column in range(max(cells, default=-1) + 1)).rstrip()
+
+
 class Pty:
     """A program on a real pty, and the person in front of it."""
 
@@ -178,7 +223,6 @@ class Pty:
         os.close(theirs)
         self.raw = ""
         self._hung_up = False
-        self._from = 0
 
     def __enter__(self) -> Self:
         return self
@@ -197,17 +241,16 @@ class Pty:
 
     @property
     def text(self) -> str:
-        return _ESCAPE.sub("", self.raw).replace("\r", "")
+        """What stands on the screen, with all that scrolled away above it."""
+        return painted(self.raw)
 
     def type(self, text: str) -> None:
         os.write(self._ours, text.encode())
 
-    def wait_for(self, needle: str, timeout_s: float = 30.0) -> None:
-        """Until it is seen in what came after the last thing waited for."""
-        self._until(lambda: needle in self.text[self._from :], f"{needle!r} to be seen", timeout_s)
-        self._from = self.text.index(needle, self._from) + len(needle)
+    def wait_for(self, needle: str, timeout_s: float = 15.0) -> None:
+        self._until(lambda: needle in self.text, f"{needle!r} to be seen", timeout_s)
 
-    def wait(self, timeout_s: float = 30.0) -> int:
+    def wait(self, timeout_s: float = 15.0) -> int:
         """The exit code."""
         self._until(lambda: self.process.poll() is not None, "the program to end", timeout_s)
         self._read(0.0)
