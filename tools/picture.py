@@ -1,6 +1,6 @@
 """Turn a captured terminal (text with ANSI colours, on standard input) into an SVG on standard output.
 
-    tmux capture-pane -e -p | python tools/picture.py TITLE > docs/images/chat.svg
+tmux capture-pane -e -p | python tools/picture.py TITLE > docs/images/chat.svg
 """
 
 import io
@@ -14,7 +14,9 @@ WIDTH = 84
 
 
 def draw(captured: str, title: str) -> str:
-    console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor")
+    console = Console(
+        record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor"
+    )
     console.print(Text.from_ansi(captured.rstrip()))
     svg = console.export_svg(title=title)
     # The exporter links fonts from a content network; a reader's own monospace serves as well, and offline.
