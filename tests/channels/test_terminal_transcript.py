@@ -202,9 +202,11 @@ async def test_a_turn_that_still_runs_when_somebody_comes_is_shown_live() -> Non
     assert desk.transcript.safe_seq == 0
 
 
-async def test_everything_that_ended_need_not_be_read_again() -> None:
+async def test_everything_that_ended_and_was_delivered_need_not_be_read_again() -> None:
     desk = Desk()
     await desk.events(SessionStarted(), TurnEnded("completed"))
+    assert desk.transcript.safe_seq == 0
+    await desk.send("Done.")
     assert desk.transcript.safe_seq == 2
     await desk.events(SessionStarted(), turn=TurnId("t2"))
     assert desk.transcript.safe_seq == 2

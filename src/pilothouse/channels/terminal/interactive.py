@@ -41,6 +41,7 @@ class InteractiveTalk:
         self._ink = stage.ink(tty=streams.stdout_tty)
         look = Look(self._ink, stage.columns, drawn, streamed=True, verbose=stage.verbose)
         self._transcript = Transcript(screen, look, stage.clock, stage.seat.author, since=stage.clock.now())
+        self._mark = stage.mark()
         self._answered: set[AskId] = set()
         self._armed = False
         """One Ctrl-C was pressed; another one leaves."""
@@ -58,6 +59,7 @@ class InteractiveTalk:
 
     async def part(self, part: Part) -> None:
         await self._transcript.part(part)
+        self._mark.save(self._transcript.safe_seq)
 
     @asynccontextmanager
     async def _typed(self) -> AsyncIterator[MemoryObjectReceiveStream[Typed]]:
@@ -70,12 +72,9 @@ class InteractiveTalk:
         await self._transcript.note("\n".join(map(self._ink.dim, lines)), alone=True)
 
     async def _follow(self, desk: Desk) -> None:
-        mark = self._stage.mark()
-        async for row in desk.follow(self._stage.conversation, mark.load()):
+        async for row in desk.follow(self._stage.conversation, self._mark.load()):
             await self._transcript.event(row)
-            if isinstance(row.event, TurnEnded):
-                self._armed = False
-                mark.save(self._transcript.safe_seq)
+            self._armed = self._armed and not isinstance(row.event, TurnEnded)
 
     async def _tick(self) -> None:
         while True:

@@ -94,12 +94,9 @@ class Transcript:
 
     @property
     def safe_seq(self) -> int:
-        """Following after this later misses nothing of what has not ended yet."""
-        open_pages = [page.first_seq for page in self._pages.values() if page.ended_at is None]
-        return min(open_pages, default=self._seen_seq + 1) - 1
-
-    def view(self, turn: TurnId) -> TurnView | None:
-        return self._pages[turn].view if turn in self._pages else None
+        """Following after this later misses nothing that has not ended, or was not delivered, yet."""
+        kept = [page.first_seq for page in self._pages.values() if not page.settled]
+        return min(kept, default=self._seen_seq + 1) - 1
 
     def expect(self) -> None:
         """A message was sent: something will begin."""
