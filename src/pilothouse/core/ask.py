@@ -7,6 +7,7 @@ read. Whatever goes wrong with an ask is a "no".
 from __future__ import annotations
 
 import hashlib
+import json
 from typing import Any, Literal, get_args
 
 import msgspec
@@ -60,7 +61,11 @@ class Decision(Struct, frozen=True):
 
 def hash_payload(payload: dict[str, Any]) -> str:
     """The same payload gives the same hash, whatever the order of its keys."""
-    return hashlib.sha256(msgspec.json.encode(payload, order="deterministic")).hexdigest()
+    try:
+        raw = msgspec.json.encode(payload, order="deterministic")
+    except UnicodeEncodeError:  # a lone surrogate: the standard library escapes what msgspec refuses
+        raw = json.dumps(payload, sort_keys=True).encode()
+    return hashlib.sha256(raw).hexdigest()
 
 
 def move_ask(state: AskState, to: AskState) -> AskState:

@@ -110,6 +110,13 @@ class CanReact(Protocol):
 
 
 @runtime_checkable
+class Paced(Protocol):
+    """The platform wants a pause between two messages of one conversation."""
+
+    interval_s: float
+
+
+@runtime_checkable
 class HoldsPlaces(Protocol):
     """A channel that serves only some conversations of its kind: a terminal holds its own, no other's."""
 

@@ -8,9 +8,12 @@ Grammar of a turn:
             | PlanChanged | MediaProduced | Notice | UsageChanged
 
 The start is missing only when the turn ended, not completed, before a session existed. There is exactly one end
-and it is last. A tool opens once and closes once, and every tool is closed before the end. `grammar.py` repairs
-whatever breaks these rules. Text lives in blocks: a `TextSet` replaces all deltas of its block (an empty one
-withdraws it), and text with a `parent_id` is a sub-agent's, never the answer's. A plugin may not add kinds.
+and it is last; a failed one says why, a completed one has no failure. A tool opens once and closes once, changes
+only in between, and every tool is closed before the end. An ask is made once and changes at most once, by the
+table in `ask.py`; it may stay open at the end. `grammar.py` repairs whatever breaks these rules.
+
+Text lives in blocks: a `TextSet` replaces all deltas of its block (an empty one withdraws it), and text with a
+`parent_id` is a sub-agent's, never the answer's. A plugin may not add kinds.
 """
 
 from __future__ import annotations
@@ -25,7 +28,8 @@ from pilothouse.core.ask import Ask, AskState
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.failure import Failure
 from pilothouse.core.ids import AskId, CallId, EngineId, UserId
-from pilothouse.core.message import Attachment
+from pilothouse.core.message import Attachment, clean_text
+from pilothouse.core.usage import Usage
 
 SCHEMA_VERSION = 1
 
@@ -55,17 +59,6 @@ class ToolCall(Struct, frozen=True):
     title: str
     detail: dict[str, Any] = field(default_factory=dict)
     parent_id: CallId | None = None
-
-
-class Usage(Struct, frozen=True):
-    """What a turn cost, as far as the engine tells. `None` is "not told", never zero."""
-
-    cost_usd: float | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cache_read_tokens: int | None = None
-    cache_write_tokens: int | None = None
-    steps: int | None = None
 
 
 class PlanItem(Struct, frozen=True):
@@ -185,7 +178,23 @@ _decoder = msgspec.json.Decoder(EngineEvent)
 
 
 def encode_event(event: EngineEvent) -> bytes:
-    return _encoder.encode(event)
+    """One line of JSON. Text that cannot be stored is cleaned: nothing an engine says may break the log."""
+    try:
+        return _encoder.encode(event)
+    except UnicodeEncodeError:
+        return _encoder.encode(_cleaned(msgspec.to_builtins(event)))
+
+
+def _cleaned(value: Any) -> Any:
+    match value:
+        case str():
+            return clean_text(value)
+        case dict():
+            return {_cleaned(key): _cleaned(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_cleaned(item) for item in value]
+        case _:
+            return value
 
 
 def decode_event(raw: bytes | str, schema: int = SCHEMA_VERSION) -> EngineEvent:
@@ -196,7 +205,7 @@ def decode_event(raw: bytes | str, schema: int = SCHEMA_VERSION) -> EngineEvent:
         )
     try:
         return _decoder.decode(raw)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise PilothouseError(f"not an event of schema {schema}: {error}") from error
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from pilothouse.core.ask import ASK_MOVES, AskState
 from pilothouse.core.event import (
     AskChanged,
     Asked,
@@ -40,7 +41,7 @@ class Grammar:
         self._resume: ResumeToken | None = None
         self._open: dict[CallId, None] = {}
         self._closed: set[CallId] = set()
-        self._asks: set[AskId] = set()
+        self._asks: dict[AskId, AskState] = {}
 
     @property
     def ended(self) -> bool:
@@ -92,9 +93,12 @@ class Grammar:
             case Asked(ask=ask):
                 if ask.id in self._asks:
                     return []
-                self._asks.add(ask.id)
-            case AskChanged(ask_id=ask_id) if ask_id not in self._asks:
-                return []
+                self._asks[ask.id] = "open"
+            case AskChanged(ask_id=ask_id, state=state):
+                before = self._asks.get(ask_id)
+                if before is None or state not in ASK_MOVES[before]:
+                    return []
+                self._asks[ask_id] = state
             case SessionChanged(resume=resume):
                 self._resume = resume
         return [event]

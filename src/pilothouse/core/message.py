@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from pilothouse.core.ask import Ask
 from pilothouse.core.ids import BlobHash, ChannelId, ConversationId, TurnId, UserId
+from pilothouse.core.usage import Usage
 
 MessageKind = Literal["chat", "task", "webhook", "system", "agent", "reaction"]
 ContentKind = Literal["answer", "notice", "ask", "reply"]
@@ -31,9 +32,14 @@ class Address(Struct, frozen=True):
 
 
 def conversation_id(address: Address) -> ConversationId:
-    """One place is one conversation, on every node and after every restart."""
-    tail = "" if address.thread is None else f"/{address.thread}"
-    return ConversationId(f"{address.channel}:{address.place}{tail}")
+    """One place is one conversation, on every node and after every restart; two places are never the same one.
+
+    What separates the parts is escaped within them, so that place `a#b` is not thread `b` of place `a`.
+    """
+    channel = address.channel.replace("%", "%25").replace(":", "%3A")
+    place = address.place.replace("%", "%25").replace("#", "%23")
+    tail = "" if address.thread is None else f"#{address.thread}"
+    return ConversationId(f"{channel}:{place}{tail}")
 
 
 class Author(Struct, frozen=True):
@@ -97,6 +103,8 @@ class Content(Struct, frozen=True):
     attachments: tuple[Attachment, ...] = ()
     turn_id: TurnId | None = None
     ask: Ask | None = None
+    usage: Usage | None = None
+    """What the turn cost, where people want to see it."""
     reply_to: str | None = None
 
 

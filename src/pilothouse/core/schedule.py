@@ -6,14 +6,18 @@ the schedule's own rule, and a slot's key makes sure that it runs once.
 
 from __future__ import annotations
 
+import math
 from typing import Literal, Protocol
 
 from msgspec import Struct
 
+from pilothouse.core.errors import ConfigError
 from pilothouse.core.ids import ConversationId, ScheduleId
 
 Missed = Literal["skip", "once", "all"]
 MAX_CATCH_UP = 100
+"""Of more missed slots than these, the newest run."""
+MIN_EVERY_S = 1.0
 SKIP_AFTER_S = 60.0
 """A slot later than this was missed; only then does `skip` skip it."""
 
@@ -25,6 +29,10 @@ class At(Struct, frozen=True, tag="at"):
 class Every(Struct, frozen=True, tag="every"):
     every_s: float
     start_at: float
+
+    def __post_init__(self) -> None:
+        if not MIN_EVERY_S <= self.every_s < math.inf:
+            raise ConfigError(f"a schedule cannot run every {self.every_s:g} s; one second is the least")
 
 
 class Cron(Struct, frozen=True, tag="cron"):
@@ -70,23 +78,52 @@ def next_slot(timing: Timing, after: float, cron: CronSteps) -> float | None:
 
 
 def _next_step(every_s: float, start_at: float, after: float) -> float:
-    if after < start_at:
-        return start_at
-    slot = start_at + (int((after - start_at) // every_s) + 1) * every_s
-    return slot if slot > after else slot + every_s
+    """Always `start_at` plus whole steps, never a slot plus a step: rounding must not give one slot two keys."""
+    step = max(0, math.floor((after - start_at) / every_s))
+    while start_at + step * every_s <= after:
+        step += 1
+    return start_at + step * every_s
 
 
 def due(schedule: Schedule, now: float, cron: CronSteps) -> Due:
-    """Slots up to `now`, by the schedule's rule for missed ones. A single due slot was not missed: it runs."""
-    slots: list[float] = []
-    slot = schedule.next_at
-    while slot is not None and slot <= now and len(slots) < MAX_CATCH_UP:
-        slots.append(slot)
-        slot = next_slot(schedule.timing, slot, cron)
-    if slot is not None and slot <= now:
-        slot = next_slot(schedule.timing, now, cron)
-    if len(slots) > 1 and schedule.missed != "all":
+    """Slots up to `now`, by the schedule's rule for missed ones, and the first after `now`.
+
+    `all` runs each of them, `once` the newest; `skip` the newest too, unless it is late.
+    """
+    if schedule.next_at is None or schedule.next_at > now:
+        return Due((), schedule.next_at)
+    slots = _newest(schedule.timing, schedule.next_at, now, cron)
+    next_at = next_slot(schedule.timing, slots[-1], cron)
+    if schedule.missed != "all":
         slots = slots[-1:]
-    if schedule.missed == "skip" and slots and now - slots[-1] > SKIP_AFTER_S:
-        slots = []
-    return Due(tuple(slots), slot)
+    if schedule.missed == "skip" and now - slots[-1] > SKIP_AFTER_S:
+        slots.clear()
+    return Due(tuple(slots), next_at)
+
+
+def _newest(timing: Timing, first: float, now: float, cron: CronSteps) -> list[float]:
+    """The newest slots from `first` to `now`, at most `MAX_CATCH_UP`.
+
+    They are found by halving the time away: walking through a year of missed minutes would stop the house.
+    """
+    slots = _walk(timing, first, now, cron)
+    if len(slots) <= MAX_CATCH_UP:
+        return slots
+    early, late = first, now  # too many slots follow the one, not too many the other
+    while late - early > MIN_EVERY_S / 2:
+        middle = (early + late) / 2
+        following = _walk(timing, next_slot(timing, middle, cron), now, cron)
+        if len(following) > MAX_CATCH_UP:
+            early = middle
+        else:
+            late, slots = middle, following
+    return slots
+
+
+def _walk(timing: Timing, slot: float | None, now: float, cron: CronSteps) -> list[float]:
+    """The slots from `slot` to `now`, and no more than one too many."""
+    slots: list[float] = []
+    while slot is not None and slot <= now and len(slots) <= MAX_CATCH_UP:
+        slots.append(slot)
+        slot = next_slot(timing, slot, cron)
+    return slots

@@ -20,6 +20,7 @@ from msgspec import Raw, Struct
 
 from pilothouse.core.ask import Ask, AskState, Decision
 from pilothouse.core.channel import LoggedEvent
+from pilothouse.core.errors import IllegalMove
 from pilothouse.core.event import EngineEvent, ResumeToken
 from pilothouse.core.ids import (
     AskId,
@@ -44,8 +45,22 @@ BusyPolicy = Literal["collect", "queue", "steer", "interrupt"]
 PartState = Literal["pending", "sending", "sent"]
 Role = Literal["engines", "channels", "scheduler"]
 
+PART_MOVES: dict[PartState, frozenset[PartState]] = {
+    "pending": frozenset({"sending"}),
+    "sending": frozenset({"sending", "sent", "pending"}),
+    "sent": frozenset(),
+}
+"""A part found `sending` may be sent again: whether it arrived is not known, and `sends` tells so."""
+
 CONTROL_LANE = "control"
 """Answers, commands and steering: they never wait behind the turn that waits for them."""
+
+
+def move_part(state: PartState, to: PartState) -> PartState:
+    """The new state; an illegal move raises and changes nothing."""
+    if to not in PART_MOVES[state]:
+        raise IllegalMove("a part", state, to)
+    return to
 
 
 class Conversation(Struct, frozen=True):
@@ -80,7 +95,7 @@ class Session(Struct, frozen=True):
 
 
 class QueueRow(Struct, frozen=True):
-    """`body` is the item's JSON, `kind` says which type it is. `number` is small and stable: people say it."""
+    """`body` is the item's JSON, `kind` says which type it is. `seq` is small and stable: people say it."""
 
     seq: int
     id: MessageId
@@ -119,7 +134,9 @@ class Queue(Protocol):
         at: float,
         ready_at: float = 0.0,
         turn_id: TurnId | None = None,
-    ) -> Put: ...
+    ) -> Put:
+        """The conversation must be stored (`ensure`): a row that nobody could deliver is refused, `StoreError`."""
+        ...
 
     def get(self, id: MessageId) -> QueueRow | None: ...
 
@@ -142,7 +159,11 @@ class Queue(Protocol):
         ...
 
     def claim(self, ids: Sequence[MessageId], *, turn_id: TurnId | None = None) -> list[QueueRow]:
-        """Takes queued rows for this node and counts an attempt; rows no longer queued are left out."""
+        """Takes queued rows for this node and counts an attempt; rows no longer queued are left out.
+
+        A `turn_id` is written into the row and stays there through `retry` and `reap`; `release` puts back
+        what `put` said. Only a node may claim: `StoreError` before `join`.
+        """
         ...
 
     def done(self, id: MessageId, at: float, why: str = "") -> bool:
@@ -168,7 +189,9 @@ class Queue(Protocol):
     def of_turn(self, turn_id: TurnId) -> list[QueueRow]: ...
 
     def reap(self, epoch: Epoch) -> list[QueueRow]:
-        """Rows that the fenced node `epoch` had claimed, now queued again; attempts stay counted."""
+        """Rows that the fenced node `epoch` had claimed, now queued again; attempts stay counted.
+
+        Raises `StoreError` if the node was not fenced."""
         ...
 
     def next_ready_at(self, now: float) -> float | None:
@@ -176,7 +199,8 @@ class Queue(Protocol):
         ...
 
     def shift(self, seconds: float, now: float) -> None:
-        """The wall clock jumped: move the `ready_at` of what waits, so that nothing sleeps through it."""
+        """The wall clock jumped by `seconds` and shows `now`: move the `ready_at` of what waited before the jump,
+        so that nothing sleeps through it and nothing comes early."""
         ...
 
 
@@ -184,7 +208,12 @@ class InboxQueue(Queue, Protocol):
     def startable(
         self, now: float, *, engines: Sequence[EngineId] | None, limit: int
     ) -> list[ConversationId]:
-        """Conversations with ready work, no row of theirs claimed, and no live turn in their session."""
+        """Conversations with ready work, no row of theirs claimed, and no live turn in their session; the oldest
+        work first. The control lane is not work. A row that is not ready yet hides no later one that is.
+
+        With `engines`, only those whose engine is among them: the session's, else the binding's; a conversation
+        that has neither is "as configured" and always counts.
+        """
         ...
 
 
@@ -202,6 +231,10 @@ class OutboxQueue(Queue, Protocol):
         if it is queued and ready. Rows behind an unfinished one wait: order is kept per conversation."""
         ...
 
+    def channels_waiting(self) -> list[ChannelId]:
+        """Channels for which anything is unfinished."""
+        ...
+
     def store_parts(self, id: MessageId, parts: Sequence[Part]) -> list[PartRow]:
         """Once only: parts that are stored already are returned as they stand."""
         ...
@@ -209,7 +242,9 @@ class OutboxQueue(Queue, Protocol):
     def parts(self, id: MessageId) -> list[PartRow]: ...
 
     def sending(self, id: MessageId, index: int) -> PartRow:
-        """Marks that a send begins, and counts it: a part found `sending` later was ambiguous."""
+        """Marks that a send begins, and counts it: a part found `sending` later was ambiguous.
+
+        Moves are checked by `PART_MOVES`: `IllegalMove`. An unknown part is a `StoreError`."""
         ...
 
     def sent(self, id: MessageId, index: int, ref: MessageRef) -> None: ...
@@ -240,7 +275,9 @@ class Conversations(Protocol):
 
     def save(self, conversation: Conversation) -> None: ...
 
-    def list(self, *, limit: int = 100) -> list[Conversation]: ...
+    def list(self, *, limit: int = 100) -> list[Conversation]:
+        """Newest first."""
+        ...
 
 
 class Sessions(Protocol):
@@ -248,7 +285,9 @@ class Sessions(Protocol):
 
     def get(self, id: SessionId) -> Session | None: ...
 
-    def save(self, session: Session) -> None: ...
+    def save(self, session: Session) -> None:
+        """Changes a stored one; `StoreError` if there is none."""
+        ...
 
     def of(self, conversation_id: ConversationId | None = None, *, limit: int = 100) -> list[Session]:
         """Newest first."""
@@ -259,7 +298,9 @@ class Sessions(Protocol):
 
 class Turns(Protocol):
     def add(self, turn: Turn) -> None:
-        """Raises `SessionBusy` if it is live and the session has a live turn (law 2)."""
+        """Raises `SessionBusy` if it is live and the session has a live turn (law 2).
+
+        A live turn belongs to this node, unless its `epoch` says another; `StoreError` before `join`."""
         ...
 
     def get(self, id: TurnId) -> Turn | None: ...
@@ -271,13 +312,13 @@ class Turns(Protocol):
     def move(self, id: TurnId, to: TurnStatus, **changes: Any) -> Turn:
         """Checked by the table in `turn.py`; `changes` are fields of `Turn`. Raises `IllegalMove`, `SessionBusy`.
 
-        Moving to `running` takes the turn for this node; a live turn of another node cannot be moved
+        Moving to `running` takes the turn for this node (`StoreError` before `join`); a live turn of another node cannot be moved
         (`Fenced`), unless that node was fenced.
         """
         ...
 
     def note(self, id: TurnId, **changes: Any) -> Turn:
-        """Changes fields other than the status."""
+        """Changes fields other than the id and the status, whoever holds the turn; `TypeError` for any other."""
         ...
 
     def live(self, session_id: SessionId) -> Turn | None: ...
@@ -298,7 +339,9 @@ class Turns(Protocol):
         """Queued turns (they were lost or parked before) whose session has no live turn, oldest first."""
         ...
 
-    def parked_due(self, now: float) -> list[Turn]: ...
+    def parked_due(self, now: float) -> list[Turn]:
+        """Oldest first. One that was parked without a `retry_at` is due at once."""
+        ...
 
     def next_parked_at(self) -> float | None: ...
 
@@ -342,13 +385,19 @@ class Asks(Protocol):
 
     def get(self, id: AskId) -> AskRow | None: ...
 
-    def find(self, prefix: str) -> list[AskRow]: ...
+    def find(self, prefix: str) -> list[AskRow]:
+        """Asks whose id starts so, newest first, at most 20."""
+        ...
 
     def move(self, id: AskId, to: AskState, *, at: float, decision: Decision | None = None) -> AskRow:
         """Checked by the table in `ask.py`. Raises `IllegalMove`, and then nothing changed."""
         ...
 
     def mark_used(self, id: AskId) -> None: ...
+
+    def give_back(self, id: AskId) -> None:
+        """The engine that heard the decision is gone and had done nothing: it may be used once more."""
+        ...
 
     def open_in(self, conversation_id: ConversationId) -> list[AskRow]:
         """Oldest first."""
@@ -407,7 +456,9 @@ class Audit(Protocol):
         """Each row's hash covers the row before: a missing or changed one shows."""
         ...
 
-    def list(self, *, limit: int = 100) -> list[AuditRow]: ...
+    def list(self, *, limit: int = 100) -> list[AuditRow]:
+        """Newest first."""
+        ...
 
     def intact(self) -> bool: ...
 
@@ -443,7 +494,11 @@ class Nodes(Protocol):
         ...
 
     def leave(self) -> None:
-        """Gives back every role; the node is fenced by its own will."""
+        """Gives back every role; the node is fenced by its own will, and so this store writes nothing any more."""
+        ...
+
+    def claimants(self) -> list[Epoch]:
+        """Nodes that were fenced, or left, and still hold claims or live turns: somebody must recover them."""
         ...
 
     def list(self) -> list[Node]:
@@ -477,7 +532,9 @@ class Tx(Protocol):
     def set_fact(self, key: str, value: str) -> None: ...
 
     def prune(self, before: float, *, limit: int = 1000) -> int:
-        """Deletes finished rows older than `before`, never what is unfinished; returns how many."""
+        """Deletes finished rows older than `before`, never what is unfinished; returns how many, at most `limit`.
+
+        A turn stays while an open ask or an unfinished row belongs to it. Call it again until it returns 0."""
         ...
 
 
@@ -485,12 +542,16 @@ class Store(Protocol):
     epoch: Epoch | None
     """This node, once it has joined."""
 
-    async def write(self, unit: Callable[[Tx], T]) -> T: ...
+    async def write(self, unit: Callable[[Tx], T]) -> T:
+        """If whoever waits is cancelled, the unit may still be committed."""
+        ...
 
-    async def read(self, unit: Callable[[Tx], T]) -> T: ...
+    async def read(self, unit: Callable[[Tx], T]) -> T:
+        """Sees every write that has returned. A unit that writes is refused, `StoreError`."""
+        ...
 
     def changes(self) -> AsyncIterator[None]:
-        """Wakes after commits, this process's and, by hints, other processes'. A hint may be lost: poll too."""
+        """Wakes after commits of other processes. It is a hint and may be lost: poll too."""
         ...
 
     async def close(self) -> None: ...
@@ -503,4 +564,5 @@ class StoreSpec(Struct, frozen=True):
     title: str
     config: type[Struct]
     open: Callable[..., Any]
-    """`open(config) -> AsyncContextManager[Store]`."""
+    """`open(config, *, on_commit=None) -> AsyncContextManager[Store]`. `on_commit` is called after each commit,
+    before anybody is told of it, and not on the event loop: tests crash the process there."""

@@ -12,10 +12,11 @@ that nothing follows is the answer. `shown` decides between the two from the tim
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from pilothouse.core.ask import Ask
 from pilothouse.core.event import (
@@ -49,6 +50,7 @@ from pilothouse.core.message import Attachment
 FIRST_TEXT_AFTER_S = 0.8
 TEXT_AFTER_TOOL_S = 0.5
 RECENT_ACTIONS = 5
+RECENT_NOTICES = 20
 THINKING_TAIL = 200
 
 Phase = Literal["idle", "buffering", "tool", "ended"]
@@ -64,8 +66,12 @@ class Action(Struct, frozen=True):
 
 
 class Block(Struct, frozen=True):
+    """Text that belongs together. What follows `cut` came in the view's draft number `draft`."""
+
     id: str
     text: str
+    draft: int = 0
+    cut: int = 0
 
 
 class TurnView(Struct, frozen=True):
@@ -73,12 +79,16 @@ class TurnView(Struct, frozen=True):
 
     phase: Phase = "idle"
     started_at: float | None = None
+    ended_at: float | None = None
     model: str = ""
     resume: ResumeToken | None = None
     prompts: int = 0
-    blocks: tuple[Block, ...] = ()
-    draft_ids: tuple[str, ...] = ()
+    blocks: Mapping[str, Block] = field(default_factory=dict)
+    """By id, in the order in which they began."""
+    drafts: int = 0
+    """How many drafts were dropped. A block is in the draft if it carries this number."""
     draft_at: float | None = None
+    """When the draft's first visible text arrived; None while there is none."""
     hold_s: float = FIRST_TEXT_AFTER_S
     thinking: str = ""
     open_actions: tuple[Action, ...] = ()
@@ -95,12 +105,13 @@ class TurnView(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        return "\n\n".join(block.text.strip("\n") for block in self.blocks if block.text.strip())
+        return _joined(block.text for block in self.blocks.values())
 
     @property
     def draft(self) -> str:
-        wanted = set(self.draft_ids)
-        return "\n\n".join(b.text.strip("\n") for b in self.blocks if b.id in wanted and b.text.strip())
+        return _joined(
+            block.text[block.cut :] for block in self.blocks.values() if block.draft == self.drafts
+        )
 
     @property
     def activity(self) -> Action | None:
@@ -117,13 +128,19 @@ class Shown(Struct, frozen=True):
     activity: Action | None
 
 
+def elapsed_s(view: TurnView, now: float) -> float:
+    """How long the turn has run, or ran; never negative, even if the wall clock was set back."""
+    if view.started_at is None:
+        return 0.0
+    return max(0.0, (now if view.ended_at is None else view.ended_at) - view.started_at)
+
+
 def shown(view: TurnView, now: float) -> Shown:
-    held = view.draft_at is None or now - view.draft_at < view.hold_s
     if view.phase == "ended":
         return Shown(view.answer, None)
-    if view.phase == "tool" or (view.phase == "buffering" and held):
+    if view.phase == "tool" or view.draft_at is None or now - view.draft_at < view.hold_s:
         return Shown("", view.activity)
-    return Shown(view.draft, view.activity if not view.draft else None)
+    return Shown(view.draft, None)
 
 
 def fold(view: TurnView, event: EngineEvent, at: float) -> TurnView:
@@ -157,47 +174,53 @@ def fold(view: TurnView, event: EngineEvent, at: float) -> TurnView:
         case MediaProduced(attachment=attachment):
             return change(view, attachments=(*view.attachments, attachment))
         case Notice():
-            return change(view, notices=(*view.notices, event))
+            return change(view, notices=(*view.notices, event)[-RECENT_NOTICES:])
         case UsageChanged(usage=usage):
             return change(view, usage=usage)
         case TurnEnded():
-            return _end(view, event)
+            return _end(view, event, at)
         case _:
             return view
 
 
+def _joined(texts: Iterable[str]) -> str:
+    return "\n\n".join(text.strip("\n") for text in texts if text.strip())
+
+
 def _add_text(view: TurnView, block_id: str, text: str, at: float) -> TurnView:
-    if view.blocks and view.blocks[-1].id == block_id:
-        last = view.blocks[-1]
-        return _with_blocks(view, (*view.blocks[:-1], Block(block_id, last.text + text)), block_id, at)
-    before = next((b.text for b in view.blocks if b.id == block_id), None)
-    return _set_text(view, block_id, (before or "") + text, at)
+    if not text:
+        return view
+    old = view.blocks.get(block_id, Block(block_id, "", view.drafts))
+    cut = old.cut if old.draft == view.drafts else len(old.text)
+    new = Block(block_id, old.text + text, view.drafts, cut)
+    begins = view.draft_at is None and text.strip() != ""
+    return msgspec.structs.replace(
+        view,
+        phase="buffering" if view.phase == "idle" and begins else view.phase,
+        blocks={**view.blocks, block_id: new},
+        draft_at=at if begins else view.draft_at,
+    )
 
 
 def _set_text(view: TurnView, block_id: str, text: str, at: float) -> TurnView:
-    if any(b.id == block_id for b in view.blocks):
-        blocks = tuple(Block(block_id, text) if b.id == block_id else b for b in view.blocks)
-    else:
-        blocks = (*view.blocks, Block(block_id, text))
-    return _with_blocks(view, tuple(b for b in blocks if b.text), block_id, at)
-
-
-def _with_blocks(view: TurnView, blocks: tuple[Block, ...], block_id: str, at: float) -> TurnView:
-    known = block_id in view.draft_ids
-    return msgspec.structs.replace(
-        view,
-        phase="buffering" if view.phase == "idle" else view.phase,
-        blocks=blocks,
-        draft_ids=view.draft_ids if known else (*view.draft_ids, block_id),
-        draft_at=at if view.draft_at is None else view.draft_at,
-    )
+    """A text that goes on from what the block had is more of it; any other corrects it, and drafts nothing anew."""
+    old = view.blocks.get(block_id)
+    if old is None or text.startswith(old.text):
+        return _add_text(view, block_id, text[len(old.text) :] if old else text, at)
+    new = msgspec.structs.replace(old, text=text, cut=min(old.cut, len(text)))
+    blocks = {**view.blocks, block_id: new}
+    if not text:
+        del blocks[block_id]
+    view = msgspec.structs.replace(view, blocks=blocks)
+    first_at = at if view.draft_at is None else view.draft_at
+    return msgspec.structs.replace(view, draft_at=first_at if view.draft else None)
 
 
 def _open(view: TurnView, action: Action) -> TurnView:
     return msgspec.structs.replace(
         view,
         phase="tool",
-        draft_ids=(),
+        drafts=view.drafts + 1,
         draft_at=None,
         steps=view.steps + 1,
         open_actions=(*view.open_actions, action),
@@ -220,6 +243,8 @@ def _retitle(view: TurnView, call_id: CallId, title: str) -> TurnView:
 
 def _close(view: TurnView, call_id: CallId, ok: bool) -> TurnView:
     still_open = tuple(action for action in view.open_actions if action.id != call_id)
+    if len(still_open) == len(view.open_actions):
+        return view
     recent = tuple(
         msgspec.structs.replace(action, ok=ok) if action.id == call_id else action
         for action in view.recent_actions
@@ -229,7 +254,7 @@ def _close(view: TurnView, call_id: CallId, ok: bool) -> TurnView:
     return msgspec.structs.replace(
         view,
         phase="buffering",
-        draft_ids=(),
+        drafts=view.drafts + 1,
         draft_at=None,
         hold_s=TEXT_AFTER_TOOL_S,
         open_actions=(),
@@ -237,10 +262,11 @@ def _close(view: TurnView, call_id: CallId, ok: bool) -> TurnView:
     )
 
 
-def _end(view: TurnView, event: TurnEnded) -> TurnView:
+def _end(view: TurnView, event: TurnEnded, at: float) -> TurnView:
     return msgspec.structs.replace(
         view,
         phase="ended",
+        ended_at=at,
         open_actions=(),
         asks=(),
         usage=event.usage or view.usage,

@@ -36,7 +36,15 @@ class FakeClock:
         self._now += seconds
 
     async def advance(self, seconds: float) -> None:
-        """Time passes; every sleeper that is due wakes, in order, and has had a chance to run."""
+        """Time passes; every sleeper that is due wakes, in order, and has had a chance to run.
+
+        A task that was started just before reaches its sleep first, and so sleeps from now and not from then.
+        """
+        if seconds < 0:
+            raise ValueError(
+                f"time passes forwards, not by {seconds} s; use jump for a wall clock that is set back"
+            )
+        await anyio.wait_all_tasks_blocked()
         end = self._monotonic + seconds
         while self._sleepers and self._sleepers[0][0] <= end:
             at, _, woken = heapq.heappop(self._sleepers)

@@ -19,7 +19,7 @@ from pilothouse.core.errors import DeliveryError, Rejected, TryLater
 from pilothouse.core.ids import ConversationId
 from pilothouse.core.message import Address, Content, MessageRef, Part
 
-CLOSED_WAIT_S = 60.0
+CLOSED_WAIT_S = 1.0
 
 
 class TerminalChannel:

@@ -65,7 +65,7 @@ class Page:
         return rest
 
     def _fresh(self, *, whole: bool) -> list[str]:
-        texts = [block.text for block in self.view.blocks]
+        texts = [block.text for block in self.view.blocks.values()]
         now = [part for text in texts[:-1] for part in blocks(text)]
         now += (blocks if whole else complete)(texts[-1]) if texts else []
         same = 0

@@ -1,0 +1,62 @@
+"""The command line. `main` is the one place where an error becomes words and an exit code: never a traceback.
+
+Import nothing at the top: `pilothouse --version` must cost no more than the interpreter itself.
+"""
+
+import os
+import sys
+from io import TextIOWrapper
+
+from pilothouse import __version__
+from pilothouse.cli.exits import INTERRUPTED, PIPE_CLOSED, UNFORESEEN
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs one command and returns its exit code."""
+    words = sys.argv[1:] if argv is None else argv
+    try:
+        if words in (["--version"], ["-V"]):
+            print(f"pilothouse {__version__}")
+            return _finish(0)
+        return _finish(_run(words))
+    except BrokenPipeError:
+        return _go_quietly()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _run(words: list[str]) -> int:
+    try:
+        from pilothouse.cli.group import pilothouse
+
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, TextIOWrapper):
+                stream.reconfigure(errors="replace")
+        code = pilothouse.main(words, prog_name="pilothouse", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except (KeyboardInterrupt, BrokenPipeError):
+        raise
+    except BaseException as error:  # noqa: BLE001 - here it becomes words and an exit code
+        return _explain(error)
+
+
+def _explain(error: BaseException) -> int:
+    try:
+        from pilothouse.cli.errors import explain
+
+        return explain(error)
+    except Exception as second:  # noqa: BLE001 - even a broken installation gets a line, and no traceback
+        both = f"{type(error).__name__}, and {type(second).__name__} while saying so: {second}"
+        print(f"Something broke that we did not foresee: {both}", file=sys.stderr)
+        return UNFORESEEN
+
+
+def _finish(code: int) -> int:
+    """What is still in the buffer may find a closed pipe; better here than while the interpreter ends."""
+    sys.stdout.flush()
+    return code
+
+
+def _go_quietly() -> int:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return PIPE_CLOSED

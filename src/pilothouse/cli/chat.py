@@ -1,0 +1,30 @@
+"""`pilothouse chat`: this terminal is the channel."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command("chat")
+@click.argument("text", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print events, one JSON object per line.")
+@click.option("--engine", help="Which engine answers.")
+@click.option("--model", help="Which of the engine's models.")
+@click.option("--workspace", type=click.Path(), help="The folder to work in.")
+@click.option("--new", is_flag=True, help="Begin a new session.")
+@click.option("--verbose", is_flag=True, help="Show every step.")
+def command(
+    text: str | None,
+    as_json: bool,
+    engine: str | None,
+    model: str | None,
+    workspace: str | None,
+    new: bool,
+    verbose: bool,
+) -> int:
+    """Talk to an engine here. With TEXT: one turn, and the answer alone on standard output."""
+    from pilothouse.bootstrap import run_chat
+
+    return run_chat(
+        text=text, as_json=as_json, engine=engine, model=model, workspace=workspace, new=new, verbose=verbose
+    )

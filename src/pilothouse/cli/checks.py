@@ -1,0 +1,200 @@
+"""What `doctor` looks at. Each check gives rows: what was looked at, how it is, and the exact fix."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal, Protocol, runtime_checkable
+
+from msgspec import Struct
+
+from pilothouse.cli.house import channel_problem, load_checked, probe, store_file
+from pilothouse.config import AUTO, Config, InvalidConfig, Loaded, Paths, find_paths
+from pilothouse.core.errors import PilothouseError
+from pilothouse.core.store import Node, Store, StoreSpec, Tx
+from pilothouse.plugins import Broken, Plugins
+
+State = Literal["ok", "warn", "broken"]
+LOW_DISK_MB = 200
+OLDEST_PYTHON = (3, 11)
+SCRIPTED = "script"
+
+
+class Check(Struct, frozen=True):
+    name: str
+    state: State
+    text: str
+    fix: str = ""
+
+
+@runtime_checkable
+class Checkable(Protocol):
+    """A store that can look at itself: empty if it is whole, else what is wrong."""
+
+    async def check(self) -> str: ...
+
+
+def examine() -> Iterator[Check]:
+    """Everything, in the order in which things depend on each other; without a configuration, the rest has no meaning."""
+    yield check_python()
+    plugins = Plugins()
+    yield from check_plugins(plugins)
+    paths = find_paths(os.environ)
+    yield from check_files(paths)
+    try:
+        loaded = load_checked(plugins)
+    except InvalidConfig as error:
+        yield from (Check("config", "broken", str(p), f"edit {paths.config_file}") for p in error.problems)
+        return
+    yield from check_config(loaded)
+    yield from check_workspaces(loaded.config)
+    yield from check_store(plugins, loaded.config)
+    yield from check_engines(plugins, loaded.config)
+    yield from check_channels(plugins, loaded.config)
+
+
+def check_python() -> Check:
+    version = ".".join(map(str, sys.version_info[:3]))
+    if tuple(sys.version_info[:2]) < OLDEST_PYTHON:
+        return Check("python", "broken", f"{version} is too old", "install Python 3.11 or newer")
+    return Check("python", "ok", version)
+
+
+def check_plugins(plugins: Plugins) -> Iterator[Check]:
+    rows = [row for listing in (plugins.engines(), plugins.channels(), plugins.stores()) for row in listing]
+    broken = [row for row in rows if isinstance(row, Broken)]
+    for row in broken:
+        yield Check(
+            f"plugin {row.name}", "broken", row.error, f"reinstall or remove {row.dist or 'its package'}"
+        )
+    if not plugins.names("stores"):
+        yield Check(
+            "plugins", "broken", "the built-in ones are not registered", "install pilothouse with pip or uv"
+        )
+    elif not broken:
+        yield Check("plugins", "ok", f"{len(rows)} loaded")
+
+
+def check_files(paths: Paths) -> Iterator[Check]:
+    if not paths.config_file.exists():
+        yield Check("config", "warn", f"there is no {paths.config_file}; defaults hold", "pilothouse init")
+    for file, forbidden, state in ((paths.config_file, 0o022, "broken"), (paths.env_file, 0o077, "warn")):
+        if file.exists() and file.stat().st_mode & forbidden:
+            mode = f"{file.stat().st_mode & 0o777:o}"
+            what = "write" if forbidden == 0o022 else "read"
+            yield Check("permissions", state, f"others may {what} {file} (mode {mode})", f"chmod 600 {file}")
+    folder = _existing(paths.log_dir)
+    if not os.access(folder, os.W_OK):
+        yield Check("log", "broken", f"{folder} cannot be written", f"chown {os.getuid()} {folder}")
+
+
+def check_config(loaded: Loaded) -> Iterator[Check]:
+    file = loaded.paths.config_file
+    for warning in loaded.warnings:
+        yield Check("config", "warn", str(warning), f"edit {file}")
+    if file.exists() and not loaded.warnings:
+        yield Check("config", "ok", str(file))
+    people = loaded.config.people
+    remote = [
+        name for name, channel in loaded.config.channels.items() if channel.enabled and name != "terminal"
+    ]
+    if remote and not people.owners and not people.members:
+        text = f"nobody may use {', '.join(remote)}"
+        yield Check("people", "warn", text, f'add owners = ["channel:id"] under [people] in {file}')
+
+
+def check_workspaces(config: Config) -> Iterator[Check]:
+    places = {"workspace": config.gateway.default_workspace}
+    places |= {f"workspace {name}": section.path for name, section in config.workspaces.items()}
+    for name, place in places.items():
+        if place and not Path(place).is_dir():
+            yield Check(name, "broken", f"{place} is not a folder", f"mkdir -p {place}")
+        elif place:
+            yield Check(name, "ok", place)
+
+
+def check_store(plugins: Plugins, config: Config) -> Iterator[Check]:
+    file = store_file(config.store)
+    if file:
+        free = shutil.disk_usage(_existing(file.parent)).free // 1_000_000
+        low = free < LOW_DISK_MB
+        yield Check(
+            "disk", "warn" if low else "ok", f"{free} MB free", f"free some space for {file}" if low else ""
+        )
+        if not file.exists():
+            yield Check("store", "ok", f"none yet: {file} is made when it is needed")
+            return
+    try:
+        nodes, problem = _look_into_store(plugins.store(config.store.id), config)
+    except (PilothouseError, OSError) as error:
+        yield Check("store", "broken", str(error), "restore a backup, or move the file away" if file else "")
+        return
+    where = str(file or config.store.id)
+    yield Check(
+        "store", "broken" if problem else "ok", problem or where, "restore a backup" if problem else ""
+    )
+    yield _check_role(nodes)
+
+
+def _look_into_store(spec: StoreSpec, config: Config) -> tuple[list[Node], str]:
+    import asyncio
+
+    def unit(tx: Tx) -> tuple[list[Node], bool]:
+        return tx.nodes.list(), tx.audit.intact()
+
+    async def look() -> tuple[list[Node], str]:
+        store: Store
+        async with spec.open(config.store.settings) as store:
+            nodes, intact = await store.read(unit)
+            problem = await store.check() if isinstance(store, Checkable) else ""
+            return nodes, problem or ("" if intact else "the audit log was changed or cut by another hand")
+
+    return asyncio.run(look())
+
+
+def _check_role(nodes: list[Node]) -> Check:
+    holder = next((node for node in nodes if "engines" in node.roles), None)
+    if holder is None:
+        return Check("engines role", "ok", "nobody holds it: pilothouse up is not running")
+    late = time.time() - holder.lease_until
+    who = f"{holder.info.name}, pid {holder.info.pid} on {holder.info.host}"
+    if late > 0:
+        return Check("engines role", "warn", f"{who}, silent since {late:.0f} s", "pilothouse up takes over")
+    return Check("engines role", "ok", who)
+
+
+def check_engines(plugins: Plugins, config: Config) -> Iterator[Check]:
+    """An engine that is missing is no fault, unless it is the chosen one or the only kind there is."""
+    real, fixes = False, list[str]()
+    for row in plugins.engines():
+        engine = config.engines.get(row.name)
+        if isinstance(row, Broken) or (engine and not engine.enabled):
+            continue
+        status = probe(row.spec, engine)
+        real = real or (status.available and row.name != SCRIPTED)
+        fixes += [status.fix] if status.fix else []
+        chosen = config.gateway.default_engine == row.name
+        state: State = "ok" if status.available else "broken" if chosen else "warn"
+        yield Check(f"engine {row.name}", state, status.problem or status.version or "works", status.fix)
+    if not real and config.gateway.default_engine == AUTO:
+        yield Check(
+            "engines", "warn", "no real engine works here, so the scripted one answers", "pilothouse engines"
+        )
+
+
+def check_channels(plugins: Plugins, config: Config) -> Iterator[Check]:
+    for row in plugins.channels():
+        channel = config.channels.get(row.name)
+        if isinstance(row, Broken) or channel is None or not channel.enabled:
+            continue
+        problem = channel_problem(row.spec, channel)
+        yield Check(f"channel {row.name}", "broken" if problem else "ok", problem or row.spec.title)
+
+
+def _existing(folder: Path) -> Path:
+    """The nearest folder that is there."""
+    return next((place for place in (folder, *folder.parents) if place.exists()), Path("/"))

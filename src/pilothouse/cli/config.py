@@ -1,0 +1,187 @@
+"""`pilothouse config`: show what holds and where it came from, find the files, check them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import click
+import msgspec
+from msgspec import Struct
+
+from pilothouse.cli.house import load_checked, load_plain
+from pilothouse.cli.options import json_option
+from pilothouse.cli.table import print_json, render_table
+from pilothouse.config import Adapter, InvalidConfig, Loaded, Models, Problem, Secret, find_paths, load
+from pilothouse.logs.redaction import MARK, Redactor, names_secret
+
+ADAPTERS = ("engines", "channels", "store")
+
+
+class Setting(Struct, frozen=True):
+    key: str
+    value: Any
+    source: str
+
+
+@click.group("config", invoke_without_command=True)
+@json_option
+@click.pass_context
+def command(ctx: click.Context, as_json: bool) -> None:
+    """Show, find or check the configuration."""
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(show, as_json=as_json)
+
+
+@command.command("show")
+@json_option
+def show(as_json: bool) -> None:
+    """Every setting in force, and where it came from."""
+    loaded = load_for_show()
+    found = list(settings_of(loaded))
+    warn(loaded.warnings)
+    if as_json:
+        print_json(msgspec.to_builtins(found))
+        return
+    print(render_table(("KEY", "VALUE", "FROM"), [(s.key, _written(s.value), s.source) for s in found]))
+
+
+@command.command("path")
+@json_option
+def path(as_json: bool) -> None:
+    """Where the files are."""
+    paths = find_paths(os.environ)
+    rows = {
+        "config": paths.config_file,
+        "secrets": paths.env_file,
+        "data": paths.data_dir,
+        "state": paths.state_dir,
+        "log": paths.log_file,
+    }
+    if as_json:
+        print_json({name: {"path": str(file), "exists": file.exists()} for name, file in rows.items()})
+        return
+    for name, file in rows.items():
+        print(f"{name:<8} {file}{'' if file.exists() else '  (not there)'}")
+
+
+@command.command("check")
+@json_option
+def check(as_json: bool) -> int:
+    """Check every section, also those of plugins. Exit code 1 if something is wrong."""
+    from pilothouse.plugins import Plugins
+
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+    try:
+        warnings = load_checked(Plugins()).warnings
+    except InvalidConfig as error:
+        problems = error.problems
+    if as_json:
+        print_json({"problems": msgspec.to_builtins(problems), "warnings": msgspec.to_builtins(warnings)})
+        return 1 if problems else 0
+    if problems:
+        raise InvalidConfig(problems)
+    warn(warnings)
+    print(f"{find_paths(os.environ).config_file}: no problem")
+    return 0
+
+
+def warn(warnings: tuple[Problem, ...]) -> None:
+    for warning in warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+
+
+def load_for_show() -> Loaded:
+    """Only the plugins whose sections were written are loaded: they know which of their settings are secret."""
+    plain = load_plain()
+    written = {
+        group: {key[1] for key in plain.leaves if key[0] == group and len(key) > 1} for group in ADAPTERS
+    }
+    if not any(written.values()):
+        return plain
+    from pilothouse.core.errors import PluginError
+    from pilothouse.plugins import Group, Plugins
+
+    plugins = Plugins()
+
+    def types(group: Group, names: set[str]) -> dict[str, type[Struct] | None]:
+        def type_of(name: str) -> type[Struct] | None:
+            try:
+                return plugins.spec(group, name).config if name in names else None
+            except PluginError:
+                return None
+
+        return {name: type_of(name) for name in plugins.names(group)}
+
+    models = Models(
+        engines=types("engines", written["engines"]),
+        channels=types("channels", written["channels"]),
+        stores=types("stores", {plain.config.store.id}),
+        engine_aliases=plugins.aliases(),
+    )
+    return load(plain.paths, os.environ, models)
+
+
+def settings_of(loaded: Loaded) -> Iterator[Setting]:
+    config, redactor = loaded.config, Redactor(loaded.secrets)
+    sections: list[tuple[tuple[str, ...], Any]] = [
+        (("gateway",), config.gateway),
+        (("people",), config.people),
+        (("log",), config.log),
+        *((("workspaces", name), section) for name, section in config.workspaces.items()),
+        *_adapter_sections(loaded),
+    ]
+    for at, section in sections:
+        for name, value in _items(section):
+            leaf = loaded.leaves.get((*at, name))
+            shown = value if leaf is None or leaf.reference is None else leaf.reference
+            yield Setting(
+                ".".join((*at, name)), _plain(name, shown, redactor), leaf.source if leaf else "default"
+            )
+
+
+def _adapter_sections(loaded: Loaded) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Those that somebody wrote, and the store."""
+    config = loaded.config
+    yield ("store",), {"kind": config.store.id, **dict(_items(config.store.settings))}
+    for group, adapters in (("engines", config.engines), ("channels", config.channels)):
+        for name, adapter in adapters.items():
+            if any(key[:2] == (group, name) for key in loaded.leaves):
+                yield (group, name), _with_enabled(adapter)
+
+
+def _with_enabled(adapter: Adapter) -> dict[str, Any]:
+    return {"enabled": adapter.enabled, **dict(_items(adapter.settings))}
+
+
+def _items(section: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(section, dict):
+        yield from section.items()
+    else:
+        for info in msgspec.structs.fields(section):
+            yield info.encode_name, getattr(section, info.name)
+
+
+def _plain(name: str, value: Any, redactor: Redactor) -> Any:
+    if isinstance(value, Secret) or (
+        isinstance(value, str) and value and names_secret(name) and "${" not in value
+    ):
+        return MARK if value else ""
+    if isinstance(value, str):
+        return redactor.redact(value)
+    if isinstance(value, Struct):
+        return {key: _plain(key, item, redactor) for key, item in _items(value)}
+    if isinstance(value, dict):
+        return {key: _plain(key, item, redactor) for key, item in value.items()}
+    if isinstance(value, Sequence):
+        return [_plain(name, item, redactor) for item in value]
+    return value if value is None or isinstance(value, bool | int | float) else str(value)
+
+
+def _written(value: Any) -> str:
+    import json
+
+    return "-" if value is None else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,73 @@
+"""An error as a person should read it, and the exit code that goes with it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from pilothouse.cli.exits import BROKEN, BUSY, INTERRUPTED, UNFORESEEN
+
+if TYPE_CHECKING:
+    from pilothouse.logs.redaction import Redactor
+
+
+def explain(error: BaseException) -> int:
+    """Says it on stderr. What nobody foresaw is kept, with its traceback, in the log file alone."""
+    import click
+
+    from pilothouse.core.errors import PilothouseError, RoleHeld
+
+    match error:
+        case click.exceptions.Exit():
+            return error.exit_code
+        case SystemExit():
+            return error.code if isinstance(error.code, int) else BROKEN
+        case click.Abort():
+            say_error("stopped; nothing was changed")
+            return INTERRUPTED
+        case click.ClickException():
+            error.show()
+            return error.exit_code
+        case BaseExceptionGroup() if len(error.exceptions) == 1:
+            return explain(error.exceptions[0])
+        case PilothouseError():
+            say_error(str(error))
+            return BUSY if isinstance(error, RoleHeld) else BROKEN
+        case _:
+            return _say_unforeseen(error)
+
+
+def say_error(text: str) -> None:
+    colour = sys.stderr.isatty() and "NO_COLOR" not in os.environ
+    head = "\x1b[31merror:\x1b[0m" if colour else "error:"
+    print(f"{head} {_redactor().redact(text)}", file=sys.stderr)
+
+
+def _redactor() -> Redactor:
+    """As many secrets as can be known here: the configuration may be what is broken."""
+    from pilothouse.config import find_paths, load
+    from pilothouse.core.errors import ConfigError
+    from pilothouse.logs.redaction import Redactor, names_secret
+
+    redactor = Redactor(value for name, value in os.environ.items() if names_secret(name))
+    try:
+        loaded = load(find_paths(os.environ), os.environ)
+    except ConfigError:
+        return redactor
+    named = (leaf.value for key, leaf in loaded.leaves.items() if names_secret(key[-1]))
+    redactor.add(*loaded.secrets, *(value for value in named if isinstance(value, str)))
+    return redactor
+
+
+def _say_unforeseen(error: BaseException) -> int:
+    from pilothouse.config import find_paths
+    from pilothouse.logs.log import emergency
+
+    file = find_paths(os.environ).log_file
+    redactor = _redactor()
+    kept = emergency(file, redactor, error)
+    where = f"details in {file}" if kept else f"details could not be written to {file}"
+    text = redactor.redact(f"{type(error).__name__}: {error}".split("\n", 1)[0])
+    print(f"Something broke that we did not foresee: {text}; {where}", file=sys.stderr)
+    return UNFORESEEN

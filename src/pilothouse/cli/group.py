@@ -1,0 +1,88 @@
+"""The table of commands. A command's module is imported when it runs, and not for `--help`."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+import click
+
+from pilothouse import __version__
+
+if TYPE_CHECKING:
+    from typing_extensions import override
+else:
+
+    def override(method):
+        return method
+
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "chat": ("pilothouse.cli.chat:command", "Talk to an engine here, in this terminal."),
+    "up": ("pilothouse.cli.up:command", "Run the gateway: every channel, every engine."),
+    "init": ("pilothouse.cli.init:command", "Write a first configuration, question by question."),
+    "doctor": ("pilothouse.cli.doctor:command", "Check everything, and name the exact fix."),
+    "status": ("pilothouse.cli.status:command", "What runs, what waits, what went wrong."),
+    "sessions": ("pilothouse.cli.sessions:command", "The engines' memories, newest first."),
+    "turns": ("pilothouse.cli.turns:command", "The turns, newest first."),
+    "trace": ("pilothouse.cli.trace:command", "What happened to a message, step by step."),
+    "engines": ("pilothouse.cli.engines:command", "The engines, and whether they work here."),
+    "channels": ("pilothouse.cli.channels:command", "The channels, and whether they can start."),
+    "config": ("pilothouse.cli.config:command", "Show, find or check the configuration."),
+}
+
+
+class LazyGroup(click.Group):
+    """Built-in commands come from the table, others from plugins; a plugin cannot take a built-in's name."""
+
+    @override
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*COMMANDS, *_plugin_commands()]
+
+    @override
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in COMMANDS:
+            module, _, name = COMMANDS[cmd_name][0].partition(":")
+            return getattr(import_module(module), name)
+        if cmd_name in _plugin_commands():
+            from pilothouse.plugins import Plugins
+
+            return Plugins().command(cmd_name)
+        return None
+
+    @override
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            ctx.fail(f"there is no command {args[0]!r}{self._nearest(ctx, args[0])}")
+        return super().resolve_command(ctx, args)
+
+    def _nearest(self, ctx: click.Context, word: str) -> str:
+        import difflib
+
+        found = difflib.get_close_matches(word, self.list_commands(ctx), n=1)
+        return f"; did you mean {found[0]}?" if found else ""
+
+    @override
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+        if added := _plugin_commands():
+            with formatter.section("Commands of plugins"):
+                formatter.write_dl([(name, f"from {dist}") for name, dist in added.items()])
+
+
+def _plugin_commands() -> dict[str, str]:
+    """Names and packages, without importing any of them."""
+    from pilothouse.plugins import Plugins
+
+    return {row.name: row.dist for row in Plugins().found("commands") if row.name not in COMMANDS}
+
+
+@click.group(
+    cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
+@click.version_option(__version__, "-V", "--version", message="%(prog)s %(version)s")
+def pilothouse() -> None:
+    """Steer every coding agent you run from every chat you use."""

@@ -1,0 +1,83 @@
+"""What commands need of the house: paths, configuration, plugins, and the store to read from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from pilothouse.config import Adapter, Loaded, Models, find_paths, load
+from pilothouse.core.engine import EngineSpec, EngineStatus
+
+if TYPE_CHECKING:
+    from pilothouse.core.channel import ChannelSpec
+    from pilothouse.core.store import Tx
+    from pilothouse.plugins import Plugins
+
+T = TypeVar("T")
+NOTHING_YET = "nothing has happened yet"
+
+
+def load_plain() -> Loaded:
+    """The configuration without a look at any plugin: adapters' sections stay as they are written."""
+    return load(find_paths(os.environ), os.environ)
+
+
+def load_checked(plugins: Plugins) -> Loaded:
+    """The configuration with every section checked by the adapter that it belongs to."""
+    models = Models(
+        engines=plugins.sections("engines"),
+        channels=plugins.sections("channels"),
+        stores=plugins.sections("stores"),
+        engine_aliases=plugins.aliases(),
+    )
+    return load(find_paths(os.environ), os.environ, models)
+
+
+def store_file(store: Adapter) -> Path | None:
+    """The file that the store keeps, if it keeps one."""
+    settings = store.settings
+    path = settings.get("path") if isinstance(settings, dict) else getattr(settings, "path", None)
+    return Path(path).expanduser() if store.id == "sqlite" and path else None
+
+
+def read_store(unit: Callable[[Tx], T]) -> T | None:
+    """What `unit` reads; None if there is no store yet. Looking never makes one."""
+    plain = load_plain()
+    if (file := store_file(plain.config.store)) and not file.exists():
+        return None
+    import asyncio
+
+    from pilothouse.plugins import Plugins
+
+    spec = Plugins().store(plain.config.store.id)
+    config = load(plain.paths, os.environ, Models(stores={spec.id: spec.config})).config
+
+    async def read() -> T:
+        async with spec.open(config.store.settings) as store:
+            return await store.read(unit)
+
+    return asyncio.run(read())
+
+
+def probe(spec: EngineSpec, engine: Adapter | None) -> EngineStatus:
+    """What the engine says about itself on this machine; a probe that breaks is an answer too."""
+    if engine is None:
+        return EngineStatus(
+            False, problem="its section in the configuration is wrong", fix="pilothouse config check"
+        )
+    if not engine.enabled:
+        return EngineStatus(False, problem="disabled", fix=f"set engines.{spec.id}.enabled = true")
+    try:
+        return spec.probe(engine.settings)
+    except Exception as error:  # noqa: BLE001 - a plugin's fault is data here
+        return EngineStatus(False, problem=f"its probe broke: {type(error).__name__}: {error}")
+
+
+def channel_problem(spec: ChannelSpec, channel: Adapter) -> str:
+    """Why the channel cannot start, empty if it can."""
+    try:
+        return spec.problem(channel.settings)
+    except Exception as error:  # noqa: BLE001 - a plugin's fault is data here
+        return f"its check broke: {type(error).__name__}: {error}"

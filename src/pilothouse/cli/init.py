@@ -1,0 +1,175 @@
+"""`pilothouse init`: a first configuration, question by question. Every answer is also a flag."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+from msgspec import Struct
+
+from pilothouse.config import AUTO, InvalidConfig, Paths, find_paths, load
+from pilothouse.config.sources import parse_literal, read_toml
+from pilothouse.core.errors import ConfigError
+
+TEMPLATE = """\
+# `pilothouse config show` tells what is in force and where it came from,
+# `pilothouse config check` what is wrong. Secrets belong into the file .env beside this one: NAME=value there,
+# "${{NAME}}" here.
+
+[gateway]
+# The engine that answers where nobody chose another; "auto" takes the first that works here.
+default_engine = {engine}
+# The folder that engines work in where nobody chose another.
+default_workspace = {workspace}
+# What happens to a message that arrives during a turn: collect, queue, steer or interrupt.
+busy = "collect"
+
+[people]
+# Who may configure, and who may talk: "channel:id". Whoever is in neither list is not let in.
+owners = {owners}
+members = []
+
+# A channel is on when its section stands here:
+# [channels.telegram]
+# token = "${{TELEGRAM_TOKEN}}"
+"""
+
+
+class Answers(Struct, frozen=True):
+    workspace: str
+    engine: str
+    owners: tuple[str, ...]
+
+
+@click.command("init")
+@click.option("--workspace", type=click.Path(), help="The folder that engines work in.")
+@click.option("--engine", help="The engine that answers by default, or auto.")
+@click.option("--owner", "owners", multiple=True, metavar="CHANNEL:ID", help="Who may configure. Repeatable.")
+@click.option("--yes", is_flag=True, help="Ask nothing: take the flags and the defaults.")
+@click.option("--force", is_flag=True, help="Replace a configuration that exists; a backup is kept.")
+def command(
+    workspace: str | None, engine: str | None, owners: tuple[str, ...], yes: bool, force: bool
+) -> None:
+    """Write a first configuration, question by question."""
+    paths = find_paths(os.environ)
+    if paths.config_file.exists() and not _may_replace(paths.config_file, yes, force):
+        print("nothing was changed; --force replaces it and keeps a backup")
+        return
+    answers = ask(workspace, engine, owners, yes)
+    text = render(answers)
+    _check(paths, text, answers)
+    backup = keep_backup(paths.config_file)
+    write_private(paths.config_file, text)
+    if backup:
+        print(f"the old one is kept as {backup}")
+    print(f"wrote {paths.config_file}\nnext: pilothouse doctor, then pilothouse chat")
+
+
+def _may_replace(file: Path, yes: bool, force: bool) -> bool:
+    print(f"{file} exists:")
+    for key, value in _summary(file):
+        print(f"  {key} = {value}")
+    if force:
+        return True
+    return not yes and sys.stdin.isatty() and click.confirm("Replace it? A backup is kept.", default=False)
+
+
+def _summary(file: Path) -> list[tuple[str, str]]:
+    """The plain settings of our own sections: adapters' ones may be secrets."""
+    try:
+        tree = read_toml(file)
+    except InvalidConfig as error:
+        return [("(broken)", str(error))]
+    rows = [
+        (f"{s}.{k}", json.dumps(v, default=str))
+        for s in ("gateway", "people")
+        for k, v in tree.get(s, {}).items()
+    ]
+    return rows + [(f"channels.{name}", "…") for name in tree.get("channels", {})]
+
+
+def ask(workspace: str | None, engine: str | None, owners: tuple[str, ...], yes: bool) -> Answers:
+    """Only what no flag answered is asked."""
+    if workspace is None:
+        workspace = (
+            str(Path.cwd()) if yes else click.prompt("Folder that engines work in", default=str(Path.cwd()))
+        )
+    if engine is None:
+        engine = AUTO if yes else click.prompt(f"Engine ({', '.join((AUTO, *_engines()))})", default=AUTO)
+    if not owners and not yes:
+        said = click.prompt("Who may configure, as channel:id, or nothing", default="", show_default=False)
+        owners = tuple(said.replace(",", " ").split())
+    return Answers(str(Path(workspace).expanduser().absolute()), engine, owners)
+
+
+def _engines() -> list[str]:
+    from pilothouse.plugins import Plugins
+
+    return Plugins().names("engines")
+
+
+def render(answers: Answers) -> str:
+    return TEMPLATE.format(
+        engine=quote(answers.engine),
+        workspace=quote(answers.workspace),
+        owners="[" + ", ".join(map(quote, answers.owners)) + "]",
+    )
+
+
+def quote(text: str) -> str:
+    """A TOML string. What JSON leaves bare and TOML forbids is escaped too."""
+    quoted = json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if parse_literal(quoted) != text:
+        raise ConfigError(f"{text!r} cannot be written into a configuration")
+    return quoted
+
+
+def _check(paths: Paths, text: str, answers: Answers) -> None:
+    """Nothing is written that would be refused when it is read."""
+    if not Path(answers.workspace).is_dir():
+        raise ConfigError(
+            f"--workspace: {answers.workspace} is not a folder; make it first: mkdir -p {answers.workspace}"
+        )
+    if answers.engine != AUTO:
+        from pilothouse.plugins import Plugins
+
+        Plugins().engine(answers.engine)
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        draft = Path(folder) / "config.toml"
+        draft.write_text(text, encoding="utf-8")
+        load(Paths(draft, paths.data_dir, paths.state_dir, paths.log_dir), {})
+
+
+def keep_backup(file: Path) -> Path | None:
+    if not file.exists():
+        return None
+    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    backup = file.with_name(f"{file.name}.{stamp}.bak")
+    number = 1
+    while backup.exists():
+        number += 1
+        backup = file.with_name(f"{file.name}.{stamp}-{number}.bak")
+    os.link(file, backup)
+    return backup
+
+
+def write_private(file: Path, text: str) -> None:
+    """Whole or not at all, and readable by its owner alone."""
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    draft = file.with_name(f".{file.name}.{os.getpid()}.new")
+    try:
+        with os.fdopen(
+            os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"
+        ) as out:
+            out.write(text)
+            out.flush()
+            os.fsync(out.fileno())
+        draft.replace(file)
+    finally:
+        draft.unlink(missing_ok=True)

@@ -1,0 +1,190 @@
+"""What happened to a message, as steps in time: inbox row, turn, events, asks, outbox parts. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from pilothouse.core.channel import LoggedEvent
+from pilothouse.core.event import (
+    AskChanged,
+    Asked,
+    EngineEvent,
+    Notice,
+    PlanChanged,
+    PromptAdded,
+    SessionStarted,
+    TextDelta,
+    TextSet,
+    ThinkingDelta,
+    ToolFinished,
+    ToolStarted,
+    ToolUpdated,
+    TurnEnded,
+)
+from pilothouse.core.store import AskRow, PartRow, QueueRow
+from pilothouse.core.turn import Turn
+
+STREAMS: dict[type[EngineEvent], str] = {
+    TextDelta: "text.streamed",
+    ThinkingDelta: "thinking.streamed",
+    ToolUpdated: "tool.updated",
+}
+
+MAX_TOLD = 500
+
+
+class Step(Struct, frozen=True):
+    """`what` is `noun.verb_past`; `text` is for people."""
+
+    at: float
+    what: str
+    text: str
+
+
+class Sending(Struct, frozen=True):
+    row: QueueRow
+    parts: list[PartRow]
+
+
+class Story(Struct, frozen=True):
+    """All that the store knows about one turn, or about a message that never became one."""
+
+    turn: Turn | None
+    inbox: list[QueueRow]
+    events: list[LoggedEvent]
+    asks: list[AskRow]
+    outbox: list[Sending]
+
+
+def tell(story: Story) -> list[Step]:
+    steps = [step for row in story.inbox for step in _tell_inbox(row)]
+    steps += _tell_turn(story.turn) if story.turn else []
+    steps += _tell_events(story.events)
+    steps += [step for row in story.asks for step in _tell_ask(row)]
+    steps += [step for sending in story.outbox for step in _tell_outbox(sending)]
+    return sorted(steps, key=lambda step: step.at)
+
+
+def _tell_inbox(row: QueueRow) -> Iterator[Step]:
+    body = _body(row)
+    author = body.get("author")
+    who = author.get("name") or author.get("id") if isinstance(author, dict) else ""
+    by = f" from {who}" if who else ""
+    yield Step(
+        row.created_at, "message.accepted", f"{row.id} in {row.conversation_id}{by}: {body.get('text', '')}"
+    )
+    yield from _tell_end(row, "message")
+
+
+def _tell_end(row: QueueRow, noun: str) -> Iterator[Step]:
+    why = f" ({row.why})" if row.why else ""
+    if row.ended_at is not None:
+        yield Step(row.ended_at, f"{noun}.{row.status}", f"{row.id}{why}")
+    elif row.why or row.attempts > 1:
+        yield Step(row.created_at, f"{noun}.{row.status}", f"{row.id} after {row.attempts} attempts{why}")
+
+
+def _tell_turn(turn: Turn) -> Iterator[Step]:
+    yield Step(turn.created_at, "turn.made", f"{turn.id} for {turn.engine}, cause: {turn.cause}")
+    if turn.started_at is not None:
+        node = f" on node {turn.epoch}" if turn.epoch is not None else ""
+        yield Step(turn.started_at, "turn.started", f"attempt {turn.attempts or 1}{node}")
+    if turn.ended_at is not None:
+        why = f": {turn.failure.kind}: {turn.failure.text}" if turn.failure else ""
+        yield Step(turn.ended_at, "turn.ended", f"{turn.status}{why}")
+    elif turn.retry_at is not None:
+        yield Step(turn.retry_at, "turn.due", f"{turn.status} until then")
+
+
+def _tell_events(events: Sequence[LoggedEvent]) -> Iterator[Step]:
+    """A run of deltas is one step: how much came, and until when."""
+    run: list[LoggedEvent] = []
+    for logged in events:
+        if run and type(run[-1].event) is not type(logged.event):
+            yield _tell_run(run)
+            run = []
+        if type(logged.event) in STREAMS:
+            run.append(logged)
+        else:
+            yield Step(logged.at, *_name(logged.event))
+    if run:
+        yield _tell_run(run)
+
+
+def _tell_run(run: Sequence[LoggedEvent]) -> Step:
+    text = "".join(getattr(logged.event, "text", "") or "" for logged in run)
+    took = run[-1].at - run[0].at
+    many = f"{len(run)} pieces in {took:.1f}s: " if len(run) > 1 else ""
+    return Step(run[0].at, STREAMS[type(run[0].event)], f"{many}{text}")
+
+
+def _name(event: EngineEvent) -> tuple[str, str]:
+    match event:
+        case SessionStarted():
+            return "session.started", f"{event.model or 'model not told'} in {event.cwd or 'no folder'}"
+        case PromptAdded():
+            return "prompt.added", event.text
+        case TextSet():
+            return "text.set", event.text or "(withdrawn)"
+        case ToolStarted():
+            return "tool.started", f"{event.call.kind}: {event.call.title}"
+        case ToolFinished():
+            return "tool.finished", f"{'ok' if event.ok else 'failed'}: {event.output}"
+        case Asked():
+            return "ask.shown", event.ask.title
+        case AskChanged():
+            return "ask.changed", f"{event.state}{f' by {event.by}' if event.by else ''}"
+        case PlanChanged():
+            done = sum(item.status == "done" for item in event.items)
+            return "plan.changed", f"{done} of {len(event.items)} done"
+        case Notice():
+            return "notice.given", f"{event.level}: {event.text}"
+        case TurnEnded():
+            why = f": {event.failure.kind}: {event.failure.text}" if event.failure else ""
+            return "engine.ended", f"{event.outcome}{why}"
+        case _:
+            return f"event.{type(event).__name__.lower()}", ""
+
+
+def _tell_ask(row: AskRow) -> Iterator[Step]:
+    yield Step(row.asked_at, "ask.stored", f"{row.ask.id} {row.ask.kind}: {row.ask.title}")
+    if row.answered_at is not None:
+        said = f": {row.decision.verdict}" if row.decision else ""
+        by = f" by {row.decision.by}" if row.decision and row.decision.by else ""
+        yield Step(row.answered_at, f"ask.{row.state}", f"{row.ask.id}{said}{by}")
+
+
+def _tell_outbox(sending: Sending) -> Iterator[Step]:
+    row = sending.row
+    yield Step(
+        row.created_at, "reply.stored", f"{row.id} to {row.conversation_id}: {_body(row).get('text', '')}"
+    )
+    for part in sending.parts:
+        again = f", {part.sends} sends" if part.sends > 1 else ""
+        place = f" as {part.ref.native_id}" if part.ref else ""
+        at = row.ended_at or row.created_at
+        yield Step(at, f"part.{part.state}", f"{part.index + 1} of {len(sending.parts)}{place}{again}")
+    yield from _tell_end(row, "reply")
+
+
+def _body(row: QueueRow) -> dict[str, Any]:
+    """Whatever the item is, it may have a text and an author."""
+    try:
+        body = msgspec.json.decode(row.body)
+    except msgspec.DecodeError:
+        return {}
+    return body if isinstance(body, dict) else {}
+
+
+def render_story(steps: Iterable[Step]) -> list[tuple[str, str, str]]:
+    """Rows with times relative to the first step."""
+    rows: list[tuple[str, str, str]] = []
+    first: float | None = None
+    for step in steps:
+        first = step.at if first is None else first
+        rows.append((f"+{step.at - first:.2f}s", step.what, step.text[:MAX_TOLD]))
+    return rows

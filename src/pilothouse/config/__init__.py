@@ -1,0 +1,56 @@
+"""Configuration: the file, `.env`, the environment and flags become one checked `Config`.
+
+Each adapter brings its own section: its type is handed in with `Models`, for this package knows no adapter.
+"""
+
+from pilothouse.config.holder import ConfigHolder, Reloaded, may_reload, watch
+from pilothouse.config.layers import SECTIONS, Loaded, full_name, load
+from pilothouse.config.model import (
+    AUTO,
+    Adapter,
+    Config,
+    GatewaySection,
+    LogSection,
+    Models,
+    PeopleSection,
+    WorkspaceSection,
+)
+from pilothouse.config.paths import Paths, find_paths
+from pilothouse.config.problems import InvalidConfig, Problem
+from pilothouse.config.workspace import (
+    WORKSPACE_FILE_NAME,
+    InWorkspace,
+    Preferences,
+    in_workspace,
+    read_preferences,
+)
+from pilothouse.core.secret import Secret
+
+__all__ = [
+    "AUTO",
+    "SECTIONS",
+    "WORKSPACE_FILE_NAME",
+    "Adapter",
+    "Config",
+    "ConfigHolder",
+    "GatewaySection",
+    "InWorkspace",
+    "InvalidConfig",
+    "Loaded",
+    "LogSection",
+    "Models",
+    "Paths",
+    "PeopleSection",
+    "Preferences",
+    "Problem",
+    "Reloaded",
+    "Secret",
+    "WorkspaceSection",
+    "find_paths",
+    "full_name",
+    "in_workspace",
+    "load",
+    "may_reload",
+    "read_preferences",
+    "watch",
+]

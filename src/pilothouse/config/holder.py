@@ -1,0 +1,157 @@
+"""Configuration that changes while we run: what is safe is applied, the rest says that it needs a restart.
+
+A broken edit changes nothing. File events are hints; comparing the files is the guarantee.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from pilothouse.config.layers import Loaded
+from pilothouse.config.model import Config
+from pilothouse.config.problems import Problem
+from pilothouse.core.errors import ConfigError
+
+LOOK_EVERY_S = 1.0
+
+RELOADABLE: dict[str, frozenset[str] | None] = {
+    "gateway": frozenset(
+        {
+            "default_engine",
+            "default_workspace",
+            "busy",
+            "grace_s",
+            "hang_after_s",
+            "max_message_chars",
+            "retention_days",
+            "max_attempts",
+            "engine_commands",
+            "ask_timeout_s",
+            "question_timeout_s",
+            "show_cost",
+        }
+    ),
+    "people": None,
+    "workspaces": None,
+    "log": frozenset({"level"}),
+    "store": frozenset(),
+    "engines": frozenset(),
+    "channels": frozenset(),
+}
+"""Which keys of a section may change under a running gateway; None is all of them."""
+
+
+class Reloaded(Struct, frozen=True):
+    """What became of an edit. With a `problem`, nothing changed and the last good configuration holds."""
+
+    applied: tuple[str, ...] = ()
+    needs_restart: tuple[str, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+    problem: str = ""
+
+    @property
+    def text(self) -> str:
+        if self.problem:
+            return f"the configuration is broken, so the last good one stays in force:\n{self.problem}"
+        said = [f"now in force: {', '.join(self.applied)}"] if self.applied else []
+        if self.needs_restart:
+            said.append(f"needs a restart: {', '.join(self.needs_restart)}")
+        return "; ".join(said) or "nothing changed"
+
+
+class ConfigHolder:
+    """The configuration in force. Readers take `current` anew each time they decide something."""
+
+    def __init__(self, first: Loaded, load: Callable[[], Loaded]) -> None:
+        self.loaded = first
+        self._load = load
+
+    @property
+    def current(self) -> Config:
+        return self.loaded.config
+
+    def reload(self) -> Reloaded:
+        try:
+            new = self._load()
+        except ConfigError as error:
+            return Reloaded(problem=str(error))
+        changed = set(_changes(self.current, new.config))
+        applied = {key for key in changed if may_reload(key)}
+        config = _apply(self.current, new.config)
+        self.loaded = msgspec.structs.replace(new, config=config)
+        return Reloaded(tuple(sorted(applied)), tuple(sorted(changed - applied)), new.warnings)
+
+
+def may_reload(key: str) -> bool:
+    section, _, name = key.partition(".")
+    allowed = RELOADABLE.get(section, frozenset())
+    return allowed is None or name in allowed
+
+
+def _changes(old: Config, new: Config) -> Iterable[str]:
+    for section in RELOADABLE:
+        before, after = getattr(old, section), getattr(new, section)
+        if isinstance(before, Struct) and section != "store":
+            for name in before.__struct_fields__:
+                if getattr(before, name) != getattr(after, name):
+                    yield f"{section}.{name}"
+        elif before != after:
+            yield from _changed_names(section, before, after)
+
+
+def _changed_names(section: str, before: Any, after: Any) -> Iterable[str]:
+    if not isinstance(before, dict):
+        yield section
+        return
+    for name in {*before, *after}:
+        if before.get(name) != after.get(name):
+            yield f"{section}.{name}"
+
+
+def _apply(old: Config, new: Config) -> Config:
+    def section(name: str) -> Any:
+        before, after, allowed = getattr(old, name), getattr(new, name), RELOADABLE[name]
+        if allowed is None:
+            return after
+        return (
+            msgspec.structs.replace(before, **{key: getattr(after, key) for key in allowed})
+            if allowed
+            else before
+        )
+
+    return Config(**{name: section(name) for name in RELOADABLE})
+
+
+def _signature(paths: Iterable[Path]) -> list[tuple[int, ...]]:
+    found: list[tuple[int, ...]] = []
+    for path in paths:
+        try:
+            info = path.stat()
+            found.append((info.st_mtime_ns, info.st_size, info.st_ino))
+        except OSError:
+            found.append(())
+    return found
+
+
+async def watch(paths: Iterable[Path], on_change: Callable[[], None]) -> None:
+    """Calls `on_change` after any of the files changed, appeared or went; runs until it is cancelled.
+
+    Their folders are watched, not the files: an editor replaces a file, and a watch on it would die with it.
+    """
+    from watchfiles import awatch
+
+    files = list(paths)
+    seen = _signature(files)
+    folders = {path.parent for path in files if path.parent.is_dir()}
+    every_ms = int(LOOK_EVERY_S * 1000)
+    async for _ in awatch(
+        *folders, recursive=False, rust_timeout=every_ms, yield_on_timeout=True, step=20, debounce=200
+    ):
+        if (now := _signature(files)) != seen:
+            seen = now
+            on_change()

@@ -1,0 +1,272 @@
+"""Defaults < file < environment < flags: one `Config`, and for every setting where it came from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from pilothouse.config.decode import Reader, metas
+from pilothouse.config.model import (
+    ALWAYS_ON,
+    AUTO,
+    Adapter,
+    Config,
+    GatewaySection,
+    LogSection,
+    Models,
+    PeopleSection,
+    SectionTypes,
+    WorkspaceSection,
+)
+from pilothouse.config.paths import Paths
+from pilothouse.config.problems import InvalidConfig, Problem
+from pilothouse.config.sources import (
+    FLAG,
+    PREFIX,
+    Key,
+    Leaf,
+    Leaves,
+    below,
+    dotted,
+    flatten,
+    merge,
+    read_env_file,
+    read_environment,
+    read_toml,
+)
+
+SECTIONS = ("gateway", "people", "store", "engines", "channels", "log", "workspaces")
+_REFERENCE = re.compile(r"\$(\$?)\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+class Loaded(Struct, frozen=True):
+    """`leaves` are the settings that somebody made; `secrets` are the values that no log may show."""
+
+    config: Config
+    warnings: tuple[Problem, ...]
+    secrets: frozenset[str]
+    leaves: dict[Key, Leaf]
+    models: Models
+    paths: Paths
+
+    @property
+    def log_file(self) -> Path:
+        return Path(self.config.log.file).expanduser() if self.config.log.file else self.paths.log_file
+
+    def __repr__(self) -> str:
+        return f"Loaded({self.paths.config_file}, {len(self.leaves)} settings, {len(self.secrets)} secrets)"
+
+
+def load(
+    paths: Paths,
+    environ: Mapping[str, str],
+    models: Models | None = None,
+    flags: Mapping[str, Any] | None = None,
+) -> Loaded:
+    """Raises `InvalidConfig` with every problem there is. `flags` are keyed by dotted name."""
+    models = models or Models()
+    env_file = read_env_file(paths.env_file)
+    problems: list[Problem] = []
+    written = flatten(read_toml(paths.config_file), str(paths.config_file))
+    leaves = _expand(written, {**env_file, **environ}, paths.env_file, problems)
+    leaves = merge(leaves, read_environment(environ, lambda at: _names(at, written, models)))
+    leaves = merge(
+        leaves, {tuple(k.split(".")): Leaf(v, "the command line", FLAG) for k, v in (flags or {}).items()}
+    )
+
+    reader = Reader(leaves, str(paths.config_file), _SecretFinder(env_file, paths.env_file))
+    reader.problems += problems
+    config = _read_all(reader, models, paths)
+    _warn_about_files(reader, paths, environ, env_file)
+    if reader.problems or config is None:
+        raise InvalidConfig(reader.problems)
+    secrets = reader.secrets | {value for value in env_file.values() if value}
+    return Loaded(config, tuple(reader.warnings), frozenset(secrets), leaves, models, paths)
+
+
+def _names(at: Key, written: Leaves, models: Models) -> Iterable[str]:
+    """What may stand under `at`, so that an environment variable finds names with other letters."""
+    yield from dict.fromkeys(key[0] for key in below(written, at) if key)
+    if at in (("engines",), ("channels",)):
+        yield from getattr(models, at[0]) or ()
+
+
+class _SecretFinder:
+    """Looks into `.env` for a secret that no layer gives: by its full name, its declared one, or `ID_FIELD`."""
+
+    def __init__(self, secrets: Mapping[str, str], path: Path) -> None:
+        self._secrets = secrets
+        self._path = path
+
+    def __call__(self, key: Key, kind: Any) -> Leaf | None:
+        declared = [m.extra["env"] for m in metas(kind) if m.extra and "env" in m.extra]
+        short = "_".join(key[1:] if len(key) > 2 else key).upper().replace("-", "_")
+        for name in (full_name(key), *declared, short):
+            if name in self._secrets:
+                return Leaf(self._secrets[name], f"{self._path} ({name})")
+        return None
+
+
+def full_name(key: Key) -> str:
+    return PREFIX + "__".join(key).upper().replace("-", "_")
+
+
+def _expand(leaves: Leaves, names: Mapping[str, str], env_file: Path, problems: list[Problem]) -> Leaves:
+    """`${NAME}` gives way to its value; `$${NAME}` stays as `${NAME}`."""
+
+    def value_of(value: Any, key: Key, source: str) -> Any:
+        if isinstance(value, list):
+            return [value_of(item, key, source) for item in value]
+        if isinstance(value, dict):
+            return {name: value_of(item, key, source) for name, item in value.items()}
+        if not isinstance(value, str):
+            return value
+        for doubled, name in _REFERENCE.findall(value):
+            if not doubled and name not in names:
+                text = f'"${{{name}}}" stands for nothing: put {name}=… into {env_file} or the environment'
+                problems.append(Problem(source, dotted(key), text))
+        return _REFERENCE.sub(lambda m: f"${{{m[2]}}}" if m[1] else names.get(m[2], ""), value)
+
+    def expanded(key: Key, leaf: Leaf) -> Leaf:
+        value = value_of(leaf.value, key, leaf.source)
+        return leaf if value == leaf.value else Leaf(value, leaf.source, leaf.rank, reference=leaf.value)
+
+    return {key: expanded(key, leaf) for key, leaf in leaves.items()}
+
+
+def _read_all(reader: Reader, models: Models, paths: Paths) -> Config | None:
+    reader.warn_unknown((), SECTIONS)
+    for section in ("store", "engines", "channels", "workspaces"):
+        reader.expect_table((section,))
+    gateway = reader.read(GatewaySection, ("gateway",))
+    people = reader.read(PeopleSection, ("people",))
+    log = reader.read(LogSection, ("log",))
+    store = _read_store(reader, models.stores, paths)
+    engines = _read_adapters(reader, "engines", models.engines, always=models.engines or ())
+    channels = _read_adapters(reader, "channels", models.channels, always=(ALWAYS_ON,))
+    workspaces = _read_workspaces(reader)
+    if gateway is None or people is None or log is None or store is None:
+        return None
+    gateway, workspaces = _resolve_engines(reader, models, gateway, workspaces)
+    gateway = msgspec.structs.replace(gateway, default_workspace=_expand_home(gateway.default_workspace))
+    return Config(gateway, people, log, store, engines, channels, workspaces)
+
+
+def _read_store(reader: Reader, types: SectionTypes | None, paths: Paths) -> Adapter | None:
+    kind_leaf = reader.leaves.get(("store", "kind"))
+    kind = "sqlite" if kind_leaf is None else str(kind_leaf.value)
+    if types is not None and kind not in types:
+        if kind_leaf:
+            reader.refuse(("store", "kind"), types)
+        else:
+            reader.problems.append(
+                Problem(reader.default_source, "store.kind", f'there is no store "{kind}"')
+            )
+        return None
+    settings = _read_settings(reader, ("store",), (types or {}).get(kind), "kind")
+    if settings is None:
+        return None
+    return Adapter(kind, True, _with_path(settings, paths.store_file))
+
+
+def _with_path(settings: Any, file: Path) -> Any:
+    """A store that keeps a file, and was told none, keeps it in our data folder."""
+    if isinstance(settings, dict):
+        return {"path": str(file), **settings}
+    if getattr(settings, "path", None) == "":
+        return msgspec.structs.replace(settings, path=str(file))
+    return settings
+
+
+def _read_settings(reader: Reader, at: Key, model: type[Struct] | None, ours: str) -> Any:
+    if model is not None:
+        return reader.read(model, at, skip=(ours,))
+    return {
+        key[0]: leaf.value
+        for key, leaf in below(reader.leaves, at).items()
+        if len(key) == 1 and key[0] != ours
+    }
+
+
+def _read_adapters(
+    reader: Reader, group: str, types: SectionTypes | None, always: Iterable[str]
+) -> dict[str, Adapter]:
+    """Sections that stand there, and those that need none."""
+    written = dict.fromkeys(key[1] for key in reader.leaves if key[0] == group and len(key) > 1)
+    if types is not None:
+        reader.warn_unknown((group,), types)
+    found: dict[str, Adapter] = {}
+    for name in dict.fromkeys((*written, *always)):
+        if types is not None and name not in types:
+            continue
+        enabled = _read_enabled(reader, (group, name, "enabled")) or (
+            group == "channels" and name == ALWAYS_ON
+        )
+        model = (types or {}).get(name) if enabled else None
+        settings = _read_settings(reader, (group, name), model, "enabled")
+        if settings is not None:
+            found[name] = Adapter(name, enabled, settings)
+    return found
+
+
+def _read_enabled(reader: Reader, key: Key) -> bool:
+    leaf = reader.leaves.get(key, Leaf(True, ""))
+    if not isinstance(leaf.value, bool):
+        reader.refuse(key, ("true", "false"))
+    return leaf.value is not False
+
+
+def _read_workspaces(reader: Reader) -> dict[str, WorkspaceSection]:
+    names = dict.fromkeys(key[1] for key in reader.leaves if key[0] == "workspaces" and len(key) > 1)
+    found: dict[str, WorkspaceSection] = {}
+    for name in names:
+        if section := reader.read(WorkspaceSection, ("workspaces", name)):
+            found[name] = msgspec.structs.replace(section, path=_expand_home(section.path))
+    return found
+
+
+def _resolve_engines(
+    reader: Reader, models: Models, gateway: GatewaySection, workspaces: dict[str, WorkspaceSection]
+) -> tuple[GatewaySection, dict[str, WorkspaceSection]]:
+    """Names of engines are checked, and aliases give way to ids."""
+
+    def resolve(key: Key, name: str | None) -> str | None:
+        name = models.engine_aliases.get(name or "", name)
+        known = [
+            n
+            for n in models.engines or ()
+            if reader.leaves.get(("engines", n, "enabled"), Leaf(True, "")).value
+        ]
+        if models.engines is not None and name and name != AUTO and name not in known:
+            reader.refuse(key, (AUTO, *known) if key[0] == "gateway" else known)
+        return name
+
+    engine = resolve(("gateway", "default_engine"), gateway.default_engine) or AUTO
+    return msgspec.structs.replace(gateway, default_engine=engine), {
+        name: msgspec.structs.replace(section, engine=resolve(("workspaces", name, "engine"), section.engine))
+        for name, section in workspaces.items()
+    }
+
+
+def _warn_about_files(
+    reader: Reader, paths: Paths, environ: Mapping[str, str], env_file: Mapping[str, str]
+) -> None:
+    if environ.get("PILOTHOUSE_CONFIG") and not paths.config_file.exists():
+        reader.warnings.append(
+            Problem(str(paths.config_file), "", "PILOTHOUSE_CONFIG names it, but it is not there")
+        )
+    for name in env_file:
+        if name.startswith(PREFIX) and env_file[name] not in reader.secrets:
+            text = (
+                f"{name} is not a secret and was ignored: .env is for secrets alone, use {paths.config_file}"
+            )
+            reader.warnings.append(Problem(str(paths.env_file), "", text))
+
+
+def _expand_home(path: str) -> str:
+    return str(Path(path).expanduser()) if path.startswith("~") else path

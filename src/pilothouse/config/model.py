@@ -1,0 +1,103 @@
+"""The shape of the configuration, and the whole of it once it was read.
+
+The sections of adapters are not here: whoever loads the configuration hands in their types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct, field
+
+from pilothouse.core.store import BusyPolicy
+
+Level = Literal["debug", "info", "warning", "error"]
+Person = Annotated[
+    str,
+    Meta(pattern=r"^[^:\s]+:\S+$", description='texts of the form channel:id, such as "telegram:12345"'),
+]
+Seconds = Annotated[float, Meta(gt=0, description="a number of seconds above 0")]
+Count = Annotated[int, Meta(ge=1, description="a whole number of at least 1")]
+
+AUTO = "auto"
+ALWAYS_ON = "terminal"
+
+
+class GatewaySection(Struct, frozen=True):
+    """`[gateway]`. An engine of `auto` is the first real one that is available, else the scripted one."""
+
+    default_engine: str = AUTO
+    default_workspace: str = ""
+    busy: BusyPolicy = "collect"
+    max_turns_at_once: Count = 8
+    grace_s: Seconds = 10.0
+    hang_after_s: Seconds = 600.0
+    max_message_chars: Count = 200_000
+    retention_days: Count = 30
+    max_attempts: Count = 3
+    engine_commands: bool = False
+    ask_timeout_s: Seconds = 600.0
+    question_timeout_s: Seconds = 300.0
+    show_cost: bool = True
+
+
+class PeopleSection(Struct, frozen=True):
+    """`[people]`. Whoever is in neither list is a stranger."""
+
+    owners: tuple[Person, ...] = ()
+    members: tuple[Person, ...] = ()
+
+
+class LogSection(Struct, frozen=True):
+    """`[log]`. An empty `file` is the platform's place for logs."""
+
+    level: Level = "info"
+    file: str = ""
+    max_mb: Annotated[float, Meta(gt=0, description="a number above 0")] = 10.0
+    keep: Annotated[int, Meta(ge=0, description="a whole number of at least 0")] = 5
+
+
+class WorkspaceSection(Struct, frozen=True):
+    """`[workspaces.<name>]`. None means "as in [gateway]"."""
+
+    path: str
+    engine: str | None = None
+    model: str | None = None
+    busy: BusyPolicy | None = None
+
+
+class Adapter(Struct, frozen=True):
+    """`[engines.<id>]`, `[channels.<id>]`, `[store]`: `settings` has the adapter's own type.
+
+    It is a plain dict where the caller handed in no type for it.
+    """
+
+    id: str
+    enabled: bool
+    settings: Any
+
+
+class Config(Struct, frozen=True):
+    gateway: GatewaySection
+    people: PeopleSection
+    log: LogSection
+    store: Adapter
+    engines: Mapping[str, Adapter] = field(default_factory=dict)
+    channels: Mapping[str, Adapter] = field(default_factory=dict)
+    workspaces: Mapping[str, WorkspaceSection] = field(default_factory=dict)
+
+
+SectionTypes = Mapping[str, type[Struct] | None]
+
+
+class Models(Struct, frozen=True):
+    """The adapters' section types by id. A type of None is an adapter that is known but did not load.
+
+    A group of None was not looked at: its sections stay plain, and names of it are not checked.
+    """
+
+    engines: SectionTypes | None = None
+    channels: SectionTypes | None = None
+    stores: SectionTypes | None = None
+    engine_aliases: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,60 @@
+"""Where things live: the platform's folders, or one folder that `PILOTHOUSE_HOME` names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+APP = "pilothouse"
+
+
+class Paths(Struct, frozen=True):
+    config_file: Path
+    data_dir: Path
+    state_dir: Path
+    log_dir: Path
+
+    @property
+    def env_file(self) -> Path:
+        return self.config_file.parent / ".env"
+
+    @property
+    def store_file(self) -> Path:
+        return self.data_dir / "pilothouse.db"
+
+    @property
+    def log_file(self) -> Path:
+        return self.log_dir / "pilothouse.log"
+
+
+def find_paths(environ: Mapping[str, str]) -> Paths:
+    """`PILOTHOUSE_CONFIG` names the file alone and wins over the folder of `PILOTHOUSE_HOME`."""
+    paths = (
+        _in_one_folder(environ["PILOTHOUSE_HOME"]) if environ.get("PILOTHOUSE_HOME") else _of_the_platform()
+    )
+    if file := environ.get("PILOTHOUSE_CONFIG"):
+        return Paths(_absolute(file), paths.data_dir, paths.state_dir, paths.log_dir)
+    return paths
+
+
+def _in_one_folder(home: str) -> Paths:
+    folder = _absolute(home)
+    return Paths(folder / "config.toml", folder, folder / "state", folder / "logs")
+
+
+def _of_the_platform() -> Paths:
+    import platformdirs
+
+    dirs = platformdirs.PlatformDirs(APP, appauthor=False)
+    return Paths(
+        Path(dirs.user_config_dir) / "config.toml",
+        Path(dirs.user_data_dir),
+        Path(dirs.user_state_dir),
+        Path(dirs.user_log_dir),
+    )
+
+
+def _absolute(path: str) -> Path:
+    return Path(path).expanduser().absolute()

@@ -1,0 +1,122 @@
+"""The file `.pilothouse.toml` in a workspace: a repository's own wishes.
+
+Whoever writes to a repository writes this file, so it is foreign. A positive list says what it may set; it can
+never loosen a permission, name an executable, set an environment variable or grant trust, and `${…}` in it is text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from pilothouse.config.decode import Reader
+from pilothouse.config.layers import Loaded
+from pilothouse.config.problems import InvalidConfig, Problem, nearest
+from pilothouse.config.sources import WORKSPACE_FILE, Leaf, flatten, read_toml
+from pilothouse.core.store import BusyPolicy
+
+WORKSPACE_FILE_NAME = ".pilothouse.toml"
+MAX_BYTES = 64_000
+
+
+class Preferences(Struct, frozen=True):
+    """All that a workspace file may say. None is "no wish"."""
+
+    engine: str | None = None
+    model: str | None = None
+    busy: BusyPolicy | None = None
+    show_cost: bool | None = None
+
+
+class InWorkspace(Struct, frozen=True):
+    """The settings that hold in one workspace, after every layer. An engine of `auto` is for bootstrap to choose."""
+
+    engine: str
+    model: str | None
+    busy: BusyPolicy
+    show_cost: bool
+    warnings: tuple[Problem, ...] = ()
+
+
+_PERMISSION = "a workspace file may not loosen a permission"
+_EXECUTABLE = "a workspace file may not name an executable"
+_ENVIRONMENT = "a workspace file may not set an environment variable"
+_TRUST = "a workspace file may not grant trust"
+_HOUSE = "a workspace file may not change how the gateway runs"
+
+WHY_NOT: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("approval_mode", "permissions", "policy", "rules", "sandbox", "allow", "engine_commands"),
+        _PERMISSION,
+    ),
+    **dict.fromkeys(
+        ("command", "executable", "binary", "args", "hooks", "mcp_servers", "engines"), _EXECUTABLE
+    ),
+    **dict.fromkeys(("env", "environment"), _ENVIRONMENT),
+    **dict.fromkeys(("trust", "trusted", "people", "owners", "members"), _TRUST),
+    **dict.fromkeys(("gateway", "store", "channels", "log", "workspaces"), _HOUSE),
+}
+"""Reasons for the likeliest keys. What is in no list is refused just the same."""
+
+
+def read_preferences(
+    folder: Path, engines: Collection[str] | None
+) -> tuple[Preferences, tuple[Problem, ...]]:
+    """What the file wishes, and what in it was refused. An invalid wish raises `InvalidConfig`."""
+    file = folder / WORKSPACE_FILE_NAME
+    leaves = flatten(read_toml(file, MAX_BYTES, links=False), str(file), WORKSPACE_FILE)
+    allowed = Preferences.__struct_fields__
+    refused = dict.fromkeys(key[0] for key in leaves if key[0] not in allowed)
+    warnings = tuple(Problem(str(file), name, f"was ignored: {_why_not(name, allowed)}") for name in refused)
+    reader = Reader({k: v for k, v in leaves.items() if k[0] in allowed}, str(file), lambda key, kind: None)
+    found = reader.read(Preferences, ())
+    if found and found.engine and engines is not None and found.engine not in engines:
+        reader.refuse(("engine",), engines)
+    if found is None or reader.problems:
+        raise InvalidConfig(reader.problems)
+    return found, warnings
+
+
+def _why_not(name: str, allowed: tuple[str, ...]) -> str:
+    reason = WHY_NOT.get(name, f"a workspace file may set only {', '.join(allowed)}")
+    return reason if name in WHY_NOT else reason + nearest(name, allowed)
+
+
+def in_workspace(loaded: Loaded, folder: Path) -> InWorkspace:
+    """Defaults < `[gateway]` < `[workspaces.<name>]` < the workspace's file < environment < flags."""
+    wished, warnings = read_preferences(folder, _usable_engines(loaded))
+    told = [*_house_leaves(loaded, folder), *_wishes(wished)]
+    values = {name: leaf.value for name, leaf in sorted(told, key=lambda pair: pair[1].rank)}
+    gateway = loaded.config.gateway
+    chosen = InWorkspace(gateway.default_engine, None, gateway.busy, gateway.show_cost, warnings)
+    chosen = msgspec.structs.replace(chosen, **values)
+    engine = loaded.models.engine_aliases.get(chosen.engine, chosen.engine)
+    return msgspec.structs.replace(chosen, engine=engine)
+
+
+def _usable_engines(loaded: Loaded) -> list[str] | None:
+    if loaded.models.engines is None:
+        return None
+    enabled = [name for name, engine in loaded.config.engines.items() if engine.enabled]
+    return [*enabled, *(alias for alias, id in loaded.models.engine_aliases.items() if id in enabled)]
+
+
+def _wishes(wished: Preferences) -> Iterator[tuple[str, Leaf]]:
+    for name, value in msgspec.structs.asdict(wished).items():
+        if value is not None:
+            yield name, Leaf(value, WORKSPACE_FILE_NAME, WORKSPACE_FILE)
+
+
+def _house_leaves(loaded: Loaded, folder: Path) -> Iterator[tuple[str, Leaf]]:
+    """What the operator set, the more special behind the more general; values are the decoded ones."""
+    for ours, field in (("engine", "default_engine"), ("busy", "busy"), ("show_cost", "show_cost")):
+        if leaf := loaded.leaves.get(("gateway", field)):
+            yield ours, msgspec.structs.replace(leaf, value=getattr(loaded.config.gateway, field))
+    for name, section in loaded.config.workspaces.items():
+        if Path(section.path).resolve() == folder.resolve():
+            for ours in ("engine", "model", "busy"):
+                if leaf := loaded.leaves.get(("workspaces", name, ours)):
+                    yield ours, msgspec.structs.replace(leaf, value=getattr(section, ours))

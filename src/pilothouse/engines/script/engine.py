@@ -1,0 +1,129 @@
+"""The script engine: owns the processes, leases sessions on them.
+
+One process serves all sessions, unless the configuration or the program's own hello says otherwise. Every process
+runs in the engine's task group, so that leaving the engine ends them all.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from itertools import count
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import anyio
+from anyio.abc import TaskGroup
+
+import pilothouse
+from pilothouse.core.engine import Brief, EngineHost
+from pilothouse.core.errors import EngineError
+from pilothouse.core.failure import Failure
+from pilothouse.engines.script.config import ScriptConfig
+from pilothouse.engines.script.link import Link, LinkPlan
+from pilothouse.engines.script.port import Port
+from pilothouse.engines.script.session import ScriptSession
+from pilothouse.engines.script.translate import ENGINE_ID
+from pilothouse.processes import BASE_NAMES, allowed_environment
+
+DEMO = Path(__file__).with_name("demo.toml")
+NODE_VARIABLE = "PILOTHOUSE_NODE"
+
+
+class ScriptEngine:
+    def __init__(self, config: ScriptConfig, host: EngineHost) -> None:
+        self._config = config
+        self._host = host
+        self._tasks: TaskGroup | None = None
+        self._links: set[Link] = set()
+        self._shared: Link | None = None
+        self._numbers: Iterator[int] = count(1)
+
+    async def __aenter__(self) -> Self:
+        self._tasks = anyio.create_task_group()
+        await self._tasks.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        tasks, self._tasks, self._shared = self._tasks, None, None
+        for link in self._links:
+            link.stop()
+        assert tasks is not None, "an engine is left once"
+        if isinstance(error, Exception):  # a task group would wrap the caller's own error
+            return await tasks.__aexit__(None, None, None)
+        return await tasks.__aexit__(kind, error, trace)
+
+    @asynccontextmanager
+    async def open(self, brief: Brief) -> AsyncIterator[ScriptSession]:
+        check_token(brief)
+        session = ScriptSession(brief, self._host.blobs, self._lease, self._watch, self._config.open_s)
+        try:
+            await session.enter()
+            yield session
+        finally:
+            await session.leave()
+
+    async def _lease(self, brief: Brief) -> tuple[Link, Port]:
+        name = f"{brief.session_id}.{next(self._numbers)}"
+        while True:
+            link = self._shared if self._shared and self._shared.alive else self._start(brief)
+            await link.wait_ready()
+            if link.private and link is self._shared:
+                self._shared = None
+            if port := link.lease(name):
+                return link, port
+
+    def _start(self, brief: Brief) -> Link:
+        if self._tasks is None:
+            raise EngineError(Failure("bad_request", "The script engine is not running; enter it first."))
+        link = Link(self._plan(brief))
+        self._links.add(link)
+        if not link.private:
+            self._shared = link
+        self._tasks.start_soon(self._tend, link)
+        return link
+
+    async def _tend(self, link: Link) -> None:
+        try:
+            await link.run()
+        finally:
+            self._links.discard(link)
+
+    def _watch(self, link: Link, port: Port) -> None:
+        if self._tasks is not None:
+            self._tasks.start_soon(link.expect_end, port)
+
+    def _plan(self, brief: Brief) -> LinkPlan:
+        config, private = self._config, self._config.process == "per-session"
+        extra = {NODE_VARIABLE: self._host.node_marker} | (dict(brief.environment) if private else {})
+        if config.command is None:
+            extra["PYTHONPATH"] = str(Path(pilothouse.__file__).parent.parent)
+        names = [*BASE_NAMES, *config.environment]
+        return LinkPlan(
+            argv=config.command or player_command(config.script),
+            cwd=brief.workspace if private else self._host.state_dir,
+            environment=allowed_environment(self._host.environment, names, extra),
+            grace_s=config.stop_grace_s,
+            open_s=config.open_s,
+            stall_s=config.stall_s,
+            private=private,
+            log=self._host.log,
+        )
+
+
+def player_command(script: str | None) -> list[str]:
+    path = Path(script).expanduser().absolute() if script else DEMO
+    return [sys.executable, "-m", "pilothouse.engines.script.player", str(path)]
+
+
+def check_token(brief: Brief) -> None:
+    token = brief.resume
+    if token is not None and token.engine != ENGINE_ID:
+        text = (
+            f"This session belongs to the engine {token.engine!r}, not to {ENGINE_ID!r}. Start a new session."
+        )
+        raise EngineError(Failure("stale_session", text))

@@ -1,0 +1,196 @@
+"""One engine process and the sessions that share it.
+
+Rules: `run` reads every line and hands it to its session; a session that does not read holds the others up for
+`stall_s` at most, then its turn is given up; when the process is gone, for whatever reason, every session is told, and
+nothing of it is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import anyio
+from msgspec import Struct
+
+from pilothouse.core.errors import EngineError
+from pilothouse.core.event import TurnEnded
+from pilothouse.core.failure import Failure
+from pilothouse.engines.script import wire
+from pilothouse.engines.script.port import Port
+from pilothouse.engines.script.translate import Exit, explain
+from pilothouse.processes import (
+    InputFailed,
+    InputStalled,
+    Line,
+    Process,
+    ProcessLimits,
+    SpawnFailed,
+    StopDeadlines,
+    open_process,
+)
+
+_LIMITS = ProcessLimits(max_line_bytes=wire.MAX_LINE_BYTES)
+
+SHUT_DOWN = Failure("crash", "The engine was shut down.")
+NOT_READ = Failure("transport", "Nobody read this turn's events for too long, so it was given up.")
+UNREACHABLE = Failure("hang", "The engine's process reads no commands any more and was stopped.")
+IGNORES_STOP = Failure("hang", "The engine's process did not obey a stop and was ended, with all its turns.")
+
+
+class LinkPlan(Struct, frozen=True):
+    """How to start the process, and how long to wait for it."""
+
+    argv: Sequence[str]
+    cwd: str
+    environment: Mapping[str, str]
+    grace_s: float
+    open_s: float
+    stall_s: float
+    private: bool
+    log: Callable[..., None]
+
+
+class Link:
+    def __init__(self, plan: LinkPlan) -> None:
+        self._plan = plan
+        self._ports: dict[str, Port] = {}
+        self._process: Process | None = None
+        self._reading = anyio.CancelScope()
+        self._why: Failure | None = None
+        self.exit = Exit(why=SHUT_DOWN)
+        self._ready = anyio.Event()
+        self.hello: wire.Hello | None = None
+        self.private = plan.private
+        self.alive = True
+        self.gone = anyio.Event()
+
+    async def run(self) -> None:
+        """The whole life of the process; runs in the engine's task group."""
+        last = Exit(why=SHUT_DOWN)
+        try:
+            last = await self._serve()
+        except SpawnFailed as error:
+            last = Exit(why=Failure("bad_request", str(error)))
+        finally:
+            self._close(last)
+
+    async def wait_ready(self) -> wire.Hello:
+        """Raises `EngineError` when the process does not start, or does not speak our protocol."""
+        with anyio.move_on_after(self._plan.open_s):
+            await self._ready.wait()
+        if self.hello is None:
+            silent = f"The engine's process said no hello within {self._plan.open_s:g} s and was stopped."
+            self.condemn(Failure("hang", silent))
+            await self.gone.wait()
+            raise EngineError(explain(self.exit))
+        return self.hello
+
+    def lease(self, session: str) -> Port | None:
+        """A place on this link; None when it is gone, or serves one session and has it."""
+        if not self.alive or (self.private and self._ports):
+            return None
+        port = self._ports[session] = Port(session)
+        return port
+
+    async def give_back(self, port: Port) -> None:
+        """Always under a shield, and always with an end."""
+        port.free()
+        await self.send(wire.Close(port.session))
+        self._ports.pop(port.session, None)
+        if self.private:
+            self.stop()
+            await self.gone.wait()
+
+    async def send(self, command: wire.Command) -> None:
+        """Never raises: a process that takes nothing is on its way out, and its sessions hear of it."""
+        if self._process is None or not self.alive:
+            return
+        try:
+            await self._process.write_line(wire.encode(command), deadline_s=self._patience(command))
+        except InputStalled:
+            self.condemn(UNREACHABLE)
+        except InputFailed:
+            pass  # it has ended: the reader sees that too, and knows the exit code
+
+    def _patience(self, command: wire.Command) -> float:
+        in_a_hurry = isinstance(command, wire.Interrupt | wire.Close)
+        return self._plan.grace_s if in_a_hurry else self._plan.open_s
+
+    async def expect_end(self, port: Port) -> None:
+        """Give the running turn its time to stop; then end the process, whoever else uses it."""
+        over = port.over  # of this turn: the next one has its own
+        with anyio.move_on_after(self._plan.grace_s):
+            await over.wait()
+        if not over.is_set():
+            self.condemn(IGNORES_STOP)
+
+    def condemn(self, why: Failure) -> None:
+        """End the process now, and tell every session why."""
+        if self.alive:
+            self._why = why
+            self.stop()
+
+    def stop(self) -> None:
+        self.alive = False
+        self._reading.cancel()
+
+    async def _serve(self) -> Exit:
+        plan = self._plan
+        async with open_process(plan.argv, cwd=plan.cwd, env=plan.environment, limits=_LIMITS) as process:
+            self._process = process
+            plan.log("process.started", engine="script", pid=process.pid)
+            with self._reading:
+                async for line in process.lines():
+                    await self._route(line)
+            self.alive = False
+            await process.stop(self._deadlines())
+            plan.log("process.ended", engine="script", pid=process.pid, exit_code=process.exit_code)
+            return Exit(process.exit_code, process.stderr_tail(), self._why)
+
+    def _deadlines(self) -> StopDeadlines:
+        grace_s = self._plan.grace_s
+        patience_s = 0.0 if self._why else grace_s  # a condemned process has had its time
+        return StopDeadlines(input_s=patience_s, terminate_s=grace_s, orphans_s=min(1.0, grace_s))
+
+    async def _route(self, line: Line) -> None:
+        heard = wire.Noise(line.data[: wire.NOISE_BYTES]) if line.cut else wire.decode(line.data)
+        match heard:
+            case wire.Hello():
+                self._greet(heard)
+            case wire.Noise():
+                for port in self._ports.values():
+                    port.mailbox.put_noise(heard)
+            case wire.Event() | wire.Media():
+                if port := self._ports.get(heard.session):
+                    await self._deliver(port, heard, len(line.data))
+            case _:
+                if port := self._ports.get(heard.session):
+                    port.reply(heard)
+
+    def _greet(self, hello: wire.Hello) -> None:
+        if hello.protocol != wire.PROTOCOL:
+            words = f"speaks protocol {hello.protocol}, and this Pilothouse speaks {wire.PROTOCOL}"
+            self.condemn(Failure("bad_request", f"The engine {hello.name!r} {words}. Upgrade the older one."))
+            return
+        self.hello = self.hello or hello
+        self.private = self.private or not hello.capabilities.parallel
+        self._ready.set()
+
+    async def _deliver(self, port: Port, heard: wire.Event | wire.Media, size: int) -> None:
+        if heard.turn != port.turn:
+            return
+        # With a process of its own a slow reader slows only its own engine, for as long as it likes.
+        with anyio.move_on_after(None if self.private else self._plan.stall_s) as waiting:
+            await port.mailbox.put(heard, size)
+        if waiting.cancelled_caught:
+            port.mailbox.close(NOT_READ)
+        if isinstance(heard, wire.Event) and isinstance(heard.event, TurnEnded):
+            port.over.set()
+
+    def _close(self, last: Exit) -> None:
+        self.alive = False
+        self.exit = last
+        for port in self._ports.values():
+            port.close(last)
+        self._ready.set()
+        self.gone.set()

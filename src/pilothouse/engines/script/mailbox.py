@@ -1,0 +1,85 @@
+"""What one session was sent and has not read yet: bounded in lines and in bytes.
+
+Rules: a full mailbox makes its writer wait; lines that are none of the protocol's are counted, not collected; once
+discarded or closed, nobody waits any more.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import anyio
+
+from pilothouse.core.failure import Failure
+from pilothouse.engines.script.translate import Exit
+from pilothouse.engines.script.wire import Event, Media, Noise
+
+MAX_LINES = 256
+MAX_BYTES = 4 * 1024 * 1024
+
+Item = Event | Media | Noise
+
+
+class Mailbox:
+    def __init__(self, max_lines: int = MAX_LINES, max_bytes: int = MAX_BYTES) -> None:
+        self._max_lines = max_lines
+        self._max_bytes = max_bytes
+        self._items: deque[tuple[Item, int]] = deque()
+        self._bytes = 0
+        self._last: Exit | Failure | None = None
+        self._discards = False
+        self._changed = anyio.Event()
+
+    @property
+    def full(self) -> bool:
+        return len(self._items) >= self._max_lines or self._bytes >= self._max_bytes
+
+    async def put(self, item: Event | Media, size: int) -> None:
+        """Waits for room. What comes after the end, or to a mailbox that nobody reads, is gone."""
+        while self.full and not self._shut:
+            await self._changed.wait()
+        if not self._shut:
+            self._items.append((item, size))
+            self._bytes += size
+            self._wake()
+
+    def put_noise(self, noise: Noise) -> None:
+        """Never waits: noise next to noise is one item with a number."""
+        if self._shut:
+            return
+        if self._items and isinstance(last := self._items[-1][0], Noise):
+            self._items[-1] = (Noise(last.raw, last.lines + noise.lines), 0)
+        else:
+            self._items.append((noise, 0))
+        self._wake()
+
+    async def get(self) -> Item | Exit | Failure:
+        """The next item; when all are read, how it ended, again and again."""
+        while not self._items:
+            if self._last is not None:
+                return self._last
+            await self._changed.wait()
+        item, size = self._items.popleft()
+        self._bytes -= size
+        self._wake()
+        return item
+
+    def close(self, last: Exit | Failure) -> None:
+        """Nothing more will come. The first reason stays."""
+        self._last = self._last or last
+        self._wake()
+
+    def discard(self) -> None:
+        """Nobody will read any more."""
+        self._discards = True
+        self._items.clear()
+        self._bytes = 0
+        self._wake()
+
+    @property
+    def _shut(self) -> bool:
+        return self._discards or self._last is not None
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()

@@ -1,0 +1,266 @@
+"""One turn of a script: steps in, events out. Standard library only, for the player loads it.
+
+A turn runs in a thread of its own and may block. Wherever it waits, it waits on its `Cue`, so that an interrupt is
+heard at once. Events are dictionaries in the form of docs/events.md.
+"""
+
+from __future__ import annotations
+
+import base64
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from typing import Protocol
+
+from pilothouse.engines.script import faults
+from pilothouse.engines.script.steps import Script, Table, step_name
+
+
+class Interrupted(Exception):
+    """Somebody asked this turn to stop."""
+
+
+class Over(Exception):
+    """The script ends the turn here, before its last step."""
+
+    def __init__(self, outcome: str, failure: Table | None = None) -> None:
+        super().__init__(outcome)
+        self.outcome = outcome
+        self.failure = failure
+
+
+class Stage(Protocol):
+    """Where a turn is played: it takes what the turn produces, already as lines of the protocol."""
+
+    def event(self, event: Table) -> None: ...
+
+    def media(self, name: str, media_type: str, data: str) -> None: ...
+
+    def raw(self, data: bytes) -> None: ...
+
+
+class Cue:
+    """What reaches a running turn from outside: an interrupt, and answers to its asks."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._interrupted = False
+        self._answers: dict[str, Table] = {}
+
+    def interrupt(self) -> None:
+        with self._changed:
+            self._interrupted = True
+            self._changed.notify_all()
+
+    def answer(self, ask_id: str, decision: Table) -> None:
+        with self._changed:
+            self._answers[ask_id] = decision
+            self._changed.notify_all()
+
+    def check(self) -> None:
+        if self._interrupted:
+            raise Interrupted
+
+    def sleep(self, seconds: float) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._interrupted, seconds)
+        self.check()
+
+    def await_answer(self, ask_id: str) -> Table:
+        with self._changed:
+            self._changed.wait_for(lambda: self._interrupted or ask_id in self._answers)
+        self.check()
+        return self._answers.pop(ask_id)
+
+
+class Play:
+    """Plays the steps of one turn. `answer` is all text so far, `usage` what the turn reports at its end."""
+
+    def __init__(self, script: Script, prompt: str, stage: Stage, cue: Cue) -> None:
+        self._folder = script.folder
+        self._stage = stage
+        self._cue = cue
+        self._words = {"prompt": prompt, "answer": ""}
+        self._blocks: list[str] = []
+        self._calls = 0
+        self.usage: Table = {"steps": 0}
+        self.hang_after_result = False
+
+    @property
+    def answer(self) -> str:
+        return "\n\n".join(block.strip("\n") for block in self._blocks if block.strip())
+
+    def run(self, steps: list[Table]) -> None:
+        for step in steps:
+            self._cue.check()
+            name = step_name(step)
+            assert name is not None, "the script was checked when it was loaded"
+            self.usage["steps"] += 1
+            _ACTIONS[name](self, step)
+
+    def say(self, step: Table) -> None:
+        text = self._fill(step["say"])
+        self._stage.event({"type": "text_set", "block_id": self._open_block(text), "text": text})
+
+    def stream(self, step: Table) -> None:
+        text, size = self._fill(step["stream"]), step.get("chunk", 8)
+        block_id = self._open_block("")
+        for start in range(0, len(text), size):
+            chunk = text[start : start + size]
+            self._blocks[-1] += chunk
+            self._stage.event({"type": "text_delta", "block_id": block_id, "text": chunk})
+            self._cue.sleep(step.get("every_s", 0.02))
+
+    def think(self, step: Table) -> None:
+        self._stage.event({"type": "thinking_delta", "text": self._fill(step["think"])})
+
+    def tool(self, step: Table) -> None:
+        title = self._fill(step.get("title", step["tool"]))
+        call_id = self._open_tool(step["tool"], title)
+        try:
+            self._cue.sleep(step.get("for_s", 0.0))
+        except Interrupted:
+            self._close_tool(call_id, ok=False)
+            raise
+        self._close_tool(call_id, step.get("ok", True), self._fill(step.get("output", "")))
+
+    def plan(self, step: Table) -> None:
+        done, active = step.get("done", 0), step.get("active")
+        items = [
+            {"text": text, "status": "done" if n < done else "active" if n == active else "pending"}
+            for n, text in enumerate(step["plan"])
+        ]
+        self._stage.event({"type": "plan_changed", "items": items})
+
+    def ask(self, step: Table) -> None:
+        title, kind = self._fill(step["ask"]), step.get("kind", "approval")
+        # The id may be random, the payload must not be: a turn that is played again asks the very same thing.
+        ask = {
+            "id": f"ask-{uuid.uuid4().hex[:12]}",
+            "kind": kind,
+            "title": title,
+            "payload": step.get("payload", {"kind": kind, "title": title}),
+            "options": [{"key": text, "label": text} for text in step.get("options", [])],
+            "free_text": step.get("free_text", kind == "question" and "options" not in step),
+        }
+        self._stage.event({"type": "asked", "ask": ask})
+        self._decided(step, self._cue.await_answer(ask["id"]))
+
+    def _decided(self, step: Table, decision: Table) -> None:
+        chosen = [*decision.get("options", []), decision.get("text", "")]
+        self._words["answer"] = ", ".join(text for text in chosen if text)
+        match decision.get("verdict"):
+            case "allow":
+                self.run(step.get("on_allow", []))
+            case "answer":
+                self.run(step.get("on_answer", [{"say": "You answered: {answer}"}]))
+            case _ if decision.get("text"):
+                self.run(step.get("on_deny", [{"say": "You said no ({answer}), so I go on without it."}]))
+            case _:
+                raise Over("cancelled")
+
+    def image(self, step: Table) -> None:
+        import mimetypes  # slow to import, and seldom needed
+
+        path = self._folder / step["image"]
+        media_type = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+        self._stage.media(path.name, media_type, base64.b64encode(path.read_bytes()).decode())
+
+    def notice(self, step: Table) -> None:
+        level, kind = step.get("level", "info"), step.get("kind", "script")
+        self._stage.event(
+            {"type": "notice", "level": level, "kind": kind, "text": self._fill(step["notice"])}
+        )
+
+    def report_usage(self, step: Table) -> None:
+        self.usage.update(step["usage"])
+        self._stage.event({"type": "usage_changed", "usage": dict(self.usage)})
+
+    def sleep(self, step: Table) -> None:
+        self._cue.sleep(step["sleep"])
+
+    def fail(self, step: Table) -> None:
+        kind = step["fail"]
+        failure = {"kind": kind, "text": self._fill(step.get("text", f"The script failed with {kind}."))}
+        failure["detail"] = step.get("detail", "")
+        if "retry_in_s" in step:
+            failure["retry_at"] = time.time() + step["retry_in_s"]
+        raise Over("failed", failure)
+
+    def crash(self, step: Table) -> None:
+        half = b'{"type":"event","session":"' if step.get("mid_line") else b""
+        self._stage.raw(half)
+        faults.crash(step["crash"], step.get("stderr", ""))
+
+    def hang(self, step: Table) -> None:
+        if step.get("after_result"):
+            self.hang_after_result = True
+            return
+        faults.hung.set()  # before it is told: from the notice on, nothing that is sent will be obeyed
+        self.notice({"notice": "The engine hangs now."})
+        faults.hang()
+
+    def flood(self, step: Table) -> None:
+        into, size = step.get("into", "tool"), step["flood"]
+        if into != "tool":
+            faults.flood(size, into, self._stage.raw, self._cue.check)
+            return
+        call_id = self._open_tool("command", "flood")
+        for start in range(0, size, faults.PORTION):
+            self._cue.check()
+            output = "x" * min(faults.PORTION, size - start)
+            self._stage.event({"type": "tool_updated", "call_id": call_id, "output": output})
+        self._close_tool(call_id, ok=True)
+
+    def garbage(self, step: Table) -> None:
+        for number in range(step["garbage"]):
+            self._stage.raw(faults.GARBAGE[number % len(faults.GARBAGE)] + b"\n")
+
+    def spawn(self, step: Table) -> None:
+        call_id = self._open_tool("command", self._fill(step["spawn"]))
+        faults.spawn_escaped_child()
+        self._close_tool(call_id, ok=True, output="It ignores SIGTERM and has left our group.")
+
+    def ignore_sigterm(self, step: Table) -> None:
+        faults.ignore_sigterm()
+
+    def _fill(self, text: str) -> str:
+        # Not str.format: a prompt, like a script, is full of braces that mean something else.
+        for name, value in self._words.items():
+            text = text.replace("{" + name + "}", value)
+        return text
+
+    def _open_block(self, text: str) -> str:
+        self._blocks.append(text)
+        return f"block-{len(self._blocks)}"
+
+    def _open_tool(self, kind: str, title: str) -> str:
+        self._calls += 1
+        call = {"id": f"call-{self._calls}", "kind": kind, "title": title}
+        self._stage.event({"type": "tool_started", "call": call})
+        return call["id"]
+
+    def _close_tool(self, call_id: str, ok: bool, output: str = "") -> None:
+        self._stage.event({"type": "tool_finished", "call_id": call_id, "ok": ok, "output": output})
+
+
+_ACTIONS: dict[str, Callable[[Play, Table], None]] = {
+    "say": Play.say,
+    "stream": Play.stream,
+    "think": Play.think,
+    "tool": Play.tool,
+    "plan": Play.plan,
+    "ask": Play.ask,
+    "image": Play.image,
+    "notice": Play.notice,
+    "usage": Play.report_usage,
+    "sleep": Play.sleep,
+    "fail": Play.fail,
+    "crash": Play.crash,
+    "hang": Play.hang,
+    "flood": Play.flood,
+    "garbage": Play.garbage,
+    "spawn": Play.spawn,
+    "ignore_sigterm": Play.ignore_sigterm,
+}

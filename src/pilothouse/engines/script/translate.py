@@ -1,0 +1,137 @@
+"""Lines of one turn -> events. Pure: `feed` for every line, `end` once when the process is gone.
+
+Rules: whatever is fed, the events keep the grammar of core/event.py; a line that is none of ours costs at most two
+notices per turn and never harms its neighbours; a process that dies ends the turn with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from pilothouse.core.ask import hash_payload
+from pilothouse.core.event import (
+    Asked,
+    EngineEvent,
+    MediaProduced,
+    Notice,
+    ResumeToken,
+    SessionChanged,
+    SessionStarted,
+    TurnEnded,
+)
+from pilothouse.core.failure import Failure
+from pilothouse.core.grammar import Grammar
+from pilothouse.core.ids import EngineId
+from pilothouse.core.message import Attachment
+from pilothouse.engines.script import wire
+
+ENGINE_ID = EngineId("script")
+
+_QUOTED_CHARS = 200
+_DETAIL_CHARS = 4000
+
+
+class Exit(msgspec.Struct, frozen=True):
+    """How the process ended. `why` is set when it was us who ended it."""
+
+    code: int | None = None
+    stderr: str = ""
+    why: Failure | None = None
+
+
+class TurnTranslator:
+    """One turn of one session. `interrupted` is told to it, for it decides how a dead process is reported."""
+
+    def __init__(self, session: str, turn: int, cwd: str) -> None:
+        self._session = session
+        self._turn = turn
+        self._cwd = cwd
+        self._grammar = Grammar()
+        self._noise = 0
+        self.interrupted = False
+
+    @property
+    def ended(self) -> bool:
+        return self._grammar.ended
+
+    def feed(self, line: bytes) -> Sequence[EngineEvent | wire.Media]:
+        return self.take(wire.decode(line))
+
+    def take(self, heard: wire.Heard) -> Sequence[EngineEvent | wire.Media]:
+        """Media comes back as it is, because only a store can keep bytes; `keep` makes the event of it."""
+        match heard:
+            case wire.Event(session=self._session, turn=self._turn, event=event):
+                return [*self._before_end(event), *self._grammar.feed(self._ours(event))]
+            case wire.Media(session=self._session, turn=self._turn) if not self.ended:
+                return [heard]
+            case wire.Noise():
+                return self._hear_noise(heard)
+            case _:
+                return []
+
+    def keep(self, attachment: Attachment) -> list[EngineEvent]:
+        return self._grammar.feed(MediaProduced(attachment))
+
+    def note(self, notice: Notice) -> list[EngineEvent]:
+        return self._grammar.feed(notice)
+
+    def end(self, last: Exit) -> list[EngineEvent]:
+        """What is missing when nothing more can come; nothing after a `TurnEnded`."""
+        if self.ended:
+            return []
+        if self.interrupted:
+            return self._grammar.feed(TurnEnded("cancelled"))
+        return [*self._noise_summary(), *self._grammar.end(explain(last))]
+
+    def fail(self, failure: Failure) -> list[EngineEvent]:
+        return self._grammar.end(failure)
+
+    def _ours(self, event: EngineEvent) -> EngineEvent:
+        """The parts of an event that the house decides: whose token it is, and the hash of what was asked."""
+        match event:
+            case SessionStarted(resume=ResumeToken() as token) | TurnEnded(resume=ResumeToken() as token):
+                return msgspec.structs.replace(event, resume=self._token(token))
+            case SessionChanged(resume=token):
+                return SessionChanged(self._token(token))
+            case Asked(ask=ask):
+                hashed = msgspec.structs.replace(ask, payload_hash=hash_payload(ask.payload))
+                return Asked(hashed)
+            case _:
+                return event
+
+    def _token(self, token: ResumeToken) -> ResumeToken:
+        return ResumeToken(ENGINE_ID, token.value, self._cwd)
+
+    def _hear_noise(self, noise: wire.Noise) -> list[EngineEvent]:
+        known, self._noise = self._noise, self._noise + noise.lines
+        if known:
+            return []
+        quoted = noise.raw.decode("utf-8", "replace")[:_QUOTED_CHARS]
+        return self._warn(f"The engine printed something that is not of its protocol: {quoted}")
+
+    def _before_end(self, event: EngineEvent) -> list[EngineEvent]:
+        return self._noise_summary() if isinstance(event, TurnEnded) else []
+
+    def _noise_summary(self) -> list[EngineEvent]:
+        if self._noise < 2 or self.ended:
+            return []
+        return self._warn(f"The engine printed {self._noise - 1} more lines that are not of its protocol.")
+
+    def _warn(self, text: str) -> list[EngineEvent]:
+        return self._grammar.feed(Notice("warning", "engine_noise", text))
+
+
+def explain(last: Exit) -> Failure:
+    """Why the process is gone, for people; its last words, for a bug report."""
+    detail = f"exit code {last.code}\n{last.stderr[-_DETAIL_CHARS:]}".strip()
+    if last.why is not None:
+        return msgspec.structs.replace(last.why, detail=f"{last.why.detail}\n{detail}".strip())
+    return Failure("crash", f"The engine's process ended unexpectedly ({_ending(last)}).", detail=detail)
+
+
+def _ending(last: Exit) -> str:
+    if last.code is not None and last.code < 0:
+        return f"signal {-last.code}"
+    return f"exit code {last.code}"

@@ -1,0 +1,103 @@
+"""Secrets never reach a sink: each is known by its exact value in every spelling, or by its shape.
+
+A value may be quoted, URL-encoded, or hidden inside base64 (`user:token` in a header): all of these are looked for.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterable, Iterator
+from urllib.parse import quote, quote_plus
+
+MARK = "[redacted]"
+SHORTEST = 4
+"""Shorter values are not taken for secrets: hiding every "1" would leave no log."""
+SHORTEST_INSIDE = 8
+"""What remains of a short value in the middle of base64 may be anything."""
+
+_PEM = r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
+_SHAPES = (
+    _PEM,
+    r"\bsk-[A-Za-z0-9_-]{12,}",
+    r"\b(?:ghp|gho|ghu|ghs|ghr)_[A-Za-z0-9]{20,}",
+    r"\bgithub_pat_[A-Za-z0-9_]{20,}",
+    r"\bglpat-[A-Za-z0-9_-]{16,}",
+    r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}",
+    r"\bxapp-[A-Za-z0-9-]{10,}",
+    r"(?<![A-Za-z0-9])(?:bot)?\d{6,12}:[A-Za-z0-9_-]{30,}",  # Telegram
+    r"\b[A-Za-z0-9_-]{23,28}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}",  # Discord
+    r"\bmfa\.[A-Za-z0-9_-]{20,}",
+    r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
+    r"\bAIza[A-Za-z0-9_-]{30,}",
+    r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*",
+)
+_SHAPE = re.compile("|".join(_SHAPES), re.DOTALL)
+# Possessive quantifiers: whoever chats with us may write a hostile text, and it must cost no more than any other.
+_NAMED = re.compile(
+    r"(?i)(\b(?:proxy-)?authorization\b[\"']?\s*+[:=]\s*+[\"']?(?:(?:bearer|basic|token|bot)\s++)?+"
+    r"|\bbearer\s++"
+    r"|\baws_?secret_?access_?key\b[\"']?\s*+[:=]\s*+[\"']?)([^\s\"',;]{6,}+)"
+)
+_SECRET_NAME = re.compile(
+    r"(?i)(^|[_-])(token|secret|password|passwd|api_?key|access_?key|authorization|cookie)$"
+)
+
+
+def redact(text: str) -> str:
+    """By shape alone: for texts that leave the house before any secret is known."""
+    return _NAMED.sub(rf"\1{MARK}", _SHAPE.sub(MARK, text))
+
+
+def names_secret(name: str) -> bool:
+    """Whether a field of this name holds a secret, whatever it looks like."""
+    return bool(_SECRET_NAME.search(name))
+
+
+class Redactor:
+    """Knows the exact values too. `add` may be called at any time, also with what a reload brought."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        self._spellings: set[str] = set()
+        self._exact: re.Pattern[str] | None = None
+        self.add(*secrets)
+
+    def add(self, *secrets: str) -> None:
+        for secret in secrets:
+            if len(secret.strip()) >= SHORTEST:
+                self._spellings.update(_spellings(secret))
+        if self._spellings:
+            longest_first = sorted(self._spellings, key=lambda spelling: (-len(spelling), spelling))
+            self._exact = re.compile("|".join(map(re.escape, longest_first)))
+
+    def redact(self, text: str) -> str:
+        return redact(self._exact.sub(MARK, text) if self._exact else text)
+
+
+def _spellings(secret: str) -> Iterator[str]:
+    yield secret
+    yield secret.strip()
+    for ascii_only in (True, False):
+        yield json.dumps(secret, ensure_ascii=ascii_only)[1:-1]
+    yield repr(secret)[1:-1]
+    yield ascii(secret)[1:-1]
+    yield repr(secret + "\"'")[1:-4]  # as it looks inside a longer text that has both kinds of quotes
+    data = secret.encode("utf-8", "surrogatepass")
+    for quoted in (quote(data), quote(data, safe=""), quote_plus(data)):
+        yield quoted
+        yield re.sub("%..", lambda found: found[0].lower(), quoted)
+    yield from _inside_base64(data)
+    yield data.hex()
+
+
+def _inside_base64(data: bytes) -> Iterator[str]:
+    """What base64 makes of it whatever stands before and behind: three ways to fall on the three-byte groups."""
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        yield encode(data).decode().rstrip("=")
+        for shift in range(3):
+            whole = encode(b"\0" * shift + data).decode()
+            first = (shift * 8 + 5) // 6
+            last = (shift + len(data)) * 8 // 6
+            if last - first >= SHORTEST_INSIDE:
+                yield whole[first:last]

@@ -1,0 +1,168 @@
+"""Where log entries end: one JSON line each in a rotating file, one short line each on the terminal.
+
+Everything is redacted here and nowhere earlier, so that no caller can forget it. A sink never raises: a full disk
+must not stop the gateway.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Collection, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TextIO
+
+from pilothouse.logs.redaction import MARK, Redactor, names_secret
+
+Entry = Mapping[str, Any]
+
+MAX_TEXT = 20_000
+MAX_SCANNED = 500_000
+MAX_DEPTH = 8
+MAX_ITEMS = 200
+FIRST = ("at", "level", "event")
+COLOURS = {"debug": "2", "info": "36", "warning": "33", "error": "31", "critical": "31"}
+
+
+def clean(value: Any, redactor: Redactor, depth: int = 0) -> Any:
+    """Plain JSON values without a secret and with a bound, whatever came in."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int | float):
+        return value if redactor.redact(str(value)) == str(value) else MARK
+    if depth > MAX_DEPTH:
+        return "…"
+    if isinstance(value, Mapping):
+        return {
+            _text(name, redactor): MARK
+            if isinstance(item, str) and item and names_secret(str(name))
+            else clean(item, redactor, depth + 1)
+            for name, item in list(value.items())[:MAX_ITEMS]
+        }
+    if isinstance(value, Collection) and not isinstance(value, str | bytes):
+        return [clean(item, redactor, depth + 1) for item in list(value)[:MAX_ITEMS]]
+    return _text(value, redactor)
+
+
+def _text(value: Any, redactor: Redactor) -> str:
+    """Redacted before it is cut: half a secret is one that nobody would recognise."""
+    text = redactor.redact(_spell(value)[:MAX_SCANNED])
+    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}… (cut)"
+
+
+def _spell(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    try:
+        return f"{type(value).__name__}: {value}" if isinstance(value, BaseException) else repr(value)
+    except Exception as error:  # noqa: BLE001 - a broken repr must not lose the entry
+        return f"<{type(value).__name__} without a repr: {type(error).__name__}>"
+
+
+class RotatingFile:
+    """Whole lines, appended. Another process may write and rotate the same file: we look before each line."""
+
+    def __init__(self, path: Path, max_bytes: int, keep: int) -> None:
+        self.path = path
+        self._max_bytes = max_bytes
+        self._keep = keep
+        self._fd = -1
+
+    def write(self, line: str) -> None:
+        data = (line + "\n").encode("utf-8", "replace")
+        self._open()
+        if (size := os.fstat(self._fd).st_size) > 0 and size + len(data) > self._max_bytes:
+            self._rotate()
+            self._open()
+        os.write(self._fd, data)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _open(self) -> None:
+        with contextlib.suppress(OSError):
+            if self._fd >= 0 and os.fstat(self._fd).st_ino == self.path.stat().st_ino:
+                return
+        self.close()
+        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def _rotate(self) -> None:
+        self.close()
+        for number in range(self._keep - 1, 0, -1):
+            with contextlib.suppress(FileNotFoundError):
+                os.replace(f"{self.path}.{number}", f"{self.path}.{number + 1}")
+        with contextlib.suppress(FileNotFoundError):
+            if self._keep:
+                self.path.replace(f"{self.path}.1")
+            else:
+                self.path.unlink()
+
+
+class FileSink:
+    """One JSON line per entry, with the traceback. Its first failure is said once, through `complain`."""
+
+    def __init__(self, file: RotatingFile, redactor: Redactor, complain: Callable[[str], object]) -> None:
+        self._file = file
+        self._redactor = redactor
+        self._complain = complain
+        self._failed = False
+
+    def __call__(self, entry: Entry) -> None:
+        ordered = {name: entry[name] for name in FIRST if name in entry} | dict(entry)
+        try:
+            self._file.write(json.dumps(clean(ordered, self._redactor), ensure_ascii=False))
+            self._failed = False
+        except (OSError, ValueError) as error:
+            if not self._failed:
+                self._complain(f"the log {self._file.path} cannot be written: {error}")
+            self._failed = True
+
+
+class TerminalSink:
+    """Short and aligned: time, level, event, fields. A traceback stays in the file."""
+
+    def __init__(self, stream: TextIO, redactor: Redactor) -> None:
+        self._stream = stream
+        self._redactor = redactor
+        self._colour = stream.isatty() and "NO_COLOR" not in os.environ
+
+    def __call__(self, entry: Entry) -> None:
+        line = self.render(entry)
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.write(line + "\n")
+            self._stream.flush()
+
+    def render(self, entry: Entry) -> str:
+        plain = clean(entry, self._redactor)
+        level = str(plain.get("level", "info"))
+        fields = " ".join(
+            f"{name}={_shorten(value)}"
+            for name, value in plain.items()
+            if name not in (*FIRST, "traceback") and value is not None
+        )
+        clock = _clock(str(entry.get("at", "")))
+        head = f"{level:<7}"
+        if self._colour:
+            head = f"\x1b[{COLOURS.get(level, '0')}m{head}\x1b[0m"
+        return f"{clock} {head} {plain.get('event', '')!s:<20} {fields}".rstrip()
+
+
+def _shorten(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = "".join(c if c.isprintable() else " " for c in text)
+    return text if len(text) <= 100 else text[:99] + "…"
+
+
+def _clock(at: str) -> str:
+    """The reader's own time of day."""
+    try:
+        return datetime.fromisoformat(at).astimezone().strftime("%H:%M:%S")
+    except ValueError:
+        return "--:--:--"

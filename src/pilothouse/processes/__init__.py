@@ -1,0 +1,47 @@
+"""Child processes: start them, talk to them in lines, and leave nothing of them behind.
+
+For every engine that is a command line program, and for scripts. Imports nothing else of Pilothouse.
+"""
+
+from pilothouse.processes.environment import BASE_NAMES, allowed_environment
+from pilothouse.processes.errors import (
+    InputClosed,
+    InputFailed,
+    InputStalled,
+    ProcessError,
+    SpawnFailed,
+    SpawnProblem,
+)
+from pilothouse.processes.leftovers import Leftover, sweep_leftovers
+from pilothouse.processes.lines import MAX_LINE_BYTES, Line, LineSplitter
+from pilothouse.processes.process import PROCESS_MARKER, Process, ProcessLimits, open_process
+from pilothouse.processes.procfs import Marker, ProcessId
+from pilothouse.processes.stopping import Ending, StopDeadlines, Stopped
+from pilothouse.processes.subreaper import become_subreaper, collect_orphans
+
+__all__ = [
+    "BASE_NAMES",
+    "MAX_LINE_BYTES",
+    "PROCESS_MARKER",
+    "Ending",
+    "InputClosed",
+    "InputFailed",
+    "InputStalled",
+    "Leftover",
+    "Line",
+    "LineSplitter",
+    "Marker",
+    "Process",
+    "ProcessError",
+    "ProcessId",
+    "ProcessLimits",
+    "SpawnFailed",
+    "SpawnProblem",
+    "StopDeadlines",
+    "Stopped",
+    "allowed_environment",
+    "become_subreaper",
+    "collect_orphans",
+    "open_process",
+    "sweep_leftovers",
+]

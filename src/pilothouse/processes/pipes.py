@@ -1,0 +1,111 @@
+"""Our ends of a child's pipes: read when asked, write with back-pressure.
+
+Rules: nothing is read ahead, so a flood waits in the kernel and not in our memory; a cancelled read loses
+no byte; a write that was cut short closes the pipe for writing, for the next line would be glued to half of
+this one.
+"""
+
+import os
+from contextlib import suppress
+from typing import IO
+
+import anyio
+from anyio.lowlevel import checkpoint
+
+_PORTION_BYTES = 256 * 1024
+
+
+class PipeReader:
+    """Reads portions until the end. One reader at a time."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._finished = False
+        self._waiting: anyio.CancelScope | None = None
+        os.set_blocking(file.fileno(), False)
+
+    async def receive(self) -> bytes:
+        """The next portion; empty at the end."""
+        await checkpoint()  # a pipe that is never empty must not keep the loop for itself
+        while (portion := self.take()) is None:
+            if self._finished:
+                return b""
+            await self._wait()
+        return portion
+
+    def take(self) -> bytes | None:
+        """What is in the pipe now; None when nothing is, empty at the end."""
+        if self._file.closed:
+            return b""
+        try:
+            return os.read(self._file.fileno(), _PORTION_BYTES)
+        except BlockingIOError:
+            return None
+
+    async def discard(self) -> None:
+        """Read to the end and keep nothing, so that a child may write its last words and go."""
+        with suppress(anyio.BusyResourceError):  # somebody still reads: then nothing is stuck
+            while await self.receive():
+                pass
+
+    def finish(self) -> None:
+        """Our writers are gone: what is in the pipe is the rest, whoever else holds it open."""
+        self._finished = True
+        if self._waiting is not None:
+            self._waiting.cancel()
+
+    def close(self) -> None:
+        if not self._file.closed:
+            anyio.notify_closing(self._file.fileno())
+            self._file.close()
+
+    async def _wait(self) -> None:
+        with anyio.CancelScope() as self._waiting:
+            try:
+                await anyio.wait_readable(self._file.fileno())
+            except anyio.ClosedResourceError:
+                self._finished = True
+        self._waiting = None
+
+
+class PipeWriter:
+    """Writes whole messages, one after the other. Raises `BrokenPipeError` with a reason when it cannot."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._torn = False
+        self._turn = anyio.Lock()
+        os.set_blocking(file.fileno(), False)
+
+    async def send(self, data: bytes) -> None:
+        async with self._turn:
+            rest = memoryview(data)
+            try:
+                while rest:
+                    rest = rest[await self._write(rest) :]
+            finally:
+                self._torn = self._torn or 0 < len(rest) < len(data)
+
+    def close(self) -> None:
+        if not self._file.closed:
+            anyio.notify_closing(self._file.fileno())
+            self._file.close()
+
+    async def _write(self, data: memoryview) -> int:
+        if self._torn:
+            raise BrokenPipeError("an earlier message was cut short")
+        if self._file.closed:
+            raise BrokenPipeError("its input was closed")
+        try:
+            return os.write(self._file.fileno(), data)
+        except BlockingIOError:
+            await self._wait()
+            return 0
+        except BrokenPipeError:
+            raise BrokenPipeError("it no longer reads") from None
+
+    async def _wait(self) -> None:
+        try:
+            await anyio.wait_writable(self._file.fileno())
+        except anyio.ClosedResourceError:
+            raise BrokenPipeError("its input was closed") from None

@@ -1,0 +1,115 @@
+"""What Linux says about processes: /proc, read and nothing more.
+
+Rules: a process is a pid *and* its start time, for a pid alone may be somebody else by now; "I cannot look"
+(no descriptor left) is an `OSError`, never mistaken for "it is gone".
+"""
+
+import os
+from typing import NamedTuple
+
+_KERNEL_THREAD = 0x00200000
+_GONE_OR_FOREIGN = (FileNotFoundError, ProcessLookupError, PermissionError)
+
+
+class ProcessId(NamedTuple):
+    """Names one process for as long as the machine runs. `started` is in clock ticks since boot."""
+
+    pid: int
+    started: int
+
+
+class Marker(NamedTuple):
+    """An environment variable that says whose process this is."""
+
+    name: str
+    value: str
+
+
+class ProcessInfo(NamedTuple):
+    """One process at one moment."""
+
+    id: ProcessId
+    state: str
+    parent: int
+    group: int
+    session: int
+    threads: int
+    flags: int
+
+    @property
+    def alive(self) -> bool:
+        # A process whose main thread has ended shows as a zombie while its other threads run on.
+        return self.state not in "ZX" or self.threads > 1
+
+    @property
+    def kernel(self) -> bool:
+        return bool(self.flags & _KERNEL_THREAD)
+
+    @property
+    def stopped(self) -> bool:
+        return self.state in "Tt"
+
+
+def procfs_works() -> bool:
+    """False on macOS, and on Linux where /proc is not mounted."""
+    return os.path.exists("/proc/self/stat")
+
+
+def list_pids() -> set[int]:
+    return {int(name) for name in os.listdir("/proc") if name.isdigit()}
+
+
+def read_process(pid: int) -> ProcessInfo | None:
+    """None when there is no such process."""
+    stat = _read(pid, "stat")
+    # The name, in brackets, may itself hold brackets and spaces: count from the last one.
+    fields = stat[stat.rfind(b")") + 2 :].split()
+    if len(fields) < 20:
+        return None
+    return ProcessInfo(
+        id=ProcessId(pid, int(fields[19])),
+        state=fields[0].decode(),
+        parent=int(fields[1]),
+        group=int(fields[2]),
+        session=int(fields[3]),
+        threads=int(fields[17]),
+        flags=int(fields[6]),
+    )
+
+
+def carries(pid: int, marker: Marker) -> bool | None:
+    """Whether the process was started with this variable.
+
+    None when it shows no environment: it is a zombie, or in the middle of an exec, so ask again later.
+    """
+    try:
+        environment = _read_bytes(pid, "environ")
+    except _GONE_OR_FOREIGN:
+        return False
+    wanted = os.fsencode(f"\0{marker.name}={marker.value}\0")
+    return wanted in b"\0" + environment if environment else None
+
+
+def read_command(pid: int) -> str:
+    return _read(pid, "cmdline").replace(b"\0", b" ").decode("utf-8", "replace").strip()
+
+
+def ancestors(pid: int) -> set[int]:
+    """The process itself, its parent, and so on up to the first."""
+    line: set[int] = set()
+    while pid and pid not in line and (info := read_process(pid)):
+        line.add(pid)
+        pid = info.parent
+    return line
+
+
+def _read(pid: int, name: str) -> bytes:
+    try:
+        return _read_bytes(pid, name)
+    except _GONE_OR_FOREIGN:
+        return b""
+
+
+def _read_bytes(pid: int, name: str) -> bytes:
+    with open(f"/proc/{pid}/{name}", "rb", buffering=0) as file:
+        return file.readall()

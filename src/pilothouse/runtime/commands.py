@@ -1,0 +1,236 @@
+"""The commands, the same on every channel: a table of small functions.
+
+Each runs inside the transaction that stored it, changes only rows, and returns what the person reads. Stopping is
+a flag on the turn's row: whoever runs the turn sees it, on whichever node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+from msgspec import Struct
+
+from pilothouse.core.ids import EngineId, IdMaker, SessionId
+from pilothouse.core.message import Attachment, Author, InboundMessage
+from pilothouse.core.store import Conversation, QueueRow, Session, Tx
+from pilothouse.core.turn import Turn
+from pilothouse.runtime.settings import Settings
+from pilothouse.runtime.wording import ago, cost, first_line
+
+_decode = msgspec.json.Decoder(InboundMessage).decode
+
+
+class CommandCall(Struct, frozen=True):
+    tx: Tx
+    conversation: Conversation
+    by: Author
+    args: str
+    settings: Settings
+    ids: IdMaker
+    at: float
+
+
+class Reply(Struct, frozen=True):
+    text: str
+    attachments: tuple[Attachment, ...] = ()
+
+
+class CommandSpec(Struct, frozen=True):
+    usage: str
+    summary: str
+    run: Callable[[CommandCall], Reply]
+
+
+def _help(_call: CommandCall) -> Reply:
+    width = max(len(spec.usage) for spec in COMMANDS.values())
+    lines = [f"{spec.usage:<{width}}  {spec.summary}" for spec in COMMANDS.values()]
+    return Reply("```\n" + "\n".join(lines) + "\n```")
+
+
+def _new(call: CommandCall) -> Reply:
+    _save(call, session_id=None)
+    live = call.tx.turns.live_in(call.conversation.id)
+    tail = " The running turn finishes first; /stop ends it." if live else ""
+    return Reply(f"Your next message starts a new session.{tail}")
+
+
+def _stop(call: CommandCall) -> Reply:
+    live = call.tx.turns.live_in(call.conversation.id)
+    waiting = _queued(call)
+    tail = f" {len(waiting)} queued: /queue shows, /cancel drops." if waiting else ""
+    if live is not None:
+        call.tx.turns.note(live.id, stop_requested=True)
+        return Reply(f"Stopping.{tail}")
+    held = call.tx.turns.of(call.conversation.id, statuses=("queued", "parked"), limit=1)
+    if held:
+        call.tx.turns.note(held[0].id, stop_requested=True)
+        return Reply(f"Stopped. It will not be resumed.{tail}")
+    return Reply(f"Nothing is running here.{tail}")
+
+
+def _status(call: CommandCall) -> Reply:
+    session, live = _session(call), call.tx.turns.live_in(call.conversation.id)
+    rows = {
+        "state": _state(call, live),
+        "engine": _engine(call, session),
+        "model": call.conversation.model or (session.model if session else None) or "the engine's own",
+        "workspace": _workspace(call, session),
+        "session": session.id if session else "a new one with your next message",
+        "queue": f"{len(_queued(call))} waiting",
+        "asks": f"{len(call.tx.asks.open_in(call.conversation.id))} open",
+        "busy": call.conversation.busy or call.settings.busy,
+    }
+    return Reply("```\n" + "\n".join(f"{key:<10} {value}" for key, value in rows.items()) + "\n```")
+
+
+def _queue(call: CommandCall) -> Reply:
+    rows = _queued(call)
+    if not rows:
+        return Reply("Nothing waits.")
+    return Reply("\n".join(f"`{row.seq}` {first_line(_decode(row.body).text)}" for row in rows))
+
+
+def _cancel(call: CommandCall) -> Reply:
+    number = call.args.lstrip("#")
+    row = next((row for row in _queued(call) if str(row.seq) == number), None)
+    if row is None:
+        return Reply(f"Nothing waits under {call.args or 'that number'}. /queue shows the numbers.")
+    call.tx.inbox.withdraw(row.id, call.at, f"cancelled by {call.by.id}")
+    return Reply(f"Dropped: {first_line(_decode(row.body).text)}")
+
+
+def _set_engine(call: CommandCall) -> Reply:
+    names = ", ".join(sorted(set(call.settings.engine_names.values())))
+    if not call.args:
+        return Reply(f"The engine is {_engine(call, _session(call))}. There are: {names}.")
+    engine = call.settings.engine_names.get(call.args.lower())
+    if engine is None:
+        return Reply(f"There is no engine {call.args!r}. There are: {names}.")
+    _save(call, engine=engine, model=None, session_id=None)
+    return Reply(f"From your next message on: {engine}, in a new session.")
+
+
+def _set_model(call: CommandCall) -> Reply:
+    if not call.args:
+        return Reply(
+            f"The model is {call.conversation.model or 'the engine’s own'}. /model NAME sets another."
+        )
+    model = None if call.args.lower() in ("default", "none") else call.args
+    _save(call, model=model)
+    return Reply(f"From your next message on: {model or 'the engine’s own model'}.")
+
+
+def _resume(call: CommandCall) -> Reply:
+    """Takes our own session id or an engine's token; a token of another engine is refused, not guessed at."""
+    token = call.args.strip("` ")
+    if not token:
+        return Reply("/resume TOKEN continues a session. `pilothouse sessions` lists them.")
+    engine = _engine(call, None)
+    session = call.tx.sessions.get(SessionId(token)) or call.tx.sessions.by_resume(engine, token)
+    if session is None:
+        other = _owner_of(call, token, engine)
+        if other is not None:
+            return Reply(
+                f"That is a session of {other}, not of {engine}. /engine {other} first, then /resume."
+            )
+        return Reply(f"No session {token!r} of {engine} is known here. `pilothouse sessions` lists them.")
+    if session.retired:
+        return Reply("That session was retired because it could not be resumed. /new starts a fresh one.")
+    _save(call, session_id=session.id, engine=session.engine, workspace=session.workspace)
+    return Reply(
+        f"From your next message on: session {session.id} ({session.turns} turns, {session.engine})."
+    )
+
+
+def _show_session(call: CommandCall) -> Reply:
+    session = _session(call)
+    if session is None:
+        return Reply("No session yet: your next message starts one.")
+    token = session.resume.value if session.resume else "not told by the engine yet"
+    rows = {
+        "session": session.id,
+        "engine": session.engine,
+        "token": token,
+        "workspace": session.workspace,
+        "turns": str(session.turns),
+        "used": ago(call.at - session.used_at),
+    }
+    return Reply("```\n" + "\n".join(f"{key:<10} {value}" for key, value in rows.items()) + "\n```")
+
+
+def _cost(call: CommandCall) -> Reply:
+    session = _session(call)
+    if session is None:
+        return Reply("Nothing was spent here yet.")
+    turns = call.tx.turns.of(call.conversation.id, limit=1)
+    last = turns[0].usage.cost_usd if turns and turns[0].usage else None
+    tail = f" The last turn: {cost(last)}." if last is not None else ""
+    return Reply(
+        f"This session: {cost(session.cost_usd)} in {session.turns} turns, as its engine tells.{tail}"
+    )
+
+
+def _show(call: CommandCall) -> Reply:
+    """An ask whole, never cut; or a message as it was sent."""
+    if not call.args:
+        return Reply("/show ID shows a question or a message whole.")
+    asks = [row for row in call.tx.asks.find(call.args) if row.conversation_id == call.conversation.id]
+    if len(asks) == 1:
+        payload = msgspec.json.format(msgspec.json.encode(asks[0].ask.payload), indent=2).decode()
+        return Reply(f"{asks[0].ask.title}\n```json\n{payload}\n```\nsha256 {asks[0].ask.payload_hash}")
+    turns = [turn for turn in call.tx.turns.find(call.args) if turn.conversation_id == call.conversation.id]
+    if len(turns) == 1:
+        return Reply(turns[0].answer or (turns[0].failure.text if turns[0].failure else "No answer yet."))
+    return Reply(f"Nothing here is called {call.args!r}.")
+
+
+COMMANDS: Mapping[str, CommandSpec] = {
+    "help": CommandSpec("/help", "this list", _help),
+    "new": CommandSpec("/new", "start a new session", _new),
+    "stop": CommandSpec("/stop", "stop the running turn; it is not resumed", _stop),
+    "status": CommandSpec("/status", "what runs here, and how", _status),
+    "queue": CommandSpec("/queue", "what waits", _queue),
+    "cancel": CommandSpec("/cancel N", "drop a waiting message", _cancel),
+    "engine": CommandSpec("/engine NAME", "change the engine", _set_engine),
+    "model": CommandSpec("/model NAME", "change the model", _set_model),
+    "resume": CommandSpec("/resume TOKEN", "continue an earlier session", _resume),
+    "session": CommandSpec("/session", "this session, and its token", _show_session),
+    "cost": CommandSpec("/cost", "what this session cost", _cost),
+    "show": CommandSpec("/show ID", "a question or an answer, whole", _show),
+}
+
+
+def _save(call: CommandCall, **changes: object) -> None:
+    call.tx.conversations.save(msgspec.structs.replace(call.conversation, **changes))
+
+
+def _session(call: CommandCall) -> Session | None:
+    return call.tx.sessions.get(call.conversation.session_id) if call.conversation.session_id else None
+
+
+def _queued(call: CommandCall) -> list[QueueRow]:
+    return [row for row in call.tx.inbox.waiting(call.conversation.id) if row.kind != "system"]
+
+
+def _engine(call: CommandCall, session: Session | None) -> EngineId:
+    return call.conversation.engine or (session.engine if session else None) or call.settings.default_engine
+
+
+def _workspace(call: CommandCall, session: Session | None) -> str:
+    chosen = call.conversation.workspace or (session.workspace if session else None)
+    return chosen or call.settings.default_workspace
+
+
+def _state(call: CommandCall, live: Turn | None) -> str:
+    if live is None:
+        parked = call.tx.turns.of(call.conversation.id, statuses=("parked",), limit=1)
+        return "parked until the limit resets" if parked else "idle"
+    if live.status == "waiting":
+        return "waiting for your answer"
+    return f"working for {ago(call.at - (live.started_at or call.at)).removesuffix(' ago')}"
+
+
+def _owner_of(call: CommandCall, token: str, engine: EngineId) -> EngineId | None:
+    others = set(call.settings.engine_names.values()) - {engine}
+    return next((other for other in sorted(others) if call.tx.sessions.by_resume(other, token)), None)

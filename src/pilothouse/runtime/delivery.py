@@ -1,0 +1,256 @@
+"""Claims the outbox and sends: in order within a conversation, side by side between conversations.
+
+A part is marked `sending` before it is sent and `sent` after, so a crash in between leaves a part that may or may
+not stand there: it is sent again with a mark that says so, three times at most. A delivered part is never repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import anyio
+import msgspec
+from anyio.abc import TaskGroup
+
+from pilothouse.core.channel import Channel, HoldsPlaces, Paced
+from pilothouse.core.errors import Fenced, Rejected, StoreError, TryLater
+from pilothouse.core.ids import ChannelId, ConversationId, MessageId, UserId
+from pilothouse.core.message import Address, Author, Content, InboundMessage, MessageRef, Part
+from pilothouse.core.store import PartRow, QueueRow, Tx
+from pilothouse.runtime.outgoing import content_of, say
+from pilothouse.runtime.ports import Ports
+from pilothouse.runtime.settings import backoff_s
+from pilothouse.runtime.signals import OUTBOX, Signals
+from pilothouse.runtime.wording import first_line
+
+MAX_SENDS = 3
+AT_ONCE = 64
+NEVER = 4_000_000_000.0
+"""A row that is never ready by itself: it goes along with the next turn that something else starts."""
+
+UNCONFIRMED = "A message could not be confirmed as delivered after {sends} tries: {text}"
+REFUSED = "A message could not be delivered ({reason}): {text}"
+
+
+class Delivery:
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+        self._busy: set[ConversationId] = set()
+        self._sent_at: dict[ConversationId, float] = {}
+
+    async def run(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            while True:
+                ticket = self._ports.signals.ticket(OUTBOX)
+                pause_s = await self._start_what_is_ready(tasks)
+                await Signals.wait(ticket, pause_s)
+
+    async def drain(self, within_s: float) -> None:
+        """Returns when nothing is left that could be sent now, or when the time is up."""
+        with anyio.move_on_after(within_s):
+            while self._busy or await self._ready():
+                ticket = self._ports.signals.ticket(OUTBOX)
+                await Signals.wait(ticket, 0.05)
+
+    async def _start_what_is_ready(self, tasks: TaskGroup) -> float:
+        ports, poll_s = self._ports, self._ports.settings().poll_s
+        try:
+            await self._fail_unknown()
+            for row in await self._ready():
+                if len(self._busy) >= AT_ONCE:
+                    break
+                self._busy.add(row.conversation_id)
+                tasks.start_soon(self._deliver_one, row)
+            next_at = await ports.store.read(lambda tx: tx.outbox.next_ready_at(ports.clock.now()))
+        except Fenced:
+            raise
+        except StoreError as error:
+            ports.log("delivery.postponed", error=str(error))
+            return poll_s
+        return poll_s if next_at is None else min(poll_s, max(0.01, next_at - ports.clock.now()))
+
+    async def _ready(self) -> list[QueueRow]:
+        channels, places = self._held()
+        now, skip = self._ports.clock.now(), tuple(self._busy)
+        return await self._ports.store.read(
+            lambda tx: tx.outbox.deliverable(
+                now, channels=channels, conversations=places, skip=skip, limit=AT_ONCE
+            )
+        )
+
+    def _held(self) -> tuple[list[ChannelId], list[ConversationId]]:
+        """What this node serves: whole channels, and single places of channels that others serve too."""
+        channels: list[ChannelId] = []
+        places: list[ConversationId] = []
+        for id, channel in self._ports.channels.items():
+            if isinstance(channel, HoldsPlaces):
+                places.extend(channel.holds())
+            else:
+                channels.append(id)
+        return channels, places
+
+    async def _fail_unknown(self) -> None:
+        """Mail for a channel that nobody has configured is an error that people can see, never "delivered"."""
+        known = {*self._ports.settings().known_channels, *self._ports.channels}
+        waiting = await self._ports.store.read(lambda tx: tx.outbox.channels_waiting())
+        unknown = [channel for channel in waiting if channel not in known]
+        if not unknown:
+            return
+
+        def unit(tx: Tx) -> None:
+            now = self._ports.clock.now()
+            for row in tx.outbox.deliverable(now, channels=unknown, limit=AT_ONCE):
+                tx.outbox.claim([row.id])
+                tx.outbox.fail(row.id, now, "its channel is not configured")
+                tx.audit.add(now, "pilothouse", "message.undeliverable", f"{row.id} {row.conversation_id}")
+                self._ports.log("message.undeliverable", message_id=row.id, conversation=row.conversation_id)
+
+        await self._ports.store.write(unit)
+
+    async def _deliver_one(self, row: QueueRow) -> None:
+        try:
+            await self._deliver(row)
+        except Fenced:
+            raise
+        except StoreError as error:
+            self._ports.log("delivery.postponed", message_id=row.id, error=str(error))
+        finally:
+            self._busy.discard(row.conversation_id)
+            self._ports.signals.poke(OUTBOX)
+
+    async def _deliver(self, row: QueueRow) -> None:
+        ports = self._ports
+        conversation = await ports.store.read(lambda tx: tx.conversations.get(row.conversation_id))
+        if conversation is None:
+            return
+        channel = ports.channels[conversation.address.channel]
+        content = content_of(row)
+        rendered = channel.render(content)
+        parts = await ports.store.write(lambda tx: self._take(tx, row, rendered))
+        for part in parts:
+            if part.state == "sent":
+                continue
+            if not await self._send(
+                row, channel, conversation.address, content, part, last=part is parts[-1]
+            ):
+                return
+
+    def _take(self, tx: Tx, row: QueueRow, rendered: Sequence[Part]) -> list[PartRow]:
+        """Claims the row, stores its parts and marks the first open one as being sent: one transaction.
+
+        The rows are returned as they were *before* that mark: one that was `sending` already is ambiguous.
+        """
+        if not tx.outbox.claim([row.id]):
+            return []
+        parts = tx.outbox.store_parts(row.id, rendered)
+        first = next((part for part in parts if part.state != "sent"), None)
+        if first is None:
+            tx.outbox.done(row.id, self._ports.clock.now(), "sent")
+        elif first.sends < MAX_SENDS:
+            tx.outbox.sending(row.id, first.index)
+        return parts
+
+    async def _send(
+        self,
+        row: QueueRow,
+        channel: Channel,
+        address: Address,
+        content: Content,
+        part: PartRow,
+        *,
+        last: bool,
+    ) -> bool:
+        """Sends one part and records it. False ends the row for now, or for good."""
+        ports = self._ports
+        if part.sends >= MAX_SENDS:
+            await self._fail(
+                row, content, UNCONFIRMED.format(sends=part.sends, text=first_line(part.part.text))
+            )
+            return False
+        again = part.state == "sending"
+        shown = msgspec.structs.replace(part.part, again=again) if again else part.part
+        try:
+            await self._pace(channel, row.conversation_id)
+            with anyio.fail_after(ports.settings().send_timeout_s):
+                ref = await channel.send(address, shown)
+        except TryLater as error:
+            await self._later(row, part, error.after_s, str(error), showed_nothing=True)
+            return False
+        except Rejected as error:
+            await self._fail(
+                row, content, REFUSED.format(reason=error.reason, text=first_line(part.part.text))
+            )
+            return False
+        except Exception as error:  # noqa: BLE001 - one delivery
+            # Whether it stands there is not known: the next try carries the mark.
+            pause_s = backoff_s(ports.settings(), row.attempts + 1)
+            await self._later(row, part, pause_s, f"{type(error).__name__}: {error}", showed_nothing=False)
+            return False
+        self._sent_at[row.conversation_id] = ports.clock.monotonic()
+        await ports.persist(lambda tx: self._record(tx, row, part, ref, last=last))
+        return True
+
+    def _record(self, tx: Tx, row: QueueRow, part: PartRow, ref: MessageRef, *, last: bool) -> None:
+        tx.outbox.sent(row.id, part.index, ref)
+        if last:
+            tx.outbox.done(row.id, self._ports.clock.now(), "sent")
+        else:
+            following = tx.outbox.parts(row.id)[part.index + 1]
+            if following.state == "pending":
+                tx.outbox.sending(row.id, following.index)
+
+    async def _pace(self, channel: Channel, conversation_id: ConversationId) -> None:
+        """Each conversation has its own clock: one that is hot never slows another."""
+        if not isinstance(channel, Paced):
+            return
+        before = self._sent_at.get(conversation_id)
+        if before is not None:
+            await self._ports.clock.sleep(before + channel.interval_s - self._ports.clock.monotonic())
+
+    async def _later(
+        self, row: QueueRow, part: PartRow, after_s: float, why: str, *, showed_nothing: bool
+    ) -> None:
+        now = self._ports.clock.now()
+        self._ports.log("message.postponed", message_id=row.id, after_s=after_s, why=why)
+
+        def unit(tx: Tx) -> None:
+            if showed_nothing:
+                tx.outbox.pending(row.id, part.index)
+            tx.outbox.retry(row.id, now + after_s, why)
+
+        await self._ports.persist(unit)
+
+    async def _fail(self, row: QueueRow, content: Content, why: str) -> None:
+        """It will never stand there: the person and the session are told, whichever way still works."""
+        ports, now = self._ports, self._ports.clock.now()
+        ports.log("message.failed", message_id=row.id, why=why)
+
+        def unit(tx: Tx) -> None:
+            tx.outbox.fail(row.id, now, why)
+            if row.key.startswith("undelivered:"):
+                return
+            tail = f" /show {content.turn_id} shows it whole." if content.turn_id else ""
+            notice = Content(why + tail, "notice")
+            say(tx, ports.ids, row.conversation_id, notice, key=f"undelivered:{row.id}", at=now)
+            self._tell_session(tx, row, why, now)
+
+        await ports.persist(unit)
+
+    def _tell_session(self, tx: Tx, row: QueueRow, why: str, now: float) -> None:
+        conversation = tx.conversations.get(row.conversation_id)
+        if conversation is None:
+            return
+        author = Author(UserId("pilothouse:delivery"), "Pilothouse")
+        message = InboundMessage(
+            conversation.address, author, f"undelivered:{row.id}", why, kind="system", sent_at=now
+        )
+        tx.inbox.put(
+            id=MessageId(self._ports.ids("msg")),
+            key=f"undelivered:{row.id}",
+            lane=row.conversation_id,
+            conversation_id=row.conversation_id,
+            kind="system",
+            body=msgspec.json.encode(message),
+            at=now,
+            ready_at=NEVER,
+        )

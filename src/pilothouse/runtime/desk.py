@@ -1,0 +1,112 @@
+"""The desk: all that a surface may ask of the centre, each method with its row in the authority table."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from pilothouse.core.ask import Decision
+from pilothouse.core.channel import Answered, LoggedEvent, Receipt
+from pilothouse.core.errors import PilothouseError
+from pilothouse.core.ids import AskId, ConversationId, MessageId
+from pilothouse.core.message import Address, Author, InboundMessage, MessageDeleted, MessageEdited
+from pilothouse.core.store import AskRow, Conversation, QueueRow, Session, Tx
+from pilothouse.core.turn import Turn
+from pilothouse.runtime.asking import Asking
+from pilothouse.runtime.following import follow
+from pilothouse.runtime.intake import Intake
+from pilothouse.runtime.ports import Ports
+
+
+class MessageState(msgspec.Struct, frozen=True):
+    """What became of an accepted message. `delivered` means that all we had to say about it was sent or failed."""
+
+    status: str
+    turn_id: str | None
+    turn_status: str | None
+    delivered: bool
+
+
+class GatewayDesk:
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+        self._intake = Intake(ports)
+        self._asking = Asking(ports)
+
+    async def accept(self, message: InboundMessage) -> Receipt:
+        return await self._intake.accept(message)
+
+    async def edited(self, message: MessageEdited) -> Receipt:
+        return await self._intake.edited(message)
+
+    async def deleted(self, message: MessageDeleted) -> Receipt:
+        return await self._intake.deleted(message)
+
+    async def answer(self, ask_id: AskId, payload_hash: str, decision: Decision, by: Author) -> Answered:
+        return await self._asking.answer(ask_id, payload_hash, decision, by)
+
+    async def command(self, address: Address, by: Author, line: str, native_id: str) -> Receipt:
+        return await self._intake.command(address, by, line, native_id)
+
+    def follow(self, conversation: ConversationId, after_seq: int) -> AsyncIterator[LoggedEvent]:
+        return follow(self._ports, conversation, after_seq)
+
+    async def query(self, what: str, by: Author, **terms: Any) -> Any:
+        if not self._ports.settings().people.may(by.id, "query"):
+            raise PilothouseError(f"{by.id} may not look at this.")
+        if what not in QUERIES:
+            raise PilothouseError(f"There is nothing to ask under {what!r}. There are: {', '.join(QUERIES)}.")
+        return await self._ports.store.read(lambda tx: QUERIES[what](tx, **terms))
+
+
+def _message(tx: Tx, id: str) -> MessageState | None:
+    row = tx.inbox.get(MessageId(id))
+    if row is None:
+        return None
+    turn = tx.turns.get(row.turn_id) if row.turn_id else None
+    unsent = [out for out in tx.outbox.unfinished(row.conversation_id) if out.turn_id == row.turn_id]
+    if row.turn_id is None:
+        unsent = [out for out in tx.outbox.unfinished(row.conversation_id) if out.key == f"reply:{row.id}"]
+    return MessageState(row.status, row.turn_id, turn.status if turn else None, not unsent)
+
+
+def _conversation(tx: Tx, id: ConversationId) -> Conversation | None:
+    return tx.conversations.get(id)
+
+
+def _sessions(tx: Tx, conversation: ConversationId | None = None) -> list[Session]:
+    return tx.sessions.of(conversation)
+
+
+def _turns(tx: Tx, conversation: ConversationId | None = None) -> list[Turn]:
+    return tx.turns.of(conversation)
+
+
+def _live_turn(tx: Tx, conversation: ConversationId) -> Turn | None:
+    return tx.turns.live_in(conversation)
+
+
+def _asks(tx: Tx, conversation: ConversationId) -> list[AskRow]:
+    return tx.asks.open_in(conversation)
+
+
+def _queue(tx: Tx, conversation: ConversationId) -> list[QueueRow]:
+    return tx.inbox.unfinished(conversation)
+
+
+def _last_seq(tx: Tx, conversation: ConversationId) -> int:
+    return tx.events.last_seq(conversation)
+
+
+QUERIES: Mapping[str, Callable[..., Any]] = {
+    "message": _message,
+    "conversation": _conversation,
+    "sessions": _sessions,
+    "turns": _turns,
+    "live_turn": _live_turn,
+    "asks": _asks,
+    "queue": _queue,
+    "last_seq": _last_seq,
+}

@@ -1,0 +1,68 @@
+"""From what was said to what the engine reads.
+
+One message from one person in a private chat passes as it was typed. Everything else is framed: each message with
+its sender, time and a small number, each kind under its own name, in the order in which it came, and everything
+foreign escaped, so that nobody can write a frame of their own. Routing fields never get in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from html import escape
+
+from pilothouse.core.message import Attachment, InboundMessage
+from pilothouse.core.turn import Cause, Prompt
+
+_CAUSES: dict[str, Cause] = {
+    "chat": "message",
+    "task": "schedule",
+    "webhook": "webhook",
+    "system": "system",
+    "agent": "agent",
+    "reaction": "reaction",
+}
+
+
+def frame(messages: Sequence[InboundMessage]) -> Prompt:
+    attachments = tuple(a for message in messages for a in message.attachments)
+    by = ", ".join(dict.fromkeys(message.author.name for message in messages))
+    if len(messages) == 1 and _passes_as_typed(messages[0]):
+        return Prompt(messages[0].text, attachments, by)
+    body = "\n".join(_element(number, message) for number, message in enumerate(messages, 1))
+    text = f"<messages>\n{body}\n</messages>" if len(messages) > 1 else body
+    return Prompt(text, attachments, by)
+
+
+def cause_of(messages: Sequence[InboundMessage]) -> Cause:
+    """A turn is caused by what a person said, if a person said anything."""
+    kinds = [message.kind for message in messages]
+    return _CAUSES["chat" if "chat" in kinds else kinds[0]]
+
+
+def _passes_as_typed(message: InboundMessage) -> bool:
+    return message.private and message.kind == "chat" and message.quoted is None
+
+
+def _element(number: int, message: InboundMessage) -> str:
+    name = "message" if message.kind == "chat" else message.kind
+    attributes = {
+        "id": str(number),
+        "from": "" if message.kind in ("task", "system") else message.author.name,
+        "source": message.source,
+        "time": _clock_time(message.sent_at),
+    }
+    shown = "".join(f' {key}="{escape(value)}"' for key, value in attributes.items() if value)
+    quoted = "" if message.quoted is None else f"<quoted>{escape(message.quoted, quote=False)}</quoted>\n"
+    files = "".join(f"\n{_file(attachment)}" for attachment in message.attachments)
+    return f"<{name}{shown}>\n{quoted}{escape(message.text, quote=False)}{files}\n</{name}>"
+
+
+def _file(attachment: Attachment) -> str:
+    return f'<file name="{escape(attachment.name)}" type="{escape(attachment.media_type)}"/>'
+
+
+def _clock_time(at: float) -> str:
+    if not at:
+        return ""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")

@@ -1,0 +1,181 @@
+"""The gateway: one task group, a start order and a stop order.
+
+Start: join as a node, take the engines, recover what the last holder left, end its processes, open engines, then
+everything at once.
+Stop: start no more turns, give those that run a bounded grace, mark the rest lost and say so, deliver what is
+ready, stop the channels, close the engines, leave. Messages are taken in until the channels stop: they are durable
+and run at the next start. Nothing is left running (law 8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+
+import anyio
+
+from pilothouse.core.channel import Channel
+from pilothouse.core.engine import Engine
+from pilothouse.core.errors import Fenced, RoleHeld, StoreError
+from pilothouse.core.ids import ChannelId, EngineId
+from pilothouse.core.store import NodeInfo, Role
+from pilothouse.runtime.asking import Asking
+from pilothouse.runtime.delivery import Delivery
+from pilothouse.runtime.desk import GatewayDesk
+from pilothouse.runtime.dispatch import Dispatch
+from pilothouse.runtime.live import LiveViews
+from pilothouse.runtime.membership import Membership
+from pilothouse.runtime.ports import Ports
+from pilothouse.runtime.scheduling import Scheduling
+
+PRUNE_EVERY_S = 3600.0
+PRUNE_STEP = 500
+CHANNEL_PAUSE_S = (1.0, 2.0, 5.0, 15.0, 60.0)
+STANDBY_EVERY_S = 1.0
+
+
+class Gateway:
+    """`primary` names the channel whose end is the gateway's end: a chat that is left, not a daemon's."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        info: NodeInfo,
+        *,
+        primary: ChannelId | None = None,
+        standby: bool = False,
+        on_ready: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._ports = ports
+        self._primary = primary
+        self._standby = standby
+        self._on_ready = on_ready
+        self._membership = Membership(ports, info)
+        self._dispatch = Dispatch(ports)
+        self._delivery = Delivery(ports)
+        self._stopping = anyio.Event()
+        self.desk = GatewayDesk(ports)
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    async def run(self) -> None:
+        """Until `stop`, or until the primary channel ends. Raises `RoleHeld` or `Fenced` in plain words."""
+        await self._join()
+        try:
+            await self._serve()
+        finally:
+            with anyio.CancelScope(shield=True), anyio.move_on_after(self._ports.settings().drain_s):
+                await self._membership.leave()
+
+    async def _join(self) -> None:
+        roles: tuple[Role, ...] = ("channels", "scheduler", "engines")
+        try:
+            await self._membership.join(roles)
+        except RoleHeld:
+            if not self._standby:
+                await self._membership.leave()
+                raise
+
+    async def _serve(self) -> None:
+        ports = self._ports
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._membership.beat_for_ever)
+            tasks.start_soon(self._hear_others)
+            tasks.start_soon(self._delivery.run)
+            tasks.start_soon(LiveViews(ports).run)
+            turns_done = anyio.Event()
+            tasks.start_soon(self._run_turns, turns_done)
+            for channel in ports.channels.values():
+                tasks.start_soon(self._serve_channel, channel)
+            self._on_ready()
+            ports.log("gateway.ready", engines=self._membership.has_engines)
+            await self._stopping.wait()
+            ports.log("gateway.stopping", running=self._dispatch.running)
+            self._dispatch.stop()
+            await turns_done.wait()
+            await self._delivery.drain(ports.settings().drain_s)
+            tasks.cancel_scope.cancel()
+        ports.log("gateway.stopped")
+
+    async def _run_turns(self, done: anyio.Event) -> None:
+        """Everything that only the holder of the engines does. A standby waits for its chance."""
+        try:
+            if await self._get_engines():
+                await self._sweep()
+                async with AsyncExitStack() as engines:
+                    await self._open_engines(engines)
+                    await self._run_turns_with_engines()
+        finally:
+            done.set()
+
+    async def _run_turns_with_engines(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(Scheduling(self._ports).run)
+            tasks.start_soon(Asking(self._ports).run)
+            tasks.start_soon(self._prune_for_ever)
+            await self._dispatch.run()
+            tasks.cancel_scope.cancel()
+
+    async def _get_engines(self) -> bool:
+        while not self._membership.has_engines:
+            if self._stopping.is_set():
+                return False
+            try:
+                await self._membership.take_engines()
+            except RoleHeld:
+                with anyio.move_on_after(STANDBY_EVERY_S):
+                    await self._stopping.wait()
+        return True
+
+    async def _sweep(self) -> None:
+        """What the last holder left running must not work on beside us: first it ends, then ours begin (law 8)."""
+        try:
+            await self._ports.sweep()
+        except OSError as error:
+            self._ports.log("processes.sweep_failed", error=str(error))
+
+    async def _open_engines(self, stack: AsyncExitStack) -> None:
+        """An engine that cannot open takes nothing down: its turns fail with a clear word."""
+        opened: dict[EngineId, Engine] = {}
+        for id, engine in self._ports.engines.items():
+            try:
+                opened[id] = await stack.enter_async_context(engine)
+            except Exception as error:  # noqa: BLE001 - a plugin's own code
+                self._ports.log("engine.open_failed", engine=id, error=f"{type(error).__name__}: {error}")
+        self._ports.engines = opened
+
+    async def _serve_channel(self, channel: Channel) -> None:
+        """A channel that breaks is started again, ever more patiently; a primary one that ends, ends us."""
+        broken = 0
+        while True:
+            try:
+                await channel.run(self.desk)
+            except Fenced:
+                raise
+            except Exception as error:
+                self._ports.log("channel.broke", channel=channel.id, error=f"{type(error).__name__}: {error}")
+                if channel.id == self._primary:
+                    raise
+                await anyio.sleep(CHANNEL_PAUSE_S[min(broken, len(CHANNEL_PAUSE_S) - 1)])
+                broken += 1
+                continue
+            if channel.id == self._primary:
+                self.stop()
+            return
+
+    async def _hear_others(self) -> None:
+        async for _ in self._ports.store.changes():
+            self._ports.signals.poke_all()
+
+    async def _prune_for_ever(self) -> None:
+        while True:
+            before = self._ports.clock.now() - self._ports.settings().retention_s
+            try:
+                while await self._ports.store.write(lambda tx: tx.prune(before, limit=PRUNE_STEP)):  # noqa: B023
+                    await self._ports.clock.sleep(0.05)
+            except Fenced:
+                raise
+            except StoreError as error:
+                self._ports.log("prune.postponed", error=str(error))
+            await self._ports.clock.sleep(PRUNE_EVERY_S)

@@ -1,0 +1,247 @@
+"""Authorise, dedupe, put into the inbox: the only way in (law 1, law 7).
+
+Everything that a message changes is one transaction, and the person is told what happened to it: queued, folded
+into the running turn, taken as the answer to a question. A command is a row too, in the control lane; it is
+carried out in the transaction that stores it, so that it neither waits behind a turn nor happens twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from pilothouse.core.ask import Decision
+from pilothouse.core.channel import Receipt
+from pilothouse.core.ids import IdMaker, MessageId
+from pilothouse.core.message import (
+    Address,
+    Author,
+    Content,
+    InboundMessage,
+    MessageDeleted,
+    MessageEdited,
+    clean_text,
+    conversation_id,
+)
+from pilothouse.core.store import CONTROL_LANE, Conversation, QueueRow, Tx
+from pilothouse.core.turn import Turn
+from pilothouse.runtime.asking import apply_answer
+from pilothouse.runtime.commands import COMMANDS, CommandCall, Reply
+from pilothouse.runtime.outgoing import say
+from pilothouse.runtime.ports import Ports
+from pilothouse.runtime.routing import Command, Say, Unknown, route
+from pilothouse.runtime.settings import Settings
+from pilothouse.runtime.signals import ASKS, INBOX, OUTBOX, control_of
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(InboundMessage).decode
+
+NOT_LET_IN = "You are not on this Pilothouse's list. Its owner can add {user} under [people]."
+
+
+class Intake:
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+
+    async def accept(self, message: InboundMessage) -> Receipt:
+        settings = self._ports.settings()
+        if not settings.people.may(message.author.id, "message"):
+            self._ports.log("message.refused", author=message.author.id, why="stranger")
+            return Receipt("refused", text=NOT_LET_IN.format(user=message.author.id))
+        message = _cleaned(message)
+        if message.kind == "chat":
+            way = route(message.text, COMMANDS)
+            if isinstance(way, Command) or (
+                isinstance(way, Unknown) and not self._for_engine(message.author)
+            ):
+                return await self._carry_out(way, message.address, message.author, message.native_id)
+        if len(message.text) > settings.max_message_chars:
+            return Receipt("refused", text=_too_long(len(message.text), settings.max_message_chars))
+        unit = _Accept(message, settings, self._ports.ids, self._ports.clock.now())
+        receipt = await self._ports.store.write(unit)
+        self._ports.signals.poke(INBOX, ASKS, control_of(conversation_id(message.address)))
+        self._ports.log("message.accepted", message_id=receipt.message_id, state=receipt.state)
+        return receipt
+
+    async def command(self, address: Address, by: Author, line: str, native_id: str) -> Receipt:
+        if not self._ports.settings().people.may(by.id, "command"):
+            return Receipt("refused", text=NOT_LET_IN.format(user=by.id))
+        line = clean_text(line)
+        way = route(line if line.startswith("/") else f"/{line}", COMMANDS)
+        if isinstance(way, Say):
+            way = Unknown(line.split()[0] if line.split() else "", None)
+        return await self._carry_out(way, address, by, native_id)
+
+    async def edited(self, message: MessageEdited) -> Receipt:
+        text = clean_text(message.text)
+
+        def change(tx: Tx, row: QueueRow) -> str:
+            said = _decode(row.body)
+            tx.inbox.rewrite(row.id, _encode(msgspec.structs.replace(said, text=text)))
+            return "Changed: the new text waits in its place."
+
+        return await self._amend(message, "edited", change)
+
+    async def deleted(self, message: MessageDeleted) -> Receipt:
+        at = self._ports.clock.now()
+
+        def drop(tx: Tx, row: QueueRow) -> str:
+            tx.inbox.withdraw(row.id, at, "deleted by its sender")
+            return "Withdrawn: it will not run."
+
+        return await self._amend(message, "deleted", drop)
+
+    def _for_engine(self, author: Author) -> bool:
+        settings = self._ports.settings()
+        return settings.engine_commands and settings.people.may(author.id, "engine_command")
+
+    async def _carry_out(
+        self, way: Command | Unknown | Say, address: Address, by: Author, native_id: str
+    ) -> Receipt:
+        """Stores the command and does it, at once and once: the row's key makes a repeat a duplicate."""
+        ports = self._ports
+        settings, at = ports.settings(), ports.clock.now()
+
+        def unit(tx: Tx) -> Receipt:
+            conversation = tx.conversations.ensure(_conversation(address, at))
+            put = tx.inbox.put(
+                id=MessageId(ports.ids("msg")),
+                key=_key(conversation, native_id),
+                lane=CONTROL_LANE,
+                conversation_id=conversation.id,
+                kind="command",
+                body=_encode({"by": by.id, "command": msgspec.to_builtins(way)}),
+                at=at,
+            )
+            if not put.fresh:
+                return Receipt("duplicate", put.row.id)
+            if isinstance(way, Command):
+                call = CommandCall(tx, conversation, by, way.args, settings, ports.ids, at)
+                reply = COMMANDS[way.name].run(call)
+            else:
+                reply = Reply(_unknown_hint(way))
+            tx.inbox.claim([put.row.id])
+            tx.inbox.done(put.row.id, at, "carried out")
+            content = Content(reply.text, "reply", reply.attachments, reply_to=native_id)
+            say(tx, ports.ids, conversation.id, content, key=f"reply:{put.row.id}", at=at)
+            return Receipt("queued", put.row.id)
+
+        receipt = await ports.store.write(unit)
+        ports.signals.poke(INBOX, OUTBOX, ASKS, control_of(conversation_id(address)))
+        return receipt
+
+    async def _amend(
+        self, message: MessageEdited | MessageDeleted, what: str, act: Callable[[Tx, QueueRow], str]
+    ) -> Receipt:
+        """A queued message is amended; a running one cannot be, and its sender may stop it instead."""
+        ports, at = self._ports, self._ports.clock.now()
+        if not ports.settings().people.may(message.author.id, "message"):
+            return Receipt("refused", text=NOT_LET_IN.format(user=message.author.id))
+
+        def unit(tx: Tx) -> Receipt:
+            conversation = tx.conversations.ensure(_conversation(message.address, at))
+            row = tx.inbox.by_key(_key(conversation, message.native_id))
+            if row is None or row.lane == CONTROL_LANE or row.status in ("done", "failed", "withdrawn"):
+                return Receipt("duplicate")
+            if _decode(row.body).author.id != message.author.id:
+                return Receipt("refused", row.id, "Only its sender may change a message.")
+            if row.status == "claimed":
+                text = f"That message runs already, so it was not {what}. /stop stops it."
+                key = f"{what}:{row.id}:{at}"
+                say(tx, ports.ids, conversation.id, Content(text, "notice"), key=key, at=at)
+                return Receipt("refused", row.id, text)
+            return Receipt("queued", row.id, act(tx, row))
+
+        receipt = await ports.store.write(unit)
+        ports.signals.poke(INBOX, OUTBOX)
+        return receipt
+
+
+class _Accept:
+    """The transaction that takes a message in."""
+
+    def __init__(self, message: InboundMessage, settings: Settings, ids: IdMaker, at: float) -> None:
+        self._message = message
+        self._settings = settings
+        self._ids = ids
+        self._at = at
+
+    def __call__(self, tx: Tx) -> Receipt:
+        message = self._message
+        conversation = tx.conversations.ensure(
+            _conversation(message.address, self._at, private=message.private)
+        )
+        put = tx.inbox.put(
+            id=MessageId(self._ids("msg")),
+            key=_key(conversation, message.native_id),
+            lane=conversation.id,
+            conversation_id=conversation.id,
+            kind=message.kind,
+            body=_encode(message),
+            at=self._at,
+        )
+        if not put.fresh:
+            return Receipt("duplicate", put.row.id)
+        if message.kind == "chat" and self._answers_question(tx, conversation, put.row.id):
+            return Receipt("queued", put.row.id, "Taken as the answer.")
+        return Receipt("queued", put.row.id, self._place_in_line(tx, conversation, put.row.id))
+
+    def _answers_question(self, tx: Tx, conversation: Conversation, id: MessageId) -> bool:
+        """A plain reply answers the oldest open question; it never answers an approval."""
+        asked = next((row for row in tx.asks.open_in(conversation.id) if row.ask.kind == "question"), None)
+        if asked is None:
+            return False
+        decision = Decision("answer", text=self._message.text, by=self._message.author.id)
+        apply_answer(tx, self._ids, asked, decision, self._at)
+        tx.inbox.claim([id])
+        return tx.inbox.done(id, self._at, f"answered {asked.ask.id}")
+
+    def _place_in_line(self, tx: Tx, conversation: Conversation, id: MessageId) -> str:
+        live = tx.turns.live_in(conversation.id)
+        ahead = [row for row in tx.inbox.waiting(conversation.id) if row.id != id and row.kind != "system"]
+        if live is None:
+            return "" if not ahead else f"Queued, number {len(ahead) + 1} in line."
+        return self._during(tx, live, conversation, len(ahead))
+
+    def _during(self, tx: Tx, live: Turn, conversation: Conversation, ahead: int) -> str:
+        match conversation.busy or self._settings.busy:
+            case "interrupt":
+                tx.turns.note(live.id, stop_requested=True)
+                return "Stopping the running turn to take this one."
+            case "steer":
+                return "Passed on to the running turn."
+            case "queue":
+                return f"Still working on your previous request. Queued, number {ahead + 1} in line."
+            case _:
+                return (
+                    "Still working on your previous request. This waits, and goes in with what else you send."
+                )
+
+
+def _cleaned(message: InboundMessage) -> InboundMessage:
+    quoted = None if message.quoted is None else clean_text(message.quoted)
+    author = msgspec.structs.replace(message.author, name=clean_text(message.author.name))
+    return msgspec.structs.replace(message, text=clean_text(message.text), quoted=quoted, author=author)
+
+
+def _conversation(address: Address, at: float, *, private: bool = False) -> Conversation:
+    return Conversation(conversation_id(address), address, at, private=private)
+
+
+def _key(conversation: Conversation, native_id: str) -> str:
+    return f"{conversation.id}|{native_id}"
+
+
+def _too_long(length: int, limit: int) -> str:
+    return (
+        f"Your message has {length:,} characters and was not taken: at most {limit:,} go into one prompt. "
+        "Send it as a file, or in parts."
+    )
+
+
+def _unknown_hint(way: Unknown | Say) -> str:
+    word = way.word if isinstance(way, Unknown) else ""
+    nearest = way.nearest if isinstance(way, Unknown) else None
+    hint = f"Did you mean /{nearest}? " if nearest else ""
+    return f"There is no command /{word}. {hint}/help lists them."

@@ -1,0 +1,153 @@
+"""This process as a node: its lease, its roles, and what it takes over from nodes that are gone.
+
+A node lives as long as it beats. Its beats are counted, and others judge by their own monotonic clock whether the
+count still moves, so a wall clock that jumps fells nobody. On its own host a dead process is known at once.
+"""
+
+from __future__ import annotations
+
+import anyio
+
+from pilothouse.core.errors import Fenced, RoleHeld, StoreError
+from pilothouse.core.ids import Epoch
+from pilothouse.core.store import Node, NodeInfo, Role, Tx
+from pilothouse.runtime.ending import recover
+from pilothouse.runtime.ports import Ports
+
+JUMP_S = 2.0
+
+
+class Membership:
+    def __init__(self, ports: Ports, info: NodeInfo) -> None:
+        self._ports = ports
+        self._info = info
+        self._seen: dict[Epoch, tuple[int, float]] = {}
+        self._wall_minus_monotonic = ports.clock.now() - ports.clock.monotonic()
+        self.has_engines = False
+        self.epoch: Epoch | None = None
+
+    async def join(self, roles: tuple[Role, ...]) -> None:
+        """Raises `RoleHeld` if `engines` is wanted and somebody who lives has it."""
+        wanted = [role for role in roles if role != "engines"]
+        lease_until = self._lease_until()
+        self.epoch = await self._ports.store.write(lambda tx: tx.nodes.join(self._info, wanted, lease_until))
+        await self._bury_the_dead()
+        if "engines" in roles:
+            await self.take_engines()
+
+    async def take_engines(self) -> None:
+        """Takes the role and whatever its last holder left. Raises `RoleHeld`."""
+        holder = await self._holder()
+        if holder is not None and not await self._is_gone(holder):
+            raise _held(holder)
+        now = self._ports.clock.now()
+
+        def unit(tx: Tx) -> int:
+            if holder is not None:
+                tx.nodes.fence(holder.epoch)
+            tx.nodes.add_role("engines")
+            again = self._ports.settings().resume_lost
+            gone = tx.nodes.claimants()
+            return sum(recover(tx, self._ports.ids, epoch, now, run_again=again) for epoch in gone)
+
+        lost = await self._ports.store.write(unit)
+        self.has_engines = True
+        self._ports.log("engines.taken", lost_turns=lost)
+        self._ports.signals.poke_all()
+
+    async def beat_for_ever(self) -> None:
+        """Raises `Fenced` when somebody has taken over from us: then nothing of ours may go on."""
+        while True:
+            try:
+                await self._beat()
+                await self._bury_the_dead()
+            except Fenced:
+                raise
+            except StoreError as error:
+                self._ports.log("node.beat_failed", error=str(error))
+            await self._ports.clock.sleep(self._ports.settings().lease_s / 5)
+
+    async def leave(self) -> None:
+        try:
+            await self._ports.store.write(lambda tx: tx.nodes.leave())
+        except StoreError as error:
+            self._ports.log("node.leave_failed", error=str(error))
+
+    async def _beat(self) -> None:
+        jumped_s = self._jumped()
+        lease_until = self._lease_until()
+        now = self._ports.clock.now()
+
+        def unit(tx: Tx) -> None:
+            tx.nodes.beat(lease_until)
+            if jumped_s and self.has_engines:
+                tx.inbox.shift(jumped_s, now)
+                tx.outbox.shift(jumped_s, now)
+                tx.asks.shift(jumped_s, now)
+
+        await self._ports.store.write(unit)
+        if jumped_s:
+            self._ports.log("clock.jumped", seconds=jumped_s)
+            self._ports.signals.poke_all()
+
+    def _jumped(self) -> float:
+        """How far the wall clock moved against the monotonic one since we last looked; 0 if it did not."""
+        offset = self._ports.clock.now() - self._ports.clock.monotonic()
+        moved = offset - self._wall_minus_monotonic
+        self._wall_minus_monotonic = offset
+        return moved if abs(moved) > JUMP_S else 0.0
+
+    async def _bury_the_dead(self) -> None:
+        """Nodes whose process is gone, or whose beats stand still: what they held is free again.
+
+        A holder of the engines is left to whoever takes that role: only then somebody runs what it left.
+        """
+        nodes = await self._ports.store.read(lambda tx: tx.nodes.list())
+        gone = [
+            node
+            for node in nodes
+            if node.epoch != self.epoch and self._stands_still(node) and "engines" not in node.roles
+        ]
+        if gone:
+            await self._ports.store.write(lambda tx: self._bury(tx, gone))
+
+    def _bury(self, tx: Tx, gone: list[Node]) -> None:
+        for node in gone:
+            tx.nodes.fence(node.epoch)
+            tx.outbox.reap(node.epoch)
+
+    def _stands_still(self, node: Node) -> bool:
+        if self._ports.alive(node.info) is False:
+            return True
+        now = self._ports.clock.monotonic()
+        beats, since = self._seen.get(node.epoch, (-1, now))
+        if beats != node.beats:
+            self._seen[node.epoch] = (node.beats, now)
+            return False
+        return now - since > self._ports.settings().lease_s
+
+    async def _holder(self) -> Node | None:
+        nodes = await self._ports.store.read(lambda tx: tx.nodes.list())
+        return next((n for n in nodes if "engines" in n.roles and n.epoch != self.epoch), None)
+
+    async def _is_gone(self, holder: Node) -> bool:
+        """Dead, or silent: a lease that has run out is checked against the beats before it counts."""
+        if self._ports.alive(holder.info) is False:
+            return True
+        if holder.lease_until > self._ports.clock.now():
+            return self._stands_still(holder)
+        await anyio.sleep(self._ports.settings().lease_s / 2)
+        again = await self._holder()
+        return again is None or (again.epoch == holder.epoch and again.beats == holder.beats)
+
+    def _lease_until(self) -> float:
+        return self._ports.clock.now() + self._ports.settings().lease_s
+
+
+def _held(holder: Node) -> RoleHeld:
+    who = f"{holder.info.name} (pid {holder.info.pid} on {holder.info.host})"
+    return RoleHeld(
+        f"The engines of this store are held by {who}. Use that one, or stop it first.",
+        role="engines",
+        holder=who,
+    )

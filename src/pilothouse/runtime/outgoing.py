@@ -1,0 +1,32 @@
+"""Puts what we want said into the outbox. Always inside somebody's transaction, never alone."""
+
+from __future__ import annotations
+
+import msgspec
+
+from pilothouse.core.ids import ConversationId, IdMaker, MessageId
+from pilothouse.core.message import Content
+from pilothouse.core.store import QueueRow, Tx
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Content).decode
+
+
+def say(
+    tx: Tx, ids: IdMaker, conversation_id: ConversationId, content: Content, *, key: str, at: float
+) -> None:
+    """`key` names the occasion: the same one twice is said once."""
+    tx.outbox.put(
+        id=MessageId(ids("out")),
+        key=key,
+        lane=conversation_id,
+        conversation_id=conversation_id,
+        kind=content.kind,
+        body=_encode(content),
+        at=at,
+        turn_id=content.turn_id,
+    )
+
+
+def content_of(row: QueueRow) -> Content:
+    return _decode(row.body)

@@ -1,0 +1,159 @@
+"""Writes what a turn does into the event log, in order, soon, and in few transactions.
+
+Events pass the grammar, fold into the view, and wait in a buffer for at most `flush_s`. Neighbouring deltas of one
+block become one. Whoever must have something durable *now* (an ask, a tool with side effects, the end) commits the
+buffer together with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import anyio
+import msgspec
+
+from pilothouse.core.event import (
+    EngineEvent,
+    PromptAdded,
+    ResumeToken,
+    SessionChanged,
+    SessionStarted,
+    TextDelta,
+    TextSet,
+    ThinkingDelta,
+    ToolStarted,
+    TurnEnded,
+    has_side_effects,
+)
+from pilothouse.core.failure import Failure
+from pilothouse.core.grammar import Grammar
+from pilothouse.core.store import Tx
+from pilothouse.core.view import TurnView, fold
+from pilothouse.runtime.ports import Ports
+from pilothouse.runtime.signals import events_of
+from pilothouse.runtime.starting import Started
+
+T = TypeVar("T")
+
+FIRST_FLUSH_S = 0.03
+
+
+class Recorder:
+    def __init__(self, ports: Ports, started: Started) -> None:
+        self._ports = ports
+        self._started = started
+        self._grammar = Grammar()
+        self._pending: list[EngineEvent] = []
+        self._dirty = anyio.Event()
+        self._committing = anyio.Lock()
+        self._resume = started.session.resume
+        self._saved_resume = self._resume
+        self._saved_began = started.turn.began
+        self.view = TurnView()
+        self.began = started.turn.began
+        self.end: TurnEnded | None = None
+
+    def take(self, event: EngineEvent) -> None:
+        self._keep(self._grammar.feed(event))
+
+    def close(self, failure: Failure | None = None) -> None:
+        self._keep(self._grammar.end(failure))
+
+    @property
+    def urgent(self) -> bool:
+        """A tool with side effects began, and the store does not know yet."""
+        return self.began and not self._saved_began and bool(self.view.open_actions)
+
+    async def flush_for_ever(self) -> None:
+        pause_s = FIRST_FLUSH_S
+        while True:
+            await self._dirty.wait()
+            await self._ports.clock.sleep(pause_s)
+            pause_s = self._ports.settings().flush_s
+            await self.commit()
+
+    async def commit(self, also: Callable[[Tx], T] | None = None) -> T | None:
+        """Everything so far becomes durable, together with what `also` writes, after it."""
+        async with self._committing:
+            return await self._commit(also)
+
+    async def settle(self) -> None:
+        """Returns when no commit is under way: from then on the flusher may be stopped without losing events."""
+        async with self._committing:
+            pass
+
+    async def _commit(self, also: Callable[[Tx], T] | None) -> T | None:
+        events = self.drain()
+        if not events and also is None:
+            return None
+        turn, now = self._started.turn, self._ports.clock.now()
+        resume, began = self._resume, self.began
+
+        def unit(tx: Tx) -> T | None:
+            if events:
+                tx.events.append(turn.conversation_id, turn.id, events, now)
+            if began and not self._saved_began:
+                tx.turns.note(turn.id, began=True)
+            if resume != self._saved_resume:
+                self._save_resume(tx, resume)
+            return also(tx) if also is not None else None
+
+        result = await self._ports.persist(unit)
+        self._saved_began, self._saved_resume = began, resume
+        self._ports.signals.poke(events_of(turn.conversation_id))
+        return result
+
+    def drain(self) -> tuple[EngineEvent, ...]:
+        """The events that are not written yet, the end excluded: that one belongs to the last transaction."""
+        events = tuple(self._pending)
+        self._pending.clear()
+        if self._dirty.is_set():
+            self._dirty = anyio.Event()
+        return events
+
+    def _keep(self, events: list[EngineEvent]) -> None:
+        now = self._ports.clock.now()
+        for event in events:
+            self.view = fold(self.view, event, now)
+            self._note(event)
+            if isinstance(event, TurnEnded):
+                self.end = event
+                continue
+            self._append(event)
+            if isinstance(event, SessionStarted):
+                prompt = self._started.turn.prompt
+                self._append(PromptAdded(prompt.text, prompt.by))
+
+    def _note(self, event: EngineEvent) -> None:
+        match event:
+            case SessionStarted(resume=ResumeToken() as resume) | SessionChanged(resume=resume):
+                self._resume = resume
+            case ToolStarted(call=call) if has_side_effects(call.kind):
+                self.began = True
+            case TextDelta(parent_id=None) | TextSet(parent_id=None):
+                self.began = True
+
+    def _append(self, event: EngineEvent) -> None:
+        if self._pending:
+            joined = _joined(self._pending[-1], event)
+            if joined is not None:
+                self._pending[-1] = joined
+                return
+        self._pending.append(event)
+        self._dirty.set()
+
+    def _save_resume(self, tx: Tx, resume: ResumeToken | None) -> None:
+        session = tx.sessions.get(self._started.session.id)
+        if session is not None:
+            tx.sessions.save(msgspec.structs.replace(session, resume=resume))
+
+
+def _joined(before: EngineEvent, event: EngineEvent) -> EngineEvent | None:
+    match before, event:
+        case TextDelta(block_id=a, parent_id=p), TextDelta(block_id=b, parent_id=q) if a == b and p == q:
+            return TextDelta(a, before.text + event.text, p)
+        case ThinkingDelta(), ThinkingDelta():
+            return ThinkingDelta(before.text + event.text)
+        case _:
+            return None

@@ -1,0 +1,78 @@
+"""Due slots become inbox rows. The row and the schedule's next time are one transaction, and the row's key names
+the slot: however often a slot is noticed, it runs once."""
+
+from __future__ import annotations
+
+import msgspec
+
+from pilothouse.core.errors import Fenced, StoreError
+from pilothouse.core.ids import IdMaker, MessageId, UserId
+from pilothouse.core.message import Author, InboundMessage
+from pilothouse.core.schedule import CronSteps, Schedule, due
+from pilothouse.core.store import Tx
+from pilothouse.runtime.cron import cron_steps
+from pilothouse.runtime.ports import Ports
+from pilothouse.runtime.signals import INBOX
+
+LOOK_EVERY_S = 1.0
+
+
+class Scheduling:
+    def __init__(self, ports: Ports, cron: CronSteps = cron_steps) -> None:
+        self._ports = ports
+        self._cron = cron
+
+    async def run(self) -> None:
+        ports = self._ports
+        while True:
+            pause_s = LOOK_EVERY_S
+            try:
+                await self.look()
+                next_at = await ports.store.read(lambda tx: tx.schedules.next_at())
+                if next_at is not None:
+                    pause_s = min(LOOK_EVERY_S, max(0.02, next_at - ports.clock.now()))
+            except Fenced:
+                raise
+            except StoreError as error:
+                ports.log("schedules.postponed", error=str(error))
+            await ports.clock.sleep(pause_s)
+
+    async def look(self) -> None:
+        ports, now = self._ports, self._ports.clock.now()
+        if not await ports.store.read(lambda tx: tx.schedules.due(now)):
+            return
+
+        def unit(tx: Tx) -> None:
+            for schedule in tx.schedules.due(now):
+                self._put(tx, ports.ids, schedule, now)
+
+        await ports.store.write(unit)
+        ports.signals.poke(INBOX)
+
+    def _put(self, tx: Tx, ids: IdMaker, schedule: Schedule, now: float) -> None:
+        found = due(schedule, now, self._cron)
+        tx.schedules.save(msgspec.structs.replace(schedule, next_at=found.next_at))
+        conversation = tx.conversations.get(schedule.conversation_id)
+        if conversation is None:
+            return
+        for slot in found.slots:
+            key = f"schedule:{schedule.id}:{slot}"
+            author = Author(UserId("pilothouse:schedule"), "schedule")
+            message = InboundMessage(
+                conversation.address,
+                author,
+                key,
+                schedule.prompt,
+                kind="task",
+                source=schedule.id,
+                sent_at=slot,
+            )
+            tx.inbox.put(
+                id=MessageId(ids("msg")),
+                key=key,
+                lane=conversation.id,
+                conversation_id=conversation.id,
+                kind="task",
+                body=msgspec.json.encode(message),
+                at=now,
+            )

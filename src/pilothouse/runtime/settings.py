@@ -1,0 +1,59 @@
+"""What the verbs may be told by configuration. The file's shape is config's; this is what is left of it here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from msgspec import Struct, field
+
+from pilothouse.core.engine import Brief
+from pilothouse.core.ids import ChannelId, ConversationId, EngineId
+from pilothouse.core.people import People
+from pilothouse.core.policy import ApprovalMode
+from pilothouse.core.store import BusyPolicy
+
+
+class Settings(Struct, frozen=True):
+    default_engine: EngineId
+    default_workspace: str
+    engine_names: Mapping[str, EngineId] = field(default_factory=dict)
+    """Every name that people may say, aliases too, and the engine it means."""
+    people: People = field(default_factory=People)
+    busy: BusyPolicy = "collect"
+    approval_mode: ApprovalMode = "minimal"
+    max_turns_at_once: int = 8
+    max_attempts: int = 3
+    max_message_chars: int = 200_000
+    batch_limit: int = 20
+    retry_first_s: float = 2.0
+    retry_cap_s: float = 60.0
+    grace_s: float = 10.0
+    stop_grace_s: float = 5.0
+    hang_after_s: float = 600.0
+    ask_timeout_s: float = 600.0
+    question_timeout_s: float = 300.0
+    send_timeout_s: float = 60.0
+    drain_s: float = 5.0
+    lease_s: float = 10.0
+    poll_s: float = 1.0
+    flush_s: float = 0.1
+    edit_every_s: float = 1.25
+    retention_s: float = 30 * 86_400.0
+    engine_commands: bool = False
+    show_cost: bool = True
+    resume_lost: bool = True
+    """A safe start runs nothing again that a crash cut short."""
+    known_channels: tuple[ChannelId, ...] = ()
+    """Channels that some node may serve. Mail for any other is an error, never "delivered"."""
+
+
+class Briefer(Protocol):
+    """What an engine is told besides the prompt: the workspace's record, its environment, its servers."""
+
+    def __call__(self, conversation_id: ConversationId, brief: Brief) -> Brief: ...
+
+
+def backoff_s(settings: Settings, attempt: int) -> float:
+    """Doubles from the first delay up to the cap; `attempt` counts from one."""
+    return min(settings.retry_cap_s, settings.retry_first_s * 2 ** max(0, attempt - 1))

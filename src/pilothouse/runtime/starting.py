@@ -1,0 +1,125 @@
+"""The transaction that starts a turn: which rows, which session, which prompt.
+
+Law 2 is the store's: if somebody else started a turn in this session meanwhile, nothing here happens.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Struct
+
+from pilothouse.core.errors import SessionBusy
+from pilothouse.core.ids import ConversationId, EngineId, IdMaker, SessionId, TurnId
+from pilothouse.core.message import Content, InboundMessage
+from pilothouse.core.store import Conversation, QueueRow, Session, Tx
+from pilothouse.core.turn import Turn
+from pilothouse.runtime.asking import supersede
+from pilothouse.runtime.framing import cause_of, frame
+from pilothouse.runtime.outgoing import say
+from pilothouse.runtime.settings import Settings
+from pilothouse.runtime.wording import first_line
+
+_decode = msgspec.json.Decoder(InboundMessage).decode
+
+
+class Started(Struct, frozen=True):
+    turn: Turn
+    session: Session
+    conversation: Conversation
+
+
+def start_from_inbox(
+    tx: Tx, ids: IdMaker, settings: Settings, conversation_id: ConversationId, at: float
+) -> Started | None:
+    """Turns what waits in a conversation into a running turn; None if there is nothing to do any more."""
+    conversation = tx.conversations.get(conversation_id)
+    if conversation is None:
+        return None
+    rows = _take(tx, ids, settings, conversation, at)
+    if not rows:
+        return None
+    session = open_session(tx, ids, settings, conversation, at)
+    if tx.turns.live(session.id) is not None:
+        return None
+    for asked in tx.asks.open_in(conversation_id):
+        if asked.session_id == session.id:
+            supersede(tx, ids, asked, at, because="you went on without answering")
+    messages = [_decode(row.body) for row in rows]
+    turn = Turn(
+        TurnId(ids("turn")),
+        session.id,
+        conversation_id,
+        session.engine,
+        "running",
+        cause_of(messages),
+        frame(messages),
+        at,
+        attempts=1,
+        epoch=None,
+        started_at=at,
+    )
+    tx.turns.add(turn)
+    tx.inbox.claim([row.id for row in rows], turn_id=turn.id)
+    return Started(turn, session, conversation)
+
+
+def start_again(tx: Tx, turn: Turn, at: float) -> Started | None:
+    """A queued turn runs: it was lost or parked before, or an answer made it."""
+    conversation = tx.conversations.get(turn.conversation_id)
+    session = tx.sessions.get(turn.session_id)
+    if conversation is None or session is None:
+        return None
+    try:
+        moved = tx.turns.move(turn.id, "running", attempts=turn.attempts + 1, started_at=at, retry_at=None)
+    except SessionBusy:
+        return None
+    return Started(moved, session, conversation)
+
+
+def open_session(tx: Tx, ids: IdMaker, settings: Settings, conversation: Conversation, at: float) -> Session:
+    """The conversation's session if it still fits what was chosen, else a new one."""
+    engine = conversation.engine or settings.default_engine
+    workspace = conversation.workspace or settings.default_workspace
+    if conversation.session_id is not None:
+        session = tx.sessions.get(conversation.session_id)
+        if session is not None and _fits(session, engine, workspace, conversation):
+            return session
+    session = Session(
+        SessionId(ids("session")), conversation.id, engine, workspace, at, at, model=conversation.model
+    )
+    tx.sessions.add(session)
+    tx.conversations.save(msgspec.structs.replace(conversation, session_id=session.id))
+    return session
+
+
+def _fits(session: Session, engine: EngineId, workspace: str, conversation: Conversation) -> bool:
+    chosen = conversation.engine is None or session.engine == engine
+    placed = conversation.workspace is None or session.workspace == workspace
+    return chosen and placed and not session.retired
+
+
+def _take(tx: Tx, ids: IdMaker, settings: Settings, conversation: Conversation, at: float) -> list[QueueRow]:
+    """Everything that waited becomes one prompt, or only the first, as the binding says.
+
+    System rows never start a turn; they go along with the next one that something else starts.
+    """
+    waiting = tx.inbox.waiting(conversation.id, limit=settings.batch_limit)
+    sound = [row for row in waiting if not _quarantined(tx, ids, settings, row, at)]
+    ready = [row for row in sound if row.kind != "system" and row.ready_at <= at]
+    if not ready:
+        return []
+    if (conversation.busy or settings.busy) == "queue":
+        ready = ready[:1]
+    wanted = {row.id for row in ready}
+    return [row for row in sound if row.id in wanted or (row.kind == "system" and row.seq < ready[-1].seq)]
+
+
+def _quarantined(tx: Tx, ids: IdMaker, settings: Settings, row: QueueRow, at: float) -> bool:
+    """A message that took its turn down too often is set aside, with a word, instead of for ever."""
+    if row.attempts < settings.max_attempts:
+        return False
+    tx.inbox.claim([row.id])
+    tx.inbox.fail(row.id, at, f"set aside after {row.attempts} attempts")
+    text = f"Set aside after {row.attempts} failed attempts: {first_line(_decode(row.body).text)}"
+    say(tx, ids, row.conversation_id, Content(text, "notice"), key=f"quarantine:{row.id}", at=at)
+    return True

@@ -1,0 +1,147 @@
+"""Wake-ups. Within the process every commit wakes every subscriber; other processes get a datagram each.
+
+Each store of a file listens on a socket in a folder beside it. A hint may be lost, and where no socket can be
+made there are none: whoever needs certainty polls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import socket
+from contextlib import suppress
+from pathlib import Path
+
+import anyio
+
+LONGEST_ADDRESS = 100
+"""The kernel's limit for a Unix socket's path is 108 bytes on Linux, 104 elsewhere."""
+
+LONGEST_NAME = 24
+
+
+class Bell:
+    """Level-triggered: what rang while nobody listened is heard at the next look, once. Event loop only."""
+
+    def __init__(self) -> None:
+        self._rung = anyio.Event()
+        self.count = 0
+        self.closed = False
+
+    def ring(self) -> None:
+        self.count += 1
+        self._rung.set()
+        self._rung = anyio.Event()
+
+    def close(self) -> None:
+        self.closed = True
+        self.ring()
+
+    async def wait(self) -> None:
+        await self._rung.wait()
+
+
+class Changes:
+    """One subscriber: an async iterator that needs no closing."""
+
+    def __init__(self, bell: Bell) -> None:
+        self._bell = bell
+        self._heard = bell.count
+
+    def __aiter__(self) -> Changes:
+        return self
+
+    async def __anext__(self) -> None:
+        while self._heard == self._bell.count and not self._bell.closed:
+            await self._bell.wait()
+        if self._bell.closed:
+            raise StopAsyncIteration
+        self._heard = self._bell.count
+
+
+class Hints:
+    """`send` is called on the writer's thread, the rest on the event loop."""
+
+    def __init__(self, folder: Path, bell: Bell) -> None:
+        self._folder = folder
+        self._bell = bell
+        self._name = f"{os.getpid()}-{secrets.token_hex(4)}.sock"
+        self._short = str(folder)
+        self._descriptor: int | None = None
+        self._socket: socket.socket | None = None
+
+    def listen(self) -> None:
+        """Tries again if the last one out has just removed the folder."""
+        for _ in range(3):
+            try:
+                self._folder.mkdir(mode=0o700, exist_ok=True)
+                self._shorten()
+                self._socket = _bound(f"{self._short}/{self._name}")
+            except FileNotFoundError:
+                self._forget_folder()
+            except (OSError, AttributeError):
+                break  # no hints, then: polling is the guarantee
+            else:
+                asyncio.get_running_loop().add_reader(self._socket.fileno(), self._heard)
+                return
+        self._forget_folder()
+
+    def send(self) -> None:
+        if self._socket is None:
+            return
+        with suppress(OSError):
+            for name in os.listdir(self._folder):
+                if name != self._name and name.endswith(".sock"):
+                    self._tell(name)
+
+    def close(self) -> None:
+        """After the writer's thread has ended."""
+        if self._socket is None:
+            return
+        asyncio.get_running_loop().remove_reader(self._socket.fileno())
+        self._socket.close()
+        self._socket = None
+        (self._folder / self._name).unlink(missing_ok=True)
+        self._forget_folder()
+
+    def _shorten(self) -> None:
+        """A folder too deep for an address is reached through its descriptor, where the system has such paths."""
+        if len(os.fsencode(self._folder)) + LONGEST_NAME <= LONGEST_ADDRESS:
+            return
+        self._descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._short = f"/proc/self/fd/{self._descriptor}"
+
+    def _forget_folder(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+        with suppress(OSError):
+            self._folder.rmdir()  # the last one out
+
+    def _tell(self, name: str) -> None:
+        assert self._socket is not None, "send() looked"
+        try:
+            self._socket.sendto(b"!", f"{self._short}/{name}")
+        except ConnectionRefusedError:
+            (self._folder / name).unlink(missing_ok=True)  # its process is dead
+        except OSError:
+            pass
+
+    def _heard(self) -> None:
+        assert self._socket is not None, "the loop watches it"
+        with suppress(OSError):
+            while self._socket.recv(16):
+                pass
+        self._bell.ring()
+
+
+def _bound(address: str) -> socket.socket:
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        listening.setblocking(False)
+        listening.bind(address)
+    except OSError:
+        listening.close()
+        raise
+    return listening

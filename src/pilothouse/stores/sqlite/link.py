@@ -1,0 +1,93 @@
+"""A connection as the tables see it: named queries, and the node that it speaks for."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
+
+from pilothouse.core.errors import Fenced, StoreError
+from pilothouse.core.ids import Epoch
+from pilothouse.stores.sqlite.queries import load_queries
+
+Row: TypeAlias = tuple[Any, ...]
+
+OLDEST_SQLITE = (3, 37, 0)
+to_json = msgspec.json.Encoder().encode
+
+
+class Link:
+    """Every statement runs to its end before its rows are looked at: nothing is pending when a unit returns."""
+
+    __slots__ = ("_sql", "db", "epoch")
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self.db = db
+        self.epoch: Epoch | None = None
+        self._sql = load_queries()
+
+    def rows(self, name: str, /, **values: Any) -> list[Row]:
+        return self.db.execute(self._sql[name], values).fetchall()
+
+    def row(self, name: str, /, **values: Any) -> Row | None:
+        rows = self.db.execute(self._sql[name], values).fetchall()
+        return rows[0] if rows else None
+
+    def run(self, name: str, /, **values: Any) -> int:
+        """How many rows it changed."""
+        return self.db.execute(self._sql[name], values).rowcount
+
+    def run_many(self, name: str, values: Sequence[dict[str, Any]]) -> None:
+        self.db.executemany(self._sql[name], values)
+
+    def own_epoch(self, deed: str) -> Epoch:
+        if self.epoch is None:
+            raise StoreError(f"only a node may {deed}: join the store first")
+        return self.epoch
+
+    def check_fence(self) -> None:
+        """Every write begins here. A node whose row was pruned was fenced long ago."""
+        if self.epoch is not None and self.row("nodes.may_write", epoch=self.epoch) is None:
+            raise Fenced(
+                f"node {self.epoch} may write nothing any more: it left, or another process took over from it;"
+                " start it anew"
+            )
+
+
+def connect(path: Path, busy_timeout_s: float) -> sqlite3.Connection:
+    """A connection that changes nothing yet. The busy timeout comes first: even a look may have to wait."""
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        wanted = ".".join(map(str, OLDEST_SQLITE))
+        raise StoreError(f"SQLite {sqlite3.sqlite_version} is too old, the store needs {wanted} or newer")
+    db = sqlite3.connect(
+        path, timeout=busy_timeout_s, isolation_level=None, cached_statements=256, check_same_thread=False
+    )
+    db.execute(f"PRAGMA busy_timeout = {int(busy_timeout_s * 1000)}")
+    return db
+
+
+def make_file(path: Path) -> None:
+    """The file is private from its first moment; SQLite gives its journal the same mode."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+
+
+def make_durable(db: sqlite3.Connection, path: Path) -> None:
+    """WAL, so that readers never wait; FULL, so that a commit survives a power cut."""
+    mode = db.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+    if mode != "wal":
+        raise StoreError(f"{path} cannot use a write-ahead log here (mode {mode}); move it to a local disk")
+    db.execute("PRAGMA synchronous = FULL")
+    db.execute("PRAGMA foreign_keys = ON")
+    db.execute("PRAGMA temp_store = MEMORY")
+    db.execute("PRAGMA cache_size = -32000")
+    db.execute("PRAGMA journal_size_limit = 67108864")
+
+
+def make_readonly(db: sqlite3.Connection) -> None:
+    db.execute("PRAGMA query_only = ON")
+    db.execute("PRAGMA temp_store = MEMORY")

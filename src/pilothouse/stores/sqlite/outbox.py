@@ -1,0 +1,93 @@
+"""The outbox: a queue whose rows are sent in parts. A part's state is stored around every send."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from pilothouse.core.errors import StoreError
+from pilothouse.core.ids import ChannelId, ConversationId, MessageId
+from pilothouse.core.message import MessageRef, Part
+from pilothouse.core.store import PartRow, PartState, QueueRow, move_part
+from pilothouse.stores.sqlite.blobs import note_uses
+from pilothouse.stores.sqlite.link import Link, Row, to_json
+from pilothouse.stores.sqlite.queue import QueueTable, queue_row
+
+_decode_part = msgspec.json.Decoder(Part).decode
+_decode_ref = msgspec.json.Decoder(MessageRef).decode
+
+
+def part_row(row: Row) -> PartRow:
+    number, part, state, sends, ref = row
+    return PartRow(number, _decode_part(part), state, sends, _decode_ref(ref) if ref else None)
+
+
+class OutboxTable(QueueTable):
+    def __init__(self, link: Link) -> None:
+        super().__init__(link, "outbox")
+
+    def deliverable(
+        self,
+        now: float,
+        *,
+        channels: Sequence[ChannelId],
+        conversations: Sequence[ConversationId] = (),
+        skip: Sequence[ConversationId] = (),
+        limit: int,
+    ) -> list[QueueRow]:
+        rows = self._link.rows(
+            "outbox.deliverable",
+            now=now,
+            channels=to_json(list(channels)).decode(),
+            conversations=to_json(list(conversations)).decode(),
+            skip=to_json(list(skip)).decode(),
+            limit=limit,
+        )
+        return [queue_row(row) for row in rows]
+
+    def channels_waiting(self) -> list[ChannelId]:
+        return [row[0] for row in self._link.rows("outbox.channels_waiting")]
+
+    def store_parts(self, id: MessageId, parts: Sequence[Part]) -> list[PartRow]:
+        stored = self.parts(id)
+        if stored:
+            return stored
+        if self.get(id) is None:
+            raise StoreError(f"the outbox has no row {id}")
+        for number, part in enumerate(parts):
+            body = to_json(part)
+            self._link.run("outbox.add_part", id=id, number=number, part=body)
+            note_uses(self._link, "outbox", id, body)
+        return self.parts(id)
+
+    def parts(self, id: MessageId) -> list[PartRow]:
+        return [part_row(row) for row in self._link.rows("outbox.parts", id=id)]
+
+    def sending(self, id: MessageId, index: int) -> PartRow:
+        return self._move(id, index, "sending", 1)
+
+    def sent(self, id: MessageId, index: int, ref: MessageRef) -> None:
+        self._move(id, index, "sent", 0, ref)
+
+    def pending(self, id: MessageId, index: int) -> None:
+        self._move(id, index, "pending", -1)
+
+    def find_ref(self, ref: MessageRef) -> QueueRow | None:
+        row = self._link.row("outbox.find_ref", ref=to_json(ref))
+        return queue_row(row) if row else None
+
+    def _move(
+        self, id: MessageId, index: int, to: PartState, sends: int, ref: MessageRef | None = None
+    ) -> PartRow:
+        found = self._link.row("outbox.part", id=id, number=index)
+        if found is None:
+            raise StoreError(f"the outbox row {id} has no part {index}")
+        part = part_row(found)
+        state = move_part(part.state, to)
+        where = None if ref is None else to_json(ref)
+        moved = self._link.row(
+            "outbox.move_part", id=id, number=index, state=state, sends=part.sends + sends, ref=where
+        )
+        assert moved is not None, "it was there a moment ago"
+        return part_row(moved)

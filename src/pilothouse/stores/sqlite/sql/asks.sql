@@ -1,0 +1,54 @@
+-- name: _row: the columns of AskRow, in its order; expires_at is the ask's, and may have been shifted
+ask, expires_at, conversation_id, session_id, turn_id, engine_key, state, asked_at, decision, answered_at, used
+
+-- name: add: store a new ask
+INSERT INTO asks (id, conversation_id, session_id, turn_id, engine_key, state, asked_at, expires_at, payload_hash,
+                  ask, decision, answered_at, ended_at, used)
+VALUES (:id, :conversation_id, :session_id, :turn_id, :engine_key, :state, :asked_at, :expires_at, :payload_hash,
+        :ask, :decision, :answered_at, :ended_at, :used)
+
+-- name: get: one ask by its id
+SELECT {_row} FROM asks WHERE id = :id
+
+-- name: find: asks whose id lies in a range, newest first
+SELECT {_row} FROM asks WHERE id >= :first AND id < :last ORDER BY seq DESC LIMIT 20
+
+-- name: move: what became of an ask
+UPDATE asks SET state = :state, decision = :decision, answered_at = :answered_at, ended_at = :at WHERE id = :id
+RETURNING {_row}
+
+-- name: mark_used: its decision reached an engine
+UPDATE asks SET used = 1 WHERE id = :id
+
+-- name: give_back: the engine that its decision had reached is gone
+UPDATE asks SET used = 0 WHERE id = :id
+
+-- name: open_in: what a conversation is asked
+SELECT {_row} FROM asks WHERE conversation_id = :conversation_id AND state = 'open' ORDER BY seq
+
+-- name: of_turn: what a turn asked
+SELECT {_row} FROM asks WHERE turn_id = :turn_id ORDER BY seq
+
+-- name: unused_answer: an answer that never reached an engine
+SELECT {_row} FROM asks
+WHERE session_id = :session_id AND payload_hash = :payload_hash AND state = 'answered' AND used = 0
+ORDER BY seq LIMIT 1
+
+-- name: open_like: an open ask for the same payload
+SELECT {_row} FROM asks WHERE session_id = :session_id AND payload_hash = :payload_hash AND state = 'open'
+ORDER BY seq LIMIT 1
+
+-- name: expired: open asks whose time is over
+SELECT {_row} FROM asks WHERE state = 'open' AND expires_at IS NOT NULL AND expires_at <= :now ORDER BY seq
+
+-- name: next_expiry: when the next open ask expires
+SELECT min(expires_at) FROM asks WHERE state = 'open' AND expires_at IS NOT NULL
+
+-- name: shift: move the expiry of what is open with the wall clock
+UPDATE asks SET expires_at = expires_at + :seconds
+WHERE state = 'open' AND expires_at IS NOT NULL AND expires_at > :after
+
+-- name: prune: delete what ended long ago
+DELETE FROM asks WHERE seq IN (
+    SELECT seq FROM asks WHERE ended_at IS NOT NULL AND ended_at < :before ORDER BY ended_at LIMIT :limit
+)

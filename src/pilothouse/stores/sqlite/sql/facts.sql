@@ -1,0 +1,5 @@
+-- name: get: one fact
+SELECT value FROM facts WHERE key = :key
+
+-- name: set: remember or replace a fact
+INSERT INTO facts (key, value) VALUES (:key, :value) ON CONFLICT (key) DO UPDATE SET value = :value

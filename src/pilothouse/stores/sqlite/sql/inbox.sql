@@ -1,0 +1,13 @@
+-- name: startable: conversations with ready work, none of it claimed, and no live turn in their session
+WITH work (conversation_id, seq) AS (
+    SELECT conversation_id, min(seq) FROM inbox
+    WHERE status = 'queued' AND lane <> 'control' AND ready_at <= :now GROUP BY conversation_id
+)
+SELECT work.conversation_id FROM work
+CROSS JOIN conversations AS place ON place.id = work.conversation_id
+LEFT JOIN sessions ON sessions.id = place.session_id AND sessions.retired = 0
+WHERE work.conversation_id NOT IN (SELECT conversation_id FROM inbox WHERE status = 'claimed' AND lane <> 'control')
+  AND NOT EXISTS (SELECT 1 FROM turns WHERE turns.session_id = place.session_id AND status IN ('running', 'waiting'))
+  AND (:engines IS NULL OR coalesce(sessions.engine, place.engine) IS NULL
+       OR coalesce(sessions.engine, place.engine) IN (SELECT value FROM json_each(:engines)))
+ORDER BY work.seq LIMIT :limit

@@ -1,0 +1,41 @@
+-- name: deliverable: the first unfinished row of each conversation that a node serves, if it may go now
+WITH heads (conversation_id, seq) AS (
+    SELECT conversation_id, min(seq) FROM outbox WHERE ended_at IS NULL GROUP BY conversation_id
+)
+SELECT {_head} FROM heads
+CROSS JOIN outbox AS head ON head.seq = heads.seq
+CROSS JOIN conversations AS place ON place.id = heads.conversation_id
+WHERE head.status = 'queued' AND head.ready_at <= :now
+  AND (place.channel IN (SELECT value FROM json_each(:channels))
+       OR place.id IN (SELECT value FROM json_each(:conversations)))
+  AND place.id NOT IN (SELECT value FROM json_each(:skip))
+ORDER BY heads.seq LIMIT :limit
+
+-- name: channels_waiting: channels for which anything is unfinished
+SELECT DISTINCT place.channel FROM outbox
+CROSS JOIN conversations AS place ON place.id = outbox.conversation_id
+WHERE outbox.ended_at IS NULL
+
+-- name: _head: the columns of QueueRow, in its order, of the head
+head.seq, head.id, head.key, head.lane, head.conversation_id, head.kind, head.body, head.status, head.ready_at,
+head.attempts, head.created_at, head.turn_id, head.epoch, head.why, head.ended_at
+
+-- name: _part: the columns of PartRow, in its order
+number, part, state, sends, ref
+
+-- name: add_part: store one part
+INSERT INTO outbox_parts (id, number, part, state, sends) VALUES (:id, :number, :part, 'pending', 0)
+
+-- name: parts: the parts of a message
+SELECT {_part} FROM outbox_parts WHERE id = :id ORDER BY number
+
+-- name: part: one part of a message
+SELECT {_part} FROM outbox_parts WHERE id = :id AND number = :number
+
+-- name: move_part: what became of a part
+UPDATE outbox_parts SET state = :state, sends = :sends, ref = :ref WHERE id = :id AND number = :number
+RETURNING {_part}
+
+-- name: find_ref: which message stands there
+SELECT {_head} FROM outbox_parts AS part CROSS JOIN outbox AS head ON head.id = part.id
+WHERE part.ref = :ref AND part.ref IS NOT NULL ORDER BY head.seq DESC LIMIT 1

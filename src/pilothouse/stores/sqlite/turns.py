@@ -1,0 +1,144 @@
+"""Turns: every move is checked by the table in core, and law 2 by an index."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from pilothouse.core.errors import Fenced, SessionBusy, StoreError
+from pilothouse.core.failure import Failure
+from pilothouse.core.ids import ConversationId, Epoch, SessionId, TurnId
+from pilothouse.core.turn import ENDED, LIVE, Prompt, Turn, TurnStatus, move_turn
+from pilothouse.core.usage import Usage
+from pilothouse.stores.sqlite.blobs import note_uses
+from pilothouse.stores.sqlite.link import Link, Row, to_json
+
+_decode_prompt = msgspec.json.Decoder(Prompt).decode
+_decode_failure = msgspec.json.Decoder(Failure).decode
+_decode_usage = msgspec.json.Decoder(Usage).decode
+
+_FIXED = frozenset({"id", "status"})
+AFTER_ANY = "\U0010ffff"
+"""Sorts behind every other character: the ids that begin with `p` lie from `p` to `p` + this."""
+
+
+def turn_of(row: Row) -> Turn:
+    fields: list[Any] = [*row]
+    fields[6] = _decode_prompt(row[6])
+    fields[9], fields[10] = bool(row[9]), bool(row[10])
+    if row[16] is not None:
+        fields[16] = _decode_failure(row[16])
+    if row[17] is not None:
+        fields[17] = _decode_usage(row[17])
+    return Turn(*fields)
+
+
+class TurnTable:
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    def add(self, turn: Turn) -> None:
+        if turn.status in LIVE and turn.epoch is None:
+            turn = msgspec.structs.replace(turn, epoch=self._link.own_epoch("run a turn"))
+        self._store("turns.add", turn)
+
+    def get(self, id: TurnId) -> Turn | None:
+        row = self._link.row("turns.get", id=id)
+        return turn_of(row) if row else None
+
+    def find(self, prefix: str) -> list[Turn]:
+        return self._all("find", first=prefix, last=prefix + AFTER_ANY)
+
+    def move(self, id: TurnId, to: TurnStatus, **changes: Any) -> Turn:
+        turn = self._known(id)
+        self._check_owner(turn)
+        status = move_turn(turn.status, to)
+        if status == "running":
+            changes.setdefault("epoch", self._link.own_epoch("run a turn"))
+        return self._change(turn, status, changes)
+
+    def note(self, id: TurnId, **changes: Any) -> Turn:
+        turn = self._known(id)
+        return self._change(turn, turn.status, changes)
+
+    def live(self, session_id: SessionId) -> Turn | None:
+        row = self._link.row("turns.live", session_id=session_id)
+        return turn_of(row) if row else None
+
+    def live_in(self, conversation_id: ConversationId) -> Turn | None:
+        row = self._link.row("turns.live_in", conversation_id=conversation_id)
+        return turn_of(row) if row else None
+
+    def of(
+        self,
+        conversation_id: ConversationId | None = None,
+        *,
+        statuses: Sequence[TurnStatus] = (),
+        limit: int = 100,
+    ) -> list[Turn]:
+        wanted = to_json(list(statuses)).decode() if statuses else None
+        name = "newest" if conversation_id is None else "of"
+        if statuses and not ENDED.intersection(statuses):
+            name += "_unended"
+        return self._all(name, conversation_id=conversation_id, statuses=wanted, limit=limit)
+
+    def startable(self, *, limit: int) -> list[Turn]:
+        return self._all("startable", limit=limit)
+
+    def parked_due(self, now: float) -> list[Turn]:
+        return self._all("parked_due", now=now)
+
+    def next_parked_at(self) -> float | None:
+        row = self._link.row("turns.next_parked_at")
+        return row[0] if row else None
+
+    def held_by(self, epoch: Epoch) -> list[Turn]:
+        return self._all("held_by", epoch=epoch)
+
+    def _all(self, name: str, **values: Any) -> list[Turn]:
+        return [turn_of(row) for row in self._link.rows(f"turns.{name}", **values)]
+
+    def _known(self, id: TurnId) -> Turn:
+        turn = self.get(id)
+        if turn is None:
+            raise StoreError(f"there is no turn {id}")
+        return turn
+
+    def _check_owner(self, turn: Turn) -> None:
+        """A live turn belongs to the node that runs it, until that node is fenced."""
+        owner = turn.epoch
+        if turn.status not in LIVE or owner == self._link.epoch:
+            return
+        if self._link.row("nodes.may_write", epoch=owner):
+            raise Fenced(f"the turn {turn.id} belongs to node {owner}, which was not fenced")
+
+    def _change(self, turn: Turn, status: TurnStatus, changes: dict[str, Any]) -> Turn:
+        if fixed := _FIXED.intersection(changes):
+            raise TypeError(f"{', '.join(sorted(fixed))} of a turn cannot be changed this way")
+        changed = msgspec.structs.replace(turn, status=status, **changes)
+        self._store("turns.save", changed)
+        return changed
+
+    def _store(self, name: str, turn: Turn) -> None:
+        values = _values(turn)
+        try:
+            self._link.run(name, **values)
+        except sqlite3.IntegrityError as error:
+            raise self._refused(error, turn) from error
+        note_uses(self._link, "turn", turn.id, values["prompt"])
+
+    def _refused(self, error: sqlite3.IntegrityError, turn: Turn) -> StoreError:
+        if turn.status in LIVE and "turns.session_id" in str(error):
+            return SessionBusy(f"the session {turn.session_id} has a live turn already; {turn.id} must wait")
+        return StoreError(f"the turn {turn.id} cannot be stored: {error}")
+
+
+def _values(turn: Turn) -> dict[str, Any]:
+    values = msgspec.structs.asdict(turn)
+    values["prompt"] = to_json(turn.prompt)
+    values["failure"] = None if turn.failure is None else to_json(turn.failure)
+    values["usage"] = None if turn.usage is None else to_json(turn.usage)
+    return values

@@ -1,0 +1,70 @@
+"""One transaction over all tables, on one connection. Pruning is here because it spans them."""
+
+from __future__ import annotations
+
+from pilothouse.core.store import (
+    Asks,
+    Audit,
+    BlobTable,
+    Conversations,
+    Events,
+    InboxQueue,
+    Nodes,
+    OutboxQueue,
+    Schedules,
+    Sessions,
+    Turns,
+)
+from pilothouse.stores.sqlite.asks import AskTable
+from pilothouse.stores.sqlite.audit import AuditTable
+from pilothouse.stores.sqlite.blob_files import BlobFiles
+from pilothouse.stores.sqlite.blobs import BlobRows
+from pilothouse.stores.sqlite.conversations import ConversationTable, SessionTable
+from pilothouse.stores.sqlite.events import EventTable
+from pilothouse.stores.sqlite.inbox import InboxTable
+from pilothouse.stores.sqlite.link import Link
+from pilothouse.stores.sqlite.nodes import NodeTable
+from pilothouse.stores.sqlite.outbox import OutboxTable
+from pilothouse.stores.sqlite.schedules import ScheduleTable
+from pilothouse.stores.sqlite.turns import TurnTable
+
+
+class SqliteTx:
+    def __init__(self, link: Link, files: BlobFiles) -> None:
+        self._link = link
+        self.conversations: Conversations = ConversationTable(link)
+        self.sessions: Sessions = SessionTable(link)
+        self.inbox: InboxQueue = InboxTable(link)
+        self.outbox: OutboxQueue = OutboxTable(link)
+        self.turns: Turns = TurnTable(link)
+        self.events: Events = EventTable(link)
+        self.asks: Asks = AskTable(link)
+        self.schedules: Schedules = ScheduleTable(link)
+        self._blobs = BlobRows(link, files)
+        self.blobs: BlobTable = self._blobs
+        self.audit: Audit = AuditTable(link)
+        self.nodes: Nodes = NodeTable(link)
+
+    def get_fact(self, key: str) -> str | None:
+        row = self._link.row("facts.get", key=key)
+        return row[0] if row else None
+
+    def set_fact(self, key: str, value: str) -> None:
+        self._link.run("facts.set", key=key, value=value)
+
+    def prune(self, before: float, *, limit: int = 1000) -> int:
+        """At most `limit` rows at a time, so that nobody waits long for the write lock."""
+        left = limit
+        for name in ("inbox.prune", "outbox.prune", "asks.prune"):
+            left -= self._link.run(name, before=before, limit=left)
+        left -= self._prune_turns(before, left)
+        left -= self._blobs.prune(before, left)
+        left -= self._link.run("nodes.prune", before=before, limit=left)
+        return limit - left
+
+    def _prune_turns(self, before: float, limit: int) -> int:
+        self._link.run("prune.pick_turns", before=before, limit=limit)
+        turns = self._link.run("prune.turns")
+        events = self._link.run("prune.events", limit=limit - turns)
+        self._link.run("prune.finish")
+        return turns + events

@@ -1,0 +1,38 @@
+"""Public: the conformance suite for the store port. Every store passes it, ours and a stranger's.
+
+    class TestMyStore(StoreConformance):
+        @pytest.fixture
+        def open_store(self, tmp_path):
+            return lambda: open_my_store(tmp_path / "data")
+
+`open_store` gives a callable; each call opens another store on the same data, as another process would, and each
+test begins with empty data. The suite runs with anyio's pytest plugin.
+"""
+
+from __future__ import annotations
+
+from pilothouse.testing.store_asks import AskSuite, ScheduleSuite
+from pilothouse.testing.store_builders import OpenStore
+from pilothouse.testing.store_log import LogSuite, PruneSuite
+from pilothouse.testing.store_nodes import NodeSuite, UnitSuite, WakeSuite
+from pilothouse.testing.store_queues import InboxSuite, OutboxSuite, QueueSuite
+from pilothouse.testing.store_turns import PlaceSuite, TurnSuite
+
+__all__ = ["OpenStore", "StoreConformance"]
+
+
+class StoreConformance(
+    QueueSuite,
+    InboxSuite,
+    OutboxSuite,
+    PlaceSuite,
+    TurnSuite,
+    AskSuite,
+    ScheduleSuite,
+    LogSuite,
+    PruneSuite,
+    NodeSuite,
+    UnitSuite,
+    WakeSuite,
+):
+    pass

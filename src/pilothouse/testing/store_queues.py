@@ -1,0 +1,484 @@
+"""What every store's inbox and outbox must do alike, and each for itself."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any, Literal
+
+import anyio
+import pytest
+
+from pilothouse.core.errors import IllegalMove, StoreError
+from pilothouse.core.ids import ChannelId, ConversationId, EngineId, MessageId, TurnId
+from pilothouse.core.message import Address, MessageRef, Part
+from pilothouse.core.store import CONTROL_LANE, PART_MOVES, PartState, Queue, Store, Tx
+from pilothouse.testing.store_builders import (
+    C1,
+    C2,
+    MEMORY,
+    S1,
+    SCRIPT,
+    OpenStore,
+    StoreSuite,
+    conversation,
+    ids,
+    join,
+    put,
+    session,
+    turn,
+)
+
+M1, M2, M3 = MessageId("m1"), MessageId("m2"), MessageId("m3")
+T1 = TurnId("t1")
+BoxName = Literal["inbox", "outbox"]
+
+
+def queue_of(tx: Tx, box: BoxName) -> Queue:
+    return tx.inbox if box == "inbox" else tx.outbox
+
+
+class QueueSuite(StoreSuite):
+    @pytest.fixture(params=["inbox", "outbox"])
+    def box(self, request: pytest.FixtureRequest) -> BoxName:
+        return request.param
+
+    async def test_a_row_is_read_as_it_was_put(self, store: Store, box: BoxName) -> None:
+        fresh = await store.write(
+            lambda tx: put(queue_of(tx, box), "m1", ready_at=3.5, turn_id=T1, body=b'{"text":"\xc3\xa9"}')
+        )
+        row = await store.read(lambda tx: queue_of(tx, box).get(M1))
+        assert fresh.fresh and row == fresh.row and row is not None
+        assert (row.status, row.attempts, row.ready_at, row.turn_id, row.epoch) == (
+            "queued",
+            0,
+            3.5,
+            T1,
+            None,
+        )
+        assert bytes(row.body) == b'{"text":"\xc3\xa9"}'
+        assert await store.read(lambda tx: queue_of(tx, box).by_key("key of m1")) == row
+        assert await store.read(lambda tx: queue_of(tx, box).get(M2)) is None
+        assert await store.read(lambda tx: queue_of(tx, box).by_key("no")) is None
+
+    async def test_a_key_seen_before_changes_nothing(self, store: Store, box: BoxName) -> None:
+        def unit(tx: Tx) -> None:
+            queue = queue_of(tx, box)
+            first = put(queue, "m1", key="k", body=b"1")
+            again = put(queue, "m2", key="k", body=b"2")
+            assert not again.fresh and again.row == first.row
+            assert queue.get(M2) is None
+            queue.claim([M1])
+            queue.done(M1, 2.0)
+            ended = put(queue, "m3", key="k")
+            assert not ended.fresh and ended.row.status == "done"
+
+        await store.write(unit)
+
+    async def test_an_id_is_never_given_to_two_rows(self, store: Store, box: BoxName) -> None:
+        await store.write(lambda tx: put(queue_of(tx, box), "m1"))
+        with pytest.raises(StoreError):
+            await store.write(lambda tx: put(queue_of(tx, box), "m1", key="another"))
+
+    async def test_a_row_for_an_unknown_conversation_is_refused(self, store: Store, box: BoxName) -> None:
+        with pytest.raises(StoreError, match="nowhere"):
+            await store.write(lambda tx: put(queue_of(tx, box), "m1", ConversationId("nowhere")))
+
+    async def test_a_lane_is_ready_when_its_first_row_is(self, store: Store, box: BoxName) -> None:
+        def unit(tx: Tx) -> None:
+            queue = queue_of(tx, box)
+            put(queue, "m1", lane="slow", ready_at=10.0)
+            put(queue, "m2", lane="slow")
+            put(queue, "m3", lane="quick")
+            assert queue.ready_lanes(9.9, limit=9) == ["quick"]
+            assert queue.ready_lanes(10.0, limit=9) == ["slow", "quick"]
+            assert queue.ready_lanes(10.0, limit=1) == ["slow"]
+            assert queue.next_ready_at(0.0) == 10.0
+            assert queue.next_ready_at(10.0) is None
+            assert ids(queue.waiting("slow")) == ["m1", "m2"]
+            assert ids(queue.waiting("slow", limit=1)) == ["m1"]
+
+        await store.write(unit)
+
+    async def test_a_lane_with_a_claimed_row_is_not_ready(self, store: Store, box: BoxName) -> None:
+        def unit(tx: Tx) -> None:
+            queue = queue_of(tx, box)
+            for id in ("m1", "m2", "m3"):
+                put(queue, id, lane="lane")
+            queue.claim([M2])
+            assert queue.ready_lanes(1.0, limit=9) == []
+            assert ids(queue.waiting("lane")) == ["m1", "m3"]
+            queue.done(M2, 1.0)
+            assert queue.ready_lanes(1.0, limit=9) == ["lane"]
+
+        await store.write(unit)
+
+    async def test_rows_of_the_control_lane_wait_for_nobody(self, store: Store, box: BoxName) -> None:
+        def unit(tx: Tx) -> None:
+            queue = queue_of(tx, box)
+            put(queue, "m1", lane=CONTROL_LANE)
+            put(queue, "m2", C2, lane=CONTROL_LANE, ready_at=5.0)
+            put(queue, "m3", lane=CONTROL_LANE)
+            queue.claim([M1])
+            assert queue.ready_lanes(1.0, limit=9) == [CONTROL_LANE]
+            queue.claim([M3])
+            assert queue.ready_lanes(1.0, limit=9) == []
+            assert queue.ready_lanes(5.0, limit=9) == [CONTROL_LANE]
+            assert queue.ready_lanes(5.0, limit=9, skip=[CONTROL_LANE]) == []
+
+        await store.write(unit)
+
+    async def test_skipped_lanes_hide_no_other_from_the_limit(self, store: Store, box: BoxName) -> None:
+        def unit(tx: Tx) -> None:
+            queue = queue_of(tx, box)
+            for number in range(12):
+                put(queue, f"m{number}", lane=f"lane {number}")
+            skip = {f"lane {number}" for number in range(10)}
+            assert queue.ready_lanes(1.0, limit=2, skip=skip) == ["lane 10", "lane 11"]
+
+        await store.write(unit)
+
+    async def test_the_order_is_that_of_putting_not_of_time(self, store: Store, box: BoxName) -> None:
+        def unit(tx: Tx) -> None:
+            queue = queue_of(tx, box)
+            put(queue, "m2", at=9.0)
+            put(queue, "m1", at=5.0)
+            put(queue, "m3", C1, at=5.0, lane="elsewhere")
+            assert ids(queue.waiting(C1)) == ["m2", "m1"]
+            assert ids(queue.unfinished(C1)) == ["m2", "m1", "m3"]
+            queue.claim([M2])
+            queue.claim([M1])
+            queue.done(M1, 9.0)
+            assert ids(queue.unfinished(C1)) == ["m2", "m3"]
+            assert ids(queue.unfinished(C1, limit=1)) == ["m2"]
+            assert queue.unfinished(C2) == []
+
+        await store.write(unit)
+
+    async def test_a_claim_takes_what_is_queued_and_counts(self, store: Store, box: BoxName) -> None:
+        def unit(tx: Tx) -> None:
+            queue = queue_of(tx, box)
+            put(queue, "m1")
+            put(queue, "m2")
+            taken = queue.claim([M1, M3, M2], turn_id=T1)
+            assert ids(taken) == ["m1", "m2"]
+            assert {(row.status, row.attempts, row.epoch, row.turn_id) for row in taken} == {
+                ("claimed", 1, store.epoch, T1)
+            }
+            assert queue.claim([M1]) == []
+            assert ids(queue.of_turn(T1)) == ["m1", "m2"]
+
+        await store.write(unit)
+
+    async def test_only_a_node_may_claim(self, open_store: OpenStore, store: Store, box: BoxName) -> None:
+        await store.write(lambda tx: put(queue_of(tx, box), "m1"))
+        async with open_store() as other:
+            assert (await other.write(lambda tx: put(queue_of(tx, box), "m2"))).fresh
+            with pytest.raises(StoreError):
+                await other.write(lambda tx: queue_of(tx, box).claim([M1]))
+
+    @pytest.mark.parametrize("how", ["done", "fail", "retry", "release"])
+    async def test_only_the_holder_may_end_a_claim(
+        self, open_store: OpenStore, store: Store, box: BoxName, how: str
+    ) -> None:
+        def end(tx: Tx, id: MessageId) -> bool:
+            values: dict[str, Any] = {
+                "done": {"at": 5.0, "why": "because"},
+                "fail": {"at": 5.0, "why": "because"},
+                "retry": {"ready_at": 5.0, "why": "because"},
+                "release": {},
+            }
+            return getattr(queue_of(tx, box), how)(id, **values[how])
+
+        await store.write(lambda tx: put(queue_of(tx, box), "m1", turn_id=TurnId("own")))
+        assert not await store.write(lambda tx: end(tx, M1)), "nobody holds it"
+        held = (await store.write(lambda tx: queue_of(tx, box).claim([M1], turn_id=T1)))[0]
+        async with open_store() as other:
+            assert not await other.write(lambda tx: end(tx, M1)), "it has not joined"
+            await join(other)
+            assert not await other.write(lambda tx: end(tx, M1)), "another holds it"
+        assert await store.read(lambda tx: queue_of(tx, box).get(M1)) == held
+        assert await store.write(lambda tx: end(tx, M1))
+        assert not await store.write(lambda tx: end(tx, M1)), "it is not held any more"
+        row = await store.read(lambda tx: queue_of(tx, box).get(M1))
+        assert row is not None
+        found = (row.status, row.attempts, row.ready_at, row.why, row.ended_at, row.turn_id)
+        assert (
+            found
+            == {
+                "done": ("done", 1, 0.0, "because", 5.0, T1),
+                "fail": ("failed", 1, 0.0, "because", 5.0, T1),
+                "retry": ("queued", 1, 5.0, "because", None, T1),
+                "release": ("queued", 0, 0.0, "", None, "own"),
+            }[how]
+        )
+
+    async def test_only_a_queued_row_is_withdrawn_or_rewritten(self, store: Store, box: BoxName) -> None:
+        def unit(tx: Tx) -> None:
+            queue = queue_of(tx, box)
+            put(queue, "m1")
+            put(queue, "m2")
+            assert queue.rewrite(M1, b'"new"')
+            assert queue.withdraw(M1, 3.0, "changed my mind")
+            row = queue.get(M1)
+            assert row is not None and (row.status, row.why, row.ended_at) == (
+                "withdrawn",
+                "changed my mind",
+                3.0,
+            )
+            assert bytes(row.body) == b'"new"'
+            queue.claim([M2])
+            for id in (M1, M2, M3):
+                assert not queue.withdraw(id, 4.0, "too late")
+                assert not queue.rewrite(id, b'"too late"')
+            assert queue.get(M1) == row
+            assert queue.claim([M1]) == []
+
+        await store.write(unit)
+
+    async def test_what_a_fenced_node_held_is_queued_again(
+        self, open_store: OpenStore, store: Store, box: BoxName
+    ) -> None:
+        async with open_store() as other:
+            lost = await join(other)
+            await store.write(lambda tx: [put(queue_of(tx, box), id) for id in ("m1", "m2", "m3")])
+            await other.write(lambda tx: queue_of(tx, box).claim([M2, M1], turn_id=T1))
+            await store.write(lambda tx: queue_of(tx, box).claim([M3]))
+            with pytest.raises(StoreError):
+                await store.write(lambda tx: queue_of(tx, box).reap(lost))
+
+            def take_over(tx: Tx) -> list[Any]:
+                tx.nodes.fence(lost)
+                return queue_of(tx, box).reap(lost)
+
+            rows = await store.write(take_over)
+            assert [(row.id, row.status, row.attempts, row.turn_id) for row in rows] == [
+                ("m1", "queued", 1, T1),
+                ("m2", "queued", 1, T1),
+            ]
+            assert await store.write(lambda tx: queue_of(tx, box).reap(lost)) == []
+
+    async def test_a_clock_that_jumps_makes_nothing_late_or_early(self, store: Store, box: BoxName) -> None:
+        def unit(tx: Tx) -> None:
+            queue = queue_of(tx, box)
+            put(queue, "m1", C1, ready_at=110.0)
+            put(queue, "m2", C2, ready_at=90.0)
+            queue.shift(-3600.0, 100.0 - 3600.0)
+            assert queue.next_ready_at(-3500.0) == 110.0 - 3600.0
+            assert queue.ready_lanes(-3500.0, limit=9) == [C2]
+            queue.shift(3600.0, 100.0)
+            assert queue.next_ready_at(100.0) == 110.0
+            assert queue.ready_lanes(100.0, limit=9) == [C2]
+
+        await store.write(unit)
+
+
+class InboxSuite(StoreSuite):
+    async def test_a_conversation_may_start_when_work_is_ready(self, store: Store) -> None:
+        def unit(tx: Tx) -> None:
+            put(tx.inbox, "m1", C1, ready_at=50.0)
+            put(tx.inbox, "m2", C2)
+            put(tx.inbox, "m3", C1)
+            assert tx.inbox.startable(1.0, engines=None, limit=9) == [C2, C1]
+            assert tx.inbox.startable(50.0, engines=None, limit=9) == [C1, C2]
+            assert tx.inbox.startable(50.0, engines=None, limit=1) == [C1]
+            tx.inbox.claim([M2])
+            assert tx.inbox.startable(50.0, engines=None, limit=9) == [C1]
+
+        await store.write(unit)
+
+    async def test_the_control_lane_is_not_work(self, store: Store) -> None:
+        def unit(tx: Tx) -> None:
+            put(tx.inbox, "m1", C1, lane=CONTROL_LANE)
+            assert tx.inbox.startable(1.0, engines=None, limit=9) == []
+            put(tx.inbox, "m2", C1)
+            tx.inbox.claim([M1])
+            assert tx.inbox.startable(1.0, engines=None, limit=9) == [C1]
+
+        await store.write(unit)
+
+    async def test_a_conversation_whose_session_is_busy_waits(self, store: Store) -> None:
+        def unit(tx: Tx) -> None:
+            tx.conversations.save(conversation(C1, session_id=S1))
+            put(tx.inbox, "m1", C1)
+            tx.turns.add(turn("t1", "running"))
+            assert tx.inbox.startable(1.0, engines=None, limit=9) == []
+            tx.turns.move(T1, "waiting")
+            assert tx.inbox.startable(1.0, engines=None, limit=9) == []
+            tx.turns.move(T1, "failed")
+            assert tx.inbox.startable(1.0, engines=None, limit=9) == [C1]
+
+        await store.write(unit)
+
+    async def test_busy_conversations_hide_no_other_from_the_limit(self, store: Store) -> None:
+        def unit(tx: Tx) -> None:
+            for number in range(12):
+                place = ConversationId(f"memory:many-{number}")
+                tx.conversations.ensure(conversation(place))
+                put(tx.inbox, f"m{number}", place)
+            tx.inbox.claim([MessageId(f"m{number}") for number in range(11)])
+            assert tx.inbox.startable(1.0, engines=None, limit=1) == ["memory:many-11"]
+
+        await store.write(unit)
+
+    async def test_a_node_is_offered_only_what_its_engines_can_do(self, store: Store) -> None:
+        other = EngineId("other")
+
+        def unit(tx: Tx) -> None:
+            tx.sessions.add(session(S1, engine=SCRIPT))
+            tx.conversations.save(conversation(C1, engine=other, session_id=S1))
+            tx.conversations.save(conversation(C2, engine=other))
+            put(tx.inbox, "m1", C1)
+            put(tx.inbox, "m2", C2)
+            assert tx.inbox.startable(1.0, engines=[SCRIPT], limit=9) == [C1]
+            assert tx.inbox.startable(1.0, engines=[other], limit=9) == [C2]
+            assert tx.inbox.startable(1.0, engines=[], limit=9) == []
+            assert tx.inbox.startable(1.0, engines=None, limit=9) == [C1, C2]
+            tx.conversations.save(conversation(C2))
+            assert tx.inbox.startable(1.0, engines=[SCRIPT], limit=9) == [C1, C2]
+            tx.sessions.save(session(S1, engine=SCRIPT, retired=True))
+            assert tx.inbox.startable(1.0, engines=[SCRIPT], limit=9) == [C2]
+
+        await store.write(unit)
+
+
+class OutboxSuite(StoreSuite):
+    async def test_order_is_kept_within_a_conversation(self, store: Store) -> None:
+        def unit(tx: Tx) -> None:
+            put(tx.outbox, "m1", C1, ready_at=50.0)
+            put(tx.outbox, "m2", C1)
+            put(tx.outbox, "m3", C2)
+            assert ids(tx.outbox.deliverable(1.0, channels=[MEMORY], limit=9)) == ["m3"]
+            assert ids(tx.outbox.deliverable(50.0, channels=[MEMORY], limit=9)) == ["m1", "m3"]
+            tx.outbox.claim([M1])
+            assert ids(tx.outbox.deliverable(50.0, channels=[MEMORY], limit=9)) == ["m3"]
+            tx.outbox.done(M1, 51.0)
+            assert ids(tx.outbox.deliverable(51.0, channels=[MEMORY], limit=9)) == ["m2", "m3"]
+
+        await store.write(unit)
+
+    async def test_a_node_delivers_its_channels_and_its_own_conversations(self, store: Store) -> None:
+        terminal = ConversationId("terminal:me")
+
+        def unit(tx: Tx) -> None:
+            tx.conversations.ensure(conversation(terminal, ChannelId("terminal")))
+            put(tx.outbox, "m1", C1)
+            put(tx.outbox, "m2", terminal)
+            put(tx.outbox, "m3", C2)
+            outbox = tx.outbox
+            assert ids(outbox.deliverable(1.0, channels=[], limit=9)) == []
+            assert ids(outbox.deliverable(1.0, channels=[], conversations=[terminal], limit=9)) == ["m2"]
+            assert ids(outbox.deliverable(1.0, channels=[MEMORY], limit=9)) == ["m1", "m3"]
+            assert ids(outbox.deliverable(1.0, channels=[MEMORY], skip=[C1], limit=9)) == ["m3"]
+            both = outbox.deliverable(1.0, channels=[MEMORY], conversations=[terminal, C1], limit=2)
+            assert ids(both) == ["m1", "m2"]
+
+        await store.write(unit)
+
+    async def test_newer_rows_never_hide_an_older_ready_one(self, store: Store) -> None:
+        def unit(tx: Tx) -> None:
+            for number in range(10):
+                place = ConversationId(f"other:{number}")
+                tx.conversations.ensure(conversation(place, ChannelId("other")))
+                put(tx.outbox, f"before-{number}", place)
+            put(tx.outbox, "m1", C1)
+            for number in range(10):
+                put(tx.outbox, f"after-{number}", ConversationId(f"other:{number}"), ready_at=99.0)
+            assert ids(tx.outbox.deliverable(1.0, channels=[MEMORY], limit=1)) == ["m1"]
+
+        await store.write(unit)
+
+    async def test_parts_are_stored_once_and_kept_as_they_stand(self, store: Store) -> None:
+        def unit(tx: Tx) -> None:
+            put(tx.outbox, "m1")
+            assert tx.outbox.parts(M1) == []
+            stored = tx.outbox.store_parts(M1, [Part("one", {"a": 1}), Part("two", again=True)])
+            assert [(row.index, row.part.text, row.state, row.sends) for row in stored] == [
+                (0, "one", "pending", 0),
+                (1, "two", "pending", 0),
+            ]
+            tx.outbox.sending(M1, 0)
+            again = tx.outbox.store_parts(M1, [Part("something else")])
+            assert [row.part for row in again] == [row.part for row in stored]
+            assert again[0].state == "sending"
+            assert tx.outbox.parts(M1) == again
+
+        await store.write(unit)
+        with pytest.raises(StoreError):
+            await store.write(lambda tx: tx.outbox.store_parts(M2, [Part("lost")]))
+
+    async def test_every_begun_send_counts_unless_nothing_was_shown(self, store: Store) -> None:
+        ref = MessageRef(Address(MEMORY, "1"), "native-1")
+
+        def unit(tx: Tx) -> None:
+            put(tx.outbox, "m1")
+            tx.outbox.store_parts(M1, [Part("one")])
+            assert tx.outbox.sending(M1, 0).sends == 1
+            tx.outbox.pending(M1, 0)
+            assert [(row.state, row.sends) for row in tx.outbox.parts(M1)] == [("pending", 0)]
+            assert tx.outbox.sending(M1, 0).sends == 1
+            assert tx.outbox.sending(M1, 0).sends == 2, "the first one was ambiguous"
+            tx.outbox.sent(M1, 0, ref)
+            row = tx.outbox.parts(M1)[0]
+            assert (row.state, row.sends, row.ref) == ("sent", 2, ref)
+            assert tx.outbox.find_ref(ref) == tx.outbox.get(M1)
+            assert tx.outbox.find_ref(MessageRef(Address(MEMORY, "2"), "native-1")) is None
+            assert tx.outbox.find_ref(MessageRef(Address(MEMORY, "1", "thread"), "native-1")) is None
+
+        await store.write(unit)
+
+    @pytest.mark.parametrize(("state", "to"), list(product(PART_MOVES, PART_MOVES)))
+    async def test_every_move_of_a_part_is_in_the_table(
+        self, store: Store, state: PartState, to: PartState
+    ) -> None:
+        ref = MessageRef(Address(MEMORY, "1"), "native-1")
+
+        def move(tx: Tx, where: PartState) -> None:
+            match where:
+                case "pending":
+                    tx.outbox.pending(M1, 0)
+                case "sending":
+                    tx.outbox.sending(M1, 0)
+                case "sent":
+                    tx.outbox.sent(M1, 0, ref)
+
+        def prepare(tx: Tx) -> None:
+            put(tx.outbox, "m1")
+            tx.outbox.store_parts(M1, [Part("one")])
+            steps: dict[PartState, list[PartState]] = {
+                "pending": [],
+                "sending": ["sending"],
+                "sent": ["sending", "sent"],
+            }
+            for step in steps[state]:
+                move(tx, step)
+
+        await store.write(prepare)
+        before = await store.read(lambda tx: tx.outbox.parts(M1))
+        if to in PART_MOVES[state]:
+            await store.write(lambda tx: move(tx, to))
+            assert (await store.read(lambda tx: tx.outbox.parts(M1)))[0].state == to
+        else:
+            with pytest.raises(IllegalMove):
+                await store.write(lambda tx: move(tx, to))
+            assert await store.read(lambda tx: tx.outbox.parts(M1)) == before
+
+    async def test_a_part_that_is_not_there_is_refused(self, store: Store) -> None:
+        await store.write(lambda tx: put(tx.outbox, "m1"))
+        with pytest.raises(StoreError):
+            await store.write(lambda tx: tx.outbox.sending(M1, 0))
+
+    async def test_two_nodes_never_claim_the_same_row(self, open_store: OpenStore, store: Store) -> None:
+        taken: list[str] = []
+        async with open_store() as other:
+            await join(other)
+            names = [MessageId(f"m{number}") for number in range(30)]
+            await store.write(lambda tx: [put(tx.outbox, name) for name in names])
+
+            async def claim_all(node: Store) -> None:
+                for name in names:
+                    taken.extend(ids(await node.write(lambda tx, name=name: tx.outbox.claim([name]))))
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(claim_all, store)
+                group.start_soon(claim_all, other)
+        assert sorted(taken) == sorted(names)

@@ -1,0 +1,94 @@
+"""The real program in a real process, in a home of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.dists import ROOT, SRC, write_dist
+from tests.shelf import MODULES, POINTS
+
+
+class House:
+    """`run` starts `pilothouse`; what it may not do anywhere is asserted here once.
+
+    Its own package hides an installed Pilothouse, so that every test sees the same plugins.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.home = folder / "home"
+        self.packages = write_dist(folder / "packages", "puppets", POINTS, MODULES)
+        write_dist(self.packages, "pilothouse", {"stores": {"sqlite": "pilothouse.stores.sqlite:STORE"}})
+        self.home.mkdir()
+
+    @property
+    def config(self) -> Path:
+        return self.home / "config.toml"
+
+    @property
+    def log(self) -> Path:
+        return self.home / "logs" / "pilothouse.log"
+
+    def environ(self, **more: str) -> dict[str, str]:
+        path = os.pathsep.join(map(str, (SRC, self.packages, ROOT)))
+        kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+        return {**kept, "PYTHONPATH": path, "PILOTHOUSE_HOME": str(self.home), "COLUMNS": "100", **more}
+
+    def run(self, *words: str, said: str = "", **more: str) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "pilothouse", *words],
+            env=self.environ(**more),
+            input=said,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=30,
+            cwd=self.home,
+            check=False,
+        )
+        assert "Traceback" not in done.stdout + done.stderr
+        assert "\x1b" not in done.stdout + done.stderr
+        return done
+
+    def on_a_terminal(self, *words: str, said: str = "", **more: str) -> tuple[int, str]:
+        """Exit code and screen of a run whose three streams are one real terminal."""
+        ours, theirs = pty.openpty()
+        with subprocess.Popen(
+            [sys.executable, "-m", "pilothouse", *words],
+            env=self.environ(**more),
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            cwd=self.home,
+            start_new_session=True,
+        ) as process:
+            os.close(theirs)
+            os.write(ours, said.encode())
+            screen = b""
+            with contextlib.suppress(OSError):  # Linux says so when the last one closes its end
+                while chunk := os.read(ours, 65536):
+                    screen += chunk
+            os.close(ours)
+            return process.wait(), screen.decode()
+
+    def json(self, *words: str, **more: str) -> Any:
+        return json.loads(self.run(*words, "--json", **more).stdout)
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    return House(tmp_path)
+
+
+@pytest.fixture
+def lived_in(house: House) -> House:
+    """A house in which something has happened."""
+    house.config.write_text('[store]\nkind = "shelf"\n')
+    house.config.chmod(0o600)
+    return house

@@ -1,0 +1,72 @@
+"""`config`: what holds, where it came from, and never a secret."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.cli.conftest import House
+
+
+def settings(house: House, **more: str) -> dict[str, Any]:
+    return {row["key"]: (row["value"], row["source"]) for row in house.json("config", "show", **more)}
+
+
+def test_every_setting_is_shown_with_its_source(house: House) -> None:
+    house.config.write_text("[gateway]\ngrace_s = 5\n")
+    found = settings(house, PILOTHOUSE__GATEWAY__BUSY="queue")
+    assert found["gateway.grace_s"] == (5, str(house.config))
+    assert found["gateway.busy"] == ("queue", "PILOTHOUSE__GATEWAY__BUSY")
+    assert found["gateway.show_cost"] == (True, "default")
+    assert found["store.path"] == (str(house.home / "pilothouse.db"), "default")
+
+
+def test_no_secret_is_shown_wherever_it_stands(house: House) -> None:
+    house.config.write_text(
+        '[channels.telegraph]\ntoken = "inline-secret"\n'
+        '[engines.puppet]\ntoken = "${PUPPET}"\n'
+        '[engines.gone]\napi_key = "third-secret"\nurl = "https://x/${PUPPET}"\n'
+    )
+    (house.home / ".env").write_text("PUPPET=from-env-file\n")
+    done = house.run("config", "show")
+    found = settings(house)
+    for secret in ("inline-secret", "from-env-file", "third-secret"):
+        assert secret not in done.stdout + done.stderr
+        assert secret not in str(found)
+    assert found["channels.telegraph.token"][0] == "[redacted]"
+    assert found["engines.puppet.token"][0] == "${PUPPET}"
+
+
+def test_a_secret_from_the_environment_is_not_shown(house: House) -> None:
+    found = settings(house, PILOTHOUSE__CHANNELS__TELEGRAPH__TOKEN="hunter22")
+    assert found["channels.telegraph.token"] == ("[redacted]", "PILOTHOUSE__CHANNELS__TELEGRAPH__TOKEN")
+
+
+def test_unknown_keys_are_warnings_with_the_nearest_key(house: House) -> None:
+    house.config.write_text("[gateway]\ngrace = 5\n[channels.telegraf]\n")
+    done = house.run("config", "check")
+    assert done.returncode == 0
+    assert done.stderr == (
+        f"warning: {house.config}: gateway.grace: is not known and was ignored; did you mean grace_s?\n"
+        f"warning: {house.config}: channels.telegraf: is not known and was ignored; did you mean telegraph?\n"
+    )
+
+
+def test_check_tells_every_problem_also_as_json(house: House) -> None:
+    house.config.write_text('[channels.telegraph]\nrooms = "all"\n[gateway]\ndefault_engine = "pupet"\n')
+    document = house.json("config", "check")
+    assert {problem["key"] for problem in document["problems"]} == {
+        "channels.telegraph.rooms",
+        "gateway.default_engine",
+    }
+    assert house.run("config", "check").returncode == 1
+
+
+def test_path_tells_where_the_files_are_and_makes_none(house: House) -> None:
+    assert house.json("config", "path")["config"] == {"path": str(house.config), "exists": False}
+    assert list(house.home.iterdir()) == []
+
+
+def test_the_file_may_be_elsewhere(house: House) -> None:
+    other = house.home / "other.toml"
+    assert house.json("config", "path", PILOTHOUSE_CONFIG=str(other))["config"]["path"] == str(other)
+    assert "it is not there" in house.run("config", PILOTHOUSE_CONFIG=str(other)).stderr

@@ -1,0 +1,89 @@
+"""`doctor`: one line per check, the exact fix, exit code 1 when something is broken."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.cli.conftest import House
+
+
+def checks(house: House, **more: str) -> dict[str, Any]:
+    return {check["name"]: check for check in house.json("doctor", **more)["checks"]}
+
+
+def mend(house: House) -> None:
+    """The one plugin that is broken by design is taken away."""
+    (house.packages / "torn.py").write_text("from tests.shelf import ABSENT as ENGINE\n")
+
+
+def test_a_house_in_order_is_all_marks_and_exit_code_0(lived_in: House) -> None:
+    mend(lived_in)
+    done = lived_in.run("doctor")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {line[0] for line in done.stdout.splitlines()} == {"✓", "!"}
+    assert lived_in.json("doctor")["ok"]
+
+
+def test_a_broken_plugin_is_named_with_its_error_and_hides_nothing(lived_in: House) -> None:
+    done = lived_in.run("doctor")
+    assert done.returncode == 1
+    assert "✗ plugin torn    RuntimeError: torn apart at import → reinstall or remove puppets" in done.stdout
+    assert "✓ engine puppet  1.2.3" in done.stdout
+    assert "! engine absent  puppet-cli is not on PATH → npm install -g puppet-cli" in done.stdout
+
+
+def test_a_missing_engine_is_broken_where_it_is_the_chosen_one(lived_in: House) -> None:
+    assert checks(lived_in)["engine absent"]["state"] == "warn"
+    assert (
+        checks(lived_in, PILOTHOUSE__GATEWAY__DEFAULT_ENGINE="absent")["engine absent"]["state"] == "broken"
+    )
+
+
+def test_a_broken_configuration_is_one_line_per_problem(house: House) -> None:
+    house.config.write_text("[gateway]\nbusy = 1\ngrace_s = -1\n")
+    done = house.run("doctor")
+    assert done.returncode == 1
+    assert sum(line.startswith("✗ config") for line in done.stdout.splitlines()) == 2
+
+
+def test_files_that_others_may_read_or_write_are_named_with_the_chmod(lived_in: House) -> None:
+    secrets = lived_in.home / ".env"
+    secrets.write_text("A=secret\n")
+    secrets.chmod(0o644)
+    assert checks(lived_in)["permissions"]["fix"] == f"chmod 600 {secrets}"
+    lived_in.config.chmod(0o666)
+    secrets.chmod(0o600)
+    assert checks(lived_in)["permissions"] == {
+        "name": "permissions",
+        "state": "broken",
+        "text": f"others may write {lived_in.config} (mode 666)",
+        "fix": f"chmod 600 {lived_in.config}",
+    }
+
+
+def test_a_workspace_that_is_not_there_comes_with_its_mkdir(lived_in: House) -> None:
+    missing = lived_in.home / "none"
+    found = checks(lived_in, PILOTHOUSE__GATEWAY__DEFAULT_WORKSPACE=str(missing))
+    assert found["workspace"]["fix"] == f"mkdir -p {missing}"
+
+
+def test_a_channel_says_itself_what_is_missing(lived_in: House) -> None:
+    lived_in.config.write_text('[store]\nkind = "shelf"\n[channels.telegraph]\n')
+    found = checks(lived_in)
+    assert found["channel telegraph"]["state"] == "broken"
+    assert found["people"]["text"] == "nobody may use telegraph"
+
+
+def test_who_holds_the_engines_is_told(lived_in: House) -> None:
+    assert checks(lived_in)["engines role"]["text"].startswith("home, pid 42 on box, silent since")
+
+
+def test_a_store_that_does_not_open_is_broken_and_no_store_is_fine(house: House) -> None:
+    assert checks(house)["store"]["text"].startswith("none yet")
+    assert not (house.home / "pilothouse.db").exists()
+    (house.home / "pilothouse.db").write_bytes(b"this is no database at all" * 100)
+    assert checks(house)["store"]["state"] == "broken"
+
+
+def test_without_a_configuration_it_points_to_init(house: House) -> None:
+    assert checks(house)["config"]["fix"] == "pilothouse init"

@@ -1,0 +1,85 @@
+"""`init`: every answer is also a flag, and what exists is never lost."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+from tests.cli.conftest import House
+
+
+def test_every_answer_is_a_flag(house: House, tmp_path: Path) -> None:
+    flags = ["--workspace", str(tmp_path), "--engine", "puppet", "--owner", "a:1", "--owner", "b:2", "--yes"]
+    done = house.run("init", *flags)
+    assert done.returncode == 0, done.stderr
+    tree = tomllib.loads(house.config.read_text())
+    assert tree["gateway"]["default_workspace"] == str(tmp_path)
+    assert tree["gateway"]["default_engine"] == "puppet"
+    assert tree["people"] == {"owners": ["a:1", "b:2"], "members": []}
+    assert house.config.stat().st_mode & 0o777 == 0o600
+    assert house.run("config", "check").returncode == 0
+
+
+def test_questions_are_asked_for_what_no_flag_says(house: House, tmp_path: Path) -> None:
+    done = house.run("init", "--engine", "auto", said=f"{tmp_path}\na:1, b:2\n")
+    assert "Engine" not in done.stdout
+    tree = tomllib.loads(house.config.read_text())
+    assert tree["gateway"]["default_workspace"] == str(tmp_path)
+    assert tree["people"]["owners"] == ["a:1", "b:2"]
+
+
+def test_an_end_of_input_changes_nothing(house: House) -> None:
+    done = house.run("init")
+    assert done.returncode == 130
+    assert "nothing was changed" in done.stderr
+    assert list(house.home.iterdir()) == []
+
+
+def test_a_second_init_shows_what_exists_and_changes_nothing(house: House) -> None:
+    house.run("init", "--yes", "--owner", "a:1")
+    before = house.config.read_bytes()
+    for words in (["init"], ["init", "--yes", "--owner", "b:2"]):
+        done = house.run(*words)
+        assert done.returncode == 0
+        assert 'people.owners = ["a:1"]' in done.stdout
+        assert "nothing was changed" in done.stdout
+    assert house.config.read_bytes() == before
+
+
+def test_force_replaces_and_keeps_every_old_one(house: House) -> None:
+    for owner in ("a:1", "b:2", "c:3"):
+        assert house.run("init", "--yes", "--force", "--owner", owner).returncode == 0
+    backups = sorted(house.home.glob("config.toml.*.bak"))
+    kept = sorted(tomllib.loads(file.read_text())["people"]["owners"][0] for file in backups)
+    assert kept == ["a:1", "b:2"]
+
+
+def test_what_would_be_refused_is_not_written(house: House) -> None:
+    for words, complaint in (
+        (["--engine", "pupet"], "did you mean puppet?"),
+        (["--owner", "nobody"], "channel:id"),
+        (["--workspace", "/no/such/folder"], "mkdir -p /no/such/folder"),
+    ):
+        done = house.run("init", "--yes", *words)
+        assert (done.returncode, complaint in done.stderr) == (1, True), done.stderr
+        assert not house.config.exists()
+
+
+def test_odd_names_survive_the_file(house: House, tmp_path: Path) -> None:
+    odd = tmp_path / 'a "quoted" \\ ünicode\tname\x7f'
+    odd.mkdir()
+    assert house.run("init", "--yes", "--workspace", str(odd)).returncode == 0
+    assert tomllib.loads(house.config.read_text())["gateway"]["default_workspace"] == str(odd)
+
+
+def test_on_a_terminal_it_asks_before_it_replaces(house: House) -> None:
+    house.run("init", "--yes", "--owner", "a:1")
+    code, screen = house.on_a_terminal(
+        "init", "--owner", "b:2", "--engine", "auto", "--workspace", "/", said="n\n"
+    )
+    assert (code, "Replace it?" in screen, "nothing was changed" in screen) == (0, True, True)
+    code, screen = house.on_a_terminal(
+        "init", "--owner", "b:2", "--engine", "auto", "--workspace", "/", said="y\n"
+    )
+    assert (code, "the old one is kept as" in screen) == (0, True)
+    assert tomllib.loads(house.config.read_text())["people"]["owners"] == ["b:2"]

@@ -1,0 +1,128 @@
+"""Listings: aligned for people, one JSON document for programs, nothing made by looking."""
+
+from __future__ import annotations
+
+import pytest
+from tests.cli.conftest import House
+
+from pilothouse.cli.table import ago, cut, money, plain, render_table, width
+
+LISTINGS = ["status", "sessions", "turns"]
+
+
+@pytest.mark.parametrize("word", [*LISTINGS, "trace"])
+def test_without_a_store_nothing_has_happened_and_none_is_made(house: House, word: str) -> None:
+    words = [word, "x"] if word == "trace" else [word]
+    done = house.run(*words)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "nothing has happened yet\n", "")
+    assert house.run(*words, "--json").returncode == 0
+    assert list(house.home.iterdir()) == []
+
+
+@pytest.mark.parametrize("word", [*LISTINGS, "trace", "engines", "channels", "doctor", "config"])
+@pytest.mark.parametrize("columns", [60, 100])
+def test_a_listing_fits_the_terminal(lived_in: House, word: str, columns: int) -> None:
+    words = [word, "turn-abc111"] if word == "trace" else [word]
+    done = lived_in.run(*words, COLUMNS=str(columns))
+    assert done.stdout
+    if word != "doctor":
+        assert max(map(width, done.stdout.splitlines())) <= columns
+
+
+def test_turns_are_rows_of_id_status_and_prompt(lived_in: House) -> None:
+    lines = lived_in.run("turns").stdout.splitlines()
+    assert lines[0].split() == ["TURN", "STATUS", "ENGINE", "AGO", "TOOK", "COST", "PROMPT"]
+    assert lines[1].startswith("turn-abc111  done")
+    assert "$0.25  mend the [31mroof please" in lines[1]
+    assert "failed: auth" in lines[2]
+
+
+def test_turns_can_be_narrowed(lived_in: House) -> None:
+    assert [turn["id"] for turn in lived_in.json("turns", "--status", "failed")] == ["turn-abd222"]
+    assert lived_in.json("turns", "-n", "1")[0]["id"] == "turn-abc111"
+    assert lived_in.run("turns", "--conversation", "elsewhere").stdout == "no turn is like that\n"
+
+
+def test_sessions_tell_turns_and_cost(lived_in: House) -> None:
+    (session,) = lived_in.json("sessions")
+    assert (session["id"], session["turns"], session["cost_usd"]) == ("session-1", 2, 0.25)
+    assert "session-1  puppet  2" in lived_in.run("sessions").stdout
+
+
+def test_status_shows_nodes_asks_and_the_last_errors(lived_in: House) -> None:
+    text = lived_in.run("status").stdout
+    for part in ("NODES", "home@box", "ASKS", "Run make?", "LAST ERRORS", "auth: log in again"):
+        assert part in text
+    document = lived_in.json("status")
+    assert set(document) == {"nodes", "turns", "queues", "asks", "failures"}
+    assert document["nodes"][0]["roles"] == ["engines"]
+
+
+def test_an_empty_status_has_the_same_shape(house: House) -> None:
+    assert house.json("status") == {"nodes": [], "turns": [], "queues": [], "asks": [], "failures": []}
+
+
+def test_engines_tell_what_works_and_the_exact_fix(lived_in: House) -> None:
+    rows = {row["id"]: row for row in lived_in.json("engines")}
+    assert rows["puppet"]["available"]
+    assert rows["puppet"]["version"] == "1.2.3"
+    assert rows["absent"]["fix"] == "npm install -g puppet-cli"
+    assert rows["torn"]["problem"] == "did not load: RuntimeError: torn apart at import"
+    assert "puppet-cli is not on PATH → npm install -g puppet-cli" in lived_in.run("engines").stdout
+
+
+def test_channels_tell_what_is_on_and_what_is_missing(lived_in: House) -> None:
+    rows = {row["id"]: row for row in lived_in.json("channels")}
+    assert not rows["telegraph"]["enabled"]
+    lived_in.config.write_text('[store]\nkind = "shelf"\n[channels.telegraph]\n')
+    assert (
+        "telegraph  broken  token is missing; put TELEGRAPH_TOKEN=… into .env"
+        in lived_in.run("channels").stdout
+    )
+    (lived_in.home / ".env").write_text("TELEGRAPH_TOKEN=hunter22\n")
+    rows = {row["id"]: row for row in lived_in.json("channels")}
+    assert (rows["telegraph"]["enabled"], rows["telegraph"]["problem"]) == (True, "")
+
+
+def test_a_table_is_aligned_and_gives_way_where_it_is_widest() -> None:
+    rows = [("a", "x" * 100, "end"), ("漢字", "short", "end")]
+    lines = render_table(("ONE", "TWO", "THREE"), rows, columns=50).splitlines()
+    assert [width(line[: line.index("end")]) for line in lines[1:]] == [45, 45]
+    assert all(width(line) <= 50 for line in lines)
+
+
+def test_a_narrow_table_keeps_what_people_copy_and_drops_what_they_can_miss() -> None:
+    rows = [("turn-3f9k2a7x1b2c", "done", "7.0s", "mend the roof and then the door")]
+    text = render_table(("TURN", "STATUS", "TOOK", "PROMPT"), rows, columns=40, optional=("TOOK",))
+    assert text.splitlines() == [
+        "TURN               STATUS  PROMPT",
+        "turn-3f9k2a7x1b2c  done    mend the roo…",
+    ]
+
+
+def test_a_last_column_that_wraps_loses_nothing() -> None:
+    text = render_table(
+        ("ENGINE", "WHAT"),
+        [("a", "not on PATH → npm install -g the-longest-cli of all")],
+        columns=40,
+        wrap=True,
+    )
+    assert text.splitlines()[1:] == [
+        "a       not on PATH → npm install -g",
+        "        the-longest-cli of all",
+    ]
+
+
+def test_small_words() -> None:
+    assert [ago(s) for s in (0.4, 59, 60, 7200, 90_000, -90, -0.5)] == [
+        "0s",
+        "59s",
+        "1m",
+        "2h",
+        "1d",
+        "in 1m",
+        "now",
+    ]
+    assert [money(c) for c in (None, 0, 0.001, 1.5)] == ["-", "$0.00", "$0.0010", "$1.50"]
+    assert cut("abcdef", 4) == "abc…"
+    assert plain("a\n\x1b[31m b\0") == "a [31m b"

@@ -1,0 +1,85 @@
+"""The listings over the real store, read while it stands as a gateway left it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.cli.conftest import House
+from tests.shelf import ADDRESS, ASK, DONE, FAILED, NODE, PLACE, SESSION, T0
+
+from pilothouse.core.event import SessionStarted, TextDelta, TurnEnded
+from pilothouse.core.ids import MessageId
+from pilothouse.core.message import MessageRef, Part
+from pilothouse.core.store import Conversation, Tx
+from pilothouse.stores.sqlite import STORE, SqliteConfig
+
+
+def fill(tx: Tx) -> None:
+    """One message, one turn, one ask, one answer on its way."""
+    tx.nodes.join(NODE.info, ["engines"], T0)
+    tx.conversations.ensure(Conversation(PLACE, ADDRESS, T0))
+    tx.sessions.add(SESSION)
+    terms: dict[str, Any] = {"lane": "main", "conversation_id": PLACE, "kind": "message", "at": T0}
+    tx.inbox.put(id=MessageId("msg-1"), key="k1", body=b'{"text": "mend the roof"}', **terms)
+    tx.turns.add(DONE)
+    tx.turns.add(FAILED)
+    tx.inbox.claim([MessageId("msg-1")], turn_id=DONE.id)
+    tx.inbox.done(MessageId("msg-1"), T0 + 8)
+    tx.events.append(PLACE, DONE.id, [SessionStarted(model="big"), TextDelta("b", "mended")], T0 + 2)
+    tx.events.append(PLACE, DONE.id, [TurnEnded("completed", "mended")], T0 + 8)
+    tx.asks.add(ASK)
+    tx.outbox.put(id=MessageId("out-1"), key="k2", turn_id=DONE.id, body=b'{"text": "mended"}', **terms)
+    tx.outbox.claim([MessageId("out-1")])
+    tx.outbox.store_parts(MessageId("out-1"), [Part("mended")])
+    tx.outbox.sending(MessageId("out-1"), 0)
+    tx.outbox.sent(MessageId("out-1"), 0, MessageRef(ADDRESS, "99"))
+    tx.inbox.put(id=MessageId("msg-3"), key="k3", body=b'{"text": "and the door"}', **terms)
+
+
+@pytest.fixture
+async def used(house: House) -> House:
+    async with STORE.open(SqliteConfig(path=str(house.home / "pilothouse.db"))) as store:
+        await store.write(fill)
+    return house
+
+
+@pytest.mark.anyio
+async def test_the_listings_read_a_real_store(used: House) -> None:
+    assert [turn["id"] for turn in used.json("turns", "--status", "done")] == [DONE.id]
+    assert [session["id"] for session in used.json("sessions")] == [SESSION.id]
+    status = used.json("status")
+    assert status["queues"] == [{"conversation": PLACE, "inbox": 1, "outbox": 1}]
+    assert [node["info"]["name"] for node in status["nodes"]] == ["home"]
+    assert [turn["id"] for turn in status["failures"]] == [FAILED.id]
+
+
+@pytest.mark.anyio
+async def test_a_trace_tells_the_whole_way_from_a_real_store(used: House) -> None:
+    steps = used.json("trace", "msg-1")["steps"]
+    assert [step["what"] for step in steps] == [
+        "message.accepted",
+        "turn.made",
+        "reply.stored",
+        "part.sent",
+        "turn.started",
+        "session.started",
+        "text.streamed",
+        "ask.stored",
+        "ask.answered",
+        "message.done",
+        "turn.ended",
+        "engine.ended",
+    ]
+
+
+@pytest.mark.anyio
+async def test_doctor_opens_a_real_store(used: House) -> None:
+    checks = {check["name"]: check for check in used.json("doctor")["checks"]}
+    assert checks["store"] == {
+        "name": "store",
+        "state": "ok",
+        "text": str(used.home / "pilothouse.db"),
+        "fix": "",
+    }
+    assert checks["engines role"]["text"].startswith("home, pid 42 on box")

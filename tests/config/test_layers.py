@@ -1,0 +1,154 @@
+"""Defaults < file < environment < flags; secrets; sections of adapters."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.config.homes import EngineSection, Home
+
+from pilothouse.config import Secret, find_paths
+from pilothouse.config.sources import flatten, merge, parse_literal, unflatten
+
+NAMES = st.sampled_from("abc")
+TREES = st.recursive(
+    st.integers(),
+    lambda inner: st.dictionaries(NAMES, inner, min_size=1, max_size=3),
+    max_leaves=8,
+).filter(lambda tree: isinstance(tree, dict))
+
+
+@given(lower=TREES, higher=TREES)
+def test_a_higher_layer_wins_wherever_it_says_something(
+    lower: dict[str, object], higher: dict[str, object]
+) -> None:
+    leaves = flatten(higher, "higher", 1)
+    merged = merge(flatten(lower, "lower"), leaves)
+    assert {key: leaf for key, leaf in merged.items() if leaf.source == "higher"} == leaves
+    for key, leaf in merged.items():
+        assert leaf.source == "higher" or leaf == flatten(lower, "lower")[key]
+    assert flatten(unflatten(merged), "x").keys() == merged.keys()
+
+
+@given(
+    file=st.sampled_from([None, "queue", "steer"]),
+    variable=st.sampled_from([None, "interrupt", "steer"]),
+    flag=st.sampled_from([None, "queue", "collect"]),
+)
+def test_flags_beat_the_environment_which_beats_the_file(
+    tmp_path_factory: pytest.TempPathFactory, file: str | None, variable: str | None, flag: str | None
+) -> None:
+    home = Home(tmp_path_factory.mktemp("home"))
+    text = f"[gateway]\nbusy = '{file}'\n" if file else ""
+    environ = {"PILOTHOUSE__GATEWAY__BUSY": variable} if variable else {}
+    loaded = home.load(text, {"gateway.busy": flag} if flag else None, **environ)
+    assert loaded.config.gateway.busy == (flag or variable or file or "collect")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("5", 5),
+        ("true", True),
+        ('"x"', "x"),
+        ("['a:1']", ["a:1"]),
+        ("queue", "queue"),
+        ("1\ny = 2", "1\ny = 2"),
+        ("", ""),
+    ],
+)
+def test_a_variable_is_a_toml_literal_where_it_can_be(text: str, value: object) -> None:
+    assert parse_literal(text) == value
+
+
+def test_a_variable_finds_names_that_it_cannot_spell(home: Home) -> None:
+    loaded = home.load("[workspaces.MyApp]\npath = '/'\n", PILOTHOUSE__ENGINES__CLAUDE_CODE__MODEL="opus", PILOTHOUSE__WORKSPACES__MYAPP__MODEL="4")  # fmt: skip
+    assert loaded.config.engines["claude-code"].settings == EngineSection(model_name="opus")
+    assert loaded.config.workspaces["MyApp"].model == "4"
+
+
+def test_a_variable_that_looks_like_a_number_may_be_a_text(home: Home) -> None:
+    assert home.load(PILOTHOUSE__CHANNELS__TELEGRAM__TOKEN="12345").config.channels[
+        "telegram"
+    ].settings.token == Secret("12345")
+
+
+def test_an_alias_gives_way_to_the_engine(home: Home) -> None:
+    assert home.load("[gateway]\ndefault_engine = 'cc'\n").config.gateway.default_engine == "claude-code"
+
+
+def test_a_channel_is_on_where_its_section_stands_and_the_terminal_always(home: Home) -> None:
+    assert list(home.load().config.channels) == ["terminal"]
+    assert home.load("[channels.telegram]\n").config.channels["telegram"].enabled
+    text = "[channels.telegram]\nenabled = false\nmode = 'nonsense'\n[channels.terminal]\nenabled = false\n"
+    channels = home.load(text).config.channels
+    assert (channels["telegram"].enabled, channels["terminal"].enabled) == (False, True)
+
+
+def test_a_store_without_a_path_gets_one_in_the_data_folder(home: Home) -> None:
+    assert home.load().config.store.settings.path == str(home.folder / "pilothouse.db")
+    assert home.load("[store]\npath = '/x'\n").config.store.settings.path == "/x"
+
+
+@pytest.mark.parametrize("name", ["TELEGRAM_TOKEN", "BOT_TOKEN", "PILOTHOUSE__CHANNELS__TELEGRAM__TOKEN"])
+def test_a_secret_field_is_picked_from_the_env_file(home: Home, name: str) -> None:
+    loaded = home.load("[channels.telegram]\n", secrets=f"{name}=hunter22\n")
+    assert loaded.config.channels["telegram"].settings.token.reveal() == "hunter22"
+    assert loaded.warnings == ()
+    assert "hunter22" in loaded.secrets
+    assert "hunter22" not in repr(loaded) + repr(loaded.config)
+
+
+def test_a_reference_is_replaced_and_a_doubled_one_is_not(home: Home) -> None:
+    loaded = home.load("[engines.script]\ncommand = '${A}-$${B}-$C'\n", secrets="A=hunter22\n")
+    assert loaded.config.engines["script"].settings.command == "hunter22-${B}-$C"
+
+
+def test_the_env_file_is_for_secrets_alone(home: Home) -> None:
+    loaded = home.load(secrets="PILOTHOUSE__GATEWAY__BUSY=queue\n")
+    assert loaded.config.gateway.busy == "collect"
+    assert ".env is for secrets alone" in str(loaded.warnings[0])
+
+
+def test_env_lines_may_be_quoted_exported_and_commented(home: Home) -> None:
+    lines = ["# c", "export A=1 # x", "B='two # x'", 'C="a\\"b\\nc"', "", " D = d#d "]
+    text = "".join(f"[workspaces.{n}]\npath = '${{{n}}}'\n" for n in "ABCD")
+    found = home.load(text, secrets="\n".join(lines)).config.workspaces
+    assert {name: section.path for name, section in found.items()} == {
+        "A": "1",
+        "B": "two # x",
+        "C": 'a"b\nc',
+        "D": "d#d",
+    }
+
+
+def test_the_home_is_expanded_in_paths(home: Home) -> None:
+    loaded = home.load("[gateway]\ndefault_workspace = '~/x'\n")
+    assert loaded.config.gateway.default_workspace == str(Path.home() / "x")
+
+
+def test_one_variable_moves_every_folder_and_another_the_file_alone() -> None:
+    paths = find_paths({"PILOTHOUSE_HOME": "/h", "PILOTHOUSE_CONFIG": "/etc/p.toml"})
+    assert (paths.config_file, paths.env_file) == (Path("/etc/p.toml"), Path("/etc/.env"))
+    assert (paths.store_file, paths.log_file) == (Path("/h/pilothouse.db"), Path("/h/logs/pilothouse.log"))
+
+
+def test_a_secret_hides_in_every_form() -> None:
+    secret = Secret("hunter22")
+    assert "hunter22" not in f"{secret} {secret!r} {[secret]}"
+    assert secret == Secret("hunter22") != Secret("other")
+    assert not Secret("")
+
+
+def test_an_adapter_may_ask_for_a_path(home: Home) -> None:
+    loaded = home.load("[channels.telegram]\nfolder = '~/x'\n")
+    assert loaded.config.channels["telegram"].settings.folder == Path.home() / "x"
+
+
+def test_the_env_file_never_reaches_our_own_environment(home: Home) -> None:
+    before = dict(os.environ)
+    home.load("[channels.telegram]\n", secrets="TELEGRAM_TOKEN=hunter22\n")
+    assert dict(os.environ) == before

@@ -1,0 +1,220 @@
+"""Logs: one JSON line per event, the turn id from end to end, and no secret in any of them."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import logging
+import tempfile
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pilothouse.logs import MARK, Redactor, emergency, open_log, redact, with_fields
+from pilothouse.logs.sinks import RotatingFile
+
+LETTERS = st.sampled_from("abcXYZ019_-+/= \"'\\\n%ü€")
+CANARIES = st.text(LETTERS, min_size=4, max_size=40).map(lambda text: f"k{text}k")
+
+
+def plant(canary: str) -> st.SearchStrategy[Any]:
+    """Any nested value with the canary somewhere in it, in one of the ways that people spell it."""
+    around = st.text("ab'\" ", max_size=3)
+    text = st.tuples(around, around).map(lambda ends: f"{ends[0]}{canary}{ends[1]}")
+    leaf = st.one_of(
+        text,
+        text.map(lambda t: t.encode()),
+        text.map(ValueError),
+        text.map(lambda t: [t]).map(repr),
+        st.just(quote(canary, safe="")),
+        text.map(lambda t: base64.b64encode(t.encode()).decode()),
+    )
+    return st.recursive(
+        leaf,
+        lambda inner: st.one_of(
+            st.lists(inner, min_size=1, max_size=2),
+            st.dictionaries(st.one_of(st.just("x"), text), inner, min_size=1, max_size=2),
+            st.tuples(inner),
+        ),
+        max_leaves=4,
+    )
+
+
+@given(data=st.data())
+def test_a_planted_canary_never_reaches_a_sink(data: st.DataObject) -> None:
+    canary = data.draw(CANARIES)
+    value = data.draw(plant(canary))
+    screen = io.StringIO()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x.log"
+        with open_log(path, Redactor([canary]), terminal=screen) as log:
+            log("thing.happened", field=value)
+            log.error("thing.broke", error=RuntimeError(value))
+        written = path.read_text()
+    for text in (written, screen.getvalue()):
+        for spelling in (canary, json.dumps(canary)[1:-1], quote(canary, safe="")):
+            assert spelling not in text
+        if len(canary) > 9:
+            assert base64.b64encode(canary.encode()).decode()[:-4] not in text
+
+
+SHAPES = [
+    "sk-" + "ant-api03-" + "a1B2" * 6,
+    "ghp_" + "a1B2c3" * 6,
+    "github_pat_" + "a1B2c3" * 6,
+    "xoxb-" + "123456789012-abcdef",
+    "123456789:" + "AAbbCCddEEffGGhhIIjjKKllMMnnOOppQQr",
+    "MTIzNDU2Nzg5MDEyMzQ1Njc4" + ".GaBcDe." + "a1B2c3" * 6,
+    "AKIA" + "ABCDEFGHIJKLMNOP",
+    "-----BEGIN RSA PRIVATE KEY-----\nMIIabc\n" + "-----END RSA PRIVATE KEY-----",
+]
+
+
+@pytest.mark.parametrize("secret", SHAPES)
+def test_a_secret_is_known_by_its_shape(secret: str) -> None:
+    assert redact(f"before {secret} after") == f"before {MARK} after"
+
+
+@pytest.mark.parametrize("scheme", ["Bearer ", "Basic ", "bot ", ""])
+def test_what_follows_an_authorization_header_is_hidden(scheme: str) -> None:
+    assert "hunter22" not in redact(f"Authorization: {scheme}hunter22")
+    assert "hunter22" not in redact(f'{{"authorization": "{scheme}hunter22"}}')
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "-eyJ",
+        "authorization: ",
+        "bearer ",
+        "-sk-",
+        "1234567:",
+        "-----BEGIN PRIVATE KEY-----",
+        "MTIz-",
+        " ",
+        '"',
+    ],
+)
+@pytest.mark.parametrize("head", ["", "authorization:", "bearer", "aws_secret_access_key ="])
+def test_a_hostile_text_costs_no_more_than_any_other(head: str, piece: str) -> None:
+    """A quadratic pattern would need ten minutes for this; the test's own limit is one."""
+    redact(head + piece * (200_000 // len(piece)))
+
+
+def test_plain_words_stay_as_they_are() -> None:
+    text = "turn-3f9k2a ended at 12:30:00 in /home/me/sk-learn with 1234 input_tokens"
+    assert redact(text) == text
+
+
+def test_a_field_that_is_named_like_a_secret_is_hidden(tmp_path: Path) -> None:
+    entry = log_one(tmp_path, api_key="short", input_tokens=12, nested={"password": "x1"})
+    assert entry["api_key"] == entry["nested"]["password"] == MARK
+    assert entry["input_tokens"] == 12
+
+
+def test_the_longer_of_two_secrets_is_hidden_whole() -> None:
+    assert Redactor(["abcd", "abcdefgh"]).redact("abcdefgh abcd") == f"{MARK} {MARK}"
+
+
+def log_one(folder: Path, **fields: Any) -> dict[str, Any]:
+    with open_log(folder / "x.log", Redactor()) as log:
+        log("thing.happened", **fields)
+    return json.loads((folder / "x.log").read_text().splitlines()[-1])
+
+
+def test_an_entry_is_one_line_of_json_with_its_time_level_and_event_first(tmp_path: Path) -> None:
+    entry = log_one(tmp_path, text="two\nlines", path=Path("/x"))
+    assert list(entry)[:3] == ["at", "level", "event"]
+    assert entry["text"] == "two\nlines"
+    assert entry["path"] == "PosixPath('/x')"
+
+
+def test_the_turn_id_goes_along_by_itself(tmp_path: Path) -> None:
+    with with_fields(turn_id="turn-1"):
+        assert log_one(tmp_path)["turn_id"] == "turn-1"
+    assert "turn_id" not in log_one(tmp_path)
+
+
+def test_a_traceback_goes_to_the_file_and_never_to_the_terminal(tmp_path: Path) -> None:
+    screen = io.StringIO()
+    with open_log(tmp_path / "x.log", Redactor(), terminal=screen) as log:
+        try:
+            raise ValueError("no such thing")
+        except ValueError as error:
+            log.error("turn.broke", error=error)
+    assert "Traceback" in (tmp_path / "x.log").read_text()
+    assert "Traceback" not in screen.getvalue()
+    assert "turn.broke" in screen.getvalue()
+    assert "\x1b" not in screen.getvalue()
+
+
+def test_the_level_can_change_while_the_log_is_open(tmp_path: Path) -> None:
+    with open_log(tmp_path / "x.log", Redactor()) as log:
+        log.debug("first.happened")
+        log.level = "debug"
+        log.debug("second.happened")
+    assert "first" not in (tmp_path / "x.log").read_text()
+    assert "second" in (tmp_path / "x.log").read_text()
+
+
+def test_a_librarys_warning_is_an_entry(tmp_path: Path) -> None:
+    with open_log(tmp_path / "x.log", Redactor(["hunter22"])):
+        logging.getLogger("vendor.sdk").warning("refused %s", "hunter22")
+    entry = json.loads((tmp_path / "x.log").read_text())
+    assert (entry["event"], entry["library"], entry["text"]) == (
+        "library.warned",
+        "vendor.sdk",
+        f"refused {MARK}",
+    )
+
+
+def test_a_full_file_is_rotated_and_only_so_many_are_kept(tmp_path: Path) -> None:
+    file = RotatingFile(tmp_path / "x.log", max_bytes=10, keep=2)
+    for word in ("one----", "two----", "three--", "four---"):
+        file.write(word)
+    file.close()
+    assert {path.name: path.read_text().strip() for path in tmp_path.iterdir()} == {
+        "x.log": "four---",
+        "x.log.1": "three--",
+        "x.log.2": "two----",
+    }
+    assert (tmp_path / "x.log").stat().st_mode & 0o777 == 0o600
+
+
+def test_two_writers_share_a_file_across_a_rotation(tmp_path: Path) -> None:
+    ours, theirs = (RotatingFile(tmp_path / "x.log", 10, 1) for _ in range(2))
+    ours.write("first--")
+    theirs.write("second-")
+    ours.write("x")
+    assert (tmp_path / "x.log").read_text().split() == ["second-", "x"]
+    ours.close()
+    theirs.close()
+
+
+def test_a_log_that_cannot_be_written_stops_nothing_and_says_so_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    with open_log(tmp_path / "file" / "x.log", Redactor()) as log:
+        log("thing.happened")
+        log("thing.happened")
+    assert capsys.readouterr().err.count("cannot be written") == 1
+
+
+def test_the_last_resort_keeps_a_redacted_traceback(tmp_path: Path) -> None:
+    assert emergency(tmp_path / "x.log", Redactor(["hunter22"]), ValueError("hunter22"))
+    entry = json.loads((tmp_path / "x.log").read_text())
+    assert entry["event"] == "program.broke"
+    assert "hunter22" not in json.dumps(entry)
+
+
+def test_a_huge_or_endless_value_is_bounded(tmp_path: Path) -> None:
+    loop: list[Any] = []
+    loop.append(loop)
+    entry = log_one(tmp_path, text="x" * 100_000, loop=loop, many=list(range(1000)))
+    assert len(json.dumps(entry)) < 40_000
