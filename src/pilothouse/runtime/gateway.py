@@ -32,6 +32,8 @@ PRUNE_EVERY_S = 3600.0
 PRUNE_STEP = 500
 CHANNEL_PAUSE_S = (1.0, 2.0, 5.0, 15.0, 60.0)
 STANDBY_EVERY_S = 1.0
+HEAR_EVERY_S = 0.02
+"""Another process that commits without a pause must not keep everybody here busy with looking."""
 
 
 class Gateway:
@@ -165,8 +167,10 @@ class Gateway:
             return
 
     async def _hear_others(self) -> None:
-        async for _ in self._ports.store.changes():
+        """Whoever changes something here pokes by himself; what others change may concern anybody."""
+        async for _ in self._ports.store.changes(of_others=True):
             self._ports.signals.poke_all()
+            await anyio.sleep(HEAR_EVERY_S)
 
     async def _prune_for_ever(self) -> None:
         while True:

@@ -2,23 +2,27 @@
 
 Change-driven: a view is shown when it looks different, no more often than `edit_every_s`; elapsed time is part of
 how it looks, so it keeps moving while a tool is silent. When the turn has ended the progress message goes away.
+The log is read when there is something to show, not whenever it grows: a quick turn costs nothing here.
 """
 
 from __future__ import annotations
 
 import anyio
 
-from pilothouse.core.channel import CanDelete, CanEdit, Channel
+from pilothouse.core.channel import CanDelete, CanEdit, Channel, LoggedEvent
 from pilothouse.core.errors import DeliveryError, StoreError
-from pilothouse.core.event import SessionStarted, TurnEnded
+from pilothouse.core.event import SessionStarted
 from pilothouse.core.ids import TurnId
 from pilothouse.core.message import Address, MessageRef, Part
 from pilothouse.core.store import Conversation, Tx
 from pilothouse.core.turn import LIVE, Turn
 from pilothouse.core.view import TurnView, fold
-from pilothouse.runtime.following import follow
+from pilothouse.runtime.following import PAGE
 from pilothouse.runtime.ports import Ports
-from pilothouse.runtime.signals import INBOX, Signals
+from pilothouse.runtime.signals import TURNS, Signals, end_of
+
+LOOK_SHARE = 0.2
+"""How much of `edit_every_s` may pass before a new turn is noticed: many that begin together are one look."""
 
 
 class LiveViews:
@@ -33,7 +37,8 @@ class LiveViews:
             return
         async with anyio.create_task_group() as tasks:
             while True:
-                ticket = self._ports.signals.ticket(INBOX)
+                settings = self._ports.settings()
+                ticket = self._ports.signals.ticket(TURNS)
                 for turn, conversation in await self._live():
                     channel = self._ports.channels.get(conversation.address.channel)
                     if turn.id not in self._shown and channel is not None and isinstance(channel, CanEdit):
@@ -41,11 +46,14 @@ class LiveViews:
                         tasks.start_soon(
                             self._show, _Progress(self._ports, turn, conversation.address, channel)
                         )
-                await Signals.wait(ticket, self._ports.settings().poll_s)
+                await Signals.wait(ticket, settings.poll_s)
+                await self._ports.clock.sleep(settings.edit_every_s * LOOK_SHARE)
 
     async def _live(self) -> list[tuple[Turn, Conversation]]:
         def unit(tx: Tx) -> list[tuple[Turn, Conversation]]:
-            turns = tx.turns.of(statuses=tuple(LIVE), limit=500)
+            turns = [
+                turn for turn in tx.turns.of(statuses=tuple(LIVE), limit=500) if turn.id not in self._shown
+            ]
             found = [(turn, tx.conversations.get(turn.conversation_id)) for turn in turns]
             return [(turn, conversation) for turn, conversation in found if conversation is not None]
 
@@ -73,36 +81,45 @@ class _Progress:
         self._address = address
         self._channel = channel
         self._view = TurnView()
+        self._seq: int | None = None
         self._ref: MessageRef | None = None
         self._last: Part | None = None
-        self._ended = anyio.Event()
 
     async def run(self) -> None:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._read)
-            while not self._ended.is_set():
-                await Signals.wait(self._ended, self._ports.settings().edit_every_s)
-                if not self._ended.is_set():
-                    await self._refresh()
-            tasks.cancel_scope.cancel()
+        every_s, began_at = self._ports.settings().edit_every_s, self.turn.started_at
+        age_s = 0.0 if began_at is None else self._ports.clock.now() - began_at
+        pause_s = min(every_s, max(0.0, every_s - age_s))
+        while True:
+            ticket = self._ports.signals.ticket(end_of(self.turn.id))
+            await Signals.wait(ticket, pause_s)
+            if await self._read_on():
+                break
+            if not ticket.is_set():
+                await self._refresh()
+            pause_s = self._ports.settings().edit_every_s
         if self._ref is not None and isinstance(self._channel, CanDelete):
             await self._channel.delete(self._ref)
 
-    async def _read(self) -> None:
-        seq = await self._ports.store.read(self._before_the_turn)
-        async for logged in follow(self._ports, self.turn.conversation_id, seq):
-            if logged.turn_id != self.turn.id:
-                continue
-            if isinstance(logged.event, SessionStarted):
-                self._view = TurnView()
-            self._view = fold(self._view, logged.event, logged.at)
-            if isinstance(logged.event, TurnEnded):
-                self._ended.set()
-                return
+    async def _read_on(self) -> bool:
+        """Folds what the log has that we have not seen; true once the turn lives no more."""
+        while True:
+            events, live = await self._ports.store.read(self._page)
+            for logged in events:
+                self._seq = logged.seq
+                if logged.turn_id != self.turn.id:
+                    continue
+                if isinstance(logged.event, SessionStarted):
+                    self._view = TurnView()
+                self._view = fold(self._view, logged.event, logged.at)
+            if len(events) < PAGE:
+                return not live
 
-    def _before_the_turn(self, tx: Tx) -> int:
-        first = tx.events.of_turn(self.turn.id, limit=1)
-        return first[0].seq - 1 if first else tx.events.last_seq(self.turn.conversation_id)
+    def _page(self, tx: Tx) -> tuple[list[LoggedEvent], bool]:
+        current = tx.turns.get(self.turn.id)
+        live = current is not None and current.status in LIVE
+        if self._seq is None:
+            return tx.events.of_turn(self.turn.id, limit=PAGE), live
+        return tx.events.after(self.turn.conversation_id, self._seq, limit=PAGE), live
 
     async def _refresh(self) -> None:
         if not isinstance(self._channel, CanEdit):

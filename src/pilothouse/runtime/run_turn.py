@@ -25,7 +25,7 @@ from pilothouse.runtime.ending import Ending, finish, lose
 from pilothouse.runtime.framing import frame
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.recording import Recorder
-from pilothouse.runtime.signals import INBOX, OUTBOX, Signals, control_of, events_of
+from pilothouse.runtime.signals import INBOX, OUTBOX, Signals, control_of, end_of, events_of
 from pilothouse.runtime.starting import Started
 from pilothouse.runtime.turn_asks import TurnAsks
 
@@ -246,7 +246,10 @@ class TurnRun:
         return Failure("crash", NOT_FORESEEN, detail=f"{type(error).__name__}: {error}")
 
     def _wake_followers(self) -> None:
-        self._ports.signals.poke(events_of(self._turn.conversation_id))
+        conversation_id = self._turn.conversation_id
+        self._ports.signals.poke(
+            events_of(conversation_id), control_of(conversation_id), end_of(self._turn.id)
+        )
 
     def _log(self, event: str, **fields: object) -> None:
         self._ports.log(event, turn_id=self._turn.id, **fields)
