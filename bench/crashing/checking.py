@@ -23,7 +23,7 @@ from pilothouse.stores.sqlite.link import Link
 
 ENDED = ("done", "failed", "withdrawn")
 FINAL = ("answer", "notice")
-CUT_SHORT = "stopped in the middle"
+CUT_SHORT = "not run again"
 
 
 class Fault(NamedTuple):
@@ -45,7 +45,9 @@ class Facts:
         self.asks = self._all("SELECT * FROM asks")
         self.events = self._all("SELECT * FROM events")
         self.seen = [line for line in home.seen.read() if line["effect"] == "send" and line["kind"] != "view"]
-        self.said = {line["acked"]: line for line in home.people.read() if "place" in line and "acked" in line}
+        self.said = {
+            line["acked"]: line for line in home.people.read() if "place" in line and "acked" in line
+        }
         self.world = Counter(line["done"] for line in Journal(home.world).read())
 
     def _all(self, sql: str) -> list[sqlite3.Row]:
@@ -133,9 +135,8 @@ def _nothing_is_done_twice(facts: Facts) -> Iterator[Fault]:
         finals = {out["turn_id"] for out in facts.outbox if native_id in out["body"].decode()} - {None}
         if len(finals & set(turns)) > 1:
             yield Fault("doubled", f"{native_id} was answered by {len(finals)} turns")
-        asked = f"{line['place']}"  # the place is part of the message for whoever reads a failure
         if not turns and not line["text"].startswith("/") and "reply" not in native_id:
-            yield Fault("lost", f"{native_id} in {asked} was given to no turn")
+            yield Fault("lost", f"{native_id} was given to no turn")
 
 
 def _the_schedule_ran_once(facts: Facts) -> Iterator[Fault]:
@@ -155,7 +156,7 @@ def _the_ask_did_what_it_said(facts: Facts) -> Iterator[Fault]:
     if facts.verdict == "deny":
         if facts.world["release"] or released:
             yield Fault("broken", "a denied release ran")
-        if refused != 1 and not marked:
+        if refused != 1 and not cut and not marked:
             yield Fault("broken", f"the denial was told {refused} times: {finals}")
     elif refused or (released != 1 and not cut and not marked):
         yield Fault("broken", f"an allowed release ended so: {finals}")
@@ -164,8 +165,8 @@ def _the_ask_did_what_it_said(facts: Facts) -> Iterator[Fault]:
 
 
 def _the_question_got_its_answer(facts: Facts) -> Iterator[Fault]:
-    finals = [line["text"] for line in facts.place("stop") if line["kind"] == "answer"]
-    if not any(text.startswith("Painted: blue reply") for text in finals):
+    finals = [line["text"] for line in facts.place("stop") if line["kind"] in FINAL]
+    if not any(text.startswith("Painted: blue reply") or CUT_SHORT in text for text in finals):
         yield Fault("broken", f"the question's answer came to nothing: {finals}")
 
 

@@ -24,6 +24,7 @@ from bench.crashing.points import Points
 
 from pilothouse.bootstrap import is_alive, sweep_leftovers, this_node
 from pilothouse.channels.memory import MEMORY, PERSON, MemoryChannel
+from pilothouse.core.ask import Verdict
 from pilothouse.core.engine import Engine, EngineHost
 from pilothouse.core.ids import EngineId
 from pilothouse.core.people import People as Roles
@@ -56,24 +57,31 @@ class Home:
         self.report = folder / "report.json"
 
 
-async def play(home: Home, kill_at: int | None, verdict: str, since: float) -> None:
-    points = Points(kill_at, home.last_words)
-    times: dict[str, float] = {}
-    mark = partial(_mark, times, since)
-    async with STORE.open(
-        STORE.config(path=str(home.database)), on_commit=partial(points.here, "commit")
-    ) as store:
+class Log:
+    """The gateway's log, and at which points an approval was asked for or given."""
+
+    def __init__(self, file: Path, points: Points) -> None:
+        self._file = file
+        self._points = points
+        self.approvals: list[int] = []
+
+    def __call__(self, event: str, /, **fields: object) -> None:
+        if event == "ask.answered" or fields.get("kind") == "approval":
+            self.approvals.append(len(self._points.passed))
+        line = {"at": time.time(), "pid": os.getpid(), "event": event, **fields}
+        with self._file.open("a") as file:
+            file.write(json.dumps(line, default=str) + "\n")
+
+
+async def play(home: Home, kill_at: int | None, verdict: Verdict, since: float) -> None:
+    points, times = Points(kill_at, home.last_words), dict[str, float]()
+    mark, log = partial(_mark, times, since), Log(home.log, points)
+    config = STORE.config(path=str(home.database))
+    async with STORE.open(config, on_commit=partial(points.here, "commit")) as store:
         channel = _channel(home, points)
-        ports = _ports(home, store, channel, mark)
+        ports = _ports(home, store, channel, log, mark)
         gateway = Gateway(ports, this_node("crash sweep"), on_ready=partial(mark, "ready"))
-        people = People(
-            channel,
-            store,
-            ports.clock,
-            home.people,
-            partial(points.here, "ack"),
-            "deny" if verdict == "deny" else "allow",
-        )
+        people = People(channel, store, ports.clock, home.people, partial(points.here, "ack"), verdict)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(gateway.run)
             with anyio.fail_after(GIVE_UP_S):
@@ -81,7 +89,8 @@ async def play(home: Home, kill_at: int | None, verdict: str, since: float) -> N
             mark("settled")
             gateway.stop()
     mark("stopped")
-    home.report.write_text(json.dumps({"points": points.passed, "times": times}))
+    told = {"points": points.passed, "approvals": log.approvals, "times": times}
+    home.report.write_text(json.dumps(told))
 
 
 def _mark(times: dict[str, float], since: float, what: str) -> None:
@@ -99,8 +108,7 @@ def _channel(home: Home, points: Points) -> MemoryChannel:
     )
 
 
-def _ports(home: Home, store: Store, channel: MemoryChannel, mark: Callable[[str], None]) -> Ports:
-    clock, log = SystemClock(), partial(_log, home)
+def _ports(home: Home, store: Store, channel: MemoryChannel, log: Log, mark: Callable[[str], None]) -> Ports:
     settings = Settings(
         EngineId("script"),
         str(home.folder),
@@ -116,10 +124,10 @@ def _ports(home: Home, store: Store, channel: MemoryChannel, mark: Callable[[str
 
     return Ports(
         store=store,
-        clock=clock,
+        clock=SystemClock(),
         ids=new_id,
         settings=lambda: settings,
-        engines={ENGINE.id: _engine(home, store)},
+        engines={ENGINE.id: _engine(home, store, log)},
         channels={MEMORY: channel},
         alive=is_alive,
         sweep=sweep,
@@ -127,7 +135,7 @@ def _ports(home: Home, store: Store, channel: MemoryChannel, mark: Callable[[str
     )
 
 
-def _engine(home: Home, store: Store) -> Engine:
+def _engine(home: Home, store: Store, log: Log) -> Engine:
     player = [sys.executable, "-m", "bench.crashing.player", str(SCRIPT), str(home.world)]
     config = ScriptConfig(command=player, environment=["PYTHONPATH"])
     host = EngineHost(
@@ -135,14 +143,9 @@ def _engine(home: Home, store: Store) -> Engine:
         dict(os.environ),
         str(home.folder),
         str(home.database),
-        partial(_log, home),
+        log,
     )
     return ENGINE.build(config, host)
-
-
-def _log(home: Home, event: str, /, **fields: object) -> None:
-    with home.log.open("a") as file:
-        file.write(json.dumps({"at": time.time(), "pid": os.getpid(), "event": event, **fields}, default=str) + "\n")
 
 
 def main(words: list[str]) -> None:

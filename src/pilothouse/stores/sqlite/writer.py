@@ -71,8 +71,11 @@ class Writer:
             self._link.epoch = epoch
             return [Outcome(job.future, None, self._words(error)) for job in jobs], False
         changed = any(outcome.changed for outcome in outcomes)
-        if changed:
-            self._committed()
+        try:
+            if changed:
+                self._committed()
+        except BaseException as error:  # noqa: BLE001  as if we had died between the commit and telling of it
+            outcomes = [Outcome(job.future, None, error) for job in jobs]
         return outcomes, changed
 
     def _transact(self, jobs: list[Job]) -> list[Outcome]:
