@@ -72,14 +72,20 @@ class Hints:
         self._socket: socket.socket | None = None
 
     def listen(self) -> None:
-        try:
-            self._folder.mkdir(mode=0o700, exist_ok=True)
-            self._shorten()
-            self._socket = _bound(f"{self._short}/{self._name}")
-        except (OSError, AttributeError):
-            self._forget_folder()
-            return  # no hints, then: polling is the guarantee
-        asyncio.get_running_loop().add_reader(self._socket.fileno(), self._heard)
+        """Tries again if the last one out has just removed the folder."""
+        for _ in range(3):
+            try:
+                self._folder.mkdir(mode=0o700, exist_ok=True)
+                self._shorten()
+                self._socket = _bound(f"{self._short}/{self._name}")
+            except FileNotFoundError:
+                self._forget_folder()
+            except (OSError, AttributeError):
+                break  # no hints, then: polling is the guarantee
+            else:
+                asyncio.get_running_loop().add_reader(self._socket.fileno(), self._heard)
+                return
+        self._forget_folder()
 
     def send(self) -> None:
         if self._socket is None:
