@@ -364,7 +364,9 @@ def _made(folder: Path) -> Path:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigError(f"The folder {folder} cannot be made: {error.strerror}. Make it writable.") from error
+        raise ConfigError(
+            f"The folder {folder} cannot be made: {error.strerror}. Make it writable."
+        ) from error
     return folder
 
 

@@ -6,7 +6,7 @@ not stand there: it is sent again with a mark that says so, three times at most.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import anyio
 import msgspec
@@ -16,7 +16,7 @@ from pilothouse.core.channel import Channel, HoldsPlaces, Paced
 from pilothouse.core.errors import Fenced, Rejected, StoreError, TryLater
 from pilothouse.core.ids import ChannelId, ConversationId, MessageId, UserId
 from pilothouse.core.message import Address, Author, Content, InboundMessage, MessageRef, Part
-from pilothouse.core.store import PartRow, QueueRow, Tx
+from pilothouse.core.store import NEVER, PartRow, QueueRow, Tx, notes_lane
 from pilothouse.runtime.outgoing import content_of, say
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.settings import backoff_s
@@ -25,9 +25,7 @@ from pilothouse.runtime.wording import first_line
 
 MAX_SENDS = 3
 AT_ONCE = 64
-NEVER = 4_000_000_000.0
-"""A row that is never ready by itself: it goes along with the next turn that something else starts."""
-
+UNFIT = "A message could not be prepared for this channel: {text}"
 UNCONFIRMED = "A message could not be confirmed as delivered after {sends} tries: {text}"
 REFUSED = "A message could not be delivered ({reason}): {text}"
 
@@ -48,7 +46,7 @@ class Delivery:
     async def drain(self, within_s: float) -> None:
         """Returns when nothing is left that could be sent now, or when the time is up."""
         with anyio.move_on_after(within_s):
-            while self._busy or await self._ready():
+            while self._busy or await self._ports.look(self._deliverable()):
                 ticket = self._ports.signals.ticket(OUTBOX)
                 await Signals.wait(ticket, 0.05)
 
@@ -56,7 +54,7 @@ class Delivery:
         ports, poll_s = self._ports, self._ports.settings().poll_s
         try:
             await self._fail_unknown()
-            for row in await self._ready():
+            for row in await ports.store.read(self._deliverable()):
                 if len(self._busy) >= AT_ONCE:
                     break
                 self._busy.add(row.conversation_id)
@@ -69,13 +67,11 @@ class Delivery:
             return poll_s
         return poll_s if next_at is None else min(poll_s, max(0.01, next_at - ports.clock.now()))
 
-    async def _ready(self) -> list[QueueRow]:
+    def _deliverable(self) -> Callable[[Tx], list[QueueRow]]:
         channels, places = self._held()
         now, skip = self._ports.clock.now(), tuple(self._busy)
-        return await self._ports.store.read(
-            lambda tx: tx.outbox.deliverable(
-                now, channels=channels, conversations=places, skip=skip, limit=AT_ONCE
-            )
+        return lambda tx: tx.outbox.deliverable(
+            now, channels=channels, conversations=places, skip=skip, limit=AT_ONCE
         )
 
     def _held(self) -> tuple[list[ChannelId], list[ConversationId]]:
@@ -114,6 +110,7 @@ class Delivery:
             raise
         except StoreError as error:
             self._ports.log("delivery.postponed", message_id=row.id, error=str(error))
+            await self._ports.clock.sleep(self._ports.settings().retry_first_s)
         finally:
             self._busy.discard(row.conversation_id)
             self._ports.signals.poke(OUTBOX)
@@ -125,7 +122,13 @@ class Delivery:
             return
         channel = ports.channels[conversation.address.channel]
         content = content_of(row)
-        rendered = channel.render(content)
+        try:
+            rendered = channel.render(content)
+        except Exception as error:  # noqa: BLE001 - one delivery
+            ports.log("message.unfit", message_id=row.id, error=f"{type(error).__name__}: {error}")
+            await ports.store.write(lambda tx: tx.outbox.claim([row.id]))
+            await self._fail(row, content, UNFIT.format(text=first_line(content.text)))
+            return
         parts = await ports.store.write(lambda tx: self._take(tx, row, rendered))
         for part in parts:
             if part.state == "sent":
@@ -247,7 +250,7 @@ class Delivery:
         tx.inbox.put(
             id=MessageId(self._ports.ids("msg")),
             key=f"undelivered:{row.id}",
-            lane=row.conversation_id,
+            lane=notes_lane(row.conversation_id),
             conversation_id=row.conversation_id,
             kind="system",
             body=msgspec.json.encode(message),

@@ -15,7 +15,7 @@ from pilothouse.runtime.ending import cancel
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.run_turn import TurnRun
 from pilothouse.runtime.signals import INBOX, OUTBOX, Signals
-from pilothouse.runtime.starting import Started, start_again, start_from_inbox
+from pilothouse.runtime.starting import Started, set_aside, start_again, start_from_inbox
 
 
 class Dispatch:
@@ -89,7 +89,7 @@ class Dispatch:
         def unit(tx: Tx) -> None:
             for turn in tx.turns.of(statuses=("parked",)):
                 if turn.stop_requested:
-                    cancel(tx, self._ports.ids, turn, now)
+                    cancel(tx, turn, now)
             for turn in tx.turns.parked_due(now):
                 tx.turns.move(turn.id, "queued")
 
@@ -108,11 +108,13 @@ class Dispatch:
                 self._spawn(tasks, started)
 
     def _again(self, turn: Turn, tx: Tx) -> Started | None:
-        now = self._ports.clock.now()
-        if turn.stop_requested:
-            cancel(tx, self._ports.ids, turn, now)
+        now, current = self._ports.clock.now(), tx.turns.get(turn.id)
+        if current is None or current.status != "queued":
             return None
-        return start_again(tx, turn, now)
+        if current.stop_requested:
+            cancel(tx, current, now)
+            return None
+        return start_again(tx, current, now)
 
     async def _start_waiting(self, tasks: TaskGroup) -> None:
         room = self._room()
@@ -123,13 +125,26 @@ class Dispatch:
         for conversation_id in ready:
             if conversation_id in self._running or self._room() <= 0:
                 continue
-            started = await self._begin(partial(self._from_inbox, conversation_id))
+            try:
+                started = await self._begin(partial(self._from_inbox, conversation_id))
+            except StoreError:
+                raise
+            except Exception as error:  # noqa: BLE001 - one message that nobody can read must not stop the others
+                await self._set_aside(conversation_id, error)
+                continue
             if started is not None:
                 self._spawn(tasks, started)
 
     def _from_inbox(self, conversation_id: ConversationId, tx: Tx) -> Started | None:
         ports = self._ports
         return start_from_inbox(tx, ports.ids, ports.settings(), conversation_id, ports.clock.now())
+
+    async def _set_aside(self, conversation_id: ConversationId, error: Exception) -> None:
+        ports = self._ports
+        why = f"{type(error).__name__}: {error}"
+        ports.log("message.unreadable", conversation=conversation_id, error=why)
+        await ports.store.write(lambda tx: set_aside(tx, ports.ids, conversation_id, why, ports.clock.now()))
+        ports.signals.poke(OUTBOX)
 
     async def _begin(self, unit: partial[Started | None]) -> Started | None:
         try:

@@ -47,11 +47,11 @@ class Recorder:
         self._pending: list[EngineEvent] = []
         self._dirty = anyio.Event()
         self._committing = anyio.Lock()
-        self._resume = started.session.resume
-        self._saved_resume = self._resume
+        self._saved_resume = started.session.resume
         self._saved_began = started.turn.began
         self.view = TurnView()
         self.began = started.turn.began
+        self.resume = started.session.resume
         self.end: TurnEnded | None = None
 
     def take(self, event: EngineEvent) -> None:
@@ -88,7 +88,7 @@ class Recorder:
         if not events and also is None:
             return None
         turn, now = self._started.turn, self._ports.clock.now()
-        resume, began = self._resume, self.began
+        resume, began = self.resume, self.began
 
         def unit(tx: Tx) -> T | None:
             if events:
@@ -99,14 +99,24 @@ class Recorder:
                 self._save_resume(tx, resume)
             return also(tx) if also is not None else None
 
-        result = await self._ports.persist(unit)
+        try:
+            result = await self._ports.persist(unit)
+        except BaseException:  # nothing was written: whoever writes next writes these first
+            self._pending[:0] = events
+            self._dirty.set()
+            raise
         self._saved_began, self._saved_resume = began, resume
         self._ports.signals.poke(events_of(turn.conversation_id))
         return result
 
-    def drain(self) -> tuple[EngineEvent, ...]:
+    @property
+    def pending(self) -> tuple[EngineEvent, ...]:
         """The events that are not written yet, the end excluded: that one belongs to the last transaction."""
-        events = tuple(self._pending)
+        return tuple(self._pending)
+
+    def drain(self) -> tuple[EngineEvent, ...]:
+        """Takes what is pending: whoever calls this writes it."""
+        events = self.pending
         self._pending.clear()
         if self._dirty.is_set():
             self._dirty = anyio.Event()
@@ -128,7 +138,7 @@ class Recorder:
     def _note(self, event: EngineEvent) -> None:
         match event:
             case SessionStarted(resume=ResumeToken() as resume) | SessionChanged(resume=resume):
-                self._resume = resume
+                self.resume = resume
             case ToolStarted(call=call) if has_side_effects(call.kind):
                 self.began = True
             case TextDelta(parent_id=None) | TextSet(parent_id=None):
