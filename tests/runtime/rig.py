@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -52,6 +53,11 @@ def settings_for(folder: Path, **changes: Any) -> Settings:
         known_channels=(MEMORY, ChannelId("terminal")),
     )
     return msgspec.structs.replace(base, **changes)
+
+
+def only_alive(name: str) -> Callable[[NodeInfo], bool]:
+    """Of all processes, only the one of this name lives."""
+    return lambda info: info.name == name
 
 
 class FaultyStore:
@@ -187,7 +193,9 @@ async def open_rig(
     **settings: Any,
 ) -> AsyncIterator[Rig]:
     engine = engine or PuppetEngine()
-    channel = channel or MemoryChannel()
+    counted = count(1)
+    prefix = "m" if name == "test" else f"{name}-m"  # a platform never gives an id twice, nor after a restart
+    channel = channel or MemoryChannel(native_ids=lambda: f"{prefix}{next(counted)}")
     chosen = settings_for(folder, **settings)
     async with STORE.open(STORE.config(path=str(folder / "pilothouse.db"))) as store:
         logged: list[tuple[str, dict[str, object]]] = []
