@@ -15,7 +15,7 @@ from tests.runtime.puppet import PUPPET, PuppetEngine
 
 from pilothouse.channels.memory import MEMORY, PERSON, MemoryChannel
 from pilothouse.core.ask import Ask
-from pilothouse.core.channel import Channel
+from pilothouse.core.channel import Channel, Receipt
 from pilothouse.core.clock import Clock
 from pilothouse.core.engine import Engine
 from pilothouse.core.errors import StoreUnavailable
@@ -23,7 +23,7 @@ from pilothouse.core.ids import ChannelId, ConversationId, EngineId, Epoch, User
 from pilothouse.core.message import Author
 from pilothouse.core.people import People
 from pilothouse.core.policy import Policy
-from pilothouse.core.store import AskRow, NodeInfo, Store, Tx
+from pilothouse.core.store import AskRow, NodeInfo, QueueRow, Store, Tx
 from pilothouse.core.turn import Turn
 from pilothouse.runtime.clock import SystemClock, new_id
 from pilothouse.runtime.gateway import Gateway
@@ -160,6 +160,13 @@ class Rig:
                     if text in posted.text and not posted.deleted:
                         return posted.text
                 await anyio.sleep(0.01)
+
+    async def inbox_row(self, receipt: Receipt) -> QueueRow:
+        """What the store says of an accepted message now."""
+        id = receipt.message_id
+        row = await self.store.read(lambda tx: tx.inbox.get(id) if id is not None else None)
+        assert row is not None
+        return row
 
     async def until_idle(self) -> None:
         """Everything that was accepted has ended, and everything that was said has been sent or has failed."""

@@ -70,16 +70,12 @@ async def test_steer_puts_words_into_the_running_turn_which_owns_them_from_then_
         assert "Passing it on" in receipt.text
         await rig.until_true(lambda: rig.engine.turns[0].steered == ["and also two"])
         (turn,) = await rig.turns()
-        row = await rig.until(
-            lambda tx: (row := tx.inbox.by_key(f"{MAIN}|m2")) and row.status == "claimed" and row
-        )
-        assert row.turn_id == turn.id
+        await rig.until(lambda tx: len(tx.inbox.of_turn(turn.id)) == 2)
+        assert (await rig.inbox_row(receipt)).status == "claimed"
         go.set()
         await rig.until_said("the first is done")
         await rig.until_idle()
-        row = await rig.store.read(lambda tx: tx.inbox.by_key(f"{MAIN}|m2"))
-        assert row is not None
-        assert row.status == "done"
+        assert (await rig.inbox_row(receipt)).status == "done"
         assert len(rig.engine.turns) == 1
         logged = await rig.store.read(lambda tx: tx.events.of_turn(turn.id))
         assert [e.event.text for e in logged if isinstance(e.event, PromptAdded)] == ["one", "and also two"]

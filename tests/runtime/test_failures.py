@@ -138,12 +138,11 @@ async def test_a_message_that_kills_its_turn_again_and_again_is_set_aside_and_th
 
     engine = PuppetEngine(crash)
     async with open_rig(tmp_path, engine, max_attempts=3, busy="queue") as rig:
-        await rig.channel.say("poison")
-        await rig.channel.say("water")
+        receipts = [await rig.channel.say("poison"), await rig.channel.say("water")]
         assert "tried 3 times" in await rig.until_said("set aside")
         await rig.until_said("you said: water")
-        rows = await rig.store.read(lambda tx: [tx.inbox.by_key(f"{MAIN}|m{n}") for n in (1, 2)])
-        assert [row and row.status for row in rows] == ["failed", "done"]
+        await rig.until_idle()
+        assert [(await rig.inbox_row(receipt)).status for receipt in receipts] == ["failed", "done"]
         assert len(engine.turns) == 4
 
 

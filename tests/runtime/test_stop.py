@@ -23,15 +23,14 @@ async def test_a_running_turn_is_stopped_and_says_so_once(tmp_path: Path) -> Non
         await strings.interrupted.wait()
 
     async with open_rig(tmp_path, PuppetEngine(half, echo)) as rig:
-        await rig.channel.say("one")
+        receipt = await rig.channel.say("one")
         await rig.until(lambda tx: (turn := tx.turns.live_in(MAIN)) and turn.began)
         await rig.channel.say("/stop")
         (turn,) = await rig.until_ended()
         assert (turn.status, turn.failure) == ("cancelled", None)
         await rig.until_idle()
         assert sorted(rig.said()) == sorted(["Stopping.", "half of the answer\n\nStopped."])
-        row = await rig.store.read(lambda tx: tx.inbox.by_key(f"{MAIN}|m1"))
-        assert row is not None
+        row = await rig.inbox_row(receipt)
         assert (row.status, row.why) == ("done", "cancelled")
         await rig.channel.say("two")
         await rig.until_said("you said: two")
