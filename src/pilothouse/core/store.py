@@ -56,6 +56,15 @@ CONTROL_LANE = "control"
 """Answers, commands and steering: they never wait behind the turn that waits for them."""
 
 
+NEVER = 4_000_000_000.0
+"""The `ready_at` of a note: it is never ready by itself."""
+
+
+def notes_lane(conversation_id: ConversationId) -> str:
+    """What a session should know but nobody waits for: it starts no turn and goes along with the next one."""
+    return f"notes {conversation_id}"
+
+
 def move_part(state: PartState, to: PartState) -> PartState:
     """The new state; an illegal move raises and changes nothing."""
     if to not in PART_MOVES[state]:

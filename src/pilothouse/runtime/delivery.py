@@ -6,7 +6,7 @@ not stand there: it is sent again with a mark that says so, three times at most.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import anyio
 import msgspec
@@ -17,7 +17,7 @@ from pilothouse.core.channel import Channel, HoldsPlaces, Paced
 from pilothouse.core.errors import Fenced, Rejected, StoreError, TryLater
 from pilothouse.core.ids import ChannelId, ConversationId, MessageId, UserId
 from pilothouse.core.message import Address, Author, Content, InboundMessage, MessageRef, Part
-from pilothouse.core.store import Conversation, PartRow, QueueRow, Tx
+from pilothouse.core.store import NEVER, Conversation, PartRow, QueueRow, Tx, notes_lane
 from pilothouse.runtime.outgoing import content_of, say
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.settings import backoff_s
@@ -26,9 +26,7 @@ from pilothouse.runtime.wording import first_line
 
 MAX_SENDS = 3
 AT_ONCE = 64
-NEVER = 4_000_000_000.0
-"""A row that is never ready by itself: it goes along with the next turn that something else starts."""
-
+UNFIT = "A message could not be prepared for this channel: {text}"
 UNCONFIRMED = "A message could not be confirmed as delivered after {sends} tries: {text}"
 REFUSED = "A message could not be delivered ({reason}): {text}"
 
@@ -57,14 +55,14 @@ class Delivery:
     async def drain(self, within_s: float) -> None:
         """Returns when nothing is left that could be sent now, or when the time is up."""
         with anyio.move_on_after(within_s):
-            while self._busy or (await self._look()).ready:
+            while self._busy or (await self._ports.look(self._unit())).ready:
                 ticket = self._ports.signals.ticket(OUTBOX)
                 await Signals.wait(ticket, 0.05)
 
     async def _start_what_is_ready(self, tasks: TaskGroup) -> float:
         ports, poll_s = self._ports, self._ports.settings().poll_s
         try:
-            seen = await self._look()
+            seen = await ports.store.read(self._unit())
             if seen.unknown:
                 await self._fail_unknown(seen.unknown)
         except Fenced:
@@ -77,7 +75,7 @@ class Delivery:
             tasks.start_soon(self._deliver_one, row, conversation.address)
         return poll_s if seen.next_at is None else min(poll_s, max(0.01, seen.next_at - ports.clock.now()))
 
-    async def _look(self) -> _Seen:
+    def _unit(self) -> Callable[[Tx], _Seen]:
         """All that a round needs to know, in one read."""
         channels, places = self._held()
         known = {*self._ports.settings().known_channels, *self._ports.channels}
@@ -94,7 +92,7 @@ class Delivery:
                 next_at=tx.outbox.next_ready_at(now),
             )
 
-        return await self._ports.store.read(unit)
+        return unit
 
     def _held(self) -> tuple[list[ChannelId], list[ConversationId]]:
         """What this node serves: whole channels, and single places of channels that others serve too."""
@@ -127,6 +125,7 @@ class Delivery:
             raise
         except StoreError as error:
             self._ports.log("delivery.postponed", message_id=row.id, error=str(error))
+            await self._ports.clock.sleep(self._ports.settings().retry_first_s)
         finally:
             self._busy.discard(row.conversation_id)
             self._ports.signals.poke(OUTBOX)
@@ -135,7 +134,13 @@ class Delivery:
         ports = self._ports
         channel = ports.channels[address.channel]
         content = content_of(row)
-        rendered = channel.render(content)
+        try:
+            rendered = channel.render(content)
+        except Exception as error:  # noqa: BLE001 - one delivery
+            ports.log("message.unfit", message_id=row.id, error=f"{type(error).__name__}: {error}")
+            await ports.store.write(lambda tx: tx.outbox.claim([row.id]))
+            await self._fail(row, content, UNFIT.format(text=first_line(content.text)))
+            return
         parts = await ports.store.write(lambda tx: self._take(tx, row, rendered))
         for part in parts:
             if part.state == "sent":
@@ -256,7 +261,7 @@ class Delivery:
         tx.inbox.put(
             id=MessageId(self._ports.ids("msg")),
             key=f"undelivered:{row.id}",
-            lane=row.conversation_id,
+            lane=notes_lane(row.conversation_id),
             conversation_id=row.conversation_id,
             kind="system",
             body=msgspec.json.encode(message),

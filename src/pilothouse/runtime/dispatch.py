@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import anyio
@@ -16,7 +17,7 @@ from pilothouse.runtime.ending import cancel
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.run_turn import TurnRun
 from pilothouse.runtime.signals import INBOX, OUTBOX, TURNS, Signals, events_of
-from pilothouse.runtime.starting import Started, start_again, start_from_inbox
+from pilothouse.runtime.starting import Started, set_aside, start_again, start_from_inbox
 
 Begin = partial[Started | None]
 
@@ -67,7 +68,7 @@ class Dispatch:
         """Starts all there is room for; returns how long it may sleep if nobody pokes."""
         poll_s = self._ports.settings().poll_s
         try:
-            seen = await self._ports.store.read(partial(self._look, self._ports.clock.now(), self._room()))
+            seen = await self._ports.store.read(self._look())
             if seen.parked:
                 await self._release_parked()
                 return 0.0
@@ -81,16 +82,21 @@ class Dispatch:
             return poll_s
         return min(poll_s, max(0.01, seen.next_at - self._ports.clock.now()))
 
-    def _look(self, now: float, room: int, tx: Tx) -> _Seen:
+    def _look(self) -> Callable[[Tx], _Seen]:
         """All that a round needs to know, in one read."""
-        limit = self._ports.settings().max_turns_at_once
-        times = [tx.inbox.next_ready_at(now), tx.turns.next_parked_at()]
-        return _Seen(
-            parked=bool(tx.turns.parked_due(now)),
-            queued=tx.turns.startable(limit=limit) if room > 0 else [],
-            ready=tx.inbox.startable(now, engines=None, limit=limit) if room > 0 else [],
-            next_at=min((at for at in times if at is not None), default=None),
-        )
+        now, room = self._ports.clock.now(), self._room()
+        limit = room + len(self._running)
+
+        def unit(tx: Tx) -> _Seen:
+            times = [tx.inbox.next_ready_at(now), tx.turns.next_parked_at()]
+            return _Seen(
+                parked=bool(tx.turns.parked_due(now)),
+                queued=tx.turns.startable(limit=limit) if room > 0 else [],
+                ready=tx.inbox.startable(now, engines=None, limit=limit) if room > 0 else [],
+                next_at=min((at for at in times if at is not None), default=None),
+            )
+
+        return unit
 
     def _room(self) -> int:
         return self._ports.settings().max_turns_at_once - len(self._running)
@@ -102,7 +108,7 @@ class Dispatch:
         def unit(tx: Tx) -> None:
             for turn in tx.turns.parked_due(now):
                 if turn.stop_requested:
-                    cancel(tx, self._ports.ids, turn, now)
+                    cancel(tx, turn, now)
                 else:
                     tx.turns.move(turn.id, "queued")
 
@@ -116,7 +122,8 @@ class Dispatch:
             units.setdefault(turn.conversation_id, partial(self._again, turn))
         for conversation_id in seen.ready:
             units.setdefault(conversation_id, partial(self._from_inbox, conversation_id))
-        chosen = [(id, unit) for id, unit in units.items() if id not in self._running][: self._room()]
+        idle = [(id, unit) for id, unit in units.items() if id not in self._running]
+        chosen = idle[: max(0, self._room())]
         if not chosen:
             return
         async with anyio.create_task_group() as beginning:
@@ -134,20 +141,32 @@ class Dispatch:
         except StoreError as error:
             self._ports.log("dispatch.postponed", conversation=conversation_id, error=str(error))
             return
+        except Exception as error:  # noqa: BLE001 - one message that nobody can read must not stop the others
+            await self._set_aside(conversation_id, error)
+            return
         self._ports.signals.poke(events_of(conversation_id))
         if started is not None:
             self._spawn(tasks, started)
 
     def _again(self, turn: Turn, tx: Tx) -> Started | None:
-        now = self._ports.clock.now()
-        if turn.stop_requested:
-            cancel(tx, self._ports.ids, turn, now)
+        now, current = self._ports.clock.now(), tx.turns.get(turn.id)
+        if current is None or current.status != "queued":
             return None
-        return start_again(tx, turn, now)
+        if current.stop_requested:
+            cancel(tx, current, now)
+            return None
+        return start_again(tx, current, now)
 
     def _from_inbox(self, conversation_id: ConversationId, tx: Tx) -> Started | None:
         ports = self._ports
         return start_from_inbox(tx, ports.ids, ports.settings(), conversation_id, ports.clock.now())
+
+    async def _set_aside(self, conversation_id: ConversationId, error: Exception) -> None:
+        ports = self._ports
+        why = f"{type(error).__name__}: {error}"
+        ports.log("message.unreadable", conversation=conversation_id, error=why)
+        await ports.store.write(lambda tx: set_aside(tx, ports.ids, conversation_id, why, ports.clock.now()))
+        ports.signals.poke(OUTBOX)
 
     def _spawn(self, tasks: TaskGroup, started: Started) -> None:
         run = TurnRun(self._ports, started)

@@ -47,14 +47,14 @@ class Recorder:
         self._pending: list[EngineEvent] = []
         self._dirty = anyio.Event()
         self._committing = anyio.Lock()
-        self._resume = started.session.resume
-        self._saved_resume = self._resume
+        self._saved_resume = started.session.resume
         self._saved_began = started.turn.began
         self._view = TurnView()
         self._folded = 0
         """How many of those that wait are in the view already; they are not joined any more."""
         self._tool_began = False
         self.began = started.turn.began
+        self.resume = started.session.resume
         self.end: TurnEnded | None = None
 
     def take(self, event: EngineEvent) -> None:
@@ -97,7 +97,7 @@ class Recorder:
         if not events and also is None:
             return None
         turn, now = self._started.turn, self._ports.clock.now()
-        resume, began = self._resume, self.began
+        resume, began = self.resume, self.began
 
         def unit(tx: Tx) -> T | None:
             if events:
@@ -108,15 +108,26 @@ class Recorder:
                 self._save_resume(tx, resume)
             return also(tx) if also is not None else None
 
-        result = await self._ports.persist(unit)
+        try:
+            result = await self._ports.persist(unit)
+        except BaseException:  # nothing was written: whoever writes next writes these first
+            self._pending[:0] = events
+            self._folded += len(events)
+            self._dirty.set()
+            raise
         self._saved_began, self._saved_resume = began, resume
         self._ports.signals.poke(events_of(turn.conversation_id))
         return result
 
-    def drain(self) -> tuple[EngineEvent, ...]:
+    @property
+    def pending(self) -> tuple[EngineEvent, ...]:
         """The events that are not written yet, the end excluded: that one belongs to the last transaction."""
+        return tuple(self._pending)
+
+    def drain(self) -> tuple[EngineEvent, ...]:
+        """Takes what is pending: whoever calls this writes it."""
         self._fold()
-        events = tuple(self._pending)
+        events = self.pending
         self._pending.clear()
         self._folded = 0
         if self._dirty.is_set():
@@ -143,7 +154,7 @@ class Recorder:
     def _note(self, event: EngineEvent) -> None:
         match event:
             case SessionStarted(resume=ResumeToken() as resume) | SessionChanged(resume=resume):
-                self._resume = resume
+                self.resume = resume
             case ToolStarted(call=call) if has_side_effects(call.kind):
                 self.began = self._tool_began = True
             case TextDelta(parent_id=None) | TextSet(parent_id=None):
