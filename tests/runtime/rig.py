@@ -197,6 +197,7 @@ async def open_rig(
     policy: Policy | None = None,
     alive: Callable[[NodeInfo], bool | None] = lambda _info: None,
     standby: bool = False,
+    ends_with: type[Exception] | None = None,
     **settings: Any,
 ) -> AsyncIterator[Rig]:
     engine = engine or PuppetEngine()
@@ -240,5 +241,7 @@ async def open_rig(
             if rig.crashed:
                 tasks.cancel_scope.cancel()
             gateway.stop()
-        if rig.error is not None and not rig.crashed:
+        if ends_with is not None:
+            assert isinstance(rig.error, ends_with)
+        elif rig.error is not None and not rig.crashed:
             raise rig.error
