@@ -45,6 +45,7 @@ OVER_UNFINISHED = {
     "outbox_conversation",
     "outbox_claimed",
     "outbox_ready",
+    "turns_held",
     "turns_queued",
     "turns_parked",
     "turns_unended",
