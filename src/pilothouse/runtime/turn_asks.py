@@ -99,10 +99,18 @@ class TurnAsks:
         self._ports.log("ask.opened", turn_id=self._turn.id, ask_id=ask.id, kind=ask.kind)
 
     async def _stored_answer(self, ask: Ask) -> AskRow | None:
-        """Only the turn that an answer started may use it: a later one asks anew, whatever was once allowed."""
-        if self._turn.cause != "answer":
-            return None
-        return await self._ports.look(lambda tx: tx.asks.unused_answer(self._session_id, ask.payload_hash))
+        """Only the turn that asked and runs again, or one that the answer started, may use it: any other asks anew,
+        whatever was once allowed."""
+
+        def unit(tx: Tx) -> AskRow | None:
+            for row in tx.asks.of_turn(self._turn.id):
+                if row.state == "answered" and not row.used and row.ask.payload_hash == ask.payload_hash:
+                    return row
+            if self._turn.cause != "answer":
+                return None
+            return tx.asks.unused_answer(self._session_id, ask.payload_hash)
+
+        return await self._ports.look(unit)
 
     async def _use(self, session: Answerable, asked: Ask, stored: AskRow, decision: Decision) -> None:
         self._recorder.take(Asked(stored.ask))
