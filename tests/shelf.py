@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -198,7 +198,7 @@ class Shelf:
 
 
 @asynccontextmanager
-async def _open(config: Settings) -> AsyncIterator[Shelf]:
+async def _open(config: Settings) -> AsyncGenerator[Shelf]:
     yield Shelf()
 
 

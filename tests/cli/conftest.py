@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -53,6 +55,27 @@ class House:
         assert "Traceback" not in done.stdout + done.stderr
         assert "\x1b" not in done.stdout + done.stderr
         return done
+
+    def on_a_terminal(self, *words: str, said: str = "", **more: str) -> tuple[int, str]:
+        """Exit code and screen of a run whose three streams are one real terminal."""
+        ours, theirs = pty.openpty()
+        with subprocess.Popen(
+            [sys.executable, "-m", "pilothouse", *words],
+            env=self.environ(**more),
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            cwd=self.home,
+            start_new_session=True,
+        ) as process:
+            os.close(theirs)
+            os.write(ours, said.encode())
+            screen = b""
+            with contextlib.suppress(OSError):  # Linux says so when the last one closes its end
+                while chunk := os.read(ours, 65536):
+                    screen += chunk
+            os.close(ours)
+            return process.wait(), screen.decode()
 
     def json(self, *words: str, **more: str) -> Any:
         return json.loads(self.run(*words, "--json", **more).stdout)

@@ -70,3 +70,16 @@ def test_odd_names_survive_the_file(house: House, tmp_path: Path) -> None:
     odd.mkdir()
     assert house.run("init", "--yes", "--workspace", str(odd)).returncode == 0
     assert tomllib.loads(house.config.read_text())["gateway"]["default_workspace"] == str(odd)
+
+
+def test_on_a_terminal_it_asks_before_it_replaces(house: House) -> None:
+    house.run("init", "--yes", "--owner", "a:1")
+    code, screen = house.on_a_terminal(
+        "init", "--owner", "b:2", "--engine", "auto", "--workspace", "/", said="n\n"
+    )
+    assert (code, "Replace it?" in screen, "nothing was changed" in screen) == (0, True, True)
+    code, screen = house.on_a_terminal(
+        "init", "--owner", "b:2", "--engine", "auto", "--workspace", "/", said="y\n"
+    )
+    assert (code, "the old one is kept as" in screen) == (0, True)
+    assert tomllib.loads(house.config.read_text())["people"]["owners"] == ["b:2"]

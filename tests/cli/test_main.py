@@ -180,6 +180,30 @@ def test_an_ascii_terminal_gets_marks_instead_of_an_error(house: House) -> None:
     assert done.stdout.startswith("? python")
 
 
+def test_a_known_secret_never_stands_in_an_error(house: House) -> None:
+    (house.home / ".env").write_text("KEY=hunter22\n")
+    house.config.write_text("[engines.gone]\ntoken = 'hunter33'\n")
+    (house.packages / "waving.py").write_text("raise RuntimeError('hunter22 hunter33 hunter44')\n")
+    done = house.run("wave", VENDOR_API_KEY="hunter44")
+    assert done.stderr.endswith("RuntimeError: [redacted] [redacted] [redacted]\n")
+
+
+def test_a_broken_installation_gets_a_line_too(house: House) -> None:
+    (house.packages / "click.py").write_text("raise ImportError('half an upgrade')\n")
+    done = house.run("status")
+    assert done.returncode == 70
+    assert done.stderr.count("\n") == 1
+
+
+def test_on_a_terminal_an_error_is_red_and_everywhere_else_it_is_not(house: House) -> None:
+    code, text = house.on_a_terminal("trace")
+    assert (code, "\x1b" in text) == (2, False)
+    house.config.write_text("[")
+    code, text = house.on_a_terminal("status")
+    assert (code, text.startswith("\x1b[31merror:\x1b[0m ")) == (1, True)
+    assert "\x1b" not in house.on_a_terminal("status", NO_COLOR="1")[1]
+
+
 @pytest.mark.parametrize("word", ["chat", "up"])
 def test_help_of_the_long_running_commands_needs_no_gateway(house: House, word: str) -> None:
     assert house.run(word, "--help").returncode == 0

@@ -4,12 +4,13 @@ import anyio
 import pytest
 from tests.processes.programs import Launch, Program
 
-from pilothouse.processes import InputClosed, InputStalled, Process
+from pilothouse.processes import InputClosed, InputStalled, Process, StopDeadlines
 
 pytestmark = pytest.mark.anyio
 
 ECHO = "import sys\nfor line in sys.stdin: print(line, end='')\nprint('end')"
 DEAF = "import time\nprint('up')\ntime.sleep(600)"
+DEAF_STOP = StopDeadlines(input_s=0)
 
 
 async def test_lines_go_there_and_back(launch: Launch, program: Program) -> None:
@@ -48,14 +49,14 @@ async def test_writing_to_a_child_that_ended_says_so(launch: Launch, program: Pr
 
 async def test_writing_to_a_child_that_closed_its_input_says_so(launch: Launch, program: Program) -> None:
     argv = program("import os, time\nos.close(0)\nprint('closed')\ntime.sleep(600)")
-    async with launch(argv) as process:
+    async with launch(argv, deadlines=DEAF_STOP) as process:
         await anext(process.lines())
         with pytest.raises(InputClosed, match="no longer reads"):
             await process.write_line(b"hello")
 
 
 async def test_writing_after_we_closed_the_input_says_so(launch: Launch, program: Program) -> None:
-    async with launch(program(DEAF)) as process:
+    async with launch(program(DEAF), deadlines=DEAF_STOP) as process:
         process.close_input()
         with pytest.raises(InputClosed, match="was closed"):
             await process.write_line(b"hello")
@@ -67,7 +68,7 @@ async def refused_write(process: Process) -> None:
 
 
 async def test_closing_the_input_wakes_a_waiting_writer(launch: Launch, program: Program) -> None:
-    async with launch(program(DEAF)) as process:
+    async with launch(program(DEAF), deadlines=DEAF_STOP) as process:
         await anext(process.lines())
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(refused_write, process)
@@ -78,7 +79,7 @@ async def test_closing_the_input_wakes_a_waiting_writer(launch: Launch, program:
 async def test_a_deaf_child_runs_into_the_deadline_and_the_torn_input_is_not_used_again(
     launch: Launch, program: Program
 ) -> None:
-    async with launch(program(DEAF)) as process:
+    async with launch(program(DEAF), deadlines=DEAF_STOP) as process:
         await anext(process.lines())
         with pytest.raises(InputStalled, match=r"0\.2 s"):
             await process.write(b"x" * 1_000_000, deadline_s=0.2)

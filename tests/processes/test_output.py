@@ -6,7 +6,7 @@ import anyio
 import pytest
 from tests.processes.programs import Launch, Program
 
-from pilothouse.processes import Process, ProcessLimits
+from pilothouse.processes import Process, ProcessLimits, StopDeadlines
 
 pytestmark = pytest.mark.anyio
 
@@ -118,7 +118,7 @@ async def test_two_floods_leave_the_loop_to_others(launch: Launch, program: Prog
     argv = program(
         "import sys\nwhile True: sys.stdout.write('f' * 9999 + '\\n'); sys.stderr.write('g' * 9999)"
     )
-    async with launch(argv) as process:
+    async with launch(argv, deadlines=StopDeadlines(input_s=0)) as process:
         with anyio.move_on_after(0.3) as scope:
             async for _ in process.lines():
                 pass

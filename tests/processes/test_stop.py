@@ -14,12 +14,12 @@ pytestmark = pytest.mark.anyio
 
 QUICK = StopDeadlines(input_s=0.2, terminate_s=0.5, kill_s=5, orphans_s=0.5)
 SLEEP = "import time; time.sleep(600)"
-STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
+STUBBORN = "import signal, time; signal.signal(15, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
 
 # Leaves parent, group and session behind, as a daemon does, and says its pid on the pipe that it inherited.
 ESCAPE = """
 import os, signal, sys, time
-def escape(environment=None):
+def escape():
     if os.fork():
         os.wait()
         return
@@ -28,7 +28,7 @@ def escape(environment=None):
         os._exit(0)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     program = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
-    os.execve(sys.executable, [sys.executable, "-S", "-c", program], os.environ if environment is None else environment)
+    os.execv(sys.executable, [sys.executable, "-S", "-c", program])
 """
 
 

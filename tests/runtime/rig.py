@@ -80,8 +80,8 @@ class FaultyStore:
     async def read(self, unit: Callable[[Tx], T]) -> T:
         return await self._store.read(unit)
 
-    def changes(self) -> AsyncIterator[None]:
-        return self._store.changes()
+    def changes(self, *, of_others: bool = False) -> AsyncIterator[None]:
+        return self._store.changes(of_others=of_others)
 
     async def close(self) -> None:
         await self._store.close()

@@ -8,21 +8,16 @@ import sys
 from io import TextIOWrapper
 
 from pilothouse import __version__
-
-BROKEN = 1
-BUSY = 75
-UNFORESEEN = 70
-INTERRUPTED = 130
-PIPE_CLOSED = 141
+from pilothouse.cli.exits import INTERRUPTED, PIPE_CLOSED, UNFORESEEN
 
 
 def main(argv: list[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     words = sys.argv[1:] if argv is None else argv
-    if words in (["--version"], ["-V"]):
-        print(f"pilothouse {__version__}")
-        return 0
     try:
+        if words in (["--version"], ["-V"]):
+            print(f"pilothouse {__version__}")
+            return _finish(0)
         return _finish(_run(words))
     except BrokenPipeError:
         return _go_quietly()
@@ -31,8 +26,6 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int:
-    from pilothouse.cli.errors import explain
-
     try:
         from pilothouse.cli.group import pilothouse
 
@@ -44,7 +37,18 @@ def _run(words: list[str]) -> int:
     except (KeyboardInterrupt, BrokenPipeError):
         raise
     except BaseException as error:  # noqa: BLE001 - here it becomes words and an exit code
+        return _explain(error)
+
+
+def _explain(error: BaseException) -> int:
+    try:
+        from pilothouse.cli.errors import explain
+
         return explain(error)
+    except Exception as second:  # noqa: BLE001 - even a broken installation gets a line, and no traceback
+        both = f"{type(error).__name__}, and {type(second).__name__} while saying so: {second}"
+        print(f"Something broke that we did not foresee: {both}", file=sys.stderr)
+        return UNFORESEEN
 
 
 def _finish(code: int) -> int:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TYPE_CHECKING
 
-from pilothouse.cli import BROKEN, BUSY, INTERRUPTED, UNFORESEEN
+from pilothouse.cli.exits import BROKEN, BUSY, INTERRUPTED, UNFORESEEN
+
+if TYPE_CHECKING:
+    from pilothouse.logs.redaction import Redactor
 
 
 def explain(error: BaseException) -> int:
@@ -35,21 +39,35 @@ def explain(error: BaseException) -> int:
 
 
 def say_error(text: str) -> None:
-    from pilothouse.logs.redaction import redact
-
     colour = sys.stderr.isatty() and "NO_COLOR" not in os.environ
     head = "\x1b[31merror:\x1b[0m" if colour else "error:"
-    print(f"{head} {redact(text)}", file=sys.stderr)
+    print(f"{head} {_redactor().redact(text)}", file=sys.stderr)
+
+
+def _redactor() -> Redactor:
+    """As many secrets as can be known here: the configuration may be what is broken."""
+    from pilothouse.config import find_paths, load
+    from pilothouse.core.errors import ConfigError
+    from pilothouse.logs.redaction import Redactor, names_secret
+
+    redactor = Redactor(value for name, value in os.environ.items() if names_secret(name))
+    try:
+        loaded = load(find_paths(os.environ), os.environ)
+    except ConfigError:
+        return redactor
+    named = (leaf.value for key, leaf in loaded.leaves.items() if names_secret(key[-1]))
+    redactor.add(*loaded.secrets, *(value for value in named if isinstance(value, str)))
+    return redactor
 
 
 def _say_unforeseen(error: BaseException) -> int:
-    from pilothouse.config.paths import find_paths
+    from pilothouse.config import find_paths
     from pilothouse.logs.log import emergency
-    from pilothouse.logs.redaction import Redactor, redact
 
     file = find_paths(os.environ).log_file
-    kept = emergency(file, Redactor(), error)
+    redactor = _redactor()
+    kept = emergency(file, redactor, error)
     where = f"details in {file}" if kept else f"details could not be written to {file}"
-    text = redact(f"{type(error).__name__}: {error}".split("\n", 1)[0])
+    text = redactor.redact(f"{type(error).__name__}: {error}".split("\n", 1)[0])
     print(f"Something broke that we did not foresee: {text}; {where}", file=sys.stderr)
     return UNFORESEEN

@@ -29,6 +29,7 @@ from pilothouse.core.errors import PilothouseError
 from pilothouse.core.failure import Failure
 from pilothouse.core.ids import AskId, CallId, EngineId, UserId
 from pilothouse.core.message import Attachment, clean_text
+from pilothouse.core.usage import Usage
 
 SCHEMA_VERSION = 1
 
@@ -58,17 +59,6 @@ class ToolCall(Struct, frozen=True):
     title: str
     detail: dict[str, Any] = field(default_factory=dict)
     parent_id: CallId | None = None
-
-
-class Usage(Struct, frozen=True):
-    """What a turn cost, as far as the engine tells. `None` is "not told", never zero."""
-
-    cost_usd: float | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cache_read_tokens: int | None = None
-    cache_write_tokens: int | None = None
-    steps: int | None = None
 
 
 class PlanItem(Struct, frozen=True):

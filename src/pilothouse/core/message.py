@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from pilothouse.core.ask import Ask
 from pilothouse.core.ids import BlobHash, ChannelId, ConversationId, TurnId, UserId
+from pilothouse.core.usage import Usage
 
 MessageKind = Literal["chat", "task", "webhook", "system", "agent", "reaction"]
 ContentKind = Literal["answer", "notice", "ask", "reply"]
@@ -102,6 +103,8 @@ class Content(Struct, frozen=True):
     attachments: tuple[Attachment, ...] = ()
     turn_id: TurnId | None = None
     ask: Ask | None = None
+    usage: Usage | None = None
+    """What the turn cost, where people want to see it."""
     reply_to: str | None = None
 
 

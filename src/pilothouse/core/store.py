@@ -349,7 +349,7 @@ class Turns(Protocol):
         ...
 
     def parked_due(self, now: float) -> list[Turn]:
-        """Oldest first. One that was parked without a `retry_at` is due at once."""
+        """Oldest first. One that was parked without a `retry_at`, or that somebody stopped, is due at once."""
         ...
 
     def next_parked_at(self) -> float | None: ...
@@ -403,6 +403,10 @@ class Asks(Protocol):
         ...
 
     def mark_used(self, id: AskId) -> None: ...
+
+    def give_back(self, id: AskId) -> None:
+        """The engine that heard the decision is gone and had done nothing: it may be used once more."""
+        ...
 
     def open_in(self, conversation_id: ConversationId) -> list[AskRow]:
         """Oldest first."""
@@ -555,8 +559,9 @@ class Store(Protocol):
         """Sees every write that has returned. A unit that writes is refused, `StoreError`."""
         ...
 
-    def changes(self) -> AsyncIterator[None]:
-        """Wakes after commits of other processes. It is a hint and may be lost: poll too."""
+    def changes(self, *, of_others: bool = False) -> AsyncIterator[None]:
+        """Wakes after commits; with `of_others` only after those of other processes, for whoever knows of its own.
+        It is a hint and may be lost: poll too."""
         ...
 
     async def close(self) -> None: ...

@@ -7,10 +7,10 @@ from typing import Literal, get_args
 from msgspec import Struct
 
 from pilothouse.core.errors import IllegalMove
-from pilothouse.core.event import Usage
 from pilothouse.core.failure import Failure
 from pilothouse.core.ids import ConversationId, EngineId, Epoch, SessionId, TurnId
 from pilothouse.core.message import Attachment
+from pilothouse.core.usage import Usage
 
 TurnStatus = Literal["queued", "running", "waiting", "parked", "lost", "done", "failed", "cancelled"]
 Cause = Literal["message", "schedule", "webhook", "agent", "reaction", "system", "answer", "wake", "continue"]

@@ -23,7 +23,6 @@ from pilothouse.core.store import Tx
 from pilothouse.core.turn import Prompt, Turn, TurnStatus
 from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.settings import Settings, backoff_s
-from pilothouse.runtime.wording import cost
 
 MENDS_BY_ITSELF: frozenset[FailureKind] = frozenset({"transport", "overloaded", "rate_limit", "crash"})
 LIMITS: frozenset[FailureKind] = frozenset({"quota", "rate_limit", "overloaded"})
@@ -188,7 +187,8 @@ def _closing_content(turn: Turn, end: TurnEnded, ending: Ending, settings: Setti
     text = end.answer or ending.text
     if end.outcome == "completed":
         text = text or ("" if ending.attachments else NO_WORDS)
-        return Content(text + _cost_line(end, settings), "answer", ending.attachments, turn_id=turn.id)
+        usage = end.usage if settings.show_cost else None
+        return Content(text, "answer", ending.attachments, turn_id=turn.id, usage=usage)
     last = "Stopped." if end.outcome == "cancelled" else _failure_line(end.failure)
     body = f"{text}\n\n{last}" if text else last
     return Content(body, "notice", ending.attachments, turn_id=turn.id)
@@ -196,11 +196,6 @@ def _closing_content(turn: Turn, end: TurnEnded, ending: Ending, settings: Setti
 
 def _failure_line(failure: Failure | None) -> str:
     return f"Failed: {failure.text}" if failure else "Failed."
-
-
-def _cost_line(end: TurnEnded, settings: Settings) -> str:
-    spent = end.usage.cost_usd if end.usage else None
-    return f"\n\n{cost(spent)}" if spent and settings.show_cost else ""
 
 
 def _when(retry_at: float, now: float) -> str:

@@ -1,6 +1,7 @@
 """The gateway: one task group, a start order and a stop order.
 
-Start: join as a node, take the engines, recover what the last holder left, open engines, then everything at once.
+Start: join as a node, take the engines, recover what the last holder left, end its processes, open engines, then
+everything at once.
 Stop: start no more turns, give those that run a bounded grace, mark the rest lost and say so, deliver what is
 ready, stop the channels, close the engines, leave. Messages are taken in until the channels stop: they are durable
 and run at the next start. Nothing is left running (law 8).
@@ -31,6 +32,8 @@ PRUNE_EVERY_S = 3600.0
 PRUNE_STEP = 500
 CHANNEL_PAUSE_S = (1.0, 2.0, 5.0, 15.0, 60.0)
 STANDBY_EVERY_S = 1.0
+HEAR_EVERY_S = 0.02
+"""Another process that commits without a pause must not keep everybody here busy with looking."""
 
 
 class Gateway:
@@ -105,6 +108,7 @@ class Gateway:
         """Everything that only the holder of the engines does. A standby waits for its chance."""
         try:
             if await self._get_engines():
+                await self._sweep()
                 async with Hosting(self._ports).open_all():
                     await self._run_turns_with_engines()
         finally:
@@ -133,6 +137,13 @@ class Gateway:
                     await self._stopping.wait()
         return True
 
+    async def _sweep(self) -> None:
+        """What the last holder left running must not work on beside us: first it ends, then ours begin (law 8)."""
+        try:
+            await self._ports.sweep()
+        except OSError as error:
+            self._ports.log("processes.sweep_failed", error=str(error))
+
     async def _serve_channel(self, channel: Channel) -> None:
         """A channel that breaks is started again, ever more patiently; a primary one that ends, ends us."""
         broken = 0
@@ -153,8 +164,10 @@ class Gateway:
             return
 
     async def _hear_others(self) -> None:
-        async for _ in self._ports.store.changes():
+        """Whoever changes something here pokes by himself; what others change may concern anybody."""
+        async for _ in self._ports.store.changes(of_others=True):
             self._ports.signals.poke_all()
+            await anyio.sleep(HEAR_EVERY_S)
 
     async def _prune_for_ever(self) -> None:
         while True:

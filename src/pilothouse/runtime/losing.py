@@ -23,6 +23,10 @@ LOST_FOR_GOOD = (
     "Pilothouse stopped in the middle of this. Some of it may be done already, so it was not run again. "
     "Say “continue” to go on in the same session."
 )
+LOST_UNBEGUN = (
+    "Pilothouse stopped while this ran. Nothing had been done yet, but it was not run again by itself. "
+    "Send it again if you still want it."
+)
 STILL_OPEN = "Pilothouse restarted; this is still open, and your answer continues the work.\n\n"
 
 
@@ -37,10 +41,12 @@ def lose(
         _lose_waiting(tx, ids, turn, rows, open_asks, answered, at)
     elif run_again and may_run_again(turn):
         tx.turns.move(turn.id, "queued")
+        for row in tx.asks.of_turn(turn.id):
+            tx.asks.give_back(row.ask.id)  # nobody is asked twice for what they have said
         tx.events.append(turn.conversation_id, turn.id, [Notice("warning", "restarted", LOST_AGAIN)], at)
         _tell(tx, ids, turn, LOST_AGAIN, f"lost:{turn.id}:{turn.attempts}", at)
     else:
-        text = "Stopped." if turn.stop_requested else LOST_FOR_GOOD
+        text = "Stopped." if turn.stop_requested else LOST_FOR_GOOD if turn.began else LOST_UNBEGUN
         tx.events.append(turn.conversation_id, turn.id, withdraw_asks(tx, turn, at), at)
         _fail(tx, turn, rows, Failure("crash", text), at)
         _tell(tx, ids, turn, text, f"end:{turn.id}", at)

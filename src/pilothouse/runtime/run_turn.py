@@ -25,7 +25,7 @@ from pilothouse.runtime.fencing import fenced_in
 from pilothouse.runtime.losing import lose
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.recording import Recorder
-from pilothouse.runtime.signals import INBOX, OUTBOX, events_of
+from pilothouse.runtime.signals import INBOX, OUTBOX, control_of, end_of, events_of
 from pilothouse.runtime.starting import Started
 from pilothouse.runtime.turn_asks import TurnAsks
 from pilothouse.runtime.watching import Watch
@@ -62,6 +62,10 @@ class TurnRun:
             if not self._ended:
                 await self._end_unread()
             tasks.cancel_scope.cancel()
+
+    @property
+    def waiting(self) -> bool:
+        return self._asks.open
 
     def cut(self) -> None:
         self._cut = True
@@ -159,7 +163,7 @@ class TurnRun:
         self._recorder.drain()
         self._ended = True
         self._log("turn.ended", status=turn.status, outcome=ending.end.outcome)
-        ports.signals.poke(OUTBOX, INBOX)
+        ports.signals.poke(OUTBOX)
         self._wake_followers()
 
     def _ending(self) -> Ending:
@@ -217,7 +221,10 @@ class TurnRun:
         return Failure("crash", NOT_FORESEEN, detail=f"{type(error).__name__}: {error}")
 
     def _wake_followers(self) -> None:
-        self._ports.signals.poke(events_of(self._turn.conversation_id))
+        conversation_id = self._turn.conversation_id
+        self._ports.signals.poke(
+            events_of(conversation_id), control_of(conversation_id), end_of(self._turn.id)
+        )
 
     def _log(self, event: str, **fields: object) -> None:
         self._ports.log(event, turn_id=self._turn.id, **fields)

@@ -12,7 +12,7 @@ from pilothouse.core.store import AskRow, Tx
 from pilothouse.runtime.asking import make_ask, show_ask
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.recording import Recorder
-from pilothouse.runtime.signals import OUTBOX
+from pilothouse.runtime.signals import INBOX, OUTBOX
 from pilothouse.runtime.starting import Started
 
 
@@ -62,6 +62,7 @@ class TurnAsks:
             return
         decision = row.decision or Decision("deny", text=f"the question was {row.state}")
         self._recorder.take(AskChanged(row.ask.id, row.state, decision.by))
+        self._expect_deeds(decision)
         await self._recorder.commit(lambda tx: self._go_on(tx, row))
         if isinstance(session, Answerable):
             await self._tell(session, AskId(row.engine_key), row.ask, decision)
@@ -94,7 +95,7 @@ class TurnAsks:
         self._recorder.take(Asked(ask))
         self._open[ask.id] = row
         await self._recorder.commit(lambda tx: self._wait(tx, row, now))
-        self._ports.signals.poke(OUTBOX)
+        self._ports.signals.poke(OUTBOX, INBOX)
         self._ports.log("ask.opened", turn_id=self._turn.id, ask_id=ask.id, kind=ask.kind)
 
     async def _stored_answer(self, ask: Ask) -> AskRow | None:
@@ -106,8 +107,14 @@ class TurnAsks:
     async def _use(self, session: Answerable, asked: Ask, stored: AskRow, decision: Decision) -> None:
         self._recorder.take(Asked(stored.ask))
         self._recorder.take(AskChanged(stored.ask.id, "answered", decision.by))
+        self._expect_deeds(decision)
         await self._recorder.commit(lambda tx: tx.asks.mark_used(stored.ask.id))
         await self._tell(session, asked.id, stored.ask, decision)
+
+    def _expect_deeds(self, decision: Decision) -> None:
+        """What was allowed may be done before we hear that it began, so it counts as begun already now."""
+        if decision.verdict == "allow":
+            self._recorder.began = True
 
     def _wait(self, tx: Tx, row: AskRow, now: float) -> None:
         before = tx.asks.open_like(row.session_id, row.ask.payload_hash)

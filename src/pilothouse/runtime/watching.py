@@ -27,6 +27,7 @@ from pilothouse.runtime.turn_asks import TurnAsks
 _decode = msgspec.json.Decoder(InboundMessage).decode
 
 WATCH_EVERY_S = 2.0
+FIRST_LOOK_S = 0.05
 NOT_PASSED_ON = "The running turn could not take that in. It waits, and runs next."
 
 
@@ -52,6 +53,9 @@ class Watch:
         self._heard_at = self._ports.clock.monotonic()
 
     async def run(self) -> None:
+        """The first look may wait a moment for a hint: a quick turn is over by then, and costs no look at all."""
+        ticket = self._ports.signals.ticket(control_of(self._turn.conversation_id))
+        await Signals.wait(ticket, FIRST_LOOK_S)
         while True:
             ticket = self._ports.signals.ticket(control_of(self._turn.conversation_id))
             try:

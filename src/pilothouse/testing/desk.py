@@ -64,7 +64,8 @@ class ScriptedDesk:
     def publish(self, conversation: ConversationId, turn: TurnId, at: float, *events: EngineEvent) -> None:
         """The next rows of the log; followers see them at once."""
         log = self._logs[conversation]
-        log.extend(LoggedEvent(len(log) + n, turn, at, event) for n, event in enumerate(events, 1))
+        for event in events:
+            log.append(LoggedEvent(len(log) + 1, turn, at, event))
         self._wake()
 
     def settle(self, message: MessageId, state: MessageState) -> None:

@@ -82,7 +82,7 @@ async def test_being_cancelled_at_a_hung_turn_frees_everything(rig: Rig) -> None
         assert rig.pids() == []
 
 
-def when_said_sync(act: Callable[[], None]) -> Callable[[EngineEvent], None]:
+def when_said(act: Callable[[], None]) -> Callable[[EngineEvent], None]:
     return lambda event: act() if isinstance(event, TextSet) else None
 
 
@@ -95,7 +95,7 @@ async def test_the_other_turns_of_a_hung_process_end_with_the_reason(rig: Rig) -
 
         async def bystander() -> None:
             async with engine.open(rig.brief("bystander")) as session:
-                ends["bystander"] = await read(session, when=when_said_sync(waiting.set))
+                ends["bystander"] = await read(session, when=when_said(waiting.set))
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(bystander)
@@ -167,7 +167,7 @@ async def test_a_crash_ends_every_turn_of_the_process_and_the_next_one_starts_an
 
         async def bystander() -> None:
             async with engine.open(rig.brief("bystander")) as session:
-                ends.append(await read(session, when=when_said_sync(waiting.set)))
+                ends.append(await read(session, when=when_said(waiting.set)))
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(bystander)
@@ -246,6 +246,7 @@ async def test_a_turn_that_nobody_reads_is_given_up_for_the_others(rig: Rig) -> 
         with anyio.fail_after(WITHIN_S):
             rest = [event async for event in stream]
         assert failure_of(rest).kind == "transport"
+        assert end_of(await read(slow)).answer == "fine"
 
 
 async def test_an_engine_that_was_not_entered_says_so(rig: Rig) -> None:

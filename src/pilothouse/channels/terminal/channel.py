@@ -15,7 +15,7 @@ from pilothouse.channels.terminal.stage import Stage, Talk
 from pilothouse.channels.terminal.streams import Streams, WallClock
 from pilothouse.core.channel import ChannelHost, Desk
 from pilothouse.core.clock import Clock
-from pilothouse.core.errors import Rejected, TryLater
+from pilothouse.core.errors import DeliveryError, Rejected, TryLater
 from pilothouse.core.ids import ConversationId
 from pilothouse.core.message import Address, Content, MessageRef, Part
 
@@ -50,6 +50,8 @@ class TerminalChannel:
         self._talk = _talk(mode, self._stage)
         self._opened = anyio.Event()
         self._closed = False
+        self._gone = False
+        """Nobody reads our output any more, as in `chat … | head -1`."""
 
     @property
     def address(self) -> Address:
@@ -58,7 +60,7 @@ class TerminalChannel:
     @property
     def exit_code(self) -> int:
         """After `run`: 0, 1 if the one message failed, 130 if Ctrl-C stopped it."""
-        return self._talk.exit_code
+        return 1 if self._gone else self._talk.exit_code
 
     def holds(self) -> tuple[ConversationId, ...]:
         return (self._stage.conversation,)
@@ -66,6 +68,8 @@ class TerminalChannel:
     async def run(self, desk: Desk) -> None:
         try:
             await self._talk.run(desk, self._opened.set)
+        except* DeliveryError:
+            self._gone = True
         finally:
             self._closed = True
             self._opened.set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 import unicodedata
 
 from msgspec import Struct
@@ -49,6 +50,12 @@ def _cell(char: str) -> int:
     if unicodedata.combining(char) or char in "\u200d\ufe0f":
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def hang(text: str, width: int) -> str:
+    """Wrapped, and two columns in: the shape of all that is not the answer."""
+    lines = (textwrap.wrap(line, width - 2) or [""] for line in wash(text).split("\n"))
+    return "\n".join(f"  {line}".rstrip() for wrapped in lines for line in wrapped)
 
 
 def fit(text: str, width: int) -> str:

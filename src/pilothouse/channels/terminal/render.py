@@ -7,12 +7,11 @@ from typing import Any
 
 import msgspec
 
-from pilothouse.channels.terminal.ink import Ink, fit, wash
+from pilothouse.channels.terminal.ink import Ink, fit, hang, wash
 from pilothouse.channels.terminal.receive import choices
 from pilothouse.channels.text import activity_label, status_line
 from pilothouse.core.ask import Ask
 from pilothouse.core.event import Notice, PlanItem
-from pilothouse.core.failure import Failure
 from pilothouse.core.message import Attachment, Content, Part, clean_text
 from pilothouse.core.view import Action, TurnView
 
@@ -27,7 +26,7 @@ def render(content: Content) -> tuple[Part, ...]:
     data: dict[str, Any] = {"kind": content.kind, "turn_id": content.turn_id or ""}
     text = clean_text(content.text)
     if content.ask:
-        data["ask"] = msgspec.to_builtins(content.ask)
+        data["ask"] = msgspec.json.decode(msgspec.json.encode(content.ask))
         text = text if text.strip() else clean_text(content.ask.title)
     if not text.strip() and not content.attachments:
         text = NOTHING
@@ -49,14 +48,9 @@ def closing_line(view: TurnView, at: float, ink: Ink) -> str:
     return ink.red(line) if view.outcome == "failed" else ink.dim(line)
 
 
-def failure_text(failure: Failure, ink: Ink, *, verbose: bool) -> str:
-    text = ink.red(wash(failure.text))
-    return f"{text}\n{ink.dim(wash(failure.detail))}" if verbose and failure.detail else text
-
-
-def notice_line(notice: Notice, ink: Ink) -> str:
+def notice_line(notice: Notice, ink: Ink, width: int) -> str:
     paint = {"info": ink.dim, "warning": ink.yellow, "error": ink.red}[notice.level]
-    return paint(_indent(wash(notice.text), "  "))
+    return paint(hang(notice.text, width))
 
 
 def step_line(action: Action, ink: Ink, width: int) -> str:
@@ -109,7 +103,3 @@ def _payload(ask: Ask, ink: Ink) -> Iterable[str]:
 def attachment_line(attachment: Attachment, ink: Ink, width: int) -> str:
     size = f"{attachment.size} B" if attachment.size < 1000 else f"{attachment.size / 1000:.0f} kB"
     return ink.dim("  " + fit(f"+ {attachment.name} ({attachment.media_type}, {size})", width - 2))
-
-
-def _indent(text: str, by: str) -> str:
-    return "\n".join(by + line for line in text.split("\n"))

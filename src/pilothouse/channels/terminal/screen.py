@@ -55,5 +55,5 @@ def put(stream: TextIO, text: str) -> None:
         except UnicodeEncodeError as error:
             stream.write(text.encode(error.encoding, "replace").decode(error.encoding))
         stream.flush()
-    except (BrokenPipeError, ValueError) as error:
+    except (OSError, ValueError) as error:  # a broken pipe, a closed window, a closed file
         raise TryLater(60.0, "nobody reads the terminal's output any more") from error

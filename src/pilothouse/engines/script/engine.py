@@ -22,7 +22,8 @@ from pilothouse.core.engine import Brief, EngineHost
 from pilothouse.core.errors import EngineError
 from pilothouse.core.failure import Failure
 from pilothouse.engines.script.config import ScriptConfig
-from pilothouse.engines.script.link import Link, LinkPlan, Port
+from pilothouse.engines.script.link import Link, LinkPlan
+from pilothouse.engines.script.port import Port
 from pilothouse.engines.script.session import ScriptSession
 from pilothouse.engines.script.translate import ENGINE_ID
 from pilothouse.processes import BASE_NAMES, allowed_environment

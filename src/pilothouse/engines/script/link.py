@@ -16,7 +16,7 @@ from pilothouse.core.errors import EngineError
 from pilothouse.core.event import TurnEnded
 from pilothouse.core.failure import Failure
 from pilothouse.engines.script import wire
-from pilothouse.engines.script.mailbox import Mailbox
+from pilothouse.engines.script.port import Port
 from pilothouse.engines.script.translate import Exit, explain
 from pilothouse.processes import (
     InputFailed,
@@ -35,52 +35,6 @@ SHUT_DOWN = Failure("crash", "The engine was shut down.")
 NOT_READ = Failure("transport", "Nobody read this turn's events for too long, so it was given up.")
 UNREACHABLE = Failure("hang", "The engine's process reads no commands any more and was stopped.")
 IGNORES_STOP = Failure("hang", "The engine's process did not obey a stop and was ended, with all its turns.")
-
-
-class Port:
-    """One session's end of the link. `over` is set once the running turn's end has arrived, read or not."""
-
-    def __init__(self, session: str) -> None:
-        self.session = session
-        self.mailbox = Mailbox()
-        self.turn = 0
-        self.over = anyio.Event()
-        self._sink, self._replies = anyio.create_memory_object_stream[
-            wire.Opened | wire.Refused | wire.Steered
-        ](8)
-
-    def begin(self) -> int:
-        self.turn += 1
-        self.over = anyio.Event()
-        return self.turn
-
-    def reply(self, heard: wire.Opened | wire.Refused | wire.Steered) -> None:
-        try:
-            self._sink.send_nowait(heard)
-        except (anyio.WouldBlock, anyio.BrokenResourceError, anyio.ClosedResourceError):
-            pass  # nobody asked for it
-
-    async def await_reply(self) -> wire.Opened | wire.Refused | wire.Steered | None:
-        """The next reply; None when none can come any more."""
-        try:
-            return await self._replies.receive()
-        except (anyio.EndOfStream, anyio.ClosedResourceError):
-            return None
-
-    def drop_replies(self) -> None:
-        """Late replies to something that was given up must not answer what is asked next."""
-        while self._replies.statistics().current_buffer_used:
-            self._replies.receive_nowait()
-
-    def close(self, last: Exit) -> None:
-        self.mailbox.close(last)
-        self.over.set()
-        self._sink.close()
-
-    def free(self) -> None:
-        self.mailbox.discard()
-        self._sink.close()
-        self._replies.close()
 
 
 class LinkPlan(Struct, frozen=True):
@@ -152,11 +106,15 @@ class Link:
         if self._process is None or not self.alive:
             return
         try:
-            await self._process.write_line(wire.encode(command), deadline_s=self._plan.grace_s)
+            await self._process.write_line(wire.encode(command), deadline_s=self._patience(command))
         except InputStalled:
             self.condemn(UNREACHABLE)
         except InputFailed:
             pass  # it has ended: the reader sees that too, and knows the exit code
+
+    def _patience(self, command: wire.Command) -> float:
+        in_a_hurry = isinstance(command, wire.Interrupt | wire.Close)
+        return self._plan.grace_s if in_a_hurry else self._plan.open_s
 
     async def expect_end(self, port: Port) -> None:
         """Give the running turn its time to stop; then end the process, whoever else uses it."""
@@ -221,11 +179,12 @@ class Link:
     async def _deliver(self, port: Port, heard: wire.Event | wire.Media, size: int) -> None:
         if heard.turn != port.turn:
             return
-        # With a process of its own a slow reader slows only its own engine, for as long as it likes.
-        with anyio.move_on_after(None if self.private else self._plan.stall_s) as waiting:
-            await port.mailbox.put(heard, size)
-        if waiting.cancelled_caught:
-            port.mailbox.close(NOT_READ)
+        if not port.mailbox.offer(heard, size):
+            # With a process of its own a slow reader slows only its own engine, for as long as it likes.
+            with anyio.move_on_after(None if self.private else self._plan.stall_s) as waiting:
+                await port.mailbox.put(heard, size)
+            if waiting.cancelled_caught:
+                port.mailbox.close(NOT_READ)
         if isinstance(heard, wire.Event) and isinstance(heard.event, TurnEnded):
             port.over.set()
 

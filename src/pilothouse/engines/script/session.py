@@ -19,7 +19,8 @@ from pilothouse.core.ids import AskId
 from pilothouse.core.message import Attachment
 from pilothouse.core.turn import Prompt
 from pilothouse.engines.script import wire
-from pilothouse.engines.script.link import Link, Port
+from pilothouse.engines.script.link import Link
+from pilothouse.engines.script.port import Port
 from pilothouse.engines.script.translate import Exit, TurnTranslator, explain
 
 MAX_ATTACHED_BYTES = 20 * 1024 * 1024
@@ -65,7 +66,7 @@ class ScriptSession:
             events = await self._next(turn)
 
     async def interrupt(self) -> None:
-        if self._turn is None or not self._running or self._link is None or self._port is None:
+        if self._turn is None or self._link is None or self._port is None or not self._port.busy:
             return
         self._turn.interrupted = True
         self._watch(self._link, self._port)
@@ -115,7 +116,7 @@ class ScriptSession:
             if self._link is None or self._port is None:
                 return
             self._port.mailbox.discard()
-            if self._running:
+            if self._port.busy:
                 await self.interrupt()
                 await self._link.expect_end(self._port)
             if not self._link.alive:
@@ -143,21 +144,27 @@ class ScriptSession:
         return explain(link.exit)
 
     async def _begin(self, prompt: Prompt) -> tuple[TurnTranslator, list[EngineEvent]]:
-        reopened = self._link is None or not self._link.alive
         try:
-            if reopened:
-                await self.leave()
-                await self.enter()
+            link, port = await self._ready()
         except EngineError as error:
             turn = self._turn = TurnTranslator("", 0, self._brief.workspace)
             return turn, turn.fail(error.failure)
-        assert self._link is not None and self._port is not None
-        port = self._port
-        number = port.begin()
-        turn = self._turn = TurnTranslator(port.session, number, self._brief.workspace)
+        turn = self._turn = TurnTranslator(port.session, port.begin(), self._brief.workspace)
         files, notices = await self._attach(prompt)
-        await self._link.send(wire.Prompt(port.session, number, prompt.text, files))
+        await link.send(wire.Prompt(port.session, port.turn, prompt.text, files))
+        if turn.interrupted:  # while the files were read: the engine had no turn yet to stop
+            await link.send(wire.Interrupt(port.session))
         return turn, [event for notice in notices for event in turn.note(notice)]
+
+    async def _ready(self) -> tuple[Link, Port]:
+        """A living process with this session open and idle on it."""
+        if self._link is not None and self._port is not None and self._port.busy:
+            await self._link.expect_end(self._port)
+        if self._link is None or not self._link.alive:
+            await self.leave()
+            await self.enter()
+        assert self._link is not None and self._port is not None
+        return self._link, self._port
 
     async def _next(self, turn: TurnTranslator) -> list[EngineEvent]:
         assert self._port is not None, (
