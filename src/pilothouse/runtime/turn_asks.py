@@ -30,6 +30,7 @@ class TurnAsks:
         self._recorder = recorder
         self._interrupt = interrupt
         self._open: dict[AskId, AskRow] = {}
+        self._asked: set[AskId] = set()
 
     @property
     def open(self) -> bool:
@@ -94,15 +95,27 @@ class TurnAsks:
         row = AskRow(ask, self._turn.conversation_id, self._session_id, self._turn.id, asked.id, "open", now)
         self._recorder.take(Asked(ask))
         self._open[ask.id] = row
+        self._asked.add(ask.id)
         await self._recorder.commit(lambda tx: self._wait(tx, row, now))
         self._ports.signals.poke(OUTBOX, INBOX)
         self._ports.log("ask.opened", turn_id=self._turn.id, ask_id=ask.id, kind=ask.kind)
 
     async def _stored_answer(self, ask: Ask) -> AskRow | None:
-        """Only the turn that an answer started may use it: a later one asks anew, whatever was once allowed."""
-        if self._turn.cause != "answer":
-            return None
-        return await self._ports.look(lambda tx: tx.asks.unused_answer(self._session_id, ask.payload_hash))
+        """What was said before a restart: to this turn, which runs again, or to the one that this one goes on with.
+
+        Any later turn asks anew, whatever was once allowed; and what was asked in this run is its own matter.
+        """
+
+        def unit(tx: Tx) -> AskRow | None:
+            for row in tx.asks.of_turn(self._turn.id):
+                unused = row.state == "answered" and not row.used and row.ask.id not in self._asked
+                if unused and row.ask.payload_hash == ask.payload_hash:
+                    return row
+            if self._turn.cause != "answer":
+                return None
+            return tx.asks.unused_answer(self._session_id, ask.payload_hash)
+
+        return await self._ports.look(unit)
 
     async def _use(self, session: Answerable, asked: Ask, stored: AskRow, decision: Decision) -> None:
         self._recorder.take(Asked(stored.ask))
