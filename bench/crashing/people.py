@@ -34,6 +34,7 @@ class People:
         store: Store,
         clock: Clock,
         journal: Journal,
+        seen: Journal,
         acked: Callable[[], None],
         verdict: Verdict,
     ) -> None:
@@ -41,6 +42,7 @@ class People:
         self._store = store
         self._clock = clock
         self._journal = journal
+        self._seen = seen
         self._on_ack = acked
         self._verdict: Verdict = verdict
         self._acked = {line["acked"] for line in journal.read() if "acked" in line}
@@ -93,12 +95,23 @@ class People:
 
     async def _answer_for_ever(self) -> None:
         """Answers what was seen and not acknowledged, whoever ran when it was seen."""
+        await self._remember()
         while True:
             for posted in self._channel.sent:
                 self._see(posted.part.data, posted.ref.address.place, posted.text)
             for seen in list(self._asks.values()):
                 await self._answer(seen["saw"], seen["hash"], seen["place"])
             await anyio.sleep(LOOK_EVERY_S)
+
+    async def _remember(self) -> None:
+        """What stood on the screen before a restart still stands there, and can still be answered."""
+        asked = {line["turn_id"]: line for line in self._seen.read() if line["kind"] == "ask"}
+        for place in ("approve", "stop"):
+            id = conversation_id(self._channel.address(place))
+            for row in await self._store.read(lambda tx, id=id: tx.asks.open_in(id)):
+                data = {"ask_id": row.ask.id, "payload_hash": row.ask.payload_hash}
+                if row.turn_id in asked:
+                    self._see(data, place, asked[row.turn_id]["text"])
 
     def _see(self, data: dict[str, Any], place: str, text: str) -> None:
         if "ask_id" in data and data["ask_id"] not in self._asks:

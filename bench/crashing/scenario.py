@@ -55,7 +55,8 @@ async def play(home: Home, kill_at: int | None, verdict: Verdict, since: float) 
         channel = make_channel(partial(_show, home, points))
         ports = make_ports(home, store, channel, log, sweep=sweep)
         gateway = Gateway(ports, this_node("crash sweep"), on_ready=partial(mark, "ready"))
-        people = People(channel, store, ports.clock, home.people, partial(points.here, "ack"), verdict)
+        acked = partial(points.here, "ack")
+        people = People(channel, store, ports.clock, home.people, home.seen, acked, verdict)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(gateway.run)
             with anyio.fail_after(GIVE_UP_S):

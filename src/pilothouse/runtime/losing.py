@@ -25,7 +25,7 @@ LOST_FOR_GOOD = (
 )
 LOST_UNBEGUN = (
     "Pilothouse stopped while this ran. Nothing had been done yet, but it was not run again by itself. "
-    "Send it again if you still want it."
+    "Send it again to continue in the same session."
 )
 STILL_OPEN = "Pilothouse restarted; this is still open, and your answer continues the work.\n\n"
 
