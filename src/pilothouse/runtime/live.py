@@ -74,6 +74,8 @@ class LiveViews:
             self._ports.log(
                 "live.dropped", turn_id=progress.turn.id, error=f"{type(error).__name__}: {error}"
             )
+        else:
+            self._shown.discard(progress.turn.id)  # a parked turn may be live again before the next look
 
 
 class Progress:
