@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from bench.crashing.journal import Journal
 
-from pilothouse.bootstrap import is_alive, sweep_leftovers
+from pilothouse.bootstrap.machine import is_alive, sweep_leftovers
 from pilothouse.channels.memory import MEMORY, PERSON, MemoryChannel
 from pilothouse.core.engine import Engine, EngineHost
 from pilothouse.core.ids import EngineId

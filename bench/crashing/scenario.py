@@ -20,7 +20,7 @@ from bench.crashing.house import Home, Log, make_channel, make_ports
 from bench.crashing.people import People
 from bench.crashing.points import Points
 
-from pilothouse.bootstrap import sweep_leftovers, this_node
+from pilothouse.bootstrap.machine import sweep_leftovers, this_node
 from pilothouse.core.ask import Verdict
 from pilothouse.runtime.gateway import Gateway
 from pilothouse.stores.sqlite import STORE

@@ -191,3 +191,12 @@ def test_a_live_view_keeps_to_the_limit() -> None:
 def test_it_can_edit_and_delete() -> None:
     assert isinstance(MemoryChannel(), CanEdit)
     assert isinstance(MemoryChannel(), CanDelete)
+
+
+async def test_only_the_last_messages_are_remembered() -> None:
+    channel = MemoryChannel()
+    channel.keep = 2
+    refs = [await channel.send(channel.address(), Part(text)) for text in ("one", "two", "three")]
+    assert channel.visible() == ["two", "three"]
+    with pytest.raises(Rejected):
+        await channel.edit(refs[0], Part("uno"))

@@ -19,7 +19,7 @@ import anyio
 from anyio.abc import TaskGroup
 from bench.crashing.house import SCRIPT, Home, Log, make_channel, make_ports
 
-from pilothouse.bootstrap import this_node
+from pilothouse.bootstrap.machine import this_node
 from pilothouse.channels.memory import MemoryChannel
 from pilothouse.core.errors import PilothouseError
 from pilothouse.runtime.gateway import Gateway

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import anyio
 import msgspec
 import pytest
 from tests.runtime.puppet import Play, PuppetEngine, Strings, echo
@@ -141,6 +142,26 @@ async def test_an_answer_given_just_before_the_crash_goes_on_by_itself(tmp_path:
     async with open_rig(tmp_path, engine, name="second", alive=only_alive("second")) as rig:
         await rig.until_said("told: allow")
         assert [turn.cause for turn in await rig.until_ended(2)] == ["message", "answer"]
+
+
+async def test_nobody_is_asked_twice_what_they_said_to_a_turn_that_runs_again(tmp_path: Path) -> None:
+    async def hears_and_hangs(strings: Strings) -> None:
+        await strings.start()
+        await strings.ask(QUESTION)
+        await anyio.sleep_forever()
+
+    async with open_rig(tmp_path, PuppetEngine(hears_and_hangs), name="first") as rig:
+        await rig.channel.say("go")
+        await rig.until_asked()
+        await rig.channel.say("blue")
+        await rig.until(lambda tx: (turn := tx.turns.live_in(MAIN)) and turn.status == "running")
+        rig.crash()
+    engine = PuppetEngine(asks(QUESTION))
+    async with open_rig(tmp_path, engine, name="second", alive=only_alive("second")) as rig:
+        await rig.until_said("told: answer blue")
+        (turn,) = await rig.until_ended()
+        assert (turn.attempts, turn.cause) == (2, "message")
+        assert not any("Which colour?" in text for text in rig.said())
 
 
 async def test_an_ask_of_a_lost_turn_expires_as_a_no_and_starts_nothing(tmp_path: Path) -> None:

@@ -18,9 +18,11 @@ from pilothouse.core.errors import StoreError, StoreUnavailable
 from pilothouse.core.event import SessionStarted
 from pilothouse.core.ids import MessageId, TurnId
 from pilothouse.core.store import Store, Tx
+from pilothouse.stores.sqlite.link import connect, make_durable
 from pilothouse.testing.store_builders import C1, add_places, ask_row, put, turn
 
 pytestmark = pytest.mark.anyio
+SETTINGS = ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
 
 
 @pytest.fixture
@@ -54,6 +56,28 @@ async def test_the_files_are_private(path: Path) -> None:
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     assert modes.pop("p.db.wake") == modes.pop("p.db.blobs") == 0o700
     assert set(modes) == {"p.db", "p.db-wal", "p.db-shm"} and set(modes.values()) == {0o600}
+
+
+def test_a_commit_waits_for_the_disk(tmp_path: Path) -> None:
+    path = tmp_path / "p.db"
+    with closing(connect(path, 1.5)) as db:
+        make_durable(db, path)
+        settings = [db.execute(f"PRAGMA {name}").fetchone()[0] for name in SETTINGS]
+    assert settings == ["wal", 2, 1, 1500]
+
+
+async def test_large_bytes_leave_no_trace_but_their_file(path: Path) -> None:
+    def failing(tx: Tx) -> None:
+        tx.blobs.put(b"x" * 300_000, "text/plain", 1.0)
+        raise LookupError
+
+    folder = path.with_name("p.db.blobs")
+    async with open_at(path) as store:
+        with pytest.raises(LookupError):
+            await store.write(failing)
+        assert [file for file in folder.rglob("*") if file.is_file()] == []
+        blob = await store.write(lambda tx: tx.blobs.put(b"x" * 300_000, "text/plain", 1.0))
+        assert [file for file in folder.rglob("*") if file.is_file()] == [folder / blob[:2] / blob[2:]]
 
 
 async def test_commits_are_durable_and_readers_never_wait(path: Path) -> None:

@@ -23,7 +23,7 @@ def command(
     verbose: bool,
 ) -> int:
     """Talk to an engine here. With TEXT: one turn, and the answer alone on standard output."""
-    from pilothouse.bootstrap import run_chat
+    from pilothouse.bootstrap.chat import run_chat
 
     return run_chat(
         text=text, as_json=as_json, engine=engine, model=model, workspace=workspace, new=new, verbose=verbose

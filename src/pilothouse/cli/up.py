@@ -9,6 +9,6 @@ import click
 @click.option("--safe", is_flag=True, help="Start without resuming turns that were lost.")
 def command(safe: bool) -> int:
     """Run the gateway: every channel, every engine."""
-    from pilothouse.bootstrap import run_up
+    from pilothouse.bootstrap.up import run_up
 
     return run_up(safe=safe)

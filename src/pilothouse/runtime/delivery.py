@@ -44,6 +44,10 @@ class Delivery:
         self._ports = ports
         self._busy: set[ConversationId] = set()
         self._sent_at: dict[ConversationId, float] = {}
+        # Asking a channel what it can do is slow, and it does not change.
+        found = ports.channels.items()
+        self._holders = {id: channel for id, channel in found if isinstance(channel, HoldsPlaces)}
+        self._paced = {id: channel for id, channel in found if isinstance(channel, Paced)}
 
     async def run(self) -> None:
         async with anyio.create_task_group() as tasks:
@@ -98,9 +102,9 @@ class Delivery:
         """What this node serves: whole channels, and single places of channels that others serve too."""
         channels: list[ChannelId] = []
         places: list[ConversationId] = []
-        for id, channel in self._ports.channels.items():
-            if isinstance(channel, HoldsPlaces):
-                places.extend(channel.holds())
+        for id in self._ports.channels:
+            if holder := self._holders.get(id):
+                places.extend(holder.holds())
             else:
                 channels.append(id)
         return channels, places
@@ -199,7 +203,7 @@ class Delivery:
             pause_s = backoff_s(ports.settings(), row.attempts + 1)
             await self._later(row, part, pause_s, f"{type(error).__name__}: {error}", showed_nothing=False)
             return False
-        if isinstance(channel, Paced):
+        if channel.id in self._paced:
             self._sent_at[row.conversation_id] = ports.clock.monotonic()
         await ports.persist(lambda tx: self._record(tx, row, part, ref, last=last))
         return True
@@ -215,11 +219,9 @@ class Delivery:
 
     async def _pace(self, channel: Channel, conversation_id: ConversationId) -> None:
         """Each conversation has its own clock: one that is hot never slows another."""
-        if not isinstance(channel, Paced):
-            return
-        before = self._sent_at.get(conversation_id)
-        if before is not None:
-            await self._ports.clock.sleep(before + channel.interval_s - self._ports.clock.monotonic())
+        paced, before = self._paced.get(channel.id), self._sent_at.get(conversation_id)
+        if paced is not None and before is not None:
+            await self._ports.clock.sleep(before + paced.interval_s - self._ports.clock.monotonic())
 
     async def _later(
         self, row: QueueRow, part: PartRow, after_s: float, why: str, *, showed_nothing: bool

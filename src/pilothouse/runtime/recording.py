@@ -46,7 +46,7 @@ class Recorder:
         self._grammar = Grammar()
         self._pending: list[EngineEvent] = []
         self._dirty = anyio.Event()
-        self._committing = anyio.Lock()
+        self._committing = anyio.Lock(fast_acquire=True)
         self._saved_resume = started.session.resume
         self._saved_began = started.turn.began
         self._view = TurnView()
@@ -75,11 +75,12 @@ class Recorder:
         return self._view
 
     async def flush_for_ever(self) -> None:
-        pause_s = FIRST_FLUSH_S
+        """All turns flush at the same moments: many of them are then one commit of the store."""
+        every_s = FIRST_FLUSH_S
         while True:
             await self._dirty.wait()
-            await self._ports.clock.sleep(pause_s)
-            pause_s = self._ports.settings().flush_s
+            await self._ports.clock.sleep(every_s - self._ports.clock.monotonic() % every_s)
+            every_s = self._ports.settings().flush_s
             await self.commit()
 
     async def commit(self, also: Callable[[Tx], T] | None = None) -> T | None:

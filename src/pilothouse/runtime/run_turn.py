@@ -181,7 +181,12 @@ class TurnRun:
         )
 
     async def _quiet(self) -> None:
-        """From here on nobody else writes into this turn."""
+        """From here on nobody else writes into this turn.
+
+        A commit that is under way is waited for first: it cannot be cancelled, and a cancellation that has to wait
+        is tried again at every turn of the event loop.
+        """
+        await self._recorder.settle()
         self._helpers.cancel()
         await self._recorder.settle()
 

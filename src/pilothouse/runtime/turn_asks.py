@@ -30,6 +30,7 @@ class TurnAsks:
         self._recorder = recorder
         self._interrupt = interrupt
         self._open: dict[AskId, AskRow] = {}
+        self._asked: set[AskId] = set()
 
     @property
     def open(self) -> bool:
@@ -94,17 +95,21 @@ class TurnAsks:
         row = AskRow(ask, self._turn.conversation_id, self._session_id, self._turn.id, asked.id, "open", now)
         self._recorder.take(Asked(ask))
         self._open[ask.id] = row
+        self._asked.add(ask.id)
         await self._recorder.commit(lambda tx: self._wait(tx, row, now))
         self._ports.signals.poke(OUTBOX, INBOX)
         self._ports.log("ask.opened", turn_id=self._turn.id, ask_id=ask.id, kind=ask.kind)
 
     async def _stored_answer(self, ask: Ask) -> AskRow | None:
-        """Only the turn that asked and runs again, or one that the answer started, may use it: any other asks anew,
-        whatever was once allowed."""
+        """What was said before a restart: to this turn, which runs again, or to the one that this one goes on with.
+
+        Any later turn asks anew, whatever was once allowed; and what was asked in this run is its own matter.
+        """
 
         def unit(tx: Tx) -> AskRow | None:
             for row in tx.asks.of_turn(self._turn.id):
-                if row.state == "answered" and not row.used and row.ask.payload_hash == ask.payload_hash:
+                unused = row.state == "answered" and not row.used and row.ask.id not in self._asked
+                if unused and row.ask.payload_hash == ask.payload_hash:
                     return row
             if self._turn.cause != "answer":
                 return None

@@ -20,6 +20,7 @@ from pilothouse.core.event import (
 from pilothouse.core.ids import AskId, BlobHash, CallId, MessageId, TurnId
 from pilothouse.core.message import Content, Part
 from pilothouse.core.store import Store, Tx
+from pilothouse.core.turn import Prompt
 from pilothouse.testing.store_builders import (
     C1,
     C2,
@@ -36,7 +37,7 @@ from pilothouse.testing.store_builders import (
 )
 
 M1, M2 = MessageId("m1"), MessageId("m2")
-T1, T2 = TurnId("t1"), TurnId("t2")
+T1, T2, T3, T4, T5 = (TurnId(f"t{number}") for number in range(1, 6))
 STREAM: tuple[EngineEvent, ...] = (
     SessionStarted(model="big", tools=("shell",)),
     TextDelta("b1", "hé"),
@@ -154,22 +155,22 @@ class LogSuite(StoreSuite):
 def _fill(tx: Tx) -> None:
     """Everything twice: what ended at 10, and what is unfinished though it is as old."""
     tx.sessions.add(session(S1))
-    for queue in (tx.inbox, tx.outbox):
+    for queue, turn_id in ((tx.inbox, T2), (tx.outbox, T3)):
         for id in ("m1", "m2", "m3", "m4"):
-            put(queue, id, turn_id=T2 if id == "m2" else None)
+            put(queue, id, turn_id=turn_id if id == "m2" else None)
         queue.claim([M1, MessageId("m3")])
         queue.done(M1, 10.0)
     tx.outbox.store_parts(M1, [Part("gone")])
     tx.outbox.store_parts(M2, [Part("stays")])
-    for id in ("t1", "t2", "t3"):
+    for id in (T1, T2, T3, T4, T5):
         tx.turns.add(turn(id))
-        tx.turns.move(TurnId(id), "running", started_at=2.0)
-        tx.events.append(C1, TurnId(id), STREAM, 2.0)
-        if id != "t3":
-            tx.turns.move(TurnId(id), "done", ended_at=10.0)
+        tx.turns.move(id, "running", started_at=2.0)
+        tx.events.append(C1, id, STREAM, 2.0)
+        if id != T5:
+            tx.turns.move(id, "done", ended_at=10.0)
     tx.asks.add(ask_row("over"))
     tx.asks.move(AskId("over"), "answered", at=10.0)
-    tx.asks.add(ask_row("open", turn_id=TurnId("t3")))
+    tx.asks.add(ask_row("open", turn_id=T4))
     tx.schedules.save(schedule("s1", None))
     tx.set_fact("k", "v")
     tx.audit.add(1.0, "ann", "did")
@@ -199,13 +200,13 @@ class PruneSuite(StoreSuite):
                 assert ids(queue.unfinished(C1)) == ["m2", "m3", "m4"]
             assert tx.outbox.parts(M1) == [] and len(tx.outbox.parts(M2)) == 1
             assert tx.turns.get(T1) is None and tx.events.of_turn(T1) == []
-            for kept in (T2, TurnId("t3")):
+            for kept in (T2, T3, T4, T5):
                 assert tx.turns.get(kept) is not None, "something unfinished belongs to it, or it runs"
                 assert len(tx.events.of_turn(kept)) == len(STREAM)
             assert tx.asks.get(AskId("over")) is None and tx.asks.get(AskId("open")) is not None
             assert tx.sessions.get(S1) is not None and tx.conversations.get(C1) is not None
             assert tx.get_fact("k") == "v" and tx.audit.intact() and len(tx.schedules.of()) == 1
-            assert tx.events.last_seq(C1) == 3 * len(STREAM)
+            assert tx.events.last_seq(C1) == 5 * len(STREAM)
 
         await store.read(look)
 
@@ -219,7 +220,7 @@ class PruneSuite(StoreSuite):
                     queue.claim([MessageId(id)])
                     queue.done(MessageId(id), 10.0)
             tx.asks.move(AskId("open"), "withdrawn", at=10.0)
-            tx.turns.move(TurnId("t3"), "failed", ended_at=10.0)
+            tx.turns.move(T5, "failed", ended_at=10.0)
 
         await store.write(finish)
         await _prune(store, 11.0)
@@ -234,19 +235,19 @@ class PruneSuite(StoreSuite):
     @pytest.mark.parametrize("size", [10, 300_000])
     async def test_bytes_stay_while_somebody_needs_them(self, store: Store, size: int) -> None:
         def fill(tx: Tx) -> list[BlobHash]:
-            made = [tx.blobs.attach(bytes([number]) * size, "x", "text/plain", 1.0) for number in range(4)]
+            made = [tx.blobs.attach(bytes([number]) * size, "x", "text/plain", 1.0) for number in range(5)]
             body = b'{"attachments":[{"name":"x","blob":"%s"}]}' % made[0].blob.encode()
             put(tx.inbox, "m1", body=body)
             put(tx.outbox, "m2")
             tx.outbox.store_parts(M2, [Part("see", attachments=(made[1],))])
-            tx.turns.add(turn("t1", "running"))
+            tx.turns.add(turn("t1", "running", prompt=Prompt("look", (made[3],))))
             tx.events.append(C1, T1, [MediaProduced(made[2])], 1.0)
             return [attachment.blob for attachment in made]
 
         blobs = await store.write(fill)
         assert await _prune(store, 5.0) == 1
         kept = await store.read(lambda tx: [tx.blobs.get(blob) is not None for blob in blobs])
-        assert kept == [True, True, True, False]
+        assert kept == [True, True, True, True, False]
 
         def finish(tx: Tx) -> None:
             tx.inbox.claim([M1])
@@ -257,7 +258,7 @@ class PruneSuite(StoreSuite):
         await store.write(finish)
         await _prune(store, 5.0)
         kept = await store.read(lambda tx: [tx.blobs.get(blob) is not None for blob in blobs])
-        assert kept == [False] * 4
+        assert kept == [False] * 5
 
     async def test_bytes_stored_again_are_young_again(self, store: Store) -> None:
         blob = await store.write(lambda tx: tx.blobs.put(b"twice", "text/plain", 1.0))

@@ -96,15 +96,16 @@ CREATE INDEX outbox_ended ON outbox (ended_at) WHERE ended_at IS NOT NULL;
 CREATE TRIGGER outbox_keeps_unfinished BEFORE DELETE ON outbox WHEN OLD.ended_at IS NULL
 BEGIN SELECT RAISE(ABORT, 'an unfinished outbox row is never deleted'); END;
 
+-- By the outbox row's number, not by its id: new parts then always go to the end of the index.
 CREATE TABLE outbox_parts (
-    id TEXT NOT NULL REFERENCES outbox (id) ON DELETE CASCADE,
+    outbox_seq INTEGER NOT NULL REFERENCES outbox (seq) ON DELETE CASCADE,
     number INTEGER NOT NULL,
     part BLOB NOT NULL,
     state TEXT NOT NULL CHECK (state IN ('pending', 'sending', 'sent')),
     sends INTEGER NOT NULL,
-    ref BLOB,
-    PRIMARY KEY (id, number)
-) STRICT, WITHOUT ROWID;
+    ref BLOB
+) STRICT;
+CREATE UNIQUE INDEX outbox_parts_number ON outbox_parts (outbox_seq, number);
 CREATE INDEX outbox_parts_ref ON outbox_parts (ref) WHERE ref IS NOT NULL;
 
 CREATE TABLE turns (

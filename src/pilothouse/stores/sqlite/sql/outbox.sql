@@ -24,18 +24,21 @@ head.attempts, head.created_at, head.turn_id, head.epoch, head.why, head.ended_a
 number, part, state, sends, ref
 
 -- name: add_part: store one part
-INSERT INTO outbox_parts (id, number, part, state, sends) VALUES (:id, :number, :part, 'pending', 0)
+INSERT INTO outbox_parts (outbox_seq, number, part, state, sends)
+SELECT seq, :number, :part, 'pending', 0 FROM outbox WHERE id = :id
 
 -- name: parts: the parts of a message
-SELECT {_part} FROM outbox_parts WHERE id = :id ORDER BY number
+SELECT {_part} FROM outbox_parts WHERE outbox_seq = (SELECT seq FROM outbox WHERE id = :id) ORDER BY number
 
 -- name: part: one part of a message
-SELECT {_part} FROM outbox_parts WHERE id = :id AND number = :number
+SELECT {_part} FROM outbox_parts
+WHERE outbox_seq = (SELECT seq FROM outbox WHERE id = :id) AND number = :number
 
 -- name: move_part: what became of a part
-UPDATE outbox_parts SET state = :state, sends = :sends, ref = :ref WHERE id = :id AND number = :number
+UPDATE outbox_parts SET state = :state, sends = :sends, ref = :ref
+WHERE outbox_seq = (SELECT seq FROM outbox WHERE id = :id) AND number = :number
 RETURNING {_part}
 
 -- name: find_ref: which message stands there
-SELECT {_head} FROM outbox_parts AS part CROSS JOIN outbox AS head ON head.id = part.id
+SELECT {_head} FROM outbox_parts AS part CROSS JOIN outbox AS head ON head.seq = part.outbox_seq
 WHERE part.ref = :ref AND part.ref IS NOT NULL ORDER BY head.seq DESC LIMIT 1

@@ -1,0 +1,1 @@
+"""The composition root: configuration → objects → gateway. The only package that sees everything."""

@@ -1,0 +1,138 @@
+"""`pilothouse chat`: this terminal as a channel, in a gateway of its own or beside one that runs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from functools import partial
+from pathlib import Path
+
+import anyio
+import msgspec
+
+from pilothouse import __version__
+from pilothouse.bootstrap.house import (
+    TERMINAL,
+    House,
+    build_engines,
+    channel_host,
+    default_engine,
+    engine_names,
+    open_house,
+)
+from pilothouse.bootstrap.machine import adopt_orphans, stop_on_signal, terminal_user, this_node
+from pilothouse.bootstrap.running import run
+from pilothouse.bootstrap.wiring import make_ports
+from pilothouse.channels.terminal.config import Interactive, OneShot
+from pilothouse.config import AUTO, in_workspace
+from pilothouse.core.errors import ConfigError
+from pilothouse.core.ids import EngineId
+from pilothouse.core.message import Address, conversation_id
+from pilothouse.core.store import Conversation, Tx
+from pilothouse.runtime.gateway import Gateway
+
+
+def run_chat(
+    *,
+    text: str | None = None,
+    as_json: bool = False,
+    engine: str | None = None,
+    model: str | None = None,
+    workspace: str | None = None,
+    new: bool = False,
+    verbose: bool = False,
+) -> int:
+    """This terminal as a channel: a conversation in a folder, or one question and its answer."""
+    folder = Path(workspace or os.getcwd()).expanduser().resolve()
+    if not folder.is_dir():
+        raise ConfigError(f"The workspace {folder} does not exist. Create the folder, or name another.")
+    return run(partial(_chat, folder, text, as_json, engine, model, new, verbose))
+
+
+async def _chat(
+    folder: Path,
+    text: str | None,
+    as_json: bool,
+    engine: str | None,
+    model: str | None,
+    new: bool,
+    verbose: bool,
+) -> int:
+    from pilothouse.channels.terminal.channel import TerminalChannel
+    from pilothouse.channels.terminal.streams import system_streams
+
+    async with open_house(on_terminal=False) as house:
+        place = Address(TERMINAL, str(folder))
+        chosen = await _bind(house, place, folder, engine, model, new=new)
+        terminal = TerminalChannel(
+            house.config.channels[TERMINAL].settings,
+            channel_host(house, TERMINAL),
+            mode=_mode(text),
+            streams=system_streams(),
+            place=place.place,
+            user=terminal_user().partition(":")[2],
+            json=as_json,
+            verbose=verbose,
+            header=f"pilothouse {__version__} · {chosen} · {_tilde(folder)}",
+        )
+        ports = make_ports(house, build_engines(house), {TERMINAL: terminal}, workspace=str(folder))
+        gateway = Gateway(ports, this_node("pilothouse chat"), primary=TERMINAL, standby=True)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(stop_on_signal, gateway.stop, (signal.SIGTERM, signal.SIGHUP))
+            tasks.start_soon(adopt_orphans)
+            await gateway.run()
+            tasks.cancel_scope.cancel()
+        return terminal.exit_code
+
+
+def _mode(text: str | None) -> Interactive | OneShot:
+    """What was piped in is one message; a person at a keyboard talks."""
+    if text is not None:
+        return OneShot(text)
+    return Interactive() if sys.stdin.isatty() else OneShot(sys.stdin.read())
+
+
+async def _bind(
+    house: House, place: Address, folder: Path, engine: str | None, model: str | None, *, new: bool
+) -> EngineId:
+    """The conversation of this folder: what a flag says, else what was chosen there, else what its file wishes."""
+    wishes = in_workspace(house.holder.loaded, folder)
+    for problem in wishes.warnings:
+        house.log.warning("config.warned", text=str(problem))
+        sys.stderr.write(f"warning: {problem}\n")
+    said = None if engine is None else _known(house, engine)
+    wished = None if wishes.engine == AUTO else _known(house, wishes.engine)
+    names, now = set(engine_names(house).values()), house.clock.now()
+
+    def unit(tx: Tx) -> EngineId | None:
+        stored = tx.conversations.ensure(
+            Conversation(conversation_id(place), place, now, private=True, workspace=str(folder))
+        )
+        kept = stored.engine if stored.engine in names and not new else None
+        bound = msgspec.structs.replace(
+            stored,
+            workspace=str(folder),
+            engine=said or kept or wished,
+            model=model or (None if new else stored.model) or wishes.model,
+            busy=stored.busy or (wishes.busy if wishes.busy != house.config.gateway.busy else None),
+            session_id=None if new else stored.session_id,
+        )
+        if bound != stored:
+            tx.conversations.save(bound)
+        return bound.engine
+
+    return await house.store.write(unit) or default_engine(house)
+
+
+def _known(house: House, name: str) -> EngineId:
+    names = engine_names(house)
+    if name.lower() not in names:
+        known = ", ".join(sorted(set(names.values())))
+        raise ConfigError(f"There is no engine {name!r} here. There are: {known}.")
+    return names[name.lower()]
+
+
+def _tilde(path: Path) -> str:
+    home = Path.home()
+    return f"~/{path.relative_to(home)}" if path != home and path.is_relative_to(home) else str(path)

@@ -1,0 +1,159 @@
+"""What every command that runs a gateway needs: configuration, log and store, and the adapters built from them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pilothouse.config import AUTO, Config, ConfigHolder, Loaded, Models, find_paths, load
+from pilothouse.core.channel import Channel, ChannelHost
+from pilothouse.core.engine import Engine, EngineHost
+from pilothouse.core.errors import ConfigError
+from pilothouse.core.ids import ChannelId, EngineId
+from pilothouse.core.store import Store, Tx
+from pilothouse.logs import Log, Redactor, open_log
+from pilothouse.plugins import Loaded as LoadedPlugin
+from pilothouse.plugins import Plugins
+from pilothouse.runtime.blobs import StoreBlobs
+from pilothouse.runtime.clock import SystemClock, new_id
+
+TERMINAL = ChannelId("terminal")
+DEMO = EngineId("script")
+
+
+class House:
+    """`marker` names the store: every process that an engine starts for it carries it."""
+
+    def __init__(
+        self, plugins: Plugins, holder: ConfigHolder, log: Log, redactor: Redactor, store: Store, marker: str
+    ) -> None:
+        self.plugins = plugins
+        self.holder = holder
+        self.log = log
+        self.redactor = redactor
+        self.store = store
+        self.marker = marker
+        self.clock = SystemClock()
+
+    @property
+    def config(self) -> Config:
+        return self.holder.current
+
+
+@asynccontextmanager
+async def open_house(*, on_terminal: bool, flags: Mapping[str, Any] | None = None) -> AsyncIterator[House]:
+    plugins = Plugins()
+    read = partial(_load, plugins, flags or {})
+    loaded = read()
+    redactor = Redactor(loaded.secrets)
+    section = loaded.config.log
+    spec = plugins.store(loaded.config.store.id)
+    with open_log(
+        loaded.log_file,
+        redactor,
+        level=section.level,
+        max_mb=section.max_mb,
+        keep=section.keep,
+        terminal=sys.stderr if on_terminal else None,
+    ) as log:
+        for problem in loaded.warnings:
+            log.warning("config.warned", text=str(problem))
+            if not on_terminal:
+                sys.stderr.write(f"warning: {problem}\n")
+        async with spec.open(loaded.config.store.settings) as store:
+            marker = await store.write(_name_of_store)
+            yield House(plugins, ConfigHolder(loaded, read), log, redactor, store, marker)
+
+
+def _load(plugins: Plugins, flags: Mapping[str, Any]) -> Loaded:
+    models = Models(
+        engines=plugins.sections("engines"),
+        channels=plugins.sections("channels"),
+        stores=plugins.sections("stores"),
+        engine_aliases=plugins.aliases(),
+    )
+    return load(find_paths(os.environ), os.environ, models, flags)
+
+
+def _name_of_store(tx: Tx) -> str:
+    """Given once and kept in it, so that two stores never take each other's processes for their own."""
+    name = tx.get_fact("store.name")
+    if name is None:
+        name = new_id("store")
+        tx.set_fact("store.name", name)
+    return name
+
+
+def build_engines(house: House) -> dict[EngineId, Engine]:
+    engines: dict[EngineId, Engine] = {}
+    for id, row in house.config.engines.items():
+        if row.enabled and not isinstance(row.settings, dict):
+            spec = house.plugins.engine(id)
+            engines[spec.id] = spec.build(row.settings, _engine_host(house, spec.id))
+    return engines
+
+
+def build_channels(house: House) -> dict[ChannelId, Channel]:
+    """Every channel that is switched on; the terminal is the chat command's own."""
+    channels: dict[ChannelId, Channel] = {}
+    for id, row in house.config.channels.items():
+        if not row.enabled or id == TERMINAL or isinstance(row.settings, dict):
+            continue
+        spec = house.plugins.channel(id)
+        if problem := spec.problem(row.settings):
+            raise ConfigError(f"The channel {id} cannot start: {problem}")
+        channels[spec.id] = spec.build(row.settings, channel_host(house, spec.id))
+    return channels
+
+
+def engine_names(house: House) -> dict[str, EngineId]:
+    names: dict[str, EngineId] = {}
+    for row in house.plugins.engines():
+        if isinstance(row, LoadedPlugin) and house.config.engines[row.name].enabled:
+            names |= {name.lower(): row.spec.id for name in (row.name, *row.spec.aliases)}
+    return names
+
+
+def default_engine(house: House) -> EngineId:
+    """The configured one; with `auto` the first real engine that is available, else the demo."""
+    wanted = house.config.gateway.default_engine
+    if wanted != AUTO:
+        return engine_names(house)[wanted.lower()]
+    for row in house.plugins.engines():
+        if isinstance(row, LoadedPlugin) and row.spec.id != DEMO:
+            adapter = house.config.engines.get(row.name)
+            if adapter is not None and adapter.enabled and row.spec.probe(adapter.settings).available:
+                return row.spec.id
+    return DEMO
+
+
+def _engine_host(house: House, id: EngineId) -> EngineHost:
+    state = _made(house.holder.loaded.paths.state_dir / "engines" / id)
+    return EngineHost(
+        StoreBlobs(house.store, house.clock), _environment(), str(state), house.marker, house.log
+    )
+
+
+def _environment() -> dict[str, str]:
+    """What engines may choose from. Our own settings may hold secrets, and are nobody's business."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PILOTHOUSE")}
+
+
+def channel_host(house: House, id: ChannelId) -> ChannelHost:
+    state = _made(house.holder.loaded.paths.state_dir / "channels" / id)
+    return ChannelHost(StoreBlobs(house.store, house.clock), str(state), house.log)
+
+
+def _made(folder: Path) -> Path:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"The folder {folder} cannot be made: {error.strerror}. Make it writable."
+        ) from error
+    return folder

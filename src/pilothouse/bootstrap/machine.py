@@ -1,0 +1,83 @@
+"""What only the operating system knows: who we are, who still lives, what was left running, and its signals."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import signal
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import anyio
+
+from pilothouse.core.ids import UserId
+from pilothouse.core.store import NodeInfo
+
+NODE_MARKER = "PILOTHOUSE_NODE"
+
+
+def terminal_user() -> UserId:
+    """Whoever may read our files is the operating system's business: they own this house."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):
+        name = str(os.getuid())
+    return UserId(f"terminal:{name}")
+
+
+def this_node(name: str) -> NodeInfo:
+    from pilothouse.processes.procfs import read_process
+
+    info = read_process(os.getpid())
+    return NodeInfo(name, _host(), os.getpid(), str(info.id.started) if info else "")
+
+
+def is_alive(info: NodeInfo) -> bool | None:
+    """None where we cannot know: another host, or a system that does not tell."""
+    from pilothouse.processes.procfs import procfs_works, read_process
+
+    if info.host != _host() or not procfs_works():
+        return None
+    found = read_process(info.pid)
+    return found is not None and found.alive and str(found.id.started) == info.started
+
+
+async def sweep_leftovers(marker: str, log: Callable[..., None]) -> None:
+    """Ends what a killed gateway of this store left running."""
+    from pilothouse.processes import Marker
+    from pilothouse.processes import sweep_leftovers as sweep
+
+    for left in await sweep(Marker(NODE_MARKER, marker)):
+        log("process.swept", pid=left.id.pid, command=left.command, ended=left.ended)
+
+
+async def adopt_orphans() -> None:
+    """Grandchildren that lose their parent become ours, and are buried."""
+    from pilothouse.processes import become_subreaper, collect_orphans
+
+    if become_subreaper():
+        await collect_orphans()
+
+
+async def stop_on_signal(
+    stop: Callable[[], None],
+    signals: tuple[signal.Signals, ...] = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP),
+) -> None:
+    """The first one asks nicely; a second one leaves at once, as people expect of Ctrl-C."""
+    with anyio.open_signal_receiver(*signals) as received:
+        heard = 0
+        async for _ in received:
+            heard += 1
+            if heard > 1:
+                raise KeyboardInterrupt
+            stop()
+
+
+def _host() -> str:
+    """With the boot: after one, every pid of before means somebody else."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()[:8]
+    except OSError:
+        boot = ""
+    return f"{socket.gethostname()} {boot}".strip()

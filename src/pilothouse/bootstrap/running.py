@@ -1,0 +1,29 @@
+"""Runs the event loop, and turns a group of errors into the one that says most."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+
+import anyio
+
+from pilothouse.core.errors import PilothouseError
+
+
+def run(main: Callable[[], Awaitable[int]]) -> int:
+    try:
+        return anyio.run(main)
+    except BaseExceptionGroup as group:
+        raise _main_error(group) from group
+
+
+def _main_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    flat = list(_flatten(group))
+    return next((error for error in flat if isinstance(error, PilothouseError)), flat[0])
+
+
+def _flatten(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _flatten(error)
+        else:
+            yield error

@@ -1,0 +1,53 @@
+"""`pilothouse up`: the gateway, until somebody stops it."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+
+import anyio
+
+from pilothouse import __version__
+from pilothouse.bootstrap.house import House, build_channels, build_engines, default_engine, open_house
+from pilothouse.bootstrap.machine import adopt_orphans, stop_on_signal, this_node
+from pilothouse.bootstrap.running import run
+from pilothouse.bootstrap.wiring import make_ports
+from pilothouse.config import watch
+from pilothouse.runtime.gateway import Gateway
+from pilothouse.runtime.ports import Ports
+
+
+def run_up(*, safe: bool = False) -> int:
+    """The gateway, until somebody stops it."""
+    return run(partial(_up, safe=safe))
+
+
+async def _up(*, safe: bool) -> int:
+    async with open_house(on_terminal=True) as house:
+        engines, channels = build_engines(house), build_channels(house)
+        ports = make_ports(house, engines, channels, safe=safe)
+        gateway = Gateway(ports, this_node("pilothouse up"), on_ready=partial(_say_ready, house, ports))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(stop_on_signal, gateway.stop)
+            tasks.start_soon(_reload_on_change, house)
+            tasks.start_soon(adopt_orphans)
+            await gateway.run()
+            tasks.cancel_scope.cancel()
+    return 0
+
+
+def _say_ready(house: House, ports: Ports) -> None:
+    names = ", ".join(ports.channels) or "no channels yet: pilothouse init adds one"
+    sys.stderr.write(f"pilothouse {__version__} is ready · {default_engine(house)} · {names}\n")
+
+
+async def _reload_on_change(house: House) -> None:
+    paths = house.holder.loaded.paths
+
+    def reload() -> None:
+        result = house.holder.reload()
+        house.redactor.add(*house.holder.loaded.secrets)
+        house.log.level = house.config.log.level
+        house.log("config.reloaded", level="warning" if result.problem else "info", text=result.text)
+
+    await watch([paths.config_file, paths.env_file], reload)

@@ -1,0 +1,90 @@
+"""House → ports: the settings that the verbs may be told, and everything they are handed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from pilothouse.bootstrap.house import TERMINAL, House, default_engine, engine_names
+from pilothouse.bootstrap.machine import is_alive, sweep_leftovers, terminal_user
+from pilothouse.config import Config
+from pilothouse.core.channel import Channel
+from pilothouse.core.engine import Engine
+from pilothouse.core.ids import ChannelId, EngineId, UserId
+from pilothouse.core.people import People, Role
+from pilothouse.runtime.clock import new_id
+from pilothouse.runtime.ports import Ports
+from pilothouse.runtime.settings import Settings
+
+
+def make_ports(
+    house: House,
+    engines: Mapping[EngineId, Engine],
+    channels: Mapping[ChannelId, Channel],
+    *,
+    workspace: str | None = None,
+    safe: bool = False,
+) -> Ports:
+    names = engine_names(house)
+    chosen = default_engine(house)
+    return Ports(
+        store=house.store,
+        clock=house.clock,
+        ids=new_id,
+        settings=_while_config_stands(
+            house, lambda config: make_settings(config, chosen, names, workspace, safe=safe)
+        ),
+        engines=engines,
+        channels=channels,
+        alive=is_alive,
+        sweep=partial(sweep_leftovers, house.marker, house.log),
+        log=house.log,
+    )
+
+
+def _while_config_stands(house: House, make: Callable[[Config], Settings]) -> Callable[[], Settings]:
+    """Made anew only when the configuration was read anew: verbs ask for their settings at every step."""
+    config, settings = house.config, make(house.config)
+
+    def current() -> Settings:
+        nonlocal config, settings
+        if house.config is not config:
+            config = house.config
+            settings = make(config)
+        return settings
+
+    return current
+
+
+def make_settings(
+    config: Config,
+    engine: EngineId,
+    names: Mapping[str, EngineId],
+    workspace: str | None,
+    *,
+    safe: bool = False,
+) -> Settings:
+    gateway = config.gateway
+    roles: dict[UserId, Role] = {UserId(user): "member" for user in config.people.members}
+    for user in (*config.people.owners, terminal_user()):
+        roles[UserId(user)] = "owner"
+    return Settings(
+        default_engine=engine,
+        default_workspace=workspace or gateway.default_workspace or os.getcwd(),
+        engine_names=names,
+        people=People(roles),
+        busy=gateway.busy,
+        max_turns_at_once=gateway.max_turns_at_once,
+        max_attempts=gateway.max_attempts,
+        max_message_chars=gateway.max_message_chars,
+        grace_s=gateway.grace_s,
+        hang_after_s=gateway.hang_after_s,
+        ask_timeout_s=gateway.ask_timeout_s,
+        question_timeout_s=gateway.question_timeout_s,
+        retention_s=gateway.retention_days * 86_400.0,
+        engine_commands=gateway.engine_commands,
+        show_cost=gateway.show_cost,
+        resume_lost=not safe,
+        known_channels=(TERMINAL, *(ChannelId(id) for id, row in config.channels.items() if row.enabled)),
+    )
