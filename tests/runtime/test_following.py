@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.runtime.puppet import PuppetEngine, Strings
 from tests.runtime.rig import MAIN, MEMBER, Rig, open_rig
 
-from pilothouse.channels.memory import MEMORY
+from pilothouse.channels.memory import MEMORY, PERSON
 from pilothouse.core.channel import LoggedEvent
 from pilothouse.core.event import TextDelta, ThinkingDelta, TurnEnded
 from pilothouse.core.ids import ConversationId, TurnId
@@ -25,7 +25,7 @@ async def read_until(
 ) -> list[LoggedEvent]:
     """What a follower from `after` is given, up to and with number `last`."""
     found: list[LoggedEvent] = []
-    follower = cast("Any", rig.gateway.desk.follow(conversation, after))
+    follower = cast("Any", rig.gateway.desk.follow(conversation, after, PERSON))
     with anyio.fail_after(20):
         async with aclosing(follower):
             while not found or found[-1].seq < last:
@@ -47,7 +47,7 @@ async def test_a_follower_sees_a_turn_as_it_happens_from_its_start_to_its_end(tm
         seen: list[LoggedEvent] = []
 
         async def watch() -> None:
-            async for logged in rig.gateway.desk.follow(MAIN, 0):
+            async for logged in rig.gateway.desk.follow(MAIN, 0, PERSON):
                 seen.append(logged)
                 if isinstance(logged.event, TextDelta) and logged.event.text == "first ":
                     go.set()

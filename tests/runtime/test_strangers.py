@@ -49,6 +49,8 @@ async def test_law_7_a_stranger_is_refused_at_every_door_and_nothing_is_stored(t
         assert not (await rig.channel.answer(asked, "allow", author=STRANGER)).accepted
         with pytest.raises(PilothouseError):
             await rig.gateway.desk.query("turns", STRANGER)
+        with pytest.raises(PilothouseError, match="may not"):
+            rig.gateway.desk.follow(MAIN, 0, STRANGER)
         assert await everything(rig) == before
         await rig.channel.answer(asked, "allow")
         await rig.until_said("allowed")

@@ -68,7 +68,7 @@ class Desk(Protocol):
 
     async def command(self, address: Address, by: Author, line: str, native_id: str) -> Receipt: ...
 
-    def follow(self, conversation: ConversationId, after_seq: int) -> AsyncIterator[LoggedEvent]:
+    def follow(self, conversation: ConversationId, after_seq: int, by: Author) -> AsyncIterator[LoggedEvent]:
         """Every event after `after_seq`, for ever: nothing missed, nothing twice."""
         ...
 

@@ -50,7 +50,9 @@ class GatewayDesk:
     async def command(self, address: Address, by: Author, line: str, native_id: str) -> Receipt:
         return await self._intake.command(address, by, line, native_id)
 
-    def follow(self, conversation: ConversationId, after_seq: int) -> AsyncIterator[LoggedEvent]:
+    def follow(self, conversation: ConversationId, after_seq: int, by: Author) -> AsyncIterator[LoggedEvent]:
+        if not self._ports.settings().people.may(by.id, "follow"):
+            raise PilothouseError(f"{by.id} may not look at this.")
         return follow(self._ports, conversation, after_seq)
 
     async def query(self, what: str, by: Author, **terms: Any) -> Any:

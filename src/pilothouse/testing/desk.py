@@ -112,7 +112,9 @@ class ScriptedDesk:
         self._wake()
         return self.receipts.pop(0) if self.receipts else Receipt("queued")
 
-    async def follow(self, conversation: ConversationId, after_seq: int) -> AsyncIterator[LoggedEvent]:
+    async def follow(
+        self, conversation: ConversationId, after_seq: int, by: Author
+    ) -> AsyncIterator[LoggedEvent]:
         while True:
             news = self._news
             for row in self._logs[conversation][after_seq:]:

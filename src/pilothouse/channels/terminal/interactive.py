@@ -74,7 +74,7 @@ class InteractiveTalk:
         await self._transcript.note("\n".join(map(self._ink.dim, lines)), alone=True)
 
     async def _follow(self, desk: Desk) -> None:
-        async for row in desk.follow(self._stage.conversation, self._mark.load()):
+        async for row in desk.follow(self._stage.conversation, self._mark.load(), self._stage.seat.author):
             await self._transcript.event(row)
             self._armed = self._armed and not isinstance(row.event, TurnEnded)
 

@@ -116,7 +116,7 @@ class OneShotTalk:
 
     async def _follow(self) -> None:
         mark = self._stage.mark()
-        async for row in self._desk.follow(self._stage.conversation, mark.load()):
+        async for row in self._desk.follow(self._stage.conversation, mark.load(), self._stage.seat.author):
             self._rows.append(row)
             await self._sort()
 
