@@ -20,6 +20,7 @@ from pilothouse.core.message import AGAIN_MARK
 from pilothouse.processes.procfs import Marker, carries, list_pids, read_process
 from pilothouse.stores.sqlite.audit import AuditTable
 from pilothouse.stores.sqlite.link import Link
+from pilothouse.stores.sqlite.outbox import OutboxTable
 
 ENDED = ("done", "failed", "withdrawn")
 FINAL = ("answer", "notice")
@@ -38,10 +39,10 @@ class Facts:
     def __init__(self, home: Home, verdict: str) -> None:
         self.verdict = verdict
         self.database = sqlite3.connect(f"file:{home.database}?mode=ro", uri=True)
+        self.link = Link(self.database)
         self.database.row_factory = sqlite3.Row
         self.inbox = self._all("SELECT * FROM inbox ORDER BY seq")
         self.outbox = self._all("SELECT * FROM outbox ORDER BY seq")
-        self.parts = self._all("SELECT * FROM outbox_parts ORDER BY id, number")
         self.turns = {row["id"]: row for row in self._all("SELECT * FROM turns ORDER BY seq")}
         self.asks = self._all("SELECT * FROM asks")
         self.events = self._all("SELECT * FROM events")
@@ -108,15 +109,13 @@ def _stopped_before_it_ran(facts: Facts, row: sqlite3.Row) -> bool:
 
 def _what_was_sent_was_seen(facts: Facts) -> Iterator[Fault]:
     shown = Counter((line["conversation"], _plain(line["text"])) for line in facts.seen)
-    by_id = {row["id"]: row for row in facts.outbox}
     for row in facts.outbox:
         if row["status"] != "done":
             yield Fault("lost", f"{row['key']} was not delivered: {row['status']} {row['why']}")
-    for part in facts.parts:
-        row = by_id[part["id"]]
-        text = _plain(json.loads(part["part"])["text"])
-        if not shown[row["conversation_id"].removeprefix("memory:"), text]:
-            yield Fault("lost", f"part {part['number']} of {row['key']} was never seen")
+        place = row["conversation_id"].removeprefix("memory:")
+        for part in OutboxTable(facts.link).parts(row["id"]):
+            if not shown[place, _plain(part.part.text)]:
+                yield Fault("lost", f"part {part.index} of {row['key']} was never seen")
 
 
 def _nothing_is_shown_twice_without_its_mark(facts: Facts) -> Iterator[Fault]:
@@ -205,8 +204,7 @@ def _the_database_is_sound(facts: Facts) -> Iterator[Fault]:
         yield Fault("broken", f"integrity_check: {answer}")
     if facts.database.execute("PRAGMA foreign_key_check").fetchall():
         yield Fault("broken", "a row refers to one that is not there")
-    facts.database.row_factory = None
-    if not AuditTable(Link(facts.database)).intact():
+    if not AuditTable(facts.link).intact():
         yield Fault("broken", "the audit chain is not intact")
 
 
