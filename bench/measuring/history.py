@@ -42,9 +42,9 @@ INSERT INTO outbox (id, key, lane, conversation_id, kind, body, status, ready_at
 SELECT 'out-' || value, 'end:turn-' || value, 'memory:old-' || (value % :places),
        'memory:old-' || (value % :places), 'answer', :content, 'done', 0.0, 1, :at, 'turn-' || value, 'sent', 1, :at
 FROM generate;
-INSERT INTO outbox_parts (id, number, part, state, sends, ref)
-SELECT 'out-' || value, 0, :part, 'sent', 1, CAST('{"address":{"channel":"memory","place":"old-'
-       || (value % :places) || '"},"native_id":"m' || value || '"}' AS BLOB) FROM generate;
+INSERT INTO outbox_parts (outbox_seq, number, part, state, sends, ref)
+SELECT seq, 0, :part, 'sent', 1, CAST('{"address":{"channel":"memory","place":"old-' || (seq % :places)
+       || '"},"native_id":"m' || seq || '"}' AS BLOB) FROM outbox;
 """
 TEXT = "x" * 80
 VALUES = {

@@ -270,6 +270,8 @@ class TurnSuite(StoreSuite):
             assert ids(tx.turns.parked_due(99.0)) == ["t1", "t2"]
             tx.turns.add(turn("t3", "parked"))
             assert ids(tx.turns.parked_due(1.0)) == ["t3"], "parked without a time: due at once"
+            tx.turns.note(T1, stop_requested=True)
+            assert ids(tx.turns.parked_due(1.0)) == ["t1", "t3"], "stopped: due at once"
 
         await store.write(unit)
 
