@@ -10,7 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pilothouse.config import AUTO, Config, ConfigHolder, Loaded, Models, find_paths, load
+from pilothouse.bootstrap.sections import load_checked
+from pilothouse.config import AUTO, Config, ConfigHolder
 from pilothouse.core.channel import Channel, ChannelHost
 from pilothouse.core.engine import Engine, EngineHost
 from pilothouse.core.errors import ConfigError
@@ -48,7 +49,7 @@ class House:
 @asynccontextmanager
 async def open_house(*, on_terminal: bool, flags: Mapping[str, Any] | None = None) -> AsyncIterator[House]:
     plugins = Plugins()
-    read = partial(_load, plugins, flags or {})
+    read = partial(load_checked, plugins, flags)
     loaded = read()
     redactor = Redactor(loaded.secrets)
     section = loaded.config.log
@@ -68,16 +69,6 @@ async def open_house(*, on_terminal: bool, flags: Mapping[str, Any] | None = Non
         async with spec.open(loaded.config.store.settings) as store:
             marker = await store.write(_name_of_store)
             yield House(plugins, ConfigHolder(loaded, read), log, redactor, store, marker)
-
-
-def _load(plugins: Plugins, flags: Mapping[str, Any]) -> Loaded:
-    models = Models(
-        engines=plugins.sections("engines"),
-        channels=plugins.sections("channels"),
-        stores=plugins.sections("stores"),
-        engine_aliases=plugins.aliases(),
-    )
-    return load(find_paths(os.environ), os.environ, models, flags)
 
 
 def _name_of_store(tx: Tx) -> str:

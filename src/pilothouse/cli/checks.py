@@ -12,7 +12,8 @@ from typing import Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from pilothouse.cli.house import channel_problem, load_checked, probe, store_file
+from pilothouse.bootstrap.sections import load_checked
+from pilothouse.cli.house import channel_problem, probe, store_file
 from pilothouse.config import AUTO, Config, InvalidConfig, Loaded, Paths, find_paths
 from pilothouse.core.engine import EngineStatus
 from pilothouse.core.errors import PilothouseError

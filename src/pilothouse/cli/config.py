@@ -11,7 +11,8 @@ import click
 import msgspec
 from msgspec import Struct
 
-from pilothouse.cli.house import load_checked, load_plain
+from pilothouse.bootstrap.sections import load_checked
+from pilothouse.cli.house import load_plain
 from pilothouse.cli.options import json_option
 from pilothouse.cli.table import print_json, render_table
 from pilothouse.config import Adapter, InvalidConfig, Loaded, Models, Problem, Secret, find_paths, load

@@ -13,7 +13,6 @@ from pilothouse.core.engine import EngineSpec, EngineStatus
 if TYPE_CHECKING:
     from pilothouse.core.channel import ChannelSpec
     from pilothouse.core.store import Tx
-    from pilothouse.plugins import Plugins
 
 T = TypeVar("T")
 NOTHING_YET = "nothing has happened yet"
@@ -22,17 +21,6 @@ NOTHING_YET = "nothing has happened yet"
 def load_plain() -> Loaded:
     """The configuration without a look at any plugin: adapters' sections stay as they are written."""
     return load(find_paths(os.environ), os.environ)
-
-
-def load_checked(plugins: Plugins) -> Loaded:
-    """The configuration with every section checked by the adapter that it belongs to."""
-    models = Models(
-        engines=plugins.sections("engines"),
-        channels=plugins.sections("channels"),
-        stores=plugins.sections("stores"),
-        engine_aliases=plugins.aliases(),
-    )
-    return load(find_paths(os.environ), os.environ, models)
 
 
 def store_file(store: Adapter) -> Path | None:

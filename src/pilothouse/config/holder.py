@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-import anyio
 import msgspec
 from msgspec import Struct
 
@@ -145,6 +144,8 @@ async def watch(paths: Iterable[Path], on_change: Callable[[], None]) -> None:
     It looks once a second. A watch by the kernel can fail, and an editor that replaces the file ends it; two
     looks at two files a second cost nothing.
     """
+    import anyio
+
     files = list(paths)
     seen = _signature(files)
     while True:

@@ -16,6 +16,7 @@ from threading import Thread
 from typing import Any, TypeVar
 
 import anyio
+import anyio.to_thread
 
 from pilothouse.core.errors import ConfigError, StoreError
 from pilothouse.core.ids import Epoch
@@ -24,7 +25,7 @@ from pilothouse.stores.sqlite.blob_files import BlobFiles
 from pilothouse.stores.sqlite.errors import translate, unusable
 from pilothouse.stores.sqlite.hints import Bell, Changes, Hints
 from pilothouse.stores.sqlite.jobs import Job, Outcome, resolve
-from pilothouse.stores.sqlite.link import connect, make_durable, make_file, make_readonly
+from pilothouse.stores.sqlite.link import connect, make_durable, make_file, make_readonly, quick_check
 from pilothouse.stores.sqlite.migrate import check_ours, load_migrations, migrate
 from pilothouse.stores.sqlite.reader import Reader
 from pilothouse.stores.sqlite.writer import Writer, settle_files
@@ -65,6 +66,10 @@ class SqliteStore:
 
     def changes(self, *, of_others: bool = False) -> AsyncIterator[None]:
         return Changes(self._bell_of_others if of_others else self._bell)
+
+    async def check(self) -> str:
+        """What SQLite finds wrong with the file, in one line; empty if it is sound."""
+        return await anyio.to_thread.run_sync(quick_check, self._path)
 
     async def close(self) -> None:
         self._open = False
