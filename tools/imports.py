@@ -33,7 +33,6 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "textual": ("pilothouse.cli",),
     "tree_sitter": ("pilothouse.shell",),
     "tree_sitter_bash": ("pilothouse.shell",),
-    "watchfiles": ("pilothouse.config", "pilothouse.bootstrap"),
 }
 
 

@@ -31,6 +31,7 @@ from pilothouse.core.ids import EngineId
 from pilothouse.core.message import Address, conversation_id
 from pilothouse.core.store import Conversation, Tx
 from pilothouse.runtime.gateway import Gateway
+from pilothouse.runtime.wishes import Wishes, keep_wishes
 
 
 def run_chat(
@@ -76,7 +77,7 @@ async def _chat(
             verbose=verbose,
             header=f"pilothouse {__version__} · {chosen} · {_tilde(folder)}",
         )
-        ports = make_ports(house, build_engines(house), {TERMINAL: terminal}, workspace=str(folder))
+        ports = make_ports(house, build_engines(house), {TERMINAL: terminal})
         gateway = Gateway(ports, this_node("pilothouse chat"), primary=TERMINAL, standby=True)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(stop_on_signal, gateway.stop, (signal.SIGTERM, signal.SIGHUP))
@@ -102,8 +103,17 @@ async def _bind(
         house.log.warning("config.warned", text=str(problem))
         sys.stderr.write(f"warning: {problem}\n")
     said = None if engine is None else _known(house, engine)
-    wished = None if wishes.engine == AUTO else _known(house, wishes.engine)
+    wished = (
+        None if wishes.engine in (AUTO, house.config.gateway.default_engine) else _known(house, wishes.engine)
+    )
     names, now = set(engine_names(house).values()), house.clock.now()
+    gateway = house.config.gateway
+    kept_wishes = Wishes(
+        wished,
+        wishes.model,
+        wishes.busy if wishes.busy != gateway.busy else None,
+        wishes.show_cost if wishes.show_cost != gateway.show_cost else None,
+    )
 
     def unit(tx: Tx) -> EngineId | None:
         stored = tx.conversations.ensure(
@@ -113,14 +123,14 @@ async def _bind(
         bound = msgspec.structs.replace(
             stored,
             workspace=str(folder),
-            engine=said or kept or wished,
-            model=model or (None if new else stored.model) or wishes.model,
-            busy=stored.busy or (wishes.busy if wishes.busy != house.config.gateway.busy else None),
+            engine=said or kept,
+            model=model or (None if new else stored.model),
             session_id=None if new else stored.session_id,
         )
         if bound != stored:
             tx.conversations.save(bound)
-        return bound.engine
+        keep_wishes(tx, bound.id, kept_wishes)
+        return bound.engine or wished
 
     return await house.store.write(unit) or default_engine(house)
 

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import anyio
 
+from pilothouse.core.engine import NODE_MARKER
 from pilothouse.core.ids import UserId
 from pilothouse.core.store import NodeInfo
-
-NODE_MARKER = "PILOTHOUSE_NODE"
 
 
 def terminal_user() -> UserId:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -23,17 +22,14 @@ def make_ports(
     engines: Mapping[EngineId, Engine],
     channels: Mapping[ChannelId, Channel],
     *,
-    workspace: str | None = None,
     safe: bool = False,
 ) -> Ports:
-    names = engine_names(house)
-    chosen = default_engine(house)
     return Ports(
         store=house.store,
         clock=house.clock,
         ids=new_id,
         settings=_while_config_stands(
-            house, lambda config: make_settings(config, chosen, names, workspace, safe=safe)
+            house, lambda config: make_settings(config, default_engine(house), engine_names(house), safe=safe)
         ),
         engines=engines,
         channels=channels,
@@ -61,7 +57,6 @@ def make_settings(
     config: Config,
     engine: EngineId,
     names: Mapping[str, EngineId],
-    workspace: str | None,
     *,
     safe: bool = False,
 ) -> Settings:
@@ -71,7 +66,7 @@ def make_settings(
         roles[UserId(user)] = "owner"
     return Settings(
         default_engine=engine,
-        default_workspace=workspace or gateway.default_workspace or os.getcwd(),
+        default_workspace=gateway.default_workspace,
         engine_names=names,
         people=People(roles),
         busy=gateway.busy,

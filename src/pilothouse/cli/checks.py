@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from pilothouse.cli.house import channel_problem, load_checked, probe, store_file
 from pilothouse.config import AUTO, Config, InvalidConfig, Loaded, Paths, find_paths
+from pilothouse.core.engine import EngineStatus
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.store import Node, Store, StoreSpec, Tx
 from pilothouse.plugins import Broken, Plugins
@@ -169,18 +170,18 @@ def _check_role(nodes: list[Node]) -> Check:
 
 def check_engines(plugins: Plugins, config: Config) -> Iterator[Check]:
     """An engine that is missing is no fault, unless it is the chosen one or the only kind there is."""
-    real, fixes = False, list[str]()
+    found: dict[str, EngineStatus] = {}
     for row in plugins.engines():
         engine = config.engines.get(row.name)
-        if isinstance(row, Broken) or (engine and not engine.enabled):
-            continue
-        status = probe(row.spec, engine)
-        real = real or (status.available and row.name != SCRIPTED)
-        fixes += [status.fix] if status.fix else []
-        chosen = config.gateway.default_engine == row.name
-        state: State = "ok" if status.available else "broken" if chosen else "warn"
-        yield Check(f"engine {row.name}", state, status.problem or status.version or "works", status.fix)
-    if not real and config.gateway.default_engine == AUTO:
+        if not isinstance(row, Broken) and not (engine and not engine.enabled):
+            found[row.name] = probe(row.spec, engine)
+    real = any(status.available for name, status in found.items() if name != SCRIPTED)
+    wanted = config.gateway.default_engine
+    chosen = SCRIPTED if wanted == AUTO and not real else wanted
+    for name, status in found.items():
+        state: State = "ok" if status.available else "broken" if name == chosen else "warn"
+        yield Check(f"engine {name}", state, status.problem or status.version or "works", status.fix)
+    if chosen == SCRIPTED and wanted == AUTO:
         yield Check(
             "engines", "warn", "no real engine works here, so the scripted one answers", "pilothouse engines"
         )

@@ -13,9 +13,11 @@ from pilothouse.core.event import (
     AskChanged,
     Asked,
     EngineEvent,
+    MediaProduced,
     Notice,
     PlanChanged,
     PromptAdded,
+    SessionChanged,
     SessionStarted,
     TextDelta,
     TextSet,
@@ -24,6 +26,7 @@ from pilothouse.core.event import (
     ToolStarted,
     ToolUpdated,
     TurnEnded,
+    UsageChanged,
 )
 from pilothouse.core.store import AskRow, PartRow, QueueRow
 from pilothouse.core.turn import Turn
@@ -146,8 +149,15 @@ def _name(event: EngineEvent) -> tuple[str, str]:
         case TurnEnded():
             why = f": {event.failure.kind}: {event.failure.text}" if event.failure else ""
             return "engine.ended", f"{event.outcome}{why}"
+        case UsageChanged():
+            spent = event.usage.cost_usd
+            return "usage.changed", "cost not told" if spent is None else f"${spent:.4f}"
+        case MediaProduced():
+            return "media.produced", f"{event.attachment.name}, {event.attachment.size} bytes"
+        case SessionChanged():
+            return "session.changed", event.resume.value
         case _:
-            return f"event.{type(event).__name__.lower()}", ""
+            return "event.seen", type(event).__name__
 
 
 def _tell_ask(row: AskRow) -> Iterator[Step]:

@@ -124,6 +124,11 @@ class Blobs(Protocol):
     async def put(self, data: bytes, name: str, media_type: str) -> Attachment: ...
 
 
+NODE_MARKER = "PILOTHOUSE_NODE"
+"""Every process that an engine starts carries `host.node_marker` under this name in its environment: a gateway that
+was killed is found out by it, and what it left running is ended at the next start."""
+
+
 class EngineHost(Struct, frozen=True):
     """What the house gives to an engine that it builds."""
 

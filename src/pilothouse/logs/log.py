@@ -33,7 +33,11 @@ class Log:
         self._sinks = sinks
 
     def __call__(self, event: str, /, *, level: str = "info", **fields: Any) -> None:
+        """An `error` that is an exception becomes one line for people and a traceback for the file."""
         if LEVELS.get(level, 20) >= LEVELS.get(self.level, 20):
+            error = fields.get("error")
+            if isinstance(error, BaseException):
+                fields |= {"error": f"{type(error).__name__}: {error}", "traceback": _trace(error)}
             entry = _stamp(level, {**_OF_THIS_TASK.get(), **fields, "event": event})
             for sink in self._sinks:
                 sink(entry)
@@ -47,10 +51,7 @@ class Log:
     def warning(self, event: str, /, **fields: Any) -> None:
         self(event, level="warning", **fields)
 
-    def error(self, event: str, /, *, error: BaseException | None = None, **fields: Any) -> None:
-        """`error` becomes one line of text for people and a traceback for the file."""
-        if error is not None:
-            fields |= {"error": f"{type(error).__name__}: {error}", "traceback": _trace(error)}
+    def error(self, event: str, /, **fields: Any) -> None:
         self(event, level="error", **fields)
 
 

@@ -125,7 +125,7 @@ class Asking:
             except Fenced:
                 raise
             except StoreError as error:
-                ports.log("asks.expiry_postponed", error=str(error))
+                ports.log("asks.expiry_postponed", level="warning", error=str(error))
                 next_at = None
             pause_s = 5.0 if next_at is None else min(5.0, max(0.05, next_at - ports.clock.now()))
             await Signals.wait(ticket, pause_s)

@@ -14,6 +14,13 @@ from pilothouse.runtime.starting import Started
 def make_brief(ports: Ports, started: Started) -> Brief:
     """Raises `EngineError` where the folder is missing: an engine in a wrong folder would do wrong things."""
     session = started.session
+    if not session.workspace:
+        raise EngineError(
+            Failure(
+                "bad_request",
+                "No workspace is chosen for this conversation. Set gateway.default_workspace to a folder.",
+            )
+        )
     if not os.path.isdir(session.workspace):
         raise EngineError(
             Failure(

@@ -16,6 +16,7 @@ from pilothouse.core.message import Attachment, Author, InboundMessage
 from pilothouse.core.store import Conversation, QueueRow, Session, Tx
 from pilothouse.core.turn import Turn
 from pilothouse.runtime.settings import Settings
+from pilothouse.runtime.wishes import with_wishes
 from pilothouse.runtime.wording import ago, cost, first_line
 
 _decode = msgspec.json.Decoder(InboundMessage).decode
@@ -75,12 +76,12 @@ def _status(call: CommandCall) -> Reply:
     rows = {
         "state": _state(call, live),
         "engine": _engine(call, session),
-        "model": call.conversation.model or (session.model if session else None) or "the engine's own",
+        "model": _bound(call).model or (session.model if session else None) or "the engine's own",
         "workspace": _workspace(call, session),
         "session": session.id if session else "a new one with your next message",
         "queue": f"{len(_queued(call))} waiting",
         "asks": f"{len(call.tx.asks.open_in(call.conversation.id))} open",
-        "busy": call.conversation.busy or call.settings.busy,
+        "busy": _bound(call).busy or call.settings.busy,
     }
     return Reply("```\n" + "\n".join(f"{key:<10} {value}" for key, value in rows.items()) + "\n```")
 
@@ -139,6 +140,8 @@ def _resume(call: CommandCall) -> Reply:
                 f"That is a session of {other}, not of {engine}. /engine {other} first, then /resume."
             )
         return Reply(f"No session {token!r} of {engine} is known here. `pilothouse sessions` lists them.")
+    if session.conversation_id != call.conversation.id and not _may_configure(call):
+        return Reply("That session belongs to another conversation; only an owner may continue it here.")
     if session.retired:
         return Reply("That session was retired because it could not be resumed. /new starts a fresh one.")
     _save(call, session_id=session.id, engine=session.engine, workspace=session.workspace)
@@ -209,6 +212,14 @@ def _save(call: CommandCall, **changes: object) -> None:
     call.tx.conversations.save(msgspec.structs.replace(call.conversation, **changes))
 
 
+def _may_configure(call: CommandCall) -> bool:
+    return call.settings.people.may(call.by.id, "configure")
+
+
+def _bound(call: CommandCall) -> Conversation:
+    return with_wishes(call.tx, call.conversation)
+
+
 def _session(call: CommandCall) -> Session | None:
     return call.tx.sessions.get(call.conversation.session_id) if call.conversation.session_id else None
 
@@ -218,7 +229,7 @@ def _queued(call: CommandCall) -> list[QueueRow]:
 
 
 def _engine(call: CommandCall, session: Session | None) -> EngineId:
-    return call.conversation.engine or (session.engine if session else None) or call.settings.default_engine
+    return _bound(call).engine or (session.engine if session else None) or call.settings.default_engine
 
 
 def _workspace(call: CommandCall, session: Session | None) -> str:

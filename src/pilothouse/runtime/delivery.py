@@ -72,7 +72,7 @@ class Delivery:
         except Fenced:
             raise
         except StoreError as error:
-            ports.log("delivery.postponed", error=str(error))
+            ports.log("delivery.postponed", level="warning", error=str(error))
             return poll_s
         for row, conversation in seen.ready[: AT_ONCE - len(self._busy)]:
             self._busy.add(row.conversation_id)
@@ -118,7 +118,12 @@ class Delivery:
                 tx.outbox.claim([row.id])
                 tx.outbox.fail(row.id, now, "its channel is not configured")
                 tx.audit.add(now, "pilothouse", "message.undeliverable", f"{row.id} {row.conversation_id}")
-                self._ports.log("message.undeliverable", message_id=row.id, conversation=row.conversation_id)
+                self._ports.log(
+                    "message.undeliverable",
+                    level="error",
+                    message_id=row.id,
+                    conversation=row.conversation_id,
+                )
 
         await self._ports.store.write(unit)
 
@@ -128,7 +133,7 @@ class Delivery:
         except Fenced:
             raise
         except StoreError as error:
-            self._ports.log("delivery.postponed", message_id=row.id, error=str(error))
+            self._ports.log("delivery.postponed", message_id=row.id, level="warning", error=str(error))
             await self._ports.clock.sleep(self._ports.settings().retry_first_s)
         finally:
             self._busy.discard(row.conversation_id)
@@ -141,7 +146,7 @@ class Delivery:
         try:
             rendered = channel.render(content)
         except Exception as error:  # noqa: BLE001 - one delivery
-            ports.log("message.unfit", message_id=row.id, error=f"{type(error).__name__}: {error}")
+            ports.log("message.unfit", message_id=row.id, level="error", error=error)
             await ports.store.write(lambda tx: tx.outbox.claim([row.id]))
             await self._fail(row, content, UNFIT.format(text=first_line(content.text)))
             return
@@ -227,7 +232,7 @@ class Delivery:
         self, row: QueueRow, part: PartRow, after_s: float, why: str, *, showed_nothing: bool
     ) -> None:
         now = self._ports.clock.now()
-        self._ports.log("message.postponed", message_id=row.id, after_s=after_s, why=why)
+        self._ports.log("message.postponed", message_id=row.id, turn_id=row.turn_id, after_s=after_s, why=why)
 
         def unit(tx: Tx) -> None:
             if showed_nothing:
@@ -239,7 +244,7 @@ class Delivery:
     async def _fail(self, row: QueueRow, content: Content, why: str) -> None:
         """It will never stand there: the person and the session are told, whichever way still works."""
         ports, now = self._ports, self._ports.clock.now()
-        ports.log("message.failed", message_id=row.id, why=why)
+        ports.log("message.failed", level="error", message_id=row.id, turn_id=row.turn_id, why=why)
 
         def unit(tx: Tx) -> None:
             tx.outbox.fail(row.id, now, why)

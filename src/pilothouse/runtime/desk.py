@@ -58,6 +58,9 @@ class GatewayDesk:
     async def query(self, what: str, by: Author, **terms: Any) -> Any:
         if not self._ports.settings().people.may(by.id, "query"):
             raise PilothouseError(f"{by.id} may not look at this.")
+        everywhere = what in ACROSS and terms.get("conversation") is None
+        if everywhere and not self._ports.settings().people.may(by.id, "configure"):
+            raise PilothouseError(f"{by.id} may look only at a conversation of theirs: name it.")
         if what not in QUERIES:
             raise PilothouseError(f"There is nothing to ask under {what!r}. There are: {', '.join(QUERIES)}.")
         return await self._ports.store.read(lambda tx: QUERIES[what](tx, **terms))
@@ -101,6 +104,9 @@ def _queue(tx: Tx, conversation: ConversationId) -> list[QueueRow]:
 def _last_seq(tx: Tx, conversation: ConversationId) -> int:
     return tx.events.last_seq(conversation)
 
+
+ACROSS = ("sessions", "turns")
+"""Without a conversation these tell of everybody's: an owner's business."""
 
 QUERIES: Mapping[str, Callable[..., Any]] = {
     "message": _message,

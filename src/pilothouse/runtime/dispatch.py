@@ -76,7 +76,7 @@ class Dispatch:
         except Fenced:
             raise
         except StoreError as error:
-            self._ports.log("dispatch.postponed", error=str(error))
+            self._ports.log("dispatch.postponed", level="warning", error=str(error))
             return poll_s
         if seen.next_at is None:
             return poll_s
@@ -139,7 +139,9 @@ class Dispatch:
         except Fenced:
             raise
         except StoreError as error:
-            self._ports.log("dispatch.postponed", conversation=conversation_id, error=str(error))
+            self._ports.log(
+                "dispatch.postponed", conversation=conversation_id, level="warning", error=str(error)
+            )
             return
         except Exception as error:  # noqa: BLE001 - one message that nobody can read must not stop the others
             await self._set_aside(conversation_id, error)

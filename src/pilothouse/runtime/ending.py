@@ -23,6 +23,7 @@ from pilothouse.core.store import Tx
 from pilothouse.core.turn import Prompt, Turn, TurnStatus
 from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.settings import Settings, backoff_s
+from pilothouse.runtime.wishes import wishes_of
 
 MENDS_BY_ITSELF: frozenset[FailureKind] = frozenset({"transport", "overloaded", "rate_limit", "crash"})
 LIMITS: frozenset[FailureKind] = frozenset({"quota", "rate_limit", "overloaded"})
@@ -67,7 +68,9 @@ def finish(tx: Tx, ids: IdMaker, settings: Settings, ending: Ending, at: float) 
         ended_at=at,
     )
     _finish_rows(tx, turn, at)
-    content = _closing_content(turn, end, ending, settings)
+    wished = wishes_of(tx, turn.conversation_id).show_cost
+    show_cost = settings.show_cost if wished is None else wished
+    content = _closing_content(turn, end, ending, show_cost=show_cost)
     say(tx, ids, turn.conversation_id, content, key=f"end:{turn.id}", at=at)
     return turn
 
@@ -183,11 +186,11 @@ def _save_session(tx: Tx, turn: Turn, ending: Ending, at: float) -> bool:
     return session.retired
 
 
-def _closing_content(turn: Turn, end: TurnEnded, ending: Ending, settings: Settings) -> Content:
+def _closing_content(turn: Turn, end: TurnEnded, ending: Ending, *, show_cost: bool) -> Content:
     text = end.answer or ending.text
     if end.outcome == "completed":
         text = text or ("" if ending.attachments else NO_WORDS)
-        usage = end.usage if settings.show_cost else None
+        usage = end.usage if show_cost else None
         return Content(text, "answer", ending.attachments, turn_id=turn.id, usage=usage)
     last = "Stopped." if end.outcome == "cancelled" else _failure_line(end.failure)
     body = f"{text}\n\n{last}" if text else last

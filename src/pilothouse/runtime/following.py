@@ -33,6 +33,6 @@ async def _page(ports: Ports, conversation_id: ConversationId, seq: int) -> list
     try:
         return await ports.store.read(lambda tx: tx.events.after(conversation_id, seq, limit=PAGE))
     except StoreUnavailable as error:
-        ports.log("follow.postponed", error=str(error))
+        ports.log("follow.postponed", level="warning", error=str(error))
         await ports.clock.sleep(ports.settings().poll_s)
         return []

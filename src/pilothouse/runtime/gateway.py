@@ -132,7 +132,7 @@ class Gateway:
                 raise
             except StoreError as error:
                 if not isinstance(error, RoleHeld):
-                    self._ports.log("engines.postponed", error=str(error))
+                    self._ports.log("engines.postponed", level="warning", error=str(error))
                 with anyio.move_on_after(STANDBY_EVERY_S):
                     await self._stopping.wait()
         return True
@@ -142,7 +142,7 @@ class Gateway:
         try:
             await self._ports.sweep()
         except OSError as error:
-            self._ports.log("processes.sweep_failed", error=str(error))
+            self._ports.log("processes.sweep_failed", level="warning", error=str(error))
 
     async def _serve_channel(self, channel: Channel) -> None:
         """A channel that breaks is started again, ever more patiently; a primary one that ends, ends us."""
@@ -153,7 +153,7 @@ class Gateway:
             except Exception as error:
                 if fenced_in(error):
                     raise
-                self._ports.log("channel.broke", channel=channel.id, error=f"{type(error).__name__}: {error}")
+                self._ports.log("channel.broke", channel=channel.id, level="error", error=error)
                 if channel.id == self._primary:
                     raise
                 await self._ports.clock.sleep(CHANNEL_PAUSE_S[min(broken, len(CHANNEL_PAUSE_S) - 1)])
@@ -178,5 +178,5 @@ class Gateway:
             except Fenced:
                 raise
             except StoreError as error:
-                self._ports.log("prune.postponed", error=str(error))
+                self._ports.log("prune.postponed", level="warning", error=str(error))
             await self._ports.clock.sleep(PRUNE_EVERY_S)

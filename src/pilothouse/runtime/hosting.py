@@ -55,7 +55,7 @@ class Hosting:
                 if fenced_in(error):
                     raise
                 deed = "broke" if id in self._opened else "open_failed"
-                self._ports.log(f"engine.{deed}", engine=id, error=f"{type(error).__name__}: {error}")
+                self._ports.log(f"engine.{deed}", engine=id, level="error", error=error)
             finally:
                 self._opened.pop(id, None)
                 self._tried[id].set()

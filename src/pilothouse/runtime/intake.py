@@ -33,6 +33,7 @@ from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.routing import Command, Route, Say, Unknown, route
 from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.signals import ASKS, INBOX, OUTBOX, control_of
+from pilothouse.runtime.wishes import with_wishes
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(InboundMessage).decode
@@ -230,7 +231,7 @@ class _Accept:
         return self._during(tx, live, conversation, len(ahead))
 
     def _during(self, tx: Tx, live: Turn, conversation: Conversation, ahead: int) -> str:
-        match conversation.busy or self._settings.busy:
+        match with_wishes(tx, conversation).busy or self._settings.busy:
             case "interrupt":
                 tx.turns.note(live.id, stop_requested=True)
                 return "Stopping the running turn to take this one."

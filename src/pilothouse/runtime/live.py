@@ -54,7 +54,7 @@ class LiveViews:
         try:
             live, found = await self._ports.store.read(lambda tx: _live(tx, known))
         except StoreError as error:
-            self._ports.log("live.postponed", error=str(error))
+            self._ports.log("live.postponed", level="warning", error=str(error))
             return []
         self._shown &= live
         new: list[Progress] = []
@@ -71,9 +71,7 @@ class LiveViews:
         except Exception as error:
             if fenced_in(error):
                 raise
-            self._ports.log(
-                "live.dropped", turn_id=progress.turn.id, error=f"{type(error).__name__}: {error}"
-            )
+            self._ports.log("live.dropped", turn_id=progress.turn.id, level="error", error=error)
         else:
             self._shown.discard(progress.turn.id)  # a parked turn may be live again before the next look
 
@@ -139,7 +137,7 @@ class Progress:
                     await self._channel.edit(self._ref, part)
             self._last = part
         except TryLater as error:
-            self._ports.log("live.skipped", turn_id=self.turn.id, error=str(error))
+            self._ports.log("live.skipped", turn_id=self.turn.id, level="warning", error=str(error))
             await Signals.wait(self._ports.signals.ticket(end_of(self.turn.id)), error.after_s)
 
     async def _remove(self) -> None:

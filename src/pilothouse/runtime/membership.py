@@ -61,14 +61,14 @@ class Membership:
             except Fenced:
                 raise
             except StoreError as error:
-                self._ports.log("node.beat_failed", error=str(error))
+                self._ports.log("node.beat_failed", level="warning", error=str(error))
             await self._ports.clock.sleep(self._ports.settings().lease_s / 5)
 
     async def leave(self) -> None:
         try:
             await self._ports.store.write(lambda tx: tx.nodes.leave())
         except StoreError as error:
-            self._ports.log("node.leave_failed", error=str(error))
+            self._ports.log("node.leave_failed", level="warning", error=str(error))
 
     async def _beat(self) -> None:
         jumped_s = self._ports.jumped_s()

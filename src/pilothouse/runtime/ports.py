@@ -104,6 +104,6 @@ class Ports:
             try:
                 return await act()
             except StoreUnavailable as error:
-                self.log(f"store.{deed}_postponed", error=str(error), pause_s=pause_s)
+                self.log(f"store.{deed}_postponed", level="warning", error=str(error), pause_s=pause_s)
                 await anyio.sleep(pause_s)
                 pause_s = min(LONGEST_PAUSE_S, pause_s * 2)

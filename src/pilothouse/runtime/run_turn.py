@@ -222,7 +222,7 @@ class TurnRun:
             self._wake_followers()
 
     def _unforeseen(self, error: Exception) -> Failure:
-        self._log("turn.broke", error=f"{type(error).__name__}: {error}")
+        self._log("turn.broke", level="error", error=error)
         return Failure("crash", NOT_FORESEEN, detail=f"{type(error).__name__}: {error}")
 
     def _wake_followers(self) -> None:

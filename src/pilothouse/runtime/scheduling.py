@@ -35,7 +35,7 @@ class Scheduling:
             except Fenced:
                 raise
             except StoreError as error:
-                ports.log("schedules.postponed", error=str(error))
+                ports.log("schedules.postponed", level="warning", error=str(error))
             await ports.clock.sleep(pause_s)
 
     async def look(self) -> None:

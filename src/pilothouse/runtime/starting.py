@@ -17,6 +17,7 @@ from pilothouse.runtime.asking import supersede
 from pilothouse.runtime.framing import cause_of, frame
 from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.settings import Settings
+from pilothouse.runtime.wishes import with_wishes
 from pilothouse.runtime.wording import first_line
 
 _decode = msgspec.json.Decoder(InboundMessage).decode
@@ -60,7 +61,7 @@ def start_from_inbox(
     )
     tx.turns.add(turn)
     tx.inbox.claim([row.id for row in rows], turn_id=turn.id)
-    return Started(turn, session, conversation)
+    return Started(turn, session, with_wishes(tx, conversation))
 
 
 def start_again(tx: Tx, turn: Turn, at: float) -> Started | None:
@@ -73,19 +74,20 @@ def start_again(tx: Tx, turn: Turn, at: float) -> Started | None:
         moved = tx.turns.move(turn.id, "running", attempts=turn.attempts + 1, started_at=at, retry_at=None)
     except SessionBusy:
         return None
-    return Started(moved, session, conversation)
+    return Started(moved, session, with_wishes(tx, conversation))
 
 
 def open_session(tx: Tx, ids: IdMaker, settings: Settings, conversation: Conversation, at: float) -> Session:
     """The conversation's session if it still fits what was chosen, else a new one."""
-    engine = conversation.engine or settings.default_engine
+    bound = with_wishes(tx, conversation)
+    engine = bound.engine or settings.default_engine
     workspace = conversation.workspace or settings.default_workspace
     if conversation.session_id is not None:
         session = tx.sessions.get(conversation.session_id)
-        if session is not None and _fits(session, engine, workspace, conversation):
+        if session is not None and _fits(session, engine, workspace, bound):
             return session
     session = Session(
-        SessionId(ids("session")), conversation.id, engine, workspace, at, at, model=conversation.model
+        SessionId(ids("session")), conversation.id, engine, workspace, at, at, model=bound.model
     )
     tx.sessions.add(session)
     tx.conversations.save(msgspec.structs.replace(conversation, session_id=session.id))
@@ -94,7 +96,7 @@ def open_session(tx: Tx, ids: IdMaker, settings: Settings, conversation: Convers
 
 def _fits(session: Session, engine: EngineId, workspace: str, conversation: Conversation) -> bool:
     chosen = conversation.engine is None or session.engine == engine
-    placed = conversation.workspace is None or session.workspace == workspace
+    placed = session.workspace == workspace if conversation.workspace else session.workspace != ""
     return chosen and placed and not session.retired
 
 
@@ -108,7 +110,7 @@ def _take(tx: Tx, ids: IdMaker, settings: Settings, conversation: Conversation, 
     ready = [row for row in sound if row.ready_at <= at]
     if not ready:
         return []
-    if (conversation.busy or settings.busy) == "queue":
+    if (with_wishes(tx, conversation).busy or settings.busy) == "queue":
         ready = ready[:1]
     notes = tx.inbox.waiting(notes_lane(conversation.id), limit=settings.batch_limit)
     return sorted([*ready, *notes], key=lambda row: row.seq)

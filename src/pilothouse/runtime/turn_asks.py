@@ -150,8 +150,6 @@ class TurnAsks:
         try:
             await session.answer(engine_key, decision)
         except Exception as error:  # noqa: BLE001 - one turn: the stream itself will tell how it ends
-            self._ports.log(
-                "ask.tell_failed", turn_id=self._turn.id, error=f"{type(error).__name__}: {error}"
-            )
+            self._ports.log("ask.tell_failed", turn_id=self._turn.id, level="error", error=error)
         if decision.verdict == "deny" and not decision.text and ask.kind != "question":
             await self._interrupt()

@@ -23,6 +23,7 @@ from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.recording import Recorder
 from pilothouse.runtime.signals import OUTBOX, Signals, control_of
 from pilothouse.runtime.turn_asks import TurnAsks
+from pilothouse.runtime.wishes import with_wishes
 
 _decode = msgspec.json.Decoder(InboundMessage).decode
 
@@ -63,7 +64,7 @@ class Watch:
             except Fenced:
                 raise
             except StoreError as error:
-                self._log("turn.look_failed", error=str(error))
+                self._log("turn.look_failed", level="warning", error=str(error))
             self._notice_silence()
             await Signals.wait(ticket, min(WATCH_EVERY_S, self._ports.settings().hang_after_s / 4))
 
@@ -80,7 +81,7 @@ class Watch:
         try:
             await self.session.interrupt()
         except Exception as error:  # noqa: BLE001 - one turn: it is stopped without the engine's help
-            self._log("turn.interrupt_failed", error=f"{type(error).__name__}: {error}")
+            self._log("turn.interrupt_failed", level="error", error=error)
             self.scope.cancel()
 
     def give_up(self, failure: Failure) -> None:
@@ -94,7 +95,8 @@ class Watch:
 
         def unit(tx: Tx) -> tuple[Turn | None, list[AskRow], Conversation | None, list[QueueRow]]:
             settled = self._asks.settled_in(tx)
-            conversation = tx.conversations.get(conversation_id)
+            stored = tx.conversations.get(conversation_id)
+            conversation = None if stored is None else with_wishes(tx, stored)
             return tx.turns.get(turn_id), settled, conversation, tx.inbox.waiting(conversation_id)
 
         turn, settled, conversation, waiting = await self._ports.store.read(unit)
@@ -133,7 +135,7 @@ class Watch:
         try:
             return await self.session.steer(prompt)
         except Exception as error:  # noqa: BLE001 - one turn: the words wait, as if it had refused them
-            self._log("turn.steer_failed", error=f"{type(error).__name__}: {error}")
+            self._log("turn.steer_failed", level="error", error=error)
             return False
 
     async def _leave_waiting(self, row: QueueRow) -> None:

@@ -18,7 +18,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 import pilothouse
-from pilothouse.core.engine import Brief, EngineHost
+from pilothouse.core.engine import NODE_MARKER, Brief, EngineHost
 from pilothouse.core.errors import EngineError
 from pilothouse.core.failure import Failure
 from pilothouse.engines.script.config import ScriptConfig
@@ -29,7 +29,6 @@ from pilothouse.engines.script.translate import ENGINE_ID
 from pilothouse.processes import BASE_NAMES, allowed_environment
 
 DEMO = Path(__file__).with_name("demo.toml")
-NODE_VARIABLE = "PILOTHOUSE_NODE"
 
 
 class ScriptEngine:
@@ -99,7 +98,7 @@ class ScriptEngine:
 
     def _plan(self, brief: Brief) -> LinkPlan:
         config, private = self._config, self._config.process == "per-session"
-        extra = {NODE_VARIABLE: self._host.node_marker} | (dict(brief.environment) if private else {})
+        extra = {NODE_MARKER: self._host.node_marker} | (dict(brief.environment) if private else {})
         if config.command is None:
             extra["PYTHONPATH"] = str(Path(pilothouse.__file__).parent.parent)
         names = [*BASE_NAMES, *config.environment]

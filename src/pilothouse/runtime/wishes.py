@@ -1,0 +1,51 @@
+"""What a workspace's own file wishes for a conversation. It is kept beside the binding, never in it.
+
+A binding holds what a person chose, and that wins. Wishes are written anew whenever somebody opens a chat in the
+folder, so a file that changed its mind, or is gone, leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Struct
+
+from pilothouse.core.ids import ConversationId, EngineId
+from pilothouse.core.store import BusyPolicy, Conversation, Tx
+
+
+class Wishes(Struct, frozen=True):
+    engine: EngineId | None = None
+    model: str | None = None
+    busy: BusyPolicy | None = None
+    show_cost: bool | None = None
+
+
+NO_WISHES = Wishes()
+_decode = msgspec.json.Decoder(Wishes).decode
+
+
+def wishes_of(tx: Tx, conversation_id: ConversationId) -> Wishes:
+    kept = tx.get_fact(_key(conversation_id))
+    return _decode(kept) if kept else NO_WISHES
+
+
+def with_wishes(tx: Tx, conversation: Conversation) -> Conversation:
+    """The binding as it works: what nobody chose is as the workspace wishes. Not to be saved."""
+    wishes = wishes_of(tx, conversation.id)
+    if wishes == NO_WISHES:
+        return conversation
+    return msgspec.structs.replace(
+        conversation,
+        engine=conversation.engine or wishes.engine,
+        model=conversation.model or wishes.model,
+        busy=conversation.busy or wishes.busy,
+    )
+
+
+def keep_wishes(tx: Tx, conversation_id: ConversationId, wishes: Wishes) -> None:
+    if wishes != wishes_of(tx, conversation_id):
+        tx.set_fact(_key(conversation_id), msgspec.json.encode(wishes).decode())
+
+
+def _key(conversation_id: ConversationId) -> str:
+    return f"wishes:{conversation_id}"
