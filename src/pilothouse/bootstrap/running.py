@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Awaitable, Callable, Iterator
 
 import anyio
@@ -27,3 +28,11 @@ def _flatten(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException
             yield from _flatten(error)
         else:
             yield error
+
+
+def calm_collector() -> None:
+    """What is loaded by now stays, and is never looked at again. What a turn makes is almost all freed by itself:
+    looking for cycles after every 700 objects took a fifth of the time under load."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)

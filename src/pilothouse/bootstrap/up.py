@@ -10,7 +10,7 @@ import anyio
 from pilothouse import __version__
 from pilothouse.bootstrap.house import House, build_channels, build_engines, default_engine, open_house
 from pilothouse.bootstrap.machine import adopt_orphans, stop_on_signal, this_node
-from pilothouse.bootstrap.running import run
+from pilothouse.bootstrap.running import calm_collector, run
 from pilothouse.bootstrap.wiring import make_ports
 from pilothouse.config import watch
 from pilothouse.runtime.gateway import Gateway
@@ -27,6 +27,7 @@ async def _up(*, safe: bool) -> int:
         engines, channels = build_engines(house), build_channels(house)
         ports = make_ports(house, engines, channels, safe=safe)
         gateway = Gateway(ports, this_node("pilothouse up"), on_ready=partial(_say_ready, house, ports))
+        calm_collector()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(stop_on_signal, gateway.stop)
             tasks.start_soon(_reload_on_change, house)
