@@ -14,6 +14,8 @@ from urllib.parse import quote, quote_plus
 MARK = "[redacted]"
 SHORTEST = 4
 """Shorter values are not taken for secrets: hiding every "1" would leave no log."""
+SHORTEST_SHAPE = 13
+"""No shape below is shorter ("bearer" and six characters): most of what is logged is, and need not be searched."""
 SHORTEST_INSIDE = 8
 """What remains of a short value in the middle of base64 may be anything."""
 
@@ -72,7 +74,8 @@ class Redactor:
             self._exact = re.compile("|".join(map(re.escape, longest_first)))
 
     def redact(self, text: str) -> str:
-        return redact(self._exact.sub(MARK, text) if self._exact else text)
+        known = self._exact.sub(MARK, text) if self._exact else text
+        return known if len(known) < SHORTEST_SHAPE else redact(known)
 
 
 def _spellings(secret: str) -> Iterator[str]:

@@ -106,11 +106,14 @@ class Play:
     def stream(self, step: Table) -> None:
         text, size = self._fill(step["stream"]), step.get("chunk", 8)
         block_id = self._open_block("")
+        every_s, due_at = step.get("every_s", 0.02), time.monotonic()
         for start in range(0, len(text), size):
             chunk = text[start : start + size]
             self._blocks[-1] += chunk
             self._stage.event({"type": "text_delta", "block_id": block_id, "text": chunk})
-            self._cue.sleep(step.get("every_s", 0.02))
+            # Counted from the start: many streams at once, on a busy machine, still take as long as they say.
+            due_at += every_s
+            self._cue.sleep(max(0.0, due_at - time.monotonic()))
 
     def think(self, step: Table) -> None:
         self._stage.event({"type": "thinking_delta", "text": self._fill(step["think"])})
