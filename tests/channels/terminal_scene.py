@@ -80,6 +80,7 @@ QUESTION = Ask(
 WORDS = Ask(AskId("ask-3"), "question", "What is its name?", {}, hash_payload({}), free_text=True)
 ASKS = {"approve": APPROVAL, "choose": QUESTION, "name": WORDS}
 BROKEN = Failure("crash", "The engine stopped without finishing its turn.", detail="exit status 9")
+LOST = Failure("crash", "Pilothouse restarted while this was running.")
 
 
 class Scene:
@@ -106,6 +107,11 @@ class Scene:
                 group.cancel_scope.cancel()
                 self._work.close()
                 self._todo.close()
+
+    def wait_for_answer(self, ask: Ask) -> None:
+        """An ask of before, whose turn is gone."""
+        self.desk.open_asks.append(ask)
+        self._open[ask.id] = TurnId("turn-resumed"), MessageId("message-0")
 
     def _accepted(self, message: InboundMessage, id: MessageId) -> None:
         self._turns += 1
@@ -140,6 +146,13 @@ class Scene:
             case "approve" | "choose" | "name":
                 self._open[ASKS[word].id] = turn, message
                 self._publish(turn, SessionStarted(), Asked(ASKS[word]))
+            case "lost":  # the gateway restarts while it waits: the ask stays open, and is shown again
+                self._open[APPROVAL.id] = TurnId(f"{turn}-resumed"), message
+                self._publish(turn, SessionStarted(), Asked(APPROVAL))
+                await self._end(turn, message, LOST.text, TurnEnded("failed", failure=LOST))
+                again = Content(f"Still open: {APPROVAL.title}", "ask", turn_id=turn, ask=APPROVAL)
+                for part in self._channel.render(again):
+                    await self._channel.send(self._channel.address, part)
             case "break":
                 self._publish(turn, SessionStarted(), TextDelta("b", "Let me see."))
                 await self._end(turn, message, BROKEN.text, TurnEnded("failed", failure=BROKEN))
@@ -210,6 +223,8 @@ async def play(state_dir: Path, text: str | None, pace_s: float, **options: Any)
     if "--busy" in sys.argv:
         waits = Receipt("queued", MessageId("message-2"), "It waits for the turn before it.")
         desk.receipts += [Receipt("queued", MessageId("message-1")), waits]
+    if "--open-ask" in sys.argv:
+        scene.wait_for_answer(APPROVAL)
     await scene.run(channel)
     return channel.exit_code
 

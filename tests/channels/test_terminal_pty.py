@@ -84,6 +84,26 @@ def test_an_ask_is_answered_by_key(tmp_path: Path, word: str, shown: str, key: s
         terminal.wait_for(f"You said: {outcome}")
 
 
+def test_an_ask_that_outlives_its_turn_is_answered_by_key(tmp_path: Path) -> None:
+    with Pty(str(tmp_path)) as terminal:
+        terminal.wait_for(HINT)
+        terminal.type("lost" + ENTER)
+        terminal.wait_for("✗ failed")
+        terminal.type("y")
+        terminal.wait_for("→ Noted.")
+        terminal.wait_for("You said: answered:allow")
+        terminal.type("yes" + ENTER)
+        terminal.wait_for("You said: yes")
+
+
+def test_an_ask_of_before_is_shown_at_the_opening_and_answered_by_key(tmp_path: Path) -> None:
+    with Pty(str(tmp_path), "--open-ask") as terminal:
+        terminal.wait_for("command: rm -rf build")
+        terminal.type("y")
+        terminal.wait_for("→ Noted.")
+        terminal.wait_for("You said: answered:allow")
+
+
 def test_a_message_can_be_sent_while_a_turn_runs(tmp_path: Path) -> None:
     with Pty(str(tmp_path), "--busy") as terminal:
         terminal.wait_for(HINT)

@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 from msgspec import Struct
 
-from pilothouse.core.ask import Decision
+from pilothouse.core.ask import Ask, Decision
 from pilothouse.core.channel import Answered, LoggedEvent, Receipt
 from pilothouse.core.event import EngineEvent
 from pilothouse.core.ids import AskId, ConversationId, MessageId, TurnId
@@ -27,6 +27,12 @@ class MessageState(Struct, frozen=True):
     status: RowStatus = "queued"
     turn_id: TurnId | None = None
     delivered: bool = False
+
+
+class OpenAsk(Struct, frozen=True):
+    """What `query("asks", conversation=…)` tells of each."""
+
+    ask: Ask
 
 
 class Command(Struct, frozen=True):
@@ -54,6 +60,8 @@ class ScriptedDesk:
         """What `accept` and `command` answer next; after these, `queued`."""
         self.answered = Answered(accepted=True, text="Noted.")
         self.messages: dict[MessageId, MessageState] = {}
+        self.open_asks: list[Ask] = []
+        self.queries: list[str] = []
         self.on_accept: Callable[[InboundMessage, MessageId], None] = lambda message, id: None
         self.on_command: Callable[[Command], None] = lambda command: None
         self.on_answer: Callable[[Answer], None] = lambda answer: None
@@ -123,9 +131,16 @@ class ScriptedDesk:
             await news.wait()
 
     async def query(self, what: str, by: Author, **terms: Any) -> Any:
-        if what != "message":
-            raise ValueError(f"a scripted desk knows nothing about {what!r}; ask it for 'message'")
-        return self.messages[terms["id"]]
+        self.queries.append(what)
+        match what:
+            case "message":
+                return self.messages[terms["id"]]
+            case "asks":
+                return [OpenAsk(ask) for ask in self.open_asks]
+            case "last_seq":
+                return len(self._logs[terms["conversation"]])
+            case _:
+                raise ValueError(f"a scripted desk knows nothing about {what!r}; see its query()")
 
     def _receipt(self) -> Receipt:
         if self.receipts:

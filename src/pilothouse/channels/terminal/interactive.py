@@ -6,7 +6,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import anyio
+import msgspec
 from anyio.streams.memory import MemoryObjectReceiveStream
+from msgspec import Struct
 from msgspec.structs import replace
 
 from pilothouse.channels.terminal.ink import wash
@@ -21,11 +23,16 @@ from pilothouse.core.ask import Ask, Decision
 from pilothouse.core.channel import Desk, Receipt
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.event import TurnEnded
-from pilothouse.core.ids import AskId
 from pilothouse.core.message import Part
 
 LEAVING = ("/exit", "/quit")
 HINT = "Ctrl-C stops a turn, Ctrl-D leaves."
+
+
+class OpenAsk(Struct, frozen=True):
+    """What `query("asks", conversation=…)` tells of each."""
+
+    ask: Ask
 
 
 class InteractiveTalk:
@@ -44,13 +51,13 @@ class InteractiveTalk:
         look = Look(self._ink, stage.columns, drawn, True, self._ink.color, stage.verbose)
         self._transcript = Transcript(screen, look, stage.clock, stage.seat.author, since=stage.clock.now())
         self._mark = stage.mark()
-        self._answered: set[AskId] = set()
         self._armed = False
         """One Ctrl-C was pressed; another one leaves."""
 
     async def run(self, desk: Desk, opened: Callable[[], None]) -> None:
         async with self._typed() as typed, anyio.create_task_group() as group:
             await self._greet()
+            await self._show_open_asks(desk)
             opened()
             group.start_soon(self._follow, desk)
             group.start_soon(self._tick)
@@ -72,6 +79,15 @@ class InteractiveTalk:
     async def _greet(self) -> None:
         lines = filter(None, (self._stage.header, HINT))
         await self._transcript.note("\n".join(map(self._ink.dim, lines)), alone=True)
+
+    async def _show_open_asks(self, desk: Desk) -> None:
+        """Those of before: whoever does not see them would pass over them with the next message."""
+        for ask in await self._open_asks(desk):
+            await self._transcript.asked(ask)
+
+    async def _open_asks(self, desk: Desk) -> list[Ask]:
+        told = await desk.query("asks", self._stage.seat.author, conversation=self._stage.conversation)
+        return [row.ask for row in msgspec.convert(told, list[OpenAsk], from_attributes=True)]
 
     async def _follow(self, desk: Desk) -> None:
         async for row in desk.follow(self._stage.conversation, self._mark.load(), self._stage.seat.author):
@@ -135,11 +151,10 @@ class InteractiveTalk:
             await self._transcript.note(paint(f"  {wash(receipt.text)}"))
 
     async def _answer_with(self, desk: Desk, typed: str) -> bool:
-        ask = self._ask()
+        ask = self._transcript.ask
         decision = decide(ask, typed) if ask else None
         if ask is None or decision is None:
             return False
-        self._answered.add(ask.id)
         await self._answer(desk, ask, decision)
         return True
 
@@ -147,12 +162,10 @@ class InteractiveTalk:
         author = self._stage.seat.author
         decision = replace(decision, by=author.id)
         answered = await desk.answer(ask.id, ask.payload_hash, decision, author)
+        if answered.accepted or ask.id not in {found.id for found in await self._open_asks(desk)}:
+            self._transcript.settle(ask.id)
         await self._transcript.note(self._ink.dim(f"  → {wash(answered.text)}"), alone=True)
 
-    def _ask(self) -> Ask | None:
-        ask = self._transcript.ask
-        return ask if ask and ask.id not in self._answered else None
-
     def _keys(self) -> str:
-        ask = self._ask()
+        ask = self._transcript.ask
         return "".join(choice.key for choice in choices(ask)) if ask else ""
