@@ -11,7 +11,7 @@ from tests.channels.terminal_scene import ANSWER, APPROVAL
 from pilothouse.channels.terminal.config import OneShot
 from pilothouse.core.channel import Receipt
 from pilothouse.core.errors import TryLater
-from pilothouse.core.event import SessionStarted, TurnEnded, decode_event
+from pilothouse.core.event import SessionStarted, TextDelta, TurnEnded, decode_event
 from pilothouse.core.ids import TurnId
 from pilothouse.core.message import Content
 from pilothouse.testing.desk import MessageState
@@ -69,6 +69,29 @@ async def test_json_leaves_other_turns_out(tmp_path: Path) -> None:
     seen = await stay.play()
     assert "other" not in seen.stdout
     assert len(seen.stdout.splitlines()) == 1
+
+
+async def test_json_of_a_conversation_with_a_long_past_is_this_turn_alone_and_asks_for_it_a_few_times(
+    tmp_path: Path,
+) -> None:
+    stay = Stay(tmp_path, OneShot("fix it"), Edges(), json=True)
+    (conversation,) = stay.channel.holds()
+    old = [TextDelta("b", "old"), TurnEnded("completed", "old")] * 10_000
+    stay.desk.publish(conversation, TurnId("old"), stay.clock.now(), *old)
+    seen = await stay.play()
+    check_golden("oneshot.jsonl", seen.stdout)
+    assert len(stay.desk.queries) < 20
+
+
+async def test_a_long_turn_before_ours_is_passed_over_in_batches(tmp_path: Path) -> None:
+    stay = Stay(tmp_path, OneShot("slow"), Edges(), json=True)
+    (conversation,) = stay.channel.holds()
+    other = [TextDelta("b", "other")] * 20_000
+    async with stay.playing():
+        stay.desk.publish(conversation, TurnId("other"), stay.clock.now(), *other)
+        stay.edges.press_ctrl_c()
+    assert "other" not in stay.seen().stdout
+    assert len(stay.desk.queries) < 20
 
 
 async def test_a_failed_turn_says_so_once_and_exits_with_1(tmp_path: Path) -> None:
