@@ -223,6 +223,8 @@ async def play(state_dir: Path, text: str | None, pace_s: float, **options: Any)
     if "--busy" in sys.argv:
         waits = Receipt("queued", MessageId("message-2"), "It waits for the turn before it.")
         desk.receipts += [Receipt("queued", MessageId("message-1")), waits]
+    if "--trouble" in sys.argv:
+        desk.troubles.update(answer=1, query=1)
     if "--open-ask" in sys.argv:
         scene.wait_for_answer(APPROVAL)
     await scene.run(channel)

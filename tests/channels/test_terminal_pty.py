@@ -104,6 +104,18 @@ def test_an_ask_of_before_is_shown_at_the_opening_and_answered_by_key(tmp_path: 
         terminal.wait_for("You said: answered:allow")
 
 
+def test_an_answer_that_the_store_did_not_take_is_given_again(tmp_path: Path) -> None:
+    with Pty(str(tmp_path), "--trouble") as terminal:
+        terminal.wait_for(HINT)
+        terminal.type("approve" + ENTER)
+        terminal.wait_for("Waiting for your answer")
+        terminal.type("y")
+        terminal.wait_for("The store is locked. Answer again.")
+        terminal.type("y")
+        terminal.wait_for("→ Noted.")
+        terminal.wait_for("You said: answered:allow")
+
+
 def test_a_message_can_be_sent_while_a_turn_runs(tmp_path: Path) -> None:
     with Pty(str(tmp_path), "--busy") as terminal:
         terminal.wait_for(HINT)

@@ -82,8 +82,13 @@ class InteractiveTalk:
 
     async def _show_open_asks(self, desk: Desk) -> None:
         """Those of before: whoever does not see them would pass over them with the next message."""
-        for ask in await self._open_asks(desk):
+        try:
+            asks = await self._open_asks(desk)
+        except PilothouseError as error:
+            return await self._complain(str(error))
+        for ask in asks:
             await self._transcript.asked(ask)
+        return None
 
     async def _open_asks(self, desk: Desk) -> list[Ask]:
         told = await desk.query("asks", self._stage.seat.author, conversation=self._stage.conversation)
@@ -161,10 +166,17 @@ class InteractiveTalk:
     async def _answer(self, desk: Desk, ask: Ask, decision: Decision) -> None:
         author = self._stage.seat.author
         decision = replace(decision, by=author.id)
-        answered = await desk.answer(ask.id, ask.payload_hash, decision, author)
-        if answered.accepted or ask.id not in {found.id for found in await self._open_asks(desk)}:
+        try:
+            answered = await desk.answer(ask.id, ask.payload_hash, decision, author)
+            open_asks = () if answered.accepted else await self._open_asks(desk)
+        except PilothouseError as error:
+            return await self._complain(f"{error} Answer again.")
+        if ask.id not in {found.id for found in open_asks}:
             self._transcript.settle(ask.id)
-        await self._transcript.note(self._ink.dim(f"  → {wash(answered.text)}"), alone=True)
+        return await self._transcript.note(self._ink.dim(f"  → {wash(answered.text)}"), alone=True)
+
+    async def _complain(self, text: str) -> None:
+        await self._transcript.note(self._ink.red(f"  {wash(text)}"))
 
     def _keys(self) -> str:
         ask = self._transcript.ask

@@ -54,6 +54,8 @@ class OneShotTalk:
         self._rows: deque[LoggedEvent] = deque()
         self._news = anyio.Event()
         self._sorting = anyio.Lock()
+        self._trouble = ""
+        """What the desk complained of last: it is said once, not with every round."""
         self._done_at: float | None = None
         self._finished = anyio.Event()
         self._refused = False
@@ -152,10 +154,23 @@ class OneShotTalk:
         if self._message is None:
             return
         async with self._sorting:
-            told = await self._desk.query("message", self._stage.seat.author, id=self._message)
-            if told is not None:
-                self._state = msgspec.convert(told, MessageState, from_attributes=True)
+            self._state = await self._look(self._message)
         await self._take_rows()
+
+    async def _look(self, message: MessageId) -> MessageState:
+        """How the message is; what is known already if the desk cannot say just now."""
+        try:
+            told = await self._desk.query("message", self._stage.seat.author, id=message)
+        except PilothouseError as error:
+            await self._complain(error)
+            return self._state
+        self._trouble = ""
+        return self._state if told is None else msgspec.convert(told, MessageState, from_attributes=True)
+
+    async def _complain(self, error: PilothouseError) -> None:
+        if str(error) != self._trouble:
+            self._trouble = str(error)
+            await self._screen.note(self._ink.red(f"  {wash(str(error))} Trying again."))
 
     async def _take_rows(self) -> None:
         async with self._sorting:
@@ -195,15 +210,26 @@ class OneShotTalk:
             await self._transcript.finish()
         self._screen.status("")
 
-    async def _watch_interrupts(self) -> None:
+    async def _stop(self) -> None:
         seat = self._stage.seat
+        native_id = seat.next_id()
+        while True:
+            try:
+                await self._desk.command(seat.address, seat.author, "/stop", native_id)
+            except PilothouseError as error:
+                await self._complain(error)
+                await self._stage.clock.sleep(POLL_S)
+            else:
+                return
+
+    async def _watch_interrupts(self) -> None:
         with self._stage.streams.interrupts() as pressed:
             async for _ in pressed:
                 if self._interrupted or self._message is None:
                     break
                 self._interrupted = True
                 await self._screen.note(self._ink.dim("Stopping… Ctrl-C again leaves at once."))
-                await self._desk.command(seat.address, seat.author, "/stop", seat.next_id())
+                self._group.start_soon(self._stop)
         self._interrupted = True
         self._finished.set()
         if self._message is None:
