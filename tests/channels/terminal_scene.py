@@ -126,7 +126,10 @@ class Scene:
     def _answered(self, answer: Answer) -> None:
         turn, message = self._open.pop(answer.ask_id)
         self._publish(turn, AskChanged(answer.ask_id, "answered", answer.by.id))
-        self._work.send_nowait((f"answered:{answer.decision.verdict}", turn, message))
+        reason = (
+            f":{answer.decision.text}" if answer.decision.verdict == "deny" and answer.decision.text else ""
+        )
+        self._work.send_nowait((f"answered:{answer.decision.verdict}{reason}", turn, message))
 
     async def _play_all(self) -> None:
         async for word, turn, message in self._todo:

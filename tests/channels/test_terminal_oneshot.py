@@ -172,7 +172,7 @@ async def test_a_store_that_is_locked_for_a_while_is_told_once_and_waited_for(tm
 
     stay.desk.on_accept = troubled
     seen = await stay.play()
-    assert (seen.exit_code, seen.stdout) == (0, "You said: answered:deny\n")
+    assert (seen.exit_code, seen.stdout) == (0, "You said: answered:deny:nobody can answer here\n")
     assert seen.stderr.count("The store is locked. Trying again.") == 1
     assert seen.stderr.count("The store is locked. Once more:") == 2
 

@@ -67,7 +67,7 @@ def test_ctrl_c_first_empties_the_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("word", "shown", "key", "outcome"),
     [
-        ("approve", "y allow · s for this session", "y", "answered:allow"),
+        ("approve", "y allow · n deny · r deny, and say why", "y", "answered:allow"),
         ("approve", "command: rm -rf build", "n", "answered:deny"),
         ("choose", "2 Blue", "2", "answered:answer"),
         ("name", "Type your answer.", "Bob" + ENTER, "answered:answer"),
@@ -82,6 +82,20 @@ def test_an_ask_is_answered_by_key(tmp_path: Path, word: str, shown: str, key: s
         terminal.type(key)
         terminal.wait_for("→ Noted.")
         terminal.wait_for(f"You said: {outcome}")
+
+
+def test_a_no_may_come_with_a_reason(tmp_path: Path) -> None:
+    with Pty(str(tmp_path)) as terminal:
+        terminal.wait_for(HINT)
+        terminal.type("approve" + ENTER)
+        terminal.wait_for("Waiting for your answer")
+        terminal.type("r")
+        terminal.wait_for("Why not?")
+        terminal.type(ENTER)
+        terminal.wait_for("Not answered yet.")
+        terminal.type("ryou know why" + ENTER)
+        terminal.wait_for("→ Noted.")
+        terminal.wait_for("You said: answered:deny:you know why")
 
 
 def test_an_ask_that_outlives_its_turn_is_answered_by_key(tmp_path: Path) -> None:
@@ -185,9 +199,20 @@ def test_one_shot_asks_on_the_tty(tmp_path: Path) -> None:
         terminal.wait_for("y allow")
         terminal.wait_for("Waiting for your answer")
         terminal.type("what\n")
-        terminal.wait_for("Press one of y, s, a, n, then Enter.")
+        terminal.wait_for("Press one of y, n, r, then Enter.")
         terminal.type("y\n")
         terminal.wait_for("You said: answered:allow")
+        assert terminal.wait() == 0
+
+
+def test_one_shot_takes_a_reason_on_the_tty(tmp_path: Path) -> None:
+    with Pty(str(tmp_path), "approve") as terminal:
+        terminal.wait_for("y allow")
+        terminal.wait_for("Waiting for your answer")
+        terminal.type("r\n")
+        terminal.wait_for("Why not?")
+        terminal.type("not on a Friday\n")
+        terminal.wait_for("You said: answered:deny:not on a Friday")
         assert terminal.wait() == 0
 
 

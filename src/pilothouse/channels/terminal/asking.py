@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from pilothouse.channels.terminal.ink import fit, wash
 from pilothouse.channels.terminal.lines import forget_typed, read_line
-from pilothouse.channels.terminal.receive import NOBODY_HERE, choices, decide
+from pilothouse.channels.terminal.receive import NOBODY_HERE, WHY, choices, decide, wants_reason
 from pilothouse.channels.terminal.render import ask_text
 from pilothouse.channels.terminal.screen import Screen
 from pilothouse.channels.terminal.stage import Stage
@@ -68,6 +68,10 @@ class Asker:
         while (typed := await read_line(self._stage.streams)) is not None:
             if decision := decide(ask, typed):
                 return decision
+            if wants_reason(ask, typed):
+                await self._screen.note(self._ink.dim(f"  {WHY}"))
+                if reason := (await read_line(self._stage.streams) or "").strip():
+                    return Decision("deny", text=reason)
             keys = ", ".join(choice.key for choice in choices(ask))
             await self._screen.note(self._ink.dim(f"  Press one of {keys}, then Enter."))
         return await self._deny(ask)

@@ -15,7 +15,17 @@ from pilothouse.channels.terminal.ink import wash
 from pilothouse.channels.terminal.lines import typed_lines
 from pilothouse.channels.terminal.pen import Look
 from pilothouse.channels.terminal.prompt import Prompt
-from pilothouse.channels.terminal.receive import Interrupt, Key, Leave, Line, Typed, choices, decide
+from pilothouse.channels.terminal.receive import (
+    WHY,
+    Interrupt,
+    Key,
+    Leave,
+    Line,
+    Typed,
+    choices,
+    decide,
+    wants_reason,
+)
 from pilothouse.channels.terminal.screen import PlainScreen, Screen
 from pilothouse.channels.terminal.stage import TICK_S, Stage
 from pilothouse.channels.terminal.transcript import Transcript
@@ -51,6 +61,8 @@ class InteractiveTalk:
         look = Look(self._ink, stage.columns, drawn, True, self._ink.color, stage.verbose)
         self._transcript = Transcript(screen, look, stage.clock, stage.seat.author, since=stage.clock.now())
         self._mark = stage.mark()
+        self._denying: Ask | None = None
+        """An ask that the next line is the reason against."""
         self._armed = False
         """One Ctrl-C was pressed; another one leaves."""
 
@@ -113,8 +125,12 @@ class InteractiveTalk:
                 return await self._interrupt(desk)
             case Key(char=char):
                 await self._answer_with(desk, char)
+                if self._prompt:
+                    self._prompt.key_taken()
             case Line(text=text) if text.strip() in LEAVING:
                 return False
+            case Line(text=text) if self._denying and not text.startswith("/"):
+                await self._deny(desk, self._denying, text.strip())
             case Line(text=text) if text.strip():
                 self._armed = False
                 await self._say(desk, text.strip())
@@ -125,6 +141,7 @@ class InteractiveTalk:
     async def _interrupt(self, desk: Desk) -> bool:
         if self._armed:
             return False
+        self._denying = None
         if self._transcript.running:
             self._armed = True
             await self._send(desk, "/stop")
@@ -135,10 +152,13 @@ class InteractiveTalk:
         return True
 
     async def _say(self, desk: Desk, text: str) -> None:
-        if self._prompt:
-            await self._transcript.note(f"{self._ink.bold('❯')} {wash(text)}", alone=True)
+        await self._echo(text)
         if text.startswith("/") or not await self._answer_with(desk, text):
             await self._send(desk, text)
+
+    async def _echo(self, text: str) -> None:
+        if self._prompt:
+            await self._transcript.note(f"{self._ink.bold('❯')} {wash(text)}", alone=True)
 
     async def _send(self, desk: Desk, text: str) -> None:
         seat, now = self._stage.seat, self._stage.clock.now()
@@ -156,12 +176,27 @@ class InteractiveTalk:
             await self._transcript.note(paint(f"  {wash(receipt.text)}"))
 
     async def _answer_with(self, desk: Desk, typed: str) -> bool:
+        """Whether it was one; a key that wants a reason is, and the next line goes on with it."""
         ask = self._transcript.ask
-        decision = decide(ask, typed) if ask else None
-        if ask is None or decision is None:
+        if ask is None:
             return False
-        await self._answer(desk, ask, decision)
+        if wants_reason(ask, typed):
+            self._denying = ask
+            await self._transcript.note(self._ink.dim(f"  {WHY}"))
+        elif decision := decide(ask, typed):
+            await self._answer(desk, ask, decision)
+        else:
+            return False
         return True
+
+    async def _deny(self, desk: Desk, ask: Ask, reason: str) -> None:
+        """Only the ask that the reason was typed for: it is a message to nobody else."""
+        self._denying = None
+        if not reason:
+            await self._transcript.note(self._ink.dim("  Not answered yet."))
+        else:
+            await self._echo(reason)
+            await self._answer(desk, ask, Decision("deny", text=reason))
 
     async def _answer(self, desk: Desk, ask: Ask, decision: Decision) -> None:
         author = self._stage.seat.author
@@ -179,5 +214,5 @@ class InteractiveTalk:
         await self._transcript.note(self._ink.red(f"  {wash(text)}"))
 
     def _keys(self) -> str:
-        ask = self._transcript.ask
+        ask = None if self._denying else self._transcript.ask
         return "".join(choice.key for choice in choices(ask)) if ask else ""
