@@ -80,6 +80,7 @@ QUESTION = Ask(
 WORDS = Ask(AskId("ask-3"), "question", "What is its name?", {}, hash_payload({}), free_text=True)
 ASKS = {"approve": APPROVAL, "choose": QUESTION, "name": WORDS}
 BROKEN = Failure("crash", "The engine stopped without finishing its turn.", detail="exit status 9")
+LOST = Failure("crash", "Pilothouse restarted while this was running.")
 
 
 class Scene:
@@ -107,6 +108,11 @@ class Scene:
                 self._work.close()
                 self._todo.close()
 
+    def wait_for_answer(self, ask: Ask) -> None:
+        """An ask of before, whose turn is gone."""
+        self.desk.open_asks.append(ask)
+        self._open[ask.id] = TurnId("turn-resumed"), MessageId("message-0")
+
     def _accepted(self, message: InboundMessage, id: MessageId) -> None:
         self._turns += 1
         self._work.send_nowait((message.text.split()[0], TurnId(f"turn-{self._turns}"), id))
@@ -120,7 +126,10 @@ class Scene:
     def _answered(self, answer: Answer) -> None:
         turn, message = self._open.pop(answer.ask_id)
         self._publish(turn, AskChanged(answer.ask_id, "answered", answer.by.id))
-        self._work.send_nowait((f"answered:{answer.decision.verdict}", turn, message))
+        reason = (
+            f":{answer.decision.text}" if answer.decision.verdict == "deny" and answer.decision.text else ""
+        )
+        self._work.send_nowait((f"answered:{answer.decision.verdict}{reason}", turn, message))
 
     async def _play_all(self) -> None:
         async for word, turn, message in self._todo:
@@ -140,6 +149,13 @@ class Scene:
             case "approve" | "choose" | "name":
                 self._open[ASKS[word].id] = turn, message
                 self._publish(turn, SessionStarted(), Asked(ASKS[word]))
+            case "lost":  # the gateway restarts while it waits: the ask stays open, and is shown again
+                self._open[APPROVAL.id] = TurnId(f"{turn}-resumed"), message
+                self._publish(turn, SessionStarted(), Asked(APPROVAL))
+                await self._end(turn, message, LOST.text, TurnEnded("failed", failure=LOST))
+                again = Content(f"Still open: {APPROVAL.title}", "ask", turn_id=turn, ask=APPROVAL)
+                for part in self._channel.render(again):
+                    await self._channel.send(self._channel.address, part)
             case "break":
                 self._publish(turn, SessionStarted(), TextDelta("b", "Let me see."))
                 await self._end(turn, message, BROKEN.text, TurnEnded("failed", failure=BROKEN))
@@ -210,6 +226,10 @@ async def play(state_dir: Path, text: str | None, pace_s: float, **options: Any)
     if "--busy" in sys.argv:
         waits = Receipt("queued", MessageId("message-2"), "It waits for the turn before it.")
         desk.receipts += [Receipt("queued", MessageId("message-1")), waits]
+    if "--trouble" in sys.argv:
+        desk.troubles.update(answer=1, query=1)
+    if "--open-ask" in sys.argv:
+        scene.wait_for_answer(APPROVAL)
     await scene.run(channel)
     return channel.exit_code
 

@@ -11,9 +11,9 @@ from tests.channels.terminal_scene import ANSWER, APPROVAL
 from pilothouse.channels.terminal.config import OneShot
 from pilothouse.core.channel import Receipt
 from pilothouse.core.errors import TryLater
-from pilothouse.core.event import SessionStarted, TurnEnded, decode_event
-from pilothouse.core.ids import TurnId
-from pilothouse.core.message import Content
+from pilothouse.core.event import SessionStarted, TextDelta, TurnEnded, decode_event
+from pilothouse.core.ids import MessageId, TurnId
+from pilothouse.core.message import Content, InboundMessage
 from pilothouse.testing.desk import MessageState
 
 pytestmark = pytest.mark.anyio
@@ -69,6 +69,29 @@ async def test_json_leaves_other_turns_out(tmp_path: Path) -> None:
     seen = await stay.play()
     assert "other" not in seen.stdout
     assert len(seen.stdout.splitlines()) == 1
+
+
+async def test_json_of_a_conversation_with_a_long_past_is_this_turn_alone_and_asks_for_it_a_few_times(
+    tmp_path: Path,
+) -> None:
+    stay = Stay(tmp_path, OneShot("fix it"), Edges(), json=True)
+    (conversation,) = stay.channel.holds()
+    old = [TextDelta("b", "old"), TurnEnded("completed", "old")] * 10_000
+    stay.desk.publish(conversation, TurnId("old"), stay.clock.now(), *old)
+    seen = await stay.play()
+    check_golden("oneshot.jsonl", seen.stdout)
+    assert len(stay.desk.queries) < 20
+
+
+async def test_a_long_turn_before_ours_is_passed_over_in_batches(tmp_path: Path) -> None:
+    stay = Stay(tmp_path, OneShot("slow"), Edges(), json=True)
+    (conversation,) = stay.channel.holds()
+    other = [TextDelta("b", "other")] * 20_000
+    async with stay.playing():
+        stay.desk.publish(conversation, TurnId("other"), stay.clock.now(), *other)
+        stay.edges.press_ctrl_c()
+    assert "other" not in stay.seen().stdout
+    assert len(stay.desk.queries) < 20
 
 
 async def test_a_failed_turn_says_so_once_and_exits_with_1(tmp_path: Path) -> None:
@@ -136,6 +159,39 @@ async def test_a_second_ctrl_c_leaves_at_once(tmp_path: Path) -> None:
         edges.press_ctrl_c()
         edges.press_ctrl_c()
     assert stay.seen().exit_code == 130
+
+
+async def test_a_store_that_is_locked_for_a_while_is_told_once_and_waited_for(tmp_path: Path) -> None:
+    stay = Stay(tmp_path, OneShot("approve"), Edges())
+    stay.desk.troubles["answer"] = 2
+    accepted = stay.desk.on_accept
+
+    def troubled(message: InboundMessage, id: MessageId) -> None:
+        stay.desk.troubles["query"] = 5
+        accepted(message, id)
+
+    stay.desk.on_accept = troubled
+    seen = await stay.play()
+    assert (seen.exit_code, seen.stdout) == (0, "You said: answered:deny:nobody can answer here\n")
+    assert seen.stderr.count("The store is locked. Trying again.") == 1
+    assert seen.stderr.count("The store is locked. Once more:") == 2
+
+
+async def test_ctrl_c_stops_the_turn_as_soon_as_the_store_lets_it(tmp_path: Path) -> None:
+    stay = Stay(tmp_path, OneShot("slow"), Edges())
+    stay.desk.troubles["command"] = 3
+    async with stay.playing():
+        stay.edges.press_ctrl_c()
+    assert stay.seen().exit_code == 130
+    assert "■ stopped" in stay.seen().stderr
+
+
+async def test_what_cannot_be_sent_for_the_store_is_refused_and_not_half_sent(tmp_path: Path) -> None:
+    stay = Stay(tmp_path, OneShot("hello"), Edges())
+    stay.desk.troubles["query"] = 1
+    seen = await stay.play()
+    assert (seen.exit_code, stay.desk.accepted) == (1, [])
+    assert "The store is locked." in seen.stderr
 
 
 async def test_an_older_answer_does_not_mix_into_this_one(tmp_path: Path) -> None:

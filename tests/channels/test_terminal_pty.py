@@ -67,7 +67,7 @@ def test_ctrl_c_first_empties_the_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("word", "shown", "key", "outcome"),
     [
-        ("approve", "y allow · s for this session", "y", "answered:allow"),
+        ("approve", "y allow · n deny · r deny, and say why", "y", "answered:allow"),
         ("approve", "command: rm -rf build", "n", "answered:deny"),
         ("choose", "2 Blue", "2", "answered:answer"),
         ("name", "Type your answer.", "Bob" + ENTER, "answered:answer"),
@@ -82,6 +82,52 @@ def test_an_ask_is_answered_by_key(tmp_path: Path, word: str, shown: str, key: s
         terminal.type(key)
         terminal.wait_for("→ Noted.")
         terminal.wait_for(f"You said: {outcome}")
+
+
+def test_a_no_may_come_with_a_reason(tmp_path: Path) -> None:
+    with Pty(str(tmp_path)) as terminal:
+        terminal.wait_for(HINT)
+        terminal.type("approve" + ENTER)
+        terminal.wait_for("Waiting for your answer")
+        terminal.type("r")
+        terminal.wait_for("Why not?")
+        terminal.type(ENTER)
+        terminal.wait_for("Not answered yet.")
+        terminal.type("ryou know why" + ENTER)
+        terminal.wait_for("→ Noted.")
+        terminal.wait_for("You said: answered:deny:you know why")
+
+
+def test_an_ask_that_outlives_its_turn_is_answered_by_key(tmp_path: Path) -> None:
+    with Pty(str(tmp_path)) as terminal:
+        terminal.wait_for(HINT)
+        terminal.type("lost" + ENTER)
+        terminal.wait_for("✗ failed")
+        terminal.type("y")
+        terminal.wait_for("→ Noted.")
+        terminal.wait_for("You said: answered:allow")
+        terminal.type("yes" + ENTER)
+        terminal.wait_for("You said: yes")
+
+
+def test_an_ask_of_before_is_shown_at_the_opening_and_answered_by_key(tmp_path: Path) -> None:
+    with Pty(str(tmp_path), "--open-ask") as terminal:
+        terminal.wait_for("command: rm -rf build")
+        terminal.type("y")
+        terminal.wait_for("→ Noted.")
+        terminal.wait_for("You said: answered:allow")
+
+
+def test_an_answer_that_the_store_did_not_take_is_given_again(tmp_path: Path) -> None:
+    with Pty(str(tmp_path), "--trouble") as terminal:
+        terminal.wait_for(HINT)
+        terminal.type("approve" + ENTER)
+        terminal.wait_for("Waiting for your answer")
+        terminal.type("y")
+        terminal.wait_for("The store is locked. Answer again.")
+        terminal.type("y")
+        terminal.wait_for("→ Noted.")
+        terminal.wait_for("You said: answered:allow")
 
 
 def test_a_message_can_be_sent_while_a_turn_runs(tmp_path: Path) -> None:
@@ -153,9 +199,20 @@ def test_one_shot_asks_on_the_tty(tmp_path: Path) -> None:
         terminal.wait_for("y allow")
         terminal.wait_for("Waiting for your answer")
         terminal.type("what\n")
-        terminal.wait_for("Press one of y, s, a, n, then Enter.")
+        terminal.wait_for("Press one of y, n, r, then Enter.")
         terminal.type("y\n")
         terminal.wait_for("You said: answered:allow")
+        assert terminal.wait() == 0
+
+
+def test_one_shot_takes_a_reason_on_the_tty(tmp_path: Path) -> None:
+    with Pty(str(tmp_path), "approve") as terminal:
+        terminal.wait_for("y allow")
+        terminal.wait_for("Waiting for your answer")
+        terminal.type("r\n")
+        terminal.wait_for("Why not?")
+        terminal.type("not on a Friday\n")
+        terminal.wait_for("You said: answered:deny:not on a Friday")
         assert terminal.wait() == 0
 
 

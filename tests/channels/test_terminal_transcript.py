@@ -18,6 +18,7 @@ from pilothouse.channels.terminal.transcript import AWAY, Transcript
 from pilothouse.core.ask import Ask
 from pilothouse.core.channel import LoggedEvent
 from pilothouse.core.event import (
+    AskChanged,
     Asked,
     EngineEvent,
     SessionStarted,
@@ -30,7 +31,7 @@ from pilothouse.core.event import (
     Usage,
 )
 from pilothouse.core.failure import Failure
-from pilothouse.core.ids import AskId, CallId, TurnId
+from pilothouse.core.ids import AskId, CallId, TurnId, UserId
 from pilothouse.core.message import AGAIN_MARK, Content, Part
 from pilothouse.testing.clock import FakeClock
 
@@ -235,6 +236,30 @@ async def test_an_ask_is_shown_once_by_whichever_way_it_comes_first() -> None:
         await desk.events(Asked(ask))
         assert desk.paper.text.count("May I?") == 1
         assert desk.transcript.ask == ask
+
+
+async def test_an_ask_stays_open_when_its_turn_ends_until_it_is_said_to_be_settled() -> None:
+    ask = Ask(AskId("a"), "approval", "May I?")
+    desk = Desk()
+    await desk.events(SessionStarted(), Asked(ask), TurnEnded("failed"))
+    assert desk.transcript.ask == ask
+    await desk.pass_time(5.0)
+    await desk.events(AskChanged(ask.id, "answered", UserId("telegram:bob")))
+    assert desk.transcript.ask is None
+    assert "→ answered by telegram:bob" in desk.paper.text
+
+
+async def test_an_ask_of_before_that_is_sent_now_is_open_unless_it_was_settled() -> None:
+    ask = Ask(AskId("a"), "approval", "May I?")
+    (part,) = render(Content("Still open: May I?", "ask", turn_id=TURN, ask=ask))
+    for settled in (False, True):
+        desk = Desk(since=1000.0)
+        await desk.events(SessionStarted(), Asked(ask), TurnEnded("failed"), at=900.0)
+        if settled:
+            await desk.events(AskChanged(ask.id, "answered"), at=910.0)
+        await desk.transcript.part(part)
+        assert desk.transcript.ask == (None if settled else ask)
+        assert ("May I?" in desk.paper.text) is not settled
 
 
 @given(st.lists(st.text(alphabet="ab\n`- 1.", max_size=20), max_size=12).map("\n".join))

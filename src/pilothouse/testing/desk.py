@@ -13,8 +13,9 @@ from typing import Any
 import anyio
 from msgspec import Struct
 
-from pilothouse.core.ask import Decision
+from pilothouse.core.ask import Ask, Decision
 from pilothouse.core.channel import Answered, LoggedEvent, Receipt
+from pilothouse.core.errors import StoreUnavailable
 from pilothouse.core.event import EngineEvent
 from pilothouse.core.ids import AskId, ConversationId, MessageId, TurnId
 from pilothouse.core.message import Address, Author, InboundMessage, MessageDeleted, MessageEdited
@@ -27,6 +28,12 @@ class MessageState(Struct, frozen=True):
     status: RowStatus = "queued"
     turn_id: TurnId | None = None
     delivered: bool = False
+
+
+class OpenAsk(Struct, frozen=True):
+    """What `query("asks", conversation=…)` tells of each."""
+
+    ask: Ask
 
 
 class Command(Struct, frozen=True):
@@ -54,6 +61,10 @@ class ScriptedDesk:
         """What `accept` and `command` answer next; after these, `queued`."""
         self.answered = Answered(accepted=True, text="Noted.")
         self.messages: dict[MessageId, MessageState] = {}
+        self.open_asks: list[Ask] = []
+        self.troubles: dict[str, int] = {}
+        """How many of the next calls fail as a locked store does, by method: `answer`, `command`, `query`."""
+        self.queries: list[str] = []
         self.on_accept: Callable[[InboundMessage, MessageId], None] = lambda message, id: None
         self.on_command: Callable[[Command], None] = lambda command: None
         self.on_answer: Callable[[Answer], None] = lambda answer: None
@@ -101,12 +112,14 @@ class ScriptedDesk:
         return Receipt("queued")
 
     async def answer(self, ask_id: AskId, payload_hash: str, decision: Decision, by: Author) -> Answered:
+        self._suffer("answer")
         self.answers.append(answer := Answer(ask_id, payload_hash, decision, by))
         self.on_answer(answer)
         self._wake()
         return self.answered
 
     async def command(self, address: Address, by: Author, line: str, native_id: str) -> Receipt:
+        self._suffer("command")
         self.commands.append(command := Command(address, by, line, native_id))
         self.on_command(command)
         self._wake()
@@ -123,9 +136,22 @@ class ScriptedDesk:
             await news.wait()
 
     async def query(self, what: str, by: Author, **terms: Any) -> Any:
-        if what != "message":
-            raise ValueError(f"a scripted desk knows nothing about {what!r}; ask it for 'message'")
-        return self.messages[terms["id"]]
+        self.queries.append(what)
+        self._suffer("query")
+        match what:
+            case "message":
+                return self.messages[terms["id"]]
+            case "asks":
+                return [OpenAsk(ask) for ask in self.open_asks]
+            case "last_seq":
+                return len(self._logs[terms["conversation"]])
+            case _:
+                raise ValueError(f"a scripted desk knows nothing about {what!r}; see its query()")
+
+    def _suffer(self, method: str) -> None:
+        if self.troubles.get(method, 0) > 0:
+            self.troubles[method] -= 1
+            raise StoreUnavailable("The store is locked.")
 
     def _receipt(self) -> Receipt:
         if self.receipts:

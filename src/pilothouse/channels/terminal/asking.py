@@ -8,13 +8,16 @@ from msgspec.structs import replace
 
 from pilothouse.channels.terminal.ink import fit, wash
 from pilothouse.channels.terminal.lines import forget_typed, read_line
-from pilothouse.channels.terminal.receive import NOBODY_HERE, choices, decide
+from pilothouse.channels.terminal.receive import NOBODY_HERE, WHY, choices, decide, wants_reason
 from pilothouse.channels.terminal.render import ask_text
 from pilothouse.channels.terminal.screen import Screen
 from pilothouse.channels.terminal.stage import Stage
 from pilothouse.core.ask import Ask, Decision
-from pilothouse.core.channel import Desk
+from pilothouse.core.channel import Answered, Desk
+from pilothouse.core.errors import PilothouseError
 from pilothouse.core.ids import AskId
+
+AGAIN_S = 0.5
 
 
 class Asker:
@@ -38,12 +41,21 @@ class Asker:
     async def _handle(self, desk: Desk, ask: Ask) -> None:
         with self._open[ask.id]:
             async with self._turn:
-                decision = await (self._put(ask) if self._stage.streams.stdin_tty else self._deny(ask))
-                author = self._stage.seat.author
-                decision = replace(decision, by=author.id)
-                answered = await desk.answer(ask.id, ask.payload_hash, decision, author)
+                while (answered := await self._answer(desk, ask)) is None:
+                    await self._stage.clock.sleep(AGAIN_S)
                 if self._stage.streams.stdin_tty or not answered.accepted:
                     await self._screen.note(self._ink.dim(f"  → {wash(answered.text)}"))
+
+    async def _answer(self, desk: Desk, ask: Ask) -> Answered | None:
+        """None if the desk could not take it just now: it is said, and asked again."""
+        decision = await (self._put(ask) if self._stage.streams.stdin_tty else self._deny(ask))
+        author = self._stage.seat.author
+        decision = replace(decision, by=author.id)
+        try:
+            return await desk.answer(ask.id, ask.payload_hash, decision, author)
+        except PilothouseError as error:
+            await self._screen.note(self._ink.red(f"  {wash(str(error))} Once more:"))
+            return None
 
     async def _deny(self, ask: Ask) -> Decision:
         title = fit(ask.title, self._stage.columns())
@@ -56,6 +68,10 @@ class Asker:
         while (typed := await read_line(self._stage.streams)) is not None:
             if decision := decide(ask, typed):
                 return decision
+            if wants_reason(ask, typed):
+                await self._screen.note(self._ink.dim(f"  {WHY}"))
+                if reason := (await read_line(self._stage.streams) or "").strip():
+                    return Decision("deny", text=reason)
             keys = ", ".join(choice.key for choice in choices(ask))
             await self._screen.note(self._ink.dim(f"  Press one of {keys}, then Enter."))
         return await self._deny(ask)

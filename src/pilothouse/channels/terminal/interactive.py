@@ -6,14 +6,26 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import anyio
+import msgspec
 from anyio.streams.memory import MemoryObjectReceiveStream
+from msgspec import Struct
 from msgspec.structs import replace
 
 from pilothouse.channels.terminal.ink import wash
 from pilothouse.channels.terminal.lines import typed_lines
 from pilothouse.channels.terminal.pen import Look
 from pilothouse.channels.terminal.prompt import Prompt
-from pilothouse.channels.terminal.receive import Interrupt, Key, Leave, Line, Typed, choices, decide
+from pilothouse.channels.terminal.receive import (
+    WHY,
+    Interrupt,
+    Key,
+    Leave,
+    Line,
+    Typed,
+    choices,
+    decide,
+    wants_reason,
+)
 from pilothouse.channels.terminal.screen import PlainScreen, Screen
 from pilothouse.channels.terminal.stage import TICK_S, Stage
 from pilothouse.channels.terminal.transcript import Transcript
@@ -21,11 +33,16 @@ from pilothouse.core.ask import Ask, Decision
 from pilothouse.core.channel import Desk, Receipt
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.event import TurnEnded
-from pilothouse.core.ids import AskId
 from pilothouse.core.message import Part
 
 LEAVING = ("/exit", "/quit")
 HINT = "Ctrl-C stops a turn, Ctrl-D leaves."
+
+
+class OpenAsk(Struct, frozen=True):
+    """What `query("asks", conversation=…)` tells of each."""
+
+    ask: Ask
 
 
 class InteractiveTalk:
@@ -44,13 +61,15 @@ class InteractiveTalk:
         look = Look(self._ink, stage.columns, drawn, True, self._ink.color, stage.verbose)
         self._transcript = Transcript(screen, look, stage.clock, stage.seat.author, since=stage.clock.now())
         self._mark = stage.mark()
-        self._answered: set[AskId] = set()
+        self._denying: Ask | None = None
+        """An ask that the next line is the reason against."""
         self._armed = False
         """One Ctrl-C was pressed; another one leaves."""
 
     async def run(self, desk: Desk, opened: Callable[[], None]) -> None:
         async with self._typed() as typed, anyio.create_task_group() as group:
             await self._greet()
+            await self._show_open_asks(desk)
             opened()
             group.start_soon(self._follow, desk)
             group.start_soon(self._tick)
@@ -73,6 +92,20 @@ class InteractiveTalk:
         lines = filter(None, (self._stage.header, HINT))
         await self._transcript.note("\n".join(map(self._ink.dim, lines)), alone=True)
 
+    async def _show_open_asks(self, desk: Desk) -> None:
+        """Those of before: whoever does not see them would pass over them with the next message."""
+        try:
+            asks = await self._open_asks(desk)
+        except PilothouseError as error:
+            return await self._complain(str(error))
+        for ask in asks:
+            await self._transcript.asked(ask)
+        return None
+
+    async def _open_asks(self, desk: Desk) -> list[Ask]:
+        told = await desk.query("asks", self._stage.seat.author, conversation=self._stage.conversation)
+        return [row.ask for row in msgspec.convert(told, list[OpenAsk], from_attributes=True)]
+
     async def _follow(self, desk: Desk) -> None:
         async for row in desk.follow(self._stage.conversation, self._mark.load(), self._stage.seat.author):
             await self._transcript.event(row)
@@ -92,8 +125,12 @@ class InteractiveTalk:
                 return await self._interrupt(desk)
             case Key(char=char):
                 await self._answer_with(desk, char)
+                if self._prompt:
+                    self._prompt.key_taken()
             case Line(text=text) if text.strip() in LEAVING:
                 return False
+            case Line(text=text) if self._denying and not text.startswith("/"):
+                await self._deny(desk, self._denying, text.strip())
             case Line(text=text) if text.strip():
                 self._armed = False
                 await self._say(desk, text.strip())
@@ -104,6 +141,7 @@ class InteractiveTalk:
     async def _interrupt(self, desk: Desk) -> bool:
         if self._armed:
             return False
+        self._denying = None
         if self._transcript.running:
             self._armed = True
             await self._send(desk, "/stop")
@@ -114,10 +152,13 @@ class InteractiveTalk:
         return True
 
     async def _say(self, desk: Desk, text: str) -> None:
-        if self._prompt:
-            await self._transcript.note(f"{self._ink.bold('❯')} {wash(text)}", alone=True)
+        await self._echo(text)
         if text.startswith("/") or not await self._answer_with(desk, text):
             await self._send(desk, text)
+
+    async def _echo(self, text: str) -> None:
+        if self._prompt:
+            await self._transcript.note(f"{self._ink.bold('❯')} {wash(text)}", alone=True)
 
     async def _send(self, desk: Desk, text: str) -> None:
         seat, now = self._stage.seat, self._stage.clock.now()
@@ -135,24 +176,43 @@ class InteractiveTalk:
             await self._transcript.note(paint(f"  {wash(receipt.text)}"))
 
     async def _answer_with(self, desk: Desk, typed: str) -> bool:
-        ask = self._ask()
-        decision = decide(ask, typed) if ask else None
-        if ask is None or decision is None:
+        """Whether it was one; a key that wants a reason is, and the next line goes on with it."""
+        ask = self._transcript.ask
+        if ask is None:
             return False
-        self._answered.add(ask.id)
-        await self._answer(desk, ask, decision)
+        if wants_reason(ask, typed):
+            self._denying = ask
+            await self._transcript.note(self._ink.dim(f"  {WHY}"))
+        elif decision := decide(ask, typed):
+            await self._answer(desk, ask, decision)
+        else:
+            return False
         return True
+
+    async def _deny(self, desk: Desk, ask: Ask, reason: str) -> None:
+        """Only the ask that the reason was typed for: it is a message to nobody else."""
+        self._denying = None
+        if not reason:
+            await self._transcript.note(self._ink.dim("  Not answered yet."))
+        else:
+            await self._echo(reason)
+            await self._answer(desk, ask, Decision("deny", text=reason))
 
     async def _answer(self, desk: Desk, ask: Ask, decision: Decision) -> None:
         author = self._stage.seat.author
         decision = replace(decision, by=author.id)
-        answered = await desk.answer(ask.id, ask.payload_hash, decision, author)
-        await self._transcript.note(self._ink.dim(f"  → {wash(answered.text)}"), alone=True)
+        try:
+            answered = await desk.answer(ask.id, ask.payload_hash, decision, author)
+            open_asks = () if answered.accepted else await self._open_asks(desk)
+        except PilothouseError as error:
+            return await self._complain(f"{error} Answer again.")
+        if ask.id not in {found.id for found in open_asks}:
+            self._transcript.settle(ask.id)
+        return await self._transcript.note(self._ink.dim(f"  → {wash(answered.text)}"), alone=True)
 
-    def _ask(self) -> Ask | None:
-        ask = self._transcript.ask
-        return ask if ask and ask.id not in self._answered else None
+    async def _complain(self, text: str) -> None:
+        await self._transcript.note(self._ink.red(f"  {wash(text)}"))
 
     def _keys(self) -> str:
-        ask = self._ask()
+        ask = None if self._denying else self._transcript.ask
         return "".join(choice.key for choice in choices(ask)) if ask else ""

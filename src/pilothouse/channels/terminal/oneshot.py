@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 
 import anyio
@@ -48,8 +49,13 @@ class OneShotTalk:
         self._message: MessageId | None = None
         self._state = MessageState()
         self._outcome: Outcome | None = None
-        self._rows: list[LoggedEvent] = []
+        self._after_seq = 0
+        """Where the log stood before the message was sent: what is older is not about it."""
+        self._rows: deque[LoggedEvent] = deque()
+        self._news = anyio.Event()
         self._sorting = anyio.Lock()
+        self._trouble = ""
+        """What the desk complained of last: it is said once, not with every round."""
         self._done_at: float | None = None
         self._finished = anyio.Event()
         self._refused = False
@@ -72,7 +78,7 @@ class OneShotTalk:
             await self._greet(await self._submit())
             opened()
             if self._message is not None:
-                for work in (self._follow, self._poll, self._tick):
+                for work in (self._follow, self._sift, self._poll, self._tick):
                     group.start_soon(work)
                 await self._finished.wait()
                 await self._end()
@@ -108,6 +114,9 @@ class OneShotTalk:
             return Receipt("refused", text="There is nothing to send: give a text, or pipe one in.")
         seat, now = self._stage.seat, self._stage.clock.now()
         try:
+            self._after_seq = await self._desk.query(
+                "last_seq", seat.author, conversation=self._stage.conversation
+            )
             if self._text.startswith("/"):
                 return await self._desk.command(seat.address, seat.author, self._text, seat.next_id())
             return await self._desk.accept(seat.message(self._text, now))
@@ -115,10 +124,20 @@ class OneShotTalk:
             return Receipt("refused", text=str(error))
 
     async def _follow(self) -> None:
-        mark = self._stage.mark()
-        async for row in self._desk.follow(self._stage.conversation, mark.load(), self._stage.seat.author):
+        author = self._stage.seat.author
+        async for row in self._desk.follow(self._stage.conversation, self._after_seq, author):
             self._rows.append(row)
-            await self._sort()
+            self._news.set()
+
+    async def _sift(self) -> None:
+        """Takes together what was followed meanwhile, and asks about the message only for what may not be its."""
+        while True:
+            await self._news.wait()
+            self._news = anyio.Event()
+            if any(row.turn_id != self._state.turn_id for row in self._rows):
+                await self._sort()
+            else:
+                await self._take_rows()
 
     async def _poll(self) -> None:
         while True:
@@ -135,14 +154,30 @@ class OneShotTalk:
         if self._message is None:
             return
         async with self._sorting:
-            told = await self._desk.query("message", self._stage.seat.author, id=self._message)
-            if told is not None:
-                self._state = msgspec.convert(told, MessageState, from_attributes=True)
-            if self._state.turn_id is not None:
-                while self._rows:
-                    row = self._rows.pop(0)
-                    if row.turn_id == self._state.turn_id:
-                        await self._take(row)
+            self._state = await self._look(self._message)
+        await self._take_rows()
+
+    async def _look(self, message: MessageId) -> MessageState:
+        """How the message is; what is known already if the desk cannot say just now."""
+        try:
+            told = await self._desk.query("message", self._stage.seat.author, id=message)
+        except PilothouseError as error:
+            await self._complain(error)
+            return self._state
+        self._trouble = ""
+        return self._state if told is None else msgspec.convert(told, MessageState, from_attributes=True)
+
+    async def _complain(self, error: PilothouseError) -> None:
+        if str(error) != self._trouble:
+            self._trouble = str(error)
+            await self._screen.note(self._ink.red(f"  {wash(str(error))} Trying again."))
+
+    async def _take_rows(self) -> None:
+        async with self._sorting:
+            while self._rows and self._state.turn_id is not None:
+                row = self._rows.popleft()
+                if row.turn_id == self._state.turn_id:
+                    await self._take(row)
         self._judge()
 
     async def _take(self, row: LoggedEvent) -> None:
@@ -175,15 +210,26 @@ class OneShotTalk:
             await self._transcript.finish()
         self._screen.status("")
 
-    async def _watch_interrupts(self) -> None:
+    async def _stop(self) -> None:
         seat = self._stage.seat
+        native_id = seat.next_id()
+        while True:
+            try:
+                await self._desk.command(seat.address, seat.author, "/stop", native_id)
+            except PilothouseError as error:
+                await self._complain(error)
+                await self._stage.clock.sleep(POLL_S)
+            else:
+                return
+
+    async def _watch_interrupts(self) -> None:
         with self._stage.streams.interrupts() as pressed:
             async for _ in pressed:
                 if self._interrupted or self._message is None:
                     break
                 self._interrupted = True
                 await self._screen.note(self._ink.dim("Stopping… Ctrl-C again leaves at once."))
-                await self._desk.command(seat.address, seat.author, "/stop", seat.next_id())
+                self._group.start_soon(self._stop)
         self._interrupted = True
         self._finished.set()
         if self._message is None:

@@ -43,6 +43,7 @@ class Prompt:
         self._keys = keys
         self._running = running
         self._status = ""
+        self._key_waits = False
         self._send: MemoryObjectSendStream[Typed] | None = None
         self._session = self._make(history)
 
@@ -78,6 +79,10 @@ class Prompt:
         if line != self._status:
             self._status = line
             self._session.app.invalidate()
+
+    def key_taken(self) -> None:
+        """The last key was dealt with. Until then others are letters: they may be the reason that it asks for."""
+        self._key_waits = False
 
     async def _run(self) -> None:
         try:
@@ -140,21 +145,25 @@ class Prompt:
         def leave(event: KeyPressEvent) -> None:
             self._put(Leave())
 
-        for char in "ynsa123456789":
-            answers = Condition(lambda char=char: char in self._keys())
+        for char in "ynr123456789":
+            answers = Condition(lambda char=char: not self._key_waits and char in self._keys())
 
             @bindings.add(char, filter=empty & answers, eager=True)
             def answer(event: KeyPressEvent) -> None:
-                self._put(Key(event.data))
+                self._key_waits = self._put(Key(event.data))
 
         return bindings
 
-    def _put(self, typed: Typed) -> None:
-        if self._send is not None:
-            try:
-                self._send.send_nowait(typed)
-            except anyio.WouldBlock:  # somebody leans on a key: the bell says that it was not heard
-                self._session.output.bell()
+    def _put(self, typed: Typed) -> bool:
+        """Whether somebody will take it."""
+        if self._send is None:
+            return False
+        try:
+            self._send.send_nowait(typed)
+        except anyio.WouldBlock:  # somebody leans on a key: the bell says that it was not heard
+            self._session.output.bell()
+            return False
+        return True
 
 
 def _history(path: Path | None) -> History:

@@ -14,6 +14,7 @@ from pilothouse.core.message import Address, Author, InboundMessage
 
 NOBODY_HERE = "nobody can answer here"
 SAID_NO = "The person said no."
+WHY = "Why not? Type the reason, then Enter; an empty line goes back."
 
 
 class Line(Struct, frozen=True):
@@ -62,6 +63,8 @@ class Choice(Struct, frozen=True):
     key: str
     label: str
     decision: Decision
+    wants_reason: bool = False
+    """The decision is complete only with words: the next line is its text."""
 
 
 def choices(ask: Ask) -> tuple[Choice, ...]:
@@ -69,9 +72,8 @@ def choices(ask: Ask) -> tuple[Choice, ...]:
     if ask.kind == "approval":
         return (
             Choice("y", "allow", Decision("allow")),
-            Choice("s", "for this session", Decision("allow", remember="session")),
-            Choice("a", "always", Decision("allow", remember="always")),
-            Choice("n", "deny", Decision("deny", text=SAID_NO)),
+            Choice("n", "deny", Decision("deny")),
+            Choice("r", "deny, and say why", Decision("deny"), wants_reason=True),
         )
     if ask.options:
         return tuple(
@@ -85,12 +87,22 @@ def choices(ask: Ask) -> tuple[Choice, ...]:
     return ()
 
 
+def chosen(ask: Ask, typed: str) -> Choice | None:
+    """The choice that `typed` names, by its key or its label."""
+    word = typed.strip().lower()
+    return next((choice for choice in choices(ask) if word in (choice.key, choice.label.lower())), None)
+
+
+def wants_reason(ask: Ask, typed: str) -> bool:
+    choice = chosen(ask, typed)
+    return choice is not None and choice.wants_reason
+
+
 def decide(ask: Ask, typed: str) -> Decision | None:
     """What `typed` says to the ask: one of its keys, or, where it takes words, the words."""
     word = typed.strip()
-    for choice in choices(ask):
-        if word.lower() in (choice.key, choice.label.lower()):
-            return choice.decision
+    if choice := chosen(ask, word):
+        return None if choice.wants_reason else choice.decision
     if word and (ask.free_text or not choices(ask)):
         return Decision("answer", text=word)
     return None

@@ -59,7 +59,10 @@ class Transcript:
         self._me = me
         self._since = since
         self._pages: dict[TurnId, Page] = {}
-        self._asked: set[AskId] = set()
+        self._shown: set[AskId] = set()
+        self._open: dict[AskId, Ask] = {}
+        """Asks that wait for an answer. Not the views': an ask may outlive the turn that asked."""
+        self._settled: set[AskId] = set()
         self._lock = anyio.Lock()
         self._away = False
         self._expecting: float | None = None
@@ -75,7 +78,7 @@ class Transcript:
     @property
     def ask(self) -> Ask | None:
         """The oldest ask that waits for an answer."""
-        return next((ask for page in self._pages.values() if page.running for ask in page.view.asks), None)
+        return next(iter(self._open.values()), None)
 
     @property
     def safe_seq(self) -> int:
@@ -87,7 +90,17 @@ class Transcript:
         """A message was sent: something will begin."""
         self._expecting = self._clock.now()
 
+    def settle(self, ask: AskId) -> bool:
+        """The ask is not open any more; whether it was, here."""
+        self._settled.add(ask)
+        return self._open.pop(ask, None) is not None
+
     # What comes in.
+
+    async def asked(self, ask: Ask) -> None:
+        """An ask that was open before anything was followed."""
+        async with self._lock:
+            await self._ask(ask)
 
     async def event(self, row: LoggedEvent) -> None:
         self._seen_seq = row.seq
@@ -100,6 +113,8 @@ class Transcript:
             page.take(row, self._clock.monotonic())
             if page.ended_at is not None:
                 self._ends[row.turn_id].set()
+            if isinstance(row.event, AskChanged):
+                await self._ask_changed(row.event)
             if page.closed or page.past or (page.delivered and page.ended_at is None):
                 return
             self._expecting = None
@@ -174,8 +189,6 @@ class Transcript:
             case Asked(ask=ask):
                 await self._narration(page)
                 await self._ask(ask)
-            case AskChanged(state=state, by=by) if by != self._me.id:
-                await self._pen.aside(ink.dim(f"  → {state}{f' by {wash(by)}' if by else ''}"))
             case PlanChanged(items=items):
                 await self._pen.aside(plan_lines(before.plan, items, ink, columns))
             case Notice():
@@ -252,12 +265,20 @@ class Transcript:
         self._pen.part_here()
 
     async def _ask(self, ask: Ask, *, again: bool = False) -> None:
-        if not self._look.asks or (ask.id in self._asked and not again):
+        if ask.id in self._settled:
             return
-        self._asked.add(ask.id)
+        self._open[ask.id] = ask
+        if not self._look.asks or (ask.id in self._shown and not again):
+            return
+        self._shown.add(ask.id)
         self._pen.part_here()
         ink = self._look.ink
         await self._pen.aside(ask_text(ask, ink, self._look.columns), ink.dim(AGAIN_MARK) if again else "")
+
+    async def _ask_changed(self, change: AskChanged) -> None:
+        if self.settle(change.ask_id) and change.by != self._me.id:
+            by = f" by {wash(change.by)}" if change.by else ""
+            await self._pen.aside(self._look.ink.dim(f"  → {change.state}{by}"))
 
     async def _narration(self, page: Page) -> None:
         """Words before a tool: they are not the answer, so they step back."""
