@@ -197,6 +197,7 @@ async def open_rig(
     policy: Policy | None = None,
     alive: Callable[[NodeInfo], bool | None] = lambda _info: None,
     standby: bool = False,
+    until_ready: bool = True,
     ends_with: type[Exception] | None = None,
     **settings: Any,
 ) -> AsyncIterator[Rig]:
@@ -236,7 +237,7 @@ async def open_rig(
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(run)
             with anyio.fail_after(20):
-                await ready.wait()
+                await (ready.wait() if until_ready else anyio.wait_all_tasks_blocked())
             yield rig
             if rig.crashed:
                 tasks.cancel_scope.cancel()

@@ -12,6 +12,7 @@ from pilothouse.channels.memory import MemoryChannel
 from pilothouse.core.ask import Ask
 from pilothouse.core.ids import AskId, ScheduleId
 from pilothouse.core.schedule import Cron, Every, Schedule
+from pilothouse.runtime.ending import JITTER_S
 from pilothouse.runtime.scheduling import Scheduling
 from pilothouse.testing.clock import FakeClock
 
@@ -81,6 +82,23 @@ async def test_a_retry_comes_when_it_would_have(tmp_path: Path, jump_s: float) -
         await rig.until(lambda tx: tx.turns.of(MAIN, statuses=("parked",)))
         await jump(rig, clock, jump_s)
         await clock.advance(60)
+        rig.poke()
+        await rig.until_said("you said: hello")
+
+
+async def test_a_reset_that_a_vendor_named_stays_where_it_is(tmp_path: Path) -> None:
+    """The laptop slept for an hour: the quota was reset meanwhile."""
+    clock = FakeClock()
+
+    async def limited(strings: Strings) -> None:
+        await strings.start()
+        await strings.fail("quota", "The limit is reached.", clock.now() + HOUR)
+
+    async with open_rig(tmp_path, PuppetEngine(limited, echo), clock=clock, lease_s=10) as rig:
+        await rig.channel.say("hello")
+        await rig.until(lambda tx: tx.turns.of(MAIN, statuses=("parked",)))
+        await jump(rig, clock, HOUR)
+        await clock.advance(JITTER_S)
         rig.poke()
         await rig.until_said("you said: hello")
 

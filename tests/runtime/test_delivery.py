@@ -11,7 +11,7 @@ from tests.runtime.rig import MAIN, Rig, only_alive, open_rig
 
 from pilothouse.channels.memory import MEMORY, MemoryChannel
 from pilothouse.core.errors import Rejected
-from pilothouse.core.ids import ChannelId
+from pilothouse.core.ids import ChannelId, MessageId
 from pilothouse.core.message import AGAIN_MARK, Address, Content, MessageRef, Part, conversation_id
 from pilothouse.core.store import Conversation, PartRow, QueueRow, Tx, notes_lane
 from pilothouse.runtime.clock import new_id
@@ -304,3 +304,59 @@ async def test_what_is_ready_is_delivered_before_the_gateway_leaves(tmp_path: Pa
         await rig.store.write(lambda tx: [_say(tx, f"{n}") for n in "abc"])
         rig.poke()
     assert rig.said() == ["a", "b", "c"]
+
+
+def _put_unreadable(tx: Tx) -> None:
+    tx.conversations.ensure(Conversation(MAIN, Address(MEMORY, "main"), 0.0))
+    tx.outbox.put(
+        id=MessageId("out-bad"),
+        key="bad",
+        lane=MAIN,
+        conversation_id=MAIN,
+        kind="answer",
+        body=b'{"kind":"from the future"}',
+        at=1.0,
+    )
+
+
+async def test_a_row_that_nobody_can_read_ends_visibly_and_what_stands_behind_it_is_sent(
+    tmp_path: Path,
+) -> None:
+    async with open_rig(tmp_path) as rig:
+        await rig.store.write(_put_unreadable)
+        await rig.channel.say("hello")
+        await rig.until_said("you said: hello")
+        await rig.until_said("could not be read and was set aside")
+        row = await rig.store.read(lambda tx: tx.outbox.get(MessageId("out-bad")))
+        assert row is not None
+        assert row.status == "failed"
+
+
+class MeddlingChannel(MemoryChannel):
+    """While it sends, somebody else records the part as sent."""
+
+    rig: Rig
+
+    # pyrefly: ignore [missing-override-decorator]
+    async def send(self, address: Address, part: Part) -> MessageRef:
+        ref = await super().send(address, part)
+        if "meddle" in part.text and "could not" not in part.text:
+
+            def meddle(tx: Tx) -> None:
+                (row,) = [row for row in tx.outbox.unfinished(MAIN) if row.status == "claimed"]
+                tx.outbox.sent(row.id, 0, ref)
+
+            await self.rig.store.write(meddle)
+        return ref
+
+
+async def test_a_part_that_cannot_be_recorded_costs_its_own_row_and_nothing_else(tmp_path: Path) -> None:
+    channel = MeddlingChannel()
+    async with open_rig(tmp_path, answering("meddle"), channel) as rig:
+        channel.rig = rig
+        await rig.channel.say("go")
+        await rig.until_said("meddle")
+        await rig.channel.say("next")
+        await rig.until_said("you said: next")
+        await rig.until_idle()
+        assert rig.said().count("meddle") == 1, "the store says that it stands there"

@@ -17,6 +17,7 @@ from pilothouse.core.event import EngineEvent
 from pilothouse.core.failure import Failure
 from pilothouse.core.ids import ConversationId, EngineId
 from pilothouse.core.turn import Prompt
+from pilothouse.runtime.hosting import Hosting
 from pilothouse.testing.clock import FakeClock
 
 OTHER = ConversationId("memory:other")
@@ -127,6 +128,49 @@ async def test_an_engine_that_will_not_close_does_not_spoil_the_shutdown(tmp_pat
         await rig.until_said("you said: one")
     assert rig.error is None
     assert ("gateway.stopped", {}) in rig.logged
+
+
+class StuckEngine(PuppetEngine):
+    """Hangs where it is told to: while it opens, or while it closes."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__()
+        self.where = where
+        self.stuck = anyio.Event()
+
+    # pyrefly: ignore [missing-override-decorator]
+    async def __aenter__(self) -> StuckEngine:
+        if self.where == "open":
+            self.stuck.set()
+            await anyio.sleep_forever()
+        return await super().__aenter__()
+
+    # pyrefly: ignore [missing-override-decorator]
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        ended = await super().__aexit__(kind, error, trace)
+        self.stuck.set()
+        await anyio.sleep_forever()
+        return ended
+
+
+async def test_a_shutdown_waits_for_no_engine_that_is_still_opening(tmp_path: Path) -> None:
+    engine = StuckEngine("open")
+    with anyio.fail_after(5):
+        async with open_rig(tmp_path, engine, until_ready=False):
+            await engine.stuck.wait()
+
+
+async def test_an_engine_that_hangs_while_it_closes_is_given_up(tmp_path: Path) -> None:
+    engine = StuckEngine("close")
+    async with open_rig(tmp_path) as rig:
+        rig.ports.engines = {PUPPET: engine}
+        with anyio.fail_after(5):
+            async with Hosting(rig.ports, close_within_s=0.05).open_all(anyio.Event()):
+                assert PUPPET in rig.ports.engines
+        assert engine.stuck.is_set()
+        assert ("engine.given_up", {"engine": PUPPET, "deed": "close"}) in rig.logged
 
 
 async def test_an_engine_that_breaks_is_opened_again_and_the_others_never_notice(tmp_path: Path) -> None:

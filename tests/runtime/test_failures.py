@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.runtime.puppet import Play, PuppetEngine, Strings, echo
 from tests.runtime.rig import MAIN, open_rig
 
-from pilothouse.core.event import Notice
+from pilothouse.core.event import Notice, SessionStarted
 from pilothouse.core.ids import EngineId
 from pilothouse.runtime.ending import JITTER_S
 from pilothouse.runtime.settings import Settings, backoff_s
@@ -90,6 +90,93 @@ async def test_a_limit_with_a_known_reset_parks_the_turn_which_goes_on_by_itself
         await rig.until_said("you said: Continue.")
         await rig.until_said("you said: are you there?")
         assert [s.prompt.text for s in engine.turns[1:]] == ["Continue.", "are you there?"]
+
+
+async def test_a_turn_that_waits_out_a_limit_loses_nothing_of_its_answer(tmp_path: Path) -> None:
+    clock = FakeClock()
+
+    async def half(strings: Strings) -> None:
+        await strings.start()
+        await strings.say("the first half")
+        await strings.fail("quota", "The limit is reached.", clock.now() + 3600)
+
+    async def rest(strings: Strings) -> None:
+        await strings.start()
+        await strings.end("the second half")
+
+    async with open_rig(tmp_path, PuppetEngine(half, rest), clock=clock) as rig:
+        await rig.channel.say("hello")
+        await rig.until_said("goes on by itself")
+        await clock.advance(3600 + JITTER_S)
+        rig.poke()
+        (turn,) = await rig.until_ended()
+        await rig.until_said("the second half")
+        first, told, second = rig.said()
+        assert (first, second) == ("the first half", "the second half")
+        assert "The limit is reached." in told
+        assert turn.answer == "the first half\n\nthe second half"
+
+
+async def test_what_had_begun_in_a_session_that_cannot_be_found_again_is_said_again(tmp_path: Path) -> None:
+    clock = FakeClock()
+
+    async def forgetful(strings: Strings) -> None:
+        await strings.emit(SessionStarted())
+        await strings.say("half")
+        await strings.fail("quota", "The limit is reached.", clock.now() + 3600)
+
+    async with open_rig(tmp_path, PuppetEngine(forgetful, echo), clock=clock) as rig:
+        await rig.channel.say("hello")
+        await rig.until_said("goes on by itself")
+        await clock.advance(3600 + JITTER_S)
+        rig.poke()
+        await rig.until_said("you said: hello")
+
+
+async def test_a_reset_that_never_helps_is_believed_only_a_few_times(tmp_path: Path) -> None:
+    clock = FakeClock()
+    engine = PuppetEngine(*failing("quota", times=9, began=True, after_s=20, clock=clock))
+    async with open_rig(tmp_path, engine, clock=clock, max_attempts=3) as rig:
+        await rig.channel.say("hello")
+        for attempt in range(1, 4):
+            await rig.until(
+                lambda tx, n=attempt: [t for t in tx.turns.of(MAIN, statuses=("parked",)) if t.attempts == n]
+            )
+            await clock.advance(20 + JITTER_S)
+            rig.poke()
+        assert "tried 4 times" in await rig.until_said("set aside")
+        (turn,) = await rig.until_ended()
+        assert turn.status == "failed"
+
+
+async def test_a_reset_that_is_too_near_is_backed_off_from(tmp_path: Path) -> None:
+    clock = FakeClock()
+    engine = PuppetEngine(*failing("rate_limit", after_s=0.1, clock=clock))
+    async with open_rig(tmp_path, engine, clock=clock, retry_first_s=30) as rig:
+        await rig.channel.say("hello")
+        (turn,) = await rig.until(lambda tx: tx.turns.of(MAIN, statuses=("parked",)))
+        assert turn.retry_at is not None
+        assert turn.retry_at >= clock.now() + 30
+
+
+async def test_people_are_told_once_of_the_same_reset(tmp_path: Path) -> None:
+    clock = FakeClock()
+    reset_at = clock.now() + 3600
+
+    async def limited(strings: Strings) -> None:
+        await strings.start()
+        await strings.fail("quota", "The limit is reached.", reset_at)
+
+    async with open_rig(tmp_path, PuppetEngine(limited, limited, echo), clock=clock) as rig:
+        await rig.channel.say("hello")
+        (turn,) = await rig.until(lambda tx: tx.turns.of(MAIN, statuses=("parked",)))
+        await rig.store.write(lambda tx: tx.turns.note(turn.id, retry_at=clock.now()))
+        rig.poke()
+        await rig.until(lambda tx: [t for t in tx.turns.of(MAIN, statuses=("parked",)) if t.attempts == 2])
+        await clock.advance(3600 + JITTER_S)
+        rig.poke()
+        await rig.until_said("you said: hello")
+        assert sum("The limit is reached." in text for text in rig.said()) == 1
 
 
 async def test_what_had_not_begun_is_said_again_from_the_start_after_a_limit(tmp_path: Path) -> None:

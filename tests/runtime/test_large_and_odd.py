@@ -14,6 +14,7 @@ from pilothouse.core.event import TextDelta, ToolFinished, ToolStarted, TurnEnde
 from pilothouse.core.failure import Failure
 from pilothouse.core.ids import BlobHash, MessageId
 from pilothouse.core.message import Attachment, Author, InboundMessage
+from pilothouse.core.store import Tx
 
 ODD = "a\0b\ud800c\udfff\N{PILE OF POO}"
 CLEAN = "a\ufffdb\ufffdc\ufffd\N{PILE OF POO}"
@@ -109,27 +110,48 @@ async def test_ten_thousand_tools_open_and_close_once_each(tmp_path: Path) -> No
         assert sum(isinstance(event, ToolFinished) for event in events) == 10_000
 
 
+def put_unreadable(tx: Tx) -> None:
+    tx.inbox.put(
+        id=MessageId("msg-bad"),
+        key="bad",
+        lane=MAIN,
+        conversation_id=MAIN,
+        kind="chat",
+        body=msgspec.json.encode({"what": "is this"}),
+        at=1.0,
+    )
+
+
 async def test_a_row_that_nobody_can_read_is_set_aside_and_those_behind_it_run(tmp_path: Path) -> None:
     async with open_rig(tmp_path) as rig:
         await rig.channel.say("hello")
         await rig.until_ended()
-        await rig.store.write(
-            lambda tx: tx.inbox.put(
-                id=MessageId("msg-bad"),
-                key="bad",
-                lane=MAIN,
-                conversation_id=MAIN,
-                kind="chat",
-                body=msgspec.json.encode({"what": "is this"}),
-                at=1.0,
-            )
-        )
+        await rig.store.write(put_unreadable)
         await rig.channel.say("next")
         await rig.until_said("could not be read and was set aside")
         await rig.until_said("next")
         row = await rig.store.read(lambda tx: tx.inbox.get(MessageId("msg-bad")))
         assert row is not None
         assert row.status == "failed"
+
+
+async def test_what_cannot_be_set_aside_while_the_store_is_locked_is_set_aside_later(tmp_path: Path) -> None:
+    async with open_rig(tmp_path) as rig:
+        await rig.channel.say("hello")
+        await rig.until_ended()
+        log = rig.ports.log
+
+        def lock(event: str, /, **fields: object) -> None:
+            log(event, **fields)
+            if event == "message.unreadable" and not rig.store.refused:
+                rig.store.trouble = "the database is locked"
+
+        rig.ports.log = lock
+        await rig.store.write(put_unreadable)
+        rig.poke()
+        await rig.until_true(lambda: rig.store.refused)
+        rig.store.trouble = ""
+        await rig.until_said("could not be read and was set aside")
 
 
 async def test_a_message_from_beyond_the_calendar_runs_like_any_other(tmp_path: Path) -> None:

@@ -14,10 +14,11 @@ from anyio.abc import TaskGroup
 from msgspec import Struct
 
 from pilothouse.core.channel import Channel, HoldsPlaces, Paced
-from pilothouse.core.errors import Fenced, Rejected, StoreError, TryLater
+from pilothouse.core.errors import Fenced, Rejected, StoreError, StoreUnavailable, TryLater
 from pilothouse.core.ids import ChannelId, ConversationId, MessageId, UserId
 from pilothouse.core.message import Address, Author, Content, InboundMessage, MessageRef, Part
 from pilothouse.core.store import NEVER, Conversation, PartRow, QueueRow, Tx, notes_lane
+from pilothouse.runtime.fencing import fenced_in
 from pilothouse.runtime.outgoing import content_of, say
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.settings import backoff_s
@@ -27,6 +28,8 @@ from pilothouse.runtime.wording import first_line
 MAX_SENDS = 3
 AT_ONCE = 64
 UNFIT = "A message could not be prepared for this channel: {text}"
+UNREADABLE = "A message of ours could not be read and was set aside. The log has the details."
+BROKEN = "A message could not be delivered after {tries} tries and was set aside. The log has the details."
 UNCONFIRMED = "A message could not be confirmed as delivered after {sends} tries: {text}"
 REFUSED = "A message could not be delivered ({reason}): {text}"
 
@@ -130,31 +133,54 @@ class Delivery:
     async def _deliver_one(self, row: QueueRow, address: Address) -> None:
         try:
             await self._deliver(row, address)
-        except Fenced:
-            raise
-        except StoreError as error:
-            self._ports.log("delivery.postponed", message_id=row.id, level="warning", error=str(error))
-            await self._ports.clock.sleep(self._ports.settings().retry_first_s)
+        except Exception as error:
+            if fenced_in(error):
+                raise
+            await self._not_delivered(row, error)
         finally:
             self._busy.discard(row.conversation_id)
             self._ports.signals.poke(OUTBOX)
 
+    async def _not_delivered(self, row: QueueRow, error: Exception) -> None:
+        """Nothing that one row does stops the others: it is tried again later, and set aside if that does not help."""
+        ports, settings = self._ports, self._ports.settings()
+        why = f"{type(error).__name__}: {error}"
+        ports.log("delivery.postponed", message_id=row.id, turn_id=row.turn_id, level="warning", error=error)
+        if isinstance(error, StoreUnavailable):
+            await ports.clock.sleep(settings.retry_first_s)
+            return
+        again_at = ports.clock.now() + backoff_s(settings, row.attempts + 1)
+        try:
+            await ports.store.write(
+                lambda tx: tx.outbox.claim([row.id])
+            )  # it may have failed before it was ours
+            if row.attempts + 1 < MAX_SENDS:
+                await ports.store.write(lambda tx: tx.outbox.retry(row.id, again_at, why))
+            else:
+                await self._fail(row, BROKEN.format(tries=row.attempts + 1))
+        except Exception as also:
+            if fenced_in(also):
+                raise
+            ports.log("delivery.postponed", message_id=row.id, level="warning", error=also)
+            await ports.clock.sleep(settings.retry_first_s)
+
     async def _deliver(self, row: QueueRow, address: Address) -> None:
         ports = self._ports
-        channel = ports.channels[address.channel]
-        content = content_of(row)
+        channel, shown = ports.channels[address.channel], ""
         try:
+            content = content_of(row)
+            shown = first_line(content.text)
             rendered = channel.render(content)
         except Exception as error:  # noqa: BLE001 - one delivery
             ports.log("message.unfit", message_id=row.id, level="error", error=error)
             await ports.store.write(lambda tx: tx.outbox.claim([row.id]))
-            await self._fail(row, content, UNFIT.format(text=first_line(content.text)))
+            await self._fail(row, UNFIT.format(text=shown) if shown else UNREADABLE)
             return
         parts = await ports.store.write(lambda tx: self._take(tx, row, rendered))
         for part in parts:
             if part.state == "sent":
                 continue
-            if not await self._send(row, channel, address, content, part, last=part is parts[-1]):
+            if not await self._send(row, channel, address, part, last=part is parts[-1]):
                 return
 
     def _take(self, tx: Tx, row: QueueRow, rendered: Sequence[Part]) -> list[PartRow]:
@@ -177,7 +203,6 @@ class Delivery:
         row: QueueRow,
         channel: Channel,
         address: Address,
-        content: Content,
         part: PartRow,
         *,
         last: bool,
@@ -185,9 +210,7 @@ class Delivery:
         """Sends one part and records it. False ends the row for now, or for good."""
         ports = self._ports
         if part.sends >= MAX_SENDS:
-            await self._fail(
-                row, content, UNCONFIRMED.format(sends=part.sends, text=first_line(part.part.text))
-            )
+            await self._fail(row, UNCONFIRMED.format(sends=part.sends, text=first_line(part.part.text)))
             return False
         again = part.state == "sending"
         shown = msgspec.structs.replace(part.part, again=again) if again else part.part
@@ -199,9 +222,7 @@ class Delivery:
             await self._later(row, part, error.after_s, str(error), showed_nothing=True)
             return False
         except Rejected as error:
-            await self._fail(
-                row, content, REFUSED.format(reason=error.reason, text=first_line(part.part.text))
-            )
+            await self._fail(row, REFUSED.format(reason=error.reason, text=first_line(part.part.text)))
             return False
         except Exception as error:  # noqa: BLE001 - one delivery
             # Whether it stands there is not known: the next try carries the mark.
@@ -241,7 +262,7 @@ class Delivery:
 
         await self._ports.persist(unit)
 
-    async def _fail(self, row: QueueRow, content: Content, why: str) -> None:
+    async def _fail(self, row: QueueRow, why: str) -> None:
         """It will never stand there: the person and the session are told, whichever way still works."""
         ports, now = self._ports, self._ports.clock.now()
         ports.log("message.failed", level="error", message_id=row.id, turn_id=row.turn_id, why=why)
@@ -250,7 +271,7 @@ class Delivery:
             tx.outbox.fail(row.id, now, why)
             if row.key.startswith("undelivered:"):
                 return
-            tail = f" /show {content.turn_id} shows it whole." if content.turn_id else ""
+            tail = f" /show {row.turn_id} shows it whole." if row.turn_id else ""
             notice = Content(why + tail, "notice")
             say(tx, ports.ids, row.conversation_id, notice, key=f"undelivered:{row.id}", at=now)
             self._tell_session(tx, row, why, now)

@@ -14,6 +14,7 @@ from pilothouse.core.ids import ConversationId
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import Turn
 from pilothouse.runtime.ending import cancel
+from pilothouse.runtime.fencing import fenced_in
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.run_turn import TurnRun
 from pilothouse.runtime.signals import INBOX, OUTBOX, TURNS, Signals, events_of
@@ -167,7 +168,15 @@ class Dispatch:
         ports = self._ports
         why = f"{type(error).__name__}: {error}"
         ports.log("message.unreadable", conversation=conversation_id, error=why)
-        await ports.store.write(lambda tx: set_aside(tx, ports.ids, conversation_id, why, ports.clock.now()))
+        try:
+            await ports.store.write(
+                lambda tx: set_aside(tx, ports.ids, conversation_id, why, ports.clock.now())
+            )
+        except Exception as also:
+            if fenced_in(also):
+                raise
+            ports.log("dispatch.postponed", conversation=conversation_id, error=str(also))
+            return
         ports.signals.poke(OUTBOX)
 
     def _spawn(self, tasks: TaskGroup, started: Started) -> None:

@@ -30,8 +30,11 @@ LIMITS: frozenset[FailureKind] = frozenset({"quota", "rate_limit", "overloaded"}
 JITTER_S = 20
 LONGEST_PARK_S = 32 * 86_400.0
 """A reset beyond a month is no time that anybody meant: a turn that waits for it would wait for ever."""
+PARKS_COUNT_FOR_S = 600.0
+"""More than `max_attempts` parks within this time get nowhere, whatever reset the vendor names."""
 RETIRE_AFTER = 2
 
+PARKED = "parked"
 NO_WORDS = "Done. The engine finished without a word."
 STATUS_OF: dict[str, TurnStatus] = {"completed": "done", "failed": "failed", "cancelled": "cancelled"}
 
@@ -51,7 +54,7 @@ class Ending(Struct, frozen=True):
 def finish(tx: Tx, ids: IdMaker, settings: Settings, ending: Ending, at: float) -> Turn:
     ending = _storable(ending)
     turn = tx.turns.note(ending.turn_id, began=ending.began)
-    retry_at = _retry_at(turn, ending.end, settings, at)
+    retry_at = _retry_at(tx, turn, ending.end, settings, at)
     retired = _save_session(tx, turn, ending, at)
     if retry_at is not None:
         return _park(tx, ids, turn, ending, retry_at, at)
@@ -62,7 +65,7 @@ def finish(tx: Tx, ids: IdMaker, settings: Settings, ending: Ending, at: float) 
         tx,
         turn,
         STATUS_OF[end.outcome],
-        answer=end.answer or ending.text,
+        answer=_joined(turn.answer, end.answer or ending.text),
         failure=end.failure,
         usage=end.usage,
         ended_at=at,
@@ -79,41 +82,75 @@ def cancel(tx: Tx, turn: Turn, at: float) -> None:
     """A queued or parked turn that somebody stopped: it is not resumed."""
     end = TurnEnded("cancelled")
     tx.events.append(turn.conversation_id, turn.id, [end], at)
-    turn = tx.turns.move(turn.id, "cancelled", ended_at=at)
+    turn = tx.turns.move(turn.id, "cancelled", failure=None, ended_at=at)
     _finish_rows(tx, turn, at)
 
 
 def _park(tx: Tx, ids: IdMaker, turn: Turn, ending: Ending, retry_at: float, at: float) -> Turn:
-    """The turn keeps its place. What had begun is continued; what had not is said again from the start."""
+    """The turn keeps its place. What had begun is continued; what had not is said again from the start.
+
+    What was said so far stands in the conversation from now on: the next attempt says only what follows.
+    """
     failure = ending.end.failure
     text = failure.text if failure else "It failed."
     word = f"{text} It goes on by itself {_when(retry_at, at)}. /stop drops it."
     closing = withdraw_asks(tx, turn, at)
-    events = [*ending.events, *closing, Notice("warning", "parked", word)]
+    events = [*ending.events, *closing, Notice("warning", PARKED, word)]
     tx.events.append(turn.conversation_id, turn.id, events, at)
+    if ending.text or ending.attachments:
+        content = Content(ending.text, "notice", ending.attachments, turn_id=turn.id)
+        say(tx, ids, turn.conversation_id, content, key=f"so_far:{turn.id}:{turn.attempts}", at=at)
     if failure is not None and failure.retry_at is not None:
         content = Content(word, "notice", turn_id=turn.id)
-        say(tx, ids, turn.conversation_id, content, key=f"parked:{turn.id}:{turn.attempts}", at=at)
-    prompt = Prompt("Continue.", by="pilothouse") if turn.began else turn.prompt
+        say(tx, ids, turn.conversation_id, content, key=f"parked:{turn.id}:{failure.retry_at:.0f}", at=at)
     if turn.status == "waiting":
         turn = tx.turns.move(turn.id, "running")
-    return tx.turns.move(turn.id, "parked", retry_at=retry_at, prompt=prompt, began=False)
+    return tx.turns.move(
+        turn.id,
+        "parked",
+        retry_at=retry_at,
+        prompt=_prompt_after(tx, turn),
+        began=False,
+        answer=_joined(turn.answer, ending.text),
+        failure=failure,
+    )
 
 
-def _retry_at(turn: Turn, end: TurnEnded, settings: Settings, at: float) -> float | None:
+def _prompt_after(tx: Tx, turn: Turn) -> Prompt:
+    """A session that cannot be found again has nothing to continue: it hears the whole of it once more."""
+    session = tx.sessions.get(turn.session_id)
+    found_again = session is not None and session.resume is not None
+    return Prompt("Continue.", by="pilothouse") if turn.began and found_again else turn.prompt
+
+
+def _retry_at(tx: Tx, turn: Turn, end: TurnEnded, settings: Settings, at: float) -> float | None:
     """When waiting would mend it; None if it would not, or if it was tried often enough."""
     failure = end.failure
     if end.outcome != "failed" or failure is None or turn.stop_requested:
         return None
+    backed_off = at + backoff_s(settings, turn.attempts)
     if (
         failure.kind in LIMITS
         and failure.retry_at is not None
         and at < failure.retry_at < at + LONGEST_PARK_S
+        and _parks(tx, turn, at - PARKS_COUNT_FOR_S) < settings.max_attempts
     ):
-        return failure.retry_at + crc32(turn.id.encode()) % JITTER_S
+        return max(failure.retry_at, backed_off) + crc32(turn.id.encode()) % JITTER_S
     if failure.kind in MENDS_BY_ITSELF and not turn.began and turn.attempts < settings.max_attempts:
-        return at + backoff_s(settings, turn.attempts)
+        return backed_off
     return None
+
+
+def _parks(tx: Tx, turn: Turn, since: float) -> int:
+    """How often the turn was parked lately."""
+    if turn.attempts < 2:
+        return 0
+    logged = [row.event for row in tx.events.of_turn(turn.id) if row.at >= since]
+    return sum(isinstance(event, Notice) and event.kind == PARKED for event in logged)
+
+
+def _joined(*texts: str) -> str:
+    return "\n\n".join(filter(None, texts))
 
 
 def _storable(ending: Ending) -> Ending:
@@ -132,7 +169,7 @@ def _explained(turn: Turn, end: TurnEnded, settings: Settings, *, retired: bool)
     if failure is None:
         return end
     text = failure.text
-    if failure.kind in MENDS_BY_ITSELF and turn.attempts >= settings.max_attempts:
+    if failure.kind in MENDS_BY_ITSELF | LIMITS and turn.attempts >= settings.max_attempts:
         text = f"{text} It was tried {turn.attempts} times and is set aside now."
     if retired:
         text = f"{text} This session is given up; your next message starts a new one."

@@ -109,7 +109,7 @@ class Gateway:
         try:
             if await self._get_engines():
                 await self._sweep()
-                async with Hosting(self._ports).open_all():
+                async with Hosting(self._ports).open_all(self._stopping):
                     await self._run_turns_with_engines()
         finally:
             done.set()

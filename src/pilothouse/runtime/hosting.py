@@ -1,6 +1,7 @@
 """Keeps engines open, each in a task of its own: one that cannot open, breaks or will not close takes nothing down.
 
 While it is not there, its turns fail with a clear word. One that breaks is opened again, ever more patiently.
+Nobody waits for ever: when we stop, one that is still opening is cancelled, and closing has a deadline.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import anyio
+from anyio.abc import TaskGroup
 
 from pilothouse.core.engine import Engine
 from pilothouse.core.ids import EngineId
@@ -17,48 +19,78 @@ from pilothouse.runtime.ports import Ports
 
 OPEN_WITHIN_S = 30.0
 """Turns start without an engine that takes longer; it joins them once it is ready."""
+CLOSE_WITHIN_S = 10.0
 AGAIN_AFTER_S = (1.0, 5.0, 30.0, 300.0)
 
 
 class Hosting:
-    def __init__(self, ports: Ports) -> None:
+    def __init__(self, ports: Ports, *, close_within_s: float = CLOSE_WITHIN_S) -> None:
         self._ports = ports
+        self._close_within_s = close_within_s
         self._known = dict(ports.engines)
         self._opened: dict[EngineId, Engine] = {}
         self._tried: dict[EngineId, anyio.Event] = {}
+        self._scopes: dict[EngineId, anyio.CancelScope] = {}
         self._closing = anyio.Event()
 
     @asynccontextmanager
-    async def open_all(self) -> AsyncIterator[None]:
+    async def open_all(self, stopping: anyio.Event) -> AsyncIterator[None]:
         """Within it, `ports.engines` has those that are open at this moment."""
         self._ports.engines = self._opened
         async with anyio.create_task_group() as tasks:
             for id, engine in self._known.items():
                 self._tried[id] = anyio.Event()
+                self._scopes[id] = anyio.CancelScope()
                 tasks.start_soon(self._host, id, engine)
-            with anyio.move_on_after(OPEN_WITHIN_S):
-                for tried in self._tried.values():
-                    await tried.wait()
+            await self._tried_or(stopping)
             yield
-            self._closing.set()
+            self._close(tasks)
+
+    async def _tried_or(self, stopping: anyio.Event) -> None:
+        async with anyio.create_task_group() as waiting:
+
+            async def give_up() -> None:
+                with anyio.move_on_after(OPEN_WITHIN_S):
+                    await stopping.wait()
+                waiting.cancel_scope.cancel()
+
+            waiting.start_soon(give_up)
+            for tried in self._tried.values():
+                await tried.wait()
+            waiting.cancel_scope.cancel()
+
+    def _close(self, tasks: TaskGroup) -> None:
+        self._closing.set()
+        for id, scope in self._scopes.items():
+            if id not in self._opened:
+                scope.cancel()
+        tasks.cancel_scope.deadline = anyio.current_time() + self._close_within_s
 
     async def _host(self, id: EngineId, engine: Engine) -> None:
         broken = 0
-        while not self._closing.is_set():
-            try:
-                async with engine as opened:
-                    self._opened[id] = opened
-                    self._tried[id].set()
+        with self._scopes[id]:
+            while not self._closing.is_set():
+                await self._keep_open(id, engine)
+                with anyio.move_on_after(AGAIN_AFTER_S[min(broken, len(AGAIN_AFTER_S) - 1)]):
                     await self._closing.wait()
-                    return
-            except Exception as error:
-                if fenced_in(error):
-                    raise
-                deed = "broke" if id in self._opened else "open_failed"
-                self._ports.log(f"engine.{deed}", engine=id, level="error", error=error)
-            finally:
-                self._opened.pop(id, None)
+                broken += 1
+
+    async def _keep_open(self, id: EngineId, engine: Engine) -> None:
+        """Returns when it broke, or when we close."""
+        try:
+            async with engine as opened:
+                self._opened[id] = opened
                 self._tried[id].set()
-            with anyio.move_on_after(AGAIN_AFTER_S[min(broken, len(AGAIN_AFTER_S) - 1)]):
                 await self._closing.wait()
-            broken += 1
+        except Exception as error:
+            if fenced_in(error):
+                raise
+            deed = "broke" if id in self._opened else "open_failed"
+            self._ports.log(f"engine.{deed}", engine=id, level="error", error=error)
+        except anyio.get_cancelled_exc_class():
+            deed = "close" if id in self._opened else "open"
+            self._ports.log("engine.given_up", engine=id, deed=deed)
+            raise
+        finally:
+            self._opened.pop(id, None)
+            self._tried[id].set()

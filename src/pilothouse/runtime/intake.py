@@ -40,6 +40,13 @@ _decode = msgspec.json.Decoder(InboundMessage).decode
 
 NOT_LET_IN = "You are not on this Pilothouse's list. Its owner can add {user} under [people]."
 
+EDITED_INTO_COMMAND = (
+    "A message that waits cannot become a command: the text from before still waits. Send the command as a message "
+    "of its own."
+)
+MAX_FILES = 20
+MAX_NAME_CHARS = 200
+
 
 class Intake:
     def __init__(self, ports: Ports) -> None:
@@ -50,8 +57,8 @@ class Intake:
         if not settings.people.may(message.author.id, "message"):
             self._ports.log("message.refused", author=message.author.id, why="stranger")
             return Receipt("refused", text=NOT_LET_IN.format(user=message.author.id))
-        if len(message.text) > settings.max_message_chars:
-            return Receipt("refused", text=_too_long(len(message.text), settings.max_message_chars))
+        if too_much := _too_much(message, settings):
+            return Receipt("refused", text=too_much)
         message = _cleaned(message)
         if message.kind == "chat":
             way = route(message.text, COMMANDS)
@@ -82,23 +89,26 @@ class Intake:
         return await self._carry_out(way, address, by, native_id)
 
     async def edited(self, message: MessageEdited) -> Receipt:
-        text, limit = clean_text(message.text), self._ports.settings().max_message_chars
-        if len(text) > limit:
-            return Receipt("refused", text=_too_long(len(text), limit))
+        settings, text = self._ports.settings(), clean_text(message.text)
+        command = not self._is_message(route(text, COMMANDS), message.author)
 
-        def change(tx: Tx, row: QueueRow) -> str:
-            said = _decode(row.body)
-            tx.inbox.rewrite(row.id, _encode(msgspec.structs.replace(said, text=text)))
-            return "Changed: the new text waits in its place."
+        def change(tx: Tx, row: QueueRow) -> Receipt:
+            said = msgspec.structs.replace(_decode(row.body), text=text)
+            if too_much := _too_much(said, settings):
+                return Receipt("refused", row.id, too_much)
+            if command and said.kind == "chat":
+                return Receipt("refused", row.id, EDITED_INTO_COMMAND)
+            tx.inbox.rewrite(row.id, _encode(said))
+            return Receipt("queued", row.id, "Changed: the new text waits in its place.")
 
         return await self._amend(message, "edited", change)
 
     async def deleted(self, message: MessageDeleted) -> Receipt:
         at = self._ports.clock.now()
 
-        def drop(tx: Tx, row: QueueRow) -> str:
+        def drop(tx: Tx, row: QueueRow) -> Receipt:
             tx.inbox.withdraw(row.id, at, "deleted by its sender")
-            return "Withdrawn: it will not run."
+            return Receipt("queued", row.id, "Withdrawn: it will not run.")
 
         return await self._amend(message, "deleted", drop)
 
@@ -148,7 +158,7 @@ class Intake:
         return receipt
 
     async def _amend(
-        self, message: MessageEdited | MessageDeleted, what: str, act: Callable[[Tx, QueueRow], str]
+        self, message: MessageEdited | MessageDeleted, what: str, act: Callable[[Tx, QueueRow], Receipt]
     ) -> Receipt:
         """A queued message is amended; a running one cannot be, and its sender may stop it instead."""
         ports, at = self._ports, self._ports.clock.now()
@@ -164,10 +174,13 @@ class Intake:
                 return Receipt("refused", row.id, "Only its sender may change a message.")
             if row.status == "claimed":
                 text = f"That message runs already, so it was not {what}. /stop stops it."
-                key = f"{what}:{row.id}:{at}"
-                say(tx, ports.ids, conversation.id, Content(text, "notice"), key=key, at=at)
-                return Receipt("refused", row.id, text)
-            return Receipt("queued", row.id, act(tx, row))
+                receipt = Receipt("refused", row.id, text)
+            else:
+                receipt = act(tx, row)
+            if receipt.state == "refused":
+                notice, key = Content(receipt.text, "notice"), f"{what}:{row.id}:{at}"
+                say(tx, ports.ids, conversation.id, notice, key=key, at=at)
+            return receipt
 
         receipt = await ports.store.write(unit)
         ports.signals.poke(INBOX, OUTBOX)
@@ -203,12 +216,19 @@ class _Accept:
             return Receipt("duplicate", put.row.id)
         if note:
             return Receipt("queued", put.row.id, "Noted: it goes along with the next message.")
-        if message.kind == "chat" and self._answers_question(tx, conversation, put.row.id):
+        if (
+            message.kind == "chat"
+            and not message.attachments
+            and self._answers_question(tx, conversation, put.row.id)
+        ):
             return Receipt("queued", put.row.id, "Taken as the answer.")
         return Receipt("queued", put.row.id, self._place_in_line(tx, conversation, put.row.id))
 
     def _answers_question(self, tx: Tx, conversation: Conversation, id: MessageId) -> bool:
-        """A plain reply answers the oldest open question; it never answers an approval."""
+        """A plain reply answers the oldest open question; it never answers an approval.
+
+        One with files is a message: an answer is words, and the files would be lost.
+        """
         asked = next((row for row in tx.asks.open_in(conversation.id) if self._is_open_question(row)), None)
         if asked is None:
             return False
@@ -251,9 +271,11 @@ def _cleaned(message: InboundMessage) -> InboundMessage:
         message,
         text=clean_text(message.text),
         quoted=None if message.quoted is None else clean_text(message.quoted),
-        author=replace(message.author, name=clean_text(message.author.name)),
-        source=clean_text(message.source),
-        attachments=tuple(replace(a, name=clean_text(a.name)) for a in message.attachments),
+        author=replace(message.author, name=_short(message.author.name)),
+        source=_short(message.source),
+        attachments=tuple(
+            replace(a, name=_short(a.name), media_type=_short(a.media_type)) for a in message.attachments
+        ),
     )
 
 
@@ -263,6 +285,21 @@ def _conversation(address: Address, at: float, *, private: bool = False) -> Conv
 
 def _key(conversation: Conversation, native_id: str) -> str:
     return f"{conversation.id}|{native_id}"
+
+
+def _short(name: str) -> str:
+    """Names are data that goes into the prompt: nobody has one as long as a book."""
+    return clean_text(name if len(name) <= MAX_NAME_CHARS else name[: MAX_NAME_CHARS - 1] + "…")
+
+
+def _too_much(message: InboundMessage, settings: Settings) -> str:
+    """Why it is too much for one message; empty if it is not."""
+    length, files = len(message.text) + len(message.quoted or ""), len(message.attachments)
+    if length > settings.max_message_chars:
+        return _too_long(length, settings.max_message_chars)
+    if files > MAX_FILES:
+        return f"Your message has {files} files and was not taken: at most {MAX_FILES} go into one message."
+    return ""
 
 
 def _too_long(length: int, limit: int) -> str:

@@ -134,12 +134,16 @@ class Membership:
 
 
 def _follow_jump(tx: Tx, seconds: float, now: float) -> None:
-    """Whatever waits for a time waits as long as it would have: nothing sleeps through a jump or comes early."""
+    """Whatever waits for a time waits as long as it would have: nothing sleeps through a jump or comes early.
+
+    A reset that a vendor named is a time of day and no pause of ours: it stays, however long we slept.
+    """
     tx.inbox.shift(seconds, now)
     tx.outbox.shift(seconds, now)
     tx.asks.shift(seconds, now)
     for turn in tx.turns.of(statuses=("parked",), limit=10_000):
-        if turn.retry_at is not None:
+        named = turn.failure is not None and turn.failure.retry_at is not None
+        if turn.retry_at is not None and not named:
             tx.turns.note(turn.id, retry_at=turn.retry_at + seconds)
 
 

@@ -1,6 +1,6 @@
 """Writes what a turn does into the event log, in order, soon, and in few transactions.
 
-Events pass the grammar and wait in a buffer for at most `flush_s`. Neighbouring deltas of one block become one, and
+Events pass the bounds and the grammar and wait in a buffer for at most `flush_s`. Neighbouring deltas of one block become one, and
 only then fold into the view: text that grows by a word at a time would be copied whole for each. Whoever must have something durable *now* (an ask, a tool with side effects, the end) commits the
 buffer together with it.
 """
@@ -30,6 +30,7 @@ from pilothouse.core.failure import Failure
 from pilothouse.core.grammar import Grammar
 from pilothouse.core.store import Tx
 from pilothouse.core.view import TurnView, fold
+from pilothouse.runtime.bounding import Bounds
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.signals import events_of
 from pilothouse.runtime.starting import Started
@@ -43,6 +44,7 @@ class Recorder:
     def __init__(self, ports: Ports, started: Started) -> None:
         self._ports = ports
         self._started = started
+        self._bounds = Bounds()
         self._grammar = Grammar()
         self._pending: list[EngineEvent] = []
         self._dirty = anyio.Event()
@@ -58,7 +60,8 @@ class Recorder:
         self.end: TurnEnded | None = None
 
     def take(self, event: EngineEvent) -> None:
-        self._keep(self._grammar.feed(event))
+        for bounded in self._bounds.cut(event):
+            self._keep(self._grammar.feed(bounded))
 
     def close(self, failure: Failure | None = None) -> None:
         self._keep(self._grammar.end(failure))

@@ -133,6 +133,8 @@ class TurnAsks:
         before = tx.asks.open_like(row.session_id, row.ask.payload_hash)
         if before is not None and before.turn_id != row.turn_id:
             tx.asks.move(before.ask.id, "superseded", at=now)
+            changed = AskChanged(before.ask.id, "superseded")
+            tx.events.append(before.conversation_id, before.turn_id, [changed], now)
         tx.asks.add(row)
         turn = tx.turns.get(row.turn_id)
         if turn is not None and turn.status == "running":

@@ -1,0 +1,102 @@
+"""What comes in has a bound in every part of it, and what waits may be changed, though not into a command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from tests.runtime.puppet import PuppetEngine, Strings, echo
+from tests.runtime.rig import Rig, open_rig
+
+from pilothouse.channels.memory import PERSON
+from pilothouse.core.ask import Ask
+from pilothouse.core.channel import Receipt
+from pilothouse.core.ids import AskId, BlobHash, UserId
+from pilothouse.core.message import Attachment, Author, InboundMessage, MessageEdited
+
+FILE = Attachment("a.txt", "text/plain", 1, BlobHash("0" * 64))
+
+
+async def accept(rig: Rig, text: str, author: Author = PERSON, **fields: Any) -> Receipt:
+    return await rig.gateway.desk.accept(InboundMessage(rig.channel.address(), author, text, text, **fields))
+
+
+async def edit(rig: Rig, native_id: str, text: str) -> Receipt:
+    return await rig.gateway.desk.edited(MessageEdited(rig.channel.address(), PERSON, native_id, text))
+
+
+async def test_what_is_quoted_counts_with_what_is_said(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, max_message_chars=100) as rig:
+        receipt = await accept(rig, "x" * 60, quoted="y" * 60)
+        assert receipt.state == "refused"
+        assert "120 characters" in receipt.text
+        assert (await accept(rig, "z" * 60, quoted="y" * 40)).state == "queued"
+
+
+async def test_a_message_with_too_many_files_is_refused(tmp_path: Path) -> None:
+    async with open_rig(tmp_path) as rig:
+        receipt = await accept(rig, "many", attachments=(FILE,) * 21)
+        assert receipt.state == "refused"
+        assert "at most 20" in receipt.text
+        assert (await accept(rig, "enough", attachments=(FILE,) * 20)).state == "queued"
+
+
+async def test_a_name_as_long_as_a_book_is_cut(tmp_path: Path) -> None:
+    long = "n" * 100_000
+    file = Attachment(long, long, 1, BlobHash("0" * 64))
+    async with open_rig(tmp_path) as rig:
+        await accept(rig, "hi", Author(UserId(PERSON.id), long), attachments=(file,), source=long)
+        await rig.until_ended()
+        assert len(rig.engine.turns[0].prompt.text) < 2000
+
+
+async def test_a_reply_with_files_is_a_message_and_no_answer(tmp_path: Path) -> None:
+    async def play(strings: Strings) -> None:
+        await strings.start()
+        decision = await strings.ask(Ask(AskId("q"), "question", "Which colour?", free_text=True))
+        await strings.end(f"told: {decision.text}")
+
+    async with open_rig(tmp_path, PuppetEngine(play, echo)) as rig:
+        await rig.channel.say("go")
+        await rig.until_asked()
+        receipt = await accept(rig, "like this", attachments=(FILE,))
+        assert "waits" in receipt.text
+        await rig.channel.say("blue")
+        await rig.until_said("told: blue")
+        await rig.until_ended(2)
+        assert [file.name for file in rig.engine.turns[1].prompt.attachments] == ["a.txt"]
+
+
+@pytest.mark.parametrize("text", ["/stop", "/nosuchword please"])
+async def test_a_message_that_waits_cannot_become_a_command(tmp_path: Path, text: str) -> None:
+    go = anyio.Event()
+
+    async def wait(strings: Strings) -> None:
+        await strings.start()
+        await go.wait()
+        await strings.end("the first is done")
+
+    async with open_rig(tmp_path, PuppetEngine(wait, echo)) as rig:
+        await rig.channel.say("one")
+        await rig.until_live()
+        await accept(rig, "two")
+        receipt = await edit(rig, "two", text)
+        assert receipt.state == "refused"
+        assert "cannot become a command" in receipt.text
+        await rig.until_said("cannot become a command")
+        assert (await edit(rig, "two", "two, at /etc/hosts")).state == "queued"
+        assert (await edit(rig, "two", "x" * 200_001)).state == "refused"
+        go.set()
+        await rig.until_said("two, at /etc/hosts")
+        assert [turn.status for turn in await rig.until_ended(2)] == ["done", "done"]
+
+
+async def test_a_message_that_waits_can_become_a_word_for_the_engine_where_that_is_allowed(
+    tmp_path: Path,
+) -> None:
+    async with open_rig(tmp_path, engine_commands=True, max_turns_at_once=0) as rig:
+        receipt = await accept(rig, "two")
+        assert (await edit(rig, "two", "/compact now")).state == "queued"
+        assert b"/compact now" in bytes((await rig.inbox_row(receipt)).body)
