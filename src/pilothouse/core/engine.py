@@ -8,7 +8,7 @@ before that, `open` may raise `EngineError`. Everything else is a capability: a 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any, Protocol, Self, runtime_checkable
@@ -124,6 +124,27 @@ class Blobs(Protocol):
     async def put(self, data: bytes, name: str, media_type: str) -> Attachment: ...
 
 
+class MediaFound(Struct, frozen=True):
+    """Bytes in an engine's output, before a store has kept them: whoever has one makes `MediaProduced` of it."""
+
+    name: str
+    media_type: str
+    data: bytes
+
+
+class LineTranslator(Protocol):
+    """An engine's recorded output -> events, without the engine. Several turns give several streams, one by one."""
+
+    puzzle: str
+    """Why the line that was fed last could not be understood; empty if it could."""
+
+    def feed(self, line: bytes) -> Sequence[EngineEvent | MediaFound]: ...
+
+    def end(self, exit_code: int | None = None, stderr_tail: str = "") -> Sequence[EngineEvent | MediaFound]:
+        """What is missing once nothing more can come."""
+        ...
+
+
 class EngineHost(Struct, frozen=True):
     """What the house gives to an engine that it builds."""
 
@@ -146,3 +167,5 @@ class EngineSpec(Struct, frozen=True):
     build: Callable[[Any, EngineHost], Engine]
     probe: Callable[[Any], EngineStatus]
     aliases: tuple[str, ...] = ()
+    translator: Callable[[], LineTranslator] | None = None
+    """For `pilothouse replay`: reads what this engine's program printed."""
