@@ -86,6 +86,26 @@ def test_what_follows_an_authorization_header_is_hidden(scheme: str) -> None:
     assert "hunter22" not in redact(f'{{"authorization": "{scheme}hunter22"}}')
 
 
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "-eyJ",
+        "authorization: ",
+        "bearer ",
+        "-sk-",
+        "1234567:",
+        "-----BEGIN PRIVATE KEY-----",
+        "MTIz-",
+        " ",
+        '"',
+    ],
+)
+@pytest.mark.parametrize("head", ["", "authorization:", "bearer", "aws_secret_access_key ="])
+def test_a_hostile_text_costs_no_more_than_any_other(head: str, piece: str) -> None:
+    """A quadratic pattern would need ten minutes for this; the test's own limit is one."""
+    redact(head + piece * (200_000 // len(piece)))
+
+
 def test_plain_words_stay_as_they_are() -> None:
     text = "turn-3f9k2a ended at 12:30:00 in /home/me/sk-learn with 1234 input_tokens"
     assert redact(text) == text

@@ -53,10 +53,13 @@ NODE_MARKER = "PILOTHOUSE_NODE"
 class House:
     """What every command that runs a gateway needs, opened in order."""
 
-    def __init__(self, plugins: Plugins, holder: ConfigHolder, log: Log, store: Store) -> None:
+    def __init__(
+        self, plugins: Plugins, holder: ConfigHolder, log: Log, redactor: Redactor, store: Store
+    ) -> None:
         self.plugins = plugins
         self.holder = holder
         self.log = log
+        self.redactor = redactor
         self.store = store
         self.clock = SystemClock()
 
@@ -72,10 +75,9 @@ async def open_house(*, on_terminal: bool, flags: Mapping[str, Any] | None = Non
     loaded = read()
     redactor = Redactor(loaded.secrets)
     section = loaded.config.log
-    file = _log_file(loaded)
     spec = plugins.store(loaded.config.store.id)
     with open_log(
-        file,
+        loaded.log_file,
         redactor,
         level=section.level,
         max_mb=section.max_mb,
@@ -84,13 +86,10 @@ async def open_house(*, on_terminal: bool, flags: Mapping[str, Any] | None = Non
     ) as log:
         for problem in loaded.warnings:
             log.warning("config.warned", text=str(problem))
+            if not on_terminal:
+                sys.stderr.write(f"warning: {problem}\n")
         async with spec.open(loaded.config.store.settings) as store:
-            yield House(plugins, ConfigHolder(loaded, read), log, store)
-
-
-def _log_file(loaded: Loaded) -> Path:
-    named = loaded.config.log.file
-    return Path(named).expanduser() if named else loaded.paths.log_file
+            yield House(plugins, ConfigHolder(loaded, read), log, redactor, store)
 
 
 def _load(plugins: Plugins, flags: Mapping[str, Any]) -> Loaded:
@@ -116,6 +115,7 @@ async def _up(*, safe: bool) -> int:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_stop_on_signal, gateway.stop)
             tasks.start_soon(_reload_on_change, house)
+            tasks.start_soon(_adopt_orphans)
             await gateway.run()
             tasks.cancel_scope.cancel()
     return 0
@@ -168,6 +168,7 @@ async def _chat(
         gateway = Gateway(ports, this_node("pilothouse chat"), primary=TERMINAL, standby=True)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_stop_on_signal, gateway.stop, (signal.SIGTERM, signal.SIGHUP))
+            tasks.start_soon(_adopt_orphans)
             await gateway.run()
             tasks.cancel_scope.cancel()
         return terminal.exit_code
@@ -233,6 +234,7 @@ def make_ports(
         engines=engines,
         channels=channels,
         alive=is_alive,
+        sweep=partial(sweep_leftovers, _marker(house), house.log),
         log=house.log,
     )
 
@@ -339,6 +341,23 @@ def is_alive(info: NodeInfo) -> bool | None:
     return found is not None and found.alive and str(found.id.started) == info.started
 
 
+async def sweep_leftovers(marker: str, log: Callable[..., None]) -> None:
+    """Ends what a killed gateway of this store left running."""
+    from pilothouse.processes import Marker
+    from pilothouse.processes import sweep_leftovers as sweep
+
+    for left in await sweep(Marker(NODE_MARKER, marker)):
+        log("process.swept", pid=left.id.pid, command=left.command, ended=left.ended)
+
+
+async def _adopt_orphans() -> None:
+    """Grandchildren that lose their parent become ours, and are buried."""
+    from pilothouse.processes import become_subreaper, collect_orphans
+
+    if become_subreaper():
+        await collect_orphans()
+
+
 def _host() -> str:
     """With the boot: after one, every pid of before means somebody else."""
     try:
@@ -351,8 +370,13 @@ def _host() -> str:
 def _engine_host(house: House, id: EngineId) -> EngineHost:
     state = _made(house.holder.loaded.paths.state_dir / "engines" / id)
     return EngineHost(
-        StoreBlobs(house.store, house.clock), dict(os.environ), str(state), _marker(house), house.log
+        StoreBlobs(house.store, house.clock), _environment(), str(state), _marker(house), house.log
     )
+
+
+def _environment() -> dict[str, str]:
+    """What engines may choose from. Our own settings may hold secrets, and are nobody's business."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PILOTHOUSE")}
 
 
 def _channel_host(house: House, id: ChannelId) -> ChannelHost:
@@ -384,6 +408,7 @@ async def _reload_on_change(house: House) -> None:
 
     def reload() -> None:
         result = house.holder.reload()
+        house.redactor.add(*house.holder.loaded.secrets)
         house.log.level = house.config.log.level
         house.log("config.reloaded", level="warning" if result.problem else "info", text=result.text)
 

@@ -18,7 +18,7 @@ from pilothouse.channels.terminal.channel import TerminalChannel
 from pilothouse.channels.terminal.config import Interactive, Mode, OneShot, TerminalConfig
 from pilothouse.channels.terminal.streams import Streams, WallClock, system_streams
 from pilothouse.core.ask import Ask, Option, hash_payload
-from pilothouse.core.channel import ChannelHost
+from pilothouse.core.channel import ChannelHost, Receipt
 from pilothouse.core.clock import Clock
 from pilothouse.core.event import (
     AskChanged,
@@ -100,8 +100,12 @@ class Scene:
         self._conversation = conversation_id(channel.address)
         async with anyio.create_task_group() as group:
             group.start_soon(self._play_all)
-            await channel.run(self.desk)
-            group.cancel_scope.cancel()
+            try:
+                await channel.run(self.desk)
+            finally:
+                group.cancel_scope.cancel()
+                self._work.close()
+                self._todo.close()
 
     def _accepted(self, message: InboundMessage, id: MessageId) -> None:
         self._turns += 1
@@ -199,7 +203,14 @@ def _silent(*words: object, **fields: object) -> None:
 async def play(state_dir: Path, text: str | None, pace_s: float, **options: Any) -> int:
     mode: Mode = Interactive() if text is None else OneShot(text)
     channel = make_channel(state_dir, mode, system_streams(), **options)
-    await Scene(ScriptedDesk(), WallClock(), pace_s).run(channel)
+    desk = ScriptedDesk()
+    scene = Scene(desk, WallClock(), pace_s)
+    if "--deaf" in sys.argv:
+        desk.on_command = lambda command: None
+    if "--busy" in sys.argv:
+        waits = Receipt("queued", MessageId("message-2"), "It waits for the turn before it.")
+        desk.receipts += [Receipt("queued", MessageId("message-1")), waits]
+    await scene.run(channel)
     return channel.exit_code
 
 

@@ -91,6 +91,28 @@ def test_a_table_is_aligned_and_gives_way_where_it_is_widest() -> None:
     assert all(width(line) <= 50 for line in lines)
 
 
+def test_a_narrow_table_keeps_what_people_copy_and_drops_what_they_can_miss() -> None:
+    rows = [("turn-3f9k2a7x1b2c", "done", "7.0s", "mend the roof and then the door")]
+    text = render_table(("TURN", "STATUS", "TOOK", "PROMPT"), rows, columns=40, optional=("TOOK",))
+    assert text.splitlines() == [
+        "TURN               STATUS  PROMPT",
+        "turn-3f9k2a7x1b2c  done    mend the roo…",
+    ]
+
+
+def test_a_last_column_that_wraps_loses_nothing() -> None:
+    text = render_table(
+        ("ENGINE", "WHAT"),
+        [("a", "not on PATH → npm install -g the-longest-cli of all")],
+        columns=40,
+        wrap=True,
+    )
+    assert text.splitlines()[1:] == [
+        "a       not on PATH → npm install -g",
+        "        the-longest-cli of all",
+    ]
+
+
 def test_small_words() -> None:
     assert [ago(s) for s in (0.4, 59, 60, 7200, 90_000, -90, -0.5)] == [
         "0s",

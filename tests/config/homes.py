@@ -19,6 +19,8 @@ class TelegramSection(Struct, frozen=True):
     mode: Literal["polling", "webhook"] = "polling"
     limits: Limits = field(default_factory=Limits)
     rooms: dict[str, int] = {}
+    proxy: Limits | None = None
+    folder: Path = Path("/")
 
 
 class EngineSection(Struct, frozen=True, rename={"model_name": "model"}):

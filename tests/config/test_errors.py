@@ -36,6 +36,11 @@ MISTAKES = {
         "FILE: people.owners: ['bob'] is not allowed; allowed: a list of texts of the form channel:id, such as",
     ),
     "a value for a section": ("gateway = 3\n", "FILE: gateway: 3 is not allowed: a table is"),
+    "a value for the store": ("store = 'sqlite'\n", 'FILE: store: "sqlite" is not allowed: a table is'),
+    "a value for all engines": (
+        "engines = ['script']\n",
+        "FILE: engines: ['script'] is not allowed: a table is",
+    ),
     "an unknown engine": (
         "[gateway]\ndefault_engine = 'scrip'\n",
         'FILE: gateway.default_engine: "scrip" is not allowed; '
@@ -56,6 +61,14 @@ MISTAKES = {
     "a nested adapter's key": (
         "[channels.telegram.limits]\nper_minute = 'x'\n",
         'FILE: channels.telegram.limits.per_minute: "x" is not allowed; allowed: a whole number',
+    ),
+    "an adapter's table": (
+        "[channels.telegram]\nproxy = 3\n",
+        "FILE: channels.telegram.proxy: 3 is not allowed; allowed: a table",
+    ),
+    "an adapter's path": (
+        "[channels.telegram]\nfolder = 3\n",
+        "FILE: channels.telegram.folder: 3 is not allowed; allowed: a path",
     ),
     "an adapter's switch": (
         "[channels.telegram]\nenabled = 'yes'\n",

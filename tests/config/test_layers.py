@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -140,3 +141,14 @@ def test_a_secret_hides_in_every_form() -> None:
     assert "hunter22" not in f"{secret} {secret!r} {[secret]}"
     assert secret == Secret("hunter22") != Secret("other")
     assert not Secret("")
+
+
+def test_an_adapter_may_ask_for_a_path(home: Home) -> None:
+    loaded = home.load("[channels.telegram]\nfolder = '~/x'\n")
+    assert loaded.config.channels["telegram"].settings.folder == Path.home() / "x"
+
+
+def test_the_env_file_never_reaches_our_own_environment(home: Home) -> None:
+    before = dict(os.environ)
+    home.load("[channels.telegram]\n", secrets="TELEGRAM_TOKEN=hunter22\n")
+    assert dict(os.environ) == before

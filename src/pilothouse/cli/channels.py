@@ -36,7 +36,7 @@ def command(as_json: bool) -> None:
         print_json(msgspec.to_builtins(rows))
         return
     cells = [(row.id, _state(row), row.problem or row.title) for row in rows]
-    print_table(("CHANNEL", "STATE", "WHAT"), cells, "no channel is installed")
+    print_table(("CHANNEL", "STATE", "WHAT"), cells, "no channel is installed", wrap=True)
 
 
 def look(plugin: Loaded[ChannelSpec], channel: Adapter | None) -> Row:

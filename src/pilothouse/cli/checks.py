@@ -16,7 +16,7 @@ from pilothouse.cli.house import channel_problem, load_checked, probe, store_fil
 from pilothouse.config import AUTO, Config, InvalidConfig, Loaded, Paths, find_paths
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.store import Node, Store, StoreSpec, Tx
-from pilothouse.plugins import Broken, Group, Plugins
+from pilothouse.plugins import Broken, Plugins
 
 State = Literal["ok", "warn", "broken"]
 LOW_DISK_MB = 200
@@ -65,7 +65,6 @@ def check_python() -> Check:
 
 
 def check_plugins(plugins: Plugins) -> Iterator[Check]:
-    groups: tuple[Group, ...] = ("engines", "channels", "stores")
     rows = [row for listing in (plugins.engines(), plugins.channels(), plugins.stores()) for row in listing]
     broken = [row for row in rows if isinstance(row, Broken)]
     for row in broken:
@@ -77,7 +76,7 @@ def check_plugins(plugins: Plugins) -> Iterator[Check]:
             "plugins", "broken", "the built-in ones are not registered", "install pilothouse with pip or uv"
         )
     elif not broken:
-        yield Check("plugins", "ok", f"{len(rows)} loaded of {', '.join(groups)}")
+        yield Check("plugins", "ok", f"{len(rows)} loaded")
 
 
 def check_files(paths: Paths) -> Iterator[Check]:
@@ -170,13 +169,14 @@ def _check_role(nodes: list[Node]) -> Check:
 
 def check_engines(plugins: Plugins, config: Config) -> Iterator[Check]:
     """An engine that is missing is no fault, unless it is the chosen one or the only kind there is."""
-    real = False
+    real, fixes = False, list[str]()
     for row in plugins.engines():
         engine = config.engines.get(row.name)
         if isinstance(row, Broken) or (engine and not engine.enabled):
             continue
         status = probe(row.spec, engine)
         real = real or (status.available and row.name != SCRIPTED)
+        fixes += [status.fix] if status.fix else []
         chosen = config.gateway.default_engine == row.name
         state: State = "ok" if status.available else "broken" if chosen else "warn"
         yield Check(f"engine {row.name}", state, status.problem or status.version or "works", status.fix)

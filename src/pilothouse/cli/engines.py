@@ -38,7 +38,7 @@ def command(as_json: bool) -> None:
         print_json(msgspec.to_builtins(rows))
         return
     cells = [(row.id, "yes" if row.available else "no", row.version or "-", _what(row)) for row in rows]
-    print_table(("ENGINE", "WORKS", "VERSION", "WHAT"), cells, "no engine is installed")
+    print_table(("ENGINE", "WORKS", "VERSION", "WHAT"), cells, "no engine is installed", wrap=True)
 
 
 def look(plugin: Loaded[EngineSpec], engine: Adapter | None) -> Row:

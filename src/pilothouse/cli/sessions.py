@@ -24,7 +24,12 @@ def command(limit: int, as_json: bool) -> None:
     if as_json:
         print_json(msgspec.to_builtins(found))
         return
-    print_table(HEADS, [_row(session, time.time()) for session in found], NOTHING_YET)
+    print_table(
+        HEADS,
+        [_row(session, time.time()) for session in found],
+        NOTHING_YET,
+        optional=("TURNS", "COST", "CONVERSATION"),
+    )
 
 
 def _row(session: Session, now: float) -> tuple[object, ...]:

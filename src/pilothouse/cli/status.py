@@ -16,6 +16,7 @@ from pilothouse.core.store import AskRow, Node, Tx
 from pilothouse.core.turn import Turn
 
 MAX_CONVERSATIONS = 1000
+ERRORS = "LAST ERRORS"
 
 
 class Queued(Struct, frozen=True):
@@ -70,13 +71,13 @@ def render_status(status: Status, now: float) -> str:
             [(q.conversation, q.inbox, q.outbox) for q in status.queues],
         ),
         _part("ASKS", ("ASK", "KIND", "AGO", "TITLE"), [_ask(row, now) for row in status.asks]),
-        _part("LAST ERRORS", ("TURN", "AGO", "WHY"), [_failure(turn, now) for turn in status.failures]),
+        _part(ERRORS, ("TURN", "AGO", "WHY"), [_failure(turn, now) for turn in status.failures]),
     ]
     return "\n\n".join(part for part in parts if part) or "all quiet: nothing runs, nothing waits"
 
 
 def _part(title: str, heads: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
-    return f"{title}\n{render_table(heads, rows)}" if rows else ""
+    return f"{title}\n{render_table(heads, rows, wrap=title == ERRORS)}" if rows else ""
 
 
 def _node(node: Node, now: float) -> tuple[Any, ...]:

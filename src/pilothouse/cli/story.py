@@ -34,6 +34,8 @@ STREAMS: dict[type[EngineEvent], str] = {
     ToolUpdated: "tool.updated",
 }
 
+MAX_TOLD = 500
+
 
 class Step(Struct, frozen=True):
     """`what` is `noun.verb_past`; `text` is for people."""
@@ -184,5 +186,5 @@ def render_story(steps: Iterable[Step]) -> list[tuple[str, str, str]]:
     first: float | None = None
     for step in steps:
         first = step.at if first is None else first
-        rows.append((f"+{step.at - first:.2f}s", step.what, step.text))
+        rows.append((f"+{step.at - first:.2f}s", step.what, step.text[:MAX_TOLD]))
     return rows

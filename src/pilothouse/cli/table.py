@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import textwrap
 import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
 NARROWEST = 40
 GAP = "  "
+ENOUGH = 16
+"""A column that may be cut is readable from here on."""
 
 
 def plain(text: object) -> str:
@@ -37,21 +40,52 @@ def cut(text: str, room: int) -> str:
     return kept + "…"
 
 
-def render_table(heads: Sequence[str], rows: Sequence[Sequence[object]], columns: int | None = None) -> str:
-    """Every column as wide as it needs; if that is too much, the widest give way first."""
+def render_table(
+    heads: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    columns: int | None = None,
+    *,
+    optional: Sequence[str] = (),
+    wrap: bool = False,
+) -> str:
+    """Every column as wide as it needs. Where that is too much, the `optional` ones go, then the widest give way.
+
+    The first column is what people copy, so it is never cut; with `wrap`, neither is the last.
+    """
     room = max(NARROWEST, columns or shutil.get_terminal_size((100, 24)).columns)
-    cells = [[plain(cell) for cell in row] for row in rows]
-    widths = [max(width(row[i]) for row in [list(heads), *cells]) for i in range(len(heads))]
-    while sum(widths) + len(GAP) * (len(widths) - 1) > room and max(widths) > 4:
-        widths[widths.index(max(widths))] -= 1
-    return "\n".join(_line(row, widths) for row in [list(heads), *cells])
+    cells = [list(heads), *([plain(cell) for cell in row] for row in rows)]
+    for name in optional:
+        if _total([min(w, ENOUGH) if i else w for i, w in enumerate(_widths(cells))]) > room:
+            gone = cells[0].index(name)
+            cells = [row[:gone] + row[gone + 1 :] for row in cells]
+    widths = _narrow(_widths(cells), room)
+    return "\n".join(line for row in cells for line in _lines(row, widths, wrap))
 
 
-def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    cells = [cut(cell, room) for cell, room in zip(row, widths, strict=True)]
-    return GAP.join(
-        cell + " " * (room - width(cell)) for cell, room in zip(cells, widths, strict=True)
-    ).rstrip()
+def _widths(cells: Sequence[Sequence[str]]) -> list[int]:
+    return [max(map(width, column)) for column in zip(*cells, strict=True)]
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + len(GAP) * (len(widths) - 1)
+
+
+def _narrow(widths: list[int], room: int) -> list[int]:
+    while _total(widths) > room and len(widths) > 1 and max(widths[1:]) > 4:
+        widths[widths.index(max(widths[1:]), 1)] -= 1
+    return widths
+
+
+def _lines(row: Sequence[str], widths: Sequence[int], wrap: bool) -> list[str]:
+    rest = (
+        textwrap.wrap(row[-1], widths[-1], break_on_hyphens=False)
+        if wrap and width(row[-1]) > widths[-1]
+        else [row[-1]]
+    )
+    cells = [cut(cell, room) for cell, room in zip((*row[:-1], rest[0]), widths, strict=True)]
+    first = GAP.join(cell + " " * (room - width(cell)) for cell, room in zip(cells, widths, strict=True))
+    indent = " " * _total([*widths[:-1], 0])
+    return [first.rstrip(), *(indent + line for line in rest[1:])]
 
 
 def print_json(document: Any) -> None:
@@ -59,8 +93,15 @@ def print_json(document: Any) -> None:
     sys.stdout.write(json.dumps(document, ensure_ascii=False, indent=2) + "\n")
 
 
-def print_table(heads: Sequence[str], rows: Sequence[Sequence[object]], empty: str) -> None:
-    print(render_table(heads, rows) if rows else empty)
+def print_table(
+    heads: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    empty: str,
+    *,
+    optional: Sequence[str] = (),
+    wrap: bool = False,
+) -> None:
+    print(render_table(heads, rows, optional=optional, wrap=wrap) if rows else empty)
 
 
 def ago(seconds: float) -> str:

@@ -39,7 +39,7 @@ def command(turn: str, as_json: bool) -> None:
         datetime.fromtimestamp(steps[0].at, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S") if steps else ""
     )
     print(f"{head}  {when}".rstrip())
-    print(render_table(("AFTER", "STEP", "WHAT"), render_story(steps)))
+    print(render_table(("AFTER", "STEP", "WHAT"), render_story(steps), wrap=True))
 
 
 def find_story(tx: Tx, word: str) -> Story:

@@ -29,7 +29,7 @@ def command(limit: int, status: tuple[TurnStatus, ...], conversation: str | None
         print_json(msgspec.to_builtins(found))
         return
     empty = "no turn is like that" if status or conversation else NOTHING_YET
-    print_table(HEADS, [_row(turn, time.time()) for turn in found], empty)
+    print_table(HEADS, [_row(turn, time.time()) for turn in found], empty, optional=("TOOK", "COST"))
 
 
 def _row(turn: Turn, now: float) -> tuple[object, ...]:

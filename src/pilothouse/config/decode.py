@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 import msgspec
@@ -32,9 +33,7 @@ class Reader:
 
     def read(self, model: type[S], at: Key, skip: Iterable[str] = ()) -> S | None:
         """None if something in it is wrong; `problems` then says what. Keys in `skip` are somebody else's."""
-        leaves = below(self.leaves, at)
-        if () in leaves and leaves[()].value != {}:
-            self._complain(leaves[()], at, "is not allowed: a table is")
+        if not self.expect_table(at):
             return None
         fields = {info.encode_name: info for info in msgspec.structs.fields(model)}
         self.warn_unknown(at, fields, skip)
@@ -43,6 +42,16 @@ class Reader:
         for name, info in fields.items():
             self._read_field(info, (*at, name), values)
         return self._build(model, at, values) if len(self.problems) == before else None
+
+    def expect_table(self, at: Key) -> bool:
+        leaf = self.leaves.get(at)
+        if leaf is None or leaf.value == {}:
+            return True
+        text = f"{show(leaf.shown)} is not allowed: a table is"
+        problem = Problem(leaf.source, dotted(at), text)
+        if problem not in self.problems:
+            self.problems.append(problem)
+        return False
 
     def warn_unknown(self, at: Key, known: Iterable[str], skip: Iterable[str] = ()) -> None:
         expected = [*known, *skip]
@@ -92,8 +101,10 @@ class Reader:
         return None
 
     def _hook(self, kind: type, value: Any) -> Any:
-        if kind is not Secret or not isinstance(value, str):
+        if kind not in (Secret, Path) or not isinstance(value, str):
             raise TypeError(f"expected a text, not {type(value).__name__}")
+        if kind is Path:
+            return Path(value).expanduser()
         self.secrets.add(value)
         return Secret(value)
 
@@ -129,6 +140,7 @@ PLAIN: Mapping[Any, str] = {
     float: "a number",
     str: "a text",
     Secret: "a text",
+    Path: "a path",
     type(None): "",
 }
 
@@ -142,7 +154,7 @@ def describe(kind: Any) -> str:
         return PLAIN[kind]
     if get_origin(kind) in (list, tuple, set, frozenset):
         return f"a list of {described}" if described else "a list"
-    if get_origin(kind) in (dict, Mapping):
+    if get_origin(kind) in (dict, Mapping) or (isinstance(kind, type) and issubclass(kind, Struct)):
         return "a table"
     if get_origin(kind) in (Union, types.UnionType):
         return " or ".join(filter(None, map(describe, get_args(kind))))

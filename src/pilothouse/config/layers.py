@@ -105,7 +105,7 @@ class _SecretFinder:
 
     def __call__(self, key: Key, kind: Any) -> Leaf | None:
         declared = [m.extra["env"] for m in metas(kind) if m.extra and "env" in m.extra]
-        short = "_".join(key[1:]).upper().replace("-", "_")
+        short = "_".join(key[1:] if len(key) > 2 else key).upper().replace("-", "_")
         for name in (full_name(key), *declared, short):
             if name in self._secrets:
                 return Leaf(self._secrets[name], f"{self._path} ({name})")
@@ -141,6 +141,8 @@ def _expand(leaves: Leaves, names: Mapping[str, str], env_file: Path, problems: 
 
 def _read_all(reader: Reader, models: Models, paths: Paths) -> Config | None:
     reader.warn_unknown((), SECTIONS)
+    for section in ("store", "engines", "channels", "workspaces"):
+        reader.expect_table((section,))
     gateway = reader.read(GatewaySection, ("gateway",))
     people = reader.read(PeopleSection, ("people",))
     log = reader.read(LogSection, ("log",))

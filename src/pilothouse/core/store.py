@@ -395,6 +395,10 @@ class Asks(Protocol):
 
     def mark_used(self, id: AskId) -> None: ...
 
+    def give_back(self, id: AskId) -> None:
+        """The engine that heard the decision is gone and had done nothing: it may be used once more."""
+        ...
+
     def open_in(self, conversation_id: ConversationId) -> list[AskRow]:
         """Oldest first."""
         ...

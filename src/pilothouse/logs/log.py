@@ -64,7 +64,7 @@ class Log:
 def _stamp(_logger: Any, method: str, entry: MutableMapping[str, Any]) -> dict[str, Any]:
     now = time.time()
     at = datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds")
-    return {"at": at.replace("+00:00", "Z"), "level": method, **entry}
+    return {**entry, "at": at.replace("+00:00", "Z"), "level": method}
 
 
 def _trace(error: BaseException) -> str:

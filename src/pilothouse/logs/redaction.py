@@ -31,13 +31,14 @@ _SHAPES = (
     r"\bmfa\.[A-Za-z0-9_-]{20,}",
     r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
     r"\bAIza[A-Za-z0-9_-]{30,}",
-    r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*",
+    r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*",
 )
 _SHAPE = re.compile("|".join(_SHAPES), re.DOTALL)
+# Possessive quantifiers: whoever chats with us may write a hostile text, and it must cost no more than any other.
 _NAMED = re.compile(
-    r"(?i)(\b(?:authorization|proxy-authorization)\b[\"']?\s*[:=]\s*[\"']?(?:bearer|basic|token|bot)?\s*"
-    r"|\bbearer\s+"
-    r"|\baws_?secret_?access_?key\b[\"']?\s*[:=]\s*[\"']?)([^\s\"',;]{6,})"
+    r"(?i)(\b(?:proxy-)?authorization\b[\"']?\s*+[:=]\s*+[\"']?(?:(?:bearer|basic|token|bot)\s++)?+"
+    r"|\bbearer\s++"
+    r"|\baws_?secret_?access_?key\b[\"']?\s*+[:=]\s*+[\"']?)([^\s\"',;]{6,}+)"
 )
 _SECRET_NAME = re.compile(
     r"(?i)(^|[_-])(token|secret|password|passwd|api_?key|access_?key|authorization|cookie)$"

@@ -19,6 +19,7 @@ from pilothouse.logs.redaction import MARK, Redactor, names_secret
 Entry = Mapping[str, Any]
 
 MAX_TEXT = 20_000
+MAX_SCANNED = 500_000
 MAX_DEPTH = 8
 MAX_ITEMS = 200
 FIRST = ("at", "level", "event")
@@ -47,8 +48,8 @@ def clean(value: Any, redactor: Redactor, depth: int = 0) -> Any:
 
 def _text(value: Any, redactor: Redactor) -> str:
     """Redacted before it is cut: half a secret is one that nobody would recognise."""
-    text = redactor.redact(_spell(value))
-    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}… ({len(text) - MAX_TEXT} more characters)"
+    text = redactor.redact(_spell(value)[:MAX_SCANNED])
+    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}… (cut)"
 
 
 def _spell(value: Any) -> str:

@@ -35,6 +35,10 @@ LOST_FOR_GOOD = (
     "Pilothouse stopped in the middle of this. Some of it may be done already, so it was not run again. "
     "Say “continue” to go on in the same session."
 )
+LOST_UNBEGUN = (
+    "Pilothouse stopped while this ran. Nothing had been done yet, but it was not run again by itself. "
+    "Send it again if you still want it."
+)
 STILL_OPEN = "Pilothouse restarted; this is still open, and your answer continues the work.\n\n"
 NO_WORDS = "Done. The engine finished without a word."
 STATUS_OF: dict[str, TurnStatus] = {"completed": "done", "failed": "failed", "cancelled": "cancelled"}
@@ -86,10 +90,12 @@ def lose(
         _lose_waiting(tx, ids, turn, rows, open_asks, answered, at)
     elif run_again and may_run_again(turn):
         tx.turns.move(turn.id, "queued")
+        for row in tx.asks.of_turn(turn.id):
+            tx.asks.give_back(row.ask.id)  # nobody is asked twice for what they have said
         tx.events.append(turn.conversation_id, turn.id, [Notice("warning", "restarted", LOST_AGAIN)], at)
     else:
         _withdraw_asks(tx, turn, at)
-        text = "Stopped." if turn.stop_requested else LOST_FOR_GOOD
+        text = "Stopped." if turn.stop_requested else LOST_FOR_GOOD if turn.began else LOST_UNBEGUN
         _fail(tx, ids, turn, rows, Failure("crash", text), at)
         say(
             tx,

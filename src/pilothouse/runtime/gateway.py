@@ -1,6 +1,7 @@
 """The gateway: one task group, a start order and a stop order.
 
-Start: join as a node, take the engines, recover what the last holder left, open engines, then everything at once.
+Start: join as a node, take the engines, recover what the last holder left, end its processes, open engines, then
+everything at once.
 Stop: start no more turns, give those that run a bounded grace, mark the rest lost and say so, deliver what is
 ready, stop the channels, close the engines, leave. Messages are taken in until the channels stop: they are durable
 and run at the next start. Nothing is left running (law 8).
@@ -101,6 +102,7 @@ class Gateway:
         """Everything that only the holder of the engines does. A standby waits for its chance."""
         try:
             if await self._get_engines():
+                await self._sweep()
                 async with AsyncExitStack() as engines:
                     await self._open_engines(engines)
                     await self._run_turns_with_engines()
@@ -125,6 +127,13 @@ class Gateway:
                 with anyio.move_on_after(STANDBY_EVERY_S):
                     await self._stopping.wait()
         return True
+
+    async def _sweep(self) -> None:
+        """What the last holder left running must not work on beside us: first it ends, then ours begin (law 8)."""
+        try:
+            await self._ports.sweep()
+        except OSError as error:
+            self._ports.log("processes.sweep_failed", error=str(error))
 
     async def _open_engines(self, stack: AsyncExitStack) -> None:
         """An engine that cannot open takes nothing down: its turns fail with a clear word."""

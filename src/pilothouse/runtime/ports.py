@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol, TypeVar
 
 import anyio
@@ -27,14 +27,21 @@ class Log(Protocol):
     def __call__(self, event: str, /, **fields: object) -> None: ...
 
 
+async def _nothing_left() -> None:
+    """Where no engine starts processes there is nothing to sweep."""
+
+
 def _as_it_is(conversation_id: ConversationId, brief: Brief) -> Brief:
     return brief
 
 
 class Ports:
-    """One per gateway. `settings` is a function: configuration may be reloaded under a running turn."""
+    """One per gateway. `settings` is a function: configuration may be reloaded under a running turn.
 
-    def __init__(
+    `sweep` ends the processes that a killed holder of the engines left behind; it is called by the next one.
+    """
+
+    def __init__(  # noqa: PLR0913 - each by its name
         self,
         *,
         store: Store,
@@ -46,6 +53,7 @@ class Ports:
         brief: Briefer = _as_it_is,
         policy: Policy | None = None,
         alive: Callable[[NodeInfo], bool | None] = lambda _info: None,
+        sweep: Callable[[], Awaitable[None]] = _nothing_left,
         log: Log = lambda _event, **_fields: None,
     ) -> None:
         self.store = store
@@ -57,6 +65,7 @@ class Ports:
         self.brief = brief
         self.policy: Policy = policy or AskAlways()
         self.alive = alive
+        self.sweep = sweep
         self.log = log
         self.signals = Signals()
 

@@ -62,6 +62,7 @@ class TurnAsks:
             return
         decision = row.decision or Decision("deny", text=f"the question was {row.state}")
         self._recorder.take(AskChanged(row.ask.id, row.state, decision.by))
+        self._expect_deeds(decision)
         await self._recorder.commit(lambda tx: self._go_on(tx, row))
         if isinstance(session, Answerable):
             await self._tell(session, AskId(row.engine_key), row.ask, decision)
@@ -102,8 +103,14 @@ class TurnAsks:
     async def _use(self, session: Answerable, asked: Ask, stored: AskRow, decision: Decision) -> None:
         self._recorder.take(Asked(stored.ask))
         self._recorder.take(AskChanged(stored.ask.id, "answered", decision.by))
+        self._expect_deeds(decision)
         await self._recorder.commit(lambda tx: tx.asks.mark_used(stored.ask.id))
         await self._tell(session, asked.id, stored.ask, decision)
+
+    def _expect_deeds(self, decision: Decision) -> None:
+        """What was allowed may be done before we hear that it began, so it counts as begun already now."""
+        if decision.verdict == "allow":
+            self._recorder.began = True
 
     def _wait(self, tx: Tx, row: AskRow, now: float) -> None:
         before = tx.asks.open_like(row.session_id, row.ask.payload_hash)

@@ -35,12 +35,12 @@ class InteractiveTalk:
         self._prompt: Prompt | None = None
         if streams.stdin_tty and streams.stdout_tty and not streams.dumb:
             history = stage.state_dir / "history" if stage.config.history else None
-            self._prompt = Prompt(streams, history, self._keys)
+            self._prompt = Prompt(streams, history, self._keys, lambda: self._transcript.running)
         screen: Screen = self._prompt or PlainScreen(replace(streams, dumb=True), streams.stdout)
         drawn = self._prompt is not None
         self._ink = stage.ink(tty=streams.stdout_tty)
         look = Look(self._ink, stage.columns, drawn, streamed=True, verbose=stage.verbose)
-        self._transcript = Transcript(screen, look, stage.clock, stage.seat.author)
+        self._transcript = Transcript(screen, look, stage.clock, stage.seat.author, since=stage.clock.now())
         self._answered: set[AskId] = set()
         self._armed = False
         """One Ctrl-C was pressed; another one leaves."""
@@ -107,7 +107,7 @@ class InteractiveTalk:
             self._armed = True
             await self._send(desk, "/stop")
             await self._transcript.note(self._ink.dim("  Stopping… Ctrl-C again leaves."))
-        elif not (self._prompt and self._prompt.clear()):
+        else:
             self._armed = True
             await self._transcript.note(self._ink.dim("  Ctrl-C again leaves."))
         return True

@@ -19,33 +19,31 @@ MOST_BYTES = 1_000_000
 async def typed_lines(streams: Streams) -> AsyncIterator[MemoryObjectReceiveStream[Typed]]:
     """Lines, each Ctrl-C, and at the end of the input one `Leave`."""
     send, receive = anyio.create_memory_object_stream[Typed](16)
-    async with anyio.create_task_group() as group:
-        group.start_soon(_read, streams.stdin.fileno(), send.clone())
-        group.start_soon(watch_interrupts, streams, send)
-        yield receive
-        group.cancel_scope.cancel()
-    receive.close()
+    with send, receive:
+        async with anyio.create_task_group() as group:
+            group.start_soon(_read, streams.stdin.fileno(), send)
+            group.start_soon(_watch, streams, send)
+            yield receive
+            group.cancel_scope.cancel()
 
 
-async def watch_interrupts(streams: Streams, send: MemoryObjectSendStream[Typed]) -> None:
-    async with send:
-        with streams.interrupts() as pressed:
-            async for _ in pressed:
-                await send.send(Interrupt())
+async def _watch(streams: Streams, send: MemoryObjectSendStream[Typed]) -> None:
+    with streams.interrupts() as pressed:
+        async for _ in pressed:
+            await send.send(Interrupt())
 
 
 async def _read(fd: int, send: MemoryObjectSendStream[Typed]) -> None:
     """Reads the descriptor itself: a thread in `readline` could not be cancelled."""
     kept = b""
-    async with send:
-        while chunk := await _chunk(fd):
-            *lines, kept = (kept + chunk).split(b"\n")
-            for line in lines:
-                await send.send(Line(_text(line)))
-            kept = kept[-MOST_BYTES:]
-        if kept:
-            await send.send(Line(_text(kept)))
-        await send.send(Leave())
+    while chunk := await _chunk(fd):
+        *lines, kept = (kept + chunk).split(b"\n")
+        for line in lines:
+            await send.send(Line(_text(line)))
+        kept = kept[-MOST_BYTES:]
+    if kept:
+        await send.send(Line(_text(kept)))
+    await send.send(Leave())
 
 
 async def _chunk(fd: int) -> bytes:

@@ -66,7 +66,7 @@ class OneShotTalk:
             self._group = group
             group.start_soon(self._watch_interrupts)
             if self._stage.header and not self._stage.json:
-                await self._screen.note(self._ink.dim(self._stage.header))
+                await self._transcript.note(self._ink.dim(self._stage.header))
             await self._greet(await self._submit())
             opened()
             if self._message is not None:

@@ -34,13 +34,19 @@ class Page:
 
     @property
     def running(self) -> bool:
-        return self.ended_at is None and not self.past
+        return self.ended_at is None and not self.past and not self.delivered
 
     def due(self, now: float) -> list[str]:
         """Blocks that may be printed now: complete, and not held back for the tool that may follow."""
         view = self.view
         held = view.draft_at is not None and now - view.draft_at < view.hold_s
-        if self.past or self.closed or view.phase == "idle" or (view.phase == "buffering" and held):
+        if (
+            self.past
+            or self.closed
+            or self.delivered
+            or view.phase == "idle"
+            or (view.phase == "buffering" and held)
+        ):
             return []
         return self._fresh(whole=False)
 

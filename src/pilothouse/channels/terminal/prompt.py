@@ -28,13 +28,20 @@ if TYPE_CHECKING:
 
 
 class Prompt:
-    """A `Screen`, and the keyboard beneath it. `keys` are those that answer at once, while nothing is typed."""
+    """A `Screen`, and the keyboard beneath it.
+
+    `keys` are those that answer at once, while nothing is typed; while something is `running`, Ctrl-C stops it
+    and leaves alone what is typed.
+    """
 
     live = True
 
-    def __init__(self, streams: Streams, history: Path | None, keys: Callable[[], str]) -> None:
+    def __init__(
+        self, streams: Streams, history: Path | None, keys: Callable[[], str], running: Callable[[], bool]
+    ) -> None:
         self._streams = streams
         self._keys = keys
+        self._running = running
         self._status = ""
         self._send: MemoryObjectSendStream[Typed] | None = None
         self._session = self._make(history)
@@ -42,14 +49,11 @@ class Prompt:
     @asynccontextmanager
     async def open(self) -> AsyncIterator[MemoryObjectReceiveStream[Typed]]:
         self._send, receive = anyio.create_memory_object_stream[Typed](64)
-        async with anyio.create_task_group() as group:
-            group.start_soon(self._run)
-            try:
+        with self._send, receive:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._run)
                 yield receive
-            finally:
                 group.cancel_scope.cancel()
-        self._send.close()
-        receive.close()
 
     async def say(self, text: str) -> None:
         from prompt_toolkit.application import run_in_terminal
@@ -114,7 +118,11 @@ class Prompt:
         @bindings.add("c-c")
         @bindings.add(Keys.SIGINT)
         def interrupt(event: KeyPressEvent) -> None:
-            self._put(Interrupt())
+            buffer = event.current_buffer
+            if buffer.text and not self._running():
+                buffer.reset()
+            else:
+                self._put(Interrupt())
 
         @bindings.add("c-d", filter=empty)
         def leave(event: KeyPressEvent) -> None:
@@ -135,13 +143,6 @@ class Prompt:
                 self._send.send_nowait(typed)
             except anyio.WouldBlock:  # somebody leans on a key: the bell says that it was not heard
                 self._session.output.bell()
-
-    def clear(self) -> bool:
-        """Empties what is half typed; whether there was anything."""
-        buffer = self._session.default_buffer
-        had = bool(buffer.text)
-        buffer.reset()
-        return had
 
 
 def _history(path: Path | None) -> History:

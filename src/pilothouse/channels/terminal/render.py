@@ -12,7 +12,6 @@ from pilothouse.channels.terminal.receive import choices
 from pilothouse.channels.text import activity_label, status_line
 from pilothouse.core.ask import Ask
 from pilothouse.core.event import Notice, PlanItem
-from pilothouse.core.failure import Failure
 from pilothouse.core.message import Attachment, Content, Part, clean_text
 from pilothouse.core.view import Action, TurnView
 
@@ -27,7 +26,7 @@ def render(content: Content) -> tuple[Part, ...]:
     data: dict[str, Any] = {"kind": content.kind, "turn_id": content.turn_id or ""}
     text = clean_text(content.text)
     if content.ask:
-        data["ask"] = msgspec.to_builtins(content.ask)
+        data["ask"] = msgspec.json.decode(msgspec.json.encode(content.ask))
         text = text if text.strip() else clean_text(content.ask.title)
     if not text.strip() and not content.attachments:
         text = NOTHING
@@ -47,11 +46,6 @@ def closing_line(view: TurnView, at: float, ink: Ink) -> str:
     if view.outcome == "completed":
         return ink.green(line[:1]) + ink.dim(line[1:])
     return ink.red(line) if view.outcome == "failed" else ink.dim(line)
-
-
-def failure_text(failure: Failure, ink: Ink, width: int, *, verbose: bool) -> str:
-    text = ink.red(wash(failure.text))
-    return f"{text}\n{ink.dim(hang(failure.detail, width))}" if verbose and failure.detail else text
 
 
 def notice_line(notice: Notice, ink: Ink, width: int) -> str:

@@ -17,7 +17,6 @@ from pilothouse.channels.terminal.render import (
     ask_text,
     attachment_line,
     closing_line,
-    failure_text,
     fit,
     notice_line,
     plan_lines,
@@ -38,11 +37,12 @@ from pilothouse.core.event import (
     ToolStarted,
     TurnEnded,
 )
+from pilothouse.core.failure import Failure
 from pilothouse.core.ids import AskId, TurnId
 from pilothouse.core.message import AGAIN_MARK, Author, Part
 from pilothouse.core.view import TurnView
 
-END_WAIT_S = 1.0
+END_WAIT_S = 0.5
 """How long a delivered answer waits for the end of its turn to be followed, so that it is drawn with it."""
 DELIVERY_WAIT_S = 2.0
 """How long an ended turn waits for its answer; after that the event's own words are shown."""
@@ -65,12 +65,13 @@ class Look(msgspec.Struct, frozen=True):
 
 
 class Transcript:
-    def __init__(self, screen: Screen, look: Look, clock: Clock, me: Author) -> None:
+    def __init__(self, screen: Screen, look: Look, clock: Clock, me: Author, *, since: float = 0.0) -> None:
+        """What happened before `since` is history: it is told only if it was not delivered then."""
         self._screen = screen
         self._look = look
         self._clock = clock
         self._me = me
-        self._opened_at = clock.now()
+        self._since = since
         self._pages: dict[TurnId, Page] = {}
         self._asked: set[AskId] = set()
         self._lock = anyio.Lock()
@@ -110,14 +111,14 @@ class Transcript:
         self._seen_seq = row.seq
         page = self._pages.get(row.turn_id)
         if page is None:
-            page = self._pages[row.turn_id] = Page(row.seq, past=row.at < self._opened_at)
+            page = self._pages[row.turn_id] = Page(row.seq, past=self._is_past(row))
         async with self._lock:
             before = page.view
-            page.past = page.past and row.at < self._opened_at
+            page.past = page.past and self._is_past(row)
             page.take(row, self._clock.monotonic())
             if page.ended_at is not None:
                 self._ends[row.turn_id].set()
-            if page.closed or page.past:
+            if page.closed or page.past or (page.delivered and page.ended_at is None):
                 return
             self._expecting = None
             await self._tell(page, row, before)
@@ -130,10 +131,10 @@ class Transcript:
             self._expecting = None
             if kind == "ask" and not part.again:
                 await self._ask(msgspec.convert(part.data["ask"], Ask))
-            elif page is None or page.past:
+            elif not turn or part.again or (page and page.past):
                 await self._apart(part, page)
             else:
-                await self._deliver(page, part)
+                await self._deliver(page or self._unheard(turn), part)
         self.draw_status()
 
     async def tick(self) -> None:
@@ -171,6 +172,9 @@ class Transcript:
         else:
             self._screen.status(fit(f"{spinner(now)} Starting…", width - 1) if self._expecting else "")
 
+    def _is_past(self, row: LoggedEvent) -> bool:
+        return row.at < self._since and self._expecting is None
+
     # What is printed.
 
     async def _tell(self, page: Page, row: LoggedEvent, before: TurnView) -> None:
@@ -203,8 +207,12 @@ class Transcript:
             await self._ends[turn].wait()
         return self._pages.get(turn)
 
+    def _unheard(self, turn: TurnId) -> Page:
+        """A page for a turn whose events come later, if at all."""
+        return self._pages.setdefault(turn, Page(self._seen_seq + 1, past=False))
+
     async def _deliver(self, page: Page, part: Part) -> None:
-        page.delivered = True
+        page.delivered = part.data.get("kind") == "answer" or page.ended_at is not None
         failed = page.view.outcome == "failed"
         if page.view.outcome != "completed" and page.ended_at is not None:
             await self._narration(page)
@@ -220,8 +228,8 @@ class Transcript:
         view = page.view
         if not page.delivered:
             await self._answer(page, view.answer or view.text)
-        if view.failure and (not page.delivered or self._look.verbose):
-            await self._failure(page)
+        if view.failure:
+            await self._failure(page, view.failure)
         page.closed = True
         ended_at = page.ended_at if page.ended_at is not None else self._clock.now()
         await self._aside(closing_line(view, ended_at, self._look.ink))
@@ -232,16 +240,13 @@ class Transcript:
         whole = [text.strip("\n")] if rest and not self._look.streamed else rest
         await self._text(whole, failed=failed)
 
-    async def _failure(self, page: Page) -> None:
-        failure = page.view.failure
-        if failure is None:
-            return
-        if page.delivered:
-            await self._lines([self._look.ink.dim(hang(failure.detail, self._look.columns))])
-        else:
-            await self._aside(
-                failure_text(failure, self._look.ink, self._look.columns, verbose=self._look.verbose)
-            )
+    async def _failure(self, page: Page, failure: Failure) -> None:
+        """What was delivered has said it, as a rule; its detail is for those who asked for it."""
+        said = any(failure.text in block for block in page.printed)
+        if not page.delivered and not said:
+            await self._aside(self._look.ink.red(wash(failure.text)))
+        if self._look.verbose and failure.detail:
+            await self._aside(self._look.ink.dim(hang(failure.detail, self._look.columns)))
 
     async def _apart(self, part: Part, page: Page | None) -> None:
         """Something that belongs to no turn on the screen: an old answer, a reply, a repeat."""

@@ -75,6 +75,9 @@ class AskTable:
     def mark_used(self, id: AskId) -> None:
         self._link.run("asks.mark_used", id=id)
 
+    def give_back(self, id: AskId) -> None:
+        self._link.run("asks.give_back", id=id)
+
     def open_in(self, conversation_id: ConversationId) -> list[AskRow]:
         return self._all("open_in", conversation_id=conversation_id)
 

@@ -22,8 +22,8 @@ class BlobFiles:
         place = self._place(digest)
         if place.exists():
             return
-        self._new.mkdir(mode=0o700, parents=True, exist_ok=True)
-        place.parent.mkdir(mode=0o700, exist_ok=True)
+        for folder in (self._folder, self._new, place.parent):
+            folder.mkdir(mode=0o700, exist_ok=True)
         draft = self._new / digest
         self._fresh.add(digest)
         _write_synced(draft, data)

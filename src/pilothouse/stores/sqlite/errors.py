@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 from pathlib import Path
 
@@ -41,10 +42,13 @@ def translate(error: sqlite3.Error, path: Path) -> StoreError:
 
 
 def unusable(error: OSError, path: Path) -> StoreUnavailable:
-    """The file could not even be made."""
+    """A file of the store could not be made or written."""
     reason = error.strerror or str(error)
-    text = f"the store {path} cannot be used: {reason}; see that this user may write in {path.parent}"
-    found = StoreUnavailable(text)
+    if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
+        advice = "free some space and try again"
+    else:
+        advice = f"see that this user may write in {path.parent}"
+    found = StoreUnavailable(f"the store {path} cannot be used: {reason}; {advice}")
     found.__cause__ = error
     return found
 

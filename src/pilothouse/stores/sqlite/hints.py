@@ -18,6 +18,8 @@ import anyio
 LONGEST_ADDRESS = 100
 """The kernel's limit for a Unix socket's path is 108 bytes on Linux, 104 elsewhere."""
 
+LONGEST_NAME = 24
+
 
 class Bell:
     """Level-triggered: what rang while nobody listened is heard at the next look, once. Event loop only."""
@@ -65,18 +67,25 @@ class Hints:
         self._folder = folder
         self._bell = bell
         self._name = f"{os.getpid()}-{secrets.token_hex(4)}.sock"
+        self._short = str(folder)
+        self._descriptor: int | None = None
         self._socket: socket.socket | None = None
 
     def listen(self) -> None:
-        address = str(self._folder / self._name)
-        if len(os.fsencode(address)) > LONGEST_ADDRESS or not hasattr(socket, "AF_UNIX"):
-            return
-        try:
-            self._folder.mkdir(mode=0o700, exist_ok=True)
-            self._socket = _bound(address)
-        except OSError:
-            return  # no hints, then: polling is the guarantee
-        asyncio.get_running_loop().add_reader(self._socket.fileno(), self._heard)
+        """Tries again if the last one out has just removed the folder."""
+        for _ in range(3):
+            try:
+                self._folder.mkdir(mode=0o700, exist_ok=True)
+                self._shorten()
+                self._socket = _bound(f"{self._short}/{self._name}")
+            except FileNotFoundError:
+                self._forget_folder()
+            except (OSError, AttributeError):
+                break  # no hints, then: polling is the guarantee
+            else:
+                asyncio.get_running_loop().add_reader(self._socket.fileno(), self._heard)
+                return
+        self._forget_folder()
 
     def send(self) -> None:
         if self._socket is None:
@@ -84,7 +93,7 @@ class Hints:
         with suppress(OSError):
             for name in os.listdir(self._folder):
                 if name != self._name and name.endswith(".sock"):
-                    self._tell(f"{self._folder}/{name}")
+                    self._tell(name)
 
     def close(self) -> None:
         """After the writer's thread has ended."""
@@ -93,17 +102,29 @@ class Hints:
         asyncio.get_running_loop().remove_reader(self._socket.fileno())
         self._socket.close()
         self._socket = None
-        with suppress(OSError):
-            (self._folder / self._name).unlink()
-            self._folder.rmdir()
+        (self._folder / self._name).unlink(missing_ok=True)
+        self._forget_folder()
 
-    def _tell(self, address: str) -> None:
+    def _shorten(self) -> None:
+        """A folder too deep for an address is reached through its descriptor, where the system has such paths."""
+        if len(os.fsencode(self._folder)) + LONGEST_NAME <= LONGEST_ADDRESS:
+            return
+        self._descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._short = f"/proc/self/fd/{self._descriptor}"
+
+    def _forget_folder(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+        with suppress(OSError):
+            self._folder.rmdir()  # the last one out
+
+    def _tell(self, name: str) -> None:
         assert self._socket is not None, "send() looked"
         try:
-            self._socket.sendto(b"!", address)
+            self._socket.sendto(b"!", f"{self._short}/{name}")
         except ConnectionRefusedError:
-            with suppress(OSError):
-                Path(address).unlink()  # its process is dead
+            (self._folder / name).unlink(missing_ok=True)  # its process is dead
         except OSError:
             pass
 

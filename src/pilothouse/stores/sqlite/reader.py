@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -42,13 +43,13 @@ class Reader:
     def _read(self, job: Job) -> Outcome:
         try:
             self._db.execute("BEGIN")
-            value = job.unit(self._tx)
+            outcome = Outcome(job.future, job.unit(self._tx), None)
         except BaseException as error:  # noqa: BLE001  a unit's error is its caller's, not the thread's
-            return Outcome(job.future, None, self._words(error))
-        finally:
+            outcome = Outcome(job.future, None, self._words(error))
+        with suppress(sqlite3.Error):
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
-        return Outcome(job.future, value, None)
+        return outcome
 
     def _words(self, error: BaseException) -> BaseException:
         if not isinstance(error, sqlite3.Error):

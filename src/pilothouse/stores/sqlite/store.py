@@ -45,7 +45,7 @@ class SqliteStore:
         self._hints = Hints(path.with_name(path.name + ".wake"), self._bell)
         self._writes: SimpleQueue[Job | None] = SimpleQueue()
         self._reads: SimpleQueue[Job | None] = SimpleQueue()
-        self._ends: list[asyncio.Future[None]] = []
+        self._threads: list[tuple[Thread, asyncio.Future[None]]] = []
         self._open = False
 
     async def start(self) -> None:
@@ -70,8 +70,9 @@ class SqliteStore:
         self._writes.put(None)
         self._reads.put(None)
         with anyio.CancelScope(shield=True):
-            for end in self._ends:
-                await end
+            for thread, ended in self._threads:
+                await ended
+                thread.join()
         self._hints.close()
         self._bell.close()
 
@@ -89,7 +90,6 @@ class SqliteStore:
         """Starts it and waits until it is ready or has failed to open."""
         ready: asyncio.Future[BaseException | None] = self._loop.create_future()
         end: asyncio.Future[None] = self._loop.create_future()
-        self._ends.append(end)
 
         def body() -> None:
             error: BaseException | None = None
@@ -104,7 +104,9 @@ class SqliteStore:
             self._post(_settle, ready, error)
             self._post(_settle, end, None)
 
-        Thread(target=body, name=f"pilothouse-store-{name}", daemon=True).start()
+        thread = Thread(target=body, name=f"pilothouse-store-{name}", daemon=True)
+        thread.start()
+        self._threads.append((thread, end))
         if (error := await ready) is not None:
             raise error
 
@@ -165,8 +167,8 @@ def _settle(future: asyncio.Future[Any], value: object) -> None:
 async def open_sqlite(
     path: str, busy_timeout_s: float, on_commit: Callable[[], None] | None
 ) -> AsyncIterator[Store]:
-    if not path:
-        raise ConfigError("the SQLite store has no path; set stores.sqlite.path")
+    if not Path(path).name:
+        raise ConfigError(f"the SQLite store needs the path of a file, not {path!r}; set stores.sqlite.path")
     store = SqliteStore(Path(path), busy_timeout_s, on_commit)
     try:
         await store.start()

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any
 
 from pilothouse.core.errors import StoreError
 from pilothouse.core.ids import Epoch
@@ -71,8 +71,11 @@ class Writer:
             self._link.epoch = epoch
             return [Outcome(job.future, None, self._words(error)) for job in jobs], False
         changed = any(outcome.changed for outcome in outcomes)
-        if changed:
-            self._committed()
+        try:
+            if changed:
+                self._committed()
+        except BaseException as error:  # noqa: BLE001  as if we had died between the commit and telling of it
+            outcomes = [Outcome(job.future, None, error) for job in jobs]
         return outcomes, changed
 
     def _transact(self, jobs: list[Job]) -> list[Outcome]:
@@ -108,11 +111,9 @@ class Writer:
         self._db.execute("RELEASE unit")
 
     def _roll_back(self) -> None:
-        try:
+        with suppress(sqlite3.Error):  # if it is beyond help, the next BEGIN says so to whoever writes
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
-        except sqlite3.Error:
-            pass  # the connection is beyond help; the next BEGIN will say so to whoever writes
 
     def _recorded(self, digest: str) -> bool:
         return self._link.row("blobs.get", hash=digest) is not None
@@ -131,7 +132,7 @@ def settle_files(db: sqlite3.Connection, files: BlobFiles) -> None:
     """Under the write lock: another process may be keeping a file at this moment."""
     if not files.unsettled():
         return
-    link: Any = Link(db)
+    link = Link(db)
     db.execute("BEGIN IMMEDIATE")
     try:
         files.settle(lambda digest: link.row("blobs.get", hash=digest) is not None)

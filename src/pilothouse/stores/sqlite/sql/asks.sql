@@ -20,6 +20,9 @@ RETURNING {_row}
 -- name: mark_used: its decision reached an engine
 UPDATE asks SET used = 1 WHERE id = :id
 
+-- name: give_back: the engine that its decision had reached is gone
+UPDATE asks SET used = 0 WHERE id = :id
+
 -- name: open_in: what a conversation is asked
 SELECT {_row} FROM asks WHERE conversation_id = :conversation_id AND state = 'open' ORDER BY seq
 

@@ -32,11 +32,13 @@ UPDATE nodes SET fenced = 1 WHERE epoch = :epoch
 SELECT 1 FROM nodes WHERE epoch = :epoch AND fenced = 0
 
 -- name: claimants: fenced nodes that still hold a claim or a live turn
-SELECT epoch FROM nodes WHERE fenced = 1 AND epoch IN (
+SELECT held.epoch FROM (
     SELECT epoch FROM inbox WHERE status = 'claimed'
     UNION SELECT epoch FROM outbox WHERE status = 'claimed'
     UNION SELECT epoch FROM turns WHERE status IN ('running', 'waiting')
-) ORDER BY epoch
+) AS held
+CROSS JOIN nodes ON nodes.epoch = held.epoch
+WHERE nodes.fenced = 1 ORDER BY held.epoch
 
 -- name: prune: forget fenced nodes that hold nothing
 DELETE FROM nodes WHERE epoch IN (

@@ -25,8 +25,8 @@ SELECT {_row} FROM turns WHERE id >= :first AND id < :last ORDER BY seq DESC LIM
 SELECT {_row} FROM turns WHERE session_id = :session_id AND status IN ('running', 'waiting')
 
 -- name: live_in: the newest live turn of a conversation
-SELECT {_row} FROM turns WHERE conversation_id = :conversation_id AND status IN ('running', 'waiting')
-ORDER BY seq DESC LIMIT 1
+SELECT {_row} FROM turns INDEXED BY turns_live
+WHERE conversation_id = :conversation_id AND status IN ('running', 'waiting') ORDER BY seq DESC LIMIT 1
 
 -- name: held_by: the live turns of a node
 SELECT {_row} FROM turns WHERE epoch = :epoch AND status IN ('running', 'waiting') ORDER BY seq
@@ -40,11 +40,11 @@ SELECT {_row} FROM turns WHERE conversation_id = :conversation_id
   AND (:statuses IS NULL OR status IN (SELECT value FROM json_each(:statuses))) ORDER BY seq DESC LIMIT :limit
 
 -- name: newest_unended: turns that have not ended, of every conversation, newest first
-SELECT {_row} FROM turns WHERE status NOT IN ('done', 'failed', 'cancelled')
+SELECT {_row} FROM turns INDEXED BY turns_unended WHERE status NOT IN ('done', 'failed', 'cancelled')
   AND status IN (SELECT value FROM json_each(:statuses)) ORDER BY seq DESC LIMIT :limit
 
 -- name: of_unended: turns that have not ended, of one conversation, newest first
-SELECT {_row} FROM turns
+SELECT {_row} FROM turns INDEXED BY turns_unended
 WHERE conversation_id = :conversation_id AND status NOT IN ('done', 'failed', 'cancelled')
   AND status IN (SELECT value FROM json_each(:statuses)) ORDER BY seq DESC LIMIT :limit
 
@@ -54,7 +54,8 @@ SELECT {_row} FROM turns AS queued WHERE status = 'queued' AND NOT EXISTS (
 ) ORDER BY seq LIMIT :limit
 
 -- name: parked_due: parked turns whose time has come; one without a time has come at once
-SELECT {_row} FROM turns WHERE status = 'parked' AND ifnull(retry_at, 0.0) <= :now ORDER BY seq
+SELECT {_row} FROM turns INDEXED BY turns_parked WHERE status = 'parked' AND ifnull(retry_at, 0.0) <= :now ORDER BY seq
 
 -- name: next_parked_at: when the next parked turn is due
-SELECT min(ifnull(retry_at, 0.0)) FROM turns WHERE status = 'parked'
+SELECT ifnull(retry_at, 0.0) FROM turns INDEXED BY turns_parked WHERE status = 'parked'
+ORDER BY ifnull(retry_at, 0.0) LIMIT 1

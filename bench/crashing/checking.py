@@ -1,0 +1,222 @@
+"""What must hold after a kill and a restart, read from the disk alone: the database, and what people saw.
+
+A message is *lost* if it was acknowledged and is not there, not ended, or nobody was told how it ended. Something is
+*doubled* if it was shown or done again and does not say so. A process that is *left* carries our marker. Whatever
+else is wrong, a damaged database or an ask that did not do what it said, is *broken*, and counts as lost.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, NamedTuple
+
+from bench.crashing.journal import Journal
+from bench.crashing.scenario import Home
+
+from pilothouse.core.message import AGAIN_MARK
+from pilothouse.processes.procfs import Marker, carries, list_pids, read_process
+from pilothouse.stores.sqlite.audit import AuditTable
+from pilothouse.stores.sqlite.link import Link
+
+ENDED = ("done", "failed", "withdrawn")
+FINAL = ("answer", "notice")
+CUT_SHORT = "not run again"
+
+
+class Fault(NamedTuple):
+    kind: Literal["lost", "doubled", "left", "broken"]
+    text: str
+
+
+class Facts:
+    """All that the checks look at, read once."""
+
+    def __init__(self, home: Home, verdict: str) -> None:
+        self.verdict = verdict
+        self.database = sqlite3.connect(f"file:{home.database}?mode=ro", uri=True)
+        self.database.row_factory = sqlite3.Row
+        self.inbox = self._all("SELECT * FROM inbox ORDER BY seq")
+        self.outbox = self._all("SELECT * FROM outbox ORDER BY seq")
+        self.parts = self._all("SELECT * FROM outbox_parts ORDER BY id, number")
+        self.turns = {row["id"]: row for row in self._all("SELECT * FROM turns ORDER BY seq")}
+        self.asks = self._all("SELECT * FROM asks")
+        self.events = self._all("SELECT * FROM events")
+        self.seen = [line for line in home.seen.read() if line["effect"] == "send" and line["kind"] != "view"]
+        self.said = {
+            line["acked"]: line for line in home.people.read() if "place" in line and "acked" in line
+        }
+        self.world = Counter(line["done"] for line in Journal(home.world).read())
+
+    def _all(self, sql: str) -> list[sqlite3.Row]:
+        return self.database.execute(sql).fetchall()
+
+    def place(self, name: str) -> list[dict[str, Any]]:
+        return [line for line in self.seen if line["conversation"] == name]
+
+    def chain(self, row: sqlite3.Row) -> set[str]:
+        """The turns that a message led to: its own, and those that went on with an answer after a restart."""
+        own = {row["turn_id"]} if row["turn_id"] else set[str]()
+        asks = [ask for ask in self.asks if ask["turn_id"] in own or row["why"] == f"answered {ask['id']}"]
+        sessions = {ask["session_id"] for ask in asks}
+        later = {id for id, t in self.turns.items() if t["session_id"] in sessions and t["cause"] == "answer"}
+        return own | {ask["turn_id"] for ask in asks} | later
+
+
+def check(home: Home, verdict: str) -> list[Fault]:
+    """Everything that is wrong. Call it when the restarted scenario has ended."""
+    facts = Facts(home, verdict)
+    try:
+        return [fault for rule in RULES for fault in rule(facts)] + list(_left(home))
+    finally:
+        facts.database.close()
+
+
+def _acknowledged_is_kept(facts: Facts) -> Iterator[Fault]:
+    rows = {row["key"]: row for row in facts.inbox}
+    for native_id, line in facts.said.items():
+        if f"memory:{line['place']}|{native_id}" not in rows:
+            yield Fault("lost", f"{native_id} was acknowledged and is not in the inbox")
+    for row in facts.inbox:
+        if row["status"] not in ENDED:
+            yield Fault("lost", f"{row['key']} has not ended: {row['status']}")
+
+
+def _every_message_has_one_outcome(facts: Facts) -> Iterator[Fault]:
+    for row in facts.inbox:
+        keys = {f"reply:{row['id']}"} if row["kind"] == "command" else {f"end:{t}" for t in facts.chain(row)}
+        told = [out for out in facts.outbox if out["key"] in keys]
+        if not told and not _stopped_before_it_ran(facts, row):
+            yield Fault("lost", f"{row['key']} ended as {row['status']} and nobody was told")
+        if len(told) > 1:
+            yield Fault("doubled", f"{row['key']} has {len(told)} outcomes")
+
+
+def _stopped_before_it_ran(facts: Facts, row: sqlite3.Row) -> bool:
+    """A turn that waits to run again is stopped by the command, and the reply to that says so."""
+    turn = facts.turns.get(row["turn_id"])
+    replies = [line["text"] for line in facts.place("stop") if line["kind"] == "reply"]
+    return bool(turn and turn["status"] == "cancelled" and any("not be resumed" in text for text in replies))
+
+
+def _what_was_sent_was_seen(facts: Facts) -> Iterator[Fault]:
+    shown = Counter((line["conversation"], _plain(line["text"])) for line in facts.seen)
+    by_id = {row["id"]: row for row in facts.outbox}
+    for row in facts.outbox:
+        if row["status"] != "done":
+            yield Fault("lost", f"{row['key']} was not delivered: {row['status']} {row['why']}")
+    for part in facts.parts:
+        row = by_id[part["id"]]
+        text = _plain(json.loads(part["part"])["text"])
+        if not shown[row["conversation_id"].removeprefix("memory:"), text]:
+            yield Fault("lost", f"part {part['number']} of {row['key']} was never seen")
+
+
+def _nothing_is_shown_twice_without_its_mark(facts: Facts) -> Iterator[Fault]:
+    times: dict[tuple[str, ...], list[bool]] = defaultdict(list)
+    for line in facts.seen:
+        key = (line["conversation"], line["kind"], line["turn_id"], _plain(line["text"]))
+        times[key].append(AGAIN_MARK in line["text"])
+    for key, marks in times.items():
+        if not all(marks[1:]):
+            yield Fault("doubled", f"shown {len(marks)} times, not each marked: {key}")
+
+
+def _nothing_is_done_twice(facts: Facts) -> Iterator[Fault]:
+    for deed, count in facts.world.items():
+        if count > 1:
+            yield Fault("doubled", f"{deed} was done {count} times")
+    for native_id, line in facts.said.items():
+        turns = [id for id, turn in facts.turns.items() if native_id in json.loads(turn["prompt"])["text"]]
+        if len(turns) > 1:
+            yield Fault("doubled", f"{native_id} was given to {len(turns)} turns")
+        finals = {out["turn_id"] for out in facts.outbox if native_id in out["body"].decode()} - {None}
+        if len(finals & set(turns)) > 1:
+            yield Fault("doubled", f"{native_id} was answered by {len(finals)} turns")
+        if not turns and not line["text"].startswith("/") and "reply" not in native_id:
+            yield Fault("lost", f"{native_id} was given to no turn")
+
+
+def _the_schedule_ran_once(facts: Facts) -> Iterator[Fault]:
+    slots = [row for row in facts.inbox if row["kind"] == "task"]
+    if len(slots) != 1:
+        yield Fault("lost" if not slots else "doubled", f"the schedule gave {len(slots)} rows")
+
+
+def _the_ask_did_what_it_said(facts: Facts) -> Iterator[Fault]:
+    finals = [line["text"] for line in facts.place("approve") if line["kind"] in FINAL]
+    cut = any(CUT_SHORT in text for text in finals)
+    released, refused = (
+        sum(text.startswith(word) and AGAIN_MARK not in text for text in finals)
+        for word in ("Released.", "Not released: not today")
+    )
+    marked = any(AGAIN_MARK in text for text in finals)
+    if facts.verdict == "deny":
+        if facts.world["release"] or released:
+            yield Fault("broken", "a denied release ran")
+        if refused != 1 and not cut and not marked:
+            yield Fault("broken", f"the denial was told {refused} times: {finals}")
+    elif refused or (released != 1 and not cut and not marked):
+        yield Fault("broken", f"an allowed release ended so: {finals}")
+    elif released and not facts.world["release"]:
+        yield Fault("broken", "a release was told that never ran")
+
+
+def _the_question_got_its_answer(facts: Facts) -> Iterator[Fault]:
+    finals = [line["text"] for line in facts.place("stop") if line["kind"] in FINAL]
+    if not any(text.startswith("Painted: blue reply") or CUT_SHORT in text for text in finals):
+        yield Fault("broken", f"the question's answer came to nothing: {finals}")
+
+
+def _the_log_is_whole(facts: Facts) -> Iterator[Fault]:
+    ends = Counter(row["turn_id"] for row in facts.events if json.loads(row["body"])["type"] == "turn_ended")
+    for id, turn in facts.turns.items():
+        if turn["status"] not in ("done", "failed", "cancelled"):
+            yield Fault("lost", f"turn {id} has not ended: {turn['status']}")
+        if ends[id] != 1:
+            yield Fault("broken", f"the log of {id} has {ends[id]} ends")
+    seqs: dict[str, list[int]] = defaultdict(list)
+    for row in facts.events:
+        seqs[row["conversation_id"]].append(row["seq"])
+    for place, numbers in seqs.items():
+        if sorted(numbers) != list(range(1, len(numbers) + 1)):
+            yield Fault("broken", f"the log of {place} has gaps")
+
+
+def _the_database_is_sound(facts: Facts) -> Iterator[Fault]:
+    (answer,) = facts.database.execute("PRAGMA integrity_check").fetchone()
+    if answer != "ok":
+        yield Fault("broken", f"integrity_check: {answer}")
+    if facts.database.execute("PRAGMA foreign_key_check").fetchall():
+        yield Fault("broken", "a row refers to one that is not there")
+    facts.database.row_factory = None
+    if not AuditTable(Link(facts.database)).intact():
+        yield Fault("broken", "the audit chain is not intact")
+
+
+def _left(home: Home) -> Iterator[Fault]:
+    marker = Marker("PILOTHOUSE_NODE", str(home.database))
+    for pid in list_pids():
+        info = read_process(pid)
+        if info and info.alive and carries(pid, marker):
+            yield Fault("left", f"process {pid} still runs")
+
+
+def _plain(text: str) -> str:
+    return text.replace(AGAIN_MARK, "").strip()
+
+
+RULES: tuple[Callable[[Facts], Iterator[Fault]], ...] = (
+    _acknowledged_is_kept,
+    _every_message_has_one_outcome,
+    _what_was_sent_was_seen,
+    _nothing_is_shown_twice_without_its_mark,
+    _nothing_is_done_twice,
+    _the_schedule_ran_once,
+    _the_ask_did_what_it_said,
+    _the_question_got_its_answer,
+    _the_log_is_whole,
+    _the_database_is_sound,
+)

@@ -1,0 +1,159 @@
+"""The people of the scenario, and the platform that carries their words.
+
+Five conversations. Whatever was not acknowledged is sent again after a restart under the same id, as a real platform
+does; an ask is answered whenever it is seen. What was acknowledged is in the journal, synced, before anything follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+from bench.crashing.journal import Journal
+
+from pilothouse.channels.memory import MemoryChannel
+from pilothouse.core.ask import Ask, Verdict
+from pilothouse.core.clock import Clock
+from pilothouse.core.ids import AskId, ScheduleId
+from pilothouse.core.message import conversation_id
+from pilothouse.core.schedule import At, Schedule
+from pilothouse.core.store import Conversation, Store, Tx
+
+PLACES = ("batch", "long", "tool", "approve", "stop")
+SCHEDULE = ScheduleId("nightly")
+SCHEDULED_AFTER_S = 0.25
+UNFINISHED = ("queued", "running", "waiting", "parked", "lost")
+LOOK_EVERY_S = 0.01
+
+
+class People:
+    def __init__(
+        self,
+        channel: MemoryChannel,
+        store: Store,
+        clock: Clock,
+        journal: Journal,
+        acked: Callable[[], None],
+        verdict: Verdict,
+    ) -> None:
+        self._channel = channel
+        self._store = store
+        self._clock = clock
+        self._journal = journal
+        self._on_ack = acked
+        self._verdict: Verdict = verdict
+        self._acked = {line["acked"] for line in journal.read() if "acked" in line}
+        self._asks = {line["saw"]: line for line in journal.read() if "saw" in line}
+
+    async def play(self) -> None:
+        """Returns when all has been said and everything has settled."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._answer_for_ever)
+            async with anyio.create_task_group() as talks:
+                for talk in (self._batch, self._long, self._tool, self._approve, self._stop):
+                    talks.start_soon(talk)
+            await self._until(settled)
+            tasks.cancel_scope.cancel()
+
+    async def _batch(self) -> None:
+        """Words that come while a turn runs wait, and go in together; one of them is changed while it waits."""
+        await self._say("batch", "batch-1", "word batch-1")
+        await self._until(lambda tx: self._begun(tx, "batch", "batch-1"))
+        for number in (2, 3, 4):
+            await self._say("batch", f"batch-{number}", f"word batch-{number}")
+        await self._once(
+            "batch-4-edited", lambda: self._channel.change("batch-4", "better word batch-4", "batch")
+        )
+        await self._until(lambda tx: self._begun(tx, "batch", "batch-4"))
+        for number in (5, 6):
+            await self._say("batch", f"batch-{number}", f"word batch-{number}")
+
+    async def _long(self) -> None:
+        await self._say("long", "long-1", "a story, long-1")
+        await self._say("long", "long-2", "/status")
+        await self._until(lambda tx: self._ended(tx, "long", "long-1"))
+        await self._say("long", "long-3", "another story, long-3")
+
+    async def _tool(self) -> None:
+        await self._once("schedule", lambda: self._store.write(self._add_schedule))
+        await self._say("tool", "tool-1", "deploy it, tool-1")
+        await self._until(lambda tx: self._ended(tx, "tool", "tool-1"))
+        await self._say("tool", "tool-2", "a word about it, tool-2")
+
+    async def _approve(self) -> None:
+        await self._say("approve", "approve-1", "make a release, approve-1")
+
+    async def _stop(self) -> None:
+        await self._say("stop", "stop-1", "hold on, stop-1")
+        await self._until(lambda tx: self._begun(tx, "stop", "stop-1"))
+        await self._say("stop", "stop-2", "/stop")
+        await self._until(lambda tx: self._ended(tx, "stop", "stop-1"))
+        await self._say("stop", "stop-3", "choose a colour, stop-3")
+
+    async def _answer_for_ever(self) -> None:
+        """Answers what was seen and not acknowledged, whoever ran when it was seen."""
+        while True:
+            for posted in self._channel.sent:
+                self._see(posted.part.data, posted.ref.address.place, posted.text)
+            for seen in list(self._asks.values()):
+                await self._answer(seen["saw"], seen["hash"], seen["place"])
+            await anyio.sleep(LOOK_EVERY_S)
+
+    def _see(self, data: dict[str, Any], place: str, text: str) -> None:
+        if "ask_id" in data and data["ask_id"] not in self._asks:
+            line = {"saw": data["ask_id"], "hash": data["payload_hash"], "place": place, "text": text}
+            self._journal.add(line)
+            self._asks[data["ask_id"]] = line
+
+    async def _answer(self, ask_id: str, payload_hash: str, place: str) -> None:
+        if place == "stop":
+            await self._say("stop", f"reply-{ask_id}", f"blue reply-{ask_id}")
+            return
+        ask = Ask(AskId(ask_id), "approval", "", payload_hash=payload_hash)
+        reason = "" if self._verdict == "allow" else "not today"
+        await self._once(f"answer-{ask_id}", lambda: self._channel.answer(ask, self._verdict, text=reason))
+
+    async def _say(self, place: str, native_id: str, text: str) -> None:
+        await self._once(
+            native_id, lambda: self._channel.say(text, place, native_id=native_id), place=place, text=text
+        )
+
+    async def _once(self, name: str, deed: Callable[[], Any], **known: str) -> None:
+        if name in self._acked:
+            return
+        await deed()
+        self._acked.add(name)
+        self._journal.add({"acked": name, **known})
+        self._on_ack()
+
+    def _add_schedule(self, tx: Tx) -> None:
+        if tx.schedules.get(SCHEDULE) is not None:
+            return
+        address, now = self._channel.address("tool"), self._clock.now()
+        place = tx.conversations.ensure(Conversation(conversation_id(address), address, now, private=True))
+        at = now + SCHEDULED_AFTER_S
+        tx.schedules.save(Schedule(SCHEDULE, place.id, At(at), "the nightly round, task-1", next_at=at))
+
+    def _begun(self, tx: Tx, place: str, native_id: str) -> bool:
+        row = tx.inbox.by_key(f"{conversation_id(self._channel.address(place))}|{native_id}")
+        return row is not None and row.status != "queued"
+
+    def _ended(self, tx: Tx, place: str, native_id: str) -> bool:
+        row = tx.inbox.by_key(f"{conversation_id(self._channel.address(place))}|{native_id}")
+        return row is not None and row.status in ("done", "failed", "withdrawn")
+
+    async def _until(self, holds: Callable[[Tx], bool]) -> None:
+        while not await self._store.read(holds):
+            await anyio.sleep(LOOK_EVERY_S)
+
+
+def settled(tx: Tx) -> bool:
+    """Nothing is left to run, to answer, to send or to fire."""
+    schedule = tx.schedules.get(SCHEDULE)
+    if schedule is None or schedule.next_at is not None or tx.turns.of(statuses=UNFINISHED):
+        return False
+    return not any(
+        tx.inbox.unfinished(place.id) or tx.outbox.unfinished(place.id) or tx.asks.open_in(place.id)
+        for place in tx.conversations.list()
+    )

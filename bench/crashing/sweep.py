@@ -1,0 +1,122 @@
+"""Runs the scenario once for every point at which it may die, starts it again, and checks what is left."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from bench.crashing.checking import Fault, check
+from bench.crashing.scenario import Home
+
+ROOT = Path(__file__).resolve().parents[2]
+LIMIT_S = 60.0
+KILLED = -9
+TRIES = 3
+
+
+class Point(NamedTuple):
+    """Where to kill. `kind` is as it was when the points were counted; two runs are never quite the same."""
+
+    verdict: str
+    number: int
+    kind: str
+    after: int | None = None
+    """Another kill before this one: the restart is what is killed here."""
+    near_ask: bool = False
+    """An approval was asked or answered within a few points."""
+
+    @property
+    def phase(self) -> str:
+        return self.verdict if self.after is None else f"{self.verdict}, restarting"
+
+
+class Result(NamedTuple):
+    point: Point
+    killed: bool
+    kind: str
+    recovery_s: float
+    faults: tuple[Fault, ...]
+
+
+def count_points(verdict: str, after: int | None = None) -> list[Point]:
+    """All points of one run that nobody kills. Raises if even that one does not end well."""
+    with tempfile.TemporaryDirectory(prefix="pilothouse-crash-") as folder:
+        home = Home(Path(folder))
+        if after is not None:
+            _run(home, verdict, after)
+        code, words = _run(home, verdict)
+        faults = check(home, verdict) if code == 0 else []
+        if code or faults:
+            raise RuntimeError(f"the scenario failed where nobody killed it: {words} {faults}")
+        told = json.loads(home.report.read_text())
+    near = {number + step for number in told["approvals"] for step in range(-1, 4)}
+    return [
+        Point(verdict, number, kind, after, number in near) for number, kind in enumerate(told["points"], 1)
+    ]
+
+
+def try_all(points: Iterable[Point], at_once: int = 2, keep: Path | None = None) -> Iterator[Result]:
+    with ThreadPoolExecutor(at_once) as pool:
+        yield from pool.map(partial(try_point, keep=keep), points)
+
+
+def try_point(point: Point, keep: Path | None = None) -> Result:
+    """Kill, restart, check; again if it ended before the point came. What went wrong is kept in `keep`."""
+    result = _try_once(point, keep)
+    for _ in range(TRIES - 1):
+        if result.killed or result.faults:
+            break
+        result = _try_once(point, keep)
+    return result
+
+
+def _try_once(point: Point, keep: Path | None) -> Result:
+    folder = Path(tempfile.mkdtemp(prefix="pilothouse-crash-"))
+    try:
+        result = _try_in(Home(folder), point)
+        if result.faults and keep is not None:
+            name = "-".join(
+                str(word) for word in (point.verdict, point.after, point.number) if word is not None
+            )
+            shutil.copytree(folder, keep / name, dirs_exist_ok=True)
+        return result
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _try_in(home: Home, point: Point) -> Result:
+    if point.after is not None:
+        _run(home, point.verdict, point.after)
+        home.last_words.unlink(missing_ok=True)
+    code, words = _run(home, point.verdict, point.number)
+    if code not in (0, KILLED):
+        return Result(point, False, point.kind, 0.0, (Fault("broken", f"it ended with {code}: {words}"),))
+    killed = code == KILLED
+    kind = home.last_words.read_text() if killed else point.kind
+    code, words = _run(home, point.verdict)
+    if code:
+        fault = Fault("broken", f"the restart ended with {code}: {words}")
+        return Result(point, killed, kind, 0.0, (fault, *check(home, point.verdict)))
+    times = json.loads(home.report.read_text())["times"]
+    recovery_s = max(times["ready"], times["swept"])
+    return Result(point, killed, kind, recovery_s, tuple(check(home, point.verdict)))
+
+
+def _run(home: Home, verdict: str, kill_at: int | None = None) -> tuple[int, str]:
+    argv = [sys.executable, "-m", "bench.crashing.scenario", str(home.folder), "--verdict", verdict]
+    if kill_at is not None:
+        argv += ["--kill-at", str(kill_at)]
+    env = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
+    argv += ["--since", str(time.monotonic())]
+    ended = subprocess.run(argv, env=env, cwd=ROOT, capture_output=True, timeout=LIMIT_S, check=False)
+    return ended.returncode, ended.stderr.decode(errors="replace")[-2000:]

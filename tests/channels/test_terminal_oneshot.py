@@ -1,0 +1,182 @@
+"""One message on a terminal: the answer on stdout, all else on stderr, and an honest exit code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.channels.terminal_rig import Edges, Stay, check_golden, settled
+from tests.channels.terminal_scene import ANSWER, APPROVAL
+
+from pilothouse.channels.terminal.config import OneShot
+from pilothouse.core.channel import Receipt
+from pilothouse.core.errors import TryLater
+from pilothouse.core.event import SessionStarted, TurnEnded, decode_event
+from pilothouse.core.ids import TurnId
+from pilothouse.core.message import Content
+from pilothouse.testing.desk import MessageState
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_in_a_pipe_the_answer_is_written_as_it_is(tmp_path: Path) -> None:
+    seen = await Stay(tmp_path, OneShot("fix it"), Edges(), pace_s=1.0).play()
+    assert seen.stdout == ANSWER
+    assert seen.exit_code == 0
+    check_golden("oneshot-pipe.stderr", seen.stderr)
+
+
+@pytest.mark.parametrize("width", [60, 100])
+async def test_on_a_terminal_it_is_drawn(tmp_path: Path, width: int) -> None:
+    edges = Edges(tty=True, together=True, width=width)
+    seen = await Stay(tmp_path, OneShot("fix it"), edges, pace_s=1.0).play()
+    assert all(len(line) <= width for line in settled(seen.stdout).split("\n"))
+    check_golden(f"oneshot-tty-{width}.txt", settled(seen.stdout))
+
+
+async def test_colour_is_only_there_where_it_is_wanted(tmp_path: Path) -> None:
+    plain = await Stay(tmp_path / "a", OneShot("fix it"), Edges(tty=True, dumb=True)).play()
+    bright = await Stay(tmp_path / "b", OneShot("fix it"), Edges(tty=True, color=True)).play()
+    assert "\x1b[32m✓" in bright.stderr
+    assert "\x1b" not in plain.stdout + plain.stderr
+
+
+async def test_a_dumb_terminal_gets_lines_and_nothing_else(tmp_path: Path) -> None:
+    edges = Edges(tty=True, together=True, dumb=True, width=60)
+    seen = await Stay(tmp_path, OneShot("fix it"), edges, pace_s=1.0).play()
+    assert not set("\x1b\r⠋⠙⠹⠸") & set(seen.stdout)
+    check_golden("oneshot-dumb.txt", seen.stdout)
+
+
+async def test_the_status_line_is_rewritten_in_place(tmp_path: Path) -> None:
+    seen = await Stay(tmp_path, OneShot("fix it"), Edges(tty=True), pace_s=1.0).play()
+    assert "\r\x1b[2K⠋ Reading …/auth/login.py · 3s · step 1" in seen.stderr
+    assert "Reading" not in settled(seen.stderr)
+
+
+async def test_json_is_the_turns_events_and_nothing_else(tmp_path: Path) -> None:
+    seen = await Stay(tmp_path, OneShot("fix it"), Edges(), json=True).play()
+    events = [decode_event(line) for line in seen.stdout.splitlines()]
+    assert len(events) == 21
+    assert seen.stderr == ""
+    check_golden("oneshot.jsonl", seen.stdout)
+
+
+async def test_json_leaves_other_turns_out(tmp_path: Path) -> None:
+    stay = Stay(tmp_path, OneShot("hello"), Edges(), json=True)
+    (conversation,) = stay.channel.holds()
+    stay.desk.publish(conversation, TurnId("other"), stay.clock.now(), SessionStarted(model="other"))
+    seen = await stay.play()
+    assert "other" not in seen.stdout
+    assert len(seen.stdout.splitlines()) == 1
+
+
+async def test_a_failed_turn_says_so_once_and_exits_with_1(tmp_path: Path) -> None:
+    seen = await Stay(tmp_path, OneShot("break it"), Edges()).play()
+    assert seen.exit_code == 1
+    assert seen.stdout == ""
+    assert seen.stderr.count("stopped without finishing") == 1
+    assert "exit status 9" not in seen.stderr
+
+
+async def test_the_detail_of_a_failure_is_for_those_who_ask(tmp_path: Path) -> None:
+    seen = await Stay(tmp_path, OneShot("break it"), Edges(), verbose=True).play()
+    assert "exit status 9" in seen.stderr
+
+
+async def test_a_refused_message_exits_with_1(tmp_path: Path) -> None:
+    stay = Stay(tmp_path, OneShot("hello"), Edges())
+    stay.desk.receipts.append(Receipt("refused", text="You may not."))
+    seen = await stay.play()
+    assert (seen.exit_code, seen.stdout) == (1, "")
+    assert "You may not." in seen.stderr
+
+
+async def test_nothing_to_send_is_said(tmp_path: Path) -> None:
+    stay = Stay(tmp_path, OneShot(" \n"), Edges())
+    seen = await stay.play()
+    assert seen.exit_code == 1
+    assert "nothing to send" in seen.stderr
+    assert stay.desk.accepted == []
+
+
+async def test_a_command_goes_to_the_desk_and_its_reply_to_stdout(tmp_path: Path) -> None:
+    stay = Stay(tmp_path, OneShot("/status"), Edges())
+    stay.desk.receipts.append(Receipt("queued", text="All is well."))
+    seen = await stay.play()
+    assert [command.line for command in stay.desk.commands] == ["/status"]
+    assert (seen.stdout, seen.exit_code) == ("All is well.\n", 0)
+
+
+async def test_without_a_tty_an_ask_is_denied_aloud(tmp_path: Path) -> None:
+    stay = Stay(tmp_path, OneShot("approve"), Edges())
+    seen = await stay.play()
+    (answer,) = stay.desk.answers
+    assert (answer.decision.verdict, answer.decision.text) == ("deny", "nobody can answer here")
+    assert answer.payload_hash == APPROVAL.payload_hash
+    assert "Denied: Run a command? (nobody can answer here)" in seen.stderr
+
+
+async def test_ctrl_c_stops_the_turn_and_exits_with_130(tmp_path: Path) -> None:
+    edges = Edges()
+    stay = Stay(tmp_path, OneShot("slow"), edges)
+    async with stay.playing():
+        edges.press_ctrl_c()
+        await stay.desk.until(lambda: bool(stay.desk.commands))
+    assert [command.line for command in stay.desk.commands] == ["/stop"]
+    assert stay.seen().exit_code == 130
+    assert "■ stopped" in stay.seen().stderr
+
+
+async def test_a_second_ctrl_c_leaves_at_once(tmp_path: Path) -> None:
+    edges = Edges()
+    stay = Stay(tmp_path, OneShot("slow"), edges)
+    stay.desk.on_command = lambda command: None
+    async with stay.playing():
+        edges.press_ctrl_c()
+        edges.press_ctrl_c()
+    assert stay.seen().exit_code == 130
+
+
+async def test_an_older_answer_does_not_mix_into_this_one(tmp_path: Path) -> None:
+    stay = Stay(tmp_path, OneShot("slow"), Edges())
+    async with stay.playing():
+        (part,) = stay.channel.render(Content("An old answer.", "answer", turn_id=TurnId("old")))
+        await stay.channel.send(stay.channel.address, part)
+        stay.edges.press_ctrl_c()
+    seen = stay.seen()
+    assert "old answer" not in seen.stdout
+    assert "While you were away\nAn old answer.\n" in seen.stderr
+
+
+async def test_an_answer_that_was_never_delivered_here_is_shown_from_the_log(tmp_path: Path) -> None:
+    stay = Stay(tmp_path, OneShot("hello"), Edges())
+    (conversation,) = stay.channel.holds()
+
+    def accepted(message: object, id: object) -> None:
+        stay.desk.publish(conversation, TurnId("t"), 0.0, SessionStarted(), TurnEnded("completed", "Hi."))
+        stay.desk.messages.update({m: MessageState("done", TurnId("t"), True) for m in stay.desk.messages})
+
+    stay.desk.on_accept = accepted
+    assert (await stay.play()).stdout == "Hi.\n"
+
+
+async def test_escapes_in_an_answer_never_reach_a_terminal(tmp_path: Path) -> None:
+    seen = await Stay(tmp_path, OneShot("evil"), Edges(tty=True)).play()
+    assert seen.stdout == "\nclean text\n"
+
+
+async def test_a_closed_terminal_lets_an_answer_wait(tmp_path: Path) -> None:
+    stay = Stay(tmp_path, OneShot("hello"), Edges())
+    await stay.play()
+    with pytest.raises(TryLater, match="closed"):
+        await stay.channel.send(stay.channel.address, stay.channel.render(Content("late"))[0])
+
+
+async def test_a_reader_that_went_away_ends_it_quietly(tmp_path: Path) -> None:
+    edges = Edges()
+    stay = Stay(tmp_path, OneShot("hello"), edges, json=True)
+    edges.stdout.close()
+    async with stay.playing():
+        pass
+    assert stay.channel.exit_code == 1

@@ -1,0 +1,258 @@
+"""Every block of an answer is printed exactly once, in whichever order stream and delivery arrive."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pilothouse.channels.terminal.blocks import blocks, complete, missing
+from pilothouse.channels.terminal.ink import Ink
+from pilothouse.channels.terminal.receive import take_seat
+from pilothouse.channels.terminal.render import render
+from pilothouse.channels.terminal.transcript import AWAY, Look, Transcript
+from pilothouse.core.ask import Ask
+from pilothouse.core.channel import LoggedEvent
+from pilothouse.core.event import (
+    Asked,
+    EngineEvent,
+    SessionStarted,
+    TextDelta,
+    TextSet,
+    ToolCall,
+    ToolFinished,
+    ToolStarted,
+    TurnEnded,
+    Usage,
+)
+from pilothouse.core.failure import Failure
+from pilothouse.core.ids import AskId, CallId, TurnId
+from pilothouse.core.message import AGAIN_MARK, Content, Part
+from pilothouse.testing.clock import FakeClock
+
+pytestmark = pytest.mark.anyio
+TURN = TurnId("t1")
+TOOL = ToolCall(CallId("c1"), "read", "Read", {"path": "a.py"})
+
+
+class Paper:
+    live = True
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.line = ""
+
+    async def say(self, text: str) -> None:
+        self.text += text + "\n"
+
+    async def note(self, text: str) -> None:
+        self.text += text + "\n"
+
+    def status(self, line: str) -> None:
+        self.line = line
+
+
+class Desk:
+    """A transcript on paper, and what arrives there."""
+
+    def __init__(self, since: float = 0.0) -> None:
+        self.clock, self.paper, self._seq = FakeClock(now=1000.0), Paper(), 0
+        look = Look(Ink(color=False), 80, drawn=False, streamed=True)
+        me = take_seat("demo", "ada", self.clock.now, 1).author
+        self.transcript = Transcript(self.paper, look, self.clock, me, since=since)
+
+    async def events(self, *events: EngineEvent, turn: TurnId = TURN, at: float | None = None) -> None:
+        for event in events:
+            self._seq += 1
+            await self.transcript.event(
+                LoggedEvent(self._seq, turn, self.clock.now() if at is None else at, event)
+            )
+
+    async def send(self, text: str, *, turn: TurnId | None = TURN, again: bool = False) -> None:
+        (part,) = render(Content(text, "answer", turn_id=turn))
+        await self.transcript.part(Part(part.text, part.data, again=again))
+
+    async def pass_time(self, seconds: float) -> None:
+        await self.clock.advance(seconds)
+        await self.transcript.tick()
+
+
+def streamed(text: str) -> Sequence[EngineEvent]:
+    return [SessionStarted(), *(TextDelta("b", char) for char in text)]
+
+
+ANSWER = "First paragraph.\n\nSecond one.\n\n```py\nx = 1\n\ny = 2\n```\n\nThe end."
+END = TurnEnded("completed", ANSWER, usage=Usage(cost_usd=0.01))
+
+
+async def test_the_stream_first_and_then_the_delivery() -> None:
+    desk = Desk()
+    await desk.events(*streamed(ANSWER))
+    await desk.pass_time(1.0)
+    assert desk.paper.text == ANSWER.removesuffix("\n\nThe end.") + "\n"
+    await desk.events(END)
+    await desk.send(ANSWER)
+    assert desk.paper.text == ANSWER + "\n\n✓ 1s · $0.0100\n"
+
+
+async def test_the_delivery_first_and_then_the_stream() -> None:
+    desk = Desk()
+    async with anyio.create_task_group() as group:
+        group.start_soon(desk.send, ANSWER)
+        await anyio.wait_all_tasks_blocked()
+        assert desk.paper.text == ""
+        await desk.events(*streamed(ANSWER), END)
+    await desk.pass_time(5.0)
+    assert desk.paper.text == ANSWER + "\n\n✓ 0s · $0.0100\n"
+
+
+async def test_a_delivery_whose_turn_is_never_followed_is_shown_all_the_same() -> None:
+    desk = Desk()
+    await desk.send("Hello.")
+    assert desk.paper.text == "Hello.\n"
+    await desk.events(*streamed("Hello."), TurnEnded("completed", "Hello."))
+    await desk.pass_time(5.0)
+    assert desk.paper.text.count("Hello.") == 1
+
+
+async def test_an_answer_that_is_not_delivered_in_time_is_shown_from_the_log_and_not_again() -> None:
+    desk = Desk()
+    await desk.events(SessionStarted(), END)
+    await desk.pass_time(3.0)
+    await desk.send(ANSWER)
+    assert desk.paper.text == ANSWER + "\n\n✓ 0s · $0.0100\n"
+
+
+async def test_words_before_a_tool_are_no_answer_and_are_kept_apart() -> None:
+    desk = Desk()
+    await desk.events(
+        SessionStarted(), TextDelta("b1", "I look."), ToolStarted(TOOL), ToolFinished(TOOL.id, ok=True)
+    )
+    await desk.events(TextDelta("b2", "Found."), TurnEnded("completed", "Found."))
+    await desk.send("Found.")
+    assert desk.paper.text == "  I look.\n\nFound.\n\n✓ 1 step · 0s\n"
+
+
+async def test_an_answer_made_of_all_words_is_not_repeated() -> None:
+    desk = Desk()
+    await desk.events(
+        SessionStarted(), TextDelta("b1", "I look."), ToolStarted(TOOL), ToolFinished(TOOL.id, ok=True)
+    )
+    await desk.events(TextDelta("b2", "Found."), TurnEnded("completed"))
+    await desk.send("I look.\n\nFound.")
+    assert desk.paper.text == "  I look.\n\nFound.\n\n✓ 1 step · 0s\n"
+
+
+async def test_only_what_is_missing_is_added() -> None:
+    desk = Desk()
+    await desk.events(*streamed("One.\n\nTwo.\n\n"))
+    await desk.pass_time(1.0)
+    await desk.events(TurnEnded("completed"))
+    await desk.send("One.\n\nTwo.\n\nThree.")
+    assert desk.paper.text == "One.\n\nTwo.\n\nThree.\n\n✓ 1s\n"
+
+
+async def test_text_is_held_until_it_is_clear_that_no_tool_follows() -> None:
+    desk = Desk()
+    await desk.events(*streamed("One.\n\nTwo."))
+    await desk.pass_time(0.5)
+    assert desk.paper.text == ""
+    await desk.pass_time(0.5)
+    assert desk.paper.text == "One.\n"
+
+
+async def test_a_block_that_is_set_anew_is_told_anew() -> None:
+    desk = Desk()
+    await desk.events(*streamed("One.\n\nTwo."))
+    await desk.pass_time(1.0)
+    await desk.events(TextSet("b", "Uno.\n\nDue."), TurnEnded("completed"))
+    await desk.send("Uno.\n\nDue.")
+    assert desk.paper.text == "One.\n\nUno.\n\nDue.\n\n✓ 1s\n"
+
+
+async def test_a_repeat_is_shown_whole_and_marked() -> None:
+    desk = Desk()
+    await desk.events(SessionStarted(), TurnEnded("completed", "Done."))
+    await desk.send("Done.")
+    await desk.send("Done.", again=True)
+    assert desk.paper.text.count("Done.") == 2
+    assert desk.paper.text.count(AGAIN_MARK) == 1
+
+
+async def test_what_ended_while_nobody_was_there_comes_under_a_heading() -> None:
+    desk = Desk(since=1000.0)
+    await desk.events(SessionStarted(), TurnEnded("completed", "Old one."), turn=TurnId("t0"), at=900.0)
+    await desk.events(SessionStarted(), TurnEnded("completed", "Older one."), turn=TurnId("t1"), at=910.0)
+    await desk.pass_time(5.0)
+    assert desk.paper.text == ""
+    await desk.send("Old one.", turn=TurnId("t0"))
+    await desk.send("Older one.", turn=TurnId("t1"))
+    assert desk.paper.text == f"{AWAY}\n\nOld one.\n\n✓ 0s\n\nOlder one.\n\n✓ 0s\n"
+
+
+async def test_a_turn_that_still_runs_when_somebody_comes_is_shown_live() -> None:
+    desk = Desk(since=1000.0)
+    await desk.events(SessionStarted(), ToolStarted(TOOL), at=990.0)
+    assert desk.paper.line == ""
+    await desk.pass_time(0.5)
+    assert "Reading a.py" in desk.paper.line
+    assert desk.transcript.safe_seq == 0
+
+
+async def test_everything_that_ended_need_not_be_read_again() -> None:
+    desk = Desk()
+    await desk.events(SessionStarted(), TurnEnded("completed"))
+    assert desk.transcript.safe_seq == 2
+    await desk.events(SessionStarted(), turn=TurnId("t2"))
+    assert desk.transcript.safe_seq == 2
+
+
+@pytest.mark.parametrize("late", [False, True])
+async def test_a_failure_is_told_once(late: bool) -> None:
+    desk = Desk()
+    failure = Failure("quota", "The limit is reached.")
+    await desk.events(SessionStarted(), TurnEnded("failed", failure=failure))
+    await desk.pass_time(3.0 if late else 0.0)
+    await desk.send("The limit is reached.")
+    assert desk.paper.text == "The limit is reached.\n✗ failed · 0s\n"
+
+
+async def test_an_ask_is_shown_once_by_whichever_way_it_comes_first() -> None:
+    ask = Ask(AskId("a"), "approval", "May I?")
+    (part,) = render(Content("May I?", "ask", turn_id=TURN, ask=ask))
+    for first_the_event in (True, False):
+        desk = Desk()
+        await desk.events(SessionStarted())
+        if first_the_event:
+            await desk.events(Asked(ask))
+        await desk.transcript.part(part)
+        await desk.events(Asked(ask))
+        assert desk.paper.text.count("May I?") == 1
+        assert desk.transcript.ask == ask
+
+
+@given(st.lists(st.text(alphabet="ab\n`- 1.", max_size=20), max_size=12).map("\n".join))
+def test_blocks_keep_every_line_that_says_something(text: str) -> None:
+    def said(parts: list[str]) -> list[str]:
+        return [line.strip() for part in parts for line in part.split("\n") if line.strip()]
+
+    assert said(blocks(text)) == said([text])
+
+
+@given(st.lists(st.text(alphabet="ab\n`- 1.", max_size=20), max_size=12).map("\n".join), st.integers(0, 99))
+def test_a_complete_block_never_changes(text: str, cut: int) -> None:
+    early = complete(text[:cut])
+    assert blocks(text)[: len(early)] == early
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=8), st.lists(st.sampled_from("abc"), max_size=8))
+def test_what_is_missing_completes_what_stands_there(wanted: list[str], printed: list[str]) -> None:
+    rest = missing(wanted, printed)
+    assert not wanted or (printed + rest)[-len(wanted) :] == wanted
+
+
+def test_a_loose_list_and_its_indented_text_stay_together() -> None:
+    assert blocks("1. one\n\n   more\n\n2. two\n\ntext") == ["1. one\n\n   more\n\n2. two", "text"]

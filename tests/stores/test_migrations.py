@@ -1,0 +1,185 @@
+"""Schemas: from nothing and by upgrade they are the same, and nothing is changed that must not be."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from tests.stores.sqlite_cases import HERE, change, child, open_at, output, query
+
+from pilothouse.core.errors import ConfigError, StoreError, StoreTooNew
+from pilothouse.stores.sqlite.link import connect
+from pilothouse.stores.sqlite.migrate import (
+    APPLICATION_ID,
+    backup_path,
+    load_migrations,
+    migrate,
+    schema_version,
+    statements,
+)
+from pilothouse.testing.store_builders import C1, S1
+
+pytestmark = pytest.mark.anyio
+SCRIPTS = load_migrations()
+MORE = [*SCRIPTS, "CREATE TABLE more (a TEXT) STRICT;", "ALTER TABLE more ADD COLUMN b TEXT;"]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "p.db"
+
+
+@pytest.fixture
+def old(path: Path) -> Path:
+    """A store as schema 1 left it, with a little of everything."""
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript((HERE / "fixtures" / "schema_0001.sql").read_text("utf-8"))
+        db.execute("PRAGMA journal_mode = WAL")
+    return path
+
+
+def schema(path: Path) -> list[tuple[str, ...]]:
+    return query(path, "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name")
+
+
+def upgrade(path: Path, scripts: list[str]) -> int:
+    with closing(connect(path, 10.0)) as db:
+        migrate(db, path, scripts)
+        return schema_version(db)
+
+
+async def test_an_old_store_and_a_new_one_have_the_same_schema(old: Path, tmp_path: Path) -> None:
+    new = tmp_path / "new.db"
+    async with open_at(new), open_at(old):
+        pass
+    assert schema(old) == schema(new)
+    assert query(old, "PRAGMA user_version") == [(len(SCRIPTS),)]
+    assert query(old, "PRAGMA application_id") == [(APPLICATION_ID,)]
+
+
+async def test_an_old_store_keeps_what_it_holds(old: Path) -> None:
+    async with open_at(old) as store:
+        place = await store.read(lambda tx: tx.conversations.get(C1))
+        assert place is not None and place.session_id == S1
+        rows = await store.read(lambda tx: tx.inbox.unfinished(C1))
+        assert [(row.id, row.status, bytes(row.body)) for row in rows] == [
+            ("m2", "queued", b'{"text":"two"}')
+        ]
+        assert [turn.status for turn in await store.read(lambda tx: tx.turns.of(C1))] == ["done"]
+        events = await store.read(lambda tx: tx.events.after(C1, 0))
+        assert [event.seq for event in events] == [1, 2]
+        assert await store.read(lambda tx: tx.audit.intact())
+        assert len(await store.read(lambda tx: tx.asks.open_in(C1))) == 1
+        assert len(await store.read(lambda tx: tx.schedules.of())) == 1
+
+
+def test_step_by_step_and_at_once_give_the_same_schema(tmp_path: Path) -> None:
+    slow, quick = tmp_path / "slow.db", tmp_path / "quick.db"
+    for count in range(1, len(MORE) + 1):
+        assert upgrade(slow, MORE[:count]) == count
+    assert upgrade(quick, MORE) == len(MORE)
+    assert schema(slow) == schema(quick)
+
+
+def test_a_copy_is_kept_before_an_upgrade(path: Path) -> None:
+    upgrade(path, SCRIPTS)
+    before = schema(path)
+    change(path, "INSERT INTO facts VALUES ('k', 'v')")
+    assert not list(path.parent.glob("*.bak"))
+    upgrade(path, MORE)
+    copy = backup_path(path, len(SCRIPTS))
+    assert schema(copy) == before
+    assert query(copy, "SELECT * FROM facts") == [("k", "v")]
+    assert query(copy, "PRAGMA integrity_check") == [("ok",)]
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+    assert not list(path.parent.glob("*.tmp"))
+
+
+def test_an_interrupted_migration_leaves_the_step_before(path: Path) -> None:
+    broken = [*SCRIPTS, MORE[-2], "CREATE TABLE half (a TEXT);\nCREATE TABLE half (a TEXT);"]
+    with pytest.raises(sqlite3.OperationalError):
+        upgrade(path, broken)
+    assert query(path, "PRAGMA user_version") == [(len(SCRIPTS) + 1,)]
+    assert query(path, "SELECT name FROM sqlite_master WHERE name = 'half'") == []
+    assert upgrade(path, MORE) == len(MORE)
+
+
+def test_a_killed_migration_is_taken_up_again(path: Path) -> None:
+    upgrade(path, SCRIPTS)
+    killed = child(
+        """
+import os
+from pilothouse.stores.sqlite.link import connect
+from pilothouse.stores.sqlite.migrate import load_migrations, migrate
+db = connect(Path(PATH), 10.0)
+db.create_function("die", 0, lambda: os._exit(9))
+migrate(db, Path(PATH), [*load_migrations(), "CREATE TABLE half (a TEXT);\\nSELECT die();"])
+""",
+        path,
+    )
+    assert killed.wait(30) == 9
+    output(killed)
+    assert query(path, "PRAGMA user_version") == [(len(SCRIPTS),)]
+    assert query(path, "SELECT name FROM sqlite_master WHERE name = 'half'") == []
+    assert upgrade(path, MORE) == len(MORE)
+
+
+async def test_a_newer_store_is_refused_and_left_alone(path: Path) -> None:
+    async with open_at(path):
+        pass
+    change(path, f"PRAGMA user_version = {len(SCRIPTS) + 1}")
+    before = path.read_bytes()
+    with pytest.raises(StoreTooNew, match="newer Pilothouse"):
+        async with open_at(path):
+            pass
+    assert path.read_bytes() == before
+
+
+async def test_the_database_of_another_program_is_refused_and_left_alone(path: Path) -> None:
+    change(path, "CREATE TABLE theirs (a)")
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="another program"):
+        async with open_at(path):
+            pass
+    assert path.read_bytes() == before
+
+
+async def test_what_is_not_a_database_is_refused_and_left_alone(path: Path) -> None:
+    path.write_bytes(b"These are my notes. " * 500)
+    with pytest.raises(StoreError, match="not a SQLite database"):
+        async with open_at(path):
+            pass
+    assert path.read_bytes().startswith(b"These are my notes.")
+
+
+async def test_a_store_needs_a_path() -> None:
+    with pytest.raises(ConfigError, match="path"):
+        async with open_at(Path()) as _:
+            pass
+
+
+async def test_two_processes_may_make_the_store_at_once(path: Path) -> None:
+    script = """
+async def main():
+    async with open_store() as store:
+        print(await store.read(lambda tx: tx.nodes.list()))
+anyio.run(main)
+"""
+    children = [child(script, path) for _ in range(3)]
+    assert [output(process) for process in children] == ["[]\n"] * 3
+    assert not list(path.parent.glob("*.bak"))
+
+
+def test_a_script_is_cut_where_its_statements_end() -> None:
+    script = "-- why; this\nCREATE TABLE a (b);\nCREATE TRIGGER t BEFORE DELETE ON a\nBEGIN SELECT 1; SELECT 2; END;\n"
+    assert len(list(statements(script))) == 2
+
+
+def test_migrations_are_numbered_without_gaps(tmp_path: Path) -> None:
+    (tmp_path / "0001_a.sql").write_text("")
+    (tmp_path / "0003_c.sql").write_text("")
+    with pytest.raises(StoreError, match="numbered"):
+        load_migrations(tmp_path)
