@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "sessions": ("pilothouse.cli.sessions:command", "The engines' memories, newest first."),
     "turns": ("pilothouse.cli.turns:command", "The turns, newest first."),
     "trace": ("pilothouse.cli.trace:command", "What happened to a message, step by step."),
+    "replay": ("pilothouse.cli.replay:command", "Turn an engine's recorded output into events."),
     "engines": ("pilothouse.cli.engines:command", "The engines, and whether they work here."),
     "channels": ("pilothouse.cli.channels:command", "The channels, and whether they can start."),
     "config": ("pilothouse.cli.config:command", "Show, find or check the configuration."),
