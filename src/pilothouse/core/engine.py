@@ -15,11 +15,11 @@ from typing import Any, Protocol, Self, runtime_checkable
 
 from msgspec import Struct, field
 
-from pilothouse.core.ask import Decision
+from pilothouse.core.ask import Ask, Decision
 from pilothouse.core.event import EngineEvent, ResumeToken
 from pilothouse.core.ids import AskId, BlobHash, EngineId, SessionId
 from pilothouse.core.message import Attachment
-from pilothouse.core.policy import ApprovalMode
+from pilothouse.core.policy import NO_RULE, ApprovalMode, Ruling
 from pilothouse.core.turn import Prompt
 
 
@@ -145,14 +145,27 @@ class LineTranslator(Protocol):
         ...
 
 
+Judge = Callable[[Ask, ApprovalMode], Ruling]
+"""What the house's policy says about a call that a session is about to make, in that session's mode."""
+
+
+def ask_always(ask: Ask, mode: ApprovalMode) -> Ruling:
+    return NO_RULE
+
+
 class EngineHost(Struct, frozen=True):
-    """What the house gives to an engine that it builds."""
+    """What the house gives to an engine that it builds.
+
+    An engine that can hold a call back asks `judge` about every one, also about those that its program would let pass
+    by itself; only what is ruled `ask` becomes an `Asked`.
+    """
 
     blobs: Blobs
     environment: Mapping[str, str]
     state_dir: str
     node_marker: str
     log: Callable[..., None]
+    judge: Judge = ask_always
 
 
 class EngineSpec(Struct, frozen=True):
