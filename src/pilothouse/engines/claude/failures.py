@@ -80,15 +80,14 @@ def explain_result(result: Result, last: Assistant | None, limit: RateLimit | No
 
 
 def explain_exit(exit_code: int | None, stderr_tail: str) -> Failure:
-    """For a process that is gone and gave no result."""
+    """For a process that is gone and gave no result. The code is None where nobody knows it."""
     stderr = stderr_tail.strip()
-    detail = f"exit code {exit_code}\n{stderr}"[-DETAIL_CHARS:].strip()
+    detail = f"{_ending(exit_code)}\n{stderr[-DETAIL_CHARS + 100 :]}".strip()
     for pattern, kind in COMPLAINTS:
         if exit_code != 0 and pattern.search(stderr):
             return Failure(kind, _first_line(stderr), detail=detail)
-    return Failure(
-        "crash", f"Claude Code ended without finishing its turn ({_ending(exit_code)}).", detail=detail
-    )
+    how = "" if exit_code is None else f" ({_ending(exit_code)})"
+    return Failure("crash", f"Claude Code ended without finishing its turn{how}.", detail=detail)
 
 
 def _gather(result: Result, last: Assistant | None) -> Trouble:
@@ -147,7 +146,7 @@ def _first_line(stderr: str) -> str:
 
 def _ending(exit_code: int | None) -> str:
     if exit_code is None:
-        return "it never started"
+        return "exit code unknown"
     if exit_code < 0:
         return f"signal {-exit_code}"
     return (

@@ -138,9 +138,9 @@ class Translator:
         return self._turns.say(lambda turn: self._messages.user(turn, heard)) if self.in_turn else ()
 
     def _parts(self, heard: wire.Parts) -> Sequence[Step]:
-        line = heard.line
-        known = self._assistant(line) if isinstance(line, wire.Assistant) else self._user(line)
-        return [*known, *(step for kind in heard.unknown for step in self._strange(f"block {kind}"))]
+        """First what is strange, for after a turn's end nothing may follow."""
+        strange = [step for kind in heard.unknown for step in self._strange(kind)]
+        return [*strange, *self._handlers[type(heard.line)](heard.line)]
 
     def _loose_image(self, heard: wire.LooseImage) -> Sequence[Step]:
         return self._turns.say(lambda turn: turn.pictures.take(heard.source))

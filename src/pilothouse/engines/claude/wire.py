@@ -7,7 +7,7 @@ first key of a line, so nothing is told from a line's beginning.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 from msgspec import Raw, Struct, field
@@ -21,6 +21,7 @@ from pilothouse.engines.claude.control import (
     UnknownControlRequest,
     read_unknown_request,
 )
+from pilothouse.engines.claude.lenient import read_fields
 from pilothouse.engines.claude.limits import RateLimit
 
 NAME_CHARS = 60
@@ -175,9 +176,9 @@ class Noise(Struct, frozen=True):
 
 
 class Parts(Struct, frozen=True):
-    """A message whose blocks are not all known: `line` has those that are, `unknown` names the others."""
+    """A line of which not all is known: `line` has what is, `unknown` names the rest."""
 
-    line: Assistant | User
+    line: Any
     unknown: tuple[str, ...]
 
 
@@ -202,8 +203,10 @@ Heard = Typed | system.Kind | UnknownControlRequest | Parts | Unknown | Noise
 
 
 _typed = msgspec.json.Decoder(Typed)
-_LOOSE: dict[str, type[Assistant | User]] = {"assistant": Assistant, "user": User}
 _FAULTS = (msgspec.MsgspecError, UnicodeError, RecursionError)
+_KINDS: dict[str, type[Struct]] = {
+    str(kind.__struct_config__.tag): kind for kind in get_args(Typed) if kind not in (System, ControlRequest)
+}
 
 
 def decode(line: bytes) -> Heard:
@@ -222,28 +225,25 @@ def _decode_loosely(line: bytes) -> Heard:
         return Noise(line[:NOISE_BYTES])
     if not isinstance(value, dict):
         return Noise(line[:NOISE_BYTES])
-    kind = str(value.get("type", ""))
-    heard: Heard | None = None
-    if kind in _LOOSE:
-        heard = _read_parts(value, _LOOSE[kind])
-    elif kind == "control_request":
-        heard = read_unknown_request(value)
-    return heard or Unknown(_name(kind, value))
+    type_, subtype = str(value.get("type", "")), str(value.get("subtype", ""))
+    if type_ == "control_request" and (request := read_unknown_request(value)):
+        return request
+    kind = system.KINDS.get(subtype) if type_ == "system" else _KINDS.get(type_)
+    return (_read_parts(value, kind) if kind else None) or Unknown(_name(type_, value))
 
 
-def _read_parts(value: dict[str, Any], kind: type[Assistant | User]) -> Parts | None:
-    message = value.get("message")
-    if not isinstance(message, dict):
-        return None
-    content, unknown = read_blocks(message.get("content"))
-    value = {**value, "message": {**message, "content": ""}}
-    value.pop("tool_use_result", None)
-    try:
-        line = msgspec.convert(value, kind)
-    except msgspec.ValidationError:
-        return None
-    whole = msgspec.structs.replace(line.message, content=content)
-    return Parts(msgspec.structs.replace(line, message=whole), unknown)
+def _read_parts(value: dict[str, Any], kind: type[Struct]) -> Parts | None:
+    """Blocks are read one by one, then fields one by one."""
+    message, answer, unknown = value.get("message"), value.get("result"), ()
+    if isinstance(message, dict):
+        content, unknown = read_blocks(message.get("content"))
+        value = {**value, "message": {**message, "content": content}}
+    elif isinstance(answer, list):
+        content, unknown = read_blocks(answer)
+        value = {**value, "result": content}
+    line, strange = read_fields(value, kind)
+    names = (*(f"block {name}" for name in unknown), *strange)
+    return Parts(line, names) if line is not None else None
 
 
 def _name(kind: str, value: dict[str, Any]) -> str:
