@@ -30,7 +30,7 @@ class Gate:
     """One session's. `resolve` follows links: what lies inside the workspace by name may lie outside in truth."""
 
     def __init__(self, judge: Callable[[Ask], Ruling], cwd: str, resolve: Callable[[str, str], str]) -> None:
-        self._judge = judge
+        self.judge = judge
         self._cwd = cwd
         self._resolve = resolve
         self._remembered: dict[str, None] = {}
@@ -46,7 +46,7 @@ class Gate:
             return NO_RULE
         if what_is_meant(tool, given) in self._remembered:
             return REMEMBERED
-        return self._judge(self._ask(tool, given))
+        return self.judge(self._ask(tool, given))
 
     def remember(self, tool: str, given: Mapping[str, Any]) -> None:
         if len(self._remembered) >= MAX_REMEMBERED:

@@ -2,48 +2,41 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager
-from types import TracebackType
-from typing import Self
+import re
+import shutil
+import subprocess
 
-from pilothouse.core.engine import (
-    Brief,
-    Engine,
-    EngineHost,
-    EngineSession,
-    EngineSpec,
-    EngineStatus,
-    LineTranslator,
-)
-from pilothouse.core.errors import EngineError
-from pilothouse.core.failure import Failure
+from pilothouse.core.engine import Engine, EngineHost, EngineSpec, EngineStatus, LineTranslator
 from pilothouse.core.ids import EngineId
 from pilothouse.engines.claude.config import ClaudeConfig
 
-NOT_YET = "This Pilothouse reads Claude Code's recordings, and cannot run it yet."
-
-
-class NotYet:
-    """Stands in the engine's place, so that a house with it starts, and whoever asks for it is told."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return None
-
-    def open(self, brief: Brief) -> AbstractAsyncContextManager[EngineSession]:
-        raise EngineError(Failure("bad_request", NOT_YET))
+INSTALL = "npm install -g @anthropic-ai/claude-code"
+VERSION_WITHIN_S = 10.0
 
 
 def build(config: ClaudeConfig, host: EngineHost) -> Engine:
-    return NotYet()
+    from pilothouse.engines.claude.engine import ClaudeEngine
+
+    return ClaudeEngine(config, host)
 
 
 def probe(config: ClaudeConfig) -> EngineStatus:
-    return EngineStatus(False, problem=NOT_YET, fix="Upgrade Pilothouse")
+    """The program and its version. Whether it is logged in, only a turn can tell."""
+    program = shutil.which(config.command)
+    if program is None:
+        problem = f"There is no {config.command!r} on PATH."
+        fix = INSTALL if config.command == "claude" else "Correct engines.claude.command"
+        return EngineStatus(False, problem=problem, fix=fix)
+    try:
+        done = subprocess.run(
+            [program, "--version"], capture_output=True, text=True, timeout=VERSION_WITHIN_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return EngineStatus(False, problem=f"{program} does not run: {error}", fix=INSTALL)
+    version = re.search(r"\d+\.\d+\.\d+", done.stdout)
+    if done.returncode or version is None:
+        return EngineStatus(False, problem=f"{program} --version says nothing that we know.", fix=INSTALL)
+    return EngineStatus(True, version=version[0])
 
 
 def translator() -> LineTranslator:
