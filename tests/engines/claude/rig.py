@@ -74,7 +74,7 @@ class Rig:
 
     def config(self, **changed: Any) -> ClaudeConfig:
         names = ["ANTHROPIC_*", "CLAUDE_CODE_*", "DISABLE_*", MARK]
-        plain = {
+        plain: dict[str, Any] = {
             "command": str(claude_binary()),
             "environment": names,
             "max_retries": 1,
