@@ -71,7 +71,10 @@ class Prompt:
             self._session.app.invalidate()
 
     async def _run(self) -> None:
-        await self._session.prompt_async()
+        try:
+            await self._session.prompt_async()
+        except EOFError:  # the tty is gone
+            self._put(Leave())
 
     def _make(self, history: Path | None) -> PromptSession[str]:
         from prompt_toolkit import PromptSession
