@@ -9,7 +9,7 @@ import pytest
 from tests.runtime.puppet import PuppetEngine, Strings, deaf, echo, until_interrupted
 from tests.runtime.rig import MAIN, only_alive, open_rig
 
-from pilothouse.channels.memory import MemoryChannel
+from pilothouse.channels.memory import PERSON, MemoryChannel
 from pilothouse.core.channel import Desk
 from pilothouse.core.errors import Fenced, RoleHeld
 from pilothouse.core.event import Notice, TurnEnded
@@ -88,7 +88,7 @@ async def test_after_a_crash_what_had_not_begun_runs_again_once(tmp_path: Path) 
     async with open_rig(tmp_path, name="third", alive=only_alive("third")) as rig:
         (turn,) = await rig.until_ended()
         assert (turn.status, turn.attempts) == ("failed", 2)
-        await rig.until_said("continue")
+        await rig.until_said("Send it again")
         assert rig.engine.turns == []
         events = [logged.event for logged in await rig.store.read(lambda tx: tx.events.of_turn(turn.id))]
         assert [event.kind for event in events if isinstance(event, Notice)] == ["restarted"]
@@ -175,19 +175,19 @@ async def test_a_paused_gateway_is_replaced_after_its_lease_and_can_write_nothin
     paused, awake = FakeClock(), FakeClock()
     engine, successor = PuppetEngine(deaf), PuppetEngine()
     async with (
-        open_rig(tmp_path, engine, name="first", clock=paused, lease_s=10, ends_with=Fenced) as first,
-        open_rig(tmp_path, successor, name="second", standby=True, clock=awake, lease_s=10) as second,
+        open_rig(tmp_path, engine, name="first", clock=paused, lease_s=1, ends_with=Fenced) as first,
+        open_rig(tmp_path, successor, name="second", standby=True, clock=awake, lease_s=1) as second,
     ):
         await first.channel.say("one")
         await first.until_true(lambda: engine.turns)
-        await awake.advance(9)
+        await awake.advance(0.9)
         assert "engines.taken" not in [event for event, _ in second.logged]
-        await awake.advance(11)
+        await awake.advance(1.1)
         await second.until_said("you said: one")
         with pytest.raises(Fenced):
             await first.store.write(lambda tx: tx.set_fact("ghost", "boo"))
         with pytest.raises(Fenced):
-            await first.channel.say("two")
+            await first.gateway.desk.command(first.channel.address(), PERSON, "/new", "n")
         await paused.advance(5)
         with anyio.fail_after(20):
             await first.over.wait()

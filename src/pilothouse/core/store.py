@@ -402,7 +402,9 @@ class Asks(Protocol):
         """Checked by the table in `ask.py`. Raises `IllegalMove`, and then nothing changed."""
         ...
 
-    def mark_used(self, id: AskId) -> None: ...
+    def mark_used(self, id: AskId, *, turn_id: TurnId | None = None) -> None:
+        """`turn_id` is the turn whose engine hears it, where that is not the one that asked: it owns the ask now."""
+        ...
 
     def give_back(self, id: AskId) -> None:
         """The engine that heard the decision is gone and had done nothing: it may be used once more."""

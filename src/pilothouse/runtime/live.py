@@ -46,7 +46,7 @@ class LiveViews:
                 for progress in await self._changes():
                     tasks.start_soon(self._show, progress)
                 await Signals.wait(ticket, settings.poll_s)
-                await self._ports.clock.sleep(settings.edit_every_s * LOOK_SHARE)
+                await anyio.sleep(settings.edit_every_s * LOOK_SHARE)
 
     async def _changes(self) -> list[Progress]:
         """Forgets what is no longer live; returns what is new. One that broke stays known: it is not tried again."""
@@ -74,6 +74,8 @@ class LiveViews:
             self._ports.log(
                 "live.dropped", turn_id=progress.turn.id, error=f"{type(error).__name__}: {error}"
             )
+        else:
+            self._shown.discard(progress.turn.id)  # a parked turn may be live again before the next look
 
 
 class Progress:

@@ -83,6 +83,9 @@ def _lose_waiting(
     failure = Failure("crash", "Pilothouse restarted while this waited for an answer.")
     _fail(tx, turn, rows, failure, at)
     for row in open_asks:
+        first = tx.outbox.by_key(f"ask:{row.ask.id}:asked")
+        if first is not None and first.ended_at is None:
+            continue  # nobody was shown it yet, or nobody knows: it is on its way anyway
         show_ask(tx, ids, row, at, occasion=f"again:{turn.id}:{at}", before=STILL_OPEN)
     if answered and not open_asks:
         resume_with_answer(tx, ids, turn, answered[0], at)

@@ -108,7 +108,7 @@ class TurnAsks:
         self._recorder.take(Asked(stored.ask))
         self._recorder.take(AskChanged(stored.ask.id, "answered", decision.by))
         self._expect_deeds(decision)
-        await self._recorder.commit(lambda tx: tx.asks.mark_used(stored.ask.id))
+        await self._recorder.commit(lambda tx: tx.asks.mark_used(stored.ask.id, turn_id=self._turn.id))
         await self._tell(session, asked.id, stored.ask, decision)
 
     def _expect_deeds(self, decision: Decision) -> None:

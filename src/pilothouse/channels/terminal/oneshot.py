@@ -136,7 +136,8 @@ class OneShotTalk:
             return
         async with self._sorting:
             told = await self._desk.query("message", self._stage.seat.author, id=self._message)
-            self._state = msgspec.convert(told, MessageState, from_attributes=True)
+            if told is not None:
+                self._state = msgspec.convert(told, MessageState, from_attributes=True)
             if self._state.turn_id is not None:
                 while self._rows:
                     row = self._rows.pop(0)
