@@ -1,6 +1,7 @@
 """The crash sweep: one scenario, killed after every durable step and every visible effect, and what must hold then.
 
-scenario.py  the program that is killed: a gateway, a real engine process, and the people who talk to it
+house.py     a gateway with a real store and a real engine process
+scenario.py  the program that is killed: that gateway, and the people who talk to it
 checking.py  reads what is left on disk, and says what was lost, doubled or left running
 sweep.py     runs the scenario once for every point, and once more after each
 """

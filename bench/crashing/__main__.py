@@ -7,16 +7,20 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.crashing.report import closing_line, machine, passed, table
-from bench.crashing.sweep import Point, Result, count_points, try_all
+from bench.crashing.report import SLOWEST_RECOVERY_S, closing_line, machine, passed, table
+from bench.crashing.sweep import Point, Result, clock_points, count_points, try_all, try_point
+
+BY_THE_CLOCK = 40
 
 
 def plan() -> Iterator[Point]:
-    """Both answers to the ask; then the restart itself is killed, after a first kill in the thick of it."""
+    """Both answers to the ask; then the restart itself is killed, after a first kill in the thick of it; then kills
+    by the clock, which fall between the points, too."""
     for verdict in ("allow", "deny"):
         points = count_points(verdict)
         yield from points
         yield from count_points(verdict, after=len(points) // 2)
+        yield from clock_points(verdict, BY_THE_CLOCK)
 
 
 def sweep(points: list[Point], at_once: int, keep: Path | None) -> list[Result]:
@@ -27,7 +31,14 @@ def sweep(points: list[Point], at_once: int, keep: Path | None) -> list[Result]:
             _say(f"\r{result.point.phase}, {result.kind} {result.point.number}: {fault.kind}: {fault.text}\n")
         _say(f"\r{len(results)} of {len(points)} points")
     _say("\n")
-    return results
+    return [_alone(result, keep) if result.recovery_s >= SLOWEST_RECOVERY_S else result for result in results]
+
+
+def _alone(slow: Result, keep: Path | None) -> Result:
+    """Tried side by side, points slow each other down: a slow one is tried once more alone, and that time counts."""
+    _say(f"{slow.point.phase}, {slow.kind} {slow.point.number}: {slow.recovery_s:.2f} s; once more, alone\n")
+    again = try_point(slow.point, keep)
+    return again._replace(faults=slow.faults + again.faults)
 
 
 def _say(text: str) -> None:

@@ -13,8 +13,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple
 
+from bench.crashing.house import Home
 from bench.crashing.journal import Journal
-from bench.crashing.scenario import Home
 
 from pilothouse.core.message import AGAIN_MARK
 from pilothouse.processes.procfs import Marker, carries, list_pids, read_process
@@ -23,6 +23,7 @@ from pilothouse.stores.sqlite.link import Link
 
 ENDED = ("done", "failed", "withdrawn")
 FINAL = ("answer", "notice")
+WAITED = "while this waited for an answer"
 CUT_SHORT = "not run again"
 
 
@@ -58,11 +59,15 @@ class Facts:
 
     def chain(self, row: sqlite3.Row) -> set[str]:
         """The turns that a message led to: its own, and those that went on with an answer after a restart."""
-        own = {row["turn_id"]} if row["turn_id"] else set[str]()
-        asks = [ask for ask in self.asks if ask["turn_id"] in own or row["why"] == f"answered {ask['id']}"]
-        sessions = {ask["session_id"] for ask in asks}
-        later = {id for id, t in self.turns.items() if t["session_id"] in sessions and t["cause"] == "answer"}
-        return own | {ask["turn_id"] for ask in asks} | later
+        answered = {ask["turn_id"] for ask in self.asks if row["why"] == f"answered {ask['id']}"}
+        own = answered | ({row["turn_id"]} if row["turn_id"] else set[str]())
+        waited = {
+            self.turns[id]["session_id"]
+            for id in own
+            if WAITED in (self.turns[id]["failure"] or b"").decode()
+        }
+        later = {id for id, t in self.turns.items() if t["session_id"] in waited and t["cause"] == "answer"}
+        return own | later
 
 
 def check(home: Home, verdict: str) -> list[Fault]:
@@ -164,6 +169,15 @@ def _the_ask_did_what_it_said(facts: Facts) -> Iterator[Fault]:
         yield Fault("broken", "a release was told that never ran")
 
 
+def _nobody_is_asked_again_what_they_have_said(facts: Facts) -> Iterator[Fault]:
+    given = Counter(
+        (ask["session_id"], ask["payload_hash"]) for ask in facts.asks if ask["state"] == "answered"
+    )
+    for (session, _), count in given.items():
+        if count > 1:
+            yield Fault("doubled", f"in {session} the same was asked and answered {count} times")
+
+
 def _the_question_got_its_answer(facts: Facts) -> Iterator[Fault]:
     finals = [line["text"] for line in facts.place("stop") if line["kind"] in FINAL]
     if not any(text.startswith("Painted: blue reply") or CUT_SHORT in text for text in finals):
@@ -216,6 +230,7 @@ RULES: tuple[Callable[[Facts], Iterator[Fault]], ...] = (
     _nothing_is_done_twice,
     _the_schedule_ran_once,
     _the_ask_did_what_it_said,
+    _nobody_is_asked_again_what_they_have_said,
     _the_question_got_its_answer,
     _the_log_is_whole,
     _the_database_is_sound,

@@ -8,8 +8,9 @@ import threading
 from pathlib import Path
 from typing import Literal
 
-Kind = Literal["commit", "before send", "after send", "ack"]
-KINDS: tuple[Kind, ...] = ("commit", "before send", "after send", "ack")
+Kind = Literal["commit", "before send", "after send", "ack", "clock"]
+KINDS: tuple[Kind, ...] = ("commit", "before send", "after send", "ack", "clock")
+"""`clock` is no point of the scenario: there it is killed from outside, wherever it stands."""
 
 
 class Points:

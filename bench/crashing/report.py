@@ -70,7 +70,7 @@ def passed(results: Sequence[Result]) -> bool:
 
 
 def _words(kind: str) -> str:
-    return f"after {kind}" if kind in ("commit", "ack") else kind
+    return {"commit": "after commit", "ack": "after ack", "clock": "by the clock"}.get(kind, kind)
 
 
 def _line(name: str, sums: Sums) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.crashing.checking import Fault, check
-from bench.crashing.scenario import Home
+from bench.crashing.house import Home
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT_S = 60.0
@@ -34,6 +34,8 @@ class Point(NamedTuple):
     """Another kill before this one: the restart is what is killed here."""
     near_ask: bool = False
     """An approval was asked or answered within a few points."""
+    at_s: float | None = None
+    """Killed from outside, so long after its start: between two points, or before the first."""
 
     @property
     def phase(self) -> str:
@@ -59,10 +61,15 @@ def count_points(verdict: str, after: int | None = None) -> list[Point]:
         if code or faults:
             raise RuntimeError(f"the scenario failed where nobody killed it: {words} {faults}")
         told = json.loads(home.report.read_text())
-    near = {number + step for number in told["approvals"] for step in range(-1, 4)}
+    near = {number + step for number in told["approvals"] for step in range(-1, 3)}
     return [
         Point(verdict, number, kind, after, number in near) for number, kind in enumerate(told["points"], 1)
     ]
+
+
+def clock_points(verdict: str, count: int, longest_s: float = 1.2) -> list[Point]:
+    """Kills by the clock, spread over the whole life of the scenario, its start included."""
+    return [Point(verdict, n, "clock", at_s=longest_s * n / count) for n in range(1, count + 1)]
 
 
 def try_all(points: Iterable[Point], at_once: int = 2, keep: Path | None = None) -> Iterator[Result]:
@@ -74,7 +81,7 @@ def try_point(point: Point, keep: Path | None = None) -> Result:
     """Kill, restart, check; again if it ended before the point came. What went wrong is kept in `keep`."""
     result = _try_once(point, keep)
     for _ in range(TRIES - 1):
-        if result.killed or result.faults:
+        if result.killed or result.faults or point.at_s is not None:
             break
         result = _try_once(point, keep)
     return result
@@ -98,11 +105,11 @@ def _try_in(home: Home, point: Point) -> Result:
     if point.after is not None:
         _run(home, point.verdict, point.after)
         home.last_words.unlink(missing_ok=True)
-    code, words = _run(home, point.verdict, point.number)
+    code, words = _run(home, point.verdict, point.number if point.at_s is None else None, point.at_s)
     if code not in (0, KILLED):
         return Result(point, False, point.kind, 0.0, (Fault("broken", f"it ended with {code}: {words}"),))
     killed = code == KILLED
-    kind = home.last_words.read_text() if killed else point.kind
+    kind = home.last_words.read_text() if killed and point.at_s is None else point.kind
     code, words = _run(home, point.verdict)
     if code:
         fault = Fault("broken", f"the restart ended with {code}: {words}")
@@ -112,11 +119,18 @@ def _try_in(home: Home, point: Point) -> Result:
     return Result(point, killed, kind, recovery_s, tuple(check(home, point.verdict)))
 
 
-def _run(home: Home, verdict: str, kill_at: int | None = None) -> tuple[int, str]:
+def _run(
+    home: Home, verdict: str, kill_at: int | None = None, kill_after_s: float | None = None
+) -> tuple[int, str]:
     argv = [sys.executable, "-m", "bench.crashing.scenario", str(home.folder), "--verdict", verdict]
     if kill_at is not None:
         argv += ["--kill-at", str(kill_at)]
     env = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
     argv += ["--since", str(time.monotonic())]
-    ended = subprocess.run(argv, env=env, cwd=ROOT, capture_output=True, timeout=LIMIT_S, check=False)
+    try:
+        ended = subprocess.run(
+            argv, env=env, cwd=ROOT, capture_output=True, timeout=kill_after_s or LIMIT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return KILLED, f"it was killed after {kill_after_s or LIMIT_S:g} s"
     return ended.returncode, ended.stderr.decode(errors="replace")[-2000:]

@@ -230,13 +230,29 @@ def make_ports(
         store=house.store,
         clock=house.clock,
         ids=new_id,
-        settings=lambda: make_settings(house.config, chosen, names, workspace, safe=safe),
+        settings=_while_config_stands(
+            house, lambda config: make_settings(config, chosen, names, workspace, safe=safe)
+        ),
         engines=engines,
         channels=channels,
         alive=is_alive,
         sweep=partial(sweep_leftovers, _marker(house), house.log),
         log=house.log,
     )
+
+
+def _while_config_stands(house: House, make: Callable[[Config], Settings]) -> Callable[[], Settings]:
+    """Made anew only when the configuration was read anew: verbs ask for their settings at every step."""
+    config, settings = house.config, make(house.config)
+
+    def current() -> Settings:
+        nonlocal config, settings
+        if house.config is not config:
+            config = house.config
+            settings = make(config)
+        return settings
+
+    return current
 
 
 def make_settings(

@@ -250,6 +250,14 @@ class Pty:
     def wait_for(self, needle: str, timeout_s: float = 15.0) -> None:
         self._until(lambda: needle in self.text, f"{needle!r} to be seen", timeout_s)
 
+    def press_until(self, key: str, needle: str) -> None:
+        """Presses again where a key may come too early: a line editor reads its history when it has time."""
+        for _ in range(30):
+            self.type(key)
+            with contextlib.suppress(AssertionError):
+                return self.wait_for(needle, 0.5)
+        return self.wait_for(needle)
+
     def wait(self, timeout_s: float = 15.0) -> int:
         """The exit code."""
         self._until(lambda: self.process.poll() is not None, "the program to end", timeout_s)

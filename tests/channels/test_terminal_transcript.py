@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from pilothouse.channels.terminal.blocks import blocks, complete, missing
 from pilothouse.channels.terminal.ink import Ink
+from pilothouse.channels.terminal.pen import Look
 from pilothouse.channels.terminal.receive import take_seat
 from pilothouse.channels.terminal.render import render
-from pilothouse.channels.terminal.transcript import AWAY, Look, Transcript
+from pilothouse.channels.terminal.transcript import AWAY, Transcript
 from pilothouse.core.ask import Ask
 from pilothouse.core.channel import LoggedEvent
 from pilothouse.core.event import (
@@ -60,7 +61,7 @@ class Desk:
 
     def __init__(self, since: float = 0.0) -> None:
         self.clock, self.paper, self._seq = FakeClock(now=1000.0), Paper(), 0
-        look = Look(Ink(color=False), 80, drawn=False, streamed=True)
+        look = Look(Ink(color=False), lambda: 80, drawn=False, streamed=True)
         me = take_seat("demo", "ada", self.clock.now, 1).author
         self.transcript = Transcript(self.paper, look, self.clock, me, since=since)
 
@@ -202,9 +203,11 @@ async def test_a_turn_that_still_runs_when_somebody_comes_is_shown_live() -> Non
     assert desk.transcript.safe_seq == 0
 
 
-async def test_everything_that_ended_need_not_be_read_again() -> None:
+async def test_everything_that_ended_and_was_delivered_need_not_be_read_again() -> None:
     desk = Desk()
     await desk.events(SessionStarted(), TurnEnded("completed"))
+    assert desk.transcript.safe_seq == 0
+    await desk.send("Done.")
     assert desk.transcript.safe_seq == 2
     await desk.events(SessionStarted(), turn=TurnId("t2"))
     assert desk.transcript.safe_seq == 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import anyio
 from anyio.abc import ObjectSendStream
@@ -24,6 +24,7 @@ from pilothouse.core.event import (
     TurnEnded,
     Usage,
 )
+from pilothouse.core.failure import Failure
 from pilothouse.core.ids import AskId, CallId, EngineId
 from pilothouse.core.turn import Prompt
 
@@ -52,8 +53,8 @@ class Strings:
     async def say(self, text: str, block: str = "b1") -> None:
         await self.emit(TextDelta(block, text))
 
-    async def tool(self, id: str = "call-1", kind: str = "command", title: str = "make") -> None:
-        await self.emit(ToolStarted(ToolCall(CallId(id), kind, title)))  # type: ignore[arg-type]
+    async def tool(self, id: str = "call-1", kind: Any = "command", title: str = "make") -> None:
+        await self.emit(ToolStarted(ToolCall(CallId(id), kind, title)))
 
     async def tool_done(self, id: str = "call-1", ok: bool = True) -> None:
         await self.emit(ToolFinished(CallId(id), ok))
@@ -61,15 +62,23 @@ class Strings:
     async def end(self, answer: str = "", cost_usd: float | None = None) -> None:
         await self.emit(TurnEnded("completed", answer, usage=Usage(cost_usd=cost_usd)))
 
+    async def fail(self, kind: Any, text: str = "It failed.", retry_at: float | None = None) -> None:
+        await self.emit(TurnEnded("failed", failure=Failure(kind, text, retry_at)))
+
     async def ask(self, ask: Ask) -> Decision:
-        self._answered[ask.id] = anyio.Event()
         await self.emit(Asked(ask))
-        await self._answered[ask.id].wait()
+        return await self.answer_to(ask)
+
+    async def answer_to(self, ask: Ask) -> Decision:
+        await self._event(ask.id).wait()
         return self._answers[ask.id]
 
     def answer(self, ask_id: AskId, decision: Decision) -> None:
         self._answers[ask_id] = decision
-        self._answered[ask_id].set()
+        self._event(ask_id).set()
+
+    def _event(self, ask_id: AskId) -> anyio.Event:
+        return self._answered.setdefault(ask_id, anyio.Event())
 
 
 Play = Callable[[Strings], Awaitable[None]]
@@ -81,28 +90,60 @@ async def echo(strings: Strings) -> None:
     await strings.end()
 
 
-class PuppetSession:
-    accepts_images = True
+async def until_interrupted(strings: Strings) -> None:
+    """Works on something until somebody stops it."""
+    await strings.start()
+    await strings.interrupted.wait()
+    await strings.emit(TurnEnded("cancelled"))
+
+
+async def deaf(strings: Strings) -> None:
+    """Starts, and then neither says nor hears anything."""
+    await strings.start()
+    await anyio.sleep_forever()
+
+
+class BareSession:
+    """A session that can do nothing but run. What its play raises, it raises."""
 
     def __init__(self, engine: PuppetEngine, brief: Brief) -> None:
         self._engine = engine
         self._brief = brief
         self._strings: Strings | None = None
+        self._scope: anyio.CancelScope | None = None
 
     async def run(self, prompt: Prompt) -> AsyncIterator[EngineEvent]:
         send, receive = anyio.create_memory_object_stream[EngineEvent](1000)
         self._strings = strings = Strings(prompt, self._brief, send)
         self._engine.turns.append(strings)
         play = self._engine.next_play()
+        self._scope = scope = anyio.CancelScope()
+        raised: list[Exception] = []
 
         async def pull() -> None:
-            async with send:
-                await play(strings)
+            with scope:
+                async with send:
+                    try:
+                        await play(strings)
+                    except anyio.BrokenResourceError:  # nobody listens any more
+                        pass
+                    except Exception as error:  # noqa: BLE001 - raised where the engine would raise it
+                        raised.append(error)
 
         self._engine.tasks.start_soon(pull)
         async with receive:
             async for event in receive:
                 yield event
+        if raised:
+            raise raised[0]
+
+    def close(self) -> None:
+        if self._scope is not None:
+            self._scope.cancel()
+
+
+class PuppetSession(BareSession):
+    accepts_images = True
 
     async def interrupt(self) -> None:
         if self._strings is not None:
@@ -119,14 +160,29 @@ class PuppetSession:
             self._strings.answer(ask_id, decision)
 
 
-class PuppetEngine:
-    """Plays `plays` in order, the last one for ever."""
+async def _at_once() -> None:
+    pass
 
-    def __init__(self, *plays: Play, steerable: bool = True) -> None:
+
+class PuppetEngine:
+    """Plays `plays` in order, the last one for ever. `opening` and `closing` are awaited around each session."""
+
+    def __init__(
+        self,
+        *plays: Play,
+        steerable: bool = True,
+        session: type[BareSession] = PuppetSession,
+        opening: Callable[[], Awaitable[None]] = _at_once,
+        closing: Callable[[], Awaitable[None]] = _at_once,
+    ) -> None:
         self.plays = list(plays) or [echo]
         self.steerable = steerable
         self.turns: list[Strings] = []
         self.briefs: list[Brief] = []
+        self.open_sessions = 0
+        self._session = session
+        self._opening = opening
+        self._closing = closing
 
     async def __aenter__(self) -> Self:
         self._group = anyio.create_task_group()
@@ -140,9 +196,17 @@ class PuppetEngine:
         return await self._group.__aexit__(kind, error, trace)
 
     @asynccontextmanager
-    async def open(self, brief: Brief) -> AsyncIterator[PuppetSession]:
+    async def open(self, brief: Brief) -> AsyncIterator[BareSession]:
         self.briefs.append(brief)
-        yield PuppetSession(self, brief)
+        await self._opening()
+        session = self._session(self, brief)
+        self.open_sessions += 1
+        try:
+            yield session
+            await self._closing()
+        finally:
+            session.close()
+            self.open_sessions -= 1
 
     def next_play(self) -> Play:
         return self.plays.pop(0) if len(self.plays) > 1 else self.plays[0]

@@ -3,28 +3,40 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 import msgspec
 from tests.runtime.puppet import PUPPET, PuppetEngine
 
 from pilothouse.channels.memory import MEMORY, PERSON, MemoryChannel
+from pilothouse.core.ask import Ask
+from pilothouse.core.channel import Channel, Receipt
 from pilothouse.core.clock import Clock
-from pilothouse.core.ids import ChannelId, ConversationId, UserId
+from pilothouse.core.engine import Engine
+from pilothouse.core.errors import StoreUnavailable
+from pilothouse.core.ids import ChannelId, ConversationId, EngineId, Epoch, UserId
+from pilothouse.core.message import Author
 from pilothouse.core.people import People
-from pilothouse.core.store import NodeInfo, Store, Tx
+from pilothouse.core.policy import Policy
+from pilothouse.core.store import AskRow, NodeInfo, QueueRow, Store, Tx
 from pilothouse.core.turn import Turn
 from pilothouse.runtime.clock import SystemClock, new_id
 from pilothouse.runtime.gateway import Gateway
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.settings import Settings
+from pilothouse.runtime.signals import control_of
 from pilothouse.stores.sqlite import STORE
 
+T = TypeVar("T")
+
 MAIN = ConversationId("memory:main")
+MEMBER = Author(UserId("memory:member"), "Member")
+STRANGER = Author(UserId("memory:stranger"), "Stranger")
 
 
 def settings_for(folder: Path, **changes: Any) -> Settings:
@@ -32,7 +44,7 @@ def settings_for(folder: Path, **changes: Any) -> Settings:
         PUPPET,
         str(folder),
         engine_names={"puppet": PUPPET},
-        people=People({PERSON.id: "owner", UserId("memory:member"): "member"}),
+        people=People({PERSON.id: "owner", MEMBER.id: "member"}),
         retry_first_s=0.01,
         grace_s=0.5,
         stop_grace_s=0.5,
@@ -43,13 +55,66 @@ def settings_for(folder: Path, **changes: Any) -> Settings:
     return msgspec.structs.replace(base, **changes)
 
 
+def only_alive(name: str) -> Callable[[NodeInfo], bool]:
+    """Of all processes, only the one of this name lives."""
+    return lambda info: info.name == name
+
+
+class FaultyStore:
+    """A store whose disk is full, read-only or locked for as long as `trouble` says so."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.epoch: Epoch | None = store.epoch
+        self.trouble = ""
+        self.refused = 0
+
+    async def write(self, unit: Callable[[Tx], T]) -> T:
+        if self.trouble:
+            self.refused += 1
+            raise StoreUnavailable(self.trouble)
+        result = await self._store.write(unit)
+        self.epoch = self._store.epoch
+        return result
+
+    async def read(self, unit: Callable[[Tx], T]) -> T:
+        return await self._store.read(unit)
+
+    def changes(self, *, of_others: bool = False) -> AsyncIterator[None]:
+        return self._store.changes(of_others=of_others)
+
+    async def close(self) -> None:
+        await self._store.close()
+
+
 class Rig:
-    def __init__(self, ports: Ports, gateway: Gateway, engine: PuppetEngine, channel: MemoryChannel) -> None:
+    def __init__(
+        self,
+        ports: Ports,
+        store: FaultyStore,
+        gateway: Gateway,
+        engine: PuppetEngine,
+        channel: MemoryChannel,
+    ) -> None:
         self.ports = ports
+        self.store = store
         self.gateway = gateway
         self.engine = engine
         self.channel = channel
-        self.store: Store = ports.store
+        self.logged: list[tuple[str, dict[str, object]]] = []
+        self.error: BaseException | None = None
+        self.over = anyio.Event()
+        self.crashed = False
+
+    def crash(self) -> None:
+        """From now on nothing is written and nobody says goodbye: the rest of the test sees what was durable."""
+        self.crashed = True
+        self.store.trouble = "the process is dead"
+
+    def poke(self, conversation: ConversationId = MAIN) -> None:
+        """Spares the wait for a poll: everybody looks again."""
+        self.ports.signals.poke(control_of(conversation))
+        self.ports.signals.poke_all()
 
     async def turns(self, conversation: ConversationId = MAIN) -> list[Turn]:
         """Oldest first."""
@@ -63,10 +128,30 @@ class Rig:
                     return found
                 await anyio.sleep(0.01)
 
+    async def until_true(self, holds: Callable[[], Any], deadline_s: float = 20) -> Any:
+        return await self.until(lambda _tx: holds(), deadline_s)
+
+    async def until_live(self, conversation: ConversationId = MAIN, status: str = "") -> Turn:
+        def live(tx: Tx) -> Turn | None:
+            turn = tx.turns.live_in(conversation)
+            return turn if turn is not None and status in ("", turn.status) else None
+
+        return await self.until(live)
+
     async def until_ended(self, count: int = 1, conversation: ConversationId = MAIN) -> list[Turn]:
         ended = ("done", "failed", "cancelled")
         await self.until(lambda tx: len(tx.turns.of(conversation, statuses=ended)) >= count)
         return await self.turns(conversation)
+
+    async def until_asked(self, title: str = "", conversation: ConversationId = MAIN) -> Ask:
+        """The newest open ask, once it stands in the conversation."""
+
+        def asked(tx: Tx) -> list[AskRow]:
+            return [row for row in tx.asks.open_in(conversation) if title in row.ask.title]
+
+        row: AskRow = (await self.until(asked))[-1]
+        await self.until_said(row.ask.title)
+        return row.ask
 
     async def until_said(self, text: str, deadline_s: float = 20) -> str:
         with anyio.fail_after(deadline_s):
@@ -76,8 +161,27 @@ class Rig:
                         return posted.text
                 await anyio.sleep(0.01)
 
-    def said(self) -> list[str]:
-        return [posted.text for posted in self.channel.sent if not posted.deleted]
+    async def inbox_row(self, receipt: Receipt) -> QueueRow:
+        """What the store says of an accepted message now."""
+        id = receipt.message_id
+        row = await self.store.read(lambda tx: tx.inbox.get(id) if id is not None else None)
+        assert row is not None
+        return row
+
+    async def until_idle(self) -> None:
+        """Everything that was accepted has ended, and everything that was said has been sent or has failed."""
+        busy = ("queued", "running", "waiting", "lost")
+        await self.until(lambda tx: not tx.turns.of(statuses=busy) and not tx.outbox.channels_waiting())
+
+    def said(self, conversation: str = "main") -> list[str]:
+        """What stands there now, live views aside."""
+        return [
+            posted.text
+            for posted in self.channel.sent
+            if not posted.deleted
+            and posted.ref.address.place == conversation
+            and posted.part.data.get("kind") != "view"
+        ]
 
 
 @asynccontextmanager
@@ -88,27 +192,56 @@ async def open_rig(
     *,
     clock: Clock | None = None,
     name: str = "test",
-    log: Callable[..., None] | None = None,
+    engines: Mapping[EngineId, Engine] | None = None,
+    channels: Mapping[ChannelId, Channel] | None = None,
+    policy: Policy | None = None,
+    alive: Callable[[NodeInfo], bool | None] = lambda _info: None,
+    standby: bool = False,
+    ends_with: type[Exception] | None = None,
     **settings: Any,
 ) -> AsyncIterator[Rig]:
     engine = engine or PuppetEngine()
-    channel = channel or MemoryChannel()
+    counted = count(1)
+    prefix = "m" if name == "test" else f"{name}-m"  # a platform never gives an id twice, nor after a restart
+    channel = channel or MemoryChannel(native_ids=lambda: f"{prefix}{next(counted)}")
     chosen = settings_for(folder, **settings)
     async with STORE.open(STORE.config(path=str(folder / "pilothouse.db"))) as store:
+        logged: list[tuple[str, dict[str, object]]] = []
+        faulty = FaultyStore(store)
         ports = Ports(
-            store=store,
+            store=faulty,
             clock=clock or SystemClock(),
             ids=new_id,
             settings=lambda: chosen,
-            engines={PUPPET: engine},
-            channels={channel.id: channel},
-            log=log or (lambda _event, **_fields: None),
+            engines={PUPPET: engine} if engines is None else engines,
+            channels={channel.id: channel} if channels is None else channels,
+            policy=policy,
+            alive=alive,
+            log=lambda event, **fields: logged.append((event, fields)),
         )
         ready = anyio.Event()
-        gateway = Gateway(ports, NodeInfo(name, "here", os.getpid(), ""), on_ready=ready.set)
+        gateway = Gateway(ports, NodeInfo(name, "here", os.getpid(), ""), standby=standby, on_ready=ready.set)
+        rig = Rig(ports, faulty, gateway, engine, channel)
+        rig.logged = logged
+
+        async def run() -> None:
+            try:
+                await gateway.run()
+            except Exception as error:  # noqa: BLE001 - the test looks at it
+                rig.error = error
+            finally:
+                rig.over.set()
+                ready.set()
+
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(gateway.run)
+            tasks.start_soon(run)
             with anyio.fail_after(20):
                 await ready.wait()
-            yield Rig(ports, gateway, engine, channel)
+            yield rig
+            if rig.crashed:
+                tasks.cancel_scope.cancel()
             gateway.stop()
+        if ends_with is not None:
+            assert isinstance(rig.error, ends_with)
+        elif rig.error is not None and not rig.crashed:
+            raise rig.error

@@ -40,10 +40,13 @@ T = TypeVar("T")
 MEMORY = ChannelId("memory")
 PERSON = Author(UserId("memory:person"), "Person")
 NOTHING = "(no text)"
+KEEP = 10_000
 
 
 class MemoryConfig(Struct, frozen=True, forbid_unknown_fields=True):
     part_limit: int = 2000
+    keep: int = KEEP
+    """How many messages it remembers to have shown."""
 
 
 class Posted(Struct, frozen=True):
@@ -64,7 +67,8 @@ class Posted(Struct, frozen=True):
 
 class MemoryChannel:
     """`slow_s` delays every send; `never` shows a part and then never says so; `try_later` refuses one send for
-    each number in it; `rejected` refuses every send; `twice` brings whatever a person does twice."""
+    each number in it; `rejected` refuses every send; `twice` brings whatever a person does twice. What was shown
+    before the last `keep` messages is forgotten."""
 
     def __init__(
         self,
@@ -81,7 +85,8 @@ class MemoryChannel:
         native_ids: Callable[[], str] | None = None,
     ) -> None:
         self.id = id
-        self.sent: list[Posted] = []
+        self._posted: dict[MessageRef, Posted] = {}
+        self.keep = KEEP
         self.never = never
         self.rejected = rejected
         self.twice = twice
@@ -182,6 +187,11 @@ class MemoryChannel:
 
     # What a person sees.
 
+    @property
+    def sent(self) -> list[Posted]:
+        """Oldest first."""
+        return list(self._posted.values())
+
     def address(self, conversation: str = "main") -> Address:
         return Address(self.id, conversation)
 
@@ -210,10 +220,9 @@ class MemoryChannel:
                 "turn_id": data.get("turn_id", ""),
             }
         )
-        if effect == "send":
-            self.sent.append(posted)
-        else:
-            self.sent = [posted if p.ref == posted.ref else p for p in self.sent]
+        self._posted[posted.ref] = posted
+        if len(self._posted) > self.keep:
+            del self._posted[next(iter(self._posted))]
         self._wake()
 
     async def _suffer(self) -> None:
@@ -234,9 +243,9 @@ class MemoryChannel:
         return first
 
     def _find(self, ref: MessageRef) -> Posted:
-        for posted in self.sent:
-            if posted.ref == ref and not posted.deleted:
-                return posted
+        posted = self._posted.get(ref)
+        if posted is not None and not posted.deleted:
+            return posted
         raise Rejected(f"there is no message {ref.native_id}")
 
     async def _open(self) -> Desk:
@@ -277,11 +286,15 @@ async def _for_ever() -> None:
 
 
 def _build(config: MemoryConfig, host: ChannelHost) -> MemoryChannel:
-    return MemoryChannel(part_limit=config.part_limit)
+    channel = MemoryChannel(part_limit=config.part_limit)
+    channel.keep = config.keep
+    return channel
 
 
 def _problem(config: MemoryConfig) -> str:
-    return "" if config.part_limit >= 100 else f"part_limit is {config.part_limit}; set it to at least 100"
+    if config.part_limit < 100:
+        return f"part_limit is {config.part_limit}; set it to at least 100"
+    return "" if config.keep >= 1 else f"keep is {config.keep}; set it to at least 1"
 
 
 CHANNEL = ChannelSpec(MEMORY, "In memory", MemoryConfig, _build, _problem)

@@ -182,17 +182,18 @@ def encode_event(event: EngineEvent) -> bytes:
     try:
         return _encoder.encode(event)
     except UnicodeEncodeError:
-        return _encoder.encode(_cleaned(msgspec.to_builtins(event)))
+        return _encoder.encode(clean_values(msgspec.to_builtins(event)))
 
 
-def _cleaned(value: Any) -> Any:
+def clean_values(value: Any) -> Any:
+    """JSON's own values with every text in them cleaned."""
     match value:
         case str():
             return clean_text(value)
         case dict():
-            return {_cleaned(key): _cleaned(item) for key, item in value.items()}
+            return {clean_values(key): clean_values(item) for key, item in value.items()}
         case list() | tuple():
-            return [_cleaned(item) for item in value]
+            return [clean_values(item) for item in value]
         case _:
             return value
 

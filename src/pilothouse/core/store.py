@@ -56,6 +56,15 @@ CONTROL_LANE = "control"
 """Answers, commands and steering: they never wait behind the turn that waits for them."""
 
 
+NEVER = 4_000_000_000.0
+"""The `ready_at` of a note: it is never ready by itself."""
+
+
+def notes_lane(conversation_id: ConversationId) -> str:
+    """What a session should know but nobody waits for: it starts no turn and goes along with the next one."""
+    return f"notes {conversation_id}"
+
+
 def move_part(state: PartState, to: PartState) -> PartState:
     """The new state; an illegal move raises and changes nothing."""
     if to not in PART_MOVES[state]:
@@ -340,7 +349,7 @@ class Turns(Protocol):
         ...
 
     def parked_due(self, now: float) -> list[Turn]:
-        """Oldest first. One that was parked without a `retry_at` is due at once."""
+        """Oldest first. One that was parked without a `retry_at`, or that somebody stopped, is due at once."""
         ...
 
     def next_parked_at(self) -> float | None: ...
@@ -393,7 +402,9 @@ class Asks(Protocol):
         """Checked by the table in `ask.py`. Raises `IllegalMove`, and then nothing changed."""
         ...
 
-    def mark_used(self, id: AskId) -> None: ...
+    def mark_used(self, id: AskId, *, turn_id: TurnId | None = None) -> None:
+        """`turn_id` is the turn whose engine hears it, where that is not the one that asked: it owns the ask now."""
+        ...
 
     def give_back(self, id: AskId) -> None:
         """The engine that heard the decision is gone and had done nothing: it may be used once more."""
@@ -550,8 +561,9 @@ class Store(Protocol):
         """Sees every write that has returned. A unit that writes is refused, `StoreError`."""
         ...
 
-    def changes(self) -> AsyncIterator[None]:
-        """Wakes after commits of other processes. It is a hint and may be lost: poll too."""
+    def changes(self, *, of_others: bool = False) -> AsyncIterator[None]:
+        """Wakes after commits; with `of_others` only after those of other processes, for whoever knows of its own.
+        It is a hint and may be lost: poll too."""
         ...
 
     async def close(self) -> None: ...

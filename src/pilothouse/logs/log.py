@@ -1,21 +1,26 @@
-"""The log that everybody is handed: structlog in front, our sinks behind. Its library is loaded when it opens."""
+"""The log that everybody is handed. An entry is an event, its fields and those of its task; sinks do the rest."""
 
 from __future__ import annotations
 
 import sys
 import time
 import traceback
-from collections.abc import Callable, Generator, MutableMapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TextIO
 
 from pilothouse.logs.redaction import Redactor
 from pilothouse.logs.sinks import Entry, FileSink, RotatingFile, TerminalSink
 
 if TYPE_CHECKING:
     import logging
+
+_NONE: Mapping[str, Any] = MappingProxyType({})
+_OF_THIS_TASK: ContextVar[Mapping[str, Any]] = ContextVar("pilothouse.logs", default=_NONE)
 
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
@@ -24,19 +29,14 @@ class Log:
     """Called as `log("turn.ended", turn_id=…)`, or by level. `level` may be changed while it is in use."""
 
     def __init__(self, sinks: Sequence[Callable[[Entry], None]], level: str = "info") -> None:
-        import structlog
-
         self.level = level
         self._sinks = sinks
-        self._logger: Any = structlog.wrap_logger(
-            None,
-            processors=[structlog.contextvars.merge_contextvars, _stamp, self._hand_over],
-            wrapper_class=structlog.BoundLoggerBase,
-        )
 
     def __call__(self, event: str, /, *, level: str = "info", **fields: Any) -> None:
         if LEVELS.get(level, 20) >= LEVELS.get(self.level, 20):
-            self._logger._proxy_to_logger(level, event, **fields)
+            entry = _stamp(level, {**_OF_THIS_TASK.get(), **fields, "event": event})
+            for sink in self._sinks:
+                sink(entry)
 
     def debug(self, event: str, /, **fields: Any) -> None:
         self(event, level="debug", **fields)
@@ -53,29 +53,25 @@ class Log:
             fields |= {"error": f"{type(error).__name__}: {error}", "traceback": _trace(error)}
         self(event, level="error", **fields)
 
-    def _hand_over(self, _logger: Any, _method: str, entry: MutableMapping[str, Any]) -> NoReturn:
-        import structlog
 
-        for sink in self._sinks:
-            sink(entry)
-        raise structlog.DropEvent
-
-
-def _stamp(_logger: Any, method: str, entry: MutableMapping[str, Any]) -> dict[str, Any]:
+def _stamp(level: str, entry: Entry) -> dict[str, Any]:
     now = time.time()
     at = datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds")
-    return {**entry, "at": at.replace("+00:00", "Z"), "level": method}
+    return {**entry, "at": at.replace("+00:00", "Z"), "level": level}
 
 
 def _trace(error: BaseException) -> str:
     return "".join(traceback.format_exception(error))
 
 
-def with_fields(**fields: Any) -> AbstractContextManager[None]:
+@contextmanager
+def with_fields(**fields: Any) -> Generator[None, None, None]:
     """Inside, every entry of this task carries them: `with with_fields(turn_id=turn.id): …`."""
-    import structlog
-
-    return structlog.contextvars.bound_contextvars(**fields)
+    before = _OF_THIS_TASK.set({**_OF_THIS_TASK.get(), **fields})
+    try:
+        yield
+    finally:
+        _OF_THIS_TASK.reset(before)
 
 
 @contextmanager
@@ -131,7 +127,7 @@ def emergency(path: Path, redactor: Redactor, error: BaseException) -> bool:
         "error": f"{type(error).__name__}: {error}",
         "traceback": _trace(error),
     }
-    FileSink(file, redactor, said.append)(_stamp(None, "error", {**fields, "argv": sys.argv}))
+    FileSink(file, redactor, said.append)(_stamp("error", {**fields, "argv": sys.argv}))
     file.close()
     return not said
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import msgspec
 
-from pilothouse.core.ask import Ask, Decision, hash_payload
+from pilothouse.core.ask import Ask, Decision, Option, hash_payload
 from pilothouse.core.channel import Answered
 from pilothouse.core.errors import Fenced, StoreError
-from pilothouse.core.event import AskChanged
+from pilothouse.core.event import AskChanged, clean_values
 from pilothouse.core.ids import AskId, IdMaker, TurnId
-from pilothouse.core.message import Author, Content
+from pilothouse.core.message import Author, Content, clean_text
 from pilothouse.core.store import AskRow, Tx
 from pilothouse.core.turn import LIVE, Prompt, Turn
 from pilothouse.runtime.outgoing import say
@@ -29,10 +29,13 @@ GO_ON = "Continue. Pilothouse restarted while you waited for an answer to: {titl
 def make_ask(asked: Ask, settings: Settings, ids: IdMaker, now: float) -> Ask:
     """The engine's ask, under our id, with the hash that an answer must name and the time it has."""
     wait_s = settings.question_timeout_s if asked.kind == "question" else settings.ask_timeout_s
-    payload = asked.payload or {"title": asked.title}
+    title = clean_text(asked.title)
+    payload = clean_values(asked.payload) or {"title": title}
     return msgspec.structs.replace(
         asked,
         id=AskId(ids("ask")),
+        title=title,
+        options=tuple(Option(clean_text(o.key), clean_text(o.label)) for o in asked.options),
         payload=payload,
         payload_hash=hash_payload(payload),
         expires_at=asked.expires_at or now + wait_s,
@@ -88,7 +91,11 @@ class Asking:
 
     async def answer(self, ask_id: AskId, payload_hash: str, decision: Decision, by: Author) -> Answered:
         ports, at = self._ports, self._ports.clock.now()
-        decision = msgspec.structs.replace(decision, by=by.id)
+        text = clean_text(decision.text)
+        if len(text) > ports.settings().max_message_chars:
+            return Answered(False, "This answer is too long and was not taken.")
+        decision = msgspec.structs.replace(decision, by=by.id, text=text)
+        at -= ports.jumped_s()  # the ask's time is that of before the jump, until the jump was made up for
 
         def unit(tx: Tx) -> tuple[Answered, AskRow | None]:
             row = tx.asks.get(ask_id)
@@ -112,7 +119,8 @@ class Asking:
         while True:
             ticket = ports.signals.ticket(ASKS)
             try:
-                await self.expire()
+                if not ports.jumped_s():
+                    await self.expire()
                 next_at = await ports.store.read(lambda tx: tx.asks.next_expiry())
             except Fenced:
                 raise

@@ -24,4 +24,5 @@ class SystemClock:
 
 def new_id(prefix: str) -> str:
     """Twelve characters of 32: sixty bits, enough for any one store."""
-    return f"{prefix}-{''.join(secrets.choice(ALPHABET) for _ in range(12))}"
+    drawn = secrets.randbits(60)
+    return f"{prefix}-{''.join([ALPHABET[drawn >> shift & 31] for shift in range(0, 60, 5)])}"

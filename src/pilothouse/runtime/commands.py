@@ -62,9 +62,10 @@ def _stop(call: CommandCall) -> Reply:
     if live is not None:
         call.tx.turns.note(live.id, stop_requested=True)
         return Reply(f"Stopping.{tail}")
-    held = call.tx.turns.of(call.conversation.id, statuses=("queued", "parked"), limit=1)
+    held = call.tx.turns.of(call.conversation.id, statuses=("queued", "parked"))
+    for turn in held:
+        call.tx.turns.note(turn.id, stop_requested=True)
     if held:
-        call.tx.turns.note(held[0].id, stop_requested=True)
         return Reply(f"Stopped. It will not be resumed.{tail}")
     return Reply(f"Nothing is running here.{tail}")
 
@@ -118,6 +119,9 @@ def _set_model(call: CommandCall) -> Reply:
         )
     model = None if call.args.lower() in ("default", "none") else call.args
     _save(call, model=model)
+    session = _session(call)
+    if session is not None:  # else the session would bring back the model that it was opened with
+        call.tx.sessions.save(msgspec.structs.replace(session, model=model))
     return Reply(f"From your next message on: {model or 'the engine’s own model'}.")
 
 
@@ -210,7 +214,7 @@ def _session(call: CommandCall) -> Session | None:
 
 
 def _queued(call: CommandCall) -> list[QueueRow]:
-    return [row for row in call.tx.inbox.waiting(call.conversation.id) if row.kind != "system"]
+    return call.tx.inbox.waiting(call.conversation.id)
 
 
 def _engine(call: CommandCall, session: Session | None) -> EngineId:

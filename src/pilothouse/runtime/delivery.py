@@ -6,17 +6,18 @@ not stand there: it is sent again with a mark that says so, three times at most.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import anyio
 import msgspec
 from anyio.abc import TaskGroup
+from msgspec import Struct
 
 from pilothouse.core.channel import Channel, HoldsPlaces, Paced
 from pilothouse.core.errors import Fenced, Rejected, StoreError, TryLater
 from pilothouse.core.ids import ChannelId, ConversationId, MessageId, UserId
 from pilothouse.core.message import Address, Author, Content, InboundMessage, MessageRef, Part
-from pilothouse.core.store import PartRow, QueueRow, Tx
+from pilothouse.core.store import NEVER, Conversation, PartRow, QueueRow, Tx, notes_lane
 from pilothouse.runtime.outgoing import content_of, say
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.settings import backoff_s
@@ -25,11 +26,17 @@ from pilothouse.runtime.wording import first_line
 
 MAX_SENDS = 3
 AT_ONCE = 64
-NEVER = 4_000_000_000.0
-"""A row that is never ready by itself: it goes along with the next turn that something else starts."""
-
+UNFIT = "A message could not be prepared for this channel: {text}"
 UNCONFIRMED = "A message could not be confirmed as delivered after {sends} tries: {text}"
 REFUSED = "A message could not be delivered ({reason}): {text}"
+
+
+class _Seen(Struct, frozen=True):
+    """What one look at the store found."""
+
+    ready: list[tuple[QueueRow, Conversation]]
+    unknown: list[ChannelId]
+    next_at: float | None
 
 
 class Delivery:
@@ -48,35 +55,44 @@ class Delivery:
     async def drain(self, within_s: float) -> None:
         """Returns when nothing is left that could be sent now, or when the time is up."""
         with anyio.move_on_after(within_s):
-            while self._busy or await self._ready():
+            while self._busy or (await self._ports.look(self._unit())).ready:
                 ticket = self._ports.signals.ticket(OUTBOX)
                 await Signals.wait(ticket, 0.05)
 
     async def _start_what_is_ready(self, tasks: TaskGroup) -> float:
         ports, poll_s = self._ports, self._ports.settings().poll_s
         try:
-            await self._fail_unknown()
-            for row in await self._ready():
-                if len(self._busy) >= AT_ONCE:
-                    break
-                self._busy.add(row.conversation_id)
-                tasks.start_soon(self._deliver_one, row)
-            next_at = await ports.store.read(lambda tx: tx.outbox.next_ready_at(ports.clock.now()))
+            seen = await ports.store.read(self._unit())
+            if seen.unknown:
+                await self._fail_unknown(seen.unknown)
         except Fenced:
             raise
         except StoreError as error:
             ports.log("delivery.postponed", error=str(error))
             return poll_s
-        return poll_s if next_at is None else min(poll_s, max(0.01, next_at - ports.clock.now()))
+        for row, conversation in seen.ready[: AT_ONCE - len(self._busy)]:
+            self._busy.add(row.conversation_id)
+            tasks.start_soon(self._deliver_one, row, conversation.address)
+        return poll_s if seen.next_at is None else min(poll_s, max(0.01, seen.next_at - ports.clock.now()))
 
-    async def _ready(self) -> list[QueueRow]:
+    def _unit(self) -> Callable[[Tx], _Seen]:
+        """All that a round needs to know, in one read."""
         channels, places = self._held()
+        known = {*self._ports.settings().known_channels, *self._ports.channels}
         now, skip = self._ports.clock.now(), tuple(self._busy)
-        return await self._ports.store.read(
-            lambda tx: tx.outbox.deliverable(
+
+        def unit(tx: Tx) -> _Seen:
+            rows = tx.outbox.deliverable(
                 now, channels=channels, conversations=places, skip=skip, limit=AT_ONCE
             )
-        )
+            found = [(row, tx.conversations.get(row.conversation_id)) for row in rows]
+            return _Seen(
+                ready=[(row, conversation) for row, conversation in found if conversation is not None],
+                unknown=[channel for channel in tx.outbox.channels_waiting() if channel not in known],
+                next_at=tx.outbox.next_ready_at(now),
+            )
+
+        return unit
 
     def _held(self) -> tuple[list[ChannelId], list[ConversationId]]:
         """What this node serves: whole channels, and single places of channels that others serve too."""
@@ -89,13 +105,8 @@ class Delivery:
                 channels.append(id)
         return channels, places
 
-    async def _fail_unknown(self) -> None:
+    async def _fail_unknown(self, unknown: Sequence[ChannelId]) -> None:
         """Mail for a channel that nobody has configured is an error that people can see, never "delivered"."""
-        known = {*self._ports.settings().known_channels, *self._ports.channels}
-        waiting = await self._ports.store.read(lambda tx: tx.outbox.channels_waiting())
-        unknown = [channel for channel in waiting if channel not in known]
-        if not unknown:
-            return
 
         def unit(tx: Tx) -> None:
             now = self._ports.clock.now()
@@ -107,32 +118,34 @@ class Delivery:
 
         await self._ports.store.write(unit)
 
-    async def _deliver_one(self, row: QueueRow) -> None:
+    async def _deliver_one(self, row: QueueRow, address: Address) -> None:
         try:
-            await self._deliver(row)
+            await self._deliver(row, address)
         except Fenced:
             raise
         except StoreError as error:
             self._ports.log("delivery.postponed", message_id=row.id, error=str(error))
+            await self._ports.clock.sleep(self._ports.settings().retry_first_s)
         finally:
             self._busy.discard(row.conversation_id)
             self._ports.signals.poke(OUTBOX)
 
-    async def _deliver(self, row: QueueRow) -> None:
+    async def _deliver(self, row: QueueRow, address: Address) -> None:
         ports = self._ports
-        conversation = await ports.store.read(lambda tx: tx.conversations.get(row.conversation_id))
-        if conversation is None:
-            return
-        channel = ports.channels[conversation.address.channel]
+        channel = ports.channels[address.channel]
         content = content_of(row)
-        rendered = channel.render(content)
+        try:
+            rendered = channel.render(content)
+        except Exception as error:  # noqa: BLE001 - one delivery
+            ports.log("message.unfit", message_id=row.id, error=f"{type(error).__name__}: {error}")
+            await ports.store.write(lambda tx: tx.outbox.claim([row.id]))
+            await self._fail(row, content, UNFIT.format(text=first_line(content.text)))
+            return
         parts = await ports.store.write(lambda tx: self._take(tx, row, rendered))
         for part in parts:
             if part.state == "sent":
                 continue
-            if not await self._send(
-                row, channel, conversation.address, content, part, last=part is parts[-1]
-            ):
+            if not await self._send(row, channel, address, content, part, last=part is parts[-1]):
                 return
 
     def _take(self, tx: Tx, row: QueueRow, rendered: Sequence[Part]) -> list[PartRow]:
@@ -186,7 +199,8 @@ class Delivery:
             pause_s = backoff_s(ports.settings(), row.attempts + 1)
             await self._later(row, part, pause_s, f"{type(error).__name__}: {error}", showed_nothing=False)
             return False
-        self._sent_at[row.conversation_id] = ports.clock.monotonic()
+        if isinstance(channel, Paced):
+            self._sent_at[row.conversation_id] = ports.clock.monotonic()
         await ports.persist(lambda tx: self._record(tx, row, part, ref, last=last))
         return True
 
@@ -247,7 +261,7 @@ class Delivery:
         tx.inbox.put(
             id=MessageId(self._ports.ids("msg")),
             key=f"undelivered:{row.id}",
-            lane=row.conversation_id,
+            lane=notes_lane(row.conversation_id),
             conversation_id=row.conversation_id,
             kind="system",
             body=msgspec.json.encode(message),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec import Struct
 
 from pilothouse.core.errors import Fenced, SessionBusy, StoreError
 from pilothouse.core.ids import ConversationId
@@ -14,8 +16,19 @@ from pilothouse.core.turn import Turn
 from pilothouse.runtime.ending import cancel
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.run_turn import TurnRun
-from pilothouse.runtime.signals import INBOX, OUTBOX, Signals
-from pilothouse.runtime.starting import Started, start_again, start_from_inbox
+from pilothouse.runtime.signals import INBOX, OUTBOX, TURNS, Signals, events_of
+from pilothouse.runtime.starting import Started, set_aside, start_again, start_from_inbox
+
+Begin = partial[Started | None]
+
+
+class _Seen(Struct, frozen=True):
+    """What one look at the store found."""
+
+    parked: bool
+    queued: list[Turn]
+    ready: list[ConversationId]
+    next_at: float | None
 
 
 class Dispatch:
@@ -55,91 +68,105 @@ class Dispatch:
         """Starts all there is room for; returns how long it may sleep if nobody pokes."""
         poll_s = self._ports.settings().poll_s
         try:
-            await self._release_parked()
-            await self._start_queued(tasks)
-            await self._start_waiting(tasks)
-            next_at = await self._ports.store.read(self._next_at)
+            seen = await self._ports.store.read(self._look())
+            if seen.parked:
+                await self._release_parked()
+                return 0.0
+            await self._start(tasks, seen)
         except Fenced:
             raise
         except StoreError as error:
             self._ports.log("dispatch.postponed", error=str(error))
             return poll_s
-        if next_at is None:
+        if seen.next_at is None:
             return poll_s
-        return min(poll_s, max(0.01, next_at - self._ports.clock.now()))
+        return min(poll_s, max(0.01, seen.next_at - self._ports.clock.now()))
 
-    def _next_at(self, tx: Tx) -> float | None:
-        times = [tx.inbox.next_ready_at(self._ports.clock.now()), tx.turns.next_parked_at()]
-        return min((at for at in times if at is not None), default=None)
+    def _look(self) -> Callable[[Tx], _Seen]:
+        """All that a round needs to know, in one read."""
+        now, room = self._ports.clock.now(), self._room()
+        limit = room + len(self._running)
+
+        def unit(tx: Tx) -> _Seen:
+            times = [tx.inbox.next_ready_at(now), tx.turns.next_parked_at()]
+            return _Seen(
+                parked=bool(tx.turns.parked_due(now)),
+                queued=tx.turns.startable(limit=limit) if room > 0 else [],
+                ready=tx.inbox.startable(now, engines=None, limit=limit) if room > 0 else [],
+                next_at=min((at for at in times if at is not None), default=None),
+            )
+
+        return unit
 
     def _room(self) -> int:
-        """A turn that waits for a person takes no room: nobody's silence may stop everybody's work."""
-        working = sum(not run.waiting for run in self._running.values())
-        return self._ports.settings().max_turns_at_once - working
+        return self._ports.settings().max_turns_at_once - len(self._running)
 
     async def _release_parked(self) -> None:
         """Parked turns whose time has come, or that somebody stopped."""
         now = self._ports.clock.now()
 
-        def look(tx: Tx) -> bool:
-            parked = tx.turns.of(statuses=("parked",))
-            return bool(tx.turns.parked_due(now)) or any(turn.stop_requested for turn in parked)
-
-        if not await self._ports.store.read(look):
-            return
-
         def unit(tx: Tx) -> None:
-            for turn in tx.turns.of(statuses=("parked",)):
-                if turn.stop_requested:
-                    cancel(tx, self._ports.ids, turn, now)
             for turn in tx.turns.parked_due(now):
-                tx.turns.move(turn.id, "queued")
+                if turn.stop_requested:
+                    cancel(tx, turn, now)
+                else:
+                    tx.turns.move(turn.id, "queued")
 
         await self._ports.store.write(unit)
-        self._ports.signals.poke(OUTBOX)
+        self._ports.signals.poke_all()
 
-    async def _start_queued(self, tasks: TaskGroup) -> None:
-        if self._room() <= 0:
+    async def _start(self, tasks: TaskGroup, seen: _Seen) -> None:
+        """Side by side, so that the store may commit them together; each is a transaction of its own."""
+        units: dict[ConversationId, Begin] = {}
+        for turn in seen.queued:
+            units.setdefault(turn.conversation_id, partial(self._again, turn))
+        for conversation_id in seen.ready:
+            units.setdefault(conversation_id, partial(self._from_inbox, conversation_id))
+        idle = [(id, unit) for id, unit in units.items() if id not in self._running]
+        chosen = idle[: max(0, self._room())]
+        if not chosen:
             return
-        limit = self._room() + len(self._running)
-        for turn in await self._ports.store.read(lambda tx: tx.turns.startable(limit=limit)):
-            if turn.conversation_id in self._running or self._room() <= 0:
-                continue
-            started = await self._begin(partial(self._again, turn))
-            if started is not None:
-                self._spawn(tasks, started)
+        async with anyio.create_task_group() as beginning:
+            for conversation_id, unit in chosen:
+                beginning.start_soon(self._begin, tasks, conversation_id, unit)
+        self._ports.signals.poke(TURNS, OUTBOX)
+
+    async def _begin(self, tasks: TaskGroup, conversation_id: ConversationId, unit: Begin) -> None:
+        try:
+            started = await self._ports.store.write(unit)
+        except SessionBusy:
+            return
+        except Fenced:
+            raise
+        except StoreError as error:
+            self._ports.log("dispatch.postponed", conversation=conversation_id, error=str(error))
+            return
+        except Exception as error:  # noqa: BLE001 - one message that nobody can read must not stop the others
+            await self._set_aside(conversation_id, error)
+            return
+        self._ports.signals.poke(events_of(conversation_id))
+        if started is not None:
+            self._spawn(tasks, started)
 
     def _again(self, turn: Turn, tx: Tx) -> Started | None:
-        now = self._ports.clock.now()
-        if turn.stop_requested:
-            cancel(tx, self._ports.ids, turn, now)
+        now, current = self._ports.clock.now(), tx.turns.get(turn.id)
+        if current is None or current.status != "queued":
             return None
-        return start_again(tx, turn, now)
-
-    async def _start_waiting(self, tasks: TaskGroup) -> None:
-        room = self._room()
-        if room <= 0:
-            return
-        now, limit = self._ports.clock.now(), room + len(self._running)
-        ready = await self._ports.store.read(lambda tx: tx.inbox.startable(now, engines=None, limit=limit))
-        for conversation_id in ready:
-            if conversation_id in self._running or self._room() <= 0:
-                continue
-            started = await self._begin(partial(self._from_inbox, conversation_id))
-            if started is not None:
-                self._spawn(tasks, started)
+        if current.stop_requested:
+            cancel(tx, current, now)
+            return None
+        return start_again(tx, current, now)
 
     def _from_inbox(self, conversation_id: ConversationId, tx: Tx) -> Started | None:
         ports = self._ports
         return start_from_inbox(tx, ports.ids, ports.settings(), conversation_id, ports.clock.now())
 
-    async def _begin(self, unit: partial[Started | None]) -> Started | None:
-        try:
-            return await self._ports.store.write(unit)
-        except SessionBusy:
-            return None
-        finally:
-            self._ports.signals.poke(OUTBOX)
+    async def _set_aside(self, conversation_id: ConversationId, error: Exception) -> None:
+        ports = self._ports
+        why = f"{type(error).__name__}: {error}"
+        ports.log("message.unreadable", conversation=conversation_id, error=why)
+        await ports.store.write(lambda tx: set_aside(tx, ports.ids, conversation_id, why, ports.clock.now()))
+        ports.signals.poke(OUTBOX)
 
     def _spawn(self, tasks: TaskGroup, started: Started) -> None:
         run = TurnRun(self._ports, started)

@@ -35,9 +35,10 @@ def frame(messages: Sequence[InboundMessage]) -> Prompt:
 
 
 def cause_of(messages: Sequence[InboundMessage]) -> Cause:
-    """A turn is caused by what a person said, if a person said anything."""
+    """A turn is caused by what a person said, if a person said anything; by a note only if there is nothing else."""
     kinds = [message.kind for message in messages]
-    return _CAUSES["chat" if "chat" in kinds else kinds[0]]
+    others = [kind for kind in kinds if kind != "system"]
+    return _CAUSES["chat" if "chat" in kinds else (others or kinds)[0]]
 
 
 def _passes_as_typed(message: InboundMessage) -> bool:
@@ -65,4 +66,7 @@ def _file(attachment: Attachment) -> str:
 def _clock_time(at: float) -> str:
     if not at:
         return ""
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    try:
+        return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    except (OverflowError, ValueError, OSError):  # beyond the calendar: a channel sent milliseconds, say
+        return ""

@@ -10,19 +10,19 @@ and run at the next start. Nothing is left running (law 8).
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AsyncExitStack
 
 import anyio
 
 from pilothouse.core.channel import Channel
-from pilothouse.core.engine import Engine
 from pilothouse.core.errors import Fenced, RoleHeld, StoreError
-from pilothouse.core.ids import ChannelId, EngineId
+from pilothouse.core.ids import ChannelId
 from pilothouse.core.store import NodeInfo, Role
 from pilothouse.runtime.asking import Asking
 from pilothouse.runtime.delivery import Delivery
 from pilothouse.runtime.desk import GatewayDesk
 from pilothouse.runtime.dispatch import Dispatch
+from pilothouse.runtime.fencing import fenced_in
+from pilothouse.runtime.hosting import Hosting
 from pilothouse.runtime.live import LiveViews
 from pilothouse.runtime.membership import Membership
 from pilothouse.runtime.ports import Ports
@@ -32,6 +32,8 @@ PRUNE_EVERY_S = 3600.0
 PRUNE_STEP = 500
 CHANNEL_PAUSE_S = (1.0, 2.0, 5.0, 15.0, 60.0)
 STANDBY_EVERY_S = 1.0
+HEAR_EVERY_S = 0.02
+"""Another process that commits without a pause must not keep everybody here busy with looking."""
 
 
 class Gateway:
@@ -64,6 +66,10 @@ class Gateway:
         await self._join()
         try:
             await self._serve()
+        except BaseExceptionGroup as errors:
+            if fenced := fenced_in(errors):
+                raise fenced from errors
+            raise
         finally:
             with anyio.CancelScope(shield=True), anyio.move_on_after(self._ports.settings().drain_s):
                 await self._membership.leave()
@@ -103,8 +109,7 @@ class Gateway:
         try:
             if await self._get_engines():
                 await self._sweep()
-                async with AsyncExitStack() as engines:
-                    await self._open_engines(engines)
+                async with Hosting(self._ports).open_all():
                     await self._run_turns_with_engines()
         finally:
             done.set()
@@ -123,7 +128,11 @@ class Gateway:
                 return False
             try:
                 await self._membership.take_engines()
-            except RoleHeld:
+            except Fenced:
+                raise
+            except StoreError as error:
+                if not isinstance(error, RoleHeld):
+                    self._ports.log("engines.postponed", error=str(error))
                 with anyio.move_on_after(STANDBY_EVERY_S):
                     await self._stopping.wait()
         return True
@@ -135,29 +144,19 @@ class Gateway:
         except OSError as error:
             self._ports.log("processes.sweep_failed", error=str(error))
 
-    async def _open_engines(self, stack: AsyncExitStack) -> None:
-        """An engine that cannot open takes nothing down: its turns fail with a clear word."""
-        opened: dict[EngineId, Engine] = {}
-        for id, engine in self._ports.engines.items():
-            try:
-                opened[id] = await stack.enter_async_context(engine)
-            except Exception as error:  # noqa: BLE001 - a plugin's own code
-                self._ports.log("engine.open_failed", engine=id, error=f"{type(error).__name__}: {error}")
-        self._ports.engines = opened
-
     async def _serve_channel(self, channel: Channel) -> None:
         """A channel that breaks is started again, ever more patiently; a primary one that ends, ends us."""
         broken = 0
         while True:
             try:
                 await channel.run(self.desk)
-            except Fenced:
-                raise
             except Exception as error:
+                if fenced_in(error):
+                    raise
                 self._ports.log("channel.broke", channel=channel.id, error=f"{type(error).__name__}: {error}")
                 if channel.id == self._primary:
                     raise
-                await anyio.sleep(CHANNEL_PAUSE_S[min(broken, len(CHANNEL_PAUSE_S) - 1)])
+                await self._ports.clock.sleep(CHANNEL_PAUSE_S[min(broken, len(CHANNEL_PAUSE_S) - 1)])
                 broken += 1
                 continue
             if channel.id == self._primary:
@@ -165,8 +164,10 @@ class Gateway:
             return
 
     async def _hear_others(self) -> None:
-        async for _ in self._ports.store.changes():
+        """Whoever changes something here pokes by himself; what others change may concern anybody."""
+        async for _ in self._ports.store.changes(of_others=True):
             self._ports.signals.poke_all()
+            await anyio.sleep(HEAR_EVERY_S)
 
     async def _prune_for_ever(self) -> None:
         while True:

@@ -24,13 +24,13 @@ from pilothouse.core.message import (
     clean_text,
     conversation_id,
 )
-from pilothouse.core.store import CONTROL_LANE, Conversation, QueueRow, Tx
+from pilothouse.core.store import CONTROL_LANE, NEVER, AskRow, Conversation, QueueRow, Tx, notes_lane
 from pilothouse.core.turn import Turn
 from pilothouse.runtime.asking import apply_answer
 from pilothouse.runtime.commands import COMMANDS, CommandCall, Reply
 from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.ports import Ports
-from pilothouse.runtime.routing import Command, Say, Unknown, route
+from pilothouse.runtime.routing import Command, Route, Say, Unknown, route
 from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.signals import ASKS, INBOX, OUTBOX, control_of
 
@@ -49,15 +49,16 @@ class Intake:
         if not settings.people.may(message.author.id, "message"):
             self._ports.log("message.refused", author=message.author.id, why="stranger")
             return Receipt("refused", text=NOT_LET_IN.format(user=message.author.id))
+        if len(message.text) > settings.max_message_chars:
+            return Receipt("refused", text=_too_long(len(message.text), settings.max_message_chars))
         message = _cleaned(message)
         if message.kind == "chat":
             way = route(message.text, COMMANDS)
-            if isinstance(way, Command) or (
-                isinstance(way, Unknown) and not self._for_engine(message.author)
-            ):
+            if not self._is_message(way, message.author):
                 return await self._carry_out(way, message.address, message.author, message.native_id)
-        if len(message.text) > settings.max_message_chars:
-            return Receipt("refused", text=_too_long(len(message.text), settings.max_message_chars))
+        return await self._store(message, settings)
+
+    async def _store(self, message: InboundMessage, settings: Settings) -> Receipt:
         unit = _Accept(message, settings, self._ports.ids, self._ports.clock.now())
         receipt = await self._ports.store.write(unit)
         self._ports.signals.poke(INBOX, ASKS, control_of(conversation_id(message.address)))
@@ -65,16 +66,24 @@ class Intake:
         return receipt
 
     async def command(self, address: Address, by: Author, line: str, native_id: str) -> Receipt:
-        if not self._ports.settings().people.may(by.id, "command"):
+        """A line with a slash that is no command is a message, whichever way a channel brought it."""
+        settings = self._ports.settings()
+        if not settings.people.may(by.id, "command"):
             return Receipt("refused", text=NOT_LET_IN.format(user=by.id))
+        if len(line) > settings.max_message_chars:
+            return Receipt("refused", text=_too_long(len(line), settings.max_message_chars))
         line = clean_text(line)
         way = route(line if line.startswith("/") else f"/{line}", COMMANDS)
+        if line.startswith("/") and self._is_message(way, by):
+            return await self._store(await self._as_message(address, by, line, native_id), settings)
         if isinstance(way, Say):
             way = Unknown(line.split()[0] if line.split() else "", None)
         return await self._carry_out(way, address, by, native_id)
 
     async def edited(self, message: MessageEdited) -> Receipt:
-        text = clean_text(message.text)
+        text, limit = clean_text(message.text), self._ports.settings().max_message_chars
+        if len(text) > limit:
+            return Receipt("refused", text=_too_long(len(text), limit))
 
         def change(tx: Tx, row: QueueRow) -> str:
             said = _decode(row.body)
@@ -92,13 +101,19 @@ class Intake:
 
         return await self._amend(message, "deleted", drop)
 
-    def _for_engine(self, author: Author) -> bool:
+    def _is_message(self, way: Route, author: Author) -> bool:
+        """Whether this is for the engine. Slash words that we do not know are, if an owner says so."""
         settings = self._ports.settings()
-        return settings.engine_commands and settings.people.may(author.id, "engine_command")
+        if isinstance(way, Unknown):
+            return settings.engine_commands and settings.people.may(author.id, "engine_command")
+        return isinstance(way, Say)
 
-    async def _carry_out(
-        self, way: Command | Unknown | Say, address: Address, by: Author, native_id: str
-    ) -> Receipt:
+    async def _as_message(self, address: Address, by: Author, line: str, native_id: str) -> InboundMessage:
+        known = await self._ports.store.read(lambda tx: tx.conversations.get(conversation_id(address)))
+        private = known is not None and known.private
+        return InboundMessage(address, by, native_id, line, private=private, sent_at=self._ports.clock.now())
+
+    async def _carry_out(self, way: Route, address: Address, by: Author, native_id: str) -> Receipt:
         """Stores the command and does it, at once and once: the row's key makes a repeat a duplicate."""
         ports = self._ports
         settings, at = ports.settings(), ports.clock.now()
@@ -172,24 +187,28 @@ class _Accept:
         conversation = tx.conversations.ensure(
             _conversation(message.address, self._at, private=message.private)
         )
+        note = message.kind == "system"
         put = tx.inbox.put(
             id=MessageId(self._ids("msg")),
             key=_key(conversation, message.native_id),
-            lane=conversation.id,
+            lane=notes_lane(conversation.id) if note else conversation.id,
             conversation_id=conversation.id,
             kind=message.kind,
             body=_encode(message),
             at=self._at,
+            ready_at=NEVER if note else 0.0,
         )
         if not put.fresh:
             return Receipt("duplicate", put.row.id)
+        if note:
+            return Receipt("queued", put.row.id, "Noted: it goes along with the next message.")
         if message.kind == "chat" and self._answers_question(tx, conversation, put.row.id):
             return Receipt("queued", put.row.id, "Taken as the answer.")
         return Receipt("queued", put.row.id, self._place_in_line(tx, conversation, put.row.id))
 
     def _answers_question(self, tx: Tx, conversation: Conversation, id: MessageId) -> bool:
         """A plain reply answers the oldest open question; it never answers an approval."""
-        asked = next((row for row in tx.asks.open_in(conversation.id) if row.ask.kind == "question"), None)
+        asked = next((row for row in tx.asks.open_in(conversation.id) if self._is_open_question(row)), None)
         if asked is None:
             return False
         decision = Decision("answer", text=self._message.text, by=self._message.author.id)
@@ -197,9 +216,15 @@ class _Accept:
         tx.inbox.claim([id])
         return tx.inbox.done(id, self._at, f"answered {asked.ask.id}")
 
+    def _is_open_question(self, row: AskRow) -> bool:
+        expires_at = row.ask.expires_at
+        return row.ask.kind == "question" and (expires_at is None or expires_at > self._at)
+
     def _place_in_line(self, tx: Tx, conversation: Conversation, id: MessageId) -> str:
         live = tx.turns.live_in(conversation.id)
-        ahead = [row for row in tx.inbox.waiting(conversation.id) if row.id != id and row.kind != "system"]
+        ahead = [row for row in tx.inbox.waiting(conversation.id) if row.id != id]
+        if live is None and tx.turns.of(conversation.id, statuses=("parked",), limit=1):
+            return "The turn before this one waits for its limit to reset, and this waits behind it. /stop drops that one."
         if live is None:
             return "" if not ahead else f"Queued, number {len(ahead) + 1} in line."
         return self._during(tx, live, conversation, len(ahead))
@@ -210,7 +235,7 @@ class _Accept:
                 tx.turns.note(live.id, stop_requested=True)
                 return "Stopping the running turn to take this one."
             case "steer":
-                return "Passed on to the running turn."
+                return "Passing it on to the running turn."
             case "queue":
                 return f"Still working on your previous request. Queued, number {ahead + 1} in line."
             case _:
@@ -220,9 +245,15 @@ class _Accept:
 
 
 def _cleaned(message: InboundMessage) -> InboundMessage:
-    quoted = None if message.quoted is None else clean_text(message.quoted)
-    author = msgspec.structs.replace(message.author, name=clean_text(message.author.name))
-    return msgspec.structs.replace(message, text=clean_text(message.text), quoted=quoted, author=author)
+    replace = msgspec.structs.replace
+    return replace(
+        message,
+        text=clean_text(message.text),
+        quoted=None if message.quoted is None else clean_text(message.quoted),
+        author=replace(message.author, name=clean_text(message.author.name)),
+        source=clean_text(message.source),
+        attachments=tuple(replace(a, name=clean_text(a.name)) for a in message.attachments),
+    )
 
 
 def _conversation(address: Address, at: float, *, private: bool = False) -> Conversation:

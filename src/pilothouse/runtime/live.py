@@ -1,28 +1,36 @@
 """The live view: what a turn does, shown while it does it. Not durable, droppable, never in a final's way.
 
 Change-driven: a view is shown when it looks different, no more often than `edit_every_s`; elapsed time is part of
-how it looks, so it keeps moving while a tool is silent. When the turn has ended the progress message goes away.
+how it looks, so it keeps moving while a tool is silent. When the turn is no longer live the progress message goes
+away. The log is read when there is something to show, not whenever it grows: a quick turn costs nothing here.
+Whatever goes wrong is logged and costs nothing but the view.
 """
 
 from __future__ import annotations
 
 import anyio
 
-from pilothouse.core.channel import CanDelete, CanEdit, Channel
-from pilothouse.core.errors import DeliveryError, StoreError
-from pilothouse.core.event import SessionStarted, TurnEnded
+from pilothouse.core.channel import CanDelete, CanEdit, Channel, LoggedEvent
+from pilothouse.core.errors import Rejected, StoreError, TryLater
+from pilothouse.core.event import SessionStarted
 from pilothouse.core.ids import TurnId
 from pilothouse.core.message import Address, MessageRef, Part
 from pilothouse.core.store import Conversation, Tx
 from pilothouse.core.turn import LIVE, Turn
 from pilothouse.core.view import TurnView, fold
-from pilothouse.runtime.following import follow
+from pilothouse.runtime.fencing import fenced_in
+from pilothouse.runtime.following import PAGE
 from pilothouse.runtime.ports import Ports
-from pilothouse.runtime.signals import INBOX, Signals
+from pilothouse.runtime.signals import TURNS, Signals, end_of
+
+LOOK_SHARE = 0.2
+"""How much of `edit_every_s` may pass before a new turn is noticed: many that begin together are one look."""
+
+REMOVE_TRIES = 5
 
 
 class LiveViews:
-    """Finds the live turns whose channel can edit, and shows each."""
+    """Finds the live turns whose channel can edit, and shows each until it is no longer live."""
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
@@ -33,38 +41,44 @@ class LiveViews:
             return
         async with anyio.create_task_group() as tasks:
             while True:
-                ticket = self._ports.signals.ticket(INBOX)
-                for turn, conversation in await self._live():
-                    channel = self._ports.channels.get(conversation.address.channel)
-                    if turn.id not in self._shown and channel is not None and isinstance(channel, CanEdit):
-                        self._shown.add(turn.id)
-                        tasks.start_soon(
-                            self._show, _Progress(self._ports, turn, conversation.address, channel)
-                        )
-                await Signals.wait(ticket, self._ports.settings().poll_s)
+                settings = self._ports.settings()
+                ticket = self._ports.signals.ticket(TURNS)
+                for progress in await self._changes():
+                    tasks.start_soon(self._show, progress)
+                await Signals.wait(ticket, settings.poll_s)
+                await anyio.sleep(settings.edit_every_s * LOOK_SHARE)
 
-    async def _live(self) -> list[tuple[Turn, Conversation]]:
-        def unit(tx: Tx) -> list[tuple[Turn, Conversation]]:
-            turns = tx.turns.of(statuses=tuple(LIVE), limit=500)
-            found = [(turn, tx.conversations.get(turn.conversation_id)) for turn in turns]
-            return [(turn, conversation) for turn, conversation in found if conversation is not None]
-
+    async def _changes(self) -> list[Progress]:
+        """Forgets what is no longer live; returns what is new. One that broke stays known: it is not tried again."""
+        known = frozenset(self._shown)
         try:
-            return await self._ports.store.read(unit)
+            live, found = await self._ports.store.read(lambda tx: _live(tx, known))
         except StoreError as error:
             self._ports.log("live.postponed", error=str(error))
             return []
+        self._shown &= live
+        new: list[Progress] = []
+        for turn, conversation in found:
+            channel = self._ports.channels.get(conversation.address.channel)
+            if channel is not None and isinstance(channel, CanEdit):
+                self._shown.add(turn.id)
+                new.append(Progress(self._ports, turn, conversation.address, channel))
+        return new
 
-    async def _show(self, progress: _Progress) -> None:
+    async def _show(self, progress: Progress) -> None:
         try:
             await progress.run()
-        except (DeliveryError, StoreError, OSError) as error:
-            self._ports.log("live.dropped", turn_id=progress.turn.id, error=str(error))
-        finally:
-            self._shown.discard(progress.turn.id)
+        except Exception as error:
+            if fenced_in(error):
+                raise
+            self._ports.log(
+                "live.dropped", turn_id=progress.turn.id, error=f"{type(error).__name__}: {error}"
+            )
+        else:
+            self._shown.discard(progress.turn.id)  # a parked turn may be live again before the next look
 
 
-class _Progress:
+class Progress:
     """One progress message: sent once, edited while it changes, gone at the end. A quick turn never shows one."""
 
     def __init__(self, ports: Ports, turn: Turn, address: Address, channel: Channel) -> None:
@@ -75,46 +89,77 @@ class _Progress:
         self._view = TurnView()
         self._ref: MessageRef | None = None
         self._last: Part | None = None
-        self._ended = anyio.Event()
+        self._seq: int | None = None
 
     async def run(self) -> None:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._read)
-            while not self._ended.is_set():
-                await Signals.wait(self._ended, self._ports.settings().edit_every_s)
-                if not self._ended.is_set():
-                    await self._refresh()
-            tasks.cancel_scope.cancel()
-        if self._ref is not None and isinstance(self._channel, CanDelete):
-            await self._channel.delete(self._ref)
+        settings = self._ports.settings()
+        age_s = self._ports.clock.now() - (self.turn.started_at or 0.0)
+        pause_s = min(settings.edit_every_s, max(0.0, settings.edit_every_s - age_s))
+        try:
+            while not await self._ends_within(pause_s):
+                await self._refresh()
+                pause_s = self._ports.settings().edit_every_s
+        finally:
+            await self._remove()
 
-    async def _read(self) -> None:
-        seq = await self._ports.store.read(self._before_the_turn)
-        async for logged in follow(self._ports, self.turn.conversation_id, seq):
-            if logged.turn_id != self.turn.id:
-                continue
-            if isinstance(logged.event, SessionStarted):
-                self._view = TurnView()
-            self._view = fold(self._view, logged.event, logged.at)
-            if isinstance(logged.event, TurnEnded):
-                self._ended.set()
-                return
+    async def _ends_within(self, seconds: float) -> bool:
+        """Folds what the log has that we have not seen; true once the turn lives no more."""
+        await Signals.wait(self._ports.signals.ticket(end_of(self.turn.id)), seconds)
+        while True:
+            events, live = await self._ports.look(self._page)
+            for logged in events:
+                self._seq = logged.seq
+                if logged.turn_id != self.turn.id:
+                    continue
+                if isinstance(logged.event, SessionStarted):
+                    self._view = TurnView()
+                self._view = fold(self._view, logged.event, logged.at)
+            if len(events) < PAGE:
+                return not live
 
-    def _before_the_turn(self, tx: Tx) -> int:
-        first = tx.events.of_turn(self.turn.id, limit=1)
-        return first[0].seq - 1 if first else tx.events.last_seq(self.turn.conversation_id)
+    def _page(self, tx: Tx) -> tuple[list[LoggedEvent], bool]:
+        current = tx.turns.get(self.turn.id)
+        live = current is not None and current.status in LIVE
+        if self._seq is None:
+            return tx.events.of_turn(self.turn.id, limit=PAGE), live
+        return tx.events.after(self.turn.conversation_id, self._seq, limit=PAGE), live
 
     async def _refresh(self) -> None:
+        """What the platform refuses now is not repeated: the next look may differ anyway."""
         if not isinstance(self._channel, CanEdit):
             return
         part = self._channel.render_view(self._view, self._ports.clock.now())
         if part is None or part == self._last:
             return
         try:
-            if self._ref is None:
-                self._ref = await self._channel.send(self._address, part)
-            else:
-                await self._channel.edit(self._ref, part)
+            with anyio.fail_after(self._ports.settings().send_timeout_s):
+                if self._ref is None:
+                    self._ref = await self._channel.send(self._address, part)
+                else:
+                    await self._channel.edit(self._ref, part)
             self._last = part
-        except DeliveryError as error:
+        except TryLater as error:
             self._ports.log("live.skipped", turn_id=self.turn.id, error=str(error))
+            await Signals.wait(self._ports.signals.ticket(end_of(self.turn.id)), error.after_s)
+
+    async def _remove(self) -> None:
+        if self._ref is None or not isinstance(self._channel, CanDelete):
+            return
+        for _ in range(REMOVE_TRIES):
+            try:
+                with anyio.fail_after(self._ports.settings().send_timeout_s):
+                    await self._channel.delete(self._ref)
+                return
+            except TryLater as error:
+                await self._ports.clock.sleep(error.after_s)
+            except Rejected as error:
+                self._ports.log("live.left", turn_id=self.turn.id, error=error.reason)
+                return
+
+
+def _live(tx: Tx, known: frozenset[TurnId]) -> tuple[frozenset[TurnId], list[tuple[Turn, Conversation]]]:
+    """The turns that live, and those of them that are not known yet, with where they are."""
+    turns = tx.turns.of(statuses=tuple(LIVE), limit=500)
+    new = [(turn, tx.conversations.get(turn.conversation_id)) for turn in turns if turn.id not in known]
+    found = [(turn, conversation) for turn, conversation in new if conversation is not None]
+    return frozenset(turn.id for turn in turns), found

@@ -11,10 +11,8 @@ import anyio
 from pilothouse.core.errors import Fenced, RoleHeld, StoreError
 from pilothouse.core.ids import Epoch
 from pilothouse.core.store import Node, NodeInfo, Role, Tx
-from pilothouse.runtime.ending import recover
+from pilothouse.runtime.losing import recover
 from pilothouse.runtime.ports import Ports
-
-JUMP_S = 2.0
 
 
 class Membership:
@@ -22,7 +20,6 @@ class Membership:
         self._ports = ports
         self._info = info
         self._seen: dict[Epoch, tuple[int, float]] = {}
-        self._wall_minus_monotonic = ports.clock.now() - ports.clock.monotonic()
         self.has_engines = False
         self.epoch: Epoch | None = None
 
@@ -74,28 +71,20 @@ class Membership:
             self._ports.log("node.leave_failed", error=str(error))
 
     async def _beat(self) -> None:
-        jumped_s = self._jumped()
+        jumped_s = self._ports.jumped_s()
         lease_until = self._lease_until()
         now = self._ports.clock.now()
 
         def unit(tx: Tx) -> None:
             tx.nodes.beat(lease_until)
             if jumped_s and self.has_engines:
-                tx.inbox.shift(jumped_s, now)
-                tx.outbox.shift(jumped_s, now)
-                tx.asks.shift(jumped_s, now)
+                _follow_jump(tx, jumped_s, now)
 
         await self._ports.store.write(unit)
         if jumped_s:
+            self._ports.accept_jump(jumped_s)
             self._ports.log("clock.jumped", seconds=jumped_s)
             self._ports.signals.poke_all()
-
-    def _jumped(self) -> float:
-        """How far the wall clock moved against the monotonic one since we last looked; 0 if it did not."""
-        offset = self._ports.clock.now() - self._ports.clock.monotonic()
-        moved = offset - self._wall_minus_monotonic
-        self._wall_minus_monotonic = offset
-        return moved if abs(moved) > JUMP_S else 0.0
 
     async def _bury_the_dead(self) -> None:
         """Nodes whose process is gone, or whose beats stand still: what they held is free again.
@@ -142,6 +131,16 @@ class Membership:
 
     def _lease_until(self) -> float:
         return self._ports.clock.now() + self._ports.settings().lease_s
+
+
+def _follow_jump(tx: Tx, seconds: float, now: float) -> None:
+    """Whatever waits for a time waits as long as it would have: nothing sleeps through a jump or comes early."""
+    tx.inbox.shift(seconds, now)
+    tx.outbox.shift(seconds, now)
+    tx.asks.shift(seconds, now)
+    for turn in tx.turns.of(statuses=("parked",), limit=10_000):
+        if turn.retry_at is not None:
+            tx.turns.note(turn.id, retry_at=turn.retry_at + seconds)
 
 
 def _held(holder: Node) -> RoleHeld:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from pilothouse.core.ids import ConversationId, IdMaker, MessageId
-from pilothouse.core.message import Content
+from pilothouse.core.message import Content, clean_text
 from pilothouse.core.store import QueueRow, Tx
 
 _encode = msgspec.json.Encoder().encode
@@ -16,6 +16,7 @@ def say(
     tx: Tx, ids: IdMaker, conversation_id: ConversationId, content: Content, *, key: str, at: float
 ) -> None:
     """`key` names the occasion: the same one twice is said once."""
+    content = msgspec.structs.replace(content, text=clean_text(content.text))
     tx.outbox.put(
         id=MessageId(ids("out")),
         key=key,

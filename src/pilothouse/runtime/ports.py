@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Protocol, TypeVar
 
 import anyio
@@ -19,6 +20,7 @@ from pilothouse.runtime.signals import Signals
 
 T = TypeVar("T")
 
+JUMP_S = 2.0
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
 
@@ -68,18 +70,40 @@ class Ports:
         self.sweep = sweep
         self.log = log
         self.signals = Signals()
+        self._wall_minus_monotonic = clock.now() - clock.monotonic()
+
+    def jumped_s(self) -> float:
+        """How far the wall clock has been set against the monotonic one and nobody has made up for; else 0."""
+        moved = self.clock.now() - self.clock.monotonic() - self._wall_minus_monotonic
+        return moved if abs(moved) > JUMP_S else 0.0
+
+    def accept_jump(self, seconds: float) -> None:
+        """What waits in the store was moved by `seconds`: times there mean what they say again."""
+        self._wall_minus_monotonic += seconds
 
     async def persist(self, unit: Callable[[Tx], T]) -> T:
         """A write that must happen: waits out a full disk or a locked database, however long it takes.
 
         Only for bookkeeping of what has already happened. What a person still waits for is refused instead,
-        so that they know.
+        so that they know. A cancellation waits for a write that is under way: if this raises, nothing was written.
         """
+        return await self._wait_out("write", partial(self._write_whole, unit))
+
+    async def look(self, unit: Callable[[Tx], T]) -> T:
+        """A read that cannot be done without: waits out whatever makes the store unavailable."""
+        return await self._wait_out("read", partial(self.store.read, unit))
+
+    async def _write_whole(self, unit: Callable[[Tx], T]) -> T:
+        with anyio.CancelScope(shield=True):
+            return await self.store.write(unit)
+        raise AssertionError("unreachable")
+
+    async def _wait_out(self, deed: str, act: Callable[[], Awaitable[T]]) -> T:
         pause_s = FIRST_PAUSE_S
         while True:
             try:
-                return await self.store.write(unit)
+                return await act()
             except StoreUnavailable as error:
-                self.log("store.write_postponed", error=str(error), pause_s=pause_s)
+                self.log(f"store.{deed}_postponed", error=str(error), pause_s=pause_s)
                 await anyio.sleep(pause_s)
                 pause_s = min(LONGEST_PAUSE_S, pause_s * 2)

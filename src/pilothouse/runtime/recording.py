@@ -1,7 +1,7 @@
 """Writes what a turn does into the event log, in order, soon, and in few transactions.
 
-Events pass the grammar, fold into the view, and wait in a buffer for at most `flush_s`. Neighbouring deltas of one
-block become one. Whoever must have something durable *now* (an ask, a tool with side effects, the end) commits the
+Events pass the grammar and wait in a buffer for at most `flush_s`. Neighbouring deltas of one block become one, and
+only then fold into the view: text that grows by a word at a time would be copied whole for each. Whoever must have something durable *now* (an ask, a tool with side effects, the end) commits the
 buffer together with it.
 """
 
@@ -47,11 +47,14 @@ class Recorder:
         self._pending: list[EngineEvent] = []
         self._dirty = anyio.Event()
         self._committing = anyio.Lock()
-        self._resume = started.session.resume
-        self._saved_resume = self._resume
+        self._saved_resume = started.session.resume
         self._saved_began = started.turn.began
-        self.view = TurnView()
+        self._view = TurnView()
+        self._folded = 0
+        """How many of those that wait are in the view already; they are not joined any more."""
+        self._tool_began = False
         self.began = started.turn.began
+        self.resume = started.session.resume
         self.end: TurnEnded | None = None
 
     def take(self, event: EngineEvent) -> None:
@@ -63,7 +66,13 @@ class Recorder:
     @property
     def urgent(self) -> bool:
         """A tool with side effects began, and the store does not know yet."""
-        return self.began and not self._saved_began and bool(self.view.open_actions)
+        return self._tool_began and not self._saved_began
+
+    @property
+    def view(self) -> TurnView:
+        """All that was taken so far."""
+        self._fold()
+        return self._view
 
     async def flush_for_ever(self) -> None:
         pause_s = FIRST_FLUSH_S
@@ -88,7 +97,7 @@ class Recorder:
         if not events and also is None:
             return None
         turn, now = self._started.turn, self._ports.clock.now()
-        resume, began = self._resume, self.began
+        resume, began = self.resume, self.began
 
         def unit(tx: Tx) -> T | None:
             if events:
@@ -99,23 +108,40 @@ class Recorder:
                 self._save_resume(tx, resume)
             return also(tx) if also is not None else None
 
-        result = await self._ports.persist(unit)
+        try:
+            result = await self._ports.persist(unit)
+        except BaseException:  # nothing was written: whoever writes next writes these first
+            self._pending[:0] = events
+            self._folded += len(events)
+            self._dirty.set()
+            raise
         self._saved_began, self._saved_resume = began, resume
         self._ports.signals.poke(events_of(turn.conversation_id))
         return result
 
-    def drain(self) -> tuple[EngineEvent, ...]:
+    @property
+    def pending(self) -> tuple[EngineEvent, ...]:
         """The events that are not written yet, the end excluded: that one belongs to the last transaction."""
-        events = tuple(self._pending)
+        return tuple(self._pending)
+
+    def drain(self) -> tuple[EngineEvent, ...]:
+        """Takes what is pending: whoever calls this writes it."""
+        self._fold()
+        events = self.pending
         self._pending.clear()
+        self._folded = 0
         if self._dirty.is_set():
             self._dirty = anyio.Event()
         return events
 
-    def _keep(self, events: list[EngineEvent]) -> None:
+    def _fold(self) -> None:
         now = self._ports.clock.now()
+        for event in self._pending[self._folded :]:
+            self._view = fold(self._view, event, now)
+        self._folded = len(self._pending)
+
+    def _keep(self, events: list[EngineEvent]) -> None:
         for event in events:
-            self.view = fold(self.view, event, now)
             self._note(event)
             if isinstance(event, TurnEnded):
                 self.end = event
@@ -128,14 +154,14 @@ class Recorder:
     def _note(self, event: EngineEvent) -> None:
         match event:
             case SessionStarted(resume=ResumeToken() as resume) | SessionChanged(resume=resume):
-                self._resume = resume
+                self.resume = resume
             case ToolStarted(call=call) if has_side_effects(call.kind):
-                self.began = True
+                self.began = self._tool_began = True
             case TextDelta(parent_id=None) | TextSet(parent_id=None):
                 self.began = True
 
     def _append(self, event: EngineEvent) -> None:
-        if self._pending:
+        if len(self._pending) > self._folded:
             joined = _joined(self._pending[-1], event)
             if joined is not None:
                 self._pending[-1] = joined

@@ -5,14 +5,15 @@ from __future__ import annotations
 
 import msgspec
 
-from pilothouse.core.errors import Fenced, StoreError
+from pilothouse.core.errors import ConfigError, Fenced, StoreError
 from pilothouse.core.ids import IdMaker, MessageId, UserId
-from pilothouse.core.message import Author, InboundMessage
+from pilothouse.core.message import Author, Content, InboundMessage
 from pilothouse.core.schedule import CronSteps, Schedule, due
 from pilothouse.core.store import Tx
 from pilothouse.runtime.cron import cron_steps
+from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.ports import Ports
-from pilothouse.runtime.signals import INBOX
+from pilothouse.runtime.signals import INBOX, OUTBOX
 
 LOOK_EVERY_S = 1.0
 
@@ -44,10 +45,21 @@ class Scheduling:
 
         def unit(tx: Tx) -> None:
             for schedule in tx.schedules.due(now):
-                self._put(tx, ports.ids, schedule, now)
+                try:
+                    self._put(tx, ports.ids, schedule, now)
+                except ConfigError as error:
+                    self._pause(tx, ports.ids, schedule, str(error), now)
 
         await ports.store.write(unit)
-        ports.signals.poke(INBOX)
+        ports.signals.poke(INBOX, OUTBOX)
+
+    def _pause(self, tx: Tx, ids: IdMaker, schedule: Schedule, why: str, now: float) -> None:
+        """A schedule that cannot be read holds up no other; its people are told."""
+        tx.schedules.save(msgspec.structs.replace(schedule, paused=True))
+        if tx.conversations.get(schedule.conversation_id) is None:
+            return
+        content = Content(f"The schedule {schedule.id} is paused: {why}", "notice")
+        say(tx, ids, schedule.conversation_id, content, key=f"paused:{schedule.id}:{now}", at=now)
 
     def _put(self, tx: Tx, ids: IdMaker, schedule: Schedule, now: float) -> None:
         found = due(schedule, now, self._cron)

@@ -56,4 +56,4 @@ class Briefer(Protocol):
 
 def backoff_s(settings: Settings, attempt: int) -> float:
     """Doubles from the first delay up to the cap; `attempt` counts from one."""
-    return min(settings.retry_cap_s, settings.retry_first_s * 2 ** max(0, attempt - 1))
+    return min(settings.retry_cap_s, settings.retry_first_s * 2.0 ** min(64, max(0, attempt - 1)))

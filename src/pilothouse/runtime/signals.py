@@ -8,16 +8,23 @@ from __future__ import annotations
 
 import anyio
 
-from pilothouse.core.ids import ConversationId
+from pilothouse.core.ids import ConversationId, TurnId
 
 INBOX = "inbox"
 OUTBOX = "outbox"
 ASKS = "asks"
+TURNS = "turns"
+"""A turn began: for those who show what runs."""
 
 
 def control_of(conversation_id: ConversationId) -> str:
     """Somebody said, stopped or answered something there: for the turn that runs there."""
     return f"control:{conversation_id}"
+
+
+def end_of(turn_id: TurnId) -> str:
+    """The turn ended, one way or another."""
+    return f"end:{turn_id}"
 
 
 def events_of(conversation_id: ConversationId) -> str:

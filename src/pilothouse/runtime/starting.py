@@ -11,7 +11,7 @@ from msgspec import Struct
 from pilothouse.core.errors import SessionBusy
 from pilothouse.core.ids import ConversationId, EngineId, IdMaker, SessionId, TurnId
 from pilothouse.core.message import Content, InboundMessage
-from pilothouse.core.store import Conversation, QueueRow, Session, Tx
+from pilothouse.core.store import Conversation, QueueRow, Session, Tx, notes_lane
 from pilothouse.core.turn import Turn
 from pilothouse.runtime.asking import supersede
 from pilothouse.runtime.framing import cause_of, frame
@@ -101,17 +101,36 @@ def _fits(session: Session, engine: EngineId, workspace: str, conversation: Conv
 def _take(tx: Tx, ids: IdMaker, settings: Settings, conversation: Conversation, at: float) -> list[QueueRow]:
     """Everything that waited becomes one prompt, or only the first, as the binding says.
 
-    System rows never start a turn; they go along with the next one that something else starts.
+    Notes never start a turn; they go along with the next one that something else starts.
     """
     waiting = tx.inbox.waiting(conversation.id, limit=settings.batch_limit)
     sound = [row for row in waiting if not _quarantined(tx, ids, settings, row, at)]
-    ready = [row for row in sound if row.kind != "system" and row.ready_at <= at]
+    ready = [row for row in sound if row.ready_at <= at]
     if not ready:
         return []
     if (conversation.busy or settings.busy) == "queue":
         ready = ready[:1]
-    wanted = {row.id for row in ready}
-    return [row for row in sound if row.id in wanted or (row.kind == "system" and row.seq < ready[-1].seq)]
+    notes = tx.inbox.waiting(notes_lane(conversation.id), limit=settings.batch_limit)
+    return sorted([*ready, *notes], key=lambda row: row.seq)
+
+
+def set_aside(tx: Tx, ids: IdMaker, conversation_id: ConversationId, why: str, at: float) -> None:
+    """Something that waits here cannot be read: it ends, visibly, and the rest goes on."""
+    lanes = (conversation_id, notes_lane(conversation_id))
+    rows = [row for lane in lanes for row in tx.inbox.waiting(lane)]
+    for row in [row for row in rows if not _readable(row)] or rows[:1]:
+        tx.inbox.claim([row.id])
+        tx.inbox.fail(row.id, at, why)
+        text = "A message could not be read and was set aside. The log has the details."
+        say(tx, ids, conversation_id, Content(text, "notice"), key=f"quarantine:{row.id}", at=at)
+
+
+def _readable(row: QueueRow) -> bool:
+    try:
+        frame([_decode(row.body)])
+    except Exception:  # noqa: BLE001 - whatever it is, it is the row's fault
+        return False
+    return True
 
 
 def _quarantined(tx: Tx, ids: IdMaker, settings: Settings, row: QueueRow, at: float) -> bool:

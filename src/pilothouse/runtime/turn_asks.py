@@ -22,7 +22,7 @@ class TurnAsks:
         ports: Ports,
         started: Started,
         recorder: Recorder,
-        interrupt: Callable[[object], Awaitable[None]],
+        interrupt: Callable[[], Awaitable[None]],
     ) -> None:
         self._ports = ports
         self._turn = started.turn
@@ -86,9 +86,7 @@ class TurnAsks:
 
     async def _ask_people(self, session: Answerable, asked: Ask, ask: Ask) -> None:
         """Uses an answer that was given before a restart, once; else asks, and the turn waits."""
-        stored = await self._ports.store.read(
-            lambda tx: tx.asks.unused_answer(self._session_id, ask.payload_hash)
-        )
+        stored = await self._stored_answer(ask)
         if stored is not None and stored.decision is not None:
             await self._use(session, asked, stored, stored.decision)
             return
@@ -100,11 +98,17 @@ class TurnAsks:
         self._ports.signals.poke(OUTBOX, INBOX)
         self._ports.log("ask.opened", turn_id=self._turn.id, ask_id=ask.id, kind=ask.kind)
 
+    async def _stored_answer(self, ask: Ask) -> AskRow | None:
+        """Only the turn that an answer started may use it: a later one asks anew, whatever was once allowed."""
+        if self._turn.cause != "answer":
+            return None
+        return await self._ports.look(lambda tx: tx.asks.unused_answer(self._session_id, ask.payload_hash))
+
     async def _use(self, session: Answerable, asked: Ask, stored: AskRow, decision: Decision) -> None:
         self._recorder.take(Asked(stored.ask))
         self._recorder.take(AskChanged(stored.ask.id, "answered", decision.by))
         self._expect_deeds(decision)
-        await self._recorder.commit(lambda tx: tx.asks.mark_used(stored.ask.id))
+        await self._recorder.commit(lambda tx: tx.asks.mark_used(stored.ask.id, turn_id=self._turn.id))
         await self._tell(session, asked.id, stored.ask, decision)
 
     def _expect_deeds(self, decision: Decision) -> None:
@@ -114,7 +118,7 @@ class TurnAsks:
 
     def _wait(self, tx: Tx, row: AskRow, now: float) -> None:
         before = tx.asks.open_like(row.session_id, row.ask.payload_hash)
-        if before is not None:
+        if before is not None and before.turn_id != row.turn_id:
             tx.asks.move(before.ask.id, "superseded", at=now)
         tx.asks.add(row)
         turn = tx.turns.get(row.turn_id)
@@ -137,4 +141,4 @@ class TurnAsks:
                 "ask.tell_failed", turn_id=self._turn.id, error=f"{type(error).__name__}: {error}"
             )
         if decision.verdict == "deny" and not decision.text and ask.kind != "question":
-            await self._interrupt(session)
+            await self._interrupt()

@@ -89,6 +89,21 @@ class AskSuite(StoreSuite):
 
         await store.write(unit)
 
+    async def test_an_answer_that_came_to_nothing_is_given_back_to_the_turn_that_heard_it(
+        self, store: Store
+    ) -> None:
+        def unit(tx: Tx) -> None:
+            tx.asks.add(ask_row("a1", payload_hash="same", turn_id=TurnId("t1")))
+            tx.asks.move(A1, "answered", at=2.0, decision=YES)
+            tx.asks.mark_used(A1, turn_id=TurnId("t2"))
+            assert tx.asks.of_turn(TurnId("t1")) == []
+            assert names(tx.asks.of_turn(TurnId("t2"))) == ["a1"]
+            tx.asks.give_back(A1)
+            again = tx.asks.unused_answer(S1, "same")
+            assert again is not None and again.ask.id == A1
+
+        await store.write(unit)
+
     async def test_an_ask_expires_in_time(self, store: Store) -> None:
         def unit(tx: Tx) -> None:
             tx.asks.add(ask_row("never"))

@@ -270,3 +270,16 @@ class WakeSuite(StoreSuite):
                 await anext(changes)
             await other.write(add_places)
             assert await other.read(lambda tx: tx.inbox.unfinished(C1))
+
+    async def test_who_listens_for_others_does_not_hear_itself(
+        self, open_store: OpenStore, store: Store
+    ) -> None:
+        changes = store.changes(of_others=True)
+        await store.write(lambda tx: tx.set_fact("k", "v"))
+        with anyio.move_on_after(0.05) as scope:
+            await anext(changes)
+        assert scope.cancelled_caught
+        async with open_store() as other:
+            await other.write(lambda tx: tx.set_fact("k", "w"))
+            with anyio.fail_after(10):
+                await anext(changes)

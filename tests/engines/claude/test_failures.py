@@ -130,6 +130,14 @@ def test_an_older_cli_writes_the_reset_behind_a_bar() -> None:
     assert (failure.retry_at, failure.text) == (1794771478.0, "Claude AI usage limit reached")
 
 
+@pytest.mark.parametrize(("told", "retry_at"), [({"status": "rejected", "resetsAt": 7}, 7.0), ("soon", None)])
+def test_a_limit_may_be_told_by_the_error_alone(told: object, retry_at: float | None) -> None:
+    params = {"rate_limit_info": told}
+    error = assistant(text("x"), error="rate_limit", api_error="usage_limit_reached", api_error_params=params)
+    failure = failed(init(), error, result(is_error=True, result="x", api_error="usage_limit_reached"))
+    assert (failure.kind, failure.retry_at) == ("quota", retry_at)
+
+
 def test_a_limit_that_only_warned_is_no_reason_to_wait() -> None:
     warned = line("rate_limit_event", rate_limit_info={"status": "allowed_warning", "resetsAt": 1794771478})
     assert failed(init(), warned, result(is_error=True, result="x", api_error_status=429)).retry_at is None

@@ -6,7 +6,7 @@ import base64
 from typing import Any
 
 import pytest
-from tests.engines.claude.recorded import split_turns, translate_recording
+from tests.engines.claude.recorded import read, split_turns, translate_recording
 from tests.engines.claude.wire_samples import (
     IMAGE,
     PNG,
@@ -403,3 +403,15 @@ def test_a_result_that_was_held_back_ends_no_second_turn() -> None:
     assert turn[-1].answer == "delegating\n\nmain final 2\n\nmain final 3"
     assert turn[-1].usage is not None
     assert turn[-1].usage.cost_usd == 0.0032
+
+
+def test_a_turn_that_nobody_asked_for_says_what_woke_it() -> None:
+    causes: list[str] = []
+    for name in ("k_background_task_wakes_idle_session", "x_schedule_wakeup_stream"):
+        translator, was = Translator(), ""
+        for one in read(name).splitlines():
+            before = translator.in_turn
+            translator.feed(one)
+            was = translator.wake_cause if translator.in_turn and not before else was
+        causes.append(was)
+    assert causes == ["background_task", "loop_wakeup"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 import pytest
@@ -65,6 +66,28 @@ def test_the_page_has_this_table() -> None:
 def test_every_subtype_that_we_decode_has_a_sample() -> None:
     sampled = {kind.removeprefix("system/").split(":")[0].split(",")[0] for kind in SAMPLES}
     assert set(system.KINDS) - sampled == {"hook_progress"}
+
+
+@pytest.mark.parametrize(
+    ("raw", "shown"),
+    [
+        (rb"cut \ud83d", "cut \ufffd"),
+        (rb"\ude00 cut", "\ufffd cut"),
+        (rb"whole \ud83d\ude00", "whole \U0001f600"),
+        (rb"\ud83d\ud83d\ude00", "\ufffd\U0001f600"),
+        (rb"literal \\ud83d and \ud83d", "literal \\ud83d and \ufffd"),
+        (b"bytes \xff", "bytes \ufffd"),
+    ],
+)
+def test_half_a_character_costs_itself_and_not_the_line(raw: bytes, shown: str) -> None:
+    events, translator = in_a_turn(assistant(text("@")).replace(b"@", raw))
+    assert [event.text for event in events if isinstance(event, TextSet)] == [shown]
+    assert not translator.puzzle
+
+
+def test_every_value_that_a_line_may_be_is_handled() -> None:
+    kinds = set(get_args(wire.Heard)) - {wire.System}
+    assert kinds <= set(Translator()._handlers)
 
 
 def test_a_strange_block_costs_none_of_its_neighbours() -> None:

@@ -6,8 +6,8 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
-from pilothouse.channels.terminal.ink import fit
-from pilothouse.channels.terminal.lines import read_answer
+from pilothouse.channels.terminal.ink import fit, wash
+from pilothouse.channels.terminal.lines import forget_typed, read_line
 from pilothouse.channels.terminal.receive import NOBODY_HERE, choices, decide
 from pilothouse.channels.terminal.render import ask_text
 from pilothouse.channels.terminal.screen import Screen
@@ -43,16 +43,17 @@ class Asker:
                 decision = replace(decision, by=author.id)
                 answered = await desk.answer(ask.id, ask.payload_hash, decision, author)
                 if self._stage.streams.stdin_tty or not answered.accepted:
-                    await self._screen.note(self._ink.dim(f"  → {answered.text}"))
+                    await self._screen.note(self._ink.dim(f"  → {wash(answered.text)}"))
 
     async def _deny(self, ask: Ask) -> Decision:
-        title = fit(ask.title, self._stage.columns)
+        title = fit(ask.title, self._stage.columns())
         await self._screen.note(self._ink.yellow(f"Denied: {title} ({NOBODY_HERE})"))
         return Decision("deny", text=NOBODY_HERE)
 
     async def _put(self, ask: Ask) -> Decision:
-        await self._screen.note(ask_text(ask, self._ink, self._stage.columns))
-        while (typed := await read_answer(self._stage.streams)) is not None:
+        forget_typed(self._stage.streams)
+        await self._screen.note(ask_text(ask, self._ink, self._stage.columns()))
+        while (typed := await read_line(self._stage.streams)) is not None:
             if decision := decide(ask, typed):
                 return decision
             keys = ", ".join(choice.key for choice in choices(ask))

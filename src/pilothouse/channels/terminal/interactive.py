@@ -9,12 +9,14 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
 from msgspec.structs import replace
 
+from pilothouse.channels.terminal.ink import wash
 from pilothouse.channels.terminal.lines import typed_lines
+from pilothouse.channels.terminal.pen import Look
 from pilothouse.channels.terminal.prompt import Prompt
 from pilothouse.channels.terminal.receive import Interrupt, Key, Leave, Line, Typed, choices, decide
 from pilothouse.channels.terminal.screen import PlainScreen, Screen
 from pilothouse.channels.terminal.stage import TICK_S, Stage
-from pilothouse.channels.terminal.transcript import Look, Transcript
+from pilothouse.channels.terminal.transcript import Transcript
 from pilothouse.core.ask import Ask, Decision
 from pilothouse.core.channel import Desk, Receipt
 from pilothouse.core.errors import PilothouseError
@@ -39,8 +41,9 @@ class InteractiveTalk:
         screen: Screen = self._prompt or PlainScreen(replace(streams, dumb=True), streams.stdout)
         drawn = self._prompt is not None
         self._ink = stage.ink(tty=streams.stdout_tty)
-        look = Look(self._ink, stage.columns, drawn, streamed=True, verbose=stage.verbose)
+        look = Look(self._ink, stage.columns, drawn, True, self._ink.color, stage.verbose)
         self._transcript = Transcript(screen, look, stage.clock, stage.seat.author, since=stage.clock.now())
+        self._mark = stage.mark()
         self._answered: set[AskId] = set()
         self._armed = False
         """One Ctrl-C was pressed; another one leaves."""
@@ -58,6 +61,7 @@ class InteractiveTalk:
 
     async def part(self, part: Part) -> None:
         await self._transcript.part(part)
+        self._mark.save(self._transcript.safe_seq)
 
     @asynccontextmanager
     async def _typed(self) -> AsyncIterator[MemoryObjectReceiveStream[Typed]]:
@@ -70,12 +74,9 @@ class InteractiveTalk:
         await self._transcript.note("\n".join(map(self._ink.dim, lines)), alone=True)
 
     async def _follow(self, desk: Desk) -> None:
-        mark = self._stage.mark()
-        async for row in desk.follow(self._stage.conversation, mark.load()):
+        async for row in desk.follow(self._stage.conversation, self._mark.load()):
             await self._transcript.event(row)
-            if isinstance(row.event, TurnEnded):
-                self._armed = False
-                mark.save(self._transcript.safe_seq)
+            self._armed = self._armed and not isinstance(row.event, TurnEnded)
 
     async def _tick(self) -> None:
         while True:
@@ -114,7 +115,7 @@ class InteractiveTalk:
 
     async def _say(self, desk: Desk, text: str) -> None:
         if self._prompt:
-            await self._transcript.note(f"{self._ink.bold('❯')} {text}", alone=True)
+            await self._transcript.note(f"{self._ink.bold('❯')} {wash(text)}", alone=True)
         if text.startswith("/") or not await self._answer_with(desk, text):
             await self._send(desk, text)
 
@@ -131,7 +132,7 @@ class InteractiveTalk:
             receipt = Receipt("refused", text=str(error))
         if receipt.text:
             paint = self._ink.red if receipt.state == "refused" else self._ink.dim
-            await self._transcript.note(paint(f"  {receipt.text}"))
+            await self._transcript.note(paint(f"  {wash(receipt.text)}"))
 
     async def _answer_with(self, desk: Desk, typed: str) -> bool:
         ask = self._ask()
@@ -146,7 +147,7 @@ class InteractiveTalk:
         author = self._stage.seat.author
         decision = replace(decision, by=author.id)
         answered = await desk.answer(ask.id, ask.payload_hash, decision, author)
-        await self._transcript.note(self._ink.dim(f"  → {answered.text}"), alone=True)
+        await self._transcript.note(self._ink.dim(f"  → {wash(answered.text)}"), alone=True)
 
     def _ask(self) -> Ask | None:
         ask = self._transcript.ask

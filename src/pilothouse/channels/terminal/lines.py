@@ -54,15 +54,19 @@ async def _chunk(fd: int) -> bytes:
         return b""
 
 
-async def read_answer(streams: Streams) -> str | None:
-    """One line from the tty, typed after now; None at its end. Reads only when asked: a job in the background
-    that reads is stopped by the kernel."""
+def forget_typed(streams: Streams) -> None:
+    """Drops what was typed before a question was put: it cannot be meant for it."""
     import termios
 
-    fd, kept = streams.stdin.fileno(), b""
-    termios.tcflush(fd, termios.TCIFLUSH)
+    termios.tcflush(streams.stdin.fileno(), termios.TCIFLUSH)
+
+
+async def read_line(streams: Streams) -> str | None:
+    """One line from the tty; None at its end. Reads only when called: the kernel stops a job in the background
+    that reads, and a shell wants its own lines back."""
+    kept = b""
     while b"\n" not in kept:
-        chunk = await _chunk(fd)
+        chunk = await _chunk(streams.stdin.fileno())
         if not chunk:
             return None
         kept = (kept + chunk)[-MOST_BYTES:]

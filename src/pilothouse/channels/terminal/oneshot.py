@@ -10,9 +10,10 @@ from msgspec import Struct
 
 from pilothouse.channels.terminal.asking import Asker
 from pilothouse.channels.terminal.ink import wash
+from pilothouse.channels.terminal.pen import Look
 from pilothouse.channels.terminal.screen import PlainScreen, put
 from pilothouse.channels.terminal.stage import TICK_S, Stage
-from pilothouse.channels.terminal.transcript import AWAY, DELIVERY_WAIT_S, Look, Transcript
+from pilothouse.channels.terminal.transcript import AWAY, DELIVERY_WAIT_S, Transcript
 from pilothouse.core.channel import Desk, LoggedEvent, Receipt
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.event import AskChanged, Asked, Outcome, TurnEnded, encode_event
@@ -41,7 +42,8 @@ class OneShotTalk:
         self._ink = stage.ink(tty=streams.stderr_tty)
         self._asker = Asker(stage, self._screen)
         drawn = streams.stdout_tty and not streams.dumb
-        look = Look(stage.ink(tty=drawn), stage.columns, drawn, streams.stdout_tty, stage.verbose, asks=False)
+        color = stage.ink(tty=drawn).color
+        look = Look(self._ink, stage.columns, drawn, streams.stdout_tty, color, stage.verbose, asks=False)
         self._transcript = Transcript(self._screen, look, stage.clock, stage.seat.author)
         self._message: MessageId | None = None
         self._state = MessageState()
@@ -134,7 +136,8 @@ class OneShotTalk:
             return
         async with self._sorting:
             told = await self._desk.query("message", self._stage.seat.author, id=self._message)
-            self._state = msgspec.convert(told, MessageState, from_attributes=True)
+            if told is not None:
+                self._state = msgspec.convert(told, MessageState, from_attributes=True)
             if self._state.turn_id is not None:
                 while self._rows:
                     row = self._rows.pop(0)

@@ -36,6 +36,11 @@ class Page:
     def running(self) -> bool:
         return self.ended_at is None and not self.past and not self.delivered
 
+    @property
+    def settled(self) -> bool:
+        """Nothing of it is still to come. A turn that nothing was delivered for gets one more chance, later."""
+        return self.ended_at is not None and (self.delivered or self.past)
+
     def due(self, now: float) -> list[str]:
         """Blocks that may be printed now: complete, and not held back for the tool that may follow."""
         view = self.view

@@ -48,19 +48,28 @@ class Prompt:
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[MemoryObjectReceiveStream[Typed]]:
+        """Yields once the line is drawn: from then on Ctrl-C is a key and no signal."""
+        drawn = anyio.Event()
+
+        def mark(app: object) -> None:
+            drawn.set()
+
+        self._session.app.after_render.add_handler(mark)
         self._send, receive = anyio.create_memory_object_stream[Typed](64)
         with self._send, receive:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._run)
+                await drawn.wait()
                 yield receive
                 group.cancel_scope.cancel()
 
     async def say(self, text: str) -> None:
-        from prompt_toolkit.application import run_in_terminal
-        from prompt_toolkit.application.current import set_app
-
-        with set_app(self._session.app):
-            await run_in_terminal(lambda: put(self._streams.stdout, text + "\n"))
+        """Above the line. Not by `run_in_terminal`: that lets the tty cook keys meanwhile, and eats a Ctrl-D."""
+        app = self._session.app
+        if app.is_running:
+            app.renderer.erase()
+        put(self._streams.stdout, text + "\n")
+        app.invalidate()
 
     async def note(self, text: str) -> None:
         await self.say(text)
@@ -71,7 +80,10 @@ class Prompt:
             self._session.app.invalidate()
 
     async def _run(self) -> None:
-        await self._session.prompt_async()
+        try:
+            await self._session.prompt_async()
+        except EOFError:  # the tty is gone
+            self._put(Leave())
 
     def _make(self, history: Path | None) -> PromptSession[str]:
         from prompt_toolkit import PromptSession

@@ -36,8 +36,8 @@ class Stage(Struct, frozen=True):
     def conversation(self) -> ConversationId:
         return conversation_id(self.seat.address)
 
-    @property
     def columns(self) -> int:
+        """How wide text is set now: a window may change."""
         return max(20, min(self.config.width, self.streams.width()))
 
     def ink(self, *, tty: bool) -> Ink:

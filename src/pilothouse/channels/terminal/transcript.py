@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
 
 import anyio
 import msgspec
 
-from pilothouse.channels.terminal.blocks import blocks
-from pilothouse.channels.terminal.ink import Ink, hang, wash
-from pilothouse.channels.terminal.markdown import draw
+from pilothouse.channels.terminal.ink import fit, hang, wash
 from pilothouse.channels.terminal.page import Page
+from pilothouse.channels.terminal.pen import Look, Pen
 from pilothouse.channels.terminal.render import (
     activity_line,
     ask_text,
     attachment_line,
     closing_line,
-    fit,
     notice_line,
     plan_lines,
     spinner,
@@ -29,6 +26,7 @@ from pilothouse.core.ask import Ask
 from pilothouse.core.channel import LoggedEvent
 from pilothouse.core.clock import Clock
 from pilothouse.core.event import (
+    AskChanged,
     Asked,
     Notice,
     PlanChanged,
@@ -51,22 +49,10 @@ QUIET_S = 0.3
 AWAY = "While you were away"
 
 
-class Look(msgspec.Struct, frozen=True):
-    """`streamed`: text is shown while it comes in, with air around it; else the answer is written as it is, at
-    the end. `drawn`: its Markdown is drawn."""
-
-    ink: Ink
-    columns: int
-    drawn: bool
-    streamed: bool
-    verbose: bool = False
-    asks: bool = True
-    """Whether asks are shown here; a one-shot message has its own way with them."""
-
-
 class Transcript:
     def __init__(self, screen: Screen, look: Look, clock: Clock, me: Author, *, since: float = 0.0) -> None:
         """What happened before `since` is history: it is told only if it was not delivered then."""
+        self._pen = Pen(screen, look)
         self._screen = screen
         self._look = look
         self._clock = clock
@@ -75,7 +61,6 @@ class Transcript:
         self._pages: dict[TurnId, Page] = {}
         self._asked: set[AskId] = set()
         self._lock = anyio.Lock()
-        self._last = ""
         self._away = False
         self._expecting: float | None = None
         self._seen_seq = 0
@@ -94,12 +79,9 @@ class Transcript:
 
     @property
     def safe_seq(self) -> int:
-        """Following after this later misses nothing of what has not ended yet."""
-        open_pages = [page.first_seq for page in self._pages.values() if page.ended_at is None]
-        return min(open_pages, default=self._seen_seq + 1) - 1
-
-    def view(self, turn: TurnId) -> TurnView | None:
-        return self._pages[turn].view if turn in self._pages else None
+        """Following after this later misses nothing that has not ended, or was not delivered, yet."""
+        kept = [page.first_seq for page in self._pages.values() if not page.settled]
+        return min(kept, default=self._seen_seq + 1) - 1
 
     def expect(self) -> None:
         """A message was sent: something will begin."""
@@ -129,8 +111,8 @@ class Transcript:
         page = await self._page_of(turn) if turn and kind != "ask" and not part.again else None
         async with self._lock:
             self._expecting = None
-            if kind == "ask" and not part.again:
-                await self._ask(msgspec.convert(part.data["ask"], Ask))
+            if kind == "ask":
+                await self._ask(msgspec.convert(part.data["ask"], Ask), again=part.again)
             elif not turn or part.again or (page and page.past):
                 await self._apart(part, page)
             else:
@@ -145,7 +127,7 @@ class Transcript:
                 if page.past and page.ended_at is None and now - page.heard_at >= QUIET_S:
                     page.past = False
                 if self._look.streamed:
-                    await self._text(page.due(self._clock.now()))
+                    await self._pen.text(page.due(self._clock.now()))
                 late = page.ended_at is not None and now - page.heard_at >= DELIVERY_WAIT_S
                 if late and not page.past and not page.closed:
                     await self._close(page)
@@ -154,8 +136,9 @@ class Transcript:
     async def note(self, text: str, *, alone: bool = False) -> None:
         """A line of our own; one that stands `alone` has air after it."""
         async with self._lock:
-            await self._aside(text)
-            self._last = "closed" if alone else self._last
+            await self._pen.aside(text)
+            if alone:
+                self._pen.part_here()
 
     async def finish(self) -> None:
         """The terminal is about to close: what is missing of ended turns is shown now."""
@@ -178,24 +161,25 @@ class Transcript:
     # What is printed.
 
     async def _tell(self, page: Page, row: LoggedEvent, before: TurnView) -> None:
-        look = self._look
+        ink, columns = self._look.ink, self._look.columns
         match row.event:
             case PromptAdded(text=text, by=by) if by not in ("", self._me.id, self._me.name):
-                await self._aside(look.ink.dim(f"❯ {fit(text, look.columns - 2)}"))
+                await self._pen.aside(ink.dim(f"❯ {fit(text, columns - 2)}"))
             case ToolStarted(call=call):
                 await self._narration(page)
-                if not self._screen.live:
-                    await self._aside(f"  {activity_label(call)}")
+                await self._pen.aside("" if self._screen.live else f"  {activity_label(call)}")
             case ToolFinished(call_id=call_id):
-                done = [action for action in page.view.recent_actions if action.id == call_id]
-                await self._lines(step_line(action, look.ink, look.columns) for action in done)
+                done = (action for action in page.view.recent_actions if action.id == call_id)
+                await self._pen.aside(*(step_line(action, ink, columns) for action in done))
             case Asked(ask=ask):
                 await self._narration(page)
                 await self._ask(ask)
+            case AskChanged(state=state, by=by) if by != self._me.id:
+                await self._pen.aside(ink.dim(f"  → {state}{f' by {wash(by)}' if by else ''}"))
             case PlanChanged(items=items):
-                await self._lines([plan_lines(before.plan, items, look.ink, look.columns)])
+                await self._pen.aside(plan_lines(before.plan, items, ink, columns))
             case Notice():
-                await self._lines([notice_line(row.event, look.ink, look.columns)])
+                await self._pen.aside(notice_line(row.event, ink, columns))
             case TurnEnded() if page.delivered:
                 await self._close(page)
             case _:
@@ -231,71 +215,56 @@ class Transcript:
         if view.failure:
             await self._failure(page, view.failure)
         page.closed = True
-        ended_at = page.ended_at if page.ended_at is not None else self._clock.now()
-        await self._aside(closing_line(view, ended_at, self._look.ink))
-        self._last = "closed"
+        await self._closing(page)
+
+    async def _closing(self, page: Page) -> None:
+        if page.ended_at is not None:
+            await self._pen.aside(closing_line(page.view, page.ended_at, self._look.ink))
+        self._pen.part_here()
 
     async def _answer(self, page: Page, text: str, *, failed: bool = False) -> None:
         rest = page.rest_of(text)
-        whole = [text.strip("\n")] if rest and not self._look.streamed else rest
-        await self._text(whole, failed=failed)
+        if failed:
+            await self._pen.aside(*(self._look.ink.red(wash(block)) for block in rest))
+        elif self._look.streamed:
+            await self._pen.text(rest)
+        elif rest:
+            await self._pen.whole(text)
 
     async def _failure(self, page: Page, failure: Failure) -> None:
         """What was delivered has said it, as a rule; its detail is for those who asked for it."""
-        said = any(failure.text in block for block in page.printed)
-        if not page.delivered and not said:
-            await self._aside(self._look.ink.red(wash(failure.text)))
+        ink = self._look.ink
+        if not page.delivered and not any(failure.text in block for block in page.printed):
+            await self._pen.aside(ink.red(wash(failure.text)))
         if self._look.verbose and failure.detail:
-            await self._aside(self._look.ink.dim(hang(failure.detail, self._look.columns)))
+            await self._pen.aside(ink.dim(hang(failure.detail, self._look.columns)))
 
     async def _apart(self, part: Part, page: Page | None) -> None:
         """Something that belongs to no turn on the screen: an old answer, a reply, a repeat."""
         if page is not None and not self._away:
             self._away = True
-            await self._aside(self._look.ink.dim(AWAY))
-        await self._text(blocks(part.text) if self._look.streamed else [part.text.strip("\n")])
+            await self._pen.aside(self._look.ink.dim(AWAY))
+        await self._pen.whole(part.text)
         await self._files(part)
-        if part.again:
-            await self._aside(self._look.ink.dim(AGAIN_MARK))
-        if page is not None and page.ended_at is not None:
-            await self._aside(closing_line(page.view, page.ended_at, self._look.ink))
-        self._last = "closed"
+        await self._pen.aside(self._look.ink.dim(AGAIN_MARK) if part.again else "")
+        if page is not None:
+            await self._closing(page)
+        self._pen.part_here()
 
-    async def _ask(self, ask: Ask) -> None:
-        if self._look.asks and ask.id not in self._asked:
-            self._asked.add(ask.id)
-            self._last = self._last and "closed"
-            await self._aside(ask_text(ask, self._look.ink, self._look.columns))
+    async def _ask(self, ask: Ask, *, again: bool = False) -> None:
+        if not self._look.asks or (ask.id in self._asked and not again):
+            return
+        self._asked.add(ask.id)
+        self._pen.part_here()
+        ink = self._look.ink
+        await self._pen.aside(ask_text(ask, ink, self._look.columns), ink.dim(AGAIN_MARK) if again else "")
 
     async def _narration(self, page: Page) -> None:
         """Words before a tool: they are not the answer, so they step back."""
         if self._look.streamed:
-            await self._lines(self._look.ink.dim(hang(block, self._look.columns)) for block in page.flush())
-
-    async def _text(self, found: list[str], *, failed: bool = False) -> None:
-        look = self._look
-        for block in found:
-            if failed:
-                await self._aside(look.ink.red(wash(block)))
-                continue
-            gap = "\n" if self._last and look.streamed else ""
-            await self._screen.say(gap + self._drawn(block))
-            self._last = "text"
-
-    def _drawn(self, block: str) -> str:
-        look = self._look
-        if look.drawn:
-            return draw(block, look.columns, color=look.ink.color)
-        return wash(block) if look.streamed else block
+            columns = self._look.columns
+            await self._pen.aside(*(self._look.ink.dim(hang(block, columns)) for block in page.flush()))
 
     async def _files(self, part: Part) -> None:
-        await self._lines(attachment_line(a, self._look.ink, self._look.columns) for a in part.attachments)
-
-    async def _lines(self, lines: Iterable[str]) -> None:
-        for line in filter(None, lines):
-            await self._aside(line)
-
-    async def _aside(self, text: str) -> None:
-        gap = "\n" if self._last in ("text", "closed") and self._look.streamed else ""
-        await self._screen.note(gap + text)
-        self._last = "aside"
+        ink, columns = self._look.ink, self._look.columns
+        await self._pen.aside(*(attachment_line(file, ink, columns) for file in part.attachments))

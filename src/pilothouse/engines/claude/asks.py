@@ -21,7 +21,7 @@ def asks_of(request_id: str, request: CanUseTool, workspace: str, plan: str = ""
 
     `plan` is what the call said: CLI 2.1.325 sends the request to approve it with an empty input.
     """
-    if questions := _questions(request):
+    if questions := questions_of(request):
         ids = ask_ids(request_id, len(questions))
         return [_question(id, question) for id, question in zip(ids, questions, strict=True)]
     id, payload = AskId(request_id), {"tool": request.tool_name, "input": request.input}
@@ -40,7 +40,7 @@ def _title(request: CanUseTool, workspace: str) -> str:
     return f"{title}\n{request.decision_reason}" if request.decision_reason else title
 
 
-def _questions(request: CanUseTool) -> list[dict[str, Any]]:
+def questions_of(request: CanUseTool) -> list[dict[str, Any]]:
     asked = request.input.get("questions") if request.tool_name == QUESTION else None
     return [one for one in asked if isinstance(one, dict)] if isinstance(asked, list) else []
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+import msgspec
 from msgspec import Struct
 
 from pilothouse.core.failure import Failure, FailureKind
@@ -73,7 +74,7 @@ def was_interrupted(result: Result) -> bool:
 
 def explain_result(result: Result, last: Assistant | None, limit: RateLimit | None) -> Failure:
     """`last` is the line of the turn that carried an API error, `limit` the last that was told."""
-    trouble = _gather(result, last)
+    trouble, limit = _gather(result, last), _limit_of(last) or limit
     kind = next(kind for holds, kind in ROWS if holds(trouble))
     retry_at = _retry_at(trouble, limit) if kind in ("quota", "rate_limit") else None
     return Failure(kind, _words(kind, trouble, limit), retry_at, _detail(result, trouble))
@@ -101,6 +102,15 @@ def _gather(result: Result, last: Assistant | None) -> Trouble:
         api_error=result.api_error or (last.api_error or "" if last else ""),
         startup=result.startup_failure_reason or "",
     )
+
+
+def _limit_of(last: Assistant | None) -> RateLimit | None:
+    """The error repeats the limit that it ran into."""
+    told = (last.api_error_params or {}).get("rate_limit_info") if last else None
+    try:
+        return msgspec.convert(told, RateLimit) if told is not None else None
+    except msgspec.ValidationError:
+        return None
 
 
 def _told(result: Result) -> str:

@@ -42,6 +42,8 @@ class Translator:
         self.background_tasks = 0
         self.user_message_uuids: tuple[str, ...] = ()
         """Which of our messages the turn answers that runs, or ran last: none, if nobody asked for it."""
+        self.wake_cause = ""
+        """Why a turn that nobody asked for began, as far as the CLI tells."""
         self.unknown_lines: deque[bytes] = deque(maxlen=KEPT_LINES)
         self._turns = Turns(workspace)
         self._messages = Messages(workspace)
@@ -97,6 +99,7 @@ class Translator:
             wire.LooseImage: self._loose_image,
             wire.LooseBlockStart: self._loose_block,
             wire.RateLimitEvent: self._rate_limit,
+            wire.CommandLifecycle: self._lifecycle,
             wire.Unknown: self._unknown,
             wire.Noise: self._noise,
             system.Init: self._init,
@@ -187,7 +190,7 @@ class Translator:
         return self._close(TurnEnded("failed", failure=failure, usage=usage), heard)
 
     def _close(self, end: TurnEnded, result: wire.Result | None = None) -> Sequence[Step]:
-        self.interrupted = False
+        self.interrupted, self.wake_cause = False, ""
         self._asked.clear()
         return self._turns.close(end, result)
 
@@ -223,7 +226,13 @@ class Translator:
         if heard.task_id not in self._background:
             return ()
         self._background.discard(heard.task_id)
+        if not self.in_turn:
+            self.wake_cause = "background_task"
         return self._turns.mention(notices.task_ended(heard))
+
+    def _lifecycle(self, heard: wire.CommandLifecycle) -> Sequence[Step]:
+        self.wake_cause = heard.wakeup_source or self.wake_cause
+        return ()
 
     def _tasks_changed(self, heard: system.BackgroundTasks) -> Sequence[Step]:
         self.background_tasks = len(heard.tasks)
@@ -268,7 +277,6 @@ SILENT: tuple[type, ...] = (
     system.Silent,
     system.TaskUpdated,
     wire.ToolProgress,
-    wire.CommandLifecycle,
     wire.ConversationReset,
     wire.KeepAlive,
     control.ControlResponse,

@@ -23,6 +23,7 @@ from pilothouse.engines.claude.control import (
 )
 from pilothouse.engines.claude.lenient import read_fields
 from pilothouse.engines.claude.limits import RateLimit
+from pilothouse.engines.claude.mending import mend
 
 NAME_CHARS = 60
 NOISE_BYTES = 1024
@@ -214,15 +215,23 @@ def decode(line: bytes) -> Heard:
     try:
         heard = _typed.decode(line)
         return system.decode(line, heard.subtype) if type(heard) is System else heard
-    except _FAULTS:
+    except msgspec.ValidationError:
         return _decode_loosely(line)
+    except _FAULTS:
+        return _decode_mended(line)
+
+
+def _decode_mended(line: bytes) -> Heard:
+    mended = mend(line)
+    return decode(mended) if mended != line else Noise(line[:NOISE_BYTES])
 
 
 def _decode_loosely(line: bytes) -> Heard:
+    """JSON that is not of the shape we know. A known beginning may still end in what is no JSON at all."""
     try:
         value = msgspec.json.decode(line)
     except _FAULTS:
-        return Noise(line[:NOISE_BYTES])
+        return _decode_mended(line)
     if not isinstance(value, dict):
         return Noise(line[:NOISE_BYTES])
     type_, subtype = str(value.get("type", "")), str(value.get("subtype", ""))

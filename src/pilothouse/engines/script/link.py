@@ -179,11 +179,12 @@ class Link:
     async def _deliver(self, port: Port, heard: wire.Event | wire.Media, size: int) -> None:
         if heard.turn != port.turn:
             return
-        # With a process of its own a slow reader slows only its own engine, for as long as it likes.
-        with anyio.move_on_after(None if self.private else self._plan.stall_s) as waiting:
-            await port.mailbox.put(heard, size)
-        if waiting.cancelled_caught:
-            port.mailbox.close(NOT_READ)
+        if not port.mailbox.offer(heard, size):
+            # With a process of its own a slow reader slows only its own engine, for as long as it likes.
+            with anyio.move_on_after(None if self.private else self._plan.stall_s) as waiting:
+                await port.mailbox.put(heard, size)
+            if waiting.cancelled_caught:
+                port.mailbox.close(NOT_READ)
         if isinstance(heard, wire.Event) and isinstance(heard.event, TurnEnded):
             port.over.set()
 

@@ -28,7 +28,8 @@ class Mailbox:
         self._bytes = 0
         self._last: Exit | Failure | None = None
         self._discards = False
-        self._changed = anyio.Event()
+        self._changed: anyio.Event | None = None
+        """There is one only while somebody waits: most lines find nobody waiting."""
 
     @property
     def full(self) -> bool:
@@ -36,12 +37,19 @@ class Mailbox:
 
     async def put(self, item: Event | Media, size: int) -> None:
         """Waits for room. What comes after the end, or to a mailbox that nobody reads, is gone."""
-        while self.full and not self._shut:
-            await self._changed.wait()
-        if not self._shut:
-            self._items.append((item, size))
-            self._bytes += size
-            self._wake()
+        while not self.offer(item, size):
+            await self._change()
+
+    def offer(self, item: Event | Media, size: int) -> bool:
+        """Never waits: False if there is no room."""
+        if self._shut:
+            return True
+        if self.full:
+            return False
+        self._items.append((item, size))
+        self._bytes += size
+        self._wake()
+        return True
 
     def put_noise(self, noise: Noise) -> None:
         """Never waits: noise next to noise is one item with a number."""
@@ -58,7 +66,7 @@ class Mailbox:
         while not self._items:
             if self._last is not None:
                 return self._last
-            await self._changed.wait()
+            await self._change()
         item, size = self._items.popleft()
         self._bytes -= size
         self._wake()
@@ -80,6 +88,11 @@ class Mailbox:
     def _shut(self) -> bool:
         return self._discards or self._last is not None
 
+    async def _change(self) -> None:
+        self._changed = self._changed or anyio.Event()
+        await self._changed.wait()
+
     def _wake(self) -> None:
-        self._changed.set()
-        self._changed = anyio.Event()
+        changed, self._changed = self._changed, None
+        if changed is not None:
+            changed.set()

@@ -165,6 +165,7 @@ class Player:
         self._script = script
         self._out = out
         self._sessions: dict[str, Session] = {}
+        self._loaded: tuple[tuple[int, ...], Script] | None = None
 
     def take(self, command: Table) -> None:
         match command["type"]:
@@ -187,10 +188,23 @@ class Player:
         session.line("opened", resume=session.token["value"])
 
     def _load(self) -> Script:
+        """Read again whenever it has changed: whoever edits a script wants to see it played."""
+        stamp = stamp_of(self._script)
         try:
-            return load_script(self._script)  # each time: whoever edits a script wants to see it played
+            if self._loaded is None or self._loaded[0] != stamp:
+                self._loaded = (stamp, load_script(self._script))
         except ScriptError as error:
             raise Refused("bad_request", str(error)) from None
+        return self._loaded[1]
+
+
+def stamp_of(path: str) -> tuple[int, ...]:
+    """What changes when the file does; empty where there is none."""
+    try:
+        found = os.stat(os.path.expanduser(path))
+    except OSError:
+        return ()
+    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def main(script: str) -> None:

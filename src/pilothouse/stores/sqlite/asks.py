@@ -72,8 +72,8 @@ class AskTable:
         assert moved is not None, "it was there a moment ago"
         return moved
 
-    def mark_used(self, id: AskId) -> None:
-        self._link.run("asks.mark_used", id=id)
+    def mark_used(self, id: AskId, *, turn_id: TurnId | None = None) -> None:
+        self._link.run("asks.mark_used", id=id, turn_id=turn_id)
 
     def give_back(self, id: AskId) -> None:
         self._link.run("asks.give_back", id=id)

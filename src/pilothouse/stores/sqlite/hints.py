@@ -63,9 +63,9 @@ class Changes:
 class Hints:
     """`send` is called on the writer's thread, the rest on the event loop."""
 
-    def __init__(self, folder: Path, bell: Bell) -> None:
+    def __init__(self, folder: Path, *bells: Bell) -> None:
         self._folder = folder
-        self._bell = bell
+        self._bells = bells
         self._name = f"{os.getpid()}-{secrets.token_hex(4)}.sock"
         self._short = str(folder)
         self._descriptor: int | None = None
@@ -133,7 +133,8 @@ class Hints:
         with suppress(OSError):
             while self._socket.recv(16):
                 pass
-        self._bell.ring()
+        for bell in self._bells:
+            bell.ring()
 
 
 def _bound(address: str) -> socket.socket:

@@ -42,7 +42,8 @@ class SqliteStore:
         self._loop = asyncio.get_running_loop()
         self._files = BlobFiles(path.with_name(path.name + ".blobs"))
         self._bell = Bell()
-        self._hints = Hints(path.with_name(path.name + ".wake"), self._bell)
+        self._bell_of_others = Bell()
+        self._hints = Hints(path.with_name(path.name + ".wake"), self._bell, self._bell_of_others)
         self._writes: SimpleQueue[Job | None] = SimpleQueue()
         self._reads: SimpleQueue[Job | None] = SimpleQueue()
         self._threads: list[tuple[Thread, asyncio.Future[None]]] = []
@@ -62,8 +63,8 @@ class SqliteStore:
     async def read(self, unit: Callable[[Tx], T]) -> T:
         return await self._ask(self._reads, unit)
 
-    def changes(self) -> AsyncIterator[None]:
-        return Changes(self._bell)
+    def changes(self, *, of_others: bool = False) -> AsyncIterator[None]:
+        return Changes(self._bell_of_others if of_others else self._bell)
 
     async def close(self) -> None:
         self._open = False
@@ -75,6 +76,7 @@ class SqliteStore:
                 thread.join()
         self._hints.close()
         self._bell.close()
+        self._bell_of_others.close()
 
     async def _ask(self, queue: SimpleQueue[Job | None], unit: Callable[[Tx], T]) -> T:
         if not self._open:

@@ -17,8 +17,8 @@ SELECT {_row} FROM asks WHERE id >= :first AND id < :last ORDER BY seq DESC LIMI
 UPDATE asks SET state = :state, decision = :decision, answered_at = :answered_at, ended_at = :at WHERE id = :id
 RETURNING {_row}
 
--- name: mark_used: its decision reached an engine
-UPDATE asks SET used = 1 WHERE id = :id
+-- name: mark_used: its decision reached an engine, in this turn or in the one that asked
+UPDATE asks SET used = 1, turn_id = coalesce(:turn_id, turn_id) WHERE id = :id
 
 -- name: give_back: the engine that its decision had reached is gone
 UPDATE asks SET used = 0 WHERE id = :id

@@ -1,0 +1,103 @@
+"""A gateway as the crash tests run it: a real SQLite file, a real engine process, and a channel that writes down, in a
+synced file, whatever it shows."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from bench.crashing.journal import Journal
+
+from pilothouse.bootstrap import is_alive, sweep_leftovers
+from pilothouse.channels.memory import MEMORY, PERSON, MemoryChannel
+from pilothouse.core.engine import Engine, EngineHost
+from pilothouse.core.ids import EngineId
+from pilothouse.core.people import People as Roles
+from pilothouse.core.store import Store
+from pilothouse.engines.script import ENGINE
+from pilothouse.engines.script.config import ScriptConfig
+from pilothouse.runtime.blobs import StoreBlobs
+from pilothouse.runtime.clock import SystemClock, new_id
+from pilothouse.runtime.ports import Ports
+from pilothouse.runtime.settings import Settings
+
+SCRIPT = Path(__file__).with_name("script.toml")
+PART_LIMIT = 300
+
+
+class Home:
+    """The files of one run and its restart."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.database = folder / "pilothouse.db"
+        self.seen = Journal(folder / "seen.jsonl")
+        self.people = Journal(folder / "people.jsonl")
+        self.world = folder / "world.jsonl"
+        self.log = folder / "log.jsonl"
+        self.last_words = folder / "killed-after"
+        self.report = folder / "report.json"
+
+
+class Log:
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def __call__(self, event: str, /, **fields: object) -> None:
+        line = {"at": time.time(), "pid": os.getpid(), "event": event, **fields}
+        with self._file.open("a") as file:
+            file.write(json.dumps(line, default=str) + "\n")
+
+
+def make_channel(record: Callable[[dict[str, Any]], None]) -> MemoryChannel:
+    """Its ids are new after a restart, as a platform's are."""
+    return MemoryChannel(
+        part_limit=PART_LIMIT, record=record, native_ids=lambda: f"{os.getpid()}-{time.monotonic_ns()}"
+    )
+
+
+def make_ports(
+    home: Home,
+    store: Store,
+    channel: MemoryChannel,
+    log: Log,
+    *,
+    script: Path = SCRIPT,
+    sweep: Callable[[], Awaitable[None]] | None = None,
+    **changes: Any,
+) -> Ports:
+    settings = Settings(
+        EngineId("script"),
+        str(home.folder),
+        people=Roles({PERSON.id: "owner"}),
+        retry_first_s=0.01,
+        poll_s=0.2,
+        known_channels=(MEMORY,),
+    )
+    chosen = msgspec.structs.replace(settings, **changes)
+    return Ports(
+        store=store,
+        clock=SystemClock(),
+        ids=new_id,
+        settings=lambda: chosen,
+        engines={ENGINE.id: _engine(home, store, log, script)},
+        channels={MEMORY: channel},
+        alive=is_alive,
+        sweep=sweep or partial(sweep_leftovers, str(home.database), log),
+        log=log,
+    )
+
+
+def _engine(home: Home, store: Store, log: Log, script: Path) -> Engine:
+    player = [sys.executable, "-m", "bench.crashing.player", str(script), str(home.world)]
+    config = ScriptConfig(command=player, environment=["PYTHONPATH"])
+    blobs = StoreBlobs(store, SystemClock())
+    host = EngineHost(blobs, dict(os.environ), str(home.folder), str(home.database), log)
+    return ENGINE.build(config, host)

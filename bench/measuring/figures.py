@@ -1,0 +1,19 @@
+"""The list of figures. The bounds are the project's promises; each stands beside what measures it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from bench.measuring import crowd, history, idle, starts, turn
+from bench.measuring.table import Row
+
+FIGURES: Mapping[str, Callable[[], list[Row]]] = {
+    "version": starts.measure_version,
+    "run": starts.measure_run,
+    "imports": starts.measure_imports,
+    "up": starts.measure_up,
+    "turn": turn.measure,
+    "crowd": crowd.measure,
+    "history": history.measure,
+    "idle": idle.measure,
+}

@@ -1,0 +1,102 @@
+"""What becomes of a turn whose worker is gone: a crash, a shutdown, a node that was replaced.
+
+It runs again, once, if that can do no harm; else it ends and says so, and offers to go on. One that waited for an
+answer keeps its ask open, and the answer goes on with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pilothouse.core.event import Notice, TurnEnded
+from pilothouse.core.failure import Failure
+from pilothouse.core.ids import Epoch, IdMaker, TurnId
+from pilothouse.core.message import Content
+from pilothouse.core.store import AskRow, QueueRow, Tx
+from pilothouse.core.turn import Turn, may_run_again
+from pilothouse.runtime.asking import resume_with_answer, show_ask
+from pilothouse.runtime.ending import withdraw_asks
+from pilothouse.runtime.outgoing import say
+
+LOST_AGAIN = "Pilothouse stopped while this ran. Nothing had been done yet, so it runs again by itself."
+LOST_FOR_GOOD = (
+    "Pilothouse stopped in the middle of this. Some of it may be done already, so it was not run again. "
+    "Say “continue” to go on in the same session."
+)
+LOST_UNBEGUN = (
+    "Pilothouse stopped while this ran. Nothing had been done yet, but it was not run again by itself. "
+    "Send it again if you still want it."
+)
+STILL_OPEN = "Pilothouse restarted; this is still open, and your answer continues the work.\n\n"
+
+
+def lose(
+    tx: Tx, ids: IdMaker, turn: Turn, rows: Sequence[QueueRow], at: float, *, run_again: bool = True
+) -> None:
+    """`rows` are the turn's inbox rows, claimed by this node."""
+    turn = tx.turns.move(turn.id, "lost")
+    open_asks = [row for row in tx.asks.of_turn(turn.id) if row.state == "open"]
+    answered = [row for row in tx.asks.of_turn(turn.id) if row.state == "answered" and not row.used]
+    if (open_asks or answered) and not turn.stop_requested:
+        _lose_waiting(tx, ids, turn, rows, open_asks, answered, at)
+    elif run_again and may_run_again(turn):
+        tx.turns.move(turn.id, "queued")
+        for row in tx.asks.of_turn(turn.id):
+            tx.asks.give_back(row.ask.id)  # nobody is asked twice for what they have said
+        tx.events.append(turn.conversation_id, turn.id, [Notice("warning", "restarted", LOST_AGAIN)], at)
+        _tell(tx, ids, turn, LOST_AGAIN, f"lost:{turn.id}:{turn.attempts}", at)
+    else:
+        text = "Stopped." if turn.stop_requested else LOST_FOR_GOOD if turn.began else LOST_UNBEGUN
+        tx.events.append(turn.conversation_id, turn.id, withdraw_asks(tx, turn, at), at)
+        _fail(tx, turn, rows, Failure("crash", text), at)
+        _tell(tx, ids, turn, text, f"end:{turn.id}", at)
+
+
+def recover(tx: Tx, ids: IdMaker, epoch: Epoch, at: float, *, run_again: bool = True) -> int:
+    """Takes over all that a node which is gone had claimed. Returns how many turns it had running."""
+    tx.nodes.fence(epoch)
+    held = tx.turns.held_by(epoch)
+    tx.outbox.reap(epoch)
+    by_turn: dict[TurnId, list[QueueRow]] = {}
+    for row in tx.inbox.reap(epoch):
+        if row.turn_id is not None:
+            by_turn.setdefault(row.turn_id, []).append(row)
+    kept = {
+        turn_id: tx.inbox.claim([row.id for row in rows], turn_id=turn_id)
+        for turn_id, rows in by_turn.items()
+    }
+    for turn in held:
+        lose(tx, ids, turn, kept.get(turn.id, []), at, run_again=run_again)
+    return len(held)
+
+
+def _lose_waiting(
+    tx: Tx,
+    ids: IdMaker,
+    turn: Turn,
+    rows: Sequence[QueueRow],
+    open_asks: Sequence[AskRow],
+    answered: Sequence[AskRow],
+    at: float,
+) -> None:
+    """The ask outlives the turn: it is shown again, and its answer goes on in a new turn."""
+    failure = Failure("crash", "Pilothouse restarted while this waited for an answer.")
+    _fail(tx, turn, rows, failure, at)
+    for row in open_asks:
+        first = tx.outbox.by_key(f"ask:{row.ask.id}:asked")
+        if first is not None and first.ended_at is None:
+            continue  # nobody was shown it yet, or nobody knows: it is on its way anyway
+        show_ask(tx, ids, row, at, occasion=f"again:{turn.id}:{at}", before=STILL_OPEN)
+    if answered and not open_asks:
+        resume_with_answer(tx, ids, turn, answered[0], at)
+
+
+def _fail(tx: Tx, turn: Turn, rows: Sequence[QueueRow], failure: Failure, at: float) -> None:
+    tx.events.append(turn.conversation_id, turn.id, [TurnEnded("failed", failure=failure)], at)
+    tx.turns.move(turn.id, "failed", failure=failure, ended_at=at)
+    for row in rows:
+        tx.inbox.fail(row.id, at, failure.text)
+
+
+def _tell(tx: Tx, ids: IdMaker, turn: Turn, text: str, key: str, at: float) -> None:
+    say(tx, ids, turn.conversation_id, Content(text, "notice", turn_id=turn.id), key=key, at=at)

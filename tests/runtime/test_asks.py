@@ -1,0 +1,288 @@
+"""Asks: a row before a button, one answer bound to what was asked and to who may answer, and a no in every doubt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import msgspec
+import pytest
+from tests.runtime.puppet import BareSession, PuppetEngine, Strings, echo
+from tests.runtime.rig import MAIN, MEMBER, Rig, open_rig
+
+from pilothouse.channels.memory import PERSON
+from pilothouse.core.ask import Ask, Decision, Option
+from pilothouse.core.event import AskChanged, Asked, Notice
+from pilothouse.core.ids import AskId
+from pilothouse.core.policy import PolicyOutcome, Ruling
+from pilothouse.core.store import AskRow
+from pilothouse.testing.clock import FakeClock
+
+APPROVAL = Ask(AskId("a"), "approval", "Run make?", {"command": "make"})
+QUESTION = Ask(AskId("q"), "question", "Which colour?", options=(Option("r", "red"),), free_text=True)
+
+
+def asking(ask: Ask = APPROVAL) -> PuppetEngine:
+    """Asks, and says what it was told."""
+
+    async def play(strings: Strings) -> None:
+        await strings.start()
+        decision = await strings.ask(ask)
+        await strings.end(f"told: {decision.verdict} {decision.text}")
+
+    return PuppetEngine(play, echo)
+
+
+async def state_of(rig: Rig, ask: Ask) -> AskRow:
+    row = await rig.store.read(lambda tx: tx.asks.get(ask.id))
+    assert row is not None
+    return row
+
+
+async def test_an_approval_waits_is_allowed_and_goes_on(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, asking()) as rig:
+        await rig.channel.say("go")
+        ask = await rig.until_asked()
+        assert (await rig.until_live()).status == "waiting"
+        assert ask.id != APPROVAL.id, "the id is ours: it outlives the engine"
+        answered = await rig.channel.answer(ask, "allow", author=MEMBER)
+        assert answered.accepted
+        assert "allowed, by Member" in answered.text
+        await rig.until_said("told: allow")
+        (turn,) = await rig.until_ended()
+        assert turn.status == "done"
+        row = await state_of(rig, ask)
+        assert (row.state, row.used, row.decision and row.decision.by) == ("answered", True, MEMBER.id)
+        events = [logged.event for logged in await rig.store.read(lambda tx: tx.events.of_turn(turn.id))]
+        asked = [event for event in events if isinstance(event, Asked | AskChanged)]
+        assert asked == [Asked(ask), AskChanged(ask.id, "answered", MEMBER.id)]
+        assert [row.what for row in await rig.store.read(lambda tx: tx.audit.list())] == ["ask.allow"]
+
+
+async def test_a_no_with_a_reason_lets_the_engine_go_on(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, asking()) as rig:
+        await rig.channel.say("go")
+        await rig.channel.answer(await rig.until_asked(), "deny", text="use ninja instead")
+        await rig.until_said("told: deny use ninja instead")
+        assert [turn.status for turn in await rig.until_ended()] == ["done"]
+
+
+async def test_a_plain_no_stops_the_turn(tmp_path: Path) -> None:
+    async def play(strings: Strings) -> None:
+        await strings.start()
+        await strings.ask(APPROVAL)
+        await strings.interrupted.wait()
+
+    async with open_rig(tmp_path, PuppetEngine(play)) as rig:
+        await rig.channel.say("go")
+        await rig.channel.answer(await rig.until_asked(), "deny")
+        (turn,) = await rig.until_ended()
+        assert turn.status == "cancelled"
+        await rig.until_said("Stopped.")
+
+
+async def test_an_ask_that_expires_is_a_no_and_says_so(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with open_rig(tmp_path, asking(), clock=clock, ask_timeout_s=600, hang_after_s=60) as rig:
+        await rig.channel.say("go")
+        ask = await rig.until_asked()
+        await clock.advance(599)
+        rig.poke()
+        assert (await state_of(rig, ask)).state == "open", "and waiting for a person is no hang"
+        await clock.advance(2)
+        rig.poke()
+        await rig.until_said("Nobody answered, so it is a no: Run make?")
+        await rig.until_said("told: deny nobody answered in time")
+        late = await rig.channel.answer(ask, "allow")
+        assert not late.accepted
+        assert "expired" in late.text
+
+
+async def test_a_late_answer_is_refused_even_before_the_expiry_was_noticed(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with open_rig(tmp_path, asking(QUESTION), clock=clock, question_timeout_s=60, poll_s=60) as rig:
+        await rig.channel.say("go")
+        ask = await rig.until_asked()
+        assert (await state_of(rig, ask)).ask.expires_at == clock.now() + 60
+        await clock.advance(60)
+        assert not (await rig.channel.answer(ask, "answer", text="blue")).accepted
+        assert (await rig.channel.say("blue")).text != "Taken as the answer."
+        await rig.until_said("told: deny nobody answered in time")
+        await rig.until_said("you said: blue")
+
+
+async def test_the_second_answer_changes_nothing_and_hears_who_was_first(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, asking()) as rig:
+        await rig.channel.say("go")
+        ask = await rig.until_asked()
+        await rig.channel.answer(ask, "allow", author=MEMBER)
+        second = await rig.channel.answer(ask, "deny", text="wait!")
+        assert not second.accepted
+        assert f"Already answered by {MEMBER.id}: allowed" in second.text
+        await rig.until_said("told: allow")
+        assert (await state_of(rig, ask)).decision == Decision("allow", by=MEMBER.id)
+
+
+async def test_an_answer_to_something_else_than_was_asked_does_nothing(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, asking()) as rig:
+        await rig.channel.say("go")
+        ask = await rig.until_asked()
+        forged = msgspec.structs.replace(ask, payload_hash="0" * 64)
+        answered = await rig.channel.answer(forged, "allow")
+        assert not answered.accepted
+        assert "not what was asked" in answered.text
+        unknown = msgspec.structs.replace(ask, id=AskId("ask-nobody"))
+        assert not (await rig.channel.answer(unknown, "allow")).accepted
+        assert (await state_of(rig, ask)).state == "open"
+
+
+async def test_a_plain_reply_answers_a_question(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, asking(QUESTION)) as rig:
+        await rig.channel.say("go")
+        await rig.until_asked()
+        receipt = await rig.channel.say("blue, please")
+        assert receipt.text == "Taken as the answer."
+        await rig.until_said("told: answer blue, please")
+        await rig.until_idle()
+        assert len(rig.engine.turns) == 1
+        row = await rig.inbox_row(receipt)
+        assert (row.status, row.why[:9]) == ("done", "answered ")
+
+
+async def test_a_plain_reply_never_answers_an_approval(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, asking()) as rig:
+        await rig.channel.say("go")
+        ask = await rig.until_asked()
+        receipt = await rig.channel.say("yes")
+        assert "waits" in receipt.text
+        assert (await state_of(rig, ask)).state == "open"
+        await rig.channel.answer(ask, "allow")
+        await rig.until_said("you said: yes")
+
+
+async def test_an_option_can_be_chosen_and_a_text_is_cleaned(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, asking(QUESTION)) as rig:
+        await rig.channel.say("go")
+        answered = await rig.channel.answer(
+            await rig.until_asked(), "answer", options=("r",), text="\0\ud800"
+        )
+        assert answered.accepted
+        await rig.until_said("told: answer \N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}")
+
+
+async def test_an_ask_that_cannot_be_written_down_is_cleaned_first(tmp_path: Path) -> None:
+    ask = Ask(AskId("a"), "approval", "Run \ud800?", {"command": "\ud800", "list": ["\udfff"]})
+    async with open_rig(tmp_path, asking(ask)) as rig:
+        await rig.channel.say("go")
+        shown = await rig.until_asked()
+        await rig.channel.answer(shown, "allow")
+        await rig.until_said("told: allow")
+
+
+async def test_an_engine_may_withdraw_its_ask(tmp_path: Path) -> None:
+    withdraw = anyio.Event()
+
+    async def play(strings: Strings) -> None:
+        await strings.start()
+        await strings.emit(Asked(APPROVAL))
+        await withdraw.wait()
+        await strings.emit(AskChanged(APPROVAL.id, "withdrawn"))
+        await strings.end("never mind")
+
+    async with open_rig(tmp_path, PuppetEngine(play)) as rig:
+        await rig.channel.say("go")
+        ask = await rig.until_asked()
+        withdraw.set()
+        await rig.until_said("never mind")
+        (turn,) = await rig.until_ended()
+        assert (turn.status, (await state_of(rig, ask)).state) == ("done", "withdrawn")
+        assert "withdrawn" in (await rig.channel.answer(ask, "allow")).text
+
+
+async def test_an_ask_that_is_open_when_its_turn_ends_is_withdrawn(tmp_path: Path) -> None:
+    async def play(strings: Strings) -> None:
+        await strings.start()
+        await strings.emit(Asked(APPROVAL))
+        await strings.end("done without you")
+
+    async with open_rig(tmp_path, PuppetEngine(play)) as rig:
+        await rig.channel.say("go")
+        (turn,) = await rig.until_ended()
+        assert turn.status == "done"
+        events = [logged.event for logged in await rig.store.read(lambda tx: tx.events.of_turn(turn.id))]
+        (asked,) = [event.ask for event in events if isinstance(event, Asked)]
+        assert AskChanged(asked.id, "withdrawn") in events
+        assert (await state_of(rig, asked)).state == "withdrawn"
+
+
+class Rule:
+    def __init__(self, outcome: PolicyOutcome, rule: str = "") -> None:
+        self._ruling = Ruling(outcome, rule)
+
+    def judge(self, ask: Ask) -> Ruling:
+        return self._ruling
+
+
+@pytest.mark.parametrize(
+    ("policy", "told"),
+    [
+        (Rule("allow"), "told: allow"),
+        (Rule("deny", "no network"), "told: deny no network"),
+        (Rule("deny"), "told: deny a rule forbids it"),
+    ],
+)
+async def test_where_a_rule_decides_nobody_is_asked(tmp_path: Path, policy: Rule, told: str) -> None:
+    async with open_rig(tmp_path, asking(), policy=policy) as rig:
+        await rig.channel.say("go")
+        await rig.until_said(told)
+        await rig.until_idle()
+        assert len(rig.said()) == 1
+
+
+async def test_where_a_session_cannot_be_answered_the_log_says_so(tmp_path: Path) -> None:
+    async def play(strings: Strings) -> None:
+        await strings.start()
+        await strings.emit(Asked(APPROVAL))
+        await strings.end("went on")
+
+    async with open_rig(tmp_path, PuppetEngine(play, session=BareSession)) as rig:
+        await rig.channel.say("go")
+        await rig.until_said("went on")
+        (turn,) = await rig.until_ended()
+        logged = await rig.store.read(lambda tx: tx.events.of_turn(turn.id))
+        assert [e.event.kind for e in logged if isinstance(e.event, Notice)] == ["unanswerable"]
+        assert not any(isinstance(e.event, Asked) for e in logged)
+
+
+async def test_two_asks_at_once_are_answered_each_for_itself_even_if_they_are_the_same(
+    tmp_path: Path,
+) -> None:
+    twin = msgspec.structs.replace(APPROVAL, id=AskId("b"))
+
+    async def play(strings: Strings) -> None:
+        await strings.start()
+        await strings.emit(Asked(APPROVAL), Asked(twin))
+        first, second = await strings.answer_to(APPROVAL), await strings.answer_to(twin)
+        await strings.end(f"{first.verdict} {second.verdict} {second.text}")
+
+    async with open_rig(tmp_path, PuppetEngine(play)) as rig:
+        await rig.channel.say("go")
+        rows = await rig.until(lambda tx: len(rows := tx.asks.open_in(MAIN)) == 2 and rows)
+        await rig.channel.answer(rows[0].ask, "allow")
+        assert (await rig.until_live()).status == "waiting", "one is still open"
+        await rig.channel.answer(rows[1].ask, "deny", text="once is enough")
+        await rig.until_said("allow deny once is enough")
+
+
+async def test_a_person_who_is_asked_twice_by_a_platform_answers_once(tmp_path: Path) -> None:
+    from pilothouse.channels.memory import MemoryChannel
+
+    async with open_rig(tmp_path, asking(), MemoryChannel(twice=True)) as rig:
+        await rig.channel.say("go")
+        assert (await rig.channel.answer(await rig.until_asked(), "allow")).accepted
+        await rig.until_said("told: allow")
+        await rig.until_idle()
+        assert len(rig.engine.turns) == 1
+        desk = await rig.store.read(lambda tx: tx.audit.list())
+        assert len(desk) == 1
+        assert desk[0].who == PERSON.id

@@ -1,0 +1,163 @@
+"""The wall clock is set by an hour, forwards or back: what waits, waits as long as it would have, and no slot runs twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.runtime.puppet import PuppetEngine, Strings, echo
+from tests.runtime.rig import MAIN, Rig, open_rig
+
+from pilothouse.channels.memory import MemoryChannel
+from pilothouse.core.ask import Ask
+from pilothouse.core.ids import AskId, ScheduleId
+from pilothouse.core.schedule import Cron, Every, Schedule
+from pilothouse.runtime.scheduling import Scheduling
+from pilothouse.testing.clock import FakeClock
+
+HOUR = 3600.0
+JUMPS = pytest.mark.parametrize("jump_s", [HOUR, -HOUR], ids=["forwards", "back"])
+
+
+async def jump(rig: Rig, clock: FakeClock, seconds: float) -> None:
+    """The clock is set, everybody looks, and the next beat notices."""
+    clock.jump(seconds)
+    rig.poke()
+    await clock.advance(3)
+    await rig.until_true(lambda: any(event == "clock.jumped" for event, _ in rig.logged))
+    rig.poke()
+
+
+@JUMPS
+async def test_an_ask_has_as_long_as_it_was_given(tmp_path: Path, jump_s: float) -> None:
+    clock = FakeClock()
+
+    async def play(strings: Strings) -> None:
+        await strings.start()
+        decision = await strings.ask(Ask(AskId("a"), "approval", "Run it?", {"command": "make"}))
+        await strings.end(f"told: {decision.verdict}")
+
+    async with open_rig(tmp_path, PuppetEngine(play), clock=clock, ask_timeout_s=600, lease_s=10) as rig:
+        await rig.channel.say("go")
+        ask = await rig.until_asked()
+        await jump(rig, clock, jump_s)
+        await clock.advance(500)
+        rig.poke()
+        row = await rig.store.read(lambda tx: tx.asks.get(ask.id))
+        assert row is not None
+        assert row.state == "open"
+        await clock.advance(100)
+        rig.poke()
+        await rig.until_said("told: deny")
+
+
+async def test_an_answer_counts_even_in_the_moment_of_the_jump(tmp_path: Path) -> None:
+    clock = FakeClock()
+
+    async def play(strings: Strings) -> None:
+        await strings.start()
+        decision = await strings.ask(Ask(AskId("a"), "approval", "Run it?", {"command": "make"}))
+        await strings.end(f"told: {decision.verdict}")
+
+    async with open_rig(tmp_path, PuppetEngine(play), clock=clock, ask_timeout_s=600) as rig:
+        await rig.channel.say("go")
+        ask = await rig.until_asked()
+        clock.jump(HOUR)
+        rig.poke()
+        assert (await rig.channel.answer(ask, "allow")).accepted
+        await rig.until_said("told: allow")
+
+
+@JUMPS
+async def test_a_retry_comes_when_it_would_have(tmp_path: Path, jump_s: float) -> None:
+    clock = FakeClock()
+
+    async def fail(strings: Strings) -> None:
+        await strings.start()
+        await strings.fail("transport")
+
+    async with open_rig(tmp_path, PuppetEngine(fail, echo), clock=clock, retry_first_s=60, lease_s=10) as rig:
+        await rig.channel.say("hello")
+        await rig.until(lambda tx: tx.turns.of(MAIN, statuses=("parked",)))
+        await jump(rig, clock, jump_s)
+        await clock.advance(60)
+        rig.poke()
+        await rig.until_said("you said: hello")
+
+
+@JUMPS
+async def test_a_postponed_delivery_comes_when_it_would_have(tmp_path: Path, jump_s: float) -> None:
+    clock, channel = FakeClock(), MemoryChannel(try_later=[60])
+    async with open_rig(tmp_path, None, channel, clock=clock, lease_s=10, edit_every_s=60) as rig:
+        await rig.channel.say("hello")
+        await rig.until(lambda tx: [row for row in tx.outbox.unfinished(MAIN) if row.ready_at > 1])
+        await jump(rig, clock, jump_s)
+        await clock.advance(60)
+        rig.poke()
+        await rig.until_said("you said: hello")
+
+
+@JUMPS
+async def test_the_holder_of_the_engines_keeps_them(tmp_path: Path, jump_s: float) -> None:
+    """Another gateway whose clock is an hour off does not take a living one for dead."""
+    async with open_rig(tmp_path, name="first", lease_s=1.0) as first:
+        ahead = FakeClock(first.ports.clock.now() + jump_s)
+        async with open_rig(tmp_path, name="second", clock=ahead, standby=True, lease_s=1.0) as second:
+            await first.channel.say("hello")
+            await first.until_said("you said: hello")
+            assert "engines.taken" not in [event for event, _ in second.logged]
+            nodes = await first.store.read(lambda tx: tx.nodes.list())
+            assert [node.info.name for node in nodes if "engines" in node.roles] == ["first"]
+
+
+@JUMPS
+@pytest.mark.parametrize("timing", ["every", "cron"])
+async def test_a_schedule_runs_each_slot_once(tmp_path: Path, jump_s: float, timing: str) -> None:
+    clock = FakeClock()
+    start = clock.now()
+    when = Every(600, start) if timing == "every" else Cron("*/10 * * * *")
+    async with open_rig(tmp_path, clock=clock, busy="queue", lease_s=10) as rig:
+        await rig.channel.say("hello")
+        await rig.until_ended()
+        schedule = Schedule(ScheduleId("s"), MAIN, when, "tick", missed="all", next_at=start + 600)
+        await rig.store.write(lambda tx: tx.schedules.save(schedule))
+        scheduling = Scheduling(rig.ports)
+        await clock.advance(601)
+        await scheduling.look()
+        await rig.until_ended(2)
+        await jump(rig, clock, jump_s)
+        for _ in range(12):
+            await scheduling.look()
+            await clock.advance(600)
+        await scheduling.look()
+        await rig.until(lambda tx: not tx.inbox.unfinished(MAIN))
+        tasks = await rig.store.read(
+            lambda tx: [
+                row for turn in tx.turns.of(MAIN) for row in tx.inbox.of_turn(turn.id) if row.kind == "task"
+            ]
+        )
+        slots = [float(row.key.rsplit(":", 1)[1]) for row in tasks]
+        assert len(slots) == len(set(slots)), "each once"
+        last = max(slots)
+        assert sorted(slots) == [start + 600 * n for n in range(1, round((last - start) / 600) + 1)], (
+            "and each"
+        )
+        assert last <= clock.now() < last + 601
+
+
+async def test_a_schedule_that_cannot_be_read_is_paused_and_told_and_the_others_run(tmp_path: Path) -> None:
+    clock = FakeClock()
+    now = clock.now()
+    async with open_rig(tmp_path, clock=clock) as rig:
+        await rig.channel.say("hello")
+        await rig.until_ended()
+        broken = Schedule(ScheduleId("broken"), MAIN, Cron("not a cron"), "x", next_at=now + 1)
+        sound = Schedule(ScheduleId("sound"), MAIN, Every(3600, now), "tick", next_at=now + 1)
+        await rig.store.write(lambda tx: (tx.schedules.save(broken), tx.schedules.save(sound)))
+        await clock.advance(2)
+        await rig.until_said("The schedule broken is paused")
+        await rig.until_ended(2)
+        assert "tick" in rig.engine.turns[1].prompt.text
+        stored = await rig.store.read(lambda tx: tx.schedules.get(ScheduleId("broken")))
+        assert stored is not None
+        assert stored.paused

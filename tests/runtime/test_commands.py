@@ -1,0 +1,299 @@
+"""The commands: each does what it says, once, in any conversation, and says what it did."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import pytest
+from tests.runtime.puppet import PUPPET, PuppetEngine, Strings, echo, until_interrupted
+from tests.runtime.rig import MAIN, MEMBER, Rig, open_rig
+
+from pilothouse.core.ask import Ask
+from pilothouse.core.ids import AskId, EngineId
+from pilothouse.core.message import InboundMessage
+from pilothouse.runtime.commands import COMMANDS
+from pilothouse.runtime.outgoing import content_of
+
+OTHER = EngineId("other")
+NAMES = {"puppet": PUPPET, "other": OTHER, "alias": OTHER}
+
+
+async def reply_to(rig: Rig, line: str, conversation: str = "main") -> str:
+    """What the person reads after this command."""
+    receipt = await rig.channel.say(line, conversation)
+    key = f"reply:{receipt.message_id}"
+    row = await rig.until(lambda tx: (row := tx.outbox.by_key(key)) and row.status == "done" and row)
+    return content_of(row).text
+
+
+async def test_help_names_every_command(tmp_path: Path) -> None:
+    async with open_rig(tmp_path) as rig:
+        text = await reply_to(rig, "/help")
+        assert all(f"/{name}" in text for name in COMMANDS)
+        wanted = "help new stop status queue cancel engine model resume session cost show"
+        assert set(COMMANDS) == set(wanted.split())
+
+
+async def test_new_starts_a_new_session_with_the_next_message(tmp_path: Path) -> None:
+    async with open_rig(tmp_path) as rig:
+        await rig.channel.say("one")
+        await rig.until_ended()
+        assert "new session" in await reply_to(rig, "/new")
+        await rig.channel.say("two")
+        first, second = await rig.until_ended(2)
+        assert first.session_id != second.session_id
+        assert rig.engine.briefs[1].resume is None
+
+
+async def test_new_during_a_turn_lets_it_finish_in_its_old_session(tmp_path: Path) -> None:
+    go = anyio.Event()
+
+    async def wait(strings: Strings) -> None:
+        await strings.start()
+        await go.wait()
+        await strings.end("done")
+
+    async with open_rig(tmp_path, PuppetEngine(wait, echo)) as rig:
+        await rig.channel.say("one")
+        await rig.until_live()
+        assert "finishes first" in await reply_to(rig, "/new")
+        await rig.channel.say("two")
+        assert len(rig.engine.turns) == 1
+        go.set()
+        first, second = await rig.until_ended(2)
+        assert first.session_id != second.session_id
+
+
+async def test_status_tells_what_runs_how_and_where(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, PuppetEngine(until_interrupted)) as rig:
+        idle = await reply_to(rig, "/status")
+        assert "idle" in idle
+        assert "a new one" in idle
+        await rig.channel.say("one")
+        await rig.until_live()
+        await rig.channel.say("two")
+        busy = await reply_to(rig, "/status")
+        assert "working for" in busy
+        assert "1 waiting" in busy
+        assert "puppet" in busy
+        assert str(tmp_path) in busy
+        await rig.channel.say("/cancel 3")
+        await rig.channel.say("/stop")
+
+
+async def test_queue_shows_what_waits_and_cancel_drops_one_of_it(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, PuppetEngine(until_interrupted, echo), busy="queue") as rig:
+        assert "Nothing waits" in await reply_to(rig, "/queue")
+        await rig.channel.say("one")
+        await rig.until_live()
+        await rig.channel.say("two", native_id="two")
+        await rig.channel.say("three", native_id="three")
+        rows = await rig.store.read(lambda tx: tx.inbox.waiting(MAIN))
+        text = await reply_to(rig, "/queue")
+        assert [f"`{row.seq}`" in text for row in rows] == [True, True]
+        assert "Dropped: two" in await reply_to(rig, f"/cancel {rows[0].seq}")
+        assert "Nothing waits under" in await reply_to(rig, f"/cancel {rows[0].seq}")
+        dropped = await rig.store.read(lambda tx: tx.inbox.get(rows[0].id))
+        assert dropped is not None
+        assert dropped.status == "withdrawn"
+        await rig.channel.say("/stop")
+        await rig.until_said("you said: three")
+        assert "you said: two" not in rig.said()
+
+
+@pytest.mark.parametrize("args", ["", "0", "-1", "x", "1 2", "99999999999999999999", "\N{SUPERSCRIPT TWO}"])
+async def test_cancel_of_nothing_drops_nothing(tmp_path: Path, args: str) -> None:
+    async with open_rig(tmp_path, PuppetEngine(until_interrupted)) as rig:
+        await rig.channel.say("one")
+        await rig.until_live()
+        await rig.channel.say("two")
+        assert "Nothing waits under" in await reply_to(rig, f"/cancel {args}")
+        assert len(await rig.store.read(lambda tx: tx.inbox.waiting(MAIN))) == 1
+        await rig.store.write(lambda tx: [tx.inbox.withdraw(r.id, 0, "") for r in tx.inbox.waiting(MAIN)])
+        await rig.channel.say("/stop")
+
+
+async def test_cancel_reaches_no_other_conversation(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, PuppetEngine(until_interrupted, until_interrupted, echo)) as rig:
+        await rig.channel.say("one")
+        await rig.until_live()
+        await rig.channel.say("two")
+        (row,) = await rig.store.read(lambda tx: tx.inbox.waiting(MAIN))
+        assert "Nothing waits under" in await reply_to(rig, f"/cancel {row.seq}", "elsewhere")
+
+
+async def test_engine_changes_the_engine_and_the_session(tmp_path: Path) -> None:
+    puppet, other = PuppetEngine(), PuppetEngine()
+    engines = {PUPPET: puppet, OTHER: other}
+    async with open_rig(tmp_path, puppet, engines=engines, engine_names=NAMES) as rig:
+        await rig.channel.say("one")
+        await rig.until_ended()
+        assert "There are: other, puppet" in await reply_to(rig, "/engine")
+        wrong = await reply_to(rig, "/engine claud")
+        assert "no engine 'claud'" in wrong
+        assert "other, puppet" in wrong
+        assert "other, in a new session" in await reply_to(rig, "/engine ALIAS")
+        await rig.channel.say("two")
+        first, second = await rig.until_ended(2)
+        assert (first.engine, second.engine) == (PUPPET, OTHER)
+        assert first.session_id != second.session_id
+        assert len(other.turns) == 1
+
+
+async def test_model_reaches_the_engine_and_can_be_taken_back(tmp_path: Path) -> None:
+    async with open_rig(tmp_path) as rig:
+        assert "engine’s own" in await reply_to(rig, "/model")
+        assert "big-one" in await reply_to(rig, "/model big-one")
+        await rig.channel.say("one")
+        await rig.until_ended()
+        await reply_to(rig, "/model small-one")
+        await rig.channel.say("two")
+        await rig.until_ended(2)
+        assert "engine’s own" in await reply_to(rig, "/model default")
+        await rig.channel.say("three")
+        await rig.until_ended(3)
+        assert [brief.model for brief in rig.engine.briefs] == ["big-one", "small-one", None]
+
+
+async def test_resume_goes_on_with_an_earlier_session_by_our_id_or_the_engines_token(tmp_path: Path) -> None:
+    async def with_token(strings: Strings) -> None:
+        await strings.start(f"token-of-{strings.prompt.text}")
+        await strings.end("ok")
+
+    async with open_rig(tmp_path, PuppetEngine(with_token)) as rig:
+        await rig.channel.say("one")
+        (first,) = await rig.until_ended()
+        await rig.channel.say("/new")
+        await rig.channel.say("two")
+        await rig.until_ended(2)
+        assert first.session_id in await reply_to(rig, "/resume token-of-one")
+        await rig.channel.say("three")
+        third = (await rig.until_ended(3))[-1]
+        assert third.session_id == first.session_id
+        assert rig.engine.briefs[-1].resume is not None
+        assert rig.engine.briefs[-1].resume.value == "token-of-one"
+        await rig.channel.say("/new")
+        assert first.session_id in await reply_to(rig, f"/resume `{first.session_id}`")
+
+
+async def test_resume_refuses_what_it_does_not_know_and_tokens_of_another_engine(tmp_path: Path) -> None:
+    puppet, other = PuppetEngine(), PuppetEngine()
+    engines = {PUPPET: puppet, OTHER: other}
+    async with open_rig(tmp_path, puppet, engines=engines, engine_names=NAMES) as rig:
+        await rig.channel.say("one")
+        (turn,) = await rig.until_ended()
+        assert "/resume TOKEN" in await reply_to(rig, "/resume")
+        assert "No session 'nonsense'" in await reply_to(rig, "/resume nonsense")
+        await reply_to(rig, "/engine other")
+        assert "a session of puppet, not of other" in await reply_to(rig, "/resume token")
+        conversation = await rig.store.read(lambda tx: tx.conversations.get(MAIN))
+        assert conversation is not None
+        assert (conversation.engine, conversation.session_id) == (OTHER, None)
+        assert turn.engine == PUPPET
+
+
+async def test_session_shows_the_token_and_cost_what_was_spent(tmp_path: Path) -> None:
+    async def dear(strings: Strings) -> None:
+        await strings.start("abc-123")
+        await strings.end("ok", cost_usd=0.25)
+
+    async with open_rig(tmp_path, PuppetEngine(dear)) as rig:
+        assert "No session yet" in await reply_to(rig, "/session")
+        assert "Nothing was spent" in await reply_to(rig, "/cost")
+        await rig.channel.say("one")
+        await rig.until_ended()
+        await rig.channel.say("two")
+        await rig.until_ended(2)
+        await rig.until_idle()
+        text = await reply_to(rig, "/session")
+        assert "abc-123" in text
+        assert "$0.5000 in 2 turns" in await reply_to(rig, "/cost")
+
+
+async def test_show_shows_an_ask_or_an_answer_whole_and_only_here(tmp_path: Path) -> None:
+    payload = {"command": "rm -rf " + "x" * 5000 + " END"}
+
+    async def ask(strings: Strings) -> None:
+        await strings.start()
+        await strings.ask(Ask(AskId("a1"), "approval", "Run it?", payload))
+        await strings.end("the whole answer")
+
+    async with open_rig(tmp_path, PuppetEngine(ask)) as rig:
+        await rig.channel.say("go")
+        asked = await rig.until_asked()
+        await rig.channel.say(f"/show {asked.id}")
+        await rig.until_said(f"sha256 {asked.payload_hash}")
+        assert "END" in "".join(rig.said())
+        await rig.channel.answer(asked, "allow")
+        (turn,) = await rig.until_ended()
+        await rig.until_idle()
+        assert await reply_to(rig, f"/show {turn.id}") == "the whole answer"
+        assert "Nothing here" in await reply_to(rig, f"/show {turn.id}", "elsewhere")
+        assert "Nothing here" in await reply_to(rig, "/show what")
+        assert "/show ID" in await reply_to(rig, "/show")
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [("/stopp", "Did you mean /stop?"), ("/sto", "Did you mean /stop?"), ("/compact", "no command /compact")],
+)
+async def test_an_unknown_slash_word_gets_a_hint_and_runs_nothing(
+    tmp_path: Path, line: str, hint: str
+) -> None:
+    async with open_rig(tmp_path, PuppetEngine(until_interrupted)) as rig:
+        await rig.channel.say("one")
+        live = await rig.until_live()
+        assert hint in await reply_to(rig, line)
+        turn = await rig.store.read(lambda tx: tx.turns.get(live.id))
+        assert turn is not None
+        assert not turn.stop_requested
+        assert await rig.store.read(lambda tx: tx.inbox.waiting(MAIN)) == []
+
+
+@pytest.mark.parametrize("as_command", [True, False])
+@pytest.mark.parametrize("text", ["/etc/hosts is broken", "/ what", "//x", "/", "/1 is odd"])
+async def test_a_path_is_a_message_whichever_way_it_comes(
+    tmp_path: Path, text: str, as_command: bool
+) -> None:
+    async with open_rig(tmp_path) as rig:
+        await rig.channel.say("hello")
+        await rig.until_ended()
+        if as_command:
+            await rig.channel.say(text)
+        else:
+            await rig.gateway.desk.accept(message(rig, text))
+        await rig.until_ended(2)
+        assert rig.engine.turns[1].prompt.text == text
+
+
+def message(rig: Rig, text: str, native_id: str = "n1") -> InboundMessage:
+    from pilothouse.channels.memory import PERSON
+
+    return InboundMessage(rig.channel.address(), PERSON, native_id, text, private=True)
+
+
+@pytest.mark.parametrize("as_command", [True, False])
+async def test_engine_commands_reach_the_engine_for_owners_alone(tmp_path: Path, as_command: bool) -> None:
+    async with open_rig(tmp_path, engine_commands=True) as rig:
+        await rig.channel.say("hello")
+        await rig.until_ended()
+        if as_command:
+            await rig.channel.say("/compact now")
+        else:
+            await rig.gateway.desk.accept(message(rig, "/compact now"))
+        await rig.until_ended(2)
+        assert rig.engine.turns[1].prompt.text == "/compact now"
+        assert "idle" in await reply_to(rig, "/status"), "ours stay ours"
+        await rig.channel.say("/compact now", author=MEMBER)
+        await rig.until_said("no command /compact")
+        assert len(rig.engine.turns) == 2
+
+
+async def test_the_same_command_twice_happens_once(tmp_path: Path) -> None:
+    async with open_rig(tmp_path) as rig:
+        first = await rig.channel.say("/new", native_id="7")
+        again = await rig.channel.say("/new", native_id="7")
+        assert (first.state, again.state) == ("queued", "duplicate")
+        await rig.until_idle()
+        assert len(rig.said()) == 1

@@ -1,0 +1,306 @@
+"""Delivery: in order, nothing twice without its mark, nothing lost in silence, nobody slowed by anybody else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import pytest
+from tests.runtime.puppet import PuppetEngine, Strings, echo
+from tests.runtime.rig import MAIN, Rig, only_alive, open_rig
+
+from pilothouse.channels.memory import MEMORY, MemoryChannel
+from pilothouse.core.errors import Rejected
+from pilothouse.core.ids import ChannelId
+from pilothouse.core.message import AGAIN_MARK, Address, Content, MessageRef, Part, conversation_id
+from pilothouse.core.store import Conversation, PartRow, QueueRow, Tx, notes_lane
+from pilothouse.runtime.clock import new_id
+from pilothouse.runtime.outgoing import say
+from pilothouse.testing.clock import FakeClock
+
+LONG = "\n\n".join(f"paragraph {number} " + "x" * 80 for number in range(10))
+
+
+def answering(text: str) -> PuppetEngine:
+    async def play(strings: Strings) -> None:
+        await strings.start()
+        await strings.end(text)
+
+    return PuppetEngine(play, echo)
+
+
+async def parts_of_the_answer(rig: Rig) -> list[PartRow]:
+    (turn,) = await rig.turns()
+    return await rig.store.read(lambda tx: tx.outbox.parts(_end_of(tx, turn.id).id))
+
+
+def _end_of(tx: Tx, turn_id: str) -> QueueRow:
+    row = tx.outbox.by_key(f"end:{turn_id}")
+    assert row is not None
+    return row
+
+
+async def test_a_long_answer_comes_in_parts_in_their_order(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, answering(LONG), MemoryChannel(part_limit=200)) as rig:
+        await rig.channel.say("go")
+        await rig.until_ended()
+        await rig.until_idle()
+        said = "\n\n".join(rig.said())
+        assert len(rig.said()) > 4
+        assert [said.index(f"paragraph {n} ") for n in range(10)] == sorted(
+            said.index(f"paragraph {n} ") for n in range(10)
+        )
+        parts = await parts_of_the_answer(rig)
+        assert {(part.state, part.sends) for part in parts} == {("sent", 1)}
+        assert [part.ref for part in parts] == [posted.ref for posted in rig.channel.sent]
+
+
+async def test_try_later_is_honoured_and_does_not_count_as_a_send(tmp_path: Path) -> None:
+    clock = FakeClock()
+    channel = MemoryChannel(try_later=[30, 30, 30, 30])
+    async with open_rig(tmp_path, answering("hello"), channel, clock=clock, edit_every_s=60) as rig:
+        await rig.channel.say("go")
+        await rig.until_ended()
+        for _ in range(4):
+            row = await rig.until(lambda tx: _postponed(tx, clock.now()))
+            assert row.ready_at == clock.now() + 30
+            await clock.advance(29)
+            rig.poke()
+            assert rig.said() == []
+            await clock.advance(1)
+            rig.poke()
+        await rig.until_said("hello")
+        await rig.until_idle()
+        assert rig.said() == ["hello"], "and without the mark: it surely was not there before"
+        assert [(part.state, part.sends) for part in await parts_of_the_answer(rig)] == [("sent", 1)]
+
+
+def _postponed(tx: Tx, now: float) -> QueueRow | None:
+    rows = [row for row in tx.outbox.unfinished(MAIN) if row.status == "queued" and row.ready_at > now]
+    return rows[0] if rows else None
+
+
+class PickyChannel(MemoryChannel):
+    """Refuses whatever contains `bad`, for good."""
+
+    # pyrefly: ignore [missing-override-decorator]
+    async def send(self, address: Address, part: Part) -> MessageRef:
+        if "bad" in part.text and "could not be delivered" not in part.text:
+            raise Rejected("no bad words")
+        return await super().send(address, part)
+
+
+async def test_a_rejected_message_is_told_to_the_person_and_to_the_session(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, answering("something bad"), PickyChannel()) as rig:
+        await rig.channel.say("go")
+        told = await rig.until_said("could not be delivered (no bad words)")
+        (turn,) = await rig.until_ended()
+        assert turn.id in told, "/show brings it back"
+        await rig.until_idle()
+        (note,) = await rig.store.read(lambda tx: tx.inbox.waiting(notes_lane(MAIN)))
+        assert note.kind == "system"
+        rig.poke()
+        await anyio.wait_all_tasks_blocked()
+        assert len(rig.engine.turns) == 1, "a note starts no turn"
+        await rig.channel.say("next")
+        await rig.until_ended(2)
+        prompt = rig.engine.turns[1].prompt.text
+        assert "<system" in prompt
+        assert "no bad words" in prompt
+        assert "next" in prompt
+        await rig.channel.say("third")
+        await rig.until_ended(3)
+        assert rig.engine.turns[2].prompt.text == "third", "it is told once"
+
+
+async def test_any_number_of_notes_holds_up_no_message(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, answering("bad"), PickyChannel(), batch_limit=3) as rig:
+        for number in range(6):
+            await rig.channel.say("go", native_id=f"go-{number}")
+            await rig.until_ended(number + 1)
+            await rig.store.write(lambda tx, n=number: _say(tx, f"bad {n}"))
+        await rig.until_idle()
+        rig.engine.plays[:] = [echo]
+        await rig.channel.say("hello?")
+        await rig.until_said("hello?")
+
+
+def _say(tx: Tx, text: str, place: str = "main") -> None:
+    address = Address(MEMORY, place)
+    tx.conversations.ensure(Conversation(conversation_id(address), address, 1.0))
+    say(tx, new_id, conversation_id(address), Content(text), key=f"test:{place}:{text}", at=1.0)
+
+
+async def test_where_everything_is_rejected_nothing_goes_round_in_circles(tmp_path: Path) -> None:
+    channel = MemoryChannel(rejected="you are blocked")
+    async with open_rig(tmp_path, answering("hello"), channel) as rig:
+        await rig.channel.say("go")
+        await rig.until_ended()
+        await rig.until_idle()
+        assert channel.sent == []
+        assert len([event for event, _ in rig.logged if event == "message.failed"]) == 2
+        notes = await rig.store.read(lambda tx: tx.inbox.waiting(notes_lane(MAIN)))
+        assert len(notes) == 1
+
+
+async def test_a_send_that_never_answers_is_repeated_with_the_mark_and_fails_visibly_after_three(
+    tmp_path: Path,
+) -> None:
+    channel = MemoryChannel(never=True)
+    async with open_rig(tmp_path, answering("hello"), channel, send_timeout_s=0.05, edit_every_s=60) as rig:
+        await rig.channel.say("go")
+        await rig.until_true(lambda: len([t for t in rig.said() if t.startswith("hello")]) == 3)
+        await rig.until_said("could not be confirmed as delivered after 3 tries")
+        channel.never = False
+        await rig.until_idle()
+        hellos = [text for text in rig.said() if text.startswith("hello")]
+        assert [AGAIN_MARK in text for text in hellos] == [False, True, True]
+        (turn,) = await rig.turns()
+        row = await rig.store.read(lambda tx: _end_of(tx, turn.id))
+        assert row.status == "failed"
+
+
+class DyingChannel(MemoryChannel):
+    """Shows part number `at` and then dies with the process, before anybody could write it down."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__(part_limit=200)
+        self.left = at
+        self.died = anyio.Event()
+
+    # pyrefly: ignore [missing-override-decorator]
+    async def send(self, address: Address, part: Part) -> MessageRef:
+        ref = await super().send(address, part)
+        self.left -= 1
+        if self.left == 0:
+            self.died.set()
+            await anyio.sleep_forever()
+        return ref
+
+
+@pytest.mark.parametrize("at", [1, 2, 3])
+async def test_after_a_crash_in_the_middle_only_the_doubtful_part_is_repeated_and_marked(
+    tmp_path: Path, at: int
+) -> None:
+    dying = DyingChannel(at)
+    async with open_rig(tmp_path, answering(LONG), dying, name="first", edit_every_s=60) as rig:
+        await rig.channel.say("go", native_id="go")
+        with anyio.fail_after(20):
+            await dying.died.wait()
+        rig.crash()
+    channel = MemoryChannel(part_limit=200)
+    async with open_rig(tmp_path, None, channel, name="second", alive=only_alive("second")) as rig:
+        await rig.until_idle()
+    before, after = [p.text for p in dying.sent], [p.text for p in channel.sent]
+    assert len(before) == at
+    assert after[0].removesuffix(f"\n\n{AGAIN_MARK}") == before[-1]
+    assert [AGAIN_MARK in text for text in after] == [True] + [False] * (len(after) - 1)
+    seen = "".join(before[:-1] + after)
+    assert all(seen.count(f"paragraph {number} ") == 1 for number in range(10))
+
+
+class SlowPlace(MemoryChannel):
+    """Nothing ever arrives in the place `slow`."""
+
+    # pyrefly: ignore [missing-override-decorator]
+    async def send(self, address: Address, part: Part) -> MessageRef:
+        if address.place == "slow":
+            await anyio.sleep_forever()
+        return await super().send(address, part)
+
+
+async def test_a_slow_conversation_slows_no_other(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, None, SlowPlace(), drain_s=0.1) as rig:
+        await rig.channel.say("hello", "slow")
+        await rig.until(lambda tx: tx.turns.of(statuses=("done",)))
+        for number in range(5):
+            await rig.channel.say(f"hello {number}")
+            await rig.until_said(f"you said: hello {number}")
+
+
+async def test_within_a_conversation_order_is_kept_even_when_the_first_must_wait(tmp_path: Path) -> None:
+    clock = FakeClock()
+    channel = MemoryChannel(try_later=[10])
+    async with open_rig(tmp_path, None, channel, clock=clock) as rig:
+        await rig.store.write(lambda tx: (_say(tx, "first"), _say(tx, "second"), _say(tx, "third")))
+        await rig.store.write(lambda tx: _say(tx, "elsewhere", "other"))
+        rig.poke()
+        await rig.until(lambda tx: _postponed(tx, clock.now()))
+        await rig.until_said("elsewhere")
+        assert rig.said() == []
+        await clock.advance(10)
+        rig.poke()
+        await rig.until_idle()
+        assert rig.said() == ["first", "second", "third"]
+
+
+class PacedChannel(MemoryChannel):
+    interval_s = 5.0
+
+
+async def test_a_platform_that_wants_a_pause_gets_it_per_conversation(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with open_rig(tmp_path, None, PacedChannel(), clock=clock) as rig:
+        await rig.store.write(lambda tx: [_say(tx, f"{n}") for n in "abc"])
+        await rig.store.write(lambda tx: _say(tx, "elsewhere", "other"))
+        rig.poke()
+        await rig.until_said("elsewhere")
+        for expected in (["a"], ["a", "b"], ["a", "b", "c"]):
+            await rig.until_true(lambda expected=expected: rig.said() == expected)
+            await clock.advance(4.9)
+            rig.poke()
+            assert rig.said() == expected
+            await clock.advance(0.1)
+            rig.poke()
+
+
+async def test_mail_for_a_channel_that_nobody_configured_fails_and_is_never_delivered(tmp_path: Path) -> None:
+    address = Address(ChannelId("telegraph"), "wire")
+
+    def put(tx: Tx) -> None:
+        tx.conversations.ensure(Conversation(conversation_id(address), address, 1.0))
+        content = Content("stop")
+        say(tx, new_id, conversation_id(address), content, key="wire", at=1.0)
+
+    async with open_rig(tmp_path) as rig:
+        await rig.store.write(put)
+        rig.poke()
+        row = await rig.until(lambda tx: (row := tx.outbox.by_key("wire")) and row.ended_at and row)
+        assert (row.status, row.why) == ("failed", "its channel is not configured")
+        assert [row.what for row in await rig.store.read(lambda tx: tx.audit.list())] == [
+            "message.undeliverable"
+        ]
+
+
+class ClumsyChannel(MemoryChannel):
+    """Cannot render what it does not like, and forgets to say which error it means."""
+
+    # pyrefly: ignore [missing-override-decorator]
+    def render(self, content: Content) -> tuple[Part, ...]:
+        if content.text == "unprintable":
+            raise ValueError("what is this?")
+        return super().render(content)
+
+
+async def test_a_message_that_a_channel_cannot_render_fails_alone_and_visibly(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, answering("unprintable"), ClumsyChannel()) as rig:
+        await rig.channel.say("go")
+        await rig.until_said("could not be prepared for this channel: unprintable")
+        await rig.channel.say("next")
+        await rig.until_said("next")
+
+
+async def test_a_platform_that_tells_things_twice_changes_nothing(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, None, MemoryChannel(twice=True)) as rig:
+        await rig.channel.say("hello")
+        await rig.channel.say("/status")
+        await rig.until_ended()
+        await rig.until_idle()
+        assert (len(rig.engine.turns), len(rig.said())) == (1, 2)
+
+
+async def test_what_is_ready_is_delivered_before_the_gateway_leaves(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, None, MemoryChannel(slow_s=0.05)) as rig:
+        await rig.store.write(lambda tx: [_say(tx, f"{n}") for n in "abc"])
+        rig.poke()
+    assert rig.said() == ["a", "b", "c"]

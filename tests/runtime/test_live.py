@@ -1,0 +1,183 @@
+"""The live view: for long turns alone, coalesced, moving while a tool is silent, gone at the end, never in the way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import pytest
+from tests.runtime.puppet import PuppetEngine, Strings, echo
+from tests.runtime.rig import MAIN, Rig, open_rig
+
+from pilothouse.channels.memory import MemoryChannel, Posted
+from pilothouse.core.errors import Rejected, TryLater
+from pilothouse.core.message import MessageRef, Part
+from pilothouse.core.view import TurnView
+from pilothouse.testing.clock import FakeClock
+
+
+def views(rig: Rig) -> list[Posted]:
+    return [posted for posted in rig.channel.sent if posted.parts[0].data.get("kind") == "view"]
+
+
+async def until_view(rig: Rig, text: str, clock: FakeClock | None = None) -> Posted:
+    """The view that says so. A clock that stands still is pushed on a little."""
+    with anyio.fail_after(20):
+        while True:
+            for view in views(rig):
+                if text in view.text:
+                    return view
+            if clock is not None:
+                await clock.advance(0.01)
+            await anyio.sleep(0.01)
+
+
+class Stage:
+    """A turn that a test leads step by step."""
+
+    def __init__(self) -> None:
+        self.go = anyio.Event()
+
+    async def play(self, strings: Strings) -> None:
+        await strings.start()
+        await strings.say("Let me look.")
+        await strings.tool(kind="tool", title="make all")
+        await self.go.wait()
+        await strings.tool_done()
+        await strings.end("All is built.")
+
+
+async def test_a_quick_turn_shows_no_view(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, edit_every_s=10) as rig:
+        await rig.channel.say("hello")
+        await rig.until_said("you said: hello")
+        await rig.until_idle()
+        assert views(rig) == []
+
+
+async def test_a_long_turn_shows_one_view_that_moves_and_goes_away(tmp_path: Path) -> None:
+    stage, clock = Stage(), FakeClock()
+    async with open_rig(tmp_path, PuppetEngine(stage.play), clock=clock) as rig:
+        await rig.channel.say("build")
+        view = await until_view(rig, "make all", clock)
+        assert "Let me look" not in view.text, "narration gives way to the activity"
+        for elapsed in ("5s", "1m 05s"):
+            await clock.advance(5 if elapsed == "5s" else 60)
+            await until_view(rig, elapsed, clock)
+        stage.go.set()
+        await rig.until_said("All is built.")
+        await rig.until_true(lambda: all(view.deleted for view in views(rig)))
+        assert len(views(rig)) == 1
+        assert rig.said() == ["All is built."]
+
+
+async def test_a_view_that_looks_the_same_is_not_sent_again(tmp_path: Path) -> None:
+    stage, clock = Stage(), FakeClock()
+    async with open_rig(tmp_path, PuppetEngine(stage.play), clock=clock, edit_every_s=0.01) as rig:
+        await rig.channel.say("build")
+        await until_view(rig, "make all", clock)
+        texts = views(rig)[0].parts
+        assert len({part.text for part in texts}) == len(texts)
+        stage.go.set()
+
+
+async def test_many_deltas_become_few_edits(tmp_path: Path) -> None:
+    go = anyio.Event()
+
+    async def stream(strings: Strings) -> None:
+        await strings.start()
+        for number in range(2000):
+            await strings.say(f"{number} ")
+        await go.wait()
+        await strings.end()
+
+    async with open_rig(tmp_path, PuppetEngine(stream), edit_every_s=0.2) as rig:
+        await rig.channel.say("count")
+        await until_view(rig, "1999")
+        assert len(views(rig)[0].parts) < 50
+        go.set()
+        await rig.until_idle()
+
+
+class BrokenView(MemoryChannel):
+    def __init__(self, error: Exception, where: str) -> None:
+        super().__init__()
+        self._error = error
+        self._where = where
+        self.tried = 0
+
+    def _fail(self, where: str) -> None:
+        if where == self._where:
+            self.tried += 1
+            raise self._error
+
+    # pyrefly: ignore [missing-override-decorator]
+    def render_view(self, view: TurnView, now: float) -> Part | None:
+        self._fail("render")
+        return super().render_view(view, now)
+
+    # pyrefly: ignore [missing-override-decorator]
+    async def edit(self, ref: MessageRef, part: Part) -> None:
+        self._fail("edit")
+        await super().edit(ref, part)
+
+    # pyrefly: ignore [missing-override-decorator]
+    async def delete(self, ref: MessageRef) -> None:
+        self._fail("delete")
+        await super().delete(ref)
+
+
+@pytest.mark.parametrize("where", ["render", "edit", "delete"])
+@pytest.mark.parametrize(
+    "error",
+    [Rejected("gone"), TryLater(0.01), RuntimeError("bug"), OSError("network")],
+    ids=lambda e: type(e).__name__,
+)
+async def test_whatever_goes_wrong_with_a_view_the_final_comes_clean(
+    tmp_path: Path, where: str, error: Exception
+) -> None:
+    stage, channel = Stage(), BrokenView(error, where)
+    async with open_rig(tmp_path, PuppetEngine(stage.play, echo), channel, edit_every_s=0.02) as rig:
+        await rig.channel.say("build")
+        await rig.until(lambda tx: (turn := tx.turns.live_in(MAIN)) and turn.began)
+        if where != "delete":
+            await rig.until_true(lambda: channel.tried)
+        else:
+            await until_view(rig, "make all")
+        stage.go.set()
+        await rig.until_said("All is built.")
+        await rig.until_true(lambda: channel.tried)
+        await rig.channel.say("next")
+        await rig.until_said("you said: next")
+        assert len(views(rig)) <= 2, "a view that broke is not begun again and again"
+        assert rig.said()[:1] == ["All is built."]
+
+
+async def test_the_view_of_a_parked_turn_goes_away_and_comes_back_with_it(tmp_path: Path) -> None:
+    clock, limit, again = FakeClock(), anyio.Event(), anyio.Event()
+
+    async def limited(strings: Strings) -> None:
+        await strings.start()
+        await strings.tool(kind="tool", title="make one")
+        await limit.wait()
+        await strings.fail("quota", "The limit is reached.", clock.now() + 60)
+
+    async def goes_on(strings: Strings) -> None:
+        await strings.start()
+        await strings.tool(kind="tool", title="make two")
+        await again.wait()
+        await strings.end("done")
+
+    async with open_rig(tmp_path, PuppetEngine(limited, goes_on), clock=clock) as rig:
+        await rig.channel.say("build")
+        await until_view(rig, "make one", clock)
+        limit.set()
+        await rig.until_said("goes on by itself")
+        await rig.until_true(lambda: all(view.deleted for view in views(rig)))
+        await clock.advance(100)
+        rig.poke()
+        view = await until_view(rig, "make two", clock)
+        assert "make one" not in view.text
+        again.set()
+        await rig.until_said("done")
+        await rig.until_true(lambda: all(view.deleted for view in views(rig)))

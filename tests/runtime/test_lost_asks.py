@@ -1,0 +1,154 @@
+"""An ask outlives the turn that asked: it is shown again, and its answer goes on with the work, once."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.runtime.puppet import Play, PuppetEngine, Strings, echo
+from tests.runtime.rig import MAIN, Rig, only_alive, open_rig
+
+from pilothouse.core.ask import Ask, Decision
+from pilothouse.core.ids import AskId
+from pilothouse.core.store import Tx
+from pilothouse.runtime.asking import apply_answer
+from pilothouse.runtime.clock import new_id
+from pilothouse.stores.sqlite import STORE
+
+MAKE = Ask(AskId("a"), "approval", "Run make?", {"command": "make"})
+QUESTION = Ask(AskId("q"), "question", "Which colour?", {"q": "colour"}, free_text=True)
+
+
+def allow_what_is_open(tx: Tx) -> None:
+    (row,) = tx.asks.open_in(MAIN)
+    apply_answer(tx, new_id, row, Decision("allow"), row.asked_at)
+
+
+def asks(*asked: Ask) -> Play:
+    """Asks one after another and says what it was told."""
+
+    async def play(strings: Strings) -> None:
+        await strings.start()
+        told = [(await strings.ask(ask)) for ask in asked]
+        await strings.end("told: " + ", ".join(f"{d.verdict} {d.text}".strip() for d in told))
+
+    return play
+
+
+@asynccontextmanager
+async def after_a_crash(
+    folder: Path, *plays: Play, ask: Ask = MAKE, graceful: bool = False
+) -> AsyncIterator[Rig]:
+    """A turn asked, and its gateway died; this is the next one."""
+    async with open_rig(folder, PuppetEngine(asks(ask)), name="first", grace_s=0.01) as rig:
+        await rig.channel.say("go")
+        await rig.until_asked()
+        if not graceful:
+            rig.crash()
+    async with open_rig(folder, PuppetEngine(*plays), name="second", alive=only_alive("second")) as rig:
+        yield rig
+
+
+@pytest.mark.parametrize("graceful", [False, True], ids=["crash", "shutdown"])
+async def test_the_ask_stays_open_is_shown_again_and_its_answer_goes_on_in_a_new_turn(
+    tmp_path: Path, graceful: bool
+) -> None:
+    async with after_a_crash(tmp_path, asks(MAKE), graceful=graceful) as rig:
+        if not graceful:
+            assert "still open" in await rig.until_said("Run make?")
+        (row,) = await rig.store.read(lambda tx: tx.asks.open_in(MAIN))
+        ask = row.ask
+        await rig.channel.answer(ask, "allow")
+        await rig.until_said("told: allow")
+        first, second = await rig.until_ended(2)
+        assert (first.status, second.status, second.cause) == ("failed", "done", "answer")
+        assert first.session_id == second.session_id
+        assert rig.engine.turns[0].brief.resume is not None
+        assert "Run make?" in rig.engine.turns[0].prompt.text
+        settled = await rig.store.read(lambda tx: tx.asks.get(ask.id))
+        assert settled is not None
+        assert (settled.state, settled.used) == ("answered", True)
+        assert await rig.store.read(lambda tx: tx.asks.open_in(MAIN)) == []
+
+
+async def test_the_stored_answer_is_used_once(tmp_path: Path) -> None:
+    async with after_a_crash(tmp_path, asks(MAKE, msgspec.structs.replace(MAKE, id=AskId("a2")))) as rig:
+        first = await rig.until_asked()
+        await rig.channel.answer(first, "allow")
+        second = await rig.until(lambda tx: tx.asks.open_in(MAIN))
+        assert second[0].ask.id != first.id
+        await rig.channel.answer(second[0].ask, "deny", text="not again")
+        await rig.until_said("told: allow, deny not again")
+
+
+async def test_any_other_payload_is_asked_anew(tmp_path: Path) -> None:
+    other = Ask(AskId("b"), "approval", "Run make clean?", {"command": "make clean"})
+    async with after_a_crash(tmp_path, asks(other)) as rig:
+        await rig.channel.answer(await rig.until_asked(), "allow")
+        anew = await rig.until_asked("make clean")
+        await rig.channel.answer(anew, "deny", text="no")
+        await rig.until_said("told: deny no")
+
+
+async def test_an_answer_that_was_never_used_is_not_kept_for_another_day(tmp_path: Path) -> None:
+    async with after_a_crash(tmp_path, echo, asks(MAKE)) as rig:
+        await rig.channel.answer(await rig.until_asked(), "allow")
+        await rig.until_said("you said: Continue.")
+        await rig.channel.say("go on")
+        anew = await rig.until_asked()
+        await rig.channel.answer(anew, "deny", text="not today")
+        await rig.until_said("told: deny not today")
+
+
+async def test_a_no_is_carried_over_too(tmp_path: Path) -> None:
+    async with after_a_crash(tmp_path, asks(MAKE)) as rig:
+        await rig.channel.answer(await rig.until_asked(), "deny", text="never")
+        await rig.until_said("told: deny never")
+
+
+async def test_a_question_is_answered_by_a_plain_reply_after_the_restart(tmp_path: Path) -> None:
+    async with after_a_crash(tmp_path, asks(QUESTION), ask=QUESTION) as rig:
+        await rig.until_asked()
+        assert (await rig.channel.say("blue")).text == "Taken as the answer."
+        await rig.until_said("told: answer blue")
+        assert len(rig.engine.turns) == 1
+
+
+async def test_whoever_goes_on_without_answering_supersedes_the_ask(tmp_path: Path) -> None:
+    async with after_a_crash(tmp_path, echo) as rig:
+        ask = await rig.until_asked()
+        await rig.channel.say("forget it")
+        assert "Run make?" in await rig.until_said("No longer open")
+        await rig.until_said("you said: forget it")
+        late = await rig.channel.answer(ask, "allow")
+        assert not late.accepted
+        assert "superseded" in late.text
+        assert len(rig.engine.turns) == 1
+
+
+async def test_an_answer_given_just_before_the_crash_goes_on_by_itself(tmp_path: Path) -> None:
+    """It was stored, and the engine never heard of it."""
+    async with open_rig(tmp_path, PuppetEngine(asks(MAKE)), name="first") as rig:
+        await rig.channel.say("go")
+        await rig.until_asked()
+        rig.crash()
+    async with STORE.open(STORE.config(path=str(tmp_path / "pilothouse.db"))) as store:
+        await store.write(allow_what_is_open)
+    engine = PuppetEngine(asks(MAKE))
+    async with open_rig(tmp_path, engine, name="second", alive=only_alive("second")) as rig:
+        await rig.until_said("told: allow")
+        assert [turn.cause for turn in await rig.until_ended(2)] == ["message", "answer"]
+
+
+async def test_an_ask_of_a_lost_turn_expires_as_a_no_and_starts_nothing(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, PuppetEngine(asks(MAKE)), name="first", ask_timeout_s=1.0) as rig:
+        await rig.channel.say("go")
+        await rig.until_asked()
+        rig.crash()
+    async with open_rig(tmp_path, name="second", alive=only_alive("second")) as rig:
+        await rig.until_said("Nobody answered, so it is a no")
+        await rig.until_idle()
+        assert rig.engine.turns == []
