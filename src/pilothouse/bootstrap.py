@@ -29,12 +29,14 @@ from pilothouse.config import (
     load,
     watch,
 )
+from pilothouse.core.ask import Ask
 from pilothouse.core.channel import Channel, ChannelHost
 from pilothouse.core.engine import Engine, EngineHost
 from pilothouse.core.errors import ConfigError, PilothouseError
 from pilothouse.core.ids import ChannelId, EngineId, UserId
 from pilothouse.core.message import Address, conversation_id
 from pilothouse.core.people import People, Role
+from pilothouse.core.policy import ApprovalMode, DefaultPolicy, Ruling
 from pilothouse.core.store import Conversation, NodeInfo, Store, Tx
 from pilothouse.logs import Log, Redactor, open_log
 from pilothouse.plugins import Loaded as LoadedPlugin
@@ -386,8 +388,13 @@ def _host() -> str:
 def _engine_host(house: House, id: EngineId) -> EngineHost:
     state = _made(house.holder.loaded.paths.state_dir / "engines" / id)
     return EngineHost(
-        StoreBlobs(house.store, house.clock), _environment(), str(state), _marker(house), house.log
+        StoreBlobs(house.store, house.clock), _environment(), str(state), _marker(house), house.log, _judge
     )
+
+
+def _judge(ask: Ask, mode: ApprovalMode) -> Ruling:
+    """Until there are rules: reading in the workspace needs nobody, all else asks."""
+    return DefaultPolicy(mode).judge(ask)
 
 
 def _environment() -> dict[str, str]:

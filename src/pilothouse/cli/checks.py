@@ -12,7 +12,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from pilothouse.cli.house import channel_problem, load_checked, probe, store_file
+from pilothouse.cli.house import channel_problem, examined, load_checked, probe, store_file
 from pilothouse.config import AUTO, Config, InvalidConfig, Loaded, Paths, find_paths
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.store import Node, Store, StoreSpec, Tx
@@ -180,6 +180,8 @@ def check_engines(plugins: Plugins, config: Config) -> Iterator[Check]:
         chosen = config.gateway.default_engine == row.name
         state: State = "ok" if status.available else "broken" if chosen else "warn"
         yield Check(f"engine {row.name}", state, status.problem or status.version or "works", status.fix)
+        if status.available and engine is not None and (problem := examined(row.spec, engine)):
+            yield Check(f"engine {row.name}", "broken" if chosen else "warn", problem)
     if not real and config.gateway.default_engine == AUTO:
         yield Check(
             "engines", "warn", "no real engine works here, so the scripted one answers", "pilothouse engines"

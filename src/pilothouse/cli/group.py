@@ -27,6 +27,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "turns": ("pilothouse.cli.turns:command", "The turns, newest first."),
     "trace": ("pilothouse.cli.trace:command", "What happened to a message, step by step."),
     "replay": ("pilothouse.cli.replay:command", "Turn an engine's recorded output into events."),
+    "trust": ("pilothouse.cli.trust:command", "Let a folder's own settings and hooks count."),
+    "untrust": ("pilothouse.cli.trust:untrust_command", "Ignore a folder's own settings and hooks again."),
     "engines": ("pilothouse.cli.engines:command", "The engines, and whether they work here."),
     "channels": ("pilothouse.cli.channels:command", "The channels, and whether they can start."),
     "config": ("pilothouse.cli.config:command", "Show, find or check the configuration."),

@@ -180,5 +180,7 @@ class EngineSpec(Struct, frozen=True):
     build: Callable[[Any, EngineHost], Engine]
     probe: Callable[[Any], EngineStatus]
     aliases: tuple[str, ...] = ()
+    examine: Callable[[Any], str] | None = None
+    """A longer look than `probe`, for `doctor`: why turns would not start, and what to do; empty if they would."""
     translator: Callable[[], LineTranslator] | None = None
     """For `pilothouse replay`: reads what this engine's program printed."""

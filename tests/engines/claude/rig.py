@@ -23,6 +23,7 @@ from pilothouse.core.policy import DefaultPolicy
 from pilothouse.core.turn import Prompt
 from pilothouse.engines.claude.config import ClaudeConfig
 from pilothouse.engines.claude.engine import ClaudeEngine
+from pilothouse.engines.claude.gate_proof import PROOFS, remember_proof
 
 MARK = "PILOTHOUSE_TEST_MARK"
 KEY = "sk-ant-no-key-at-all"
@@ -54,6 +55,7 @@ class Rig:
         self.state = folder / "state"
         for made in (self.home, self.workspace, self.state):
             made.mkdir(exist_ok=True)
+        remember_proof(self.state / PROOFS, str(claude_binary()))  # once, in its own test, is enough
         self.blobs = MemoryBlobs()
         self.logged: list[tuple[str, dict[str, Any]]] = []
         self._mark = secrets.token_hex(8)

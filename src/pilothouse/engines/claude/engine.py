@@ -25,6 +25,7 @@ from pilothouse.core.policy import NO_RULE, ApprovalMode, Ruling
 from pilothouse.engines.claude.config import ClaudeConfig, resolve
 from pilothouse.engines.claude.flags import skip_problem
 from pilothouse.engines.claude.gate import Gate
+from pilothouse.engines.claude.gate_proof import prove_gate
 from pilothouse.engines.claude.launch import Launch, check_token, plan_launch, resuming
 from pilothouse.engines.claude.memory import free_memory_mb
 from pilothouse.engines.claude.pool import Pool
@@ -37,6 +38,10 @@ NODE_VARIABLE = "PILOTHOUSE_NODE"
 HANG_MARGIN_S = 60.0
 MAX_GATES = 1000
 
+UNPROVEN = (
+    "Pilothouse cannot hold back what Claude Code does: {problem}. So no turn starts, unless in full access. "
+    "Update Claude Code; `pilothouse doctor` looks again."
+)
 NOT_RUNNING = Failure("bad_request", "The Claude engine is not running; enter it first.")
 
 
@@ -54,6 +59,8 @@ class ClaudeEngine:
         self._tasks: TaskGroup | None = None
         self._pool: Pool | None = None
         self._gates: dict[str, Gate] = {}
+        self._proven = anyio.Event()
+        self._unproven = ""
 
     async def __aenter__(self) -> Self:
         tasks = self._tasks = anyio.create_task_group()
@@ -62,6 +69,7 @@ class ClaudeEngine:
         limits = Limits(config.max_processes or 5, config.idle_timeout_s or 300.0)
         self._pool = Pool(tasks, limits, self._make, free_memory_mb)
         tasks.start_soon(self._pool.expire_for_ever)
+        tasks.start_soon(self._prove_gate)
         return self
 
     async def __aexit__(
@@ -80,12 +88,35 @@ class ClaudeEngine:
         check_token(brief)
         if problem := skip_problem(self._config, is_root=os.geteuid() == 0):
             raise EngineError(Failure("permission", problem))
+        await self._need_gate(brief)
         session = self._session(brief)
         try:
             await session.enter()
             yield session
         finally:
             await session.leave()
+
+    async def _prove_gate(self) -> None:
+        problem = await prove_gate(
+            self._config.command, self._host.environment, self._host.state_dir, self._marker
+        )
+        if problem:
+            self._host.log("gate.unproven", level="error", engine="claude", problem=problem)
+        self._unproven = problem
+        self._proven.set()
+
+    async def _need_gate(self, brief: Brief) -> None:
+        if self._tasks is None:
+            raise EngineError(NOT_RUNNING)
+        if brief.approval_mode == "full-access":
+            return
+        await self._proven.wait()
+        if self._unproven:
+            raise EngineError(Failure("permission", UNPROVEN.format(problem=self._unproven)))
+
+    @property
+    def _marker(self) -> dict[str, str]:
+        return {NODE_VARIABLE: self._host.node_marker}
 
     def _session(self, brief: Brief) -> ClaudeSession:
         config, cwd = self._config, self._cwd(brief)
@@ -102,14 +133,13 @@ class ClaudeEngine:
     async def _lease(self, brief: Brief, cwd: str, new_session: str, *, once: bool = False) -> ClaudeProcess:
         if self._pool is None:
             raise EngineError(NOT_RUNNING)
-        extra = {NODE_VARIABLE: self._host.node_marker}
         launch = plan_launch(
             self._config,
             brief,
             self._host.environment,
             cwd=cwd,
             new_session=new_session,
-            extra=extra,
+            extra=self._marker,
             once=once or self._config.pool is False,
         )
         self._open_gate(launch.session, cwd)

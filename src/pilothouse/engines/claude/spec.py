@@ -39,6 +39,19 @@ def probe(config: ClaudeConfig) -> EngineStatus:
     return EngineStatus(True, version=version[0])
 
 
+def examine(config: ClaudeConfig) -> str:
+    """Tries the gate with the installed program, whatever was proven before."""
+    import os
+
+    import anyio
+
+    from pilothouse.engines.claude.gate_proof import try_gate
+
+    program = shutil.which(config.command)
+    problem = anyio.run(try_gate, program, dict(os.environ), {}) if program else ""
+    return f"Turns start in full access only, because {problem}. Update it: {INSTALL}" if problem else ""
+
+
 def translator() -> LineTranslator:
     from pilothouse.engines.claude.translate import Translator
 
@@ -52,5 +65,6 @@ ENGINE = EngineSpec(
     build=build,
     probe=probe,
     aliases=("claude-code",),
+    examine=examine,
     translator=translator,
 )
