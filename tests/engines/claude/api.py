@@ -128,6 +128,7 @@ class ScriptedApi:
     def __init__(self, script: Script) -> None:
         self.script = script
         self.requests: list[Request] = []
+        self.keeps = True
         self.closing = threading.Event()
         self._ids = itertools.count(1)
         self._server = _Server(self)
@@ -155,7 +156,8 @@ class ScriptedApi:
             thread.join()
 
     def reply_to(self, request: Request) -> Reply:
-        self.requests.append(request)
+        if self.keeps:
+            self.requests.append(request)
         return self.script(request) if request.is_main else say("An errand.")
 
     def next_id(self, kind: str) -> str:

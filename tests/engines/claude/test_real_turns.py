@@ -98,7 +98,7 @@ async def test_another_model_is_another_process_of_the_same_session(tmp_path: Pa
 
 
 async def test_an_interrupt_ends_a_command_and_its_children_within_three_seconds(tmp_path: Path) -> None:
-    with open_api(bash("echo; sleep 600 & sleep 601"), say("alive")) as api:
+    with open_api(bash("echo; sh -c 'sleep 600; true'"), say("alive")) as api:
         rig = Rig(tmp_path, api)
         async with rig.engine() as engine, engine.open(rig.brief(**FULL)) as session:
             at = 0.0

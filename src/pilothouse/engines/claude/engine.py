@@ -80,7 +80,8 @@ class ClaudeEngine:
         pool.stop()
         tasks.cancel_scope.cancel()
         if isinstance(error, Exception):  # a task group would wrap the caller's own error
-            return await tasks.__aexit__(None, None, None)
+            await tasks.__aexit__(None, None, None)
+            return None
         return await tasks.__aexit__(kind, error, trace)
 
     @asynccontextmanager

@@ -59,13 +59,13 @@ class ClaudeSession:
         if self._running:
             yield TurnEnded("failed", failure=BUSY)
             return
-        steps = await self._begin(prompt)
-        while True:
+        steps: Sequence[Step] | None = await self._begin(prompt)
+        while steps is not None:
             for step in steps:
                 event = await self._kept(step)
                 yield event
-            if not self._running:
-                return
+                if isinstance(event, TurnEnded):
+                    return
             steps = await self._next(prompt)
 
     async def interrupt(self) -> None:
@@ -140,16 +140,16 @@ class ClaudeSession:
             self._process = await self._leasing.lease()
         return self._process
 
-    async def _next(self, prompt: Prompt) -> Sequence[Step]:
+    async def _next(self, prompt: Prompt) -> Sequence[Step] | None:
+        """None when the session was left meanwhile."""
         process, stream = self._process, self._stream
-        assert process is not None and stream is not None, (
-            "a session is left when nobody reads its turn any more"
-        )
+        if process is None or stream is None:
+            return None
         steps = await self._read(process, stream)
         if steps is not None:
             return self._judged(steps)
-        if stream.ended:
-            return ()
+        if stream.ended or self._process is None:
+            return None
         await process.gone.wait()
         end = process.end or TurnEnded("failed")
         if self._may_try_again(end, stream):
