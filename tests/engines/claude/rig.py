@@ -25,7 +25,7 @@ from pilothouse.engines.claude.config import ClaudeConfig
 from pilothouse.engines.claude.engine import ClaudeEngine
 from pilothouse.engines.claude.gate_proof import PROOFS, remember_proof
 
-MARK = "PILOTHOUSE_TEST_MARK"
+MARK = "HOUSE_UNDER_TEST"  # not PILOTHOUSE_…: the gateway keeps those to itself
 KEY = "sk-ant-no-key-at-all"
 WITHIN_S = 50.0
 
