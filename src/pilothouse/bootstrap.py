@@ -423,7 +423,10 @@ def _marker(house: House) -> str:
 
 def _say_ready(house: House, ports: Ports) -> None:
     names = ", ".join(ports.channels) or "no channels yet: pilothouse init adds one"
-    sys.stderr.write(f"pilothouse {__version__} is ready · {default_engine(house)} · {names}\n")
+    engine, folder = default_engine(house), _tilde(Path(ports.settings().default_workspace))
+    status = house.plugins.engine(engine).probe(house.config.engines[engine].settings)
+    told = f"{engine} {status.version}".strip()
+    sys.stderr.write(f"pilothouse {__version__} is ready · {told} in {folder} · {names}\n")
 
 
 async def _reload_on_change(house: House) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from pilothouse.core.turn import Prompt
 from pilothouse.engines.claude.config import ClaudeConfig
 from pilothouse.engines.claude.engine import ClaudeEngine
 from pilothouse.engines.claude.gate_proof import PROOFS, remember_proof
+from pilothouse.engines.claude.scratch import scratch_path
 
 MARK = "HOUSE_UNDER_TEST"  # not PILOTHOUSE_…: the gateway keeps those to itself
 KEY = "sk-ant-no-key-at-all"
@@ -92,7 +94,7 @@ class Rig:
             blobs=self.blobs,
             environment=self.environment(),
             state_dir=str(self.state),
-            node_marker="test-node",
+            node_marker=self._mark,
             log=self._log,
             judge=lambda ask, mode: DefaultPolicy(mode).judge(ask),
         )
@@ -109,7 +111,8 @@ class Rig:
         return processes_with(MARK, self._mark)
 
     def leftovers(self) -> list[str]:
-        return [f"process {pid}: {command_of(pid)}" for pid in self.pids()]
+        folders = Path(tempfile.gettempdir()).glob(Path(scratch_path(self._mark)).name + "*")
+        return [*(f"process {pid}: {command_of(pid)}" for pid in self.pids()), *map(str, folders)]
 
 
 def processes_with(name: str, value: str) -> list[int]:

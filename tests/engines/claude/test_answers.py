@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pilothouse.core.ask import Decision, Remember
-from pilothouse.engines.claude.answers import NO, answer_request
+from pilothouse.engines.claude.answers import NO, NOBODY, answer_request
 from pilothouse.engines.claude.asks import asks_of
 from pilothouse.engines.claude.control import CanUseTool
 
@@ -67,3 +67,20 @@ def test_an_option_that_was_never_offered_is_passed_on_as_words() -> None:
 def test_one_no_among_several_answers_is_a_no_and_so_is_silence() -> None:
     assert answer_request(ASKED, [Decision("answer", text="x"), Decision("deny")])["behavior"] == "deny"
     assert answer_request(TOUCH, [])["behavior"] == "deny"
+
+
+def test_a_question_that_nobody_answers_does_not_stop_the_turn() -> None:
+    answer = answer_request(ASKED, [Decision("deny"), Decision("deny")])
+    assert answer == {"behavior": "deny", "message": NOBODY}
+
+
+def test_words_where_a_yes_was_asked_for_are_no_yes() -> None:
+    assert answer_request(TOUCH, [Decision("answer", text="yes, but later")]) == {
+        "behavior": "deny",
+        "message": "yes, but later",
+    }
+
+
+def test_what_a_person_changed_goes_instead() -> None:
+    answer = answer_request(TOUCH, [Decision("allow", input={"command": "touch y.txt"})])
+    assert answer["updatedInput"] == {"command": "touch y.txt"}

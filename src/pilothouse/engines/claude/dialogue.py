@@ -12,7 +12,6 @@ from typing import Any
 
 from pilothouse.core.ask import Decision
 from pilothouse.core.ids import AskId
-from pilothouse.engines.claude.answering import PendingAsk, is_remembered
 from pilothouse.engines.claude.control import (
     CanUseTool,
     ControlCancel,
@@ -24,6 +23,7 @@ from pilothouse.engines.claude.control import (
     UnknownControlRequest,
 )
 from pilothouse.engines.claude.gate import Gate, hook_reply
+from pilothouse.engines.claude.pending import PendingAsk, is_remembered
 from pilothouse.engines.claude.sending import refusal_line, reply_line, request_line
 from pilothouse.engines.claude.wire import Heard
 

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+from urllib.parse import quote
 
 import anyio
 from anyio.abc import TaskGroup
@@ -32,6 +33,7 @@ from pilothouse.engines.claude.pool import Pool
 from pilothouse.engines.claude.pool_rules import Limits
 from pilothouse.engines.claude.process import ClaudeProcess
 from pilothouse.engines.claude.prompting import DOWNLOADS, Prompting
+from pilothouse.engines.claude.scratch import make_scratch, remove_scratch
 from pilothouse.engines.claude.session import ClaudeSession, Leasing
 
 NODE_VARIABLE = "PILOTHOUSE_NODE"
@@ -59,10 +61,12 @@ class ClaudeEngine:
         self._tasks: TaskGroup | None = None
         self._pool: Pool | None = None
         self._gates: dict[str, Gate] = {}
+        self._scratch = ""
         self._proven = anyio.Event()
         self._unproven = ""
 
     async def __aenter__(self) -> Self:
+        self._scratch = make_scratch(self._host.node_marker)
         tasks = self._tasks = anyio.create_task_group()
         await tasks.__aenter__()
         config = self._config
@@ -79,10 +83,13 @@ class ClaudeEngine:
         assert tasks is not None and pool is not None, "an engine is left once"
         pool.stop()
         tasks.cancel_scope.cancel()
-        if isinstance(error, Exception):  # a task group would wrap the caller's own error
-            await tasks.__aexit__(None, None, None)
-            return None
-        return await tasks.__aexit__(kind, error, trace)
+        try:
+            if isinstance(error, Exception):  # a task group would wrap the caller's own error
+                await tasks.__aexit__(None, None, None)
+                return None
+            return await tasks.__aexit__(kind, error, trace)
+        finally:
+            remove_scratch(self._scratch)
 
     @asynccontextmanager
     async def open(self, brief: Brief) -> AsyncIterator[ClaudeSession]:
@@ -99,7 +106,10 @@ class ClaudeEngine:
 
     async def _prove_gate(self) -> None:
         problem = await prove_gate(
-            self._config.command, self._host.environment, self._host.state_dir, self._marker
+            self._config.command,
+            self._host.environment,
+            self._host.state_dir,
+            {NODE_VARIABLE: self._host.node_marker},
         )
         if problem:
             self._host.log("gate.unproven", level="error", engine="claude", problem=problem)
@@ -117,7 +127,7 @@ class ClaudeEngine:
 
     @property
     def _marker(self) -> dict[str, str]:
-        return {NODE_VARIABLE: self._host.node_marker}
+        return {NODE_VARIABLE: self._host.node_marker, "CLAUDE_CODE_TMPDIR": self._scratch}
 
     def _session(self, brief: Brief) -> ClaudeSession:
         config, cwd = self._config, self._cwd(brief)
@@ -180,7 +190,12 @@ class ClaudeEngine:
         return self._host.judge(ask, mode)
 
     def _cwd(self, brief: Brief) -> str:
-        return brief.workspace
+        """The workspace; or a folder for this session alone, to which the workspace is added."""
+        if not self._config.group_dirs:
+            return brief.workspace
+        folder = Path(self._host.state_dir, "groups", quote(brief.session_id, safe=""))
+        folder.mkdir(parents=True, exist_ok=True)
+        return str(folder)
 
 
 def resolve_path(folder: str, path: str) -> str:

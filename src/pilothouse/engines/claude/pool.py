@@ -5,7 +5,7 @@ Every process runs in the engine's task group, so that leaving the engine ends t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 
 import anyio
@@ -49,7 +49,7 @@ class Pool:
         free_mb = self._free_mb()
         choice = choose(self.members, launch.key, launch.session, free_mb, self._limits)
         if choice.refusal:
-            raise EngineError(Failure("overloaded", choice.refusal))
+            raise EngineError(Failure("bad_request" if choice.in_use else "overloaded", choice.refusal))
         if choice.reuse is not None:
             self._move(choice.reuse, "busy")
             return self._processes[choice.reuse]
@@ -57,17 +57,24 @@ class Pool:
         for id in choice.end:
             self._end(id)
         id, process = self._add(launch, keep=choice.keep and not launch.once)
+        await self._start(id, process, ending)
+        if id in self._members:
+            self._move(id, "busy")
+        return process
+
+    async def _start(self, id: int, process: ClaudeProcess, ending: Sequence[ClaudeProcess]) -> None:
         try:
             for old in ending:
                 await old.gone.wait()
-            self._tasks.start_soon(self._tend, id, process)
+        except BaseException:
+            self._forget(id)
+            raise
+        self._tasks.start_soon(self._tend, id, process)
+        try:
             await process.wait_ready()
         except BaseException:
             self._end(id)
             raise
-        if id in self._members:
-            self._move(id, "busy")
-        return process
 
     async def give_back(self, process: ClaudeProcess, *, broken: bool = False) -> None:
         """Idle from now on; or, if it is of no more use, gone when this returns."""
@@ -114,8 +121,11 @@ class Pool:
         try:
             await process.run()
         finally:
-            self._members.pop(id, None)
-            self._processes.pop(id, None)
+            self._forget(id)
+
+    def _forget(self, id: int) -> None:
+        self._members.pop(id, None)
+        self._processes.pop(id, None)
 
     def _end(self, id: int) -> None:
         member = self._members.get(id)

@@ -54,6 +54,7 @@ class Choice(Struct, frozen=True):
     end: tuple[int, ...] = ()
     keep: bool = True
     refusal: str = ""
+    in_use: bool = False
 
 
 def choose(
@@ -66,7 +67,7 @@ def choose(
     if fitting is not None:
         return Choice(reuse=fitting.id)
     if any(member.state != "idle" for member in own):
-        return Choice(refusal="This session is in use. Wait for its turn to end.")
+        return Choice(refusal="This session is in use. Wait for its turn to end.", in_use=True)
     return _make_room(living, own, free_mb, limits)
 
 
