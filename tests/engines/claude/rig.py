@@ -59,6 +59,8 @@ class Rig:
             made.mkdir(exist_ok=True)
         remember_proof(self.state / PROOFS, str(claude_binary()))  # once, in its own test, is enough
         self.blobs = MemoryBlobs()
+        self.more: dict[str, str] = {}
+        """What else stands in the gateway's environment."""
         self.logged: list[tuple[str, dict[str, Any]]] = []
         self._mark = secrets.token_hex(8)
         self._config = config
@@ -74,6 +76,7 @@ class Rig:
             "DISABLE_TELEMETRY": "1",
             "DISABLE_ERROR_REPORTING": "1",
             MARK: self._mark,
+            **self.more,
         }
 
     def config(self, **changed: Any) -> ClaudeConfig:

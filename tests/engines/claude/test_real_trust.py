@@ -81,14 +81,12 @@ async def test_chat_text_reads_no_files_and_runs_no_commands(tmp_path: Path, tru
 async def test_the_child_sees_only_what_is_on_the_list_and_a_canary_appears_nowhere(tmp_path: Path) -> None:
     with open_api(bash("env; cat /proc/$PPID/environ"), say("done")) as api:
         rig = Rig(tmp_path, api)
-        secret = {
+        rig.more = {
             "TELEGRAM_TOKEN": CANARY,
             "PILOTHOUSE_DB": CANARY,
             "GITHUB_TOKEN": CANARY,
             "CLAUDECODE": "1",
         }
-        plain = rig.environment
-        rig.environment = lambda: {**plain(), **secret}  # type: ignore[method-assign]
         seen: list[str] = []
         async with rig.engine() as engine, engine.open(rig.brief(**FULL)) as session:
 
@@ -102,7 +100,7 @@ async def test_the_child_sees_only_what_is_on_the_list_and_a_canary_appears_nowh
         sent = "".join(request.text + str(request.headers) for request in api.requests)
     names = {item.partition("=")[0] for environ in seen for item in environ.split("\0") if item}
     assert seen
-    assert not names & set(secret)
+    assert not names & set(rig.more)
     assert CANARY not in sent + "".join(seen) + str(rig.logged)
     assert all(CANARY not in encode_event(event).decode() for event in events)
     assert all(

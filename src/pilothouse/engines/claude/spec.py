@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -22,7 +23,11 @@ def build(config: ClaudeConfig, host: EngineHost) -> Engine:
 
 def probe(config: ClaudeConfig) -> EngineStatus:
     """The program and its version. Whether it is logged in, only a turn can tell."""
-    program = shutil.which(config.command)
+    return look_for(config, os.environ.get("PATH"))
+
+
+def look_for(config: ClaudeConfig, path: str | None) -> EngineStatus:
+    program = shutil.which(config.command, path=path)
     if program is None:
         problem = f"There is no {config.command!r} on PATH."
         fix = INSTALL if config.command == "claude" else "Correct engines.claude.command"
@@ -41,8 +46,6 @@ def probe(config: ClaudeConfig) -> EngineStatus:
 
 def examine(config: ClaudeConfig) -> str:
     """Tries the gate with the installed program, whatever was proven before."""
-    import os
-
     import anyio
 
     from pilothouse.engines.claude.gate_proof import try_gate
