@@ -40,3 +40,11 @@ def test_a_lock_names_no_address(kind: str) -> None:
 
 def test_people_run_the_versions_that_are_tested() -> None:
     assert parse_pins(read_lock("run")) <= parse_pins(read_lock("dev"))
+
+
+@pytest.mark.parametrize(
+    "lock", sorted(ROOT.glob("tests/**/package-lock.json")), ids=lambda path: path.parts[-3]
+)
+def test_an_npm_lock_names_no_registry(lock: Path) -> None:
+    assert "://" not in lock.read_text()
+    assert "omit-lockfile-registry-resolved=true" in (lock.parent / ".npmrc").read_text()

@@ -12,10 +12,12 @@ from typing import Any
 
 from pilothouse.bootstrap.sections import load_checked
 from pilothouse.config import AUTO, Config, ConfigHolder
+from pilothouse.core.ask import Ask
 from pilothouse.core.channel import Channel, ChannelHost
 from pilothouse.core.engine import Engine, EngineHost
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.ids import ChannelId, EngineId
+from pilothouse.core.policy import ApprovalMode, DefaultPolicy, Ruling
 from pilothouse.core.store import Store, Tx
 from pilothouse.logs import Log, Redactor, open_log
 from pilothouse.plugins import Loaded as LoadedPlugin
@@ -126,8 +128,13 @@ def default_engine(house: House) -> EngineId:
 def _engine_host(house: House, id: EngineId) -> EngineHost:
     state = _made(house.holder.loaded.paths.state_dir / "engines" / id)
     return EngineHost(
-        StoreBlobs(house.store, house.clock), _environment(), str(state), house.marker, house.log
+        StoreBlobs(house.store, house.clock), _environment(), str(state), house.marker, house.log, _judge
     )
+
+
+def _judge(ask: Ask, mode: ApprovalMode) -> Ruling:
+    """Until there are rules: reading in the workspace needs nobody, all else asks."""
+    return DefaultPolicy(mode).judge(ask)
 
 
 def _environment() -> dict[str, str]:

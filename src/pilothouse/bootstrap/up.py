@@ -39,7 +39,11 @@ async def _up(*, safe: bool) -> int:
 
 def _say_ready(house: House, ports: Ports) -> None:
     names = ", ".join(ports.channels) or "no channels yet: pilothouse init adds one"
-    sys.stderr.write(f"pilothouse {__version__} is ready · {default_engine(house)} · {names}\n")
+    engine = default_engine(house)
+    status = house.plugins.engine(engine).probe(house.config.engines[engine].settings)
+    sys.stderr.write(
+        f"pilothouse {__version__} is ready · {f'{engine} {status.version}'.strip()} · {names}\n"
+    )
 
 
 async def _reload_on_change(house: House) -> None:

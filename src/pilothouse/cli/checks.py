@@ -13,7 +13,7 @@ from typing import Literal, Protocol, runtime_checkable
 from msgspec import Struct
 
 from pilothouse.bootstrap.sections import load_checked
-from pilothouse.cli.house import channel_problem, probe, store_file
+from pilothouse.cli.house import channel_problem, examined, probe, store_file
 from pilothouse.config import AUTO, Config, InvalidConfig, Loaded, Paths, find_paths
 from pilothouse.core.engine import EngineStatus
 from pilothouse.core.errors import PilothouseError
@@ -182,6 +182,9 @@ def check_engines(plugins: Plugins, config: Config) -> Iterator[Check]:
     for name, status in found.items():
         state: State = "ok" if status.available else "broken" if name == chosen else "warn"
         yield Check(f"engine {name}", state, status.problem or status.version or "works", status.fix)
+        engine = config.engines.get(name)
+        if status.available and engine is not None and (problem := examined(plugins.engine(name), engine)):
+            yield Check(f"engine {name}", "broken" if name == chosen else "warn", problem)
     if chosen == SCRIPTED and wanted == AUTO:
         yield Check(
             "engines", "warn", "no real engine works here, so the scripted one answers", "pilothouse engines"

@@ -49,6 +49,23 @@ def read_store(unit: Callable[[Tx], T]) -> T | None:
     return asyncio.run(read())
 
 
+def write_store(unit: Callable[[Tx], T]) -> T:
+    """What `unit` writes, in one transaction."""
+    import asyncio
+
+    from pilothouse.plugins import Plugins
+
+    plain = load_plain()
+    spec = Plugins().store(plain.config.store.id)
+    config = load(plain.paths, os.environ, Models(stores={spec.id: spec.config})).config
+
+    async def write() -> T:
+        async with spec.open(config.store.settings) as store:
+            return await store.write(unit)
+
+    return asyncio.run(write())
+
+
 def probe(spec: EngineSpec, engine: Adapter | None) -> EngineStatus:
     """What the engine says about itself on this machine; a probe that breaks is an answer too."""
     if engine is None:
@@ -61,6 +78,14 @@ def probe(spec: EngineSpec, engine: Adapter | None) -> EngineStatus:
         return spec.probe(engine.settings)
     except Exception as error:  # noqa: BLE001 - a plugin's fault is data here
         return EngineStatus(False, problem=f"its probe broke: {type(error).__name__}: {error}")
+
+
+def examined(spec: EngineSpec, engine: Adapter) -> str:
+    """What a longer look finds wrong; empty if nothing, or if the engine has no such look."""
+    try:
+        return spec.examine(engine.settings) if spec.examine else ""
+    except Exception as error:  # noqa: BLE001 - a plugin's fault is data here
+        return f"its examination broke: {type(error).__name__}: {error}"
 
 
 def channel_problem(spec: ChannelSpec, channel: Adapter) -> str:

@@ -50,13 +50,17 @@ class Ask(Struct, frozen=True):
 
 
 class Decision(Struct, frozen=True):
-    """What a person, or a rule, said. A deny with a `text` lets the engine go on; without, the turn stops."""
+    """What a person, or a rule, said. A deny with a `text` lets the engine go on; without, the turn stops.
+
+    An allow may bring an `input`: what shall be done instead of exactly what was asked.
+    """
 
     verdict: Verdict
     options: tuple[str, ...] = ()
     text: str = ""
     remember: Remember = "once"
     by: UserId | None = None
+    input: dict[str, Any] | None = None
 
 
 def hash_payload(payload: dict[str, Any]) -> str:

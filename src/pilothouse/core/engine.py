@@ -8,18 +8,18 @@ before that, `open` may raise `EngineError`. Everything else is a capability: a 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any, Protocol, Self, runtime_checkable
 
 from msgspec import Struct, field
 
-from pilothouse.core.ask import Decision
+from pilothouse.core.ask import Ask, Decision
 from pilothouse.core.event import EngineEvent, ResumeToken
 from pilothouse.core.ids import AskId, BlobHash, EngineId, SessionId
 from pilothouse.core.message import Attachment
-from pilothouse.core.policy import ApprovalMode
+from pilothouse.core.policy import NO_RULE, ApprovalMode, Ruling
 from pilothouse.core.turn import Prompt
 
 
@@ -129,14 +129,48 @@ NODE_MARKER = "PILOTHOUSE_NODE"
 was killed is found out by it, and what it left running is ended at the next start."""
 
 
+class MediaFound(Struct, frozen=True):
+    """Bytes in an engine's output, before a store has kept them: whoever has one makes `MediaProduced` of it."""
+
+    name: str
+    media_type: str
+    data: bytes
+
+
+class LineTranslator(Protocol):
+    """An engine's recorded output -> events, without the engine. Several turns give several streams, one by one."""
+
+    puzzle: str
+    """Why the line that was fed last could not be understood; empty if it could."""
+
+    def feed(self, line: bytes) -> Sequence[EngineEvent | MediaFound]: ...
+
+    def end(self, exit_code: int | None = None, stderr_tail: str = "") -> Sequence[EngineEvent | MediaFound]:
+        """What is missing once nothing more can come."""
+        ...
+
+
+Judge = Callable[[Ask, ApprovalMode], Ruling]
+"""What the house's policy says about a call that a session is about to make, in that session's mode."""
+
+
+def ask_always(ask: Ask, mode: ApprovalMode) -> Ruling:
+    return NO_RULE
+
+
 class EngineHost(Struct, frozen=True):
-    """What the house gives to an engine that it builds."""
+    """What the house gives to an engine that it builds.
+
+    An engine that can hold a call back asks `judge` about every one, also about those that its program would let pass
+    by itself; only what is ruled `ask` becomes an `Asked`.
+    """
 
     blobs: Blobs
     environment: Mapping[str, str]
     state_dir: str
     node_marker: str
     log: Callable[..., None]
+    judge: Judge = ask_always
 
 
 class EngineSpec(Struct, frozen=True):
@@ -151,3 +185,7 @@ class EngineSpec(Struct, frozen=True):
     build: Callable[[Any, EngineHost], Engine]
     probe: Callable[[Any], EngineStatus]
     aliases: tuple[str, ...] = ()
+    examine: Callable[[Any], str] | None = None
+    """A longer look than `probe`, for `doctor`: why turns would not start, and what to do; empty if they would."""
+    translator: Callable[[], LineTranslator] | None = None
+    """For `pilothouse replay`: reads what this engine's program printed."""

@@ -105,11 +105,11 @@ class TurnView(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        return _joined(block.text for block in self.blocks.values())
+        return join_blocks(block.text for block in self.blocks.values())
 
     @property
     def draft(self) -> str:
-        return _joined(
+        return join_blocks(
             block.text[block.cut :] for block in self.blocks.values() if block.draft == self.drafts
         )
 
@@ -183,7 +183,8 @@ def fold(view: TurnView, event: EngineEvent, at: float) -> TurnView:
             return view
 
 
-def _joined(texts: Iterable[str]) -> str:
+def join_blocks(texts: Iterable[str]) -> str:
+    """The blocks of an answer as one text."""
     return "\n\n".join(text.strip("\n") for text in texts if text.strip())
 
 

@@ -31,6 +31,7 @@ def make_brief(ports: Ports, started: Started) -> Brief:
     brief = Brief(
         session.id,
         session.workspace,
+        trusted=started.trusted,
         resume=session.resume,
         model=started.conversation.model or session.model,
         approval_mode=ports.settings().approval_mode,

@@ -16,6 +16,7 @@ from pilothouse.core.message import Attachment, Author, InboundMessage
 from pilothouse.core.store import Conversation, QueueRow, Session, Tx
 from pilothouse.core.turn import Turn
 from pilothouse.runtime.settings import Settings
+from pilothouse.runtime.trusting import is_trusted
 from pilothouse.runtime.wishes import with_wishes
 from pilothouse.runtime.wording import ago, cost, first_line
 
@@ -78,12 +79,19 @@ def _status(call: CommandCall) -> Reply:
         "engine": _engine(call, session),
         "model": _bound(call).model or (session.model if session else None) or "the engine's own",
         "workspace": _workspace(call, session),
+        "trust": _trust(call, _workspace(call, session)),
         "session": session.id if session else "a new one with your next message",
         "queue": f"{len(_queued(call))} waiting",
         "asks": f"{len(call.tx.asks.open_in(call.conversation.id))} open",
         "busy": _bound(call).busy or call.settings.busy,
     }
     return Reply("```\n" + "\n".join(f"{key:<10} {value}" for key, value in rows.items()) + "\n```")
+
+
+def _trust(call: CommandCall, workspace: str) -> str:
+    if is_trusted(call.tx, workspace):
+        return "trusted"
+    return f"not trusted; `pilothouse trust {workspace}` would add its settings, hooks, servers and CLAUDE.md"
 
 
 def _queue(call: CommandCall) -> Reply:

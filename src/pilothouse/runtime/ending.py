@@ -73,7 +73,7 @@ def finish(tx: Tx, ids: IdMaker, settings: Settings, ending: Ending, at: float) 
     _finish_rows(tx, turn, at)
     wished = wishes_of(tx, turn.conversation_id).show_cost
     show_cost = settings.show_cost if wished is None else wished
-    content = _closing_content(turn, end, ending, show_cost=show_cost)
+    content = closing_content(end, ending.text, ending.attachments, turn_id=turn.id, show_cost=show_cost)
     say(tx, ids, turn.conversation_id, content, key=f"end:{turn.id}", at=at)
     return turn
 
@@ -223,15 +223,22 @@ def _save_session(tx: Tx, turn: Turn, ending: Ending, at: float) -> bool:
     return session.retired
 
 
-def _closing_content(turn: Turn, end: TurnEnded, ending: Ending, *, show_cost: bool) -> Content:
-    text = end.answer or ending.text
+def closing_content(
+    end: TurnEnded,
+    text: str,
+    attachments: tuple[Attachment, ...],
+    *,
+    turn_id: TurnId | None = None,
+    show_cost: bool = True,
+) -> Content:
+    """What people are told when a turn is over; `text` is what its blocks came to, should the end not repeat it."""
+    text = end.answer or text
     if end.outcome == "completed":
-        text = text or ("" if ending.attachments else NO_WORDS)
-        usage = end.usage if show_cost else None
-        return Content(text, "answer", ending.attachments, turn_id=turn.id, usage=usage)
+        text = text or ("" if attachments else NO_WORDS)
+        return Content(text, "answer", attachments, turn_id, usage=end.usage if show_cost else None)
     last = "Stopped." if end.outcome == "cancelled" else _failure_line(end.failure)
     body = f"{text}\n\n{last}" if text else last
-    return Content(body, "notice", ending.attachments, turn_id=turn.id)
+    return Content(body, "notice", attachments, turn_id)
 
 
 def _failure_line(failure: Failure | None) -> str:

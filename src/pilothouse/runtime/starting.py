@@ -17,6 +17,7 @@ from pilothouse.runtime.asking import supersede
 from pilothouse.runtime.framing import cause_of, frame
 from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.settings import Settings
+from pilothouse.runtime.trusting import is_trusted
 from pilothouse.runtime.wishes import with_wishes
 from pilothouse.runtime.wording import first_line
 
@@ -27,6 +28,7 @@ class Started(Struct, frozen=True):
     turn: Turn
     session: Session
     conversation: Conversation
+    trusted: bool = False
 
 
 def start_from_inbox(
@@ -61,7 +63,7 @@ def start_from_inbox(
     )
     tx.turns.add(turn)
     tx.inbox.claim([row.id for row in rows], turn_id=turn.id)
-    return Started(turn, session, with_wishes(tx, conversation))
+    return Started(turn, session, with_wishes(tx, conversation), is_trusted(tx, session.workspace))
 
 
 def start_again(tx: Tx, turn: Turn, at: float) -> Started | None:
@@ -74,7 +76,7 @@ def start_again(tx: Tx, turn: Turn, at: float) -> Started | None:
         moved = tx.turns.move(turn.id, "running", attempts=turn.attempts + 1, started_at=at, retry_at=None)
     except SessionBusy:
         return None
-    return Started(moved, session, with_wishes(tx, conversation))
+    return Started(moved, session, with_wishes(tx, conversation), is_trusted(tx, session.workspace))
 
 
 def open_session(tx: Tx, ids: IdMaker, settings: Settings, conversation: Conversation, at: float) -> Session:

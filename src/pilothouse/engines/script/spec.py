@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 
-from pilothouse.core.engine import Engine, EngineHost, EngineSpec, EngineStatus
+from pilothouse.core.engine import Engine, EngineHost, EngineSpec, EngineStatus, LineTranslator
 from pilothouse.core.ids import EngineId
 from pilothouse.engines.script.config import ScriptConfig
 from pilothouse.engines.script.steps import check_script
@@ -14,6 +14,12 @@ def build(config: ScriptConfig, host: EngineHost) -> Engine:
     from pilothouse.engines.script.engine import ScriptEngine
 
     return ScriptEngine(config, host)
+
+
+def translator() -> LineTranslator:
+    from pilothouse.engines.script.replay import ScriptReplay
+
+    return ScriptReplay()
 
 
 def probe(config: ScriptConfig) -> EngineStatus:
@@ -44,4 +50,5 @@ ENGINE = EngineSpec(
     build=build,
     probe=probe,
     aliases=("demo",),
+    translator=translator,
 )

@@ -1,0 +1,41 @@
+"""`pilothouse trust PATH` and `pilothouse untrust PATH`: whether a folder's own settings count."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from pilothouse.cli.house import write_store
+from pilothouse.core.errors import ConfigError
+from pilothouse.runtime.trusting import trust, untrust
+
+MEANING = """\
+Trusted: {path}
+Engines now obey what this folder brings along: its settings and hooks, its MCP servers, its CLAUDE.md.
+All of that can run programs as you. `pilothouse untrust {path}` takes it back."""
+
+
+@click.command("trust")
+@click.argument("path", default=".")
+def command(path: str) -> None:
+    """Let engines obey the settings, hooks and servers that a folder brings along."""
+    folder = _folder(path)
+    write_store(lambda tx: trust(tx, folder))
+    print(MEANING.format(path=folder))
+
+
+@click.command("untrust")
+@click.argument("path", default=".")
+def untrust_command(path: str) -> None:
+    """Take trust back: engines ignore what a folder brings along."""
+    folder = os.path.realpath(os.path.expanduser(path))
+    was = write_store(lambda tx: untrust(tx, folder))
+    print(f"No longer trusted: {folder}" if was else f"It was not trusted: {folder}")
+
+
+def _folder(path: str) -> str:
+    folder = os.path.realpath(os.path.expanduser(path))
+    if not os.path.isdir(folder):
+        raise ConfigError(f"There is no folder {folder}. Name one that is there.")
+    return folder

@@ -1,0 +1,20 @@
+"""Claude Code: the user's own `claude` command as an engine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pilothouse.core.engine import EngineSpec
+    from pilothouse.engines.claude.spec import ENGINE
+
+__all__ = ["ENGINE"]
+
+
+def __getattr__(name: str) -> EngineSpec:
+    """Made when it is first asked for, so that a part of this package can be had without the rest."""
+    if name != "ENGINE":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from pilothouse.engines.claude.spec import ENGINE
+
+    return ENGINE

@@ -1,0 +1,66 @@
+"""What a person decided -> what the CLI is told. Pure; the other half of `asks.py`.
+
+Rules: a "no" with a reason lets the turn go on, one without stops it, unless it was a question; words where a yes or a
+no was asked for are a "no" with these words; "remember" lasts for the session, for nothing here may write the user's
+settings; only one of the CLI's suggestions is taken, because taking all of them would also switch its permission mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pilothouse.core.ask import Decision
+from pilothouse.engines.claude.asks import questions_of
+from pilothouse.engines.claude.control import CanUseTool
+
+NO = "The user said no."
+NOBODY = "The user did not answer."
+_REMEMBERED = ("addRules", "addDirectories")
+
+
+def answer_request(request: CanUseTool, decisions: Sequence[Decision]) -> dict[str, Any]:
+    """The `response` of a control response. `decisions` are in the order of `asks_of`; any "no" is a "no"."""
+    questions = questions_of(request)
+    denial = next((decision for decision in decisions if _is_no(decision, question=bool(questions))), None)
+    if denial is not None or not decisions:
+        return _deny((denial.text if denial else "") or (NOBODY if questions else ""))
+    if questions:
+        answers = dict(map(_answered, questions, decisions))
+        return {"behavior": "allow", "updatedInput": {**request.input, "answers": answers}}
+    allowed: dict[str, Any] = {"behavior": "allow", "updatedInput": decisions[0].input or request.input}
+    if decisions[0].remember != "once" and (rule := _rule(request)):
+        allowed["updatedPermissions"] = [rule]
+    return allowed
+
+
+def _is_no(decision: Decision, *, question: bool) -> bool:
+    return decision.verdict == "deny" or (decision.verdict == "answer" and not question)
+
+
+def _deny(reason: str) -> dict[str, Any]:
+    denied = {"behavior": "deny", "message": reason or NO}
+    return denied if reason else {**denied, "interrupt": True}
+
+
+def _answered(question: dict[str, Any], decision: Decision) -> tuple[str, str]:
+    labels = [_label(question, key) for key in decision.options]
+    words = [*filter(None, labels), *([decision.text] if decision.text else [])]
+    return str(question.get("question") or ""), ", ".join(words)
+
+
+def _label(question: dict[str, Any], key: str) -> str:
+    """The CLI knows an option by its label alone, without the description that people saw beside it."""
+    options = question.get("options")
+    if not isinstance(options, list) or not key.isdecimal() or not 0 < int(key) <= len(options):
+        return key
+    option = options[int(key) - 1]
+    return str(option.get("label") or "") if isinstance(option, dict) else str(option)
+
+
+def _rule(request: CanUseTool) -> dict[str, Any] | None:
+    for kind in _REMEMBERED:
+        for suggestion in request.permission_suggestions or ():
+            if suggestion.get("type") == kind and suggestion.get("behavior", "allow") == "allow":
+                return {**suggestion, "destination": "session"}
+    return None

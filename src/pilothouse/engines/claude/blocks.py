@@ -1,0 +1,120 @@
+"""Content blocks of a message, as values.
+
+Rule: a block that we do not know costs none of its neighbours. msgspec rejects a whole line for one unknown tag, so
+a line is tried at once first; `read_blocks` takes what could not be read so.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+
+class _Block(Struct, frozen=True, tag_field="type"):
+    pass
+
+
+class Text(_Block, frozen=True, tag="text"):
+    text: str = ""
+
+
+class Thinking(_Block, frozen=True, tag="thinking"):
+    thinking: str = ""
+
+
+class RedactedThinking(_Block, frozen=True, tag="redacted_thinking"):
+    pass
+
+
+class ToolUse(_Block, frozen=True, tag="tool_use"):
+    id: str
+    name: str
+    input: dict[str, Any] = field(default_factory=dict)
+
+
+class ServerToolUse(_Block, frozen=True, tag="server_tool_use"):
+    """A tool that the API runs by itself; its result is a block of the same message."""
+
+    id: str
+    name: str
+    input: dict[str, Any] = field(default_factory=dict)
+
+
+class WebSearchResult(_Block, frozen=True, tag="web_search_tool_result"):
+    tool_use_id: str
+
+
+class WebFetchResult(_Block, frozen=True, tag="web_fetch_tool_result"):
+    tool_use_id: str
+
+
+class Source(Struct, frozen=True):
+    """`data` is base64. A source of type `url` or `file` has none, and there is nothing to show."""
+
+    type: str = ""
+    media_type: str = ""
+    data: str = ""
+
+
+class Image(_Block, frozen=True, tag="image"):
+    source: Source = Source()
+
+
+class Document(_Block, frozen=True, tag="document"):
+    pass
+
+
+class ToolReference(_Block, frozen=True, tag="tool_reference"):
+    """What the tool that finds tools answers with."""
+
+    tool_name: str = ""
+
+
+class ToolResult(_Block, frozen=True, tag="tool_result"):
+    """`is_error` is missing where a tool succeeded, for some tools."""
+
+    tool_use_id: str
+    content: str | list[Known] | None = None
+    is_error: bool | None = None
+
+
+Known = (
+    Text
+    | Thinking
+    | RedactedThinking
+    | ToolUse
+    | ServerToolUse
+    | WebSearchResult
+    | WebFetchResult
+    | Image
+    | Document
+    | ToolReference
+    | ToolResult
+)
+
+
+def read_blocks(content: Any) -> tuple[str | list[Known], tuple[str, ...]]:
+    """A message's content out of plain values: what is known of it, and the types of what is not."""
+    if isinstance(content, str) or content is None:
+        return content or "", ()
+    known: list[Known] = []
+    unknown: list[str] = []
+    for value in content if isinstance(content, list) else [content]:
+        block, strange = _read_block(value)
+        known += block
+        unknown += strange
+    return known, tuple(unknown)
+
+
+def _read_block(value: Any) -> tuple[list[Known], tuple[str, ...]]:
+    try:
+        return [msgspec.convert(value, Known)], ()
+    except msgspec.ValidationError:
+        pass
+    kind = str(value.get("type", "")) if isinstance(value, dict) else type(value).__name__
+    if kind != "tool_result" or not isinstance(call_id := value.get("tool_use_id"), str):
+        return [], (kind,)
+    content, unknown = read_blocks(value.get("content"))
+    return [ToolResult(call_id, content, value.get("is_error") is True)], unknown

@@ -1,0 +1,144 @@
+"""The section `[engines.claude]`, and the environment names that stand in for keys which it leaves out.
+
+A key that has such a name is None until somebody says it: what the file says wins over the environment, and that over
+the default. `resolve` is where the three meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from pilothouse.core.errors import ConfigError
+
+PermissionMode = Literal["default", "acceptEdits", "auto", "bypassPermissions", "manual", "dontAsk", "plan"]
+OutputFormat = Literal["stream-json", "text"]
+Positive = Annotated[float, Meta(gt=0, description="a number above 0")]
+Count = Annotated[int, Meta(ge=1, description="a whole number of at least 1")]
+ShortPrompt = Annotated[str, Meta(max_length=4000, description="a text of at most 4000 characters")]
+
+FILE_TOOLS = ("Bash", "Read", "Write", "Edit", "Glob", "Grep", "WebSearch", "WebFetch")
+HELPER_TOOLS = ("AskUserQuestion", "ExitPlanMode", "Task", "TaskCreate", "TaskUpdate", "TaskList")
+"""What questions, plans and sub-agents need."""
+
+
+class ClaudeConfig(Struct, frozen=True, forbid_unknown_fields=True):
+    command: str = "claude"
+    """The program: a name on PATH, or a path."""
+    model: str | None = None
+    fallback_model: str | None = None
+    max_budget_usd: Positive | None = None
+    """Per process: in a pool it is for the life of a process, not for a turn."""
+    max_turns: Count | None = None
+    append_system_prompt: ShortPrompt | None = None
+    system_prompt: str | None = None
+    system_prompt_snapshot: bool = True
+    """Claude freezes the system prompt into a session; False lets a changed one reach sessions that exist."""
+    tools: list[str] | None = None
+    allowed_tools: list[str] = field(default_factory=list)
+    disallowed_tools: list[str] = field(default_factory=list)
+    add_dirs: list[str] = field(default_factory=list)
+    mcp_config: list[str] = field(default_factory=list)
+    """Files, or JSON."""
+    strict_mcp_config: bool | None = None
+    debug_file: str | None = None
+    permission_mode: PermissionMode | None = None
+    dangerously_skip_permissions: bool | None = None
+    sandboxed: bool = False
+    """Says that a container is the boundary: without it, root may not skip permissions."""
+    extra_args: list[str] = field(default_factory=list)
+    group_dirs: bool = False
+    """Each conversation works in a folder of its own; the workspace is added to it."""
+    output: OutputFormat | None = None
+    pool: bool | None = None
+    max_processes: Count | None = None
+    idle_timeout_s: Positive | None = None
+    hang_after_s: Positive | None = None
+    session_scanning: bool | None = None
+    tool_aware_streaming: bool | None = None
+    background_tasks: bool = False
+    resume_line: bool = False
+    """Whether an answer closes with the line that resumes its session."""
+    owner_commands: bool = False
+    """Whether an owner's `/commands` and `@files` reach Claude as such."""
+    max_retries: Annotated[int, Meta(ge=0, description="a whole number of at least 0")] = 3
+    api_timeout_s: Positive = 600.0
+    environment: list[str] = field(default_factory=list)
+    """Names of variables that Claude may see, such as ANTHROPIC_API_KEY."""
+
+
+class Fallback(Struct, frozen=True):
+    """`read` makes the key's value of the variable's text, or raises `ValueError`."""
+
+    key: str
+    variable: str
+    read: Callable[[str], Any]
+    default: Any = None
+
+
+def _flag(text: str) -> bool:
+    words = {
+        "1": True,
+        "true": True,
+        "yes": True,
+        "on": True,
+        "0": False,
+        "false": False,
+        "no": False,
+        "off": False,
+    }
+    if text.lower() not in words:
+        raise ValueError("1 or 0")
+    return words[text.lower()]
+
+
+def _milliseconds(text: str) -> float:
+    return float(text) / 1000
+
+
+def _list(text: str) -> list[str]:
+    return [word for word in text.replace(",", " ").split() if word]
+
+
+FALLBACKS: tuple[Fallback, ...] = (
+    Fallback("fallback_model", "RUNTIME_FALLBACK_MODEL", str),
+    Fallback("max_budget_usd", "RUNTIME_MAX_BUDGET_USD", float),
+    Fallback("tools", "RUNTIME_TOOLS", _list, [*FILE_TOOLS, *HELPER_TOOLS]),
+    Fallback("append_system_prompt", "CLAUDE_APPEND_SYSTEM_PROMPT", str),
+    Fallback("strict_mcp_config", "CLAUDE_STRICT_MCP_CONFIG", _flag, False),
+    Fallback("debug_file", "CLAUDE_DEBUG_FILE", str),
+    Fallback("dangerously_skip_permissions", "CLAUDE_DANGEROUSLY_SKIP_PERMISSIONS", _flag, False),
+    Fallback("output", "CLAUDE_OUTPUT_FORMAT", str, "stream-json"),
+    Fallback("pool", "DISCOCLAW_MULTI_TURN", _flag, True),
+    Fallback("hang_after_s", "DISCOCLAW_MULTI_TURN_HANG_TIMEOUT_MS", _milliseconds),
+    Fallback("idle_timeout_s", "DISCOCLAW_MULTI_TURN_IDLE_TIMEOUT_MS", _milliseconds, 300.0),
+    Fallback("max_processes", "DISCOCLAW_MULTI_TURN_MAX_PROCESSES", int, 5),
+    Fallback("session_scanning", "DISCOCLAW_SESSION_SCANNING", _flag, False),
+    Fallback("tool_aware_streaming", "DISCOCLAW_TOOL_AWARE_STREAMING", _flag, True),
+)
+
+
+def resolve(config: ClaudeConfig, environment: Mapping[str, str]) -> ClaudeConfig:
+    """The configuration with every gap filled. Raises `ConfigError` for a variable that makes no sense."""
+    filled = msgspec.to_builtins(config)
+    for fallback in FALLBACKS:
+        text = environment.get(fallback.variable, "").strip()
+        if filled[fallback.key] is None:
+            filled[fallback.key] = _read(fallback, text) if text else fallback.default
+    return msgspec.convert(filled, ClaudeConfig)
+
+
+def _read(fallback: Fallback, text: str) -> Any:
+    """Checked as the key itself would be."""
+    try:
+        value = fallback.read(text)
+        msgspec.convert({fallback.key: value}, ClaudeConfig)
+    except ValueError as error:  # msgspec's own is one
+        key = f"engines.claude.{fallback.key}"
+        raise ConfigError(
+            f"{fallback.variable} is {text!r}, which is not right for {key}: {error}"
+        ) from error
+    return value

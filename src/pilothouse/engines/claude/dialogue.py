@@ -1,0 +1,93 @@
+"""The control protocol with one process: what must be answered, and what we wait for. No I/O.
+
+Rules: every request of the CLI gets exactly one reply, also one of a kind that we do not know; a hook never gets an
+error, for that counts as no opinion; an answer to an ask that is not open does nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+from pilothouse.core.ask import Decision
+from pilothouse.core.ids import AskId
+from pilothouse.engines.claude.control import (
+    CanUseTool,
+    ControlCancel,
+    ControlRequest,
+    ControlResponse,
+    HookCallback,
+    McpMessage,
+    Reply,
+    UnknownControlRequest,
+)
+from pilothouse.engines.claude.gate import Gate, hook_reply
+from pilothouse.engines.claude.pending import PendingAsk, is_remembered
+from pilothouse.engines.claude.sending import refusal_line, reply_line, request_line
+from pilothouse.engines.claude.wire import Heard
+
+When = Callable[[Reply], None]
+
+
+class Dialogue:
+    """`take` is fed every decoded line, and gives the lines to write."""
+
+    def __init__(self, gate: Gate) -> None:
+        self.gate = gate
+        self.hooks = 0
+        self._numbers = count(1)
+        self._awaited: dict[str, When] = {}
+        self._asks: dict[AskId, PendingAsk] = {}
+
+    @property
+    def asking(self) -> bool:
+        return bool(self._asks)
+
+    def take(self, heard: Heard) -> list[bytes]:
+        match heard:
+            case ControlRequest(request_id=id, request=HookCallback() as hook):
+                self.hooks += 1
+                return [reply_line(id, hook_reply(self.gate.pass_by(hook)))]
+            case ControlRequest(request_id=id, request=CanUseTool() as request):
+                self._open(PendingAsk(id, request))
+            case ControlRequest(request_id=id, request=McpMessage(server_name=name)):
+                return [refusal_line(id, f"there is no server {name} here")]
+            case UnknownControlRequest(request_id=id, request=request):
+                return [refusal_line(id, f"unsupported: {request.subtype}")]
+            case ControlCancel(request_id=id):
+                self._close(id)
+            case ControlResponse(response=reply):
+                if when := self._awaited.pop(reply.request_id, None):
+                    when(reply)
+            case _:
+                pass
+        return []
+
+    def request(self, request: dict[str, Any], when: When | None = None) -> bytes:
+        """A request of ours; `when` hears the reply."""
+        id = f"pilothouse-{next(self._numbers)}"
+        if when is not None:
+            self._awaited[id] = when
+        return request_line(id, request)
+
+    def answer(self, ask_id: AskId, decision: Decision) -> list[bytes]:
+        pending = self._asks.get(ask_id)
+        reply = pending.decide(ask_id, decision) if pending else None
+        if pending is None or reply is None:
+            return []
+        self._close(pending.request_id)
+        if is_remembered(decision, pending.request):
+            self.gate.remember(pending.request.tool_name, decision.input or pending.request.input)
+        return [reply_line(pending.request_id, reply)]
+
+    def forget_asks(self) -> None:
+        """The turn is over, and with it what it asked."""
+        self._asks.clear()
+
+    def _open(self, pending: PendingAsk) -> None:
+        for ask_id in pending.ids:
+            self._asks[ask_id] = pending
+
+    def _close(self, request_id: str) -> None:
+        self._asks = {id: one for id, one in self._asks.items() if one.request_id != request_id}

@@ -1,0 +1,207 @@
+"""The Claude engine: owns the pool, leases sessions on it.
+
+A session's id is chosen here, before its process exists, so that nobody else can use the session meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+from urllib.parse import quote
+
+import anyio
+from anyio.abc import TaskGroup
+
+from pilothouse.core.ask import Ask
+from pilothouse.core.engine import Brief, EngineHost
+from pilothouse.core.errors import EngineError
+from pilothouse.core.failure import Failure
+from pilothouse.core.policy import NO_RULE, ApprovalMode, Ruling
+from pilothouse.engines.claude.config import ClaudeConfig, resolve
+from pilothouse.engines.claude.flags import skip_problem
+from pilothouse.engines.claude.gate import Gate
+from pilothouse.engines.claude.gate_proof import prove_gate
+from pilothouse.engines.claude.launch import Launch, check_token, plan_launch, resuming
+from pilothouse.engines.claude.memory import free_memory_mb
+from pilothouse.engines.claude.pool import Pool
+from pilothouse.engines.claude.pool_rules import Limits
+from pilothouse.engines.claude.process import ClaudeProcess
+from pilothouse.engines.claude.prompting import DOWNLOADS, Prompting
+from pilothouse.engines.claude.scratch import make_scratch, remove_scratch
+from pilothouse.engines.claude.session import ClaudeSession, Leasing
+
+NODE_VARIABLE = "PILOTHOUSE_NODE"
+HANG_MARGIN_S = 60.0
+MAX_GATES = 1000
+
+UNPROVEN = (
+    "Pilothouse cannot hold back what Claude Code does: {problem}. So no turn starts, unless in full access. "
+    "Update Claude Code; `pilothouse doctor` looks again."
+)
+NOT_RUNNING = Failure("bad_request", "The Claude engine is not running; enter it first.")
+
+
+def _new_uuid() -> str:
+    return str(uuid.uuid4())
+
+
+class ClaudeEngine:
+    def __init__(
+        self, config: ClaudeConfig, host: EngineHost, *, new_uuid: Callable[[], str] = _new_uuid
+    ) -> None:
+        self._config = resolve(config, host.environment)
+        self._host = host
+        self._new_uuid = new_uuid
+        self._tasks: TaskGroup | None = None
+        self._pool: Pool | None = None
+        self._gates: dict[str, Gate] = {}
+        self._scratch = ""
+        self._proven = anyio.Event()
+        self._unproven = ""
+
+    async def __aenter__(self) -> Self:
+        self._scratch = make_scratch(self._host.node_marker)
+        tasks = self._tasks = anyio.create_task_group()
+        await tasks.__aenter__()
+        config = self._config
+        limits = Limits(config.max_processes or 5, config.idle_timeout_s or 300.0)
+        self._pool = Pool(tasks, limits, self._make, free_memory_mb)
+        tasks.start_soon(self._pool.expire_for_ever)
+        tasks.start_soon(self._prove_gate)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        tasks, pool, self._tasks, self._pool = self._tasks, self._pool, None, None
+        assert tasks is not None and pool is not None, "an engine is left once"
+        pool.stop()
+        tasks.cancel_scope.cancel()
+        try:
+            if isinstance(error, Exception):  # a task group would wrap the caller's own error
+                await tasks.__aexit__(None, None, None)
+                return None
+            return await tasks.__aexit__(kind, error, trace)
+        finally:
+            remove_scratch(self._scratch)
+
+    @asynccontextmanager
+    async def open(self, brief: Brief) -> AsyncIterator[ClaudeSession]:
+        check_token(brief)
+        if problem := skip_problem(self._config, is_root=os.geteuid() == 0):
+            raise EngineError(Failure("permission", problem))
+        await self._need_gate(brief)
+        session = self._session(brief)
+        try:
+            await session.enter()
+            yield session
+        finally:
+            await session.leave()
+
+    async def _prove_gate(self) -> None:
+        problem = await prove_gate(
+            self._config.command,
+            self._host.environment,
+            self._host.state_dir,
+            {NODE_VARIABLE: self._host.node_marker},
+        )
+        if problem:
+            self._host.log("gate.unproven", level="error", engine="claude", problem=problem)
+        self._unproven = problem
+        self._proven.set()
+
+    async def _need_gate(self, brief: Brief) -> None:
+        if self._tasks is None:
+            raise EngineError(NOT_RUNNING)
+        if brief.approval_mode == "full-access":
+            return
+        await self._proven.wait()
+        if self._unproven:
+            raise EngineError(Failure("permission", UNPROVEN.format(problem=self._unproven)))
+
+    @property
+    def _marker(self) -> dict[str, str]:
+        return {NODE_VARIABLE: self._host.node_marker, "CLAUDE_CODE_TMPDIR": self._scratch}
+
+    def _session(self, brief: Brief) -> ClaudeSession:
+        config, cwd = self._config, self._cwd(brief)
+        prompting = Prompting(self._host.blobs, str(Path(brief.workspace, DOWNLOADS)), self._new_uuid)
+        leasing = Leasing(
+            lease=partial(self._lease, brief, cwd, self._new_uuid()),
+            again=partial(self._lease_again, brief, cwd),
+            give_back=self._give_back,
+            watch=self._watch,
+        )
+        hang_after_s = config.hang_after_s or config.api_timeout_s + HANG_MARGIN_S
+        return ClaudeSession(leasing, prompting, self._host.blobs, hang_after_s)
+
+    async def _lease(self, brief: Brief, cwd: str, new_session: str, *, once: bool = False) -> ClaudeProcess:
+        if self._pool is None:
+            raise EngineError(NOT_RUNNING)
+        launch = plan_launch(
+            self._config,
+            brief,
+            self._host.environment,
+            cwd=cwd,
+            new_session=new_session,
+            extra=self._marker,
+            once=once or self._config.pool is False,
+        )
+        self._open_gate(launch.session, cwd)
+        process = await self._pool.lease(launch)
+        process.dialogue.gate.judge = partial(self._judge, brief.approval_mode)
+        process.guarded = brief.approval_mode != "full-access"
+        return process
+
+    async def _lease_again(self, brief: Brief, cwd: str, gone: ClaudeProcess) -> ClaudeProcess:
+        """For one turn only. A session without a turn that ended is nothing to come back to."""
+        if gone.launch.resumed or gone.turns:
+            return await self._lease(resuming(brief, gone.session, cwd), cwd, "", once=True)
+        return await self._lease(brief, cwd, self._new_uuid(), once=True)
+
+    async def _give_back(self, process: ClaudeProcess, broken: bool) -> None:
+        if self._pool is not None:
+            await self._pool.give_back(process, broken=broken)
+        else:
+            process.stop()
+            await process.gone.wait()
+
+    def _watch(self, process: ClaudeProcess) -> None:
+        if self._tasks is not None:
+            self._tasks.start_soon(process.expect_end)
+
+    def _make(self, launch: Launch) -> ClaudeProcess:
+        return ClaudeProcess(launch, self._gates[launch.session], self._host.log)
+
+    def _open_gate(self, session: str, cwd: str) -> None:
+        """One for each session, whichever process serves it: it knows what was allowed for the session."""
+        while len(self._gates) >= MAX_GATES:
+            self._gates.pop(next(iter(self._gates)))
+        if session not in self._gates:
+            self._gates[session] = Gate(lambda ask: NO_RULE, cwd, resolve_path)
+
+    def _judge(self, mode: ApprovalMode, ask: Ask) -> Ruling:
+        return self._host.judge(ask, mode)
+
+    def _cwd(self, brief: Brief) -> str:
+        """The workspace; or a folder for this session alone, to which the workspace is added."""
+        if not self._config.group_dirs:
+            return brief.workspace
+        folder = Path(self._host.state_dir, "groups", quote(brief.session_id, safe=""))
+        folder.mkdir(parents=True, exist_ok=True)
+        return str(folder)
+
+
+def resolve_path(folder: str, path: str) -> str:
+    """Where a path of the CLI's leads in truth. What cannot be looked at stays as it is, and is judged so."""
+    whole = os.path.join(folder, os.path.expanduser(path)) if path else folder
+    try:
+        return os.path.realpath(whole)
+    except (OSError, ValueError):
+        return path

@@ -1,0 +1,164 @@
+"""Why a turn failed, in the house's own kinds: the whole of the CLI's failures in two tables.
+
+Rules: `is_error` decides, `subtype` does not; a diagnostic of the CLI's own (`[ede_diagnostic]`) goes into the detail
+and is never shown; an interrupted turn was cancelled, it did not fail.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import msgspec
+from msgspec import Struct
+
+from pilothouse.core.failure import Failure, FailureKind
+from pilothouse.engines.claude.limits import RateLimit, describe_limit
+from pilothouse.engines.claude.wire import Assistant, Result
+
+DIAGNOSTIC = "[ede_diagnostic]"
+TEXT_CHARS = 600
+DETAIL_CHARS = 4000
+
+LOG_IN = "Claude Code is not logged in on this machine. Run `claude` there and type /login."
+STOPPED_INSIDE = "Claude Code stopped in the middle of the turn and did not say why."
+_EPOCH = re.compile(r"\|(\d{10})\b")
+
+
+class Trouble(Struct, frozen=True):
+    """What is known of a failed result: the same facts, whichever of its lines told them."""
+
+    text: str
+    subtype: str = ""
+    reason: str = ""
+    error: str = ""
+    status: int | None = None
+    api_error: str = ""
+    startup: str = ""
+
+
+Row = tuple[Callable[[Trouble], bool], FailureKind]
+
+# The first row that holds decides.
+ROWS: tuple[Row, ...] = (
+    (lambda t: t.subtype in ("error_max_turns", "error_max_budget_usd"), "budget"),
+    (lambda t: t.text.startswith("No conversation found"), "stale_session"),
+    (lambda t: t.startup == "bypass_root", "permission"),
+    (lambda t: t.reason == "prompt_too_long" or t.status == 413, "context_overflow"),
+    (
+        lambda t: t.api_error == "usage_limit_reached" or t.error == "billing_error" or t.status == 402,
+        "quota",
+    ),
+    (lambda t: t.error == "authentication_failed" or t.status in (401, 403), "auth"),
+    (lambda t: t.status == 429 or t.error == "rate_limit", "rate_limit"),
+    (lambda t: t.status in (503, 529) or t.error == "overloaded", "overloaded"),
+    (lambda t: t.status is not None and t.status >= 500, "transport"),
+    (lambda t: t.status is not None, "bad_request"),
+    (lambda t: t.error in ("invalid_request", "model_not_found"), "bad_request"),
+    (lambda t: t.api_error == "connection_failed" or t.error in ("server_error", "unknown"), "transport"),
+    (lambda t: t.reason == "image_error" or bool(t.startup), "bad_request"),
+    (lambda t: True, "crash"),
+)
+
+# What a process that printed no result says on stderr. All of these are said before any work is done.
+COMPLAINTS: tuple[tuple[re.Pattern[str], FailureKind], ...] = (
+    (re.compile(r"No conversation found"), "stale_session"),
+    (re.compile(r"cannot be used with root"), "permission"),
+    (re.compile(r"could not start|^error:", re.IGNORECASE | re.MULTILINE), "bad_request"),
+)
+
+
+def was_interrupted(result: Result) -> bool:
+    return (result.terminal_reason or "").startswith("aborted_")
+
+
+def explain_result(result: Result, last: Assistant | None, limit: RateLimit | None) -> Failure:
+    """`last` is the line of the turn that carried an API error, `limit` the last that was told."""
+    trouble, limit = _gather(result, last), _limit_of(last) or limit
+    kind = next(kind for holds, kind in ROWS if holds(trouble))
+    retry_at = _retry_at(trouble, limit) if kind in ("quota", "rate_limit") else None
+    return Failure(kind, _words(kind, trouble, limit), retry_at, _detail(result, trouble))
+
+
+def explain_exit(exit_code: int | None, stderr_tail: str) -> Failure:
+    """For a process that is gone and gave no result. The code is None where nobody knows it."""
+    stderr = stderr_tail.strip()
+    detail = f"{_ending(exit_code)}\n{stderr[-DETAIL_CHARS + 100 :]}".strip()
+    for pattern, kind in COMPLAINTS:
+        if exit_code != 0 and pattern.search(stderr):
+            return Failure(kind, _first_line(stderr), detail=detail)
+    how = "" if exit_code is None else f" ({_ending(exit_code)})"
+    return Failure("crash", f"Claude Code ended without finishing its turn{how}.", detail=detail)
+
+
+def _gather(result: Result, last: Assistant | None) -> Trouble:
+    status = result.api_error_status
+    return Trouble(
+        text=_told(result),
+        subtype=result.subtype,
+        reason=result.terminal_reason or "",
+        error=(last.error or "") if last else "",
+        status=status if status is not None else (last.api_error_status if last else None),
+        api_error=result.api_error or (last.api_error or "" if last else ""),
+        startup=result.startup_failure_reason or "",
+    )
+
+
+def _limit_of(last: Assistant | None) -> RateLimit | None:
+    """The error repeats the limit that it ran into."""
+    told = (last.api_error_params or {}).get("rate_limit_info") if last else None
+    try:
+        return msgspec.convert(told, RateLimit) if told is not None else None
+    except msgspec.ValidationError:
+        return None
+
+
+def _told(result: Result) -> str:
+    shown = [text for text in result.errors or () if not text.startswith(DIAGNOSTIC)]
+    text = shown[0] if shown else result.result if isinstance(result.result, str) else ""
+    return "" if text.startswith(DIAGNOSTIC) else text.strip()
+
+
+def _words(kind: FailureKind, trouble: Trouble, limit: RateLimit | None) -> str:
+    if kind == "auth" and "/login" in trouble.text:
+        return LOG_IN
+    if kind == "quota" and limit is not None and limit.status == "rejected":
+        return describe_limit(limit)
+    return _EPOCH.sub("", trouble.text)[:TEXT_CHARS] or STOPPED_INSIDE
+
+
+def _retry_at(trouble: Trouble, limit: RateLimit | None) -> float | None:
+    """Older CLIs write the time into the text, behind a bar."""
+    if limit is not None and limit.status == "rejected":
+        return limit.resets_at
+    told = _EPOCH.search(trouble.text)
+    return float(told[1]) if told else None
+
+
+def _detail(result: Result, trouble: Trouble) -> str:
+    facts = (
+        ("subtype", trouble.subtype),
+        ("reason", trouble.reason),
+        ("error", trouble.error),
+        ("status", trouble.status),
+        ("api_error", trouble.api_error or result.api_error_type),
+        ("startup", trouble.startup),
+    )
+    told = " ".join(f"{name}={value}" for name, value in facts if value)
+    return "\n".join([told, *(result.errors or ()), trouble.text]).strip()[:DETAIL_CHARS]
+
+
+def _first_line(stderr: str) -> str:
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    told = [line for line in lines if any(pattern.search(line) for pattern, _ in COMPLAINTS)]
+    return re.sub(r"^error:\s*", "", (told or lines)[0], flags=re.IGNORECASE)[:TEXT_CHARS]
+
+
+def _ending(exit_code: int | None) -> str:
+    if exit_code is None:
+        return "exit code unknown"
+    if exit_code < 0:
+        return f"signal {-exit_code}"
+    return (
+        f"exit code {exit_code}" if exit_code <= 128 else f"exit code {exit_code}, signal {exit_code - 128}"
+    )

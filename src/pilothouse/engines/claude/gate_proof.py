@@ -1,0 +1,145 @@
+"""Proves that the gate holds: with this very program, every call is held until we have answered.
+
+A process is started in an empty home against an API of our own on loopback, which has it call a tool. The hook must
+arrive, and our "ask" must become a permission request; then, and only then, does a turn that is not in full access
+start. No login is used, nothing leaves the machine, and the tool is never run. What is proven is remembered for as
+long as the program stays the same.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import anyio
+
+from pilothouse.engines.claude import sending, wire
+from pilothouse.engines.claude.control import CanUseTool, ControlRequest, HookCallback
+from pilothouse.engines.claude.one_call_api import serving_one_call
+from pilothouse.processes import BASE_NAMES, Process, ProcessError, allowed_environment, open_process
+
+WITHIN_S = 45.0
+PROOFS = "gate.json"
+
+_ARGV = (
+    "-p",
+    "--input-format",
+    "stream-json",
+    "--output-format",
+    "stream-json",
+    "--verbose",
+    "--permission-prompt-tool",
+    "stdio",
+    "--no-session-persistence",
+    "--strict-mcp-config",
+    "--tools",
+    "Bash",
+)
+_ENVIRONMENT = {
+    "ANTHROPIC_API_KEY": "sk-ant-no-key",
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "CLAUDE_CODE_MAX_RETRIES": "0",
+    "DISABLE_AUTOUPDATER": "1",
+    "DISABLE_TELEMETRY": "1",
+    "DISABLE_ERROR_REPORTING": "1",
+    "NO_PROXY": "127.0.0.1",
+}
+
+NO_HOOK = "its calls do not come to Pilothouse before they run"
+NO_REQUEST = "it does not ask Pilothouse for permission"
+DEAF = "it did not get as far as a call"
+
+
+async def prove_gate(
+    command: str, source: Mapping[str, str], state_dir: str, extra: Mapping[str, str]
+) -> str:
+    """Empty if the gate holds; else why turns cannot start."""
+    program = shutil.which(command, path=source.get("PATH"))
+    if program is None:
+        return ""  # to start it will fail with better words
+    known = Path(state_dir, PROOFS)
+    if is_proven(known, program):
+        return ""
+    problem = await try_gate(program, source, extra)
+    if not problem:
+        remember_proof(known, program)
+    return problem
+
+
+async def try_gate(program: str, source: Mapping[str, str], extra: Mapping[str, str]) -> str:
+    folder = tempfile.mkdtemp(prefix="pilothouse-gate-")
+    try:
+        with anyio.move_on_after(WITHIN_S):
+            async with serving_one_call() as url:
+                return await _attempt(program, _environment(source, extra, folder, url), folder)
+        return f"{DEAF} within {WITHIN_S:g} s"
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _environment(
+    source: Mapping[str, str], extra: Mapping[str, str], folder: str, url: str
+) -> dict[str, str]:
+    """An empty home, and no way out: not even a proxy."""
+    own = {**_ENVIRONMENT, "HOME": folder, "CLAUDE_CODE_TMPDIR": folder, "ANTHROPIC_BASE_URL": url}
+    names = [name for name in BASE_NAMES if "PROXY" not in name.upper()]
+    return allowed_environment(source, names, {**own, **extra})
+
+
+async def _attempt(program: str, environment: Mapping[str, str], folder: str) -> str:
+    try:
+        async with open_process([program, *_ARGV], cwd=folder, env=environment) as process:
+            return await _watch(process)
+    except (ProcessError, OSError) as error:
+        return str(error)
+
+
+async def _watch(process: Process) -> str:
+    await process.write_line(sending.request_line("begin", sending.INITIALIZE))
+    await process.write_line(sending.user_line("go", "11111111-1111-4111-8111-111111111111"))
+    hooked = False
+    async for line in process.lines():
+        match wire.decode(line.data):
+            case ControlRequest(request_id=id, request=HookCallback()):
+                hooked = True
+                asked = {"hookEventName": "PreToolUse", "permissionDecision": "ask"}
+                await process.write_line(sending.reply_line(id, {"hookSpecificOutput": asked}))
+            case ControlRequest(request=CanUseTool()):
+                return "" if hooked else NO_HOOK
+            case wire.Result():
+                return NO_REQUEST if hooked else NO_HOOK
+            case _:
+                pass
+    return f"{DEAF} (exit code {process.exit_code}) {process.stderr_tail()[-300:]}".strip()
+
+
+def is_proven(known: Path, program: str) -> bool:
+    return identity(program) in _read(known)
+
+
+def remember_proof(known: Path, program: str) -> None:
+    """A few are kept: who goes back to the version before need not wait."""
+    proven = [*_read(known), identity(program)][-5:]
+    try:
+        known.parent.mkdir(parents=True, exist_ok=True)
+        known.write_text(json.dumps(proven))
+    except OSError:
+        pass  # it is proven again at the next start
+
+
+def identity(program: str) -> str:
+    """Another file under the same name is another program."""
+    found = os.stat(program)
+    return f"{os.path.realpath(program)}:{found.st_size}:{found.st_mtime_ns}"
+
+
+def _read(known: Path) -> Sequence[str]:
+    try:
+        value = json.loads(known.read_text())
+    except (OSError, ValueError):
+        return []
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []

@@ -1,0 +1,88 @@
+"""What a `claude` process is started with, and what makes two of them the same. Pure."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from msgspec import Struct
+
+from pilothouse.core.engine import Brief
+from pilothouse.core.errors import EngineError
+from pilothouse.core.event import ResumeToken
+from pilothouse.core.failure import Failure
+from pilothouse.engines.claude.config import ClaudeConfig
+from pilothouse.engines.claude.flags import child_environment, pooled_argv
+from pilothouse.engines.claude.turns import ENGINE_ID
+
+_SESSION_FLAGS = ("--session-id=", "--resume=")
+
+
+class Launch(Struct, frozen=True):
+    argv: tuple[str, ...]
+    cwd: str
+    environment: Mapping[str, str]
+    session: str
+    """The session's id: the one to resume, or the one that we chose for it."""
+    resumed: bool
+    once: bool = False
+    """It ends with its turn; such a process waits in no pool."""
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Everything that changes how a process behaves, but not how it came to its session."""
+        words = tuple(word for word in self.argv if not word.startswith(_SESSION_FLAGS))
+        return self.session, words, self.cwd, tuple(sorted(self.environment.items()))
+
+
+def plan_launch(
+    config: ClaudeConfig,
+    brief: Brief,
+    source: Mapping[str, str],
+    *,
+    cwd: str,
+    new_session: str,
+    extra: Mapping[str, str],
+    tools: Sequence[str] | None = None,
+    once: bool = False,
+) -> Launch:
+    """`extra` is ours in the environment: the marker of this node, where temporary files go.
+
+    Also a process for one turn speaks on stdin: its input stays open until the result, for the gate and its asks go
+    the same way as the prompt.
+    """
+    session = brief.resume.value if brief.resume else new_session
+    return Launch(
+        tuple(pooled_argv(config, brief, session, tools)),
+        cwd,
+        child_environment(config, source, brief, extra),
+        session,
+        brief.resume is not None,
+        once,
+    )
+
+
+def check_token(brief: Brief) -> None:
+    """A token that cannot be one of ours reaches no command line."""
+    token = brief.resume
+    if token is None:
+        return
+    if token.engine != ENGINE_ID:
+        text = (
+            f"This session belongs to the engine {token.engine!r}, not to {ENGINE_ID!r}. Start a new session."
+        )
+        raise EngineError(Failure("stale_session", text))
+    if not is_session_id(token.value):
+        raise EngineError(Failure("stale_session", f"{token.value[:80]!r} is no session of Claude Code."))
+
+
+def is_session_id(value: str) -> bool:
+    try:
+        return str(uuid.UUID(value)) == value
+    except ValueError:
+        return False
+
+
+def resuming(brief: Brief, session: str, cwd: str) -> Brief:
+    return msgspec.structs.replace(brief, resume=ResumeToken(ENGINE_ID, session, cwd))

@@ -1,0 +1,33 @@
+"""Permission requests that wait for people. Several questions in one request are several asks, and have one answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pilothouse.core.ask import Decision
+from pilothouse.core.ids import AskId
+from pilothouse.engines.claude.answers import answer_request
+from pilothouse.engines.claude.asks import PLAN, QUESTION, ask_ids, questions_of
+from pilothouse.engines.claude.control import CanUseTool
+
+
+class PendingAsk:
+    def __init__(self, request_id: str, request: CanUseTool) -> None:
+        self.request_id = request_id
+        self.request = request
+        self.ids: tuple[AskId, ...] = tuple(ask_ids(request_id, max(1, len(questions_of(request)))))
+        self._given: dict[AskId, Decision] = {}
+
+    def decide(self, ask_id: AskId, decision: Decision) -> dict[str, Any] | None:
+        """The answer, once everything is decided; None before, and for an ask that is decided already."""
+        if ask_id not in self.ids or ask_id in self._given:
+            return None
+        self._given[ask_id] = decision
+        if len(self._given) < len(self.ids):
+            return None
+        return answer_request(self.request, [self._given[id] for id in self.ids])
+
+
+def is_remembered(decision: Decision, request: CanUseTool) -> bool:
+    lasting = decision.verdict == "allow" and decision.remember != "once"
+    return lasting and request.tool_name not in (QUESTION, PLAN)

@@ -1,0 +1,82 @@
+"""A prompt -> the line that Claude reads: text, images and documents; other files are put where it can read them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+
+from msgspec import Struct
+
+from pilothouse.core.engine import Blobs
+from pilothouse.core.errors import PilothouseError
+from pilothouse.core.event import Notice
+from pilothouse.core.turn import Prompt
+from pilothouse.engines.claude.images import Attached, File, attach, show_name, user_content
+from pilothouse.engines.claude.sending import user_line
+
+DOWNLOADS = "downloads"
+
+
+class Message(Struct, frozen=True):
+    uuid: str
+    line: bytes
+    notices: tuple[Notice, ...] = ()
+
+
+class Prompting:
+    """`composed` says that `@files` and `/commands` in the text do nothing."""
+
+    def __init__(
+        self, blobs: Blobs, folder: str, new_uuid: Callable[[], str], *, composed: bool = True
+    ) -> None:
+        self._blobs = blobs
+        self._folder = Path(folder)
+        self._new_uuid = new_uuid
+        self._composed = composed
+
+    async def compose(self, prompt: Prompt) -> Message:
+        files, lost = await self._load(prompt)
+        attached = attach(files)
+        saved, unsaved = self._save(attached)
+        text = "\n\n".join([prompt.text, *saved])
+        refused = (*lost, *attached.refused, *unsaved)
+        notices = tuple(Notice("warning", "attachment_skipped", words) for words in refused)
+        uuid = self._new_uuid()
+        line = user_line(user_content(text, attached), uuid, composed=self._composed)
+        return Message(uuid, line, notices)
+
+    async def _load(self, prompt: Prompt) -> tuple[list[File], list[str]]:
+        files: list[File] = []
+        lost: list[str] = []
+        for attachment in prompt.attachments:
+            try:
+                files.append(File(attachment.name, await self._blobs.get(attachment.blob)))
+            except PilothouseError as error:
+                lost.append(f"{show_name(attachment.name)} was not given to Claude: {error}")
+        return files, lost
+
+    def _save(self, attached: Attached) -> tuple[list[str], list[str]]:
+        saved: list[str] = []
+        problems: list[str] = []
+        for file in attached.others:
+            try:
+                saved.append(f"[A file was attached: {self._keep(file)}]")
+            except OSError as error:
+                problems.append(f"{show_name(file.name)} could not be saved: {error.strerror}")
+        return saved, problems
+
+    def _keep(self, file: File) -> str:
+        """Under a free name, whatever the file is called: the name comes from a stranger, and leads nowhere else."""
+        name = show_name(PurePosixPath(file.name.replace("\\", "/")).name).lstrip(".") or "file"
+        self._folder.mkdir(parents=True, exist_ok=True)
+        stem, suffix = os.path.splitext(name)
+        for number in range(1, 1000):
+            path = self._folder / (name if number == 1 else f"{stem}-{number}{suffix}")
+            try:
+                with path.open("xb") as target:
+                    target.write(file.data)
+                return str(path)
+            except FileExistsError:
+                continue
+        raise OSError(0, "there are too many files of this name")

@@ -1,0 +1,200 @@
+"""One leased session: turns in, events out.
+
+Rules: once `run` has begun, a failure is an event; a process that dies or falls silent before anything with side
+effects began is replaced once, and the turn begins again on one of its own; `leave` frees everything in bounded time,
+also when it is cancelled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+
+import anyio
+from msgspec import Struct
+
+from pilothouse.core.ask import Decision
+from pilothouse.core.engine import Blobs, MediaFound
+from pilothouse.core.errors import EngineError, PilothouseError
+from pilothouse.core.event import EngineEvent, MediaProduced, Notice, TurnEnded
+from pilothouse.core.failure import Failure
+from pilothouse.core.ids import AskId
+from pilothouse.core.turn import Prompt
+from pilothouse.engines.claude.process import ClaudeProcess
+from pilothouse.engines.claude.prompting import Prompting
+from pilothouse.engines.claude.turn_stream import TurnStream
+from pilothouse.engines.claude.turns import Step
+
+BUSY = Failure(
+    "bad_request", "This session's last turn has not ended yet. Read it to its end, or leave the session."
+)
+AGAIN = "Claude Code stopped unexpectedly before it had done anything; it was started anew."
+
+SPENT = frozenset({"auth", "budget", "stale_session", "permission"})
+"""After these a process is of no more use: it knows a login, or a budget, that is not the latest."""
+
+
+class Leasing(Struct, frozen=True):
+    """What a session may do with its engine's pool."""
+
+    lease: Callable[[], Awaitable[ClaudeProcess]]
+    again: Callable[[ClaudeProcess], Awaitable[ClaudeProcess]]
+    give_back: Callable[[ClaudeProcess, bool], Awaitable[None]]
+    watch: Callable[[ClaudeProcess], None]
+
+
+class ClaudeSession:
+    accepts_images = True
+
+    def __init__(self, leasing: Leasing, prompting: Prompting, blobs: Blobs, hang_after_s: float) -> None:
+        self._leasing = leasing
+        self._prompting = prompting
+        self._blobs = blobs
+        self._hang_after_s = hang_after_s
+        self._process: ClaudeProcess | None = None
+        self._stream: TurnStream | None = None
+        self._retried = False
+        self._broken = False
+
+    async def run(self, prompt: Prompt) -> AsyncIterator[EngineEvent]:
+        if self._running:
+            yield TurnEnded("failed", failure=BUSY)
+            return
+        steps: Sequence[Step] | None = await self._begin(prompt)
+        while steps is not None:
+            for step in steps:
+                event = await self._kept(step)
+                yield event
+                if isinstance(event, TurnEnded):
+                    return
+            steps = await self._next(prompt)
+
+    async def interrupt(self) -> None:
+        process, stream = self._process, self._stream
+        if process is None or stream is None or stream.ended:
+            return
+        stream.interrupted = True
+        self._leasing.watch(process)
+        await process.interrupt()
+
+    async def steer(self, prompt: Prompt) -> bool:
+        process, stream = self._process, self._stream
+        if process is None or stream is None or stream.ended or stream.interrupted or not process.alive:
+            return False
+        message = await self._prompting.compose(prompt)
+        if stream.ended:
+            return False
+        stream.push(message.uuid)
+        await process.push(message.line)
+        return process.alive
+
+    async def answer(self, ask_id: AskId, decision: Decision) -> None:
+        if self._process is not None:
+            await self._process.answer(ask_id, decision)
+
+    async def enter(self) -> None:
+        """Raises `EngineError`."""
+        self._process = await self._leasing.lease()
+
+    async def leave(self) -> None:
+        with anyio.CancelScope(shield=True):
+            process, self._process = self._process, None
+            if process is None:
+                return
+            process.mailbox.discard()
+            if self._running and process.alive:
+                assert self._stream is not None
+                self._stream.interrupted = True
+                await process.interrupt()
+                await process.expect_end()
+            await self._leasing.give_back(process, self._broken)
+
+    @property
+    def _running(self) -> bool:
+        return self._stream is not None and not self._stream.ended
+
+    async def _begin(self, prompt: Prompt) -> Sequence[Step]:
+        message = await self._prompting.compose(prompt)
+        stream = self._stream = TurnStream(message.uuid)
+        self._retried = False
+        try:
+            process = await self._ready()
+        except EngineError as error:
+            return stream.fail(error.failure)
+        told = [Notice("info", "background", text) for text in process.background]
+        process.background.clear()
+        await process.begin(stream, message.line)
+        if stream.interrupted:
+            await process.interrupt()
+        return stream.emit([*message.notices, *told])
+
+    async def _ready(self) -> ClaudeProcess:
+        """A living process: the one we have, or, when it died after its last turn, another."""
+        process = self._process
+        if process is not None and process.alive:
+            return process
+        if process is not None:
+            self._process = None
+            await self._leasing.give_back(process, True)
+            self._process = await self._leasing.again(process)
+        else:
+            self._process = await self._leasing.lease()
+        return self._process
+
+    async def _next(self, prompt: Prompt) -> Sequence[Step] | None:
+        """None when the session was left meanwhile."""
+        process, stream = self._process, self._stream
+        if process is None or stream is None:
+            return None
+        steps = await self._read(process, stream)
+        if steps is not None:
+            return self._judged(steps)
+        if stream.ended or self._process is None:
+            return None
+        await process.gone.wait()
+        end = process.end or TurnEnded("failed")
+        if self._may_try_again(end, stream):
+            return await self._try_again(prompt, process, stream)
+        return self._judged(stream.take([end], ()))
+
+    async def _read(self, process: ClaudeProcess, stream: TurnStream) -> Sequence[Step] | None:
+        """The next portion, or None when the process has nothing more to say. Silence is a hang only where no tool
+        runs and nobody is asked."""
+        while True:
+            with anyio.move_on_after(self._hang_after_s):
+                return await process.mailbox.get()
+            quiet_s = anyio.current_time() - process.heard_at
+            if quiet_s >= self._hang_after_s and not stream.working and not process.asking:
+                text = f"Claude Code said nothing for {quiet_s:.0f} s and was stopped."
+                process.condemn(Failure("hang", text))
+
+    def _may_try_again(self, end: TurnEnded, stream: TurnStream) -> bool:
+        broke = end.failure is not None and end.failure.kind in ("crash", "hang")
+        return broke and not (self._retried or stream.began or stream.interrupted)
+
+    async def _try_again(self, prompt: Prompt, process: ClaudeProcess, stream: TurnStream) -> Sequence[Step]:
+        self._retried = True
+        self._process = None
+        await self._leasing.give_back(process, True)
+        steps = [*stream.withdraw(), *stream.emit([Notice("warning", "restarted", AGAIN)])]
+        try:
+            self._process = await self._leasing.again(process)
+        except EngineError as error:
+            return [*steps, *stream.fail(error.failure)]
+        message = await self._prompting.compose(prompt)
+        stream.begin_again(message.uuid)
+        await self._process.begin(stream, message.line)
+        return steps
+
+    def _judged(self, steps: Sequence[Step]) -> Sequence[Step]:
+        for step in steps:
+            if isinstance(step, TurnEnded):
+                self._broken = step.failure is not None and step.failure.kind in SPENT
+        return steps
+
+    async def _kept(self, step: Step) -> EngineEvent:
+        if not isinstance(step, MediaFound):
+            return step
+        try:
+            return MediaProduced(await self._blobs.put(step.data, step.name, step.media_type))
+        except PilothouseError as error:
+            return Notice("warning", "media_lost", f"{step.name} could not be kept: {error}")

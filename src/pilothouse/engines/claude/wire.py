@@ -1,0 +1,262 @@
+"""Lines of Claude Code's stream-json output (CLI 2.1.325), as values.
+
+Rules: `decode` never raises; what we do not know becomes `Unknown`, what is no JSON object becomes `Noise`; an unknown
+block costs none of its neighbours; a field that we do not name here costs nothing at all. `type` is not always the
+first key of a line, so nothing is told from a line's beginning.
+"""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import msgspec
+from msgspec import Raw, Struct, field
+
+from pilothouse.engines.claude import stream, system
+from pilothouse.engines.claude.blocks import Known, Source, read_blocks
+from pilothouse.engines.claude.control import (
+    ControlCancel,
+    ControlRequest,
+    ControlResponse,
+    UnknownControlRequest,
+    read_unknown_request,
+)
+from pilothouse.engines.claude.lenient import read_fields
+from pilothouse.engines.claude.limits import RateLimit
+from pilothouse.engines.claude.mending import mend
+
+NAME_CHARS = 60
+NOISE_BYTES = 1024
+
+
+class _Line(Struct, frozen=True, tag_field="type"):
+    pass
+
+
+class Message(Struct, frozen=True):
+    content: str | list[Known]
+    id: str = ""
+    model: str = ""
+
+
+class Assistant(_Line, frozen=True, tag="assistant"):
+    """One completed block of a message; the same message id comes again with the next."""
+
+    message: Message
+    parent_tool_use_id: str | None = None
+    session_id: str = ""
+    error: str | None = None
+    is_api_error_message: bool = False
+    api_error_status: int | None = None
+    api_error: str | None = None
+    api_error_type: str | None = None
+    api_error_params: dict[str, Any] | None = None
+    user_message_uuids: list[str] | None = None
+
+
+class User(_Line, frozen=True, tag="user"):
+    message: Message
+    parent_tool_use_id: str | None = None
+    session_id: str = ""
+    tool_use_result: Raw = field(default_factory=Raw)
+    """Left unread, for it says the result again: with an image in it, that is the image again."""
+    is_replay: bool = field(default=False, name="isReplay")
+    is_synthetic: bool = field(default=False, name="isSynthetic")
+
+
+class ModelUsage(Struct, frozen=True, rename="camel"):
+    cost_usd: float = field(default=0.0, name="costUSD")
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_input_tokens: int = 0
+    cache_creation_input_tokens: int = 0
+
+
+class Tokens(Struct, frozen=True):
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+
+
+class Denial(Struct, frozen=True):
+    tool_name: str = ""
+    tool_use_id: str = ""
+    tool_input: dict[str, Any] = field(default_factory=dict)
+
+
+class Origin(Struct, frozen=True):
+    kind: str = ""
+
+
+class Result(_Line, frozen=True, tag="result"):
+    """The end of a turn. `is_error` tells whether it failed; `subtype` does not. The costs are the session's so far."""
+
+    subtype: str = ""
+    is_error: bool = False
+    session_id: str = ""
+    result: str | list[Known] | None = None
+    errors: list[str] | None = None
+    num_turns: int | None = None
+    total_cost_usd: float | None = None
+    usage: Tokens | None = None
+    model_usage_since_last_result: dict[str, ModelUsage] | None = None
+    permission_denials: list[Denial] | None = None
+    terminal_reason: str | None = None
+    api_error_status: int | None = None
+    api_error_type: str | None = None
+    api_error: str | None = None
+    startup_failure_reason: str | None = None
+    origin: Origin | None = None
+    user_message_uuids: list[str] | None = None
+
+
+class StreamEvent(_Line, frozen=True, tag="stream_event"):
+    event: stream.Event
+    parent_tool_use_id: str | None = None
+    api_message_id: str | None = None
+    abandoned_blocks: stream.Abandoned | None = None
+
+
+class System(_Line, frozen=True, tag="system"):
+    """Read again by its subtype; see `system.py`."""
+
+    subtype: str
+
+
+class ToolProgress(_Line, frozen=True, tag="tool_progress"):
+    """A heartbeat. The call's real id is `parent_tool_use_id`."""
+
+    parent_tool_use_id: str | None = None
+
+
+class RateLimitEvent(_Line, frozen=True, tag="rate_limit_event"):
+    rate_limit_info: RateLimit
+
+
+class CommandLifecycle(_Line, frozen=True, tag="command_lifecycle"):
+    """What became of a message that we sent with an id; or a wake-up that the CLI gave itself."""
+
+    command_uuid: str = ""
+    state: str = ""
+    wakeup_source: str | None = None
+
+
+class ConversationReset(_Line, frozen=True, tag="conversation_reset"):
+    """`/clear`. Its new id is not the session's new id: that comes with the next init."""
+
+    trigger: str = ""
+
+
+class KeepAlive(_Line, frozen=True, tag="keep_alive"):
+    pass
+
+
+class LooseImage(_Line, frozen=True, tag="image"):
+    """An image block where a line should be: older CLIs, and wrappers around them."""
+
+    source: Source
+
+
+class LooseBlockStart(_Line, frozen=True, tag="content_block_start"):
+    """An API event without its stream_event around it."""
+
+    content_block: Known
+
+
+class Unknown(Struct, frozen=True):
+    """JSON, but of no kind that we know. `kind` is its type, with its subtype."""
+
+    kind: str
+
+
+class Noise(Struct, frozen=True):
+    """No JSON object at all: the beginning of the line."""
+
+    raw: bytes
+
+
+class Parts(Struct, frozen=True):
+    """A line of which not all is known: `line` has what is, `unknown` names the rest."""
+
+    line: Any
+    unknown: tuple[str, ...]
+
+
+Typed = (
+    StreamEvent
+    | Assistant
+    | User
+    | Result
+    | System
+    | ControlRequest
+    | ControlResponse
+    | ControlCancel
+    | ToolProgress
+    | RateLimitEvent
+    | CommandLifecycle
+    | ConversationReset
+    | KeepAlive
+    | LooseImage
+    | LooseBlockStart
+)
+Heard = Typed | system.Kind | UnknownControlRequest | Parts | Unknown | Noise
+
+
+_typed = msgspec.json.Decoder(Typed)
+_FAULTS = (msgspec.MsgspecError, UnicodeError, RecursionError)
+_KINDS: dict[str, type[Struct]] = {
+    str(kind.__struct_config__.tag): kind for kind in get_args(Typed) if kind not in (System, ControlRequest)
+}
+
+
+def decode(line: bytes) -> Heard:
+    """Whatever the line is."""
+    try:
+        heard = _typed.decode(line)
+        return system.decode(line, heard.subtype) if type(heard) is System else heard
+    except msgspec.ValidationError:
+        return _decode_loosely(line)
+    except _FAULTS:
+        return _decode_mended(line)
+
+
+def _decode_mended(line: bytes) -> Heard:
+    mended = mend(line)
+    return decode(mended) if mended != line else Noise(line[:NOISE_BYTES])
+
+
+def _decode_loosely(line: bytes) -> Heard:
+    """JSON that is not of the shape we know. A known beginning may still end in what is no JSON at all."""
+    try:
+        value = msgspec.json.decode(line)
+    except _FAULTS:
+        return _decode_mended(line)
+    if not isinstance(value, dict):
+        return Noise(line[:NOISE_BYTES])
+    type_, subtype = str(value.get("type", "")), str(value.get("subtype", ""))
+    if type_ == "control_request" and (request := read_unknown_request(value)):
+        return request
+    kind = system.KINDS.get(subtype) if type_ == "system" else _KINDS.get(type_)
+    return (_read_parts(value, kind) if kind else None) or Unknown(_name(type_, value))
+
+
+def _read_parts(value: dict[str, Any], kind: type[Struct]) -> Parts | None:
+    """Blocks are read one by one, then fields one by one."""
+    message, answer, unknown = value.get("message"), value.get("result"), ()
+    if isinstance(message, dict):
+        content, unknown = read_blocks(message.get("content"))
+        value = {**value, "message": {**message, "content": content}}
+    elif isinstance(answer, list):
+        content, unknown = read_blocks(answer)
+        value = {**value, "result": content}
+    line, strange = read_fields(value, kind)
+    names = (*(f"block {name}" for name in unknown), *strange)
+    return Parts(line, names) if line is not None else None
+
+
+def _name(kind: str, value: dict[str, Any]) -> str:
+    event = value.get("event")
+    inner = event.get("type") if isinstance(event, dict) else None
+    words = (kind or "a line without a type", value.get("subtype"), inner)
+    return "/".join(str(word)[:NAME_CHARS] for word in words if word)

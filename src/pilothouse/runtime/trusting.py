@@ -1,0 +1,41 @@
+"""Which workspaces an owner trusts: a fact outside the repository, bound to the folder itself.
+
+Rules: nobody is trusted by default, and no chat can grant it; a copy or a clone elsewhere is another folder, and so is
+one that was put in the place of the old.
+"""
+
+from __future__ import annotations
+
+import os
+
+from pilothouse.core.store import Tx
+
+NO = ""
+
+
+def is_trusted(tx: Tx, workspace: str) -> bool:
+    kept = tx.get_fact(_key(workspace))
+    return bool(kept) and kept == _mark(workspace)
+
+
+def trust(tx: Tx, workspace: str) -> None:
+    """Raises `OSError` where there is no such folder."""
+    tx.set_fact(_key(workspace), str(os.stat(workspace).st_ino))
+
+
+def untrust(tx: Tx, workspace: str) -> bool:
+    """Whether it was trusted."""
+    was = bool(tx.get_fact(_key(workspace)))
+    tx.set_fact(_key(workspace), NO)
+    return was
+
+
+def _key(workspace: str) -> str:
+    return f"trust:{os.path.realpath(workspace)}"
+
+
+def _mark(workspace: str) -> str | None:
+    try:
+        return str(os.stat(workspace).st_ino)
+    except OSError:
+        return None

@@ -1,0 +1,123 @@
+"""What makes two processes the same, where attachments go, and which tokens reach no command line."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.engines.claude.rig import MemoryBlobs
+
+from pilothouse.core.engine import Brief
+from pilothouse.core.errors import EngineError
+from pilothouse.core.event import ResumeToken
+from pilothouse.core.ids import EngineId, SessionId
+from pilothouse.core.turn import Prompt
+from pilothouse.engines.claude.config import ClaudeConfig, resolve
+from pilothouse.engines.claude.launch import Launch, check_token, plan_launch
+from pilothouse.engines.claude.prompting import Prompting
+from pilothouse.engines.claude.scratch import make_scratch, remove_scratch, scratch_path
+
+ID = "0b0f7a4e-3c5d-4e6f-8a7b-9c0d1e2f3a4b"
+BRIEF = Brief(SessionId("s"), "/work/shop")
+CONFIG = resolve(ClaudeConfig(), {})
+
+
+def token(value: str, engine: str = "claude") -> Brief:
+    return msgspec.structs.replace(BRIEF, resume=ResumeToken(EngineId(engine), value))
+
+
+def launch(
+    brief: Brief = BRIEF, config: ClaudeConfig = CONFIG, cwd: str = "/work/shop", **env: str
+) -> Launch:
+    return plan_launch(config, brief, {"HOME": "/home/u", **env}, cwd=cwd, new_session=ID, extra={})
+
+
+def test_a_new_session_and_its_resumption_have_the_same_key() -> None:
+    assert launch().key == launch(token(ID)).key
+    assert launch().argv != launch(token(ID)).argv
+
+
+def test_whatever_changes_behaviour_changes_the_key() -> None:
+    other = "11111111-2222-4333-8444-555555555555"
+    changed = msgspec.structs.replace
+    keys = [
+        launch(),
+        launch(token(other)),
+        launch(changed(BRIEF, model="opus")),
+        launch(changed(BRIEF, trusted=True)),
+        launch(changed(BRIEF, system_prompt="be brief")),
+        launch(changed(BRIEF, mcp_servers={"a": {"command": "b"}})),
+        launch(changed(BRIEF, environment={"A": "1"})),
+        launch(config=changed(CONFIG, tools=["Read"])),
+        launch(config=changed(CONFIG, permission_mode="plan")),
+        launch(config=changed(CONFIG, add_dirs=["/x"])),
+        launch(cwd="/work/other"),
+        launch(LANG="C"),
+    ]
+    assert len({one.key for one in keys}) == len(keys)
+
+
+@pytest.mark.parametrize("value", ["", "nonsense", "--help", ID.upper(), f"{ID} ", f"{ID}\n", "../" + ID])
+def test_a_token_that_is_no_session_id_reaches_no_command_line(value: str) -> None:
+    with pytest.raises(EngineError) as caught:
+        check_token(token(value))
+    assert caught.value.failure.kind == "stale_session"
+
+
+def test_a_token_of_another_engine_is_stale() -> None:
+    with pytest.raises(EngineError):
+        check_token(token(ID, "codex"))
+    check_token(token(ID))
+    check_token(BRIEF)
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [
+        ("notes.txt", "notes.txt"),
+        ("../../etc/passwd", "passwd"),
+        ("..\\..\\boot.ini", "boot.ini"),
+        (".bashrc", "bashrc"),
+        ("..", "file"),
+        ("", "a file"),
+        ("a\nb.txt", "a?b.txt"),
+    ],
+)
+async def test_an_attachment_lands_in_its_folder_whatever_it_is_called(
+    tmp_path: Path, name: str, kept: str
+) -> None:
+    blobs = MemoryBlobs()
+    file = await blobs.put(b"text", name, "text/plain")
+    prompting = Prompting(blobs, str(tmp_path / "downloads"), lambda: ID)
+    await prompting.compose(Prompt("look", (file,)))
+    await prompting.compose(Prompt("look", (file,)))
+    stem, suffix = os.path.splitext(kept)
+    assert sorted(path.name for path in (tmp_path / "downloads").iterdir()) == sorted(
+        [kept, f"{stem}-2{suffix}"]
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["downloads"]
+
+
+def test_the_scratch_folder_is_ours_empty_and_private(tmp_path: Path) -> None:
+    marker = str(tmp_path)
+    first = Path(make_scratch(marker))
+    (first / "left").write_text("x")
+    second = Path(make_scratch(marker))
+    assert (first, list(second.iterdir())) == (second, [])
+    assert second.stat().st_mode & 0o777 == 0o700
+    remove_scratch(str(second))
+    assert not second.exists()
+
+
+def test_a_link_in_the_scratch_folders_place_is_not_followed(tmp_path: Path) -> None:
+    marker, place = str(tmp_path), scratch_path(str(tmp_path))
+    (tmp_path / "precious").mkdir()
+    place.symlink_to(tmp_path / "precious")
+    try:
+        made = make_scratch(marker)
+        assert Path(made) != place
+        remove_scratch(made)
+    finally:
+        place.unlink()

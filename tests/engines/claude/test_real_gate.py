@@ -1,0 +1,65 @@
+"""The proof of the gate, with the real CLI and with programs that do not keep it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from tests.engines.claude.api import open_api, say
+from tests.engines.claude.binary import claude_binary
+from tests.engines.claude.rig import Rig, end_of, read
+
+from pilothouse.core.errors import EngineError
+from pilothouse.engines.claude.gate_proof import NO_HOOK, PROOFS, is_proven, prove_gate, try_gate
+
+pytestmark = pytest.mark.slow
+
+PLAIN = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
+
+
+def program(folder: Path, lines: str) -> str:
+    path = folder / "claude"
+    path.write_text(f"#!{sys.executable}\nimport json, sys\n{lines}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+async def test_the_gate_of_the_real_program_holds_and_that_is_remembered(tmp_path: Path) -> None:
+    binary = str(claude_binary())
+    assert await prove_gate(binary, PLAIN, str(tmp_path), {}) == ""
+    assert is_proven(tmp_path / PROOFS, binary)
+
+
+async def test_a_program_that_never_calls_back_is_no_gate(tmp_path: Path) -> None:
+    silent = program(
+        tmp_path, 'sys.stdin.readline(); print(json.dumps({"type": "result", "is_error": False}))'
+    )
+    assert await try_gate(silent, PLAIN, {}) == NO_HOOK
+
+
+async def test_a_program_that_dies_is_no_gate(tmp_path: Path) -> None:
+    problem = await try_gate(program(tmp_path, 'sys.exit("error: unknown option --verbose")'), PLAIN, {})
+    assert "unknown option" in problem
+
+
+async def test_without_a_gate_turns_start_in_full_access_only(tmp_path: Path) -> None:
+    with open_api(say("never")) as api:
+        rig = Rig(tmp_path, api)
+        broken = program(tmp_path, 'print(json.dumps({"type": "result", "is_error": False}))')
+        async with rig.engine(command=broken) as engine:
+            with pytest.raises(EngineError) as caught:
+                async with engine.open(rig.brief()):
+                    pass
+    assert caught.value.failure.kind == "permission"
+    assert "doctor" in caught.value.failure.text
+
+
+async def test_another_program_under_the_same_name_is_proven_anew(tmp_path: Path) -> None:
+    with open_api(say("hello")) as api:
+        rig = Rig(tmp_path, api)
+        (rig.state / PROOFS).unlink()
+        async with rig.engine() as engine, engine.open(rig.brief()) as session:
+            assert end_of(await read(session)).answer == "hello"
+        assert is_proven(rig.state / PROOFS, str(claude_binary()))

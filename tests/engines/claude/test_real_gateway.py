@@ -1,0 +1,186 @@
+"""The whole program with the real CLI: `pilothouse chat` on a terminal, killed, stopped, and hurried."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from tests.dists import ROOT, SRC, write_dist
+from tests.engines.claude.api import Reply, Request, ScriptedApi, bash, open_api, say
+from tests.engines.claude.binary import claude_binary
+from tests.engines.claude.rig import MARK, Rig
+
+from pilothouse.engines.claude.gate_proof import PROOFS, remember_proof
+
+pytestmark = pytest.mark.slow
+
+WITHIN_S = 40.0
+
+
+def declared_plugins() -> dict[str, dict[str, str]]:
+    """As this checkout declares them, whatever is installed."""
+    points = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
+    return {group.removeprefix("pilothouse."): names for group, names in points.items()}
+
+
+class House:
+    """A home of its own, whose only engine is the real CLI against the scripted API."""
+
+    def __init__(self, folder: Path, api: ScriptedApi) -> None:
+        self.rig = Rig(folder, api)
+        self.home = folder / "house"
+        self.home.mkdir()
+        self.packages = write_dist(folder / "packages", "pilothouse", declared_plugins())
+        names = ["ANTHROPIC_*", "CLAUDE_CODE_*", "DISABLE_*", MARK]
+        lines = [
+            "[gateway]",
+            'default_engine = "claude-code"',
+            "[engines.claude]",
+            f"command = {json.dumps(str(claude_binary()))}",
+            f"environment = {json.dumps(names)}",
+            "max_retries = 1",
+        ]
+        (self.home / "config.toml").write_text("\n".join(lines) + "\n")
+        (self.home / "config.toml").chmod(0o600)
+        remember_proof(self.home / "state" / "engines" / "claude" / PROOFS, str(claude_binary()))
+
+    @property
+    def environ(self) -> dict[str, str]:
+        path = os.pathsep.join(map(str, (SRC, self.packages, ROOT)))
+        own = {"PYTHONPATH": path, "PILOTHOUSE_HOME": str(self.home), "COLUMNS": "100", "TERM": "xterm"}
+        return {**self.rig.environment(), **own}
+
+    def argv(self, *words: str) -> list[str]:
+        return [sys.executable, "-m", "pilothouse", "chat", "--workspace", str(self.rig.workspace), *words]
+
+    def say(self, text: str) -> str:
+        """One question and its answer."""
+        done = subprocess.run(
+            self.argv(text),
+            env=self.environ,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=WITHIN_S,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    @contextmanager
+    def chatting(self) -> Iterator[Terminal]:
+        ours, theirs = pty.openpty()
+        process = subprocess.Popen(
+            self.argv(), env=self.environ, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
+        )
+        os.close(theirs)
+        try:
+            yield Terminal(ours, process)
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+            os.close(ours)
+            # Whatever a test that failed, or a kill, has left: it is ours.
+            for pid in self.rig.pids():
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+
+class Terminal:
+    def __init__(self, descriptor: int, process: subprocess.Popen[bytes]) -> None:
+        self.process = process
+        self._descriptor = descriptor
+        self.screen = ""
+
+    def type(self, text: str) -> None:
+        os.write(self._descriptor, text.encode())
+
+    def see(self, words: str) -> None:
+        until(lambda: words in self.look(), f"{words!r} on the screen", self.look)
+
+    def look(self) -> str:
+        while select.select([self._descriptor], [], [], 0.05)[0]:
+            try:
+                self.screen += os.read(self._descriptor, 65536).decode(errors="replace")
+            except OSError:
+                break
+        return self.screen
+
+
+def until(holds: Callable[[], object], what: str, show: Callable[[], str] = str) -> None:
+    deadline = time.monotonic() + WITHIN_S
+    while not holds():
+        assert time.monotonic() < deadline, f"{what} did not come: {show()[-2000:]}"
+        time.sleep(0.05)
+
+
+def test_a_session_goes_on_after_the_gateway_was_killed_and_nothing_of_it_is_left(tmp_path: Path) -> None:
+    with open_api(say("I am Ada."), say("Ada, as I said.")) as api:
+        house = House(tmp_path, api)
+        with house.chatting() as terminal:
+            terminal.see("claude")
+            terminal.type("Who are you?\r")
+            terminal.see("I am Ada.")
+            terminal.process.kill()
+            terminal.process.wait()
+        assert "Ada, as I said." in house.say("Who?")
+        until(
+            lambda: not house.rig.leftovers(), "the end of every process", lambda: str(house.rig.leftovers())
+        )
+        assert "I am Ada." in api.main[-1].text
+
+
+def test_an_approval_from_the_terminal_lets_a_command_run_and_a_stop_leaves_nothing(tmp_path: Path) -> None:
+    with open_api(bash("touch made.txt; sh -c 'sleep 600; true'"), say("never")) as api:
+        house = House(tmp_path, api)
+        with house.chatting() as terminal:
+            terminal.see("claude")
+            terminal.type("Go\r")
+            terminal.see("allow")
+            assert not (house.rig.workspace / "made.txt").exists()
+            terminal.type("y")
+            until((house.rig.workspace / "made.txt").exists, "the command", terminal.look)
+            until(
+                lambda: any(": sleep 600" in line for line in house.rig.leftovers()),
+                "its child",
+                lambda: "\n".join(line[-200:] for line in house.rig.leftovers()),
+            )
+            terminal.process.send_signal(signal.SIGTERM)
+            until(lambda: terminal.process.poll() is not None, "the end", terminal.look)
+            assert house.rig.leftovers() == []
+
+
+def test_two_messages_at_once_to_a_new_session_are_one_session_in_order(tmp_path: Path) -> None:
+    def model(request: Request) -> Reply:
+        return say(
+            "first" if "number one" in request.prompt and "number two" not in request.prompt else "second"
+        )
+
+    with ScriptedApi(model).serving() as api:
+        house = House(tmp_path, api)
+        with house.chatting() as terminal:
+            terminal.see("claude")
+            terminal.type("number one\r")
+            terminal.type("number two\r")
+            until(lambda: "number two" in "".join(r.prompt for r in api.main), "the second", terminal.look)
+            terminal.see("second")
+            terminal.process.send_signal(signal.SIGTERM)
+            until(lambda: terminal.process.poll() is not None, "the end", terminal.look)
+        prompts = [request.prompt for request in api.main]
+        assert "number one" in prompts[0]
+        assert "number one" in api.main[-1].text
+        logs = list((house.rig.home / ".claude" / "projects").rglob("*.jsonl"))
+        assert len(logs) == 1, "one session"
+    assert house.rig.leftovers() == []

@@ -1,0 +1,89 @@
+"""The pool with real processes: how many, for how long, and who goes first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import pytest
+from tests.engines.claude.api import Reply, open_api, say
+from tests.engines.claude.rig import Rig, end_of, read
+
+from pilothouse.core.errors import EngineError
+from pilothouse.core.event import TextDelta
+from pilothouse.core.turn import Prompt
+
+pytestmark = pytest.mark.slow
+
+
+def started(rig: Rig) -> int:
+    return [name for name, _ in rig.logged].count("process.started")
+
+
+async def test_the_longest_idle_makes_room_and_its_session_is_resumed(tmp_path: Path) -> None:
+    with open_api(say("hello")) as api:
+        rig = Rig(tmp_path, api, max_processes=2)
+        tokens = {}
+        async with rig.engine() as engine:
+            for name in ("a", "b", "c"):
+                async with engine.open(rig.brief(name)) as session:
+                    tokens[name] = end_of(await read(session, name)).resume
+            assert len(rig.pids()) == 2
+            async with engine.open(rig.brief("c", resume=tokens["c"])) as session:
+                await read(session, "again")
+            assert started(rig) == 3
+            async with engine.open(rig.brief("a", resume=tokens["a"])) as session:
+                assert end_of(await read(session, "again")).resume == tokens["a"]
+            assert started(rig) == 4
+            assert len(rig.pids()) == 2
+
+
+async def test_an_idle_process_ends_by_itself(tmp_path: Path) -> None:
+    with open_api(say("hello")) as api:
+        rig = Rig(tmp_path, api, idle_timeout_s=0.5)
+        async with rig.engine() as engine:
+            async with engine.open(rig.brief()) as session:
+                await read(session)
+            assert rig.pids()
+            with anyio.fail_after(10):
+                while rig.pids():
+                    await anyio.sleep(0.05)
+
+
+async def test_a_session_in_use_cannot_be_opened_again(tmp_path: Path) -> None:
+    with open_api(say("hello"), Reply([{"text": "wait"}], ending="stall")) as api:
+        rig = Rig(tmp_path, api)
+        async with rig.engine() as engine, engine.open(rig.brief()) as session:
+            token = end_of(await read(session)).resume
+            async for event in session.run(Prompt("long")):
+                if isinstance(event, TextDelta):
+                    break
+            busy = [event async for event in session.run(Prompt("and this"))]
+            with pytest.raises(EngineError) as caught:
+                async with engine.open(rig.brief(resume=token)):
+                    pass
+    assert end_of(busy).outcome == "failed"
+    assert "in use" in caught.value.failure.text
+    assert len(api.main) == 2
+
+
+async def test_beyond_the_limit_a_turn_has_a_process_of_its_own(tmp_path: Path) -> None:
+    with open_api(Reply([{"text": "wait"}], ending="stall"), say("quick")) as api:
+        rig = Rig(tmp_path, api, max_processes=1)
+        async with rig.engine() as engine, engine.open(rig.brief("a")) as first:
+            async for event in first.run(Prompt("long")):
+                if isinstance(event, TextDelta):
+                    break
+            async with engine.open(rig.brief("b")) as second:
+                assert end_of(await read(second)).answer == "quick"
+            assert len(rig.pids()) == 1
+    assert rig.leftovers() == []
+
+
+async def test_with_group_dirs_a_session_works_in_a_folder_of_its_own(tmp_path: Path) -> None:
+    with open_api(say("hello")) as api:
+        rig = Rig(tmp_path, api, group_dirs=True)
+        async with rig.engine() as engine, engine.open(rig.brief("room/1")) as session:
+            token = end_of(await read(session)).resume
+    assert token is not None
+    assert Path(token.cwd) == rig.state / "groups" / "room%2F1"

@@ -1,0 +1,334 @@
+"""Turns of the real CLI against a scripted API: sessions, stops, pushes, images, and how they fail."""
+
+from __future__ import annotations
+
+import base64
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from tests.engines.claude.api import Reply, bash, call, open_api, pause, refuse, say, think, wait_for
+from tests.engines.claude.image_server import PIXEL
+from tests.engines.claude.rig import (
+    Rig,
+    answer_with,
+    end_of,
+    notices_of,
+    play,
+    read,
+    read_prompt,
+)
+
+from pilothouse.core.ask import Decision
+from pilothouse.core.errors import EngineError
+from pilothouse.core.event import (
+    EngineEvent,
+    MediaProduced,
+    Notice,
+    ResumeToken,
+    SessionStarted,
+    TextDelta,
+    ThinkingDelta,
+    ToolFinished,
+    ToolStarted,
+)
+from pilothouse.core.ids import EngineId
+from pilothouse.core.turn import Prompt
+
+pytestmark = pytest.mark.slow
+
+FULL: dict[str, Any] = {"approval_mode": "full-access"}
+
+
+def resume_of(events: list[EngineEvent]) -> ResumeToken:
+    token = end_of(events).resume
+    assert token is not None
+    return token
+
+
+async def test_a_turn_of_a_new_session_is_answered(tmp_path: Path) -> None:
+    with open_api(Reply([think("hm"), {"text": "Good day."}])) as api:
+        rig = Rig(tmp_path, api)
+        events = await play(rig)
+    end = end_of(events)
+    assert (end.outcome, end.answer) == ("completed", "Good day.")
+    assert end.usage is not None and end.usage.cost_usd
+    assert any(isinstance(event, TextDelta) for event in events)
+    assert any(isinstance(event, ThinkingDelta) for event in events)
+    assert rig.leftovers() == []
+
+
+async def test_the_session_id_is_ours_and_the_token_knows_its_folder(tmp_path: Path) -> None:
+    with open_api(say("one")) as api:
+        rig = Rig(tmp_path, api)
+        events = await play(rig)
+    token = resume_of(events)
+    started = next(fields for name, fields in rig.logged if name == "process.started")
+    assert token == ResumeToken(EngineId("claude"), started["session"], str(rig.workspace))
+
+
+async def test_follow_ups_go_to_the_same_process(tmp_path: Path) -> None:
+    with open_api(say("one"), say("two"), say("three")) as api:
+        rig = Rig(tmp_path, api)
+        async with rig.engine() as engine:
+            async with engine.open(rig.brief()) as session:
+                token = resume_of(await read(session))
+                await read(session)
+            async with engine.open(rig.brief(resume=token)) as session:
+                assert end_of(await read(session)).answer == "three"
+    assert [name for name, _ in rig.logged].count("process.started") == 1
+    assert "two" in api.main[-1].text
+
+
+async def test_another_model_is_another_process_of_the_same_session(tmp_path: Path) -> None:
+    with open_api(say("one"), say("two")) as api:
+        rig = Rig(tmp_path, api)
+        async with rig.engine() as engine:
+            async with engine.open(rig.brief(model="claude-sonnet-5-5")) as session:
+                token = resume_of(await read(session))
+            async with engine.open(rig.brief(resume=token, model="claude-haiku-5-5")) as session:
+                events = await read(session)
+                assert len(rig.pids()) == 1
+    assert resume_of(events) == token
+    assert [request.model for request in api.main] == ["claude-sonnet-5-5", "claude-haiku-5-5"]
+
+
+async def test_an_interrupt_ends_a_command_and_its_children_within_three_seconds(tmp_path: Path) -> None:
+    with open_api(bash("echo; sh -c 'sleep 600; true'"), say("alive")) as api:
+        rig = Rig(tmp_path, api)
+        async with rig.engine() as engine, engine.open(rig.brief(**FULL)) as session:
+            at = 0.0
+
+            async def stop() -> None:
+                nonlocal at
+                with anyio.fail_after(20):
+                    while not sleepers(rig):
+                        await anyio.sleep(0.05)
+                at = anyio.current_time()
+                await session.interrupt()
+
+            events = await read(session, when=lambda e: stop() if isinstance(e, ToolStarted) else None)
+            while sleepers(rig):
+                assert anyio.current_time() - at < 3.0
+                await anyio.sleep(0.05)
+            assert end_of(events).outcome == "cancelled"
+            assert end_of(await read(session)).answer == "alive"
+
+
+def sleepers(rig: Rig) -> list[str]:
+    return [line for line in rig.leftovers() if "sleep 60" in line and "bash" not in line]
+
+
+async def test_a_push_during_a_tool_is_folded_into_one_answer(tmp_path: Path) -> None:
+    with open_api(bash("echo; while [ ! -e go ]; do sleep 0.1; done"), say("both done")) as api:
+        rig = Rig(tmp_path, api)
+        async with rig.engine() as engine, engine.open(rig.brief(**FULL)) as session:
+
+            async def push() -> None:
+                assert await session.steer(Prompt("and paint it blue"))
+                await anyio.sleep(0.3)
+                (rig.workspace / "go").touch()
+
+            events = await read(session, when=lambda e: push() if isinstance(e, ToolStarted) else None)
+        assert len(api.main) == 2
+        assert "and paint it blue" in api.main[-1].text
+    assert end_of(events).answer == "both done"
+
+
+async def test_a_push_that_comes_too_late_to_be_folded_still_ends_in_one_turn(tmp_path: Path) -> None:
+    pushed = threading.Event()
+    with open_api(Reply([{"text": "first."}, wait_for(pushed)]), say("second.")) as api:
+        rig = Rig(tmp_path, api)
+        async with rig.engine() as engine, engine.open(rig.brief()) as session:
+
+            async def push() -> None:
+                if not pushed.is_set():
+                    assert await session.steer(Prompt("one more"))
+                    await anyio.sleep(0.3)
+                    pushed.set()
+
+            events = await read(session, when=lambda e: push() if isinstance(e, TextDelta) else None)
+            assert not await session.steer(Prompt("too late"))
+    assert end_of(events).answer == "first.\n\nsecond."
+    assert sum(isinstance(event, SessionStarted) for event in events) == 1
+
+
+async def test_images_go_in(tmp_path: Path) -> None:
+    with open_api(say("a dot")) as api:
+        rig = Rig(tmp_path, api)
+        png = await rig.blobs.put(base64.b64decode(PIXEL), "dot.png", "image/png")
+        log = await rig.blobs.put(b"line one\n", "../../../notes.log", "text/plain")
+        fake = await rig.blobs.put(b"\x89PNG\r\n\x1a\n" + b"\0" * (21 << 20), "big.png", "image/png")
+        async with rig.engine() as engine, engine.open(rig.brief()) as session:
+            events = await read_prompt(session, Prompt("What is it?", (png, log, fake)))
+        assert PIXEL in api.main[0].text
+        assert "downloads/notes.log" in api.main[0].text
+    assert (rig.workspace / "downloads" / "notes.log").read_bytes() == b"line one\n"
+    assert any("big.png" in text for text in notices_of(events))
+
+
+async def test_images_come_out_of_a_tool_once(tmp_path: Path) -> None:
+    server = {"command": sys.executable, "args": [str(Path(__file__).with_name("image_server.py"))]}
+    with open_api(call("mcp__images__draw"), say("there")) as api:
+        rig = Rig(tmp_path, api, extra_args=["--allowedTools", "mcp__images__draw"])
+        async with rig.engine() as engine:
+            brief = rig.brief(
+                mcp_servers={"images": server}, environment={"ENABLE_TOOL_SEARCH": "false"}, **FULL
+            )
+            async with engine.open(brief) as session:
+                events = await read(session)
+    produced = [event.attachment for event in events if isinstance(event, MediaProduced)]
+    assert len(produced) == 1
+    assert produced[0].media_type == "image/png"
+    assert rig.leftovers() == []
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind"),
+    [
+        (refuse(401, "authentication_error"), "auth"),
+        (refuse(429, "rate_limit_error", retry_after="3600"), "rate_limit"),
+        (refuse(529, "overloaded_error"), "overloaded"),
+        (refuse(500), "transport"),
+        (
+            refuse(400, "invalid_request_error", "prompt is too long: 300000 tokens > 200000 maximum"),
+            "context_overflow",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+async def test_a_failing_api_fails_the_turn_with_its_kind(tmp_path: Path, reply: Reply, kind: str) -> None:
+    with open_api(reply) as api:
+        events = await play(Rig(tmp_path, api, max_retries=0))
+    failure = end_of(events).failure
+    assert failure is not None
+    assert failure.kind == kind
+    assert "ede_diagnostic" not in failure.text
+
+
+async def test_an_api_that_never_answers_is_given_up(tmp_path: Path) -> None:
+    with open_api(Reply(ending="hang")) as api:
+        events = await play(Rig(tmp_path, api, max_retries=0, api_timeout_s=2.0))
+    assert end_of(events).outcome == "failed"
+
+
+async def test_a_stream_that_breaks_off_is_taken_up_again(tmp_path: Path) -> None:
+    with open_api(Reply([{"text": "half of it"}], ending="drop"), say("all of it")) as api:
+        events = await play(Rig(tmp_path, api))
+    assert end_of(events).outcome == "completed"
+    assert "all of it" in end_of(events).answer
+
+
+async def test_a_retry_is_told(tmp_path: Path) -> None:
+    with open_api(refuse(529, "overloaded_error"), say("at last")) as api:
+        events = await play(Rig(tmp_path, api))
+    assert end_of(events).answer == "at last"
+    assert [event for event in events if isinstance(event, Notice)]
+
+
+async def test_another_model_takes_over_from_one_that_is_not_there(tmp_path: Path) -> None:
+    def model(request: Any) -> Reply:
+        missing = request.model == "claude-opus-5-5"
+        return refuse(404, "not_found_error", "model: claude-opus-5-5") if missing else say("I am the other")
+
+    with open_api(model) as api:
+        rig = Rig(tmp_path, api, model="claude-opus-5-5", fallback_model="claude-haiku-5-5")
+        events = await play(rig)
+    assert end_of(events).answer == "I am the other"
+    assert any("aiku" in text for text in notices_of(events))
+
+
+async def test_a_budget_ends_the_turn_and_the_next_one_begins_with_a_new_one(tmp_path: Path) -> None:
+    dear = {"input_tokens": 1_000_000}
+    with open_api(Reply([{"text": "x"}], usage=dear), say("again")) as api:
+        rig = Rig(tmp_path, api, max_budget_usd=0.5)
+        async with rig.engine() as engine:
+            async with engine.open(rig.brief()) as session:
+                first = await read(session)
+            async with engine.open(rig.brief(resume=end_of(first).resume)) as session:
+                second = await read(session)
+    failure = end_of(first).failure
+    assert failure is not None and failure.kind == "budget"
+    assert end_of(second).answer == "again"
+
+
+async def test_a_session_that_is_not_there_is_stale(tmp_path: Path) -> None:
+    token = ResumeToken(EngineId("claude"), "11111111-2222-4333-8444-555555555555", str(tmp_path))
+    with open_api(say("never")) as api:
+        rig = Rig(tmp_path, api)
+        async with rig.engine() as engine:
+            with pytest.raises(EngineError) as caught:
+                async with engine.open(rig.brief(resume=token)):
+                    pass
+    assert caught.value.failure.kind == "stale_session"
+    assert rig.leftovers() == []
+
+
+async def test_a_process_that_dies_before_it_did_anything_is_replaced(tmp_path: Path) -> None:
+    hung = Reply([{"text": "let me th"}], ending="stall")
+    with open_api(say("one"), hung, say("two")) as api:
+        rig = Rig(tmp_path, api)
+        async with rig.engine() as engine, engine.open(rig.brief()) as session:
+            first = await read(session)
+
+            async def kill() -> None:
+                os.kill(rig.pids()[0], 9)
+
+            events = await read(
+                session, when=lambda e: kill() if isinstance(e, TextDelta) and "th" in e.text else None
+            )
+    assert end_of(events).answer == "two"
+    assert resume_of(events) == resume_of(first)
+    assert "one" in api.main[-1].text
+    assert any("started anew" in text for text in notices_of(events))
+
+
+async def test_a_process_that_dies_in_the_middle_of_a_deed_ends_honestly(tmp_path: Path) -> None:
+    with open_api(bash("echo; sleep 600"), say("never")) as api:
+        rig = Rig(tmp_path, api)
+        async with rig.engine() as engine, engine.open(rig.brief(**FULL)) as session:
+
+            async def kill() -> None:
+                with anyio.fail_after(20):
+                    while not sleepers(rig):
+                        await anyio.sleep(0.05)
+                os.kill(next(pid for pid in rig.pids() if is_leader(pid)), 9)
+
+            events = await read(session, when=lambda e: kill() if isinstance(e, ToolStarted) else None)
+    failure = end_of(events).failure
+    assert failure is not None and failure.kind == "crash"
+    assert "signal 9" in failure.text
+    assert rig.leftovers() == []
+
+
+def is_leader(pid: int) -> bool:
+    return os.getsid(pid) == pid and Path(f"/proc/{pid}/exe").resolve().name == "claude"
+
+
+async def test_silence_is_a_hang_only_where_no_tool_runs(tmp_path: Path) -> None:
+    quiet = Reply([pause(60.0), {"text": "never"}])
+    with open_api(bash("echo; sleep 4"), quiet, quiet, say("two")) as api:
+        rig = Rig(tmp_path, api, hang_after_s=2.0)
+        async with rig.engine() as engine, engine.open(rig.brief(**FULL)) as session:
+            events = await read(session)
+    assert any(isinstance(event, ToolFinished) and event.ok for event in events)
+    failure = end_of(events).failure
+    assert failure is not None and failure.kind == "hang"
+
+
+async def test_without_a_pool_every_turn_has_its_own_process(tmp_path: Path) -> None:
+    with open_api(say("one"), bash("touch made"), say("two")) as api:
+        rig = Rig(tmp_path, api, pool=False)
+        async with rig.engine() as engine:
+            async with engine.open(rig.brief()) as session:
+                token = resume_of(await read(session))
+            assert rig.leftovers() == []
+            async with engine.open(rig.brief(resume=token)) as session:
+                events = await read(session, when=answer_with(session, Decision("allow")))
+    assert end_of(events).answer == "two"
+    assert (rig.workspace / "made").exists()
+    assert [name for name, _ in rig.logged].count("process.started") == 2

@@ -1,0 +1,89 @@
+"""A session moves between a chat and a terminal by one line of text."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pilothouse.core.event import ResumeToken
+from pilothouse.core.ids import EngineId
+from pilothouse.engines.claude.resume_lines import (
+    Resumed,
+    parse_resume_lines,
+    render_resume_line,
+    render_session_command,
+)
+
+ID = "01941f2a-3b4c-7d8e-9f0a-1b2c3d4e5f6a"
+OTHER = "ffffffff-3b4c-7d8e-9f0a-1b2c3d4e5f6a"
+CLAUDE = EngineId("claude")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"claude-code resume {ID}",
+        f"`claude-code resume {ID}`",
+        f"claude --resume {ID}",
+        f"claude --resume={ID}",
+        f"claude -r {ID}",
+        f"`claude -r {ID}`",
+        f"  Claude-Code   Resume   {ID.upper()}  ",
+        f"$ claude --resume {ID}",
+        f"```claude --resume {ID}```",
+    ],
+)
+def test_both_spellings_are_understood_and_stripped(line: str) -> None:
+    assert parse_resume_lines(line) == (Resumed(ID), "")
+    assert parse_resume_lines(f"go on\n{line}\nplease") == (Resumed(ID), "go on\nplease")
+    assert parse_resume_lines(f"go on\r\n{line}\r\n") == (Resumed(ID), "go on")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "claude resumes its work",
+        f"what does claude --resume {ID} do?",
+        f"run claude -r {ID}",
+        "claude --resume",
+        "claude --resume my-title",
+        "claude -r abc",
+        f"codex resume {ID}",
+        f"`claude --resume {ID}",
+        "",
+    ],
+)
+def test_a_sentence_about_it_is_no_resume_line(text: str) -> None:
+    assert parse_resume_lines(text) == (None, text)
+
+
+def test_the_last_one_wins_and_all_are_stripped() -> None:
+    text = f"claude --resume {OTHER}\nand then\n`claude-code resume {ID}`"
+    assert parse_resume_lines(text) == (Resumed(ID), "and then")
+
+
+def test_a_fence_that_held_only_the_line_goes_with_it() -> None:
+    assert parse_resume_lines(f"go on\n```sh\nclaude -r {ID}\n```\n") == (Resumed(ID), "go on")
+
+
+def test_what_session_prints_is_understood_with_its_folder() -> None:
+    token = ResumeToken(CLAUDE, ID, "/srv/my app's")
+    assert parse_resume_lines(render_session_command(token)) == (Resumed(ID, "/srv/my app's"), "")
+    assert (
+        render_session_command(ResumeToken(CLAUDE, ID, "/srv/app")) == f"cd /srv/app && claude --resume {ID}"
+    )
+    assert render_session_command(ResumeToken(CLAUDE, ID)) == f"claude --resume {ID}"
+
+
+def test_the_line_under_an_answer_is_understood() -> None:
+    assert parse_resume_lines(f"Done.\n\n{render_resume_line(ResumeToken(CLAUDE, ID))}") == (
+        Resumed(ID),
+        "Done.",
+    )
+
+
+@given(st.text())
+def test_any_text_is_read_and_without_a_line_left_alone(text: str) -> None:
+    found, rest = parse_resume_lines(text)
+    assert found is not None or rest == text
