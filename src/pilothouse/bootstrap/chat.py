@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import sys
 from functools import partial
 from pathlib import Path
@@ -78,7 +79,13 @@ async def _chat(
             header=f"pilothouse {__version__} · {chosen} · {_tilde(folder)}",
         )
         ports = make_ports(house, build_engines(house), {TERMINAL: terminal})
-        gateway = Gateway(ports, this_node("pilothouse chat"), primary=TERMINAL, standby=True)
+        gateway = Gateway(
+            ports,
+            this_node("pilothouse chat"),
+            primary=TERMINAL,
+            standby=True,
+            on_stopping=partial(_say_leaving, house),
+        )
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(stop_on_signal, gateway.stop, (signal.SIGTERM, signal.SIGHUP))
             tasks.start_soon(adopt_orphans)
@@ -87,11 +94,29 @@ async def _chat(
         return terminal.exit_code
 
 
+def _say_leaving(house: House, running: int) -> None:
+    if running:
+        grace_s = house.config.gateway.grace_s
+        sys.stderr.write(f"Leaving: a running turn has {grace_s:.0f} s to end. Ctrl-C leaves now.\n")
+
+
 def _mode(text: str | None) -> Interactive | OneShot:
-    """What was piped in is one message; a person at a keyboard talks."""
-    if text is not None:
-        return OneShot(text)
-    return Interactive() if sys.stdin.isatty() else OneShot(sys.stdin.read())
+    """A person at a keyboard talks. What was piped in is the message, or stands below the one that was given."""
+    if sys.stdin.isatty():
+        return Interactive() if text is None else OneShot(text)
+    if text is None:
+        return OneShot(sys.stdin.read())
+    piped = sys.stdin.read() if _is_piped() else ""
+    return OneShot(f"{text}\n\n{piped}" if piped.strip() else text)
+
+
+def _is_piped() -> bool:
+    """A pipe or a file. Anything else, a socket of whoever started us say, may never end."""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
 
 
 async def _bind(

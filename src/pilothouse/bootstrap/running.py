@@ -9,12 +9,19 @@ import anyio
 
 from pilothouse.core.errors import PilothouseError
 
+INTERRUPTED = 130
+
 
 def run(main: Callable[[], Awaitable[int]]) -> int:
     try:
         return anyio.run(main)
+    except KeyboardInterrupt:
+        return INTERRUPTED
     except BaseExceptionGroup as group:
-        raise _main_error(group) from group
+        error = _main_error(group)
+        if isinstance(error, KeyboardInterrupt):
+            return INTERRUPTED
+        raise error from group
 
 
 def _main_error(group: BaseExceptionGroup[BaseException]) -> BaseException:

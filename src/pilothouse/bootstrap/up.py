@@ -38,7 +38,7 @@ async def _up(*, safe: bool) -> int:
 
 
 def _say_ready(house: House, ports: Ports) -> None:
-    names = ", ".join(ports.channels) or "no channels yet: pilothouse init adds one"
+    names = ", ".join(ports.channels) or "no channels: pilothouse chat talks to it"
     engine = default_engine(house)
     status = house.plugins.engine(engine).probe(house.config.engines[engine].settings)
     sys.stderr.write(

@@ -8,12 +8,13 @@ import sys
 from io import TextIOWrapper
 
 from pilothouse import __version__
-from pilothouse.cli.exits import INTERRUPTED, PIPE_CLOSED, UNFORESEEN
+from pilothouse.cli.exits import BROKEN, INTERRUPTED, PIPE_CLOSED, UNFORESEEN
 
 
 def main(argv: list[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     words = sys.argv[1:] if argv is None else argv
+    _fill_streams()
     try:
         if words in (["--version"], ["-V"]):
             print(f"pilothouse {__version__}")
@@ -51,9 +52,24 @@ def _explain(error: BaseException) -> int:
         return UNFORESEEN
 
 
+def _fill_streams() -> None:
+    """Whoever starts us may have closed them. The next file that we open would then be taken for one of them."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            stream = open(os.devnull, "w" if number else "r", encoding="utf-8")  # noqa: SIM115
+            setattr(sys, name, stream)
+
+
 def _finish(code: int) -> int:
     """What is still in the buffer may find a closed pipe; better here than while the interpreter ends."""
-    sys.stdout.flush()
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        print(f"error: standard output cannot be written: {error.strerror}", file=sys.stderr)
+        _go_quietly()
+        return BROKEN
     return code
 
 

@@ -161,7 +161,16 @@ def keep_backup(file: Path) -> Path | None:
 
 def write_private(file: Path, text: str) -> None:
     """Whole or not at all, and readable by its owner alone."""
-    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _write_whole(file, text)
+    except OSError as error:
+        raise ConfigError(
+            f"{file} cannot be written: {error.strerror}; PILOTHOUSE_HOME names another folder"
+        ) from error
+
+
+def _write_whole(file: Path, text: str) -> None:
     draft = file.with_name(f".{file.name}.{os.getpid()}.new")
     try:
         with os.fdopen(

@@ -98,7 +98,7 @@ def _queue(call: CommandCall) -> Reply:
     rows = _queued(call)
     if not rows:
         return Reply("Nothing waits.")
-    return Reply("\n".join(f"`{row.seq}` {first_line(_decode(row.body).text)}" for row in rows))
+    return Reply("\n".join(f"- `{row.seq}` {first_line(_decode(row.body).text)}" for row in rows))
 
 
 def _cancel(call: CommandCall) -> Reply:

@@ -47,11 +47,13 @@ class Gateway:
         primary: ChannelId | None = None,
         standby: bool = False,
         on_ready: Callable[[], None] = lambda: None,
+        on_stopping: Callable[[int], None] = lambda _running: None,
     ) -> None:
         self._ports = ports
         self._primary = primary
         self._standby = standby
         self._on_ready = on_ready
+        self._on_stopping = on_stopping
         self._membership = Membership(ports, info)
         self._dispatch = Dispatch(ports)
         self._delivery = Delivery(ports)
@@ -98,6 +100,7 @@ class Gateway:
             ports.log("gateway.ready", engines=self._membership.has_engines)
             await self._stopping.wait()
             ports.log("gateway.stopping", running=self._dispatch.running)
+            self._on_stopping(self._dispatch.running)
             self._dispatch.stop()
             await turns_done.wait()
             await self._delivery.drain(ports.settings().drain_s)

@@ -222,7 +222,7 @@ class _Accept:
             and self._answers_question(tx, conversation, put.row.id)
         ):
             return Receipt("queued", put.row.id, "Taken as the answer.")
-        return Receipt("queued", put.row.id, self._place_in_line(tx, conversation, put.row.id))
+        return Receipt("queued", put.row.id, self._place_in_line(tx, conversation, put.row))
 
     def _answers_question(self, tx: Tx, conversation: Conversation, id: MessageId) -> bool:
         """A plain reply answers the oldest open question; it never answers an approval.
@@ -241,16 +241,16 @@ class _Accept:
         expires_at = row.ask.expires_at
         return row.ask.kind == "question" and (expires_at is None or expires_at > self._at)
 
-    def _place_in_line(self, tx: Tx, conversation: Conversation, id: MessageId) -> str:
+    def _place_in_line(self, tx: Tx, conversation: Conversation, put: QueueRow) -> str:
         live = tx.turns.live_in(conversation.id)
-        ahead = [row for row in tx.inbox.waiting(conversation.id) if row.id != id]
+        ahead = [row for row in tx.inbox.waiting(conversation.id) if row.id != put.id]
         if live is None and tx.turns.of(conversation.id, statuses=("parked",), limit=1):
-            return "The turn before this one waits for its limit to reset, and this waits behind it. /stop drops that one."
+            return "The turn before this one waits to be tried again, and this waits behind it. /stop drops that one."
         if live is None:
-            return "" if not ahead else f"Queued, number {len(ahead) + 1} in line."
-        return self._during(tx, live, conversation, len(ahead))
+            return "" if not ahead else _queued(put, len(ahead))
+        return self._during(tx, live, conversation, _queued(put, len(ahead)))
 
-    def _during(self, tx: Tx, live: Turn, conversation: Conversation, ahead: int) -> str:
+    def _during(self, tx: Tx, live: Turn, conversation: Conversation, queued: str) -> str:
         match with_wishes(tx, conversation).busy or self._settings.busy:
             case "interrupt":
                 tx.turns.note(live.id, stop_requested=True)
@@ -258,11 +258,15 @@ class _Accept:
             case "steer":
                 return "Passing it on to the running turn."
             case "queue":
-                return f"Still working on your previous request. Queued, number {ahead + 1} in line."
+                return f"Still working on your previous request. {queued}"
             case _:
                 return (
                     "Still working on your previous request. This waits, and goes in with what else you send."
                 )
+
+
+def _queued(row: QueueRow, ahead: int) -> str:
+    return f"Queued, number {ahead + 1} in line; /cancel {row.seq} drops it."
 
 
 def _cleaned(message: InboundMessage) -> InboundMessage:
