@@ -33,7 +33,7 @@ def start_from_inbox(
 ) -> Started | None:
     """Turns what waits in a conversation into a running turn; None if there is nothing to do any more."""
     conversation = tx.conversations.get(conversation_id)
-    if conversation is None:
+    if conversation is None or tx.turns.of(conversation_id, statuses=("queued", "parked"), limit=1):
         return None
     rows = _take(tx, ids, settings, conversation, at)
     if not rows:
