@@ -186,8 +186,8 @@ async def test_a_message_waits_behind_the_turn_of_an_answer_that_waits_out_a_lim
         await rig.channel.answer(await rig.until_asked(), "allow")
         await rig.until(lambda tx: tx.turns.of(MAIN, statuses=("parked",)))
         assert "waits behind it" in (await rig.channel.say("are you there?")).text
-        rig.poke()
-        await anyio.wait_all_tasks_blocked()
-        assert len(rig.engine.turns) == 1
+        await rig.channel.say("elsewhere", "other")
+        await rig.until_said("you said: elsewhere")
+        assert "are you there?" not in [strings.prompt.text for strings in rig.engine.turns]
         await rig.channel.say("/stop")
         await rig.until_said("you said: are you there?")
