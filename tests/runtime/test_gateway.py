@@ -23,6 +23,33 @@ async def began(strings: Strings) -> None:
     await anyio.sleep_forever()
 
 
+class SlowEngine(PuppetEngine):
+    """Takes until `go` to open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opening = anyio.Event()
+        self.go = anyio.Event()
+
+    # pyrefly: ignore [missing-override-decorator]
+    async def __aenter__(self) -> SlowEngine:
+        self.opening.set()
+        await self.go.wait()
+        return await super().__aenter__()
+
+
+async def test_a_gateway_is_ready_when_its_engines_are_open_and_its_channels_listen(tmp_path: Path) -> None:
+    engine = SlowEngine()
+    async with open_rig(tmp_path, engine, until_ready=False) as rig:
+        await engine.opening.wait()
+        await anyio.wait_all_tasks_blocked()
+        assert "gateway.ready" not in [event for event, _ in rig.logged]
+        engine.go.set()
+        await rig.until_true(lambda: "gateway.ready" in [event for event, _ in rig.logged])
+        await rig.channel.say("hello")
+        await rig.until_said("you said: hello")
+
+
 async def test_a_shutdown_lets_running_turns_finish_within_the_grace(tmp_path: Path) -> None:
     go = anyio.Event()
 

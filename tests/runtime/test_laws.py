@@ -15,9 +15,9 @@ from tests.runtime.rig import MAIN, Rig, only_alive, open_rig
 from pilothouse.channels.memory import PERSON
 from pilothouse.core.ask import Ask, Decision
 from pilothouse.core.errors import SessionBusy
-from pilothouse.core.event import EngineEvent, SessionStarted, TextDelta, ToolStarted, TurnEnded
+from pilothouse.core.event import EngineEvent, SessionStarted, TextDelta, ToolFinished, ToolStarted, TurnEnded
 from pilothouse.core.grammar import well_formed
-from pilothouse.core.ids import AskId, ConversationId, TurnId
+from pilothouse.core.ids import AskId, CallId, ConversationId, TurnId
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import Prompt, Turn
 
@@ -146,6 +146,29 @@ async def test_law_5_every_stream_is_a_start_steps_and_one_end(
         assert isinstance(events[-1], TurnEnded)
         assert any(isinstance(event, ToolStarted) for event in events)
         assert len(rig.said()) == 1
+
+
+@pytest.mark.parametrize("crash", [True, False], ids=["crash", "cut"])
+async def test_law_5_holds_for_a_turn_whose_worker_is_gone(tmp_path: Path, crash: bool) -> None:
+    async def play(strings: Strings) -> None:
+        await strings.start()
+        await strings.tool("closed")
+        await strings.tool_done("closed")
+        await strings.tool("never-closed")
+        await anyio.sleep_forever()
+
+    async with open_rig(tmp_path, PuppetEngine(play), name="first", grace_s=0.01) as rig:
+        await rig.channel.say("go")
+        await rig.until(
+            lambda tx: sum(isinstance(e.event, ToolStarted) for e in tx.events.after(MAIN, 0)) == 2
+        )
+        if crash:
+            rig.crash()
+    async with open_rig(tmp_path, name="second", alive=only_alive("second")) as rig:
+        (turn,) = await rig.until_ended()
+        events = [logged.event for logged in await rig.store.read(lambda tx: tx.events.of_turn(turn.id))]
+        assert list(well_formed(events)) == events
+        assert events[-2] == ToolFinished(CallId("never-closed"), ok=False)
 
 
 async def test_law_6_every_ask_is_a_row_and_an_answer_is_bound_to_it(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from pilothouse.core.ask import Ask, Decision
 from pilothouse.core.ids import AskId
 from pilothouse.core.store import Tx
 from pilothouse.runtime.asking import apply_answer
-from pilothouse.runtime.clock import new_id
+from pilothouse.runtime.clock import SystemClock, new_id
 from pilothouse.stores.sqlite import STORE
 
 MAKE = Ask(AskId("a"), "approval", "Run make?", {"command": "make"})
@@ -173,3 +173,21 @@ async def test_an_ask_of_a_lost_turn_expires_as_a_no_and_starts_nothing(tmp_path
         await rig.until_said("Nobody answered, so it is a no")
         await rig.until_idle()
         assert rig.engine.turns == []
+
+
+async def test_a_message_waits_behind_the_turn_of_an_answer_that_waits_out_a_limit(tmp_path: Path) -> None:
+    """No row of the inbox stands for that turn, and still it comes first."""
+
+    async def limited(strings: Strings) -> None:
+        await strings.start()
+        await strings.fail("quota", "The limit is reached.", SystemClock().now() + 3600)
+
+    async with after_a_crash(tmp_path, limited, echo) as rig:
+        await rig.channel.answer(await rig.until_asked(), "allow")
+        await rig.until(lambda tx: tx.turns.of(MAIN, statuses=("parked",)))
+        assert "waits behind it" in (await rig.channel.say("are you there?")).text
+        await rig.channel.say("elsewhere", "other")
+        await rig.until_said("you said: elsewhere")
+        assert "are you there?" not in [strings.prompt.text for strings in rig.engine.turns]
+        await rig.channel.say("/stop")
+        await rig.until_said("you said: are you there?")

@@ -347,12 +347,13 @@ class StoreMachine(RuleBasedStateMachine):
 
     def check_startable(self, tx: Tx) -> None:
         rows = self.rows["inbox"]
-        live = {place for place, status, _ in self.turn_rows.values() if status in LIVE}
+        ahead = {*LIVE, "queued", "parked"}
+        taken = {place for place, status, _ in self.turn_rows.values() if status in ahead}
         claimed = {row.place for row in rows.values() if row.status == "claimed" and row.lane != CONTROL_LANE}
         wanted: list[str] = []
         for row in rows.values():
             ready = row.status == "queued" and row.lane != CONTROL_LANE and row.ready_at <= self.now
-            if ready and row.place not in live | claimed and row.place not in wanted:
+            if ready and row.place not in taken | claimed and row.place not in wanted:
                 wanted.append(row.place)
         assert tx.inbox.startable(self.now, engines=None, limit=99) == wanted
 

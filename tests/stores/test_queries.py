@@ -84,6 +84,7 @@ def test_no_query_reads_a_growing_table(plans: dict[str, list[str]], name: str) 
         ("inbox.waiting", "inbox_lane"),
         ("inbox.startable", "inbox_work"),
         ("inbox.startable", "turns_one_live"),
+        ("inbox.startable", "turns_unended"),
         ("inbox.next_ready_at", "inbox_ready"),
         ("inbox.claimed_by", "inbox_claimed"),
         ("inbox.unfinished", "inbox_conversation"),

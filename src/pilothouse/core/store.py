@@ -217,8 +217,9 @@ class InboxQueue(Queue, Protocol):
     def startable(
         self, now: float, *, engines: Sequence[EngineId] | None, limit: int
     ) -> list[ConversationId]:
-        """Conversations with ready work, no row of theirs claimed, and no live turn in their session; the oldest
-        work first. The control lane is not work. A row that is not ready yet hides no later one that is.
+        """Conversations with ready work, no row of theirs claimed, no turn of theirs queued or parked, and no live
+        turn in their session; the oldest work first. The control lane is not work. A row that is not ready yet
+        hides no later one that is.
 
         With `engines`, only those whose engine is among them: the session's, else the binding's; a conversation
         that has neither is "as configured" and always counts.

@@ -93,11 +93,12 @@ class Gateway:
             tasks.start_soon(self._delivery.run)
             tasks.start_soon(LiveViews(ports).run)
             turns_done = anyio.Event()
-            tasks.start_soon(self._run_turns, turns_done)
+            begun = [turns_begun := anyio.Event()]
+            tasks.start_soon(self._run_turns, turns_begun, turns_done)
             for channel in ports.channels.values():
-                tasks.start_soon(self._serve_channel, channel)
-            self._on_ready()
-            ports.log("gateway.ready", engines=self._membership.has_engines)
+                begun.append(channel_begun := anyio.Event())
+                tasks.start_soon(self._serve_channel, channel, channel_begun)
+            tasks.start_soon(self._tell_ready, begun)
             await self._stopping.wait()
             ports.log("gateway.stopping", running=self._dispatch.running)
             self._on_stopping(self._dispatch.running)
@@ -107,12 +108,22 @@ class Gateway:
             tasks.cancel_scope.cancel()
         ports.log("gateway.stopped")
 
-    async def _run_turns(self, done: anyio.Event) -> None:
+    async def _tell_ready(self, begun: list[anyio.Event]) -> None:
+        """Whoever waits for us may come: every engine was tried, or is another's, and every channel listens."""
+        for event in begun:
+            await event.wait()
+        self._ports.log("gateway.ready", engines=self._membership.has_engines)
+        self._on_ready()
+
+    async def _run_turns(self, begun: anyio.Event, done: anyio.Event) -> None:
         """Everything that only the holder of the engines does. A standby waits for its chance."""
         try:
+            if not self._membership.has_engines:
+                begun.set()
             if await self._get_engines():
                 await self._sweep()
                 async with Hosting(self._ports).open_all(self._stopping):
+                    begun.set()
                     await self._run_turns_with_engines()
         finally:
             done.set()
@@ -147,10 +158,11 @@ class Gateway:
         except OSError as error:
             self._ports.log("processes.sweep_failed", level="warning", error=str(error))
 
-    async def _serve_channel(self, channel: Channel) -> None:
+    async def _serve_channel(self, channel: Channel, begun: anyio.Event) -> None:
         """A channel that breaks is started again, ever more patiently; a primary one that ends, ends us."""
         broken = 0
         while True:
+            begun.set()
             try:
                 await channel.run(self.desk)
             except Exception as error:

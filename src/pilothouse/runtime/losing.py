@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pilothouse.core.event import Notice, TurnEnded
+from pilothouse.core.errors import PilothouseError
+from pilothouse.core.event import EngineEvent, Notice, ToolFinished, ToolStarted, TurnEnded
 from pilothouse.core.failure import Failure
-from pilothouse.core.ids import Epoch, IdMaker, TurnId
+from pilothouse.core.ids import CallId, Epoch, IdMaker, TurnId
 from pilothouse.core.message import Content
 from pilothouse.core.store import AskRow, QueueRow, Tx
 from pilothouse.core.turn import Turn, may_run_again
@@ -35,6 +36,7 @@ def lose(
 ) -> None:
     """`rows` are the turn's inbox rows, claimed by this node."""
     turn = tx.turns.move(turn.id, "lost")
+    tx.events.append(turn.conversation_id, turn.id, _close_tools(tx, turn), at)
     open_asks = [row for row in tx.asks.of_turn(turn.id) if row.state == "open"]
     answered = [row for row in tx.asks.of_turn(turn.id) if row.state == "answered" and not row.used]
     if (open_asks or answered) and not turn.stop_requested:
@@ -68,6 +70,22 @@ def recover(tx: Tx, ids: IdMaker, epoch: Epoch, at: float, *, run_again: bool = 
     for turn in held:
         lose(tx, ids, turn, kept.get(turn.id, []), at, run_again=run_again)
     return len(held)
+
+
+def _close_tools(tx: Tx, turn: Turn) -> list[EngineEvent]:
+    """Whoever ran them is gone. A log that cannot be read is left as it is: it must not keep anybody from starting."""
+    open_tools: dict[CallId, None] = {}
+    try:
+        logged = tx.events.of_turn(turn.id)
+    except PilothouseError:
+        return []
+    for row in logged:
+        match row.event:
+            case ToolStarted(call=call):
+                open_tools[call.id] = None
+            case ToolFinished(call_id=call_id):
+                open_tools.pop(call_id, None)
+    return [ToolFinished(call_id, ok=False) for call_id in open_tools]
 
 
 def _lose_waiting(

@@ -63,10 +63,6 @@ class TurnRun:
                 await self._end_unread()
             tasks.cancel_scope.cancel()
 
-    @property
-    def waiting(self) -> bool:
-        return self._asks.open
-
     def cut(self) -> None:
         self._cut = True
         self._scope.cancel()

@@ -19,7 +19,6 @@ from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.trusting import is_trusted
 from pilothouse.runtime.wishes import with_wishes
-from pilothouse.runtime.wording import first_line
 
 _decode = msgspec.json.Decoder(InboundMessage).decode
 
@@ -36,9 +35,9 @@ def start_from_inbox(
 ) -> Started | None:
     """Turns what waits in a conversation into a running turn; None if there is nothing to do any more."""
     conversation = tx.conversations.get(conversation_id)
-    if conversation is None:
+    if conversation is None or tx.turns.of(conversation_id, statuses=("queued", "parked"), limit=1):
         return None
-    rows = _take(tx, ids, settings, conversation, at)
+    rows = _take(tx, settings, conversation, at)
     if not rows:
         return None
     session = open_session(tx, ids, settings, conversation, at)
@@ -102,14 +101,13 @@ def _fits(session: Session, engine: EngineId, workspace: str, conversation: Conv
     return chosen and placed and not session.retired
 
 
-def _take(tx: Tx, ids: IdMaker, settings: Settings, conversation: Conversation, at: float) -> list[QueueRow]:
+def _take(tx: Tx, settings: Settings, conversation: Conversation, at: float) -> list[QueueRow]:
     """Everything that waited becomes one prompt, or only the first, as the binding says.
 
     Notes never start a turn; they go along with the next one that something else starts.
     """
     waiting = tx.inbox.waiting(conversation.id, limit=settings.batch_limit)
-    sound = [row for row in waiting if not _quarantined(tx, ids, settings, row, at)]
-    ready = [row for row in sound if row.ready_at <= at]
+    ready = [row for row in waiting if row.ready_at <= at]
     if not ready:
         return []
     if (with_wishes(tx, conversation).busy or settings.busy) == "queue":
@@ -134,15 +132,4 @@ def _readable(row: QueueRow) -> bool:
         frame([_decode(row.body)])
     except Exception:  # noqa: BLE001 - whatever it is, it is the row's fault
         return False
-    return True
-
-
-def _quarantined(tx: Tx, ids: IdMaker, settings: Settings, row: QueueRow, at: float) -> bool:
-    """A message that took its turn down too often is set aside, with a word, instead of for ever."""
-    if row.attempts < settings.max_attempts:
-        return False
-    tx.inbox.claim([row.id])
-    tx.inbox.fail(row.id, at, f"set aside after {row.attempts} attempts")
-    text = f"Set aside after {row.attempts} failed attempts: {first_line(_decode(row.body).text)}"
-    say(tx, ids, row.conversation_id, Content(text, "notice"), key=f"quarantine:{row.id}", at=at)
     return True

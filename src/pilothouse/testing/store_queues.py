@@ -309,6 +309,23 @@ class InboxSuite(StoreSuite):
 
         await store.write(unit)
 
+    async def test_a_conversation_waits_behind_its_turn_that_waits(self, store: Store) -> None:
+        """Also behind one that no row stands for: an answer made it."""
+
+        def unit(tx: Tx) -> None:
+            tx.conversations.save(conversation(C1, session_id=S1))
+            put(tx.inbox, "m1", C1)
+            put(tx.inbox, "m2", C2)
+            tx.turns.add(turn("t1", "queued"))
+            assert tx.inbox.startable(1.0, engines=None, limit=9) == [C2]
+            tx.turns.move(T1, "running")
+            tx.turns.move(T1, "parked", retry_at=9.0)
+            assert tx.inbox.startable(1.0, engines=None, limit=9) == [C2]
+            tx.turns.move(T1, "cancelled")
+            assert tx.inbox.startable(1.0, engines=None, limit=9) == [C1, C2]
+
+        await store.write(unit)
+
     async def test_busy_conversations_hide_no_other_from_the_limit(self, store: Store) -> None:
         def unit(tx: Tx) -> None:
             for number in range(12):
