@@ -326,7 +326,7 @@ async def test_without_a_pool_every_turn_has_its_own_process(tmp_path: Path) -> 
         async with rig.engine() as engine:
             async with engine.open(rig.brief()) as session:
                 token = resume_of(await read(session))
-            assert rig.leftovers() == []
+            assert rig.pids() == []
             async with engine.open(rig.brief(resume=token)) as session:
                 events = await read(session, when=answer_with(session, Decision("allow")))
     assert end_of(events).answer == "two"
