@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 import sys
-import time
 
 import pytest
 from tests.cli.conftest import House
@@ -61,18 +60,6 @@ def test_a_plain_command_imports_nothing_heavy(house: House, words: list[str], n
 def test_the_version_needs_neither_click_nor_the_metadata(house: House) -> None:
     assert house.run("--version").stdout == f"pilothouse {__version__}\n"
     assert not imported(house, "--version") & {"click", "importlib.metadata", "pilothouse.plugins"}
-
-
-def test_the_version_costs_at_most_four_bare_interpreters(house: House) -> None:
-    def fastest(*words: str) -> float:
-        took: list[float] = []
-        for _ in range(5):
-            start = time.perf_counter()
-            subprocess.run([sys.executable, *words], env=house.environ(), capture_output=True, check=True)
-            took.append(time.perf_counter() - start)
-        return min(took)
-
-    assert fastest("-m", "pilothouse", "--version") <= 4 * fastest("-c", "pass")
 
 
 def test_help_lists_every_command_and_those_of_plugins_without_importing_them(house: House) -> None:
