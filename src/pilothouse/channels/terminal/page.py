@@ -34,7 +34,7 @@ class Page:
 
     @property
     def running(self) -> bool:
-        return self.ended_at is None and not self.past and not self.delivered
+        return self.began_at is not None and self.ended_at is None and not self.past and not self.delivered
 
     @property
     def settled(self) -> bool:

@@ -103,18 +103,19 @@ class Transcript:
             await self._ask(ask)
 
     async def event(self, row: LoggedEvent) -> None:
+        """An ask may change after its turn's end: that settles the ask, and tells nothing of the turn."""
         self._seen_seq = row.seq
-        page = self._pages.get(row.turn_id)
-        if page is None:
-            page = self._pages[row.turn_id] = Page(row.seq, past=self._is_past(row))
         async with self._lock:
+            if isinstance(row.event, AskChanged):
+                await self._ask_changed(row.event)
+            page = self._page_for(row)
+            if page is None:
+                return
             before = page.view
             page.past = page.past and self._is_past(row)
             page.take(row, self._clock.monotonic())
             if page.ended_at is not None:
                 self._ends[row.turn_id].set()
-            if isinstance(row.event, AskChanged):
-                await self._ask_changed(row.event)
             if page.closed or page.past or (page.delivered and page.ended_at is None):
                 return
             self._expecting = None
@@ -169,6 +170,13 @@ class Transcript:
             self._screen.status(activity_line(page.view, now, width))
         else:
             self._screen.status(fit(f"{spinner(now)} Starting…", width - 1) if self._expecting else "")
+
+    def _page_for(self, row: LoggedEvent) -> Page | None:
+        """Where the event belongs; nowhere if its turn has ended, or was never seen here and only its ask changed."""
+        page = self._pages.get(row.turn_id)
+        if page is None and not isinstance(row.event, AskChanged):
+            page = self._pages[row.turn_id] = Page(row.seq, past=self._is_past(row))
+        return page if page and page.ended_at is None else None
 
     def _is_past(self, row: LoggedEvent) -> bool:
         return row.at < self._since and self._expecting is None
