@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.channels.terminal_rig import Edges, Stay, check_golden, settled
+from tests.channels.terminal_rig import Edges, Stay, check_golden, leave_mark, settled
 from tests.channels.terminal_scene import ANSWER, APPROVAL
 
 from pilothouse.channels.terminal.config import OneShot
@@ -236,3 +236,9 @@ async def test_a_reader_that_went_away_ends_it_quietly(tmp_path: Path) -> None:
     async with stay.playing():
         pass
     assert stay.channel.exit_code == 1
+
+
+async def test_a_mark_that_is_ahead_of_the_log_hides_nothing(tmp_path: Path) -> None:
+    stay = Stay(tmp_path, OneShot("fix it"), Edges(), json=True)
+    leave_mark(tmp_path, stay.channel.address, 99_999)
+    check_golden("oneshot.jsonl", (await stay.play()).stdout)
