@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import heapq
 import io
 import os
@@ -28,6 +29,7 @@ from tests.channels.terminal_scene import Scene, make_channel
 from pilothouse.channels.terminal.channel import TerminalChannel
 from pilothouse.channels.terminal.config import Mode
 from pilothouse.channels.terminal.streams import Streams
+from pilothouse.core.message import Address, conversation_id
 from pilothouse.testing.desk import ScriptedDesk
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -149,6 +151,15 @@ class Stay:
 
     def seen(self) -> Seen:
         return Seen(self.edges.stdout.getvalue(), self.edges.stderr.getvalue(), self.channel.exit_code)
+
+
+def leave_mark(state_dir: Path, address: Address, seq: int) -> Path:
+    """As a terminal does that has read up to `seq`, of whichever log."""
+    name = hashlib.sha256(conversation_id(address).encode()).hexdigest()[:16]
+    path = state_dir / "terminal" / f"{name}.seq"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(str(seq), "ascii")
+    return path
 
 
 def settled(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.channels.terminal_rig import Edges, Stay, check_golden, settled
+from tests.channels.terminal_rig import Edges, Seen, Stay, check_golden, leave_mark, settled
 from tests.channels.terminal_scene import ANSWER, APPROVAL
 
 from pilothouse.channels.terminal.config import OneShot
@@ -13,7 +13,7 @@ from pilothouse.core.channel import Receipt
 from pilothouse.core.errors import TryLater
 from pilothouse.core.event import SessionStarted, TextDelta, TurnEnded, decode_event
 from pilothouse.core.ids import MessageId, TurnId
-from pilothouse.core.message import Content, InboundMessage
+from pilothouse.core.message import Content, ContentKind, InboundMessage
 from pilothouse.testing.desk import MessageState
 
 pytestmark = pytest.mark.anyio
@@ -131,6 +131,92 @@ async def test_a_command_goes_to_the_desk_and_its_reply_to_stdout(tmp_path: Path
     assert (seen.stdout, seen.exit_code) == ("All is well.\n", 0)
 
 
+@pytest.mark.parametrize("tty", [False, True])
+async def test_a_delivered_reply_is_plain_text_without_fences(tmp_path: Path, tty: bool) -> None:
+    seen = await _told(Stay(tmp_path, OneShot("/help"), Edges(tty=tty)))
+    assert (seen.stdout, seen.exit_code) == ("/help   this\n/stop   stops\n", 0)
+    assert "Starting" not in seen.stderr
+
+
+async def test_a_command_has_no_events(tmp_path: Path) -> None:
+    seen = await _told(Stay(tmp_path, OneShot("/help"), Edges(), json=True))
+    assert (seen.stdout, seen.exit_code) == ("", 0)
+    assert seen.stderr == "A command has no events. Its reply:\n/help   this\n/stop   stops\n"
+
+
+async def _told(stay: Stay) -> Seen:
+    id = MessageId("message-1")
+    stay.desk.receipts.append(Receipt("queued", id))
+    stay.desk.messages[id] = MessageState("done")
+    async with stay.playing():
+        asked = stay.desk.commands[0].native_id
+        text = "```\n/help   this\n/stop   stops\n```"
+        (part,) = stay.channel.render(Content(text, "reply", reply_to=asked))
+        await stay.channel.send(stay.channel.address, part)
+        stay.desk.settle(id, MessageState("done", delivered=True))
+    return stay.seen()
+
+
+@pytest.mark.parametrize("kind", ["answer", "notice"])
+async def test_a_stopped_turn_leaves_stdout_empty(tmp_path: Path, kind: ContentKind) -> None:
+    stay = Stay(tmp_path, OneShot("hello"), Edges())
+    (conversation,) = stay.channel.holds()
+    id, turn = MessageId("message-1"), TurnId("t")
+    stay.desk.on_accept = lambda message, id: stay.desk.settle(id, MessageState("claimed", turn))
+    async with stay.playing():
+        stay.desk.publish(conversation, turn, 0.0, SessionStarted(), TextDelta("b", "Starting."))
+        for content in (Content("Stopping.", "reply", reply_to="x"), Content("It waits.", "notice")):
+            await stay.channel.send(stay.channel.address, stay.channel.render(content)[0])
+        stay.desk.publish(conversation, turn, 0.0, TurnEnded("cancelled"))
+        (part,) = stay.channel.render(Content("Starting.\n\nStopped.", kind, turn_id=turn))
+        await stay.channel.send(stay.channel.address, part)
+        stay.desk.settle(id, MessageState("done", turn, delivered=True))
+    seen = stay.seen()
+    assert (seen.stdout, seen.exit_code) == ("", 1)
+    assert [seen.stderr.count(word) for word in ("Starting.", "Stopping.", "It waits.", "Stopped.")] == [
+        1
+    ] * 4
+
+
+async def test_the_words_of_a_turn_that_ended_badly_and_was_not_delivered_go_to_stderr(
+    tmp_path: Path,
+) -> None:
+    stay = Stay(tmp_path, OneShot("hello"), Edges())
+    (conversation,) = stay.channel.holds()
+    turn = TurnId("t")
+
+    def accepted(message: object, id: MessageId) -> None:
+        events = SessionStarted(), TextDelta("b", "Starting."), TurnEnded("cancelled")
+        stay.desk.publish(conversation, turn, 0.0, *events)
+        stay.desk.settle(id, MessageState("done", turn, delivered=True))
+
+    stay.desk.on_accept = accepted
+    seen = await stay.play()
+    assert seen.stdout == ""
+    assert "  Starting.\n" in seen.stderr
+
+
+async def test_words_so_far_are_the_answers_and_the_news_of_a_wait_is_not(tmp_path: Path) -> None:
+    stay = Stay(tmp_path, OneShot("hello"), Edges())
+    (conversation,) = stay.channel.holds()
+    id, turn = MessageId("message-1"), TurnId("t")
+    stay.desk.on_accept = lambda message, id: stay.desk.settle(id, MessageState("claimed", turn))
+
+    async def send(text: str, kind: ContentKind) -> None:
+        (part,) = stay.channel.render(Content(text, kind, turn_id=turn))
+        await stay.channel.send(stay.channel.address, part)
+
+    async with stay.playing():
+        stay.desk.publish(conversation, turn, 0.0, SessionStarted(), TextDelta("b", "Half."))
+        await send("Half.", "notice")
+        await send("It goes on at nine.", "notice")
+        stay.desk.publish(conversation, turn, 0.0, TurnEnded("completed", "Done."))
+        await send("Done.", "answer")
+        stay.desk.settle(id, MessageState("done", turn, delivered=True))
+    assert stay.seen().stdout == "Half.\nDone.\n"
+    assert "It goes on at nine." in stay.seen().stderr
+
+
 async def test_without_a_tty_an_ask_is_denied_aloud(tmp_path: Path) -> None:
     stay = Stay(tmp_path, OneShot("approve"), Edges())
     seen = await stay.play()
@@ -236,3 +322,9 @@ async def test_a_reader_that_went_away_ends_it_quietly(tmp_path: Path) -> None:
     async with stay.playing():
         pass
     assert stay.channel.exit_code == 1
+
+
+async def test_a_mark_that_is_ahead_of_the_log_hides_nothing(tmp_path: Path) -> None:
+    stay = Stay(tmp_path, OneShot("fix it"), Edges(), json=True)
+    leave_mark(tmp_path, stay.channel.address, 99_999)
+    check_golden("oneshot.jsonl", (await stay.play()).stdout)

@@ -9,7 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.channels.terminal_rig import ROOT, Pty
+from tests.channels.terminal_rig import ROOT, Pty, leave_mark
+
+from pilothouse.channels.terminal.config import TERMINAL
+from pilothouse.core.message import Address
 
 CTRL_C, CTRL_D, ENTER, UP = "\x03", "\x04", "\r", "\x1b[A"
 HINT = "Ctrl-D leaves."
@@ -116,6 +119,19 @@ def test_an_ask_of_before_is_shown_at_the_opening_and_answered_by_key(tmp_path: 
         terminal.type("y")
         terminal.wait_for("→ Noted.")
         terminal.wait_for("You said: answered:allow")
+
+
+def test_a_mark_ahead_of_the_log_is_passed_over(tmp_path: Path) -> None:
+    mark = leave_mark(tmp_path, Address(TERMINAL, "/work/demo"), 99_999)
+    with Pty(str(tmp_path)) as terminal:
+        terminal.wait_for(HINT)
+        terminal.type("approve" + ENTER)
+        terminal.wait_for("Waiting for your answer")
+        terminal.type("y")
+        terminal.wait_for("You said: answered:allow")
+        terminal.type(CTRL_D)
+        assert terminal.wait() == 0
+    assert int(mark.read_text()) < 99
 
 
 def test_an_answer_that_the_store_did_not_take_is_given_again(tmp_path: Path) -> None:

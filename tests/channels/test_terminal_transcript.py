@@ -262,6 +262,33 @@ async def test_an_ask_of_before_that_is_sent_now_is_open_unless_it_was_settled()
         assert ("May I?" in desk.paper.text) is not settled
 
 
+async def test_an_ask_that_changes_after_its_turn_does_not_tell_the_turn_again() -> None:
+    ask = Ask(AskId("a"), "approval", "May I?")
+    desk = Desk(since=1000.0)
+    lost = TurnEnded("failed", failure=Failure("crash", "It was lost."))
+    await desk.events(SessionStarted(), Asked(ask), lost, turn=TurnId("old"), at=900.0)
+    await desk.events(SessionStarted(), TurnEnded("completed", "Good."))
+    await desk.send("Good.")
+    await desk.events(AskChanged(ask.id, "answered", UserId("telegram:bob")), turn=TurnId("old"))
+    await desk.pass_time(5.0)
+    assert "Good." in desk.paper.text
+    assert "It was lost." not in desk.paper.text
+    assert (desk.paper.line, desk.transcript.running, desk.transcript.safe_seq) == ("", False, 6)
+
+
+async def test_what_comes_of_a_turn_that_was_closed_before_is_no_running_turn() -> None:
+    ask = Ask(AskId("a"), "approval", "May I?")
+    desk = Desk()
+    await desk.transcript.asked(ask)
+    await desk.events(AskChanged(ask.id, "expired"), turn=TurnId("old"))
+    assert "→ expired" in desk.paper.text
+    (part,) = render(Content("It was lost.", "notice", turn_id=TurnId("old")))
+    await desk.transcript.part(part)
+    await desk.pass_time(5.0)
+    assert desk.paper.text.count("It was lost.") == 1
+    assert (desk.paper.line, desk.transcript.running) == ("", False)
+
+
 @given(st.lists(st.text(alphabet="ab\n`- 1.", max_size=20), max_size=12).map("\n".join))
 def test_blocks_keep_every_line_that_says_something(text: str) -> None:
     def said(parts: list[str]) -> list[str]:

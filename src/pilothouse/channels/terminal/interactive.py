@@ -107,9 +107,19 @@ class InteractiveTalk:
         return [row.ask for row in msgspec.convert(told, list[OpenAsk], from_attributes=True)]
 
     async def _follow(self, desk: Desk) -> None:
-        async for row in desk.follow(self._stage.conversation, self._mark.load(), self._stage.seat.author):
+        after_seq = await self._read_until(desk)
+        async for row in desk.follow(self._stage.conversation, after_seq, self._stage.seat.author):
             await self._transcript.event(row)
             self._armed = self._armed and not isinstance(row.event, TurnEnded)
+
+    async def _read_until(self, desk: Desk) -> int:
+        """The mark, unless it is ahead of the log: then it is another log's, as of a backup, and all is read."""
+        author, marked = self._stage.seat.author, self._mark.load()
+        try:
+            last: int = await desk.query("last_seq", author, conversation=self._stage.conversation)
+        except PilothouseError:
+            return 0
+        return marked if marked <= last else 0
 
     async def _tick(self) -> None:
         while True:

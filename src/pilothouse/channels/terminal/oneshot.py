@@ -12,6 +12,7 @@ from msgspec import Struct
 from pilothouse.channels.terminal.asking import Asker
 from pilothouse.channels.terminal.ink import wash
 from pilothouse.channels.terminal.pen import Look
+from pilothouse.channels.terminal.render import attachment_line, bare
 from pilothouse.channels.terminal.screen import PlainScreen, put
 from pilothouse.channels.terminal.stage import TICK_S, Stage
 from pilothouse.channels.terminal.transcript import AWAY, DELIVERY_WAIT_S, Transcript
@@ -23,6 +24,7 @@ from pilothouse.core.message import Part
 from pilothouse.core.store import RowStatus
 
 POLL_S = 0.2
+NO_EVENTS = "A command has no events. Its reply:"
 FINISHED: frozenset[RowStatus] = frozenset({"done", "failed", "withdrawn"})
 
 
@@ -47,6 +49,8 @@ class OneShotTalk:
         look = Look(self._ink, stage.columns, drawn, streams.stdout_tty, color, stage.verbose, asks=False)
         self._transcript = Transcript(self._screen, look, stage.clock, stage.seat.author)
         self._message: MessageId | None = None
+        self._command = ""
+        """The id that the one message went by, if it is a command: its reply names it."""
         self._state = MessageState()
         self._outcome: Outcome | None = None
         self._after_seq = 0
@@ -87,14 +91,24 @@ class OneShotTalk:
     async def part(self, part: Part) -> None:
         await self._sort()
         kind, turn = part.data.get("kind"), part.data.get("turn_id")
-        ours = turn == self._state.turn_id if turn else kind == "reply"
         if kind == "ask" and not part.again:
             return
-        if not ours:
+        if self._command and part.data.get("reply_to") == self._command:
+            await self._reply(part.text)
+            for file in part.attachments:
+                await self._screen.note(attachment_line(file, self._ink, self._stage.columns()))
+        elif not turn or turn != self._state.turn_id:
             heading = [self._ink.dim(AWAY)] if turn else []
             await self._screen.note("\n".join([*heading, wash(part.text)]))
         elif not self._stage.json:
             await self._transcript.part(part)
+
+    async def _reply(self, text: str) -> None:
+        """What the one message was told, if it is a command."""
+        if self._stage.json:
+            await self._screen.note(f"{self._ink.dim(NO_EVENTS)}\n{bare(text)}")
+        else:
+            await self._screen.say(bare(text))
 
     async def _greet(self, receipt: Receipt) -> None:
         """What the desk said to the message; for a command that may be all there is to say."""
@@ -102,11 +116,11 @@ class OneShotTalk:
         self._refused = receipt.state == "refused"
         if receipt.text and self._refused:
             await self._screen.note(self._ink.red(wash(receipt.text)))
-        elif receipt.text and self._message is None and not self._stage.json:
-            await self._screen.say(receipt.text)
+        elif receipt.text and self._command:
+            await self._reply(receipt.text)
         elif receipt.text:
             await self._screen.note(self._ink.dim(wash(receipt.text)))
-        if self._message is not None and not self._stage.json:
+        if self._message is not None and not self._command and not self._stage.json:
             self._transcript.expect()
 
     async def _submit(self) -> Receipt:
@@ -118,7 +132,8 @@ class OneShotTalk:
                 "last_seq", seat.author, conversation=self._stage.conversation
             )
             if self._text.startswith("/"):
-                return await self._desk.command(seat.address, seat.author, self._text, seat.next_id())
+                self._command = seat.next_id()
+                return await self._desk.command(seat.address, seat.author, self._text, self._command)
             return await self._desk.accept(seat.message(self._text, now))
         except PilothouseError as error:
             return Receipt("refused", text=str(error))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pilothouse.channels.terminal.blocks import blocks, complete, missing
 from pilothouse.core.channel import LoggedEvent
 from pilothouse.core.event import TurnEnded
+from pilothouse.core.message import Part
 from pilothouse.core.view import TurnView, fold
 
 
@@ -34,12 +35,19 @@ class Page:
 
     @property
     def running(self) -> bool:
-        return self.ended_at is None and not self.past and not self.delivered
+        return self.began_at is not None and self.ended_at is None and not self.past and not self.delivered
 
     @property
     def settled(self) -> bool:
         """Nothing of it is still to come. A turn that nothing was delivered for gets one more chance, later."""
         return self.ended_at is not None and (self.delivered or self.past)
+
+    def is_answer(self, part: Part) -> bool:
+        """Whether the part is the answer, or, of a turn that goes on later, its words so far. All else is news
+        about the turn: that it waits, was stopped, or failed, with whatever it had said until then."""
+        if self.view.outcome in ("failed", "cancelled"):
+            return False
+        return part.data.get("kind") != "notice" or part.text.strip() in self.view.text
 
     def due(self, now: float) -> list[str]:
         """Blocks that may be printed now: complete, and not held back for the tool that may follow."""

@@ -25,12 +25,19 @@ def render(content: Content) -> tuple[Part, ...]:
     """One part: a terminal has no limit. `data` says what it is, and carries an ask whole."""
     data: dict[str, Any] = {"kind": content.kind, "turn_id": content.turn_id or ""}
     text = clean_text(content.text)
+    if content.reply_to:
+        data["reply_to"] = content.reply_to
     if content.ask:
         data["ask"] = msgspec.json.decode(msgspec.json.encode(content.ask))
         text = text if text.strip() else clean_text(content.ask.title)
     if not text.strip() and not content.attachments:
         text = NOTHING
     return (Part(text, data, content.attachments),)
+
+
+def bare(text: str) -> str:
+    """A reply without its fences: what they keep in columns stays in columns as plain text."""
+    return "\n".join(line for line in wash(text).strip("\n").split("\n") if not line.startswith("```"))
 
 
 def spinner(now: float) -> str:

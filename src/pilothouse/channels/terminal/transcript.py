@@ -103,18 +103,19 @@ class Transcript:
             await self._ask(ask)
 
     async def event(self, row: LoggedEvent) -> None:
+        """An ask may change after its turn's end: that settles the ask, and tells nothing of the turn."""
         self._seen_seq = row.seq
-        page = self._pages.get(row.turn_id)
-        if page is None:
-            page = self._pages[row.turn_id] = Page(row.seq, past=self._is_past(row))
         async with self._lock:
+            if isinstance(row.event, AskChanged):
+                await self._ask_changed(row.event)
+            page = self._page_for(row)
+            if page is None:
+                return
             before = page.view
             page.past = page.past and self._is_past(row)
             page.take(row, self._clock.monotonic())
             if page.ended_at is not None:
                 self._ends[row.turn_id].set()
-            if isinstance(row.event, AskChanged):
-                await self._ask_changed(row.event)
             if page.closed or page.past or (page.delivered and page.ended_at is None):
                 return
             self._expecting = None
@@ -170,6 +171,13 @@ class Transcript:
         else:
             self._screen.status(fit(f"{spinner(now)} Starting…", width - 1) if self._expecting else "")
 
+    def _page_for(self, row: LoggedEvent) -> Page | None:
+        """Where the event belongs; nowhere if its turn has ended, or was never seen here and only its ask changed."""
+        page = self._pages.get(row.turn_id)
+        if page is None and not isinstance(row.event, AskChanged):
+            page = self._pages[row.turn_id] = Page(row.seq, past=self._is_past(row))
+        return page if page and page.ended_at is None else None
+
     def _is_past(self, row: LoggedEvent) -> bool:
         return row.at < self._since and self._expecting is None
 
@@ -210,11 +218,15 @@ class Transcript:
 
     async def _deliver(self, page: Page, part: Part) -> None:
         page.delivered = part.data.get("kind") == "answer" or page.ended_at is not None
-        failed = page.view.outcome == "failed"
-        if page.view.outcome != "completed" and page.ended_at is not None:
+        view = page.view
+        if view.outcome != "completed" and page.ended_at is not None:
             await self._narration(page)
-        if not (failed and page.closed and page.view.failure and page.view.failure.text in part.text):
-            await self._answer(page, part.text, failed=failed)
+        if not (view.outcome == "failed" and page.closed and view.failure and view.failure.text in part.text):
+            if page.is_answer(part):
+                await self._answer(page, part.text)
+            else:
+                paint = self._look.ink.red if view.outcome == "failed" else self._look.ink.dim
+                await self._pen.aside(*(paint(wash(block)) for block in page.rest_of(part.text)))
             await self._files(part)
         if page.ended_at is not None:
             await self._close(page)
@@ -223,8 +235,11 @@ class Transcript:
         if page.closed:
             return
         view = page.view
-        if not page.delivered:
+        if not page.delivered and view.outcome == "completed":
             await self._answer(page, view.answer or view.text)
+        elif not page.delivered:
+            words = page.rest_of(view.answer or view.text)
+            await self._pen.aside(*(self._look.ink.dim(hang(block, self._look.columns)) for block in words))
         if view.failure:
             await self._failure(page, view.failure)
         page.closed = True
@@ -235,11 +250,9 @@ class Transcript:
             await self._pen.aside(closing_line(page.view, page.ended_at, self._look.ink))
         self._pen.part_here()
 
-    async def _answer(self, page: Page, text: str, *, failed: bool = False) -> None:
+    async def _answer(self, page: Page, text: str) -> None:
         rest = page.rest_of(text)
-        if failed:
-            await self._pen.aside(*(self._look.ink.red(wash(block)) for block in rest))
-        elif self._look.streamed:
+        if self._look.streamed:
             await self._pen.text(rest)
         elif rest:
             await self._pen.whole(text)
