@@ -31,9 +31,9 @@ from pilothouse.config import (
 )
 from pilothouse.core.ask import Ask
 from pilothouse.core.channel import Channel, ChannelHost
-from pilothouse.core.engine import Engine, EngineHost
+from pilothouse.core.engine import Brief, Engine, EngineHost
 from pilothouse.core.errors import ConfigError, PilothouseError
-from pilothouse.core.ids import ChannelId, EngineId, UserId
+from pilothouse.core.ids import ChannelId, ConversationId, EngineId, UserId
 from pilothouse.core.message import Address, conversation_id
 from pilothouse.core.people import People, Role
 from pilothouse.core.policy import ApprovalMode, DefaultPolicy, Ruling
@@ -237,6 +237,7 @@ def make_ports(
         ),
         engines=engines,
         channels=channels,
+        brief=partial(_complete_brief, house),
         alive=is_alive,
         sweep=partial(sweep_leftovers, _marker(house), house.log),
         log=house.log,
@@ -255,6 +256,19 @@ def _while_config_stands(house: House, make: Callable[[Config], Settings]) -> Ca
         return settings
 
     return current
+
+
+def _complete_brief(house: House, conversation_id: ConversationId, brief: Brief) -> Brief:
+    """With the folder in which the owner keeps files about a workspace that the configuration names."""
+    place = os.path.realpath(brief.workspace)
+    named = house.config.workspaces.items()
+    name = next(
+        (name for name, row in named if os.path.realpath(os.path.expanduser(row.path)) == place), None
+    )
+    if name is None:
+        return brief
+    folder = house.holder.loaded.paths.config_file.parent / "workspaces" / name
+    return msgspec.structs.replace(brief, settings_dir=str(folder))
 
 
 def make_settings(
