@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
+import msgspec
+
 from pilothouse.bootstrap.house import TERMINAL, House, default_engine, engine_names
 from pilothouse.bootstrap.machine import is_alive, sweep_leftovers, terminal_user
 from pilothouse.config import Config
 from pilothouse.core.channel import Channel
-from pilothouse.core.engine import Engine
-from pilothouse.core.ids import ChannelId, EngineId, UserId
+from pilothouse.core.engine import Brief, Engine
+from pilothouse.core.ids import ChannelId, ConversationId, EngineId, UserId
 from pilothouse.core.people import People, Role
 from pilothouse.runtime.clock import new_id
 from pilothouse.runtime.ports import Ports
@@ -33,6 +35,7 @@ def make_ports(
         ),
         engines=engines,
         channels=channels,
+        brief=partial(_complete_brief, house),
         alive=is_alive,
         sweep=partial(sweep_leftovers, house.marker, house.log),
         log=house.log,
@@ -51,6 +54,19 @@ def _while_config_stands(house: House, make: Callable[[Config], Settings]) -> Ca
         return settings
 
     return current
+
+
+def _complete_brief(house: House, conversation_id: ConversationId, brief: Brief) -> Brief:
+    """With the folder in which the owner keeps files about a workspace that the configuration names."""
+    place = os.path.realpath(brief.workspace)
+    named = house.config.workspaces.items()
+    name = next(
+        (name for name, row in named if os.path.realpath(os.path.expanduser(row.path)) == place), None
+    )
+    if name is None:
+        return brief
+    folder = house.holder.loaded.paths.config_file.parent / "workspaces" / name
+    return msgspec.structs.replace(brief, settings_dir=str(folder))
 
 
 def make_settings(

@@ -35,6 +35,8 @@ class Brief(Struct, frozen=True):
     environment: Mapping[str, str] = field(default_factory=dict)
     mcp_servers: Mapping[str, Any] = field(default_factory=dict)
     system_prompt: str = ""
+    settings_dir: str = ""
+    """Where the owner keeps files about this workspace, outside of it; empty where there is no such folder."""
 
 
 class EngineSession(Protocol):

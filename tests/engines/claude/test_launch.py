@@ -90,14 +90,30 @@ async def test_an_attachment_lands_in_its_folder_whatever_it_is_called(
 ) -> None:
     blobs = MemoryBlobs()
     file = await blobs.put(b"text", name, "text/plain")
-    prompting = Prompting(blobs, str(tmp_path / "downloads"), lambda: ID)
-    await prompting.compose(Prompt("look", (file,)))
-    await prompting.compose(Prompt("look", (file,)))
+    prompting = Prompting(blobs, str(tmp_path))
+    await prompting.compose(Prompt("look", (file,)), ID)
+    await prompting.compose(Prompt("look", (file,)), ID)
     stem, suffix = os.path.splitext(kept)
     assert sorted(path.name for path in (tmp_path / "downloads").iterdir()) == sorted(
         [kept, f"{stem}-2{suffix}"]
     )
     assert [path.name for path in tmp_path.iterdir()] == ["downloads"]
+
+
+async def test_a_downloads_folder_that_leads_elsewhere_gets_nothing(tmp_path: Path) -> None:
+    blobs, workspace, elsewhere = MemoryBlobs(), tmp_path / "repo", tmp_path / "elsewhere"
+    workspace.mkdir()
+    elsewhere.mkdir()
+    (workspace / "downloads").symlink_to(elsewhere)
+    file = await blobs.put(b"text", "authorized_keys", "text/plain")
+    message = await Prompting(blobs, str(workspace)).compose(Prompt("look", (file,)), ID)
+    assert list(elsewhere.iterdir()) == []
+    assert "leads out" in message.notices[0].text
+
+
+async def test_a_note_goes_along_with_every_prompt() -> None:
+    message = await Prompting(MemoryBlobs(), "/", "Rule: be kind").compose(Prompt("hello"), ID)
+    assert b"Rule: be kind" in message.line and b"hello" in message.line
 
 
 def test_the_scratch_folder_is_ours_empty_and_private(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from tests.engines.claude.api import bash, call, open_api, say
 from tests.engines.claude.rig import Rig, answer_with, asks_of, end_of, notices_of, play, read
 
 from pilothouse.core.ask import Decision
-from pilothouse.core.event import AskChanged, Asked, EngineEvent
+from pilothouse.core.event import AskChanged, Asked, EngineEvent, SessionStarted
 
 pytestmark = pytest.mark.slow
 
@@ -188,3 +188,37 @@ async def test_a_turn_that_is_stopped_withdraws_its_ask(tmp_path: Path) -> None:
     assert end_of(events).outcome == "cancelled"
     assert [event.state for event in events if isinstance(event, AskChanged)] == ["withdrawn"]
     assert not (rig.workspace / "made.txt").exists()
+
+
+@pytest.mark.parametrize("mode", ["acceptEdits", "bypassPermissions", "auto"])
+async def test_the_gate_holds_in_every_permission_mode_of_the_cli(tmp_path: Path, mode: str) -> None:
+    with open_api(call("Write", file_path="a.txt", content="x"), bash("touch b.txt"), say("done")) as api:
+        extra = ["--allow-dangerously-skip-permissions"] if mode == "bypassPermissions" else []
+        rig = Rig(tmp_path, api, permission_mode=mode, sandboxed=True, extra_args=extra)
+        events = await play(rig, decision=Decision("deny", text="no"))
+    assert [asked.ask.payload["tool"] for asked in asks_of(events)] == ["Write", "Bash"]
+    assert list(rig.workspace.iterdir()) == []
+
+
+async def test_a_tier_narrows_the_tools_of_the_next_turn_and_a_broken_one_leaves_none(tmp_path: Path) -> None:
+    with open_api(say("ok")) as api:
+        rig = Rig(tmp_path, api)
+        settings = tmp_path / "settings"
+        settings.mkdir()
+        token, tools, told = None, list[list[str]](), list[list[str]]()
+        async with rig.engine() as engine:
+            for text in (None, '{"tier": "readonly", "note": "Touch nothing."}', '{"tier": "everything"}'):
+                if text is not None:
+                    (settings / "PERMISSIONS.json").write_text(text)
+                brief = rig.brief(resume=token, settings_dir=str(settings))
+                async with engine.open(brief) as session:
+                    events = await read(session)
+                token = end_of(events).resume
+                tools += [list(event.tools) for event in events if isinstance(event, SessionStarted)]
+                told.append(notices_of(events))
+        notes = [request.text.count("Touch nothing.") for request in api.requests]
+    assert "Bash" in tools[0]
+    assert "Read" in tools[1] and "Bash" not in tools[1]
+    assert not {"Bash", "Read", "Edit"} & set(tools[2])
+    assert notes[0] == 0 and notes[1] == 1
+    assert "no tool is allowed" in told[2][0]

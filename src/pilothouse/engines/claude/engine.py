@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -21,18 +21,20 @@ from anyio.abc import TaskGroup
 from pilothouse.core.ask import Ask
 from pilothouse.core.engine import Brief, EngineHost
 from pilothouse.core.errors import EngineError
+from pilothouse.core.event import Notice
 from pilothouse.core.failure import Failure
 from pilothouse.core.policy import NO_RULE, ApprovalMode, Ruling
 from pilothouse.engines.claude.config import ClaudeConfig, resolve
-from pilothouse.engines.claude.flags import skip_problem
+from pilothouse.engines.claude.flags import SKIPS, skip_problem
 from pilothouse.engines.claude.gate import Gate
 from pilothouse.engines.claude.gate_proof import prove_gate
 from pilothouse.engines.claude.launch import Launch, check_token, plan_launch, resuming
 from pilothouse.engines.claude.memory import free_memory_mb
+from pilothouse.engines.claude.permissions_file import NAME, read_permissions, render_note
 from pilothouse.engines.claude.pool import Pool
 from pilothouse.engines.claude.pool_rules import Limits
 from pilothouse.engines.claude.process import ClaudeProcess
-from pilothouse.engines.claude.prompting import DOWNLOADS, Prompting
+from pilothouse.engines.claude.prompting import Prompting
 from pilothouse.engines.claude.scratch import make_scratch, remove_scratch
 from pilothouse.engines.claude.session import ClaudeSession, Leasing
 
@@ -74,6 +76,8 @@ class ClaudeEngine:
         self._pool = Pool(tasks, limits, self._make, free_memory_mb)
         tasks.start_soon(self._pool.expire_for_ever)
         tasks.start_soon(self._prove_gate)
+        if config.dangerously_skip_permissions:
+            self._host.log("permissions.skipped", level="warning", engine="claude", text=SKIPS)
         return self
 
     async def __aexit__(
@@ -119,7 +123,7 @@ class ClaudeEngine:
     async def _need_gate(self, brief: Brief) -> None:
         if self._tasks is None:
             raise EngineError(NOT_RUNNING)
-        if brief.approval_mode == "full-access":
+        if self._mode(brief) == "full-access":
             return
         await self._proven.wait()
         if self._unproven:
@@ -131,17 +135,26 @@ class ClaudeEngine:
 
     def _session(self, brief: Brief) -> ClaudeSession:
         config, cwd = self._config, self._cwd(brief)
-        prompting = Prompting(self._host.blobs, str(Path(brief.workspace, DOWNLOADS)), self._new_uuid)
+        allowed = read_permissions(_permissions_text(brief), config.tools or ())
         leasing = Leasing(
-            lease=partial(self._lease, brief, cwd, self._new_uuid()),
-            again=partial(self._lease_again, brief, cwd),
+            lease=partial(self._lease, brief, cwd, allowed.tools, self._new_uuid()),
+            again=partial(self._lease_again, brief, cwd, allowed.tools),
             give_back=self._give_back,
             watch=self._watch,
         )
-        hang_after_s = config.hang_after_s or config.api_timeout_s + HANG_MARGIN_S
-        return ClaudeSession(leasing, prompting, self._host.blobs, hang_after_s)
+        problem = [Notice("error", "permissions", allowed.problem)] if allowed.problem else []
+        return ClaudeSession(
+            leasing,
+            Prompting(self._host.blobs, brief.workspace, render_note(allowed.note)),
+            self._host.blobs,
+            hang_after_s=config.hang_after_s or config.api_timeout_s + HANG_MARGIN_S,
+            new_uuid=self._new_uuid,
+            notices=problem,
+        )
 
-    async def _lease(self, brief: Brief, cwd: str, new_session: str, *, once: bool = False) -> ClaudeProcess:
+    async def _lease(
+        self, brief: Brief, cwd: str, tools: Sequence[str], new_session: str, *, once: bool = False
+    ) -> ClaudeProcess:
         if self._pool is None:
             raise EngineError(NOT_RUNNING)
         launch = plan_launch(
@@ -151,19 +164,23 @@ class ClaudeEngine:
             cwd=cwd,
             new_session=new_session,
             extra=self._marker,
+            tools=tools,
             once=once or self._config.pool is False,
         )
         self._open_gate(launch.session, cwd)
         process = await self._pool.lease(launch)
-        process.dialogue.gate.judge = partial(self._judge, brief.approval_mode)
-        process.guarded = brief.approval_mode != "full-access"
+        mode = self._mode(brief)
+        process.dialogue.gate.judge = partial(self._judge, mode)
+        process.guarded = mode != "full-access"
         return process
 
-    async def _lease_again(self, brief: Brief, cwd: str, gone: ClaudeProcess) -> ClaudeProcess:
+    async def _lease_again(
+        self, brief: Brief, cwd: str, tools: Sequence[str], gone: ClaudeProcess
+    ) -> ClaudeProcess:
         """For one turn only. A session without a turn that ended is nothing to come back to."""
         if gone.launch.resumed or gone.turns:
-            return await self._lease(resuming(brief, gone.session, cwd), cwd, "", once=True)
-        return await self._lease(brief, cwd, self._new_uuid(), once=True)
+            return await self._lease(resuming(brief, gone.session, cwd), cwd, tools, "", once=True)
+        return await self._lease(brief, cwd, tools, self._new_uuid(), once=True)
 
     async def _give_back(self, process: ClaudeProcess, broken: bool) -> None:
         if self._pool is not None:
@@ -186,6 +203,9 @@ class ClaudeEngine:
         if session not in self._gates:
             self._gates[session] = Gate(lambda ask: NO_RULE, cwd, resolve_path)
 
+    def _mode(self, brief: Brief) -> ApprovalMode:
+        return "full-access" if self._config.dangerously_skip_permissions else brief.approval_mode
+
     def _judge(self, mode: ApprovalMode, ask: Ask) -> Ruling:
         return self._host.judge(ask, mode)
 
@@ -196,6 +216,18 @@ class ClaudeEngine:
         folder = Path(self._host.state_dir, "groups", quote(brief.session_id, safe=""))
         folder.mkdir(parents=True, exist_ok=True)
         return str(folder)
+
+
+def _permissions_text(brief: Brief) -> str | bytes | None:
+    """Read for every turn. One that is there and cannot be read allows as little as one that makes no sense."""
+    if not brief.settings_dir:
+        return None
+    try:
+        return Path(brief.settings_dir, NAME).read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return f"unreadable: {error.strerror}"
 
 
 def resolve_path(folder: str, path: str) -> str:

@@ -46,17 +46,17 @@ class Gate:
             return NO_RULE
         if what_is_meant(tool, given) in self._remembered:
             return REMEMBERED
-        return self.judge(self._ask(tool, given))
+        here = hook.input.get("cwd")
+        return self.judge(self._ask(tool, given, here if isinstance(here, str) else self._cwd))
 
     def remember(self, tool: str, given: Mapping[str, Any]) -> None:
         if len(self._remembered) >= MAX_REMEMBERED:
             self._remembered.pop(next(iter(self._remembered)))
         self._remembered[what_is_meant(tool, given)] = None
 
-    def _ask(self, tool: str, given: Mapping[str, Any]) -> Ask:
-        found = {
-            key: self._resolve(self._cwd, path) for key in _PATHS if isinstance(path := given.get(key), str)
-        }
+    def _ask(self, tool: str, given: Mapping[str, Any], here: str) -> Ask:
+        """A relative path begins where the CLI is now; inside is what lies in the folder that it was started in."""
+        found = {key: self._resolve(here, path) for key in _PATHS if isinstance(path := given.get(key), str)}
         payload = {"tool": tool, "input": {**given, **found}, "cwd": self._resolve(self._cwd, "")}
         return Ask(AskId(""), "approval", tool, payload)
 

@@ -114,6 +114,7 @@ class ClaudeProcess:
 
     async def begin(self, stream: TurnStream, line: bytes) -> None:
         self.stream, self.mailbox, self.over = stream, Mailbox(), anyio.Event()
+        self._translator.interrupted = False
         self._translator.expect_turn()
         self.heard_at = anyio.current_time()
         if not self.alive:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
@@ -19,32 +18,28 @@ DOWNLOADS = "downloads"
 
 
 class Message(Struct, frozen=True):
-    uuid: str
     line: bytes
     notices: tuple[Notice, ...] = ()
 
 
 class Prompting:
-    """`composed` says that `@files` and `/commands` in the text do nothing."""
+    """`composed` says that `@files` and `/commands` in the text do nothing; the `note` goes along with every prompt."""
 
-    def __init__(
-        self, blobs: Blobs, folder: str, new_uuid: Callable[[], str], *, composed: bool = True
-    ) -> None:
+    def __init__(self, blobs: Blobs, workspace: str, note: str = "", *, composed: bool = True) -> None:
         self._blobs = blobs
-        self._folder = Path(folder)
-        self._new_uuid = new_uuid
+        self._workspace = os.path.realpath(workspace)
+        self._note = note
         self._composed = composed
 
-    async def compose(self, prompt: Prompt) -> Message:
+    async def compose(self, prompt: Prompt, uuid: str) -> Message:
         files, lost = await self._load(prompt)
         attached = attach(files)
         saved, unsaved = self._save(attached)
-        text = "\n\n".join([prompt.text, *saved])
+        text = "\n\n".join([*filter(None, [self._note]), prompt.text, *saved])
         refused = (*lost, *attached.refused, *unsaved)
         notices = tuple(Notice("warning", "attachment_skipped", words) for words in refused)
-        uuid = self._new_uuid()
         line = user_line(user_content(text, attached), uuid, composed=self._composed)
-        return Message(uuid, line, notices)
+        return Message(line, notices)
 
     async def _load(self, prompt: Prompt) -> tuple[list[File], list[str]]:
         files: list[File] = []
@@ -69,10 +64,13 @@ class Prompting:
     def _keep(self, file: File) -> str:
         """Under a free name, whatever the file is called: the name comes from a stranger, and leads nowhere else."""
         name = show_name(PurePosixPath(file.name.replace("\\", "/")).name).lstrip(".") or "file"
-        self._folder.mkdir(parents=True, exist_ok=True)
+        folder = Path(self._workspace, DOWNLOADS)
+        folder.mkdir(exist_ok=True)
+        if os.path.realpath(folder) != str(folder):
+            raise OSError(0, f"{DOWNLOADS} leads out of the workspace")
         stem, suffix = os.path.splitext(name)
         for number in range(1, 1000):
-            path = self._folder / (name if number == 1 else f"{stem}-{number}{suffix}")
+            path = folder / (name if number == 1 else f"{stem}-{number}{suffix}")
             try:
                 with path.open("xb") as target:
                     target.write(file.data)

@@ -45,11 +45,22 @@ class Leasing(Struct, frozen=True):
 class ClaudeSession:
     accepts_images = True
 
-    def __init__(self, leasing: Leasing, prompting: Prompting, blobs: Blobs, hang_after_s: float) -> None:
+    def __init__(
+        self,
+        leasing: Leasing,
+        prompting: Prompting,
+        blobs: Blobs,
+        *,
+        hang_after_s: float,
+        new_uuid: Callable[[], str],
+        notices: Sequence[Notice] = (),
+    ) -> None:
         self._leasing = leasing
         self._prompting = prompting
         self._blobs = blobs
         self._hang_after_s = hang_after_s
+        self._new_uuid = new_uuid
+        self._notices = notices
         self._process: ClaudeProcess | None = None
         self._stream: TurnStream | None = None
         self._retried = False
@@ -80,10 +91,11 @@ class ClaudeSession:
         process, stream = self._process, self._stream
         if process is None or stream is None or stream.ended or stream.interrupted or not process.alive:
             return False
-        message = await self._prompting.compose(prompt)
+        uuid = self._new_uuid()
+        message = await self._prompting.compose(prompt, uuid)
         if stream.ended:
             return False
-        stream.push(message.uuid)
+        stream.push(uuid)
         await process.push(message.line)
         return process.alive
 
@@ -113,9 +125,10 @@ class ClaudeSession:
         return self._stream is not None and not self._stream.ended
 
     async def _begin(self, prompt: Prompt) -> Sequence[Step]:
-        message = await self._prompting.compose(prompt)
-        stream = self._stream = TurnStream(message.uuid)
+        uuid = self._new_uuid()
+        stream = self._stream = TurnStream(uuid)
         self._retried = False
+        message = await self._prompting.compose(prompt, uuid)
         try:
             process = await self._ready()
         except EngineError as error:
@@ -123,9 +136,9 @@ class ClaudeSession:
         told = [Notice("info", "background", text) for text in process.background]
         process.background.clear()
         await process.begin(stream, message.line)
-        if stream.interrupted:
-            await process.interrupt()
-        return stream.emit([*message.notices, *told])
+        if stream.interrupted:  # while it was composed, when the CLI had no turn to stop
+            await self.interrupt()
+        return stream.emit([*self._notices, *message.notices, *told])
 
     async def _ready(self) -> ClaudeProcess:
         """A living process: the one we have, or, when it died after its last turn, another."""
@@ -180,8 +193,9 @@ class ClaudeSession:
             self._process = await self._leasing.again(process)
         except EngineError as error:
             return [*steps, *stream.fail(error.failure)]
-        message = await self._prompting.compose(prompt)
-        stream.begin_again(message.uuid)
+        uuid = self._new_uuid()
+        message = await self._prompting.compose(prompt, uuid)
+        stream.begin_again(uuid)
         await self._process.begin(stream, message.line)
         return steps
 
