@@ -101,6 +101,9 @@ def ask_text(ask: Ask, ink: Ink, width: int, *, enter: bool = False) -> str:
 
 
 def _payload(ask: Ask, ink: Ink) -> Iterable[str]:
+    """What is asked, value by value; nothing if that is only what the title says."""
+    if ask.payload.items() <= {"kind": ask.kind, "title": ask.title}.items():
+        return
     for key, value in ask.payload.items():
         words = value if isinstance(value, str) else msgspec.json.encode(value).decode()
         lines = wash(words).split("\n")
