@@ -9,10 +9,11 @@ from tests.channels.terminal_rig import Edges, Seen, Stay, check_golden, leave_m
 from tests.channels.terminal_scene import ANSWER, APPROVAL
 
 from pilothouse.channels.terminal.config import OneShot
+from pilothouse.core.ask import Ask
 from pilothouse.core.channel import Receipt
 from pilothouse.core.errors import TryLater
-from pilothouse.core.event import SessionStarted, TextDelta, TurnEnded, decode_event
-from pilothouse.core.ids import MessageId, TurnId
+from pilothouse.core.event import Asked, SessionStarted, TextDelta, TurnEnded, decode_event
+from pilothouse.core.ids import AskId, MessageId, TurnId
 from pilothouse.core.message import Content, ContentKind, InboundMessage
 from pilothouse.testing.desk import MessageState
 
@@ -224,6 +225,25 @@ async def test_without_a_tty_an_ask_is_denied_aloud(tmp_path: Path) -> None:
     assert (answer.decision.verdict, answer.decision.text) == ("deny", "nobody can answer here")
     assert answer.payload_hash == APPROVAL.payload_hash
     assert "Denied: Run a command? (nobody can answer here)" in seen.stderr
+
+
+async def test_the_title_of_a_denied_ask_is_told_whole(tmp_path: Path) -> None:
+    title = "May I " + "really " * 40 + "do it?"
+    stay = Stay(tmp_path, OneShot("hello"), Edges(width=40))
+    (conversation,) = stay.channel.holds()
+    turn = TurnId("t")
+
+    def accepted(message: object, id: MessageId) -> None:
+        asked = Asked(Ask(AskId("a"), "approval", title))
+        stay.desk.publish(conversation, turn, 0.0, SessionStarted(), asked)
+        stay.desk.settle(id, MessageState("claimed", turn))
+
+    def answered(answer: object) -> None:
+        stay.desk.publish(conversation, turn, 0.0, TurnEnded("completed", "Then not."))
+        stay.desk.settle(MessageId("message-1"), MessageState("done", turn, delivered=True))
+
+    stay.desk.on_accept, stay.desk.on_answer = accepted, answered
+    assert f"Denied: {title} (nobody can answer here)\n" in (await stay.play()).stderr
 
 
 async def test_ctrl_c_stops_the_turn_and_exits_with_130(tmp_path: Path) -> None:

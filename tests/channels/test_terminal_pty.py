@@ -213,6 +213,7 @@ def test_one_shot_ctrl_c_stops_the_turn(tmp_path: Path) -> None:
 def test_one_shot_asks_on_the_tty(tmp_path: Path) -> None:
     with Pty(str(tmp_path), "approve") as terminal:
         terminal.wait_for("y allow")
+        terminal.wait_for("Type one of these, then Enter.")
         terminal.wait_for("Waiting for your answer")
         terminal.type("what\n")
         terminal.wait_for("Press one of y, n, r, then Enter.")

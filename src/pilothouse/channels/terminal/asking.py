@@ -6,7 +6,7 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
-from pilothouse.channels.terminal.ink import fit, wash
+from pilothouse.channels.terminal.ink import wash
 from pilothouse.channels.terminal.lines import forget_typed, read_line
 from pilothouse.channels.terminal.receive import NOBODY_HERE, WHY, choices, decide, wants_reason
 from pilothouse.channels.terminal.render import ask_text
@@ -58,13 +58,12 @@ class Asker:
             return None
 
     async def _deny(self, ask: Ask) -> Decision:
-        title = fit(ask.title, self._stage.columns())
-        await self._screen.note(self._ink.yellow(f"Denied: {title} ({NOBODY_HERE})"))
+        await self._screen.note(self._ink.yellow(f"Denied: {wash(ask.title)} ({NOBODY_HERE})"))
         return Decision("deny", text=NOBODY_HERE)
 
     async def _put(self, ask: Ask) -> Decision:
         forget_typed(self._stage.streams)
-        await self._screen.note(ask_text(ask, self._ink, self._stage.columns()))
+        await self._screen.note(ask_text(ask, self._ink, self._stage.columns(), enter=True))
         while (typed := await read_line(self._stage.streams)) is not None:
             if decision := decide(ask, typed):
                 return decision

@@ -54,7 +54,9 @@ def _cell(char: str) -> int:
 
 def hang(text: str, width: int) -> str:
     """Wrapped, and two columns in: the shape of all that is not the answer."""
-    lines = (textwrap.wrap(line, width - 2) or [""] for line in wash(text).split("\n"))
+    lines = (
+        textwrap.wrap(line, width - 2, break_on_hyphens=False) or [""] for line in wash(text).split("\n")
+    )
     return "\n".join(f"  {line}".rstrip() for wrapped in lines for line in wrapped)
 
 

@@ -84,20 +84,26 @@ def plan_lines(before: Sequence[PlanItem], after: Sequence[PlanItem], ink: Ink, 
     return "\n".join(map(ink.dim, lines))
 
 
-def ask_text(ask: Ask, ink: Ink, width: int) -> str:
-    """The question, exactly what is asked, and the keys that answer it."""
-    lines = [ink.yellow("? ") + ink.bold(fit(ask.title, width - 2)), *_payload(ask, ink)]
+def ask_text(ask: Ask, ink: Ink, width: int, *, enter: bool = False) -> str:
+    """The whole question, exactly what is asked, and the keys that answer it, with `enter` or at once."""
+    title = hang(ask.title, width)[2:]
+    lines = [ink.yellow("? ") + ink.bold(title), *_payload(ask, ink)]
     found = choices(ask)
     if ask.options and ask.kind != "approval":
         lines += [f"  {ink.bold(choice.key)} {fit(choice.label, width - 4)}" for choice in found]
     elif found:
         lines.append("  " + ink.dim(" · ").join(f"{ink.bold(c.key)} {ink.dim(c.label)}" for c in found))
     if ask.free_text or not found:
-        lines.append(ink.dim("  Type your answer."))
+        lines.append(ink.dim("  Type your answer, then Enter." if enter else "  Type your answer."))
+    elif enter:
+        lines.append(ink.dim("  Type one of these, then Enter."))
     return "\n".join(lines)
 
 
 def _payload(ask: Ask, ink: Ink) -> Iterable[str]:
+    """What is asked, value by value; nothing if that is only what the title says."""
+    if ask.payload.items() <= {"kind": ask.kind, "title": ask.title}.items():
+        return
     for key, value in ask.payload.items():
         words = value if isinstance(value, str) else msgspec.json.encode(value).decode()
         lines = wash(words).split("\n")
