@@ -120,7 +120,9 @@ async def test_the_holder_of_the_engines_keeps_them(tmp_path: Path, jump_s: floa
     """Another gateway whose clock is an hour off does not take a living one for dead."""
     async with open_rig(tmp_path, name="first", lease_s=1.0) as first:
         ahead = FakeClock(first.ports.clock.now() + jump_s)
-        async with open_rig(tmp_path, name="second", clock=ahead, standby=True, lease_s=1.0) as second:
+        async with open_rig(
+            tmp_path, name="second", clock=ahead, standby=True, lease_s=1.0, channels={}
+        ) as second:
             await first.channel.say("hello")
             await first.until_said("you said: hello")
             assert "engines.taken" not in [event for event, _ in second.logged]
