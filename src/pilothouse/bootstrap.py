@@ -31,7 +31,7 @@ from pilothouse.config import (
 )
 from pilothouse.core.ask import Ask
 from pilothouse.core.channel import Channel, ChannelHost
-from pilothouse.core.engine import Brief, Engine, EngineHost
+from pilothouse.core.engine import Brief, Engine, EngineHost, EngineSpec, EngineStatus
 from pilothouse.core.errors import ConfigError, PilothouseError
 from pilothouse.core.ids import ChannelId, ConversationId, EngineId, UserId
 from pilothouse.core.message import Address, conversation_id
@@ -64,6 +64,13 @@ class House:
         self.redactor = redactor
         self.store = store
         self.clock = SystemClock()
+        self._statuses: dict[EngineId, EngineStatus] = {}
+
+    def status_of(self, spec: EngineSpec) -> EngineStatus:
+        """Looked for once: a look may start a program."""
+        if spec.id not in self._statuses:
+            self._statuses[spec.id] = spec.probe(self.config.engines[spec.id].settings)
+        return self._statuses[spec.id]
 
     @property
     def config(self) -> Config:
@@ -342,7 +349,7 @@ def default_engine(house: House) -> EngineId:
     for row in house.plugins.engines():
         if isinstance(row, LoadedPlugin) and row.spec.id != DEMO:
             adapter = house.config.engines.get(row.name)
-            if adapter is not None and adapter.enabled and row.spec.probe(adapter.settings).available:
+            if adapter is not None and adapter.enabled and house.status_of(row.spec).available:
                 return row.spec.id
     return DEMO
 
@@ -438,8 +445,7 @@ def _marker(house: House) -> str:
 def _say_ready(house: House, ports: Ports) -> None:
     names = ", ".join(ports.channels) or "no channels yet: pilothouse init adds one"
     engine, folder = default_engine(house), _tilde(Path(ports.settings().default_workspace))
-    status = house.plugins.engine(engine).probe(house.config.engines[engine].settings)
-    told = f"{engine} {status.version}".strip()
+    told = f"{engine} {house.status_of(house.plugins.engine(engine)).version}".strip()
     sys.stderr.write(f"pilothouse {__version__} is ready · {told} in {folder} · {names}\n")
 
 
