@@ -59,7 +59,8 @@ def run_quietly(step: str) -> bool:
             if not passed:
                 print(paint(1, f"── {step} ──"), text, "", sep="\n", flush=True)
             elif step == "tests":
-                print(text.rpartition("\n")[2], end="\n\n", flush=True)
+                missed = dict.fromkeys(line for line in text.splitlines() if line.startswith("NOT TESTED"))
+                print(*missed, text.rpartition("\n")[2], sep="\n", end="\n\n", flush=True)
     return passed
 
 

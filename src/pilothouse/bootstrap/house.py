@@ -14,7 +14,7 @@ from pilothouse.bootstrap.sections import load_checked
 from pilothouse.config import AUTO, Config, ConfigHolder
 from pilothouse.core.ask import Ask
 from pilothouse.core.channel import Channel, ChannelHost
-from pilothouse.core.engine import Engine, EngineHost
+from pilothouse.core.engine import Engine, EngineHost, EngineSpec, EngineStatus
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.ids import ChannelId, EngineId
 from pilothouse.core.policy import ApprovalMode, DefaultPolicy, Ruling
@@ -42,6 +42,13 @@ class House:
         self.store = store
         self.marker = marker
         self.clock = SystemClock()
+        self._statuses: dict[EngineId, EngineStatus] = {}
+
+    def status_of(self, spec: EngineSpec) -> EngineStatus:
+        """Looked for once: a look may start a program."""
+        if spec.id not in self._statuses:
+            self._statuses[spec.id] = spec.probe(self.config.engines[spec.id].settings)
+        return self._statuses[spec.id]
 
     @property
     def config(self) -> Config:
@@ -120,7 +127,7 @@ def default_engine(house: House) -> EngineId:
     for row in house.plugins.engines():
         if isinstance(row, LoadedPlugin) and row.spec.id != DEMO:
             adapter = house.config.engines.get(row.name)
-            if adapter is not None and adapter.enabled and row.spec.probe(adapter.settings).available:
+            if adapter is not None and adapter.enabled and house.status_of(row.spec).available:
                 return row.spec.id
     return DEMO
 

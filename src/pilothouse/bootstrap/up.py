@@ -40,7 +40,7 @@ async def _up(*, safe: bool) -> int:
 def _say_ready(house: House, ports: Ports) -> None:
     names = ", ".join(ports.channels) or "no channels: pilothouse chat talks to it"
     engine = default_engine(house)
-    status = house.plugins.engine(engine).probe(house.config.engines[engine].settings)
+    status = house.status_of(house.plugins.engine(engine))
     sys.stderr.write(
         f"pilothouse {__version__} is ready · {f'{engine} {status.version}'.strip()} · {names}\n"
     )

@@ -64,8 +64,9 @@ class ClaudeEngine:
         self._pool: Pool | None = None
         self._gates: dict[str, Gate] = {}
         self._scratch = ""
-        self._proven = anyio.Event()
-        self._unproven = ""
+        self._unproven: str | None = None
+        """Why the gate cannot be relied on; empty once it is proven, None before it was tried."""
+        self._one_proof = anyio.Lock()
 
     async def __aenter__(self) -> Self:
         self._scratch = make_scratch(self._host.node_marker)
@@ -109,23 +110,23 @@ class ClaudeEngine:
             await session.leave()
 
     async def _prove_gate(self) -> None:
-        problem = await prove_gate(
-            self._config.command,
-            self._host.environment,
-            self._host.state_dir,
-            {NODE_VARIABLE: self._host.node_marker},
-        )
-        if problem:
-            self._host.log("gate.unproven", level="error", engine="claude", problem=problem)
-        self._unproven = problem
-        self._proven.set()
+        async with self._one_proof:
+            if self._unproven == "":
+                return
+            extra = {NODE_VARIABLE: self._host.node_marker}
+            self._unproven = await prove_gate(
+                self._config.command, self._host.environment, self._host.state_dir, extra
+            )
+        if self._unproven:
+            self._host.log("gate.unproven", level="error", engine="claude", problem=self._unproven)
 
     async def _need_gate(self, brief: Brief) -> None:
+        """What was not proven is tried again: the program may have been updated meanwhile."""
         if self._tasks is None:
             raise EngineError(NOT_RUNNING)
         if self._mode(brief) == "full-access":
             return
-        await self._proven.wait()
+        await self._prove_gate()
         if self._unproven:
             raise EngineError(Failure("permission", UNPROVEN.format(problem=self._unproven)))
 

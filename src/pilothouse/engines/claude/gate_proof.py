@@ -62,11 +62,14 @@ async def prove_gate(
     if program is None:
         return ""  # to start it will fail with better words
     known = Path(state_dir, PROOFS)
-    if is_proven(known, program):
-        return ""
-    problem = await try_gate(program, source, extra)
-    if not problem:
-        remember_proof(known, program)
+    try:
+        if is_proven(known, program):
+            return ""
+        problem = await try_gate(program, source, extra)
+        if not problem:
+            remember_proof(known, program)
+    except OSError as error:
+        return f"it could not be tried: {error}"
     return problem
 
 
