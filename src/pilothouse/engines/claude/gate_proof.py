@@ -13,6 +13,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -20,7 +21,14 @@ import anyio
 from pilothouse.engines.claude import sending, wire
 from pilothouse.engines.claude.control import CanUseTool, ControlRequest, HookCallback
 from pilothouse.engines.claude.one_call_api import serving_one_call
-from pilothouse.processes import BASE_NAMES, Process, ProcessError, allowed_environment, open_process
+from pilothouse.processes import (
+    BASE_NAMES,
+    InputFailed,
+    Process,
+    ProcessError,
+    allowed_environment,
+    open_process,
+)
 
 WITHIN_S = 45.0
 PROOFS = "gate.json"
@@ -102,8 +110,9 @@ async def _attempt(program: str, environment: Mapping[str, str], folder: str) ->
 
 
 async def _watch(process: Process) -> str:
-    await process.write_line(sending.request_line("begin", sending.INITIALIZE))
-    await process.write_line(sending.user_line("go", "11111111-1111-4111-8111-111111111111"))
+    with suppress(InputFailed):  # it died before it read: its last words say why
+        await process.write_line(sending.request_line("begin", sending.INITIALIZE))
+        await process.write_line(sending.user_line("go", "11111111-1111-4111-8111-111111111111"))
     hooked = False
     async for line in process.lines():
         match wire.decode(line.data):
@@ -117,6 +126,7 @@ async def _watch(process: Process) -> str:
                 return NO_REQUEST if hooked else NO_HOOK
             case _:
                 pass
+    await process.wait()
     return f"{DEAF} (exit code {process.exit_code}) {process.stderr_tail()[-300:]}".strip()
 
 
