@@ -48,6 +48,7 @@ def settings_for(folder: Path, **changes: Any) -> Settings:
         retry_first_s=0.01,
         grace_s=0.5,
         stop_grace_s=0.5,
+        first_view_s=0.05,
         edit_every_s=0.05,
         poll_s=0.2,
         known_channels=(MEMORY, ChannelId("terminal")),

@@ -48,7 +48,7 @@ class Stage:
 
 
 async def test_a_quick_turn_shows_no_view(tmp_path: Path) -> None:
-    async with open_rig(tmp_path, edit_every_s=10) as rig:
+    async with open_rig(tmp_path, first_view_s=10) as rig:
         await rig.channel.say("hello")
         await rig.until_said("you said: hello")
         await rig.until_idle()

@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -26,6 +27,9 @@ FIRST = ("at", "level", "event")
 COLOURS = {"debug": "2", "info": "36", "warning": "33", "error": "31", "critical": "31"}
 
 
+_names_secret = lru_cache(maxsize=512)(names_secret)
+
+
 def clean(value: Any, redactor: Redactor, depth: int = 0) -> Any:
     """Plain JSON values without a secret and with a bound, whatever came in."""
     if value is None or isinstance(value, bool):
@@ -37,7 +41,7 @@ def clean(value: Any, redactor: Redactor, depth: int = 0) -> Any:
     if isinstance(value, Mapping):
         return {
             _text(name, redactor): MARK
-            if isinstance(item, str) and item and names_secret(str(name))
+            if isinstance(item, str) and item and _names_secret(str(name))
             else clean(item, redactor, depth + 1)
             for name, item in list(value.items())[:MAX_ITEMS]
         }
@@ -70,12 +74,13 @@ class RotatingFile:
         self.path = path
         self._max_bytes = max_bytes
         self._keep = keep
+        self._name = str(path)
         self._fd = -1
+        self._inode = -1
 
     def write(self, line: str) -> None:
         data = (line + "\n").encode("utf-8", "replace")
-        self._open()
-        if (size := os.fstat(self._fd).st_size) > 0 and size + len(data) > self._max_bytes:
+        if (size := self._open()) > 0 and size + len(data) > self._max_bytes:
             self._rotate()
             self._open()
         os.write(self._fd, data)
@@ -85,13 +90,18 @@ class RotatingFile:
             os.close(self._fd)
             self._fd = -1
 
-    def _open(self) -> None:
+    def _open(self) -> int:
+        """Its size. One look tells both: whether the file under this name is still ours, and how long it is."""
         with contextlib.suppress(OSError):
-            if self._fd >= 0 and os.fstat(self._fd).st_ino == self.path.stat().st_ino:
-                return
+            found = os.stat(self._name)
+            if self._fd >= 0 and found.st_ino == self._inode:
+                return found.st_size
         self.close()
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        opened = os.fstat(self._fd)
+        self._inode = opened.st_ino
+        return opened.st_size
 
     def _rotate(self) -> None:
         self.close()

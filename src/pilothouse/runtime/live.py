@@ -90,9 +90,9 @@ class Progress:
         self._seq: int | None = None
 
     async def run(self) -> None:
-        settings = self._ports.settings()
+        first_s = self._ports.settings().first_view_s
         age_s = self._ports.clock.now() - (self.turn.started_at or 0.0)
-        pause_s = min(settings.edit_every_s, max(0.0, settings.edit_every_s - age_s))
+        pause_s = min(first_s, max(0.0, first_s - age_s))
         try:
             while not await self._ends_within(pause_s):
                 await self._refresh()

@@ -38,6 +38,8 @@ class Settings(Struct, frozen=True):
     lease_s: float = 10.0
     poll_s: float = 1.0
     flush_s: float = 0.1
+    first_view_s: float = 2.0
+    """A turn that is over sooner shows its answer alone: a view that flashes by helps nobody."""
     edit_every_s: float = 1.25
     retention_s: float = 30 * 86_400.0
     engine_commands: bool = False
