@@ -1,8 +1,9 @@
 """Writes what a turn does into the event log, in order, soon, and in few transactions.
 
-Events pass the bounds and the grammar and wait in a buffer for at most `flush_s`. Neighbouring deltas of one block become one, and
-only then fold into the view: text that grows by a word at a time would be copied whole for each. Whoever must have something durable *now* (an ask, a tool with side effects, the end) commits the
-buffer together with it.
+Events pass the bounds and the grammar and wait in a buffer for at most `flush_s`. Neighbouring deltas of one block
+become one, and only then fold into the view: text that grows by a word at a time would be copied whole for each.
+Whoever must have something durable *now* (an ask, a tool with side effects, the end) commits the buffer together with
+it.
 """
 
 from __future__ import annotations
