@@ -117,8 +117,9 @@ def test_an_open_ask_comes_first() -> None:
 )
 def test_the_closing_line_says_what_it_took(outcome: Outcome, line: str) -> None:
     end = TurnEnded(outcome, usage=Usage(cost_usd=0.0234))
-    assert status_line(folded(SessionStarted(), ToolStarted(READ), end), 112.0) == line
+    view = fold(folded(SessionStarted(), ToolStarted(READ)), end, 112.0)
+    assert status_line(view, 112.0) == status_line(view, 9999.0) == line
 
 
 def test_what_was_not_told_is_not_shown() -> None:
-    assert status_line(folded(SessionStarted(), TurnEnded("completed")), 101.0) == "✓ 1s"
+    assert status_line(fold(folded(SessionStarted()), TurnEnded("completed"), 101.0), 101.0) == "✓ 1s"

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from msgspec import Struct
 
 from pilothouse.core.event import ToolCall, Usage
-from pilothouse.core.view import TurnView
+from pilothouse.core.view import TurnView, elapsed_s
 
 Measure = Callable[[str], int]
 """How long a platform finds a text. It must be additive: `measure(a + b) == measure(a) + measure(b)`."""
@@ -279,7 +279,7 @@ def format_cost(usd: float) -> str:
 
 def status_line(view: TurnView, now: float) -> str:
     """One line for a turn: what it does now, or, once it ended, what it took."""
-    took = format_duration(now - view.started_at) if view.started_at is not None else ""
+    took = format_duration(elapsed_s(view, now)) if view.started_at is not None else ""
     if view.phase == "ended":
         head = {"completed": "✓", "failed": "✗ failed", "cancelled": "■ stopped", None: "✗"}[view.outcome]
         return " · ".join(filter(None, (head, _steps(view), took, _cost(view.usage)))).replace("✓ · ", "✓ ")
