@@ -10,7 +10,7 @@ import pytest
 from msgspec import Struct
 
 from pilothouse.core import event, view
-from pilothouse.core.ask import Ask, Option
+from pilothouse.core.ask import Ask, Option, RuleOffer
 from pilothouse.core.event import (
     SCHEMA_VERSION,
     EngineEvent,
@@ -25,7 +25,17 @@ from pilothouse.core.failure import Failure
 from pilothouse.core.message import Attachment
 
 PAGE = (Path(__file__).parents[2] / "docs" / "events.md").read_text()
-VALUES: tuple[type[Struct], ...] = (ResumeToken, ToolCall, Ask, Option, PlanItem, Attachment, Usage, Failure)
+VALUES: tuple[type[Struct], ...] = (
+    ResumeToken,
+    ToolCall,
+    Ask,
+    Option,
+    RuleOffer,
+    PlanItem,
+    Attachment,
+    Usage,
+    Failure,
+)
 EVENTS: dict[str, type[Struct]] = {str(kind.__struct_config__.tag): kind for kind in get_args(EngineEvent)}
 TYPES: dict[str, type[Struct]] = EVENTS | {value.__name__: value for value in VALUES}
 

@@ -36,6 +36,13 @@ class Option(Struct, frozen=True):
     label: str
 
 
+class RuleOffer(Struct, frozen=True):
+    """What an allow would save besides letting this one pass: the rule, exactly as `pilothouse rules` lists it."""
+
+    remember: Remember
+    rule: str
+
+
 class Ask(Struct, frozen=True):
     """`payload` is exactly what was asked; `payload_hash` is what an answer is bound to."""
 
@@ -47,6 +54,13 @@ class Ask(Struct, frozen=True):
     options: tuple[Option, ...] = ()
     free_text: bool = False
     expires_at: float | None = None
+    many: bool = False
+    """Whether several options may be chosen."""
+    why: str = ""
+    """Why no rule decided it."""
+    preview: str = ""
+    """A file change as a bounded unified diff; empty where the title says it all."""
+    offers: tuple[RuleOffer, ...] = ()
 
 
 class Decision(Struct, frozen=True):
