@@ -283,6 +283,10 @@ class Conversations(Protocol):
 
     def get(self, id: ConversationId) -> Conversation | None: ...
 
+    def some(self, ids: Iterable[ConversationId]) -> dict[ConversationId, Conversation]:
+        """Those of them that are known, in one look."""
+        ...
+
     def save(self, conversation: Conversation) -> None: ...
 
     def list(self, *, limit: int = 100) -> list[Conversation]:

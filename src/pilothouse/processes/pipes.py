@@ -22,11 +22,14 @@ class PipeReader:
         self._file = file
         self._finished = False
         self._waiting: anyio.CancelScope | None = None
+        self._rested = False
         os.set_blocking(file.fileno(), False)
 
     async def receive(self) -> bytes:
         """The next portion; empty at the end."""
-        await checkpoint()  # a pipe that is never empty must not keep the loop for itself
+        if not self._rested:
+            await checkpoint()  # a pipe that is never empty must not keep the loop for itself
+        self._rested = False
         while (portion := self.take()) is None:
             if self._finished:
                 return b""
@@ -66,6 +69,7 @@ class PipeReader:
             except anyio.ClosedResourceError:
                 self._finished = True
         self._waiting = None
+        self._rested = True
 
 
 class PipeWriter:
@@ -74,7 +78,7 @@ class PipeWriter:
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self._torn = False
-        self._turn = anyio.Lock()
+        self._turn = anyio.Lock(fast_acquire=True)
         os.set_blocking(file.fileno(), False)
 
     async def send(self, data: bytes) -> None:

@@ -92,9 +92,9 @@ class Delivery:
             rows = tx.outbox.deliverable(
                 now, channels=channels, conversations=places, skip=skip, limit=AT_ONCE
             )
-            found = [(row, tx.conversations.get(row.conversation_id)) for row in rows]
+            places_of = tx.conversations.some({row.conversation_id for row in rows})
             return _Seen(
-                ready=[(row, conversation) for row, conversation in found if conversation is not None],
+                ready=[(row, places_of[id]) for row in rows if (id := row.conversation_id) in places_of],
                 unknown=[channel for channel in tx.outbox.channels_waiting() if channel not in known],
                 next_at=tx.outbox.next_ready_at(now),
             )

@@ -17,7 +17,7 @@ from pilothouse.runtime.ending import cancel
 from pilothouse.runtime.fencing import fenced_in
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.run_turn import TurnRun
-from pilothouse.runtime.signals import INBOX, OUTBOX, TURNS, Signals, events_of
+from pilothouse.runtime.signals import INBOX, OUTBOX, TURNS, Signals, control_of, events_of
 from pilothouse.runtime.starting import Started, set_aside, start_again, start_from_inbox
 
 Begin = partial[Started | None]
@@ -133,6 +133,7 @@ class Dispatch:
         self._ports.signals.poke(TURNS, OUTBOX)
 
     async def _begin(self, tasks: TaskGroup, conversation_id: ConversationId, unit: Begin) -> None:
+        hint = self._ports.signals.ticket(control_of(conversation_id))
         try:
             started = await self._ports.store.write(unit)
         except SessionBusy:
@@ -149,7 +150,7 @@ class Dispatch:
             return
         self._ports.signals.poke(events_of(conversation_id))
         if started is not None:
-            self._spawn(tasks, started)
+            self._spawn(tasks, started, hint)
 
     def _again(self, turn: Turn, tx: Tx) -> Started | None:
         now, current = self._ports.clock.now(), tx.turns.get(turn.id)
@@ -179,8 +180,8 @@ class Dispatch:
             return
         ports.signals.poke(OUTBOX)
 
-    def _spawn(self, tasks: TaskGroup, started: Started) -> None:
-        run = TurnRun(self._ports, started)
+    def _spawn(self, tasks: TaskGroup, started: Started, hint: anyio.Event) -> None:
+        run = TurnRun(self._ports, started, hint)
         self._running[started.conversation.id] = run
         tasks.start_soon(self._run_one, run, started.conversation.id)
 

@@ -2,7 +2,8 @@
 
 Change-driven: a view is shown when it looks different, no more often than `edit_every_s`; elapsed time is part of
 how it looks, so it keeps moving while a tool is silent. When the turn is no longer live the progress message goes
-away. The log is read when there is something to show, not whenever it grows: a quick turn costs nothing here.
+away. A turn younger than `first_view_s` is not looked at, and the log of an older one is read when there is something
+to show, not whenever it grows: a quick turn costs nothing here.
 Whatever goes wrong is logged and costs nothing but the view.
 """
 
@@ -15,7 +16,7 @@ from pilothouse.core.errors import Rejected, StoreError, TryLater
 from pilothouse.core.event import SessionStarted
 from pilothouse.core.ids import TurnId
 from pilothouse.core.message import Address, MessageRef, Part
-from pilothouse.core.store import Conversation, Tx
+from pilothouse.core.store import Tx
 from pilothouse.core.turn import LIVE, Turn
 from pilothouse.core.view import TurnView, fold
 from pilothouse.runtime.fencing import fenced_in
@@ -35,6 +36,8 @@ class LiveViews:
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
         self._shown: set[TurnId] = set()
+        self._due: dict[TurnId, float] = {}
+        """When a turn that is still young will be shown, by the monotonic clock."""
 
     async def run(self) -> None:
         if not any(isinstance(channel, CanEdit) for channel in self._ports.channels.values()):
@@ -45,25 +48,46 @@ class LiveViews:
                 ticket = self._ports.signals.ticket(TURNS)
                 for progress in await self._changes():
                     tasks.start_soon(self._show, progress)
-                await Signals.wait(ticket, settings.poll_s)
+                await Signals.wait(ticket, self._pause_s(settings.poll_s))
                 await anyio.sleep(settings.edit_every_s * LOOK_SHARE)
 
     async def _changes(self) -> list[Progress]:
-        """Forgets what is no longer live; returns what is new. One that broke stays known: it is not tried again."""
-        known = frozenset(self._shown)
+        """Forgets what is no longer live; returns what is due. One that broke stays known: it is not tried again."""
+        read = self._ports.store.read
         try:
-            live, found = await self._ports.store.read(lambda tx: _live(tx, known))
+            live = await read(lambda tx: tx.turns.of(statuses=tuple(LIVE), limit=500))
+            due = self._take_due(live)
+            places = await read(lambda tx: tx.conversations.some(turn.conversation_id for turn in due))
         except StoreError as error:
             self._ports.log("live.postponed", level="warning", error=str(error))
             return []
-        self._shown &= live
-        new: list[Progress] = []
-        for turn, conversation in found:
-            channel = self._ports.channels.get(conversation.address.channel)
-            if channel is not None and isinstance(channel, CanEdit):
-                self._shown.add(turn.id)
-                new.append(Progress(self._ports, turn, conversation.address, channel))
-        return new
+        return [
+            Progress(self._ports, turn, place.address, channel)
+            for turn in due
+            if (place := places.get(turn.conversation_id)) is not None
+            and isinstance(channel := self._ports.channels.get(place.address.channel), CanEdit)
+        ]
+
+    def _take_due(self, live: list[Turn]) -> list[Turn]:
+        first_s, clock = self._ports.settings().first_view_s, self._ports.clock
+        now = clock.monotonic()
+        self._shown &= {turn.id for turn in live}
+        young = [turn for turn in live if turn.id not in self._shown]
+        self._due = {turn.id: self._due.get(turn.id, now + self._young_s(turn, first_s)) for turn in young}
+        due = [turn for turn in young if self._due[turn.id] <= now]
+        for turn in due:
+            del self._due[turn.id]
+            self._shown.add(turn.id)
+        return due
+
+    def _young_s(self, turn: Turn, first_s: float) -> float:
+        """Never longer than it may be at all, wherever the clock has jumped to."""
+        age_s = self._ports.clock.now() - (turn.started_at or 0.0)
+        return min(first_s, max(0.0, first_s - age_s))
+
+    def _pause_s(self, at_most_s: float) -> float:
+        next_at = min(self._due.values(), default=float("inf"))
+        return min(at_most_s, max(0.0, next_at - self._ports.clock.monotonic()))
 
     async def _show(self, progress: Progress) -> None:
         try:
@@ -90,9 +114,7 @@ class Progress:
         self._seq: int | None = None
 
     async def run(self) -> None:
-        first_s = self._ports.settings().first_view_s
-        age_s = self._ports.clock.now() - (self.turn.started_at or 0.0)
-        pause_s = min(first_s, max(0.0, first_s - age_s))
+        pause_s = 0.0
         try:
             while not await self._ends_within(pause_s):
                 await self._refresh()
@@ -153,11 +175,3 @@ class Progress:
             except Rejected as error:
                 self._ports.log("live.left", turn_id=self.turn.id, error=error.reason)
                 return
-
-
-def _live(tx: Tx, known: frozenset[TurnId]) -> tuple[frozenset[TurnId], list[tuple[Turn, Conversation]]]:
-    """The turns that live, and those of them that are not known yet, with where they are."""
-    turns = tx.turns.of(statuses=tuple(LIVE), limit=500)
-    new = [(turn, tx.conversations.get(turn.conversation_id)) for turn in turns if turn.id not in known]
-    found = [(turn, conversation) for turn, conversation in new if conversation is not None]
-    return frozenset(turn.id for turn in turns), found

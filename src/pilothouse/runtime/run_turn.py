@@ -37,7 +37,7 @@ NOT_FORESEEN = "Something broke that we did not foresee. The log has the details
 class TurnRun:
     """A running turn. `cut` ends it from outside; it is then lost, and the store says what becomes of it."""
 
-    def __init__(self, ports: Ports, started: Started) -> None:
+    def __init__(self, ports: Ports, started: Started, hint: anyio.Event) -> None:
         self._ports = ports
         self._started = started
         self._turn = started.turn
@@ -45,7 +45,7 @@ class TurnRun:
         self._scope = anyio.CancelScope()
         self._helpers = anyio.CancelScope()
         self._asks = TurnAsks(ports, started, self._recorder, self._interrupt)
-        self._watch = Watch(ports, started.turn, self._recorder, self._asks, self._scope)
+        self._watch = Watch(ports, started.turn, self._recorder, self._asks, self._scope, hint)
         self._ended = False
         self._cut = False
         self._unsayable = False

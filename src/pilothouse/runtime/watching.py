@@ -28,7 +28,6 @@ from pilothouse.runtime.wishes import with_wishes
 _decode = msgspec.json.Decoder(InboundMessage).decode
 
 WATCH_EVERY_S = 2.0
-FIRST_LOOK_S = 0.05
 NOT_PASSED_ON = "The running turn could not take that in. It waits, and runs next."
 
 
@@ -36,12 +35,19 @@ class Watch:
     """`scope` is what ends when the turn must end now: its opening at first, its reading later."""
 
     def __init__(
-        self, ports: Ports, turn: Turn, recorder: Recorder, asks: TurnAsks, scope: anyio.CancelScope
+        self,
+        ports: Ports,
+        turn: Turn,
+        recorder: Recorder,
+        asks: TurnAsks,
+        scope: anyio.CancelScope,
+        hint: anyio.Event,
     ) -> None:
         self._ports = ports
         self._turn = turn
         self._recorder = recorder
         self._asks = asks
+        self._hint = hint
         self._not_passed_on: set[MessageId] = set()
         self._heard_at = ports.clock.monotonic()
         self.scope = scope
@@ -54,9 +60,8 @@ class Watch:
         self._heard_at = self._ports.clock.monotonic()
 
     async def run(self) -> None:
-        """The first look may wait a moment for a hint: a quick turn is over by then, and costs no look at all."""
-        ticket = self._ports.signals.ticket(control_of(self._turn.conversation_id))
-        await Signals.wait(ticket, FIRST_LOOK_S)
+        """`hint` was taken before the turn began, so the first look may wait for it: a quick turn costs none."""
+        await self._pause(self._hint)
         while True:
             ticket = self._ports.signals.ticket(control_of(self._turn.conversation_id))
             try:
@@ -66,7 +71,10 @@ class Watch:
             except StoreError as error:
                 self._log("turn.look_failed", level="warning", error=str(error))
             self._notice_silence()
-            await Signals.wait(ticket, min(WATCH_EVERY_S, self._ports.settings().hang_after_s / 4))
+            await self._pause(ticket)
+
+    async def _pause(self, ticket: anyio.Event) -> None:
+        await Signals.wait(ticket, min(WATCH_EVERY_S, self._ports.settings().hang_after_s / 4))
 
     async def interrupt(self) -> None:
         """Ask nicely, then stop listening. Leaving the session ends whatever is left of the turn."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterable
 from typing import Any
 
 from pilothouse.core.errors import StoreError
@@ -10,7 +11,7 @@ from pilothouse.core.event import ResumeToken
 from pilothouse.core.ids import ConversationId, EngineId, SessionId
 from pilothouse.core.message import Address
 from pilothouse.core.store import Conversation, Session
-from pilothouse.stores.sqlite.link import Link, Row
+from pilothouse.stores.sqlite.link import Link, Row, to_json
 
 
 def conversation_of(row: Row) -> Conversation:
@@ -38,6 +39,10 @@ class ConversationTable:
     def get(self, id: ConversationId) -> Conversation | None:
         row = self._link.row("conversations.get", id=id)
         return conversation_of(row) if row else None
+
+    def some(self, ids: Iterable[ConversationId]) -> dict[ConversationId, Conversation]:
+        rows = self._link.rows("conversations.some", ids=to_json([*ids]).decode())
+        return {row[0]: conversation_of(row) for row in rows}
 
     def save(self, conversation: Conversation) -> None:
         self._link.run("conversations.save", **_conversation_values(conversation))

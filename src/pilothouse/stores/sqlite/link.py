@@ -23,11 +23,12 @@ to_json = msgspec.json.Encoder().encode
 class Link:
     """Every statement runs to its end before its rows are looked at: nothing is pending when a unit returns."""
 
-    __slots__ = ("_sql", "db", "epoch")
+    __slots__ = ("_passed", "_sql", "db", "epoch")
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self.db = db
         self.epoch: Epoch | None = None
+        self._passed: Epoch | None = None
         self._sql = load_queries()
 
     def rows(self, name: str, /, **values: Any) -> list[Row]:
@@ -50,12 +51,22 @@ class Link:
         return self.epoch
 
     def check_fence(self) -> None:
-        """Every write begins here. A node whose row was pruned was fenced long ago."""
-        if self.epoch is not None and self.row("nodes.may_write", epoch=self.epoch) is None:
+        """Every write begins here. A node whose row was pruned was fenced long ago.
+
+        One look serves a whole transaction, for nobody else can fence us while it holds the write lock.
+        """
+        if self.epoch is None or self.epoch == self._passed:
+            return
+        if self.row("nodes.may_write", epoch=self.epoch) is None:
             raise Fenced(
                 f"node {self.epoch} may write nothing any more: it left, or another process took over from it;"
                 " start it anew"
             )
+        self._passed = self.epoch
+
+    def forget_fence(self) -> None:
+        """A transaction begins, or changed the nodes: look again."""
+        self._passed = None
 
 
 def connect(path: Path, busy_timeout_s: float) -> sqlite3.Connection:

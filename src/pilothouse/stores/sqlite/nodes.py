@@ -53,6 +53,7 @@ class NodeTable:
 
     def leave(self) -> None:
         self._link.run("nodes.leave", epoch=self._link.own_epoch("leave"))
+        self._link.forget_fence()
 
     def get(self, epoch: Epoch) -> Node | None:
         row = self._link.row("nodes.get", epoch=epoch)
@@ -60,6 +61,7 @@ class NodeTable:
 
     def fence(self, epoch: Epoch) -> None:
         self._link.run("nodes.fence", epoch=epoch)
+        self._link.forget_fence()
 
     def claimants(self) -> list[Epoch]:
         return [row[0] for row in self._link.rows("nodes.claimants")]

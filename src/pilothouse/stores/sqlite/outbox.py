@@ -53,13 +53,12 @@ class OutboxTable(QueueTable):
         stored = self.parts(id)
         if stored:
             return stored
-        if self.get(id) is None:
-            raise StoreError(f"the outbox has no row {id}")
         for number, part in enumerate(parts):
             body = to_json(part)
-            self._link.run("outbox.add_part", id=id, number=number, part=body)
+            if not self._link.run("outbox.add_part", id=id, number=number, part=body):
+                raise StoreError(f"the outbox has no row {id}")
             note_uses(self._link, "outbox", id, body)
-        return self.parts(id)
+        return [PartRow(number, part, "pending", 0, None) for number, part in enumerate(parts)]
 
     def parts(self, id: MessageId) -> list[PartRow]:
         return [part_row(row) for row in self._link.rows("outbox.parts", id=id)]

@@ -80,6 +80,7 @@ class Writer:
 
     def _transact(self, jobs: list[Job]) -> list[Outcome]:
         self._db.execute("BEGIN IMMEDIATE")
+        self._link.forget_fence()
         outcomes = [self._attempt(job) for job in jobs]
         self._files.drop_unrecorded(self._recorded)
         self._db.execute("COMMIT")

@@ -16,5 +16,8 @@ ON CONFLICT (id) DO UPDATE SET channel = :channel, place = :place, thread = :thr
 -- name: get: one conversation by its id
 SELECT {_row} FROM conversations WHERE id = :id
 
+-- name: some: those of the given ids that are known
+SELECT {_row} FROM conversations WHERE id IN (SELECT value FROM json_each(:ids))
+
 -- name: newest: conversations, newest first
 SELECT {_row} FROM conversations ORDER BY seq DESC LIMIT :limit
