@@ -114,6 +114,22 @@ class NodeSuite(StoreSuite):
             await store.write(lambda tx: tx.set_fact("k", "v"))
         assert await store.read(lambda tx: tx.nodes.list()) == []
 
+    async def test_a_node_that_leaves_takes_nothing_along_that_was_queued_behind(self, store: Store) -> None:
+        refused: list[Fenced] = []
+
+        async def write_after() -> None:
+            try:
+                await store.write(lambda tx: tx.set_fact("k", "v"))
+            except Fenced as error:
+                refused.append(error)
+
+        async with (
+            anyio.create_task_group() as tasks
+        ):  # queued together, so that they may share a transaction
+            tasks.start_soon(store.write, lambda tx: tx.nodes.leave())
+            tasks.start_soon(write_after)
+        assert len(refused) == 1 and await store.read(lambda tx: tx.get_fact("k")) is None
+
     async def test_an_epoch_is_never_given_twice(self, open_store: OpenStore, store: Store) -> None:
         async with open_store() as other:
             gone = await join(other)

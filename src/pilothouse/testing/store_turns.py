@@ -63,6 +63,14 @@ class PlaceSuite(StoreSuite):
 
         await store.write(unit)
 
+    async def test_some_conversations_are_those_of_the_asked_ones_that_are_known(self, store: Store) -> None:
+        def unit(tx: Tx) -> None:
+            found = tx.conversations.some([C1, ConversationId("memory:nowhere"), C1])
+            assert found == {C1: tx.conversations.get(C1)}
+            assert tx.conversations.some([]) == {}
+
+        await store.read(unit)
+
     async def test_a_session_is_found_by_what_resumes_it(self, store: Store) -> None:
         token = ResumeToken(SCRIPT, "abc", "/w")
         first = session(S1)
