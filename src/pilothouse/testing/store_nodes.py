@@ -117,6 +117,9 @@ class NodeSuite(StoreSuite):
     async def test_a_node_that_leaves_takes_nothing_along_that_was_queued_behind(self, store: Store) -> None:
         refused: list[Fenced] = []
 
+        def leave(tx: Tx) -> None:
+            tx.nodes.leave()
+
         async def write_after() -> None:
             try:
                 await store.write(lambda tx: tx.set_fact("k", "v"))
@@ -126,7 +129,7 @@ class NodeSuite(StoreSuite):
         async with (
             anyio.create_task_group() as tasks
         ):  # queued together, so that they may share a transaction
-            tasks.start_soon(store.write, lambda tx: tx.nodes.leave())
+            tasks.start_soon(store.write, leave)
             tasks.start_soon(write_after)
         assert len(refused) == 1 and await store.read(lambda tx: tx.get_fact("k")) is None
 
