@@ -11,6 +11,7 @@ import msgspec
 from pilothouse.bootstrap.house import TERMINAL, House, default_engine, engine_names
 from pilothouse.bootstrap.machine import is_alive, sweep_leftovers, terminal_user
 from pilothouse.config import Config
+from pilothouse.core.approvers import Approvers
 from pilothouse.core.channel import Channel
 from pilothouse.core.engine import Brief, Engine
 from pilothouse.core.ids import ChannelId, ConversationId, EngineId, UserId
@@ -70,6 +71,22 @@ def _complete_brief(house: House, conversation_id: ConversationId, brief: Brief)
     return msgspec.structs.replace(brief, settings_dir=str(folder))
 
 
+def make_people(config: Config) -> People:
+    """Whom the configuration lets in, and the person at the machine, who has it anyway."""
+    lists = (
+        ("member", config.people.members),
+        ("admin", config.people.admins),
+        ("owner", config.people.owners),
+    )
+    roles: dict[UserId, Role] = {UserId(user): role for role, users in lists for user in users}
+    workspaces: dict[str, dict[UserId, Role]] = {}
+    for row in config.workspaces.values():
+        here = workspaces.setdefault(os.path.realpath(os.path.expanduser(row.path)), {})
+        here |= {UserId(user): "member" for user in row.members}
+        here |= {UserId(user): "admin" for user in row.admins}
+    return People({**roles, terminal_user(): "owner"}, workspaces)
+
+
 def make_settings(
     config: Config,
     engine: EngineId,
@@ -78,14 +95,16 @@ def make_settings(
     safe: bool = False,
 ) -> Settings:
     gateway = config.gateway
-    roles: dict[UserId, Role] = {UserId(user): "member" for user in config.people.members}
-    for user in (*config.people.owners, terminal_user()):
-        roles[UserId(user)] = "owner"
     return Settings(
         default_engine=engine,
         default_workspace=gateway.default_workspace,
         engine_names=names,
-        people=People(roles),
+        people=make_people(config),
+        approvals={
+            "ordinary": config.approvals.ordinary,
+            "destructive": Approvers(*msgspec.structs.astuple(config.approvals.destructive)),
+        },
+        join_asks=config.people.join_asks,
         busy=gateway.busy,
         max_turns_at_once=gateway.max_turns_at_once,
         max_attempts=gateway.max_attempts,
