@@ -9,13 +9,12 @@ from functools import partial
 import msgspec
 
 from pilothouse.bootstrap.house import TERMINAL, House, default_engine, engine_names
-from pilothouse.bootstrap.machine import is_alive, sweep_leftovers, terminal_user
+from pilothouse.bootstrap.machine import is_alive, sweep_leftovers
+from pilothouse.bootstrap.people import make_approvals, make_people
 from pilothouse.config import Config
-from pilothouse.core.approvers import Approvers
 from pilothouse.core.channel import Channel
 from pilothouse.core.engine import Brief, Engine
-from pilothouse.core.ids import ChannelId, ConversationId, EngineId, UserId
-from pilothouse.core.people import People, Role
+from pilothouse.core.ids import ChannelId, ConversationId, EngineId
 from pilothouse.runtime.clock import new_id
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.settings import Settings
@@ -71,22 +70,6 @@ def _complete_brief(house: House, conversation_id: ConversationId, brief: Brief)
     return msgspec.structs.replace(brief, settings_dir=str(folder))
 
 
-def make_people(config: Config) -> People:
-    """Whom the configuration lets in, and the person at the machine, who has it anyway."""
-    lists = (
-        ("member", config.people.members),
-        ("admin", config.people.admins),
-        ("owner", config.people.owners),
-    )
-    roles: dict[UserId, Role] = {UserId(user): role for role, users in lists for user in users}
-    workspaces: dict[str, dict[UserId, Role]] = {}
-    for row in config.workspaces.values():
-        here = workspaces.setdefault(os.path.realpath(os.path.expanduser(row.path)), {})
-        here |= {UserId(user): "member" for user in row.members}
-        here |= {UserId(user): "admin" for user in row.admins}
-    return People({**roles, terminal_user(): "owner"}, workspaces)
-
-
 def make_settings(
     config: Config,
     engine: EngineId,
@@ -100,10 +83,7 @@ def make_settings(
         default_workspace=gateway.default_workspace,
         engine_names=names,
         people=make_people(config),
-        approvals={
-            "ordinary": config.approvals.ordinary,
-            "destructive": Approvers(*msgspec.structs.astuple(config.approvals.destructive)),
-        },
+        approvals=make_approvals(config),
         join_asks=config.people.join_asks,
         busy=gateway.busy,
         max_turns_at_once=gateway.max_turns_at_once,

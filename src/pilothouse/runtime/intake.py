@@ -29,7 +29,7 @@ from pilothouse.core.people import AUTHORITY, Role, allows
 from pilothouse.core.store import CONTROL_LANE, NEVER, AskRow, Conversation, QueueRow, Tx, notes_lane
 from pilothouse.core.turn import Turn
 from pilothouse.runtime.admitting import is_worth_a_word, meet
-from pilothouse.runtime.answering import Answers
+from pilothouse.runtime.answers import Answers
 from pilothouse.runtime.asking import apply_answer
 from pilothouse.runtime.commands import COMMANDS, CommandCall, Reply
 from pilothouse.runtime.outgoing import say

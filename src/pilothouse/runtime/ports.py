@@ -38,7 +38,7 @@ def _as_it_is(conversation_id: ConversationId, brief: Brief) -> Brief:
     return brief
 
 
-def _ordinary(payload: dict[str, Any]) -> ToolClass:
+def tool_class(payload: dict[str, Any]) -> ToolClass:
     return "ordinary"
 
 
@@ -59,7 +59,7 @@ class Ports:
         channels: Mapping[ChannelId, Channel],
         brief: Briefer = _as_it_is,
         policy: Policy | None = None,
-        tool_class: Callable[[dict[str, Any]], ToolClass] = _ordinary,
+        tool_class: Callable[[dict[str, Any]], ToolClass] = tool_class,
         alive: Callable[[NodeInfo], bool | None] = lambda _info: None,
         sweep: Callable[[], Awaitable[None]] = _nothing_left,
         log: Log = lambda _event, **_fields: None,

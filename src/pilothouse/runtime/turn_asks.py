@@ -10,7 +10,7 @@ from pilothouse.core.engine import Answerable, EngineSession
 from pilothouse.core.event import AskChanged, Asked, Notice
 from pilothouse.core.ids import AskId
 from pilothouse.core.store import AskRow, Tx
-from pilothouse.runtime.answering import Answers
+from pilothouse.runtime.answers import Answers
 from pilothouse.runtime.asking import lapse
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.raising import make_ask, show_ask
