@@ -114,7 +114,6 @@ def test_no_query_reads_a_growing_table(plans: dict[str, list[str]], name: str) 
         ("asks.newest_open", "asks_open_newest"),
         ("asks.open_of", "asks_alike"),
         ("tallies.prune", "tallies_since"),
-        ("asks.open_like", "asks_alike"),
         ("asks.unused_answer", "asks_unused"),
         ("schedules.due", "schedules_due"),
         ("schedules.next_at", "schedules_due"),

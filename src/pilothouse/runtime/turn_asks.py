@@ -167,11 +167,11 @@ class TurnAsks:
             self._recorder.began = True
 
     def _wait(self, tx: Tx, row: AskRow, now: float) -> None:
-        before = tx.asks.open_like(row.session_id, row.ask.payload_hash)
-        if before is not None and before.turn_id != row.turn_id:
-            tx.asks.move(before.ask.id, "superseded", at=now)
-            changed = AskChanged(before.ask.id, "superseded")
-            tx.events.append(before.conversation_id, before.turn_id, [changed], now)
+        for before in tx.asks.open_of(row.session_id):
+            if before.turn_id != row.turn_id and before.ask.payload_hash == row.ask.payload_hash:
+                tx.asks.move(before.ask.id, "superseded", at=now)
+                changed = AskChanged(before.ask.id, "superseded")
+                tx.events.append(self._turn.conversation_id, before.turn_id, [changed], now)
         tx.asks.add(row)
         turn = tx.turns.get(row.turn_id)
         if turn is not None and turn.status == "running":

@@ -75,11 +75,10 @@ class AskSuite(StoreSuite):
     async def test_a_stored_answer_serves_the_same_payload_once(self, store: Store) -> None:
         def unit(tx: Tx) -> None:
             tx.asks.add(ask_row("a1", payload_hash="same"))
-            like = tx.asks.open_like(S1, "same")
-            assert like is not None and like.ask.id == A1
+            assert names(tx.asks.open_of(S1)) == ["a1"]
             assert tx.asks.unused_answer(S1, "same") is None
             tx.asks.move(A1, "answered", at=2.0, decision=YES)
-            assert tx.asks.open_like(S1, "same") is None
+            assert tx.asks.open_of(S1) == []
             answer = tx.asks.unused_answer(S1, "same")
             assert answer is not None and answer.decision == YES and not answer.used
             assert tx.asks.unused_answer(S1, "other") is None

@@ -127,9 +127,6 @@ class AskTable:
     def unused_answer(self, session_id: SessionId, payload_hash: str) -> AskRow | None:
         return self._one("unused_answer", session_id=session_id, payload_hash=payload_hash)
 
-    def open_like(self, session_id: SessionId, payload_hash: str) -> AskRow | None:
-        return self._one("open_like", session_id=session_id, payload_hash=payload_hash)
-
     def expired(self, now: float) -> list[AskRow]:
         return self._all("expired", now=now)
 

@@ -59,10 +59,6 @@ SELECT {_row} FROM asks
 WHERE session_id = :session_id AND payload_hash = :payload_hash AND state = 'answered' AND used = 0
 ORDER BY seq LIMIT 1
 
--- name: open_like: an open ask for the same payload
-SELECT {_row} FROM asks WHERE session_id = :session_id AND payload_hash = :payload_hash AND state = 'open'
-ORDER BY seq LIMIT 1
-
 -- name: expired: open asks whose time is over
 SELECT {_row} FROM asks WHERE state = 'open' AND expires_at IS NOT NULL AND expires_at <= :now ORDER BY seq
 
