@@ -182,6 +182,7 @@ TX: Any = SimpleNamespace(
     outbox=Queue(OUTBOX),
     events=Rows(*LOGGED),
     asks=Rows(ASK),
+    people=SimpleNamespace(everybody=list),
     nodes=Rows(NODE),
     audit=Rows(),
 )

@@ -1,12 +1,27 @@
 """The life of an ask, and the hash that an answer is bound to."""
 
+import hashlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.strategies import payloads
 
-from pilothouse.core.ask import ASK_STATES, AskState, hash_payload, move_ask
+from pilothouse.core.ask import (
+    ASK_STATES,
+    Ask,
+    AskKind,
+    AskState,
+    Decision,
+    Option,
+    hash_payload,
+    misfit,
+    move_ask,
+    parse_reply,
+    payload_bytes,
+)
 from pilothouse.core.errors import IllegalMove
+from pilothouse.core.ids import AskId
 
 ALLOWED: set[tuple[AskState, AskState]] = {
     ("open", "answered"),
@@ -57,3 +72,61 @@ def test_text_that_cannot_be_stored_still_has_a_hash_of_its_own() -> None:
     hashes = {hash_payload({"b": text, "a": 1}) for text in ("\ud800", "\ud801", "\\ud800", "�")}
     assert len(hashes) == 4
     assert hash_payload({"a": 1, "b": "\ud800"}) in hashes
+
+
+COLOURS = (Option("r", "Red"), Option("b", "Blue, dark"), Option("g", "Green"))
+
+
+def question(*, many: bool = False, options: tuple[Option, ...] = COLOURS, kind: AskKind = "question") -> Ask:
+    return Ask(AskId("q"), kind, "Which?", options=options, free_text=True, many=many)
+
+
+@given(payloads)
+def test_the_hash_is_of_bytes_that_anybody_can_check(payload: dict[str, object]) -> None:
+    assert hashlib.sha256(payload_bytes(payload)).hexdigest() == hash_payload(payload)
+
+
+@pytest.mark.parametrize(
+    ("text", "many", "options"),
+    [
+        ("red", False, ("r",)),
+        (" Blue, DARK ", False, ("b",)),
+        ("b", False, ("b",)),
+        ("3", False, ("g",)),
+        ("1, 3", True, ("r", "g")),
+        ("red,green, 1", True, ("r", "g")),
+        ("1, 3", False, ()),
+        ("1, 7", True, ()),
+        ("something else", True, ()),
+        ("4", False, ()),
+    ],
+)
+def test_a_plain_reply_names_options_or_is_words(text: str, many: bool, options: tuple[str, ...]) -> None:
+    assert parse_reply(question(many=many), text) == Decision("answer", options, "" if options else text)
+
+
+def test_a_number_is_a_number_where_there_is_nothing_to_choose() -> None:
+    assert parse_reply(question(options=()), "1") == Decision("answer", text="1")
+
+
+@given(st.text(), st.booleans())
+def test_a_plain_reply_always_fits_its_question(text: str, many: bool) -> None:
+    decision = parse_reply(question(many=many), text)
+    assert misfit(question(many=many), decision) in ("", "The answer is empty.")
+
+
+@pytest.mark.parametrize(
+    ("ask", "decision", "word"),
+    [
+        (question(), Decision("answer", ("x",)), "no option 'x'"),
+        (question(), Decision("answer", ("r", "b")), "Only one"),
+        (question(), Decision("allow"), "a question"),
+        (question(), Decision("answer"), "empty"),
+        (question(many=True), Decision("answer", ("r", "b")), ""),
+        (question(), Decision("deny"), ""),
+        (question(kind="approval"), Decision("allow"), ""),
+    ],
+)
+def test_what_does_not_fit_the_ask_is_no_answer(ask: Ask, decision: Decision, word: str) -> None:
+    assert word in misfit(ask, decision)
+    assert bool(misfit(ask, decision)) is bool(word)

@@ -1,39 +1,103 @@
-"""The authority table, written out once more: whoever changes it changes it here too, and says so."""
+"""The authority table: every door has a row, and each row is written out once more here, role by role."""
+
+from __future__ import annotations
 
 from typing import get_args
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from pilothouse.core.ask import Remember, Verdict
+from pilothouse.core.channel import Desk
 from pilothouse.core.ids import UserId
-from pilothouse.core.people import Deed, People, Role
+from pilothouse.core.people import AUTHORITY, ROLES, Grant, People, Role, allows, at_least
+from pilothouse.runtime.commands import COMMANDS
+from pilothouse.runtime.desk import QUERIES
 
-OWNER, MEMBER, STRANGER = UserId("telegram:1"), UserId("telegram:2"), UserId("telegram:3")
-PEOPLE = People({OWNER: "owner", MEMBER: "member", STRANGER: "stranger"})
-USERS: dict[Role, UserId] = {"owner": OWNER, "member": MEMBER, "stranger": STRANGER}
+OWNER, ADMIN, MEMBER = UserId("telegram:1"), UserId("telegram:2"), UserId("telegram:3")
+NOBODY = UserId("telegram:4")
+PEOPLE = People(
+    {OWNER: "owner", ADMIN: "admin", MEMBER: "member"}, {"/srv/shop": {NOBODY: "member", MEMBER: "admin"}}
+)
 
-TABLE: dict[Deed, dict[Role, bool]] = {
-    "message": {"owner": True, "member": True, "stranger": False},
-    "answer": {"owner": True, "member": True, "stranger": False},
-    "command": {"owner": True, "member": True, "stranger": False},
-    "configure": {"owner": True, "member": False, "stranger": False},
-    "follow": {"owner": True, "member": True, "stranger": False},
-    "query": {"owner": True, "member": True, "stranger": False},
-    "engine_command": {"owner": True, "member": False, "stranger": False},
-}
+FOR_STRANGERS = {"command.pair"}
+FOR_ADMINS = {"command.engine.set", "command.model.set", "command.cancel.foreign", "button.always"}
+FOR_OWNERS = {"query.across", "command.resume.foreign", "command.engines_own"}
 
 
-@pytest.mark.parametrize("role", get_args(Role))
-@pytest.mark.parametrize("deed", get_args(Deed))
-def test_who_may_do_what_stands_in_one_table(deed: Deed, role: Role) -> None:
-    assert PEOPLE.may(USERS[role], deed) is TABLE[deed][role]
+def doors() -> set[str]:
+    """Whatever a surface can reach, read from the code itself."""
+    desk = {f"desk.{name}" for name in vars(Desk) if not name.startswith("_")}
+    queries = {f"query.{name}" for name in QUERIES}
+    commands = {f"command.{name}" for name in COMMANDS}
+    buttons = {f"button.{name}" for name in (*get_args(Verdict), *get_args(Remember))}
+    return desk | queries | commands | buttons
 
 
-@pytest.mark.parametrize("deed", get_args(Deed))
-def test_nobody_is_let_in_by_default(deed: Deed) -> None:
-    assert not PEOPLE.may(UserId("telegram:4"), deed)
-    assert not PEOPLE.may(UserId(""), deed)
+def test_every_method_query_command_and_button_has_a_row() -> None:
+    assert doors() - set(AUTHORITY) == set(), "give each new one a row in core/people.py"
+
+
+def test_every_row_is_about_something_that_exists() -> None:
+    narrower = {"query.across", "command.engines_own"}
+    for deed in set(AUTHORITY) - doors() - narrower:
+        assert deed.rpartition(".")[0] in doors(), f"nothing is called {deed}"
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("deed", sorted(AUTHORITY))
+def test_who_may_do_what_stands_in_one_table(deed: str, role: Role) -> None:
+    needed: Role = "member"
+    if deed in FOR_STRANGERS:
+        needed = "stranger"
+    elif deed in FOR_ADMINS:
+        needed = "admin"
+    elif deed in FOR_OWNERS:
+        needed = "owner"
+    assert allows(role, deed) is at_least(role, needed)
+
+
+def test_a_deed_without_a_row_is_nobodys() -> None:
+    assert not PEOPLE.may(OWNER, "command.format_the_disk")
+
+
+@pytest.mark.parametrize("deed", sorted(set(AUTHORITY) - FOR_STRANGERS))
+def test_nobody_is_let_in_by_default(deed: str) -> None:
+    for user in (NOBODY, UserId(""), UserId("discord:1")):
+        assert not PEOPLE.may(user, deed)
     assert not People().may(OWNER, deed)
 
 
 def test_the_same_number_on_another_platform_is_another_person() -> None:
     assert PEOPLE.role(UserId("discord:1")) == "stranger"
+
+
+@pytest.mark.parametrize(
+    ("workspace", "role"),
+    [
+        ("/srv/shop", "member"),
+        ("/srv/shop/api", "member"),
+        ("/srv/shopping", "stranger"),
+        ("/srv", "stranger"),
+        ("/srv/shop/../secret", "stranger"),
+        ("", "stranger"),
+    ],
+)
+def test_a_role_in_a_workspace_holds_there_and_below(workspace: str, role: Role) -> None:
+    assert PEOPLE.role(NOBODY, workspace) == role
+
+
+def test_the_highest_of_what_was_granted_counts() -> None:
+    assert PEOPLE.role(MEMBER, "/srv/shop") == "admin"
+    assert PEOPLE.role(OWNER, "/srv/shop", [Grant(OWNER, "member", "/srv/shop")]) == "owner"
+    assert PEOPLE.role(NOBODY, grants=[Grant(NOBODY, "admin")]) == "admin"
+    assert PEOPLE.role(NOBODY, grants=[Grant(MEMBER, "owner")]) == "stranger", "somebody else's grant"
+
+
+@given(st.lists(st.sampled_from(ROLES)), st.sampled_from(sorted(AUTHORITY)))
+def test_another_grant_never_takes_anything_away(roles: list[Role], deed: str) -> None:
+    grants = [Grant(NOBODY, role) for role in roles]
+    for count in range(len(grants)):
+        if PEOPLE.may(NOBODY, deed, grants=grants[:count]):
+            assert PEOPLE.may(NOBODY, deed, grants=grants[: count + 1])

@@ -14,6 +14,7 @@ import msgspec
 from tests.runtime.puppet import PUPPET, PuppetEngine
 
 from pilothouse.channels.memory import MEMORY, PERSON, MemoryChannel
+from pilothouse.core.approvers import ToolClass
 from pilothouse.core.ask import Ask
 from pilothouse.core.channel import Channel, Receipt
 from pilothouse.core.clock import Clock
@@ -27,7 +28,7 @@ from pilothouse.core.store import AskRow, NodeInfo, QueueRow, Store, Tx
 from pilothouse.core.turn import Turn
 from pilothouse.runtime.clock import SystemClock, new_id
 from pilothouse.runtime.gateway import Gateway
-from pilothouse.runtime.ports import Ports
+from pilothouse.runtime.ports import Ports, tool_class
 from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.signals import control_of
 from pilothouse.stores.sqlite import STORE
@@ -36,6 +37,9 @@ T = TypeVar("T")
 
 MAIN = ConversationId("memory:main")
 MEMBER = Author(UserId("memory:member"), "Member")
+ADMIN = Author(UserId("memory:admin"), "Admin")
+SECOND = Author(UserId("memory:second"), "Second")
+"""Another admin: two of them are a quorum."""
 STRANGER = Author(UserId("memory:stranger"), "Stranger")
 
 
@@ -44,7 +48,7 @@ def settings_for(folder: Path, **changes: Any) -> Settings:
         PUPPET,
         str(folder),
         engine_names={"puppet": PUPPET},
-        people=People({PERSON.id: "owner", MEMBER.id: "member"}),
+        people=People({PERSON.id: "owner", MEMBER.id: "member", ADMIN.id: "admin", SECOND.id: "admin"}),
         retry_first_s=0.01,
         grace_s=0.5,
         stop_grace_s=0.5,
@@ -196,6 +200,7 @@ async def open_rig(
     engines: Mapping[EngineId, Engine] | None = None,
     channels: Mapping[ChannelId, Channel] | None = None,
     policy: Policy | None = None,
+    tool_class: Callable[[dict[str, Any]], ToolClass] = tool_class,
     alive: Callable[[NodeInfo], bool | None] = lambda _info: None,
     standby: bool = False,
     until_ready: bool = True,
@@ -218,6 +223,7 @@ async def open_rig(
             engines={PUPPET: engine} if engines is None else engines,
             channels={channel.id: channel} if channels is None else channels,
             policy=policy,
+            tool_class=tool_class,
             alive=alive,
             log=lambda event, **fields: logged.append((event, fields)),
         )

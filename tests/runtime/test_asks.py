@@ -41,7 +41,7 @@ async def state_of(rig: Rig, ask: Ask) -> AskRow:
 
 async def test_an_approval_waits_is_allowed_and_goes_on(tmp_path: Path) -> None:
     async with open_rig(tmp_path, asking()) as rig:
-        await rig.channel.say("go")
+        await rig.channel.say("go", author=MEMBER)
         ask = await rig.until_asked()
         assert (await rig.until_live()).status == "waiting"
         assert ask.id != APPROVAL.id, "the id is ours: it outlives the engine"
@@ -113,7 +113,7 @@ async def test_a_late_answer_is_refused_even_before_the_expiry_was_noticed(tmp_p
 
 async def test_the_second_answer_changes_nothing_and_hears_who_was_first(tmp_path: Path) -> None:
     async with open_rig(tmp_path, asking()) as rig:
-        await rig.channel.say("go")
+        await rig.channel.say("go", author=MEMBER)
         ask = await rig.until_asked()
         await rig.channel.answer(ask, "allow", author=MEMBER)
         second = await rig.channel.answer(ask, "deny", text="wait!")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import anyio
@@ -27,11 +28,22 @@ async def reply_to(rig: Rig, line: str, conversation: str = "main") -> str:
     return content_of(row).text
 
 
+async def attached(rig: Rig, line: str) -> dict[str, bytes]:
+    """The files that came with the reply, by name."""
+    receipt = await rig.channel.say(line)
+    row = await rig.until(lambda tx: tx.outbox.by_key(f"reply:{receipt.message_id}"))
+    files = content_of(row).attachments
+    return {
+        file.name: await rig.store.read(lambda tx, file=file: tx.blobs.get(file.blob) or b"")
+        for file in files
+    }
+
+
 async def test_help_names_every_command(tmp_path: Path) -> None:
     async with open_rig(tmp_path) as rig:
         text = await reply_to(rig, "/help")
         assert all(f"/{name}" in text for name in COMMANDS)
-        wanted = "help new stop status queue cancel engine model resume session cost show"
+        wanted = "help new stop status queue cancel engine model resume session cost show pair"
         assert set(COMMANDS) == set(wanted.split())
 
 
@@ -222,9 +234,9 @@ async def test_show_shows_an_ask_or_an_answer_whole_and_only_here(tmp_path: Path
     async with open_rig(tmp_path, PuppetEngine(ask)) as rig:
         await rig.channel.say("go")
         asked = await rig.until_asked()
-        await rig.channel.say(f"/show {asked.id}")
-        await rig.until_said(f"sha256 {asked.payload_hash}")
-        assert "END" in "".join(rig.said())
+        files = await attached(rig, f"/show {asked.id}")
+        assert files[f"{asked.id}.txt"].decode().endswith(" END")
+        assert hashlib.sha256(files[f"{asked.id}.json"]).hexdigest() == asked.payload_hash
         await rig.channel.answer(asked, "allow")
         (turn,) = await rig.until_ended()
         await rig.until_idle()

@@ -1,4 +1,4 @@
-"""Law 7: nobody is let in by default. A stranger is refused at every door and leaves no trace in the store."""
+"""Law 7: nobody is let in by default. A stranger hears one polite word a day, and nothing else happens."""
 
 from __future__ import annotations
 
@@ -6,12 +6,19 @@ from pathlib import Path
 
 import pytest
 from tests.runtime.puppet import PuppetEngine, Strings, until_interrupted
-from tests.runtime.rig import MAIN, STRANGER, Rig, open_rig
+from tests.runtime.rig import MAIN, MEMBER, STRANGER, Rig, open_rig
 
-from pilothouse.core.ask import Ask
+from pilothouse.channels.memory import PERSON
+from pilothouse.core.ask import Ask, Decision
 from pilothouse.core.errors import PilothouseError
-from pilothouse.core.ids import AskId
+from pilothouse.core.ids import AskId, ConversationId, UserId
+from pilothouse.core.message import Author, InboundMessage, MessageDeleted, MessageEdited
+from pilothouse.core.people import People
 from pilothouse.core.store import Tx
+from pilothouse.runtime.joining import MOST_OPEN
+from pilothouse.testing.clock import FakeClock
+
+DAY_S = 86_400.0
 
 
 async def everything(rig: Rig) -> object:
@@ -22,8 +29,9 @@ async def everything(rig: Rig) -> object:
             tx.turns.of(),
             [tx.inbox.unfinished(place.id) for place in tx.conversations.list()],
             tx.asks.open_in(MAIN),
-            [row.what for row in tx.audit.list()],
+            [row.what for row in tx.audit.list() if row.what != "ask.refused"],
             tx.events.last_seq(MAIN),
+            tx.people.everybody(),
         ]
 
     return await rig.store.read(unit)
@@ -35,30 +43,43 @@ async def test_law_7_a_stranger_is_refused_at_every_door_and_nothing_is_stored(t
         await strings.ask(Ask(AskId("a"), "approval", "Run it?", {"command": "make"}))
         await strings.end("allowed")
 
-    async with open_rig(tmp_path, PuppetEngine(ask)) as rig:
+    async with open_rig(tmp_path, PuppetEngine(ask), join_asks=False) as rig:
         await rig.channel.say("go", native_id="mine")
         asked = await rig.until_asked()
         before = await everything(rig)
-        for text in ("let me in", "/status", "/stop", "/nonsense", "/etc/passwd"):
-            receipt = await rig.channel.say(text, author=STRANGER)
-            assert receipt.state == "refused"
-            assert STRANGER.id in receipt.text
-            assert (await rig.channel.say(text, "new-place", author=STRANGER)).state == "refused"
+        first = await rig.channel.say("let me in", author=STRANGER)
+        assert (first.state, STRANGER.id in first.text) == ("refused", True)
+        for text in ("let me in", "/status", "/stop", "/nonsense", "/etc/passwd", "/pair", "x" * 300_000):
+            for place in ("main", "new-place"):
+                receipt = await rig.channel.say(text, place, author=STRANGER)
+                assert (receipt.state, receipt.text) == ("refused", ""), "a word a day is enough"
         assert (await rig.channel.change("mine", "stop", author=STRANGER)).state == "refused"
         assert (await rig.channel.withdraw("mine", author=STRANGER)).state == "refused"
         assert not (await rig.channel.answer(asked, "allow", author=STRANGER)).accepted
         with pytest.raises(PilothouseError):
             await rig.gateway.desk.query("turns", STRANGER)
+        with pytest.raises(PilothouseError):
+            await rig.gateway.desk.query("asks", STRANGER, conversation=MAIN)
         with pytest.raises(PilothouseError, match="may not"):
-            rig.gateway.desk.follow(MAIN, 0, STRANGER)
+            await anext(rig.gateway.desk.follow(MAIN, 0, STRANGER))
         assert await everything(rig) == before
         await rig.channel.answer(asked, "allow")
         await rig.until_said("allowed")
 
 
-async def test_where_nobody_is_listed_nobody_is_let_in(tmp_path: Path) -> None:
-    from pilothouse.core.people import People
+async def test_a_stranger_is_answered_once_a_day_even_across_a_restart(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with open_rig(tmp_path, clock=clock, name="first") as rig:
+        assert (await rig.channel.say("hello", author=STRANGER)).text
+        assert not (await rig.channel.say("hello?", author=STRANGER)).text
+    async with open_rig(tmp_path, clock=clock, name="second") as rig:
+        assert not (await rig.channel.say("anybody?", author=STRANGER)).text
+        await clock.advance(DAY_S)
+        assert (await rig.channel.say("hello again", author=STRANGER)).text
+        assert not (await rig.channel.say("hello?", author=STRANGER)).text
 
+
+async def test_where_nobody_is_listed_nobody_is_let_in(tmp_path: Path) -> None:
     async with open_rig(tmp_path, people=People()) as rig:
         assert (await rig.channel.say("hello")).state == "refused"
         assert (await rig.channel.say("/help")).state == "refused"
@@ -66,8 +87,6 @@ async def test_where_nobody_is_listed_nobody_is_let_in(tmp_path: Path) -> None:
 
 
 async def test_only_its_sender_may_change_or_withdraw_a_message(tmp_path: Path) -> None:
-    from tests.runtime.rig import MEMBER
-
     async with open_rig(tmp_path, PuppetEngine(until_interrupted)) as rig:
         await rig.channel.say("one")
         await rig.until_live()
@@ -76,3 +95,82 @@ async def test_only_its_sender_may_change_or_withdraw_a_message(tmp_path: Path) 
         assert (await rig.channel.withdraw("two", author=MEMBER)).state == "refused"
         (row,) = await rig.store.read(lambda tx: tx.inbox.waiting(MAIN))
         assert b'"text":"two"' in bytes(row.body)
+        assert "Only an admin" in await reply(rig, f"/cancel {row.seq}", MEMBER)
+        assert "Dropped" in await reply(rig, f"/cancel {row.seq}", PERSON)
+
+
+async def reply(rig: Rig, line: str, author: Author) -> str:
+    receipt = await rig.channel.say(line, author=author)
+    row = await rig.until(lambda tx: tx.outbox.by_key(f"reply:{receipt.message_id}"))
+    return bytes(row.body).decode()
+
+
+async def test_the_first_message_of_a_stranger_asks_the_owner_in_private_and_a_yes_lets_them_in(
+    tmp_path: Path,
+) -> None:
+    async with open_rig(tmp_path) as rig:
+        await rig.channel.say("hello", "office")
+        told = await rig.channel.say("may I?", "lobby", author=STRANGER)
+        assert "owner has been asked" in told.text
+        ask = await rig.until_asked("Let Stranger", ConversationId("memory:office"))
+        assert rig.said("lobby") == []
+        assert not (await rig.channel.answer(ask, "allow", author=STRANGER)).accepted, (
+            "nobody lets themselves in"
+        )
+        assert not (await rig.channel.answer(ask, "allow", author=MEMBER)).accepted, "that is an owner's"
+        assert (await rig.channel.say("and now?", "lobby", author=STRANGER)).state == "refused"
+        assert (await rig.channel.answer(ask, "allow")).accepted
+        await rig.until_said("You are let in.")
+        await rig.channel.say("thank you", "lobby", author=STRANGER)
+        await rig.until_said("you said: thank you")
+        (grant,) = await rig.store.read(lambda tx: tx.people.of(STRANGER.id))
+        assert (grant.role, grant.by) == ("member", PERSON.id)
+
+
+async def test_a_no_to_a_stranger_is_not_asked_again_for_a_month(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with open_rig(tmp_path, clock=clock) as rig:
+        await rig.channel.say("hello")
+        await rig.channel.say("may I?", author=STRANGER)
+        await rig.channel.answer(await rig.until_asked("Let Stranger"), "deny")
+        for _ in range(3):
+            await clock.advance(DAY_S)
+            assert "can let you in" in (await rig.channel.say("please", author=STRANGER)).text
+        assert await rig.store.read(lambda tx: tx.asks.open_about("join")) == []
+        assert (await rig.channel.say("so?", author=STRANGER)).state == "refused"
+
+
+async def test_a_crowd_of_strangers_does_not_bury_an_owner_under_questions(tmp_path: Path) -> None:
+    async with open_rig(tmp_path) as rig:
+        await rig.channel.say("hello")
+        for number in range(MOST_OPEN + 3):
+            stranger = Author(UserId(f"memory:s{number}"), f"S{number}")
+            assert (await rig.channel.say("hi", author=stranger)).text
+        assert len(await rig.store.read(lambda tx: tx.asks.open_about("join"))) == MOST_OPEN
+
+
+async def test_an_owner_whose_chat_is_not_known_finds_the_question_in_the_list(tmp_path: Path) -> None:
+    async with open_rig(tmp_path) as rig:
+        await rig.channel.say("may I?", author=STRANGER)
+        (row,) = await rig.store.read(lambda tx: tx.asks.newest())
+        assert (row.topic, row.conversation_id) == ("join", "")
+        answered = await rig.gateway.desk.answer(row.ask.id, row.ask.payload_hash, Decision("allow"), PERSON)
+        assert answered.accepted
+        await rig.until_said("You are let in.")
+
+
+async def test_a_bot_is_told_once_and_nobody_is_asked_about_it(tmp_path: Path) -> None:
+    bot = Author(UserId("memory:bot"), "Bot", is_bot=True)
+    async with open_rig(tmp_path) as rig:
+        assert (await rig.channel.say("beep", author=bot)).text
+        assert not (await rig.channel.say("beep", author=bot)).text
+        assert await rig.store.read(lambda tx: tx.asks.newest()) == []
+
+
+async def test_edits_and_deletions_of_strangers_are_silent(tmp_path: Path) -> None:
+    async with open_rig(tmp_path) as rig:
+        desk, place = rig.gateway.desk, rig.channel.address()
+        assert (await desk.edited(MessageEdited(place, STRANGER, "1", "x"))).text == ""
+        assert (await desk.deleted(MessageDeleted(place, STRANGER, "1"))).text == ""
+        await desk.accept(InboundMessage(place, STRANGER, "2", "hello"))
+        assert await rig.store.read(lambda tx: tx.conversations.list()) == []

@@ -100,6 +100,7 @@ def test_a_copy_is_kept_before_an_upgrade(path: Path) -> None:
 
 def test_an_interrupted_migration_leaves_the_step_before(path: Path) -> None:
     broken = [*SCRIPTS, MORE[-2], "CREATE TABLE half (a TEXT);\nCREATE TABLE half (a TEXT);"]
+    upgrade(path, SCRIPTS)
     with pytest.raises(sqlite3.OperationalError):
         upgrade(path, broken)
     assert query(path, "PRAGMA user_version") == [(len(SCRIPTS) + 1,)]
@@ -125,6 +126,13 @@ migrate(db, Path(PATH), [*load_migrations(), "CREATE TABLE half (a TEXT);\\nSELE
     assert query(path, "PRAGMA user_version") == [(len(SCRIPTS),)]
     assert query(path, "SELECT name FROM sqlite_master WHERE name = 'half'") == []
     assert upgrade(path, MORE) == len(MORE)
+
+
+def test_a_new_store_is_made_whole_or_not_at_all(path: Path) -> None:
+    with pytest.raises(sqlite3.OperationalError):
+        upgrade(path, [*SCRIPTS, "CREATE TABLE half (a TEXT);\nCREATE TABLE half (a TEXT);"])
+    assert query(path, "PRAGMA user_version") == [(0,)]
+    assert schema(path) == []
 
 
 async def test_a_newer_store_is_refused_and_left_alone(path: Path) -> None:

@@ -22,7 +22,8 @@ from pilothouse.bootstrap.house import (
     engine_names,
     open_house,
 )
-from pilothouse.bootstrap.machine import adopt_orphans, stop_on_signal, terminal_user, this_node
+from pilothouse.bootstrap.machine import adopt_orphans, stop_on_signal, this_node
+from pilothouse.bootstrap.people import terminal_user
 from pilothouse.bootstrap.running import run
 from pilothouse.bootstrap.wiring import make_ports
 from pilothouse.channels.terminal.config import Interactive, OneShot

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import signal
 import socket
@@ -12,17 +11,7 @@ from pathlib import Path
 import anyio
 
 from pilothouse.core.engine import NODE_MARKER
-from pilothouse.core.ids import UserId
 from pilothouse.core.store import NodeInfo
-
-
-def terminal_user() -> UserId:
-    """Whoever may read our files is the operating system's business: they own this house."""
-    try:
-        name = getpass.getuser()
-    except (KeyError, OSError):
-        name = str(os.getuid())
-    return UserId(f"terminal:{name}")
 
 
 def this_node(name: str) -> NodeInfo:

@@ -9,12 +9,12 @@ from functools import partial
 import msgspec
 
 from pilothouse.bootstrap.house import TERMINAL, House, default_engine, engine_names
-from pilothouse.bootstrap.machine import is_alive, sweep_leftovers, terminal_user
+from pilothouse.bootstrap.machine import is_alive, sweep_leftovers
+from pilothouse.bootstrap.people import make_approvals, make_people
 from pilothouse.config import Config
 from pilothouse.core.channel import Channel
 from pilothouse.core.engine import Brief, Engine
-from pilothouse.core.ids import ChannelId, ConversationId, EngineId, UserId
-from pilothouse.core.people import People, Role
+from pilothouse.core.ids import ChannelId, ConversationId, EngineId
 from pilothouse.runtime.clock import new_id
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.settings import Settings
@@ -78,14 +78,13 @@ def make_settings(
     safe: bool = False,
 ) -> Settings:
     gateway = config.gateway
-    roles: dict[UserId, Role] = {UserId(user): "member" for user in config.people.members}
-    for user in (*config.people.owners, terminal_user()):
-        roles[UserId(user)] = "owner"
     return Settings(
         default_engine=engine,
         default_workspace=gateway.default_workspace,
         engine_names=names,
-        people=People(roles),
+        people=make_people(config),
+        approvals=make_approvals(config),
+        join_asks=config.people.join_asks,
         busy=gateway.busy,
         max_turns_at_once=gateway.max_turns_at_once,
         max_attempts=gateway.max_attempts,

@@ -180,9 +180,12 @@ class MemoryChannel:
         options: tuple[str, ...] = (),
         text: str = "",
         remember: Remember = "once",
+        reason_wanted: bool = False,
         author: Author = PERSON,
     ) -> Answered:
-        desk, decision = await self._open(), Decision(verdict, options, text, remember, author.id)
+        """`reason_wanted` is the button "deny, and say why"."""
+        desk = await self._open()
+        decision = Decision(verdict, options, text, remember, author.id, reason_wanted=reason_wanted)
         return await self._arrive(lambda: desk.answer(ask.id, ask.payload_hash, decision, author))
 
     # What a person sees.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pilothouse.config import Adapter, Loaded, Models, find_paths, load
 from pilothouse.core.engine import EngineSpec, EngineStatus
+from pilothouse.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from pilothouse.core.channel import ChannelSpec
@@ -64,6 +65,14 @@ def write_store(unit: Callable[[Tx], T]) -> T:
             return await store.write(unit)
 
     return asyncio.run(write())
+
+
+def existing_folder(path: str) -> str:
+    """The real path of a folder that is there."""
+    folder = os.path.realpath(os.path.expanduser(path))
+    if not os.path.isdir(folder):
+        raise ConfigError(f"There is no folder {folder}. Name one that is there.")
+    return folder
 
 
 def probe(spec: EngineSpec, engine: Adapter | None) -> EngineStatus:

@@ -6,8 +6,7 @@ import os
 
 import click
 
-from pilothouse.cli.house import write_store
-from pilothouse.core.errors import ConfigError
+from pilothouse.cli.house import existing_folder, write_store
 from pilothouse.runtime.trusting import trust, untrust
 
 MEANING = """\
@@ -20,7 +19,7 @@ All of that can run programs as you. `pilothouse untrust {path}` takes it back."
 @click.argument("path", default=".")
 def command(path: str) -> None:
     """Let engines obey the settings, hooks and servers that a folder brings along."""
-    folder = _folder(path)
+    folder = existing_folder(path)
     write_store(lambda tx: trust(tx, folder))
     print(MEANING.format(path=folder))
 
@@ -32,10 +31,3 @@ def untrust_command(path: str) -> None:
     folder = os.path.realpath(os.path.expanduser(path))
     was = write_store(lambda tx: untrust(tx, folder))
     print(f"No longer trusted: {folder}" if was else f"It was not trusted: {folder}")
-
-
-def _folder(path: str) -> str:
-    folder = os.path.realpath(os.path.expanduser(path))
-    if not os.path.isdir(folder):
-        raise ConfigError(f"There is no folder {folder}. Name one that is there.")
-    return folder

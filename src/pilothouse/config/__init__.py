@@ -8,6 +8,7 @@ from pilothouse.config.layers import SECTIONS, Loaded, full_name, load
 from pilothouse.config.model import (
     AUTO,
     Adapter,
+    ApprovalsSection,
     Config,
     GatewaySection,
     LogSection,
@@ -31,6 +32,7 @@ __all__ = [
     "SECTIONS",
     "WORKSPACE_FILE_NAME",
     "Adapter",
+    "ApprovalsSection",
     "Config",
     "ConfigHolder",
     "GatewaySection",

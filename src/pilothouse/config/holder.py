@@ -37,6 +37,7 @@ RELOADABLE: dict[str, frozenset[str] | None] = {
         }
     ),
     "people": None,
+    "approvals": None,
     "workspaces": None,
     "log": frozenset({"level"}),
     "store": frozenset(),

@@ -15,6 +15,7 @@ from pilothouse.config.model import (
     ALWAYS_ON,
     AUTO,
     Adapter,
+    ApprovalsSection,
     Config,
     GatewaySection,
     LogSection,
@@ -40,7 +41,7 @@ from pilothouse.config.sources import (
     read_toml,
 )
 
-SECTIONS = ("gateway", "people", "store", "engines", "channels", "log", "workspaces")
+SECTIONS = ("gateway", "people", "approvals", "store", "engines", "channels", "log", "workspaces")
 _REFERENCE = re.compile(r"\$(\$?)\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -145,16 +146,17 @@ def _read_all(reader: Reader, models: Models, paths: Paths) -> Config | None:
         reader.expect_table((section,))
     gateway = reader.read(GatewaySection, ("gateway",))
     people = reader.read(PeopleSection, ("people",))
+    approvals = reader.read(ApprovalsSection, ("approvals",))
     log = reader.read(LogSection, ("log",))
     store = _read_store(reader, models.stores, paths)
     engines = _read_adapters(reader, "engines", models.engines, always=models.engines or ())
     channels = _read_adapters(reader, "channels", models.channels, always=(ALWAYS_ON,))
     workspaces = _read_workspaces(reader)
-    if gateway is None or people is None or log is None or store is None:
+    if gateway is None or people is None or approvals is None or log is None or store is None:
         return None
     gateway, workspaces = _resolve_engines(reader, models, gateway, workspaces)
     gateway = msgspec.structs.replace(gateway, default_workspace=_expand_home(gateway.default_workspace))
-    return Config(gateway, people, log, store, engines, channels, workspaces)
+    return Config(gateway, people, approvals, log, store, engines, channels, workspaces)
 
 
 def _read_store(reader: Reader, types: SectionTypes | None, paths: Paths) -> Adapter | None:

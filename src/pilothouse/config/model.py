@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
+from pilothouse.core.approvers import DESTRUCTIVE, ORDINARY, Approver, Approvers
 from pilothouse.core.store import BusyPolicy
 
 Level = Literal["debug", "info", "warning", "error"]
@@ -43,10 +44,25 @@ class GatewaySection(Struct, frozen=True):
 
 
 class PeopleSection(Struct, frozen=True):
-    """`[people]`. Whoever is in neither list is a stranger."""
+    """`[people]`. Whoever is in no list, and was let in by nobody, is a stranger."""
 
     owners: tuple[Person, ...] = ()
+    admins: tuple[Person, ...] = ()
     members: tuple[Person, ...] = ()
+    join_asks: bool = True
+
+
+class DestructiveSection(Approvers, frozen=True):
+    """`[approvals.destructive]`: whoever sets one key of it does not loosen the others."""
+
+    roles: tuple[Approver, ...] = DESTRUCTIVE.roles
+
+
+class ApprovalsSection(Struct, frozen=True):
+    """`[approvals.ordinary]`, `[approvals.destructive]`: who may say yes to which class of tools."""
+
+    ordinary: Approvers = ORDINARY
+    destructive: DestructiveSection = DestructiveSection()
 
 
 class LogSection(Struct, frozen=True):
@@ -65,6 +81,8 @@ class WorkspaceSection(Struct, frozen=True):
     engine: str | None = None
     model: str | None = None
     busy: BusyPolicy | None = None
+    admins: tuple[Person, ...] = ()
+    members: tuple[Person, ...] = ()
 
 
 class Adapter(Struct, frozen=True):
@@ -81,6 +99,7 @@ class Adapter(Struct, frozen=True):
 class Config(Struct, frozen=True):
     gateway: GatewaySection
     people: PeopleSection
+    approvals: ApprovalsSection
     log: LogSection
     store: Adapter
     engines: Mapping[str, Adapter] = field(default_factory=dict)

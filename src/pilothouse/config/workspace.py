@@ -56,7 +56,7 @@ WHY_NOT: Mapping[str, str] = {
         ("command", "executable", "binary", "args", "hooks", "mcp_servers", "engines"), _EXECUTABLE
     ),
     **dict.fromkeys(("env", "environment"), _ENVIRONMENT),
-    **dict.fromkeys(("trust", "trusted", "people", "owners", "members"), _TRUST),
+    **dict.fromkeys(("trust", "trusted", "people", "owners", "admins", "members", "approvals"), _TRUST),
     **dict.fromkeys(("gateway", "store", "channels", "log", "workspaces"), _HOUSE),
 }
 """Reasons for the likeliest keys. What is in no list is refused just the same."""

@@ -66,7 +66,8 @@ class Ask(Struct, frozen=True):
 class Decision(Struct, frozen=True):
     """What a person, or a rule, said. A deny with a `text` lets the engine go on; without, the turn stops.
 
-    An allow may bring an `input`: what shall be done instead of exactly what was asked.
+    An allow may bring an `input`: what shall be done instead of exactly what was asked. A deny may say that its
+    reason follows (`reason_wanted`): it counts at once, and the engine hears it once the reason came or did not.
     """
 
     verdict: Verdict
@@ -75,15 +76,19 @@ class Decision(Struct, frozen=True):
     remember: Remember = "once"
     by: UserId | None = None
     input: dict[str, Any] | None = None
+    reason_wanted: bool = False
+
+
+def payload_bytes(payload: dict[str, Any]) -> bytes:
+    """What is hashed: the same payload gives the same bytes, whatever the order of its keys."""
+    try:
+        return msgspec.json.encode(payload, order="deterministic")
+    except UnicodeEncodeError:  # a lone surrogate: the standard library escapes what msgspec refuses
+        return json.dumps(payload, sort_keys=True).encode()
 
 
 def hash_payload(payload: dict[str, Any]) -> str:
-    """The same payload gives the same hash, whatever the order of its keys."""
-    try:
-        raw = msgspec.json.encode(payload, order="deterministic")
-    except UnicodeEncodeError:  # a lone surrogate: the standard library escapes what msgspec refuses
-        raw = json.dumps(payload, sort_keys=True).encode()
-    return hashlib.sha256(raw).hexdigest()
+    return hashlib.sha256(payload_bytes(payload)).hexdigest()
 
 
 def move_ask(state: AskState, to: AskState) -> AskState:
@@ -91,3 +96,33 @@ def move_ask(state: AskState, to: AskState) -> AskState:
     if to not in ASK_MOVES[state]:
         raise IllegalMove("an ask", state, to)
     return to
+
+
+def misfit(ask: Ask, decision: Decision) -> str:
+    """Why this is no answer to the ask, whoever gave it; empty if it is one."""
+    known = {option.key for option in ask.options}
+    if unknown := [key for key in decision.options if key not in known]:
+        return f"There is no option {unknown[0]!r} to choose."
+    if len(set(decision.options)) > 1 and not ask.many:
+        return "Only one option can be chosen."
+    if decision.verdict == "allow" and ask.kind == "question":
+        return "This is a question: choose an option, or say it in words."
+    if decision.verdict == "answer" and not decision.options and not decision.text.strip():
+        return "The answer is empty."
+    return ""
+
+
+def parse_reply(ask: Ask, text: str) -> Decision:
+    """A plain reply to a question: the options that it names by number, key or label, else its words."""
+    word = text.strip().casefold()
+    names = {
+        name.casefold(): option.key
+        for number, option in reversed(list(enumerate(ask.options, 1)))
+        for name in (option.label, option.key, str(number))
+    }
+    if word in names:
+        return Decision("answer", (names[word],))
+    chosen = [names.get(part.strip()) for part in word.split(",")]
+    if ask.many and all(chosen):
+        return Decision("answer", tuple(dict.fromkeys(key for key in chosen if key)))
+    return Decision("answer", text=text)

@@ -1,37 +1,119 @@
-"""Who may do what: one authority table, asked by every surface. Nobody is let in by default (law 7)."""
+"""Who may do what: one authority table, asked by every surface. Nobody is let in by default (law 7).
+
+A role is held everywhere or in one workspace and what is below it. What the configuration grants and what was granted
+on the machine count together: the higher of them is somebody's role.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Literal, get_args
 
 from msgspec import Struct, field
 
 from pilothouse.core.ids import UserId
 
-Role = Literal["owner", "member", "stranger"]
-Deed = Literal["message", "answer", "command", "configure", "follow", "query", "engine_command"]
+Role = Literal["stranger", "member", "admin", "owner"]
+ROLES: tuple[Role, ...] = get_args(Role)
+"""Each may do what those before it may."""
 
-_RANK: dict[Role, int] = {"stranger": 0, "member": 1, "owner": 2}
-
-AUTHORITY: dict[Deed, Role] = {
-    "message": "member",
-    "answer": "member",
-    "command": "member",
-    "configure": "owner",
-    "follow": "member",
-    "query": "member",
-    "engine_command": "owner",
+AUTHORITY: Mapping[str, Role] = {
+    # The desk: every method that a channel, a web page or an RPC call reaches.
+    "desk.accept": "member",
+    "desk.edited": "member",
+    "desk.deleted": "member",
+    "desk.answer": "member",
+    "desk.command": "member",
+    "desk.follow": "member",
+    "desk.query": "member",
+    # What may be asked of it. Across conversations it tells of everybody.
+    "query.message": "member",
+    "query.conversation": "member",
+    "query.sessions": "member",
+    "query.turns": "member",
+    "query.live_turn": "member",
+    "query.asks": "member",
+    "query.queue": "member",
+    "query.last_seq": "member",
+    "query.across": "owner",
+    # Commands. Those that bind a conversation to something else are not a member's.
+    "command.help": "member",
+    "command.new": "member",
+    "command.stop": "member",
+    "command.status": "member",
+    "command.queue": "member",
+    "command.cancel": "member",
+    "command.cancel.foreign": "admin",
+    "command.engine": "member",
+    "command.engine.set": "admin",
+    "command.model": "member",
+    "command.model.set": "admin",
+    "command.resume": "member",
+    "command.resume.foreign": "owner",
+    "command.session": "member",
+    "command.cost": "member",
+    "command.show": "member",
+    "command.pair": "stranger",
+    "command.engines_own": "owner",
+    # Buttons. Who may press one on a given ask is that ask's `Authority`; this is what it takes at least.
+    "button.allow": "member",
+    "button.deny": "member",
+    "button.answer": "member",
+    "button.once": "member",
+    "button.session": "member",
+    "button.always": "admin",
 }
+"""The least role for every deed. A deed without a row is nobody's."""
+
+
+class Grant(Struct, frozen=True):
+    """A role that somebody was given on the machine, everywhere or in one workspace."""
+
+    user: UserId
+    role: Role
+    workspace: str = ""
+    name: str = ""
+    by: str = ""
+    at: float = 0.0
 
 
 class People(Struct, frozen=True):
-    """The roles that somebody granted. Whoever is not in here is a stranger."""
+    """The roles that the configuration grants. Whoever was granted nothing is a stranger."""
 
     roles: Mapping[UserId, Role] = field(default_factory=dict)
+    workspaces: Mapping[str, Mapping[UserId, Role]] = field(default_factory=dict)
 
-    def role(self, user: UserId) -> Role:
-        return self.roles.get(user, "stranger")
+    def role(self, user: UserId, workspace: str = "", grants: Iterable[Grant] = ()) -> Role:
+        """`grants` are this person's, as the store has them now."""
+        held = [self.roles.get(user, "stranger")]
+        held += [
+            roles[user]
+            for folder, roles in self.workspaces.items()
+            if user in roles and _covers(folder, workspace)
+        ]
+        held += [grant.role for grant in grants if grant.user == user and _covers(grant.workspace, workspace)]
+        return highest(held)
 
-    def may(self, user: UserId, deed: Deed) -> bool:
-        return _RANK[self.role(user)] >= _RANK[AUTHORITY[deed]]
+    def may(self, user: UserId, deed: str, workspace: str = "", grants: Iterable[Grant] = ()) -> bool:
+        return allows(self.role(user, workspace, grants), deed)
+
+
+def allows(role: Role, deed: str) -> bool:
+    return deed in AUTHORITY and at_least(role, AUTHORITY[deed])
+
+
+def at_least(role: Role, needed: Role) -> bool:
+    return ROLES.index(role) >= ROLES.index(needed)
+
+
+def highest(roles: Sequence[Role]) -> Role:
+    return max(roles, key=ROLES.index, default="stranger")
+
+
+def _covers(folder: str, workspace: str) -> bool:
+    """Whether a role in `folder` holds in `workspace`; one for no folder holds everywhere."""
+    if not folder:
+        return True
+    place = PurePosixPath(workspace)
+    return bool(workspace) and ".." not in place.parts and place.is_relative_to(folder)

@@ -18,6 +18,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from msgspec import Raw, Struct
 
+from pilothouse.core.approvers import Authority, Vote
 from pilothouse.core.ask import Ask, AskState, Decision
 from pilothouse.core.channel import LoggedEvent
 from pilothouse.core.errors import IllegalMove
@@ -33,8 +34,10 @@ from pilothouse.core.ids import (
     ScheduleId,
     SessionId,
     TurnId,
+    UserId,
 )
 from pilothouse.core.message import Address, Attachment, MessageRef, Part
+from pilothouse.core.people import Grant
 from pilothouse.core.schedule import Schedule
 from pilothouse.core.turn import Turn, TurnStatus
 
@@ -379,7 +382,10 @@ class Events(Protocol):
 
 
 class AskRow(Struct, frozen=True):
-    """`engine_key` is the id under which the engine asked: the ask's own id is ours and outlives the engine."""
+    """`engine_key` is the id under which the engine asked: the ask's own id is ours and outlives the engine.
+
+    Where the house asks by itself, `topic` says about what; `session_id` and `turn_id` are empty if it is about none.
+    """
 
     ask: Ask
     conversation_id: ConversationId
@@ -392,6 +398,14 @@ class AskRow(Struct, frozen=True):
     answered_at: float | None = None
     used: bool = False
     """The decision reached an engine. One that did not may still be used, once, for the same payload."""
+    authority: Authority = Authority()
+    votes: tuple[Vote, ...] = ()
+    """Each yes so far, where several people must say it."""
+    shown_in: tuple[ConversationId, ...] = ()
+    """Where it is shown besides its own conversation."""
+    topic: str = ""
+    about: AskId | None = None
+    """The ask whose reason this one wants to know."""
 
 
 class Asks(Protocol):
@@ -407,6 +421,14 @@ class Asks(Protocol):
         """Checked by the table in `ask.py`. Raises `IllegalMove`, and then nothing changed."""
         ...
 
+    def vote(self, id: AskId, votes: Sequence[Vote]) -> None:
+        """Replaces the votes; `StoreError` unless it is open."""
+        ...
+
+    def amend(self, id: AskId, decision: Decision) -> AskRow:
+        """The reason of a decision came later. `StoreError` unless it is answered."""
+        ...
+
     def mark_used(self, id: AskId, *, turn_id: TurnId | None = None) -> None:
         """`turn_id` is the turn whose engine hears it, where that is not the one that asked: it owns the ask now."""
         ...
@@ -419,14 +441,26 @@ class Asks(Protocol):
         """Oldest first."""
         ...
 
+    def open_questions(self, conversation_id: ConversationId, *, limit: int) -> list[AskRow]:
+        """Those that a plain reply may answer, oldest first."""
+        ...
+
+    def open_of(self, session_id: SessionId) -> list[AskRow]:
+        """Oldest first."""
+        ...
+
+    def open_about(self, topic: str, *, limit: int = 100) -> list[AskRow]:
+        """What the house itself asks, oldest first."""
+        ...
+
+    def newest(self, *, states: Sequence[AskState] = (), limit: int = 100) -> list[AskRow]:
+        """Newest first; without `states`, those that are open."""
+        ...
+
     def of_turn(self, turn_id: TurnId) -> list[AskRow]: ...
 
     def unused_answer(self, session_id: SessionId, payload_hash: str) -> AskRow | None:
         """An answered ask of this session whose decision never reached an engine."""
-        ...
-
-    def open_like(self, session_id: SessionId, payload_hash: str) -> AskRow | None:
-        """An open ask of this session for the same payload."""
         ...
 
     def expired(self, now: float) -> list[AskRow]: ...
@@ -434,6 +468,24 @@ class Asks(Protocol):
     def next_expiry(self) -> float | None: ...
 
     def shift(self, seconds: float, now: float) -> None: ...
+
+
+class PeopleTable(Protocol):
+    """What was granted on the machine. The configuration's people are not in here."""
+
+    def grant(self, grant: Grant) -> None:
+        """One role per person and workspace: it replaces what was granted there before."""
+        ...
+
+    def revoke(self, user: UserId, workspace: str | None = None) -> list[Grant]:
+        """What was taken: in that workspace (`""` is the one for everywhere), or with None all of it."""
+        ...
+
+    def of(self, user: UserId) -> list[Grant]: ...
+
+    def everybody(self) -> list[Grant]:
+        """By person, then by workspace."""
+        ...
 
 
 class Schedules(Protocol):
@@ -536,6 +588,7 @@ class Tx(Protocol):
     turns: Turns
     events: Events
     asks: Asks
+    people: PeopleTable
     schedules: Schedules
     blobs: BlobTable
     audit: Audit
@@ -546,6 +599,14 @@ class Tx(Protocol):
         ...
 
     def set_fact(self, key: str, value: str) -> None: ...
+
+    def tally(self, key: str, at: float, window_s: float) -> int:
+        """Counts one more under `key`, and says how many there are since the first of this window."""
+        ...
+
+    def tallied(self, key: str, at: float, window_s: float) -> int:
+        """How many were counted in the window; counts nothing."""
+        ...
 
     def prune(self, before: float, *, limit: int = 1000) -> int:
         """Deletes finished rows older than `before`, never what is unfinished; returns how many, at most `limit`.

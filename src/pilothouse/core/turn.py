@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from pilothouse.core.errors import IllegalMove
 from pilothouse.core.failure import Failure
-from pilothouse.core.ids import ConversationId, EngineId, Epoch, SessionId, TurnId
+from pilothouse.core.ids import ConversationId, EngineId, Epoch, SessionId, TurnId, UserId
 from pilothouse.core.message import Attachment
 from pilothouse.core.usage import Usage
 
@@ -32,11 +32,13 @@ TURN_MOVES: dict[TurnStatus, frozenset[TurnStatus]] = {
 
 
 class Prompt(Struct, frozen=True):
-    """What the engine is given. `by` names who said it, for the log; it is not part of the text."""
+    """What the engine is given. `by` names who said it, for the log; it is not part of the text, nor are `authors`."""
 
     text: str
     attachments: tuple[Attachment, ...] = ()
     by: str = ""
+    authors: tuple[UserId, ...] = ()
+    """Whose work this is: they may answer what it asks."""
 
 
 class Turn(Struct, frozen=True):

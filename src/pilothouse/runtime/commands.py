@@ -11,10 +11,14 @@ from collections.abc import Callable, Mapping
 import msgspec
 from msgspec import Struct
 
+from pilothouse.core.ask import payload_bytes
 from pilothouse.core.ids import EngineId, IdMaker, SessionId
 from pilothouse.core.message import Attachment, Author, InboundMessage
-from pilothouse.core.store import Conversation, QueueRow, Session, Tx
+from pilothouse.core.people import AUTHORITY, Role, allows
+from pilothouse.core.store import AskRow, Conversation, QueueRow, Session, Tx
 from pilothouse.core.turn import Turn
+from pilothouse.runtime.ask_words import file_name, is_long, readable
+from pilothouse.runtime.pairing import pair, parse_code
 from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.trusting import is_trusted
 from pilothouse.runtime.wishes import with_wishes
@@ -31,6 +35,8 @@ class CommandCall(Struct, frozen=True):
     settings: Settings
     ids: IdMaker
     at: float
+    role: Role
+    """Of whoever said it, in the workspace of the conversation."""
 
 
 class Reply(Struct, frozen=True):
@@ -106,14 +112,19 @@ def _cancel(call: CommandCall) -> Reply:
     row = next((row for row in _queued(call) if str(row.seq) == number), None)
     if row is None:
         return Reply(f"Nothing waits under {call.args or 'that number'}. /queue shows the numbers.")
+    message = _decode(row.body)
+    if message.author.id != call.by.id and (refused := _refusal(call, "command.cancel.foreign")):
+        return refused
     call.tx.inbox.withdraw(row.id, call.at, f"cancelled by {call.by.id}")
-    return Reply(f"Dropped: {first_line(_decode(row.body).text)}")
+    return Reply(f"Dropped: {first_line(message.text)}")
 
 
 def _set_engine(call: CommandCall) -> Reply:
     names = ", ".join(sorted(set(call.settings.engine_names.values())))
     if not call.args:
         return Reply(f"The engine is {_engine(call, _session(call))}. There are: {names}.")
+    if refused := _refusal(call, "command.engine.set"):
+        return refused
     engine = call.settings.engine_names.get(call.args.lower())
     if engine is None:
         return Reply(f"There is no engine {call.args!r}. There are: {names}.")
@@ -126,6 +137,8 @@ def _set_model(call: CommandCall) -> Reply:
         return Reply(
             f"The model is {call.conversation.model or 'the engine’s own'}. /model NAME sets another."
         )
+    if refused := _refusal(call, "command.model.set"):
+        return refused
     model = None if call.args.lower() in ("default", "none") else call.args
     _save(call, model=model)
     session = _session(call)
@@ -148,7 +161,8 @@ def _resume(call: CommandCall) -> Reply:
                 f"That is a session of {other}, not of {engine}. /engine {other} first, then /resume."
             )
         return Reply(f"No session {token!r} of {engine} is known here. `pilothouse sessions` lists them.")
-    if session.conversation_id != call.conversation.id and not _may_configure(call):
+    foreign = session.conversation_id != call.conversation.id
+    if foreign and not allows(call.role, "command.resume.foreign"):
         return Reply("That session belongs to another conversation; only an owner may continue it here.")
     if session.retired:
         return Reply("That session was retired because it could not be resumed. /new starts a fresh one.")
@@ -190,14 +204,35 @@ def _show(call: CommandCall) -> Reply:
     """An ask whole, never cut; or a message as it was sent."""
     if not call.args:
         return Reply("/show ID shows a question or a message whole.")
-    asks = [row for row in call.tx.asks.find(call.args) if row.conversation_id == call.conversation.id]
+    here = call.conversation.id
+    asks = [row for row in call.tx.asks.find(call.args) if here in (row.conversation_id, *row.shown_in)]
     if len(asks) == 1:
-        payload = msgspec.json.format(msgspec.json.encode(asks[0].ask.payload), indent=2).decode()
-        return Reply(f"{asks[0].ask.title}\n```json\n{payload}\n```\nsha256 {asks[0].ask.payload_hash}")
+        return _show_ask(call, asks[0])
     turns = [turn for turn in call.tx.turns.find(call.args) if turn.conversation_id == call.conversation.id]
     if len(turns) == 1:
         return Reply(turns[0].answer or (turns[0].failure.text if turns[0].failure else "No answer yet."))
     return Reply(f"Nothing here is called {call.args!r}.")
+
+
+def _show_ask(call: CommandCall, row: AskRow) -> Reply:
+    """What is long is a file, to be read, and the bytes that the hash is of, to be checked."""
+    ask, tx, at = row.ask, call.tx, call.at
+    head, tail = f"{ask.title}\n{row.state}", f"SHA-256 {ask.payload_hash}"
+    if not is_long(ask):
+        payload = msgspec.json.format(msgspec.json.encode(ask.payload), indent=2).decode()
+        return Reply(f"{head}\n```json\n{payload}\n```\n{tail}")
+    text = tx.blobs.attach(readable(ask).encode(), f"{ask.id}.txt", "text/plain", at)
+    exact = tx.blobs.attach(payload_bytes(ask.payload), file_name(ask), "application/json", at)
+    return Reply(f"{head}\n{tail}, which {exact.name} has", (text, exact))
+
+
+def _pair(call: CommandCall) -> Reply:
+    code = parse_code(f"/pair {call.args}")
+    if code is None:
+        return Reply(
+            "/pair CODE takes a code that `pilothouse pair` shows on the machine, such as K7QM-2XFP."
+        )
+    return Reply(pair(call.tx, code, call.by, call.at)[1])
 
 
 COMMANDS: Mapping[str, CommandSpec] = {
@@ -213,6 +248,7 @@ COMMANDS: Mapping[str, CommandSpec] = {
     "session": CommandSpec("/session", "this session, and its token", _show_session),
     "cost": CommandSpec("/cost", "what this session cost", _cost),
     "show": CommandSpec("/show ID", "a question or an answer, whole", _show),
+    "pair": CommandSpec("/pair CODE", "be let in with a code from the machine", _pair),
 }
 
 
@@ -220,8 +256,8 @@ def _save(call: CommandCall, **changes: object) -> None:
     call.tx.conversations.save(msgspec.structs.replace(call.conversation, **changes))
 
 
-def _may_configure(call: CommandCall) -> bool:
-    return call.settings.people.may(call.by.id, "configure")
+def _refusal(call: CommandCall, deed: str) -> Reply | None:
+    return None if allows(call.role, deed) else Reply(f"Only an {AUTHORITY[deed]} may do that here.")
 
 
 def _bound(call: CommandCall) -> Conversation:

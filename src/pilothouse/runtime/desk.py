@@ -12,12 +12,14 @@ from pilothouse.core.channel import Answered, LoggedEvent, Receipt
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.ids import AskId, ConversationId, MessageId
 from pilothouse.core.message import Address, Author, InboundMessage, MessageDeleted, MessageEdited
+from pilothouse.core.people import Role, allows
 from pilothouse.core.store import AskRow, Conversation, QueueRow, Session, Tx
 from pilothouse.core.turn import Turn
-from pilothouse.runtime.asking import Asking
+from pilothouse.runtime.answering import Answering
 from pilothouse.runtime.following import follow
 from pilothouse.runtime.intake import Intake
 from pilothouse.runtime.ports import Ports
+from pilothouse.runtime.standing import role_of, workspace_of
 
 
 class MessageState(msgspec.Struct, frozen=True):
@@ -33,7 +35,7 @@ class GatewayDesk:
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
         self._intake = Intake(ports)
-        self._asking = Asking(ports)
+        self._answering = Answering(ports)
 
     async def accept(self, message: InboundMessage) -> Receipt:
         return await self._intake.accept(message)
@@ -45,25 +47,52 @@ class GatewayDesk:
         return await self._intake.deleted(message)
 
     async def answer(self, ask_id: AskId, payload_hash: str, decision: Decision, by: Author) -> Answered:
-        return await self._asking.answer(ask_id, payload_hash, decision, by)
+        return await self._answering.answer(ask_id, payload_hash, decision, by)
 
     async def command(self, address: Address, by: Author, line: str, native_id: str) -> Receipt:
         return await self._intake.command(address, by, line, native_id)
 
-    def follow(self, conversation: ConversationId, after_seq: int, by: Author) -> AsyncIterator[LoggedEvent]:
-        if not self._ports.settings().people.may(by.id, "follow"):
+    async def follow(
+        self, conversation: ConversationId, after_seq: int, by: Author
+    ) -> AsyncIterator[LoggedEvent]:
+        role = await self._ports.look(lambda tx: self._role(tx, by, conversation))
+        if not allows(role, "desk.follow"):
             raise PilothouseError(f"{by.id} may not look at this.")
-        return follow(self._ports, conversation, after_seq)
+        async for logged in follow(self._ports, conversation, after_seq):
+            yield logged
 
     async def query(self, what: str, by: Author, **terms: Any) -> Any:
-        if not self._ports.settings().people.may(by.id, "query"):
-            raise PilothouseError(f"{by.id} may not look at this.")
-        everywhere = what in ACROSS and terms.get("conversation") is None
-        if everywhere and not self._ports.settings().people.may(by.id, "configure"):
-            raise PilothouseError(f"{by.id} may look only at a conversation of theirs: name it.")
-        if what not in QUERIES:
-            raise PilothouseError(f"There is nothing to ask under {what!r}. There are: {', '.join(QUERIES)}.")
-        return await self._ports.store.read(lambda tx: QUERIES[what](tx, **terms))
+        """Authority and answer are one read: nobody learns a thing that they may not at that moment."""
+
+        def unit(tx: Tx) -> Any:
+            place = _place(tx, what, terms)
+            role = self._role(tx, by, place)
+            if not allows(role, "desk.query"):
+                raise PilothouseError(f"{by.id} may not look at this.")
+            if what not in QUERIES:
+                names = ", ".join(QUERIES)
+                raise PilothouseError(f"There is nothing to ask under {what!r}. There are: {names}.")
+            if what in ACROSS and place is None and not allows(role, "query.across"):
+                raise PilothouseError(f"{by.id} may look only at a conversation of theirs: name it.")
+            if not allows(role, f"query.{what}"):
+                raise PilothouseError(f"{by.id} may not look at this.")
+            return QUERIES[what](tx, **terms)
+
+        return await self._ports.store.read(unit)
+
+    def _role(self, tx: Tx, by: Author, place: ConversationId | None) -> Role:
+        settings = self._ports.settings()
+        known = tx.conversations.get(place) if place is not None else None
+        workspace = workspace_of(known, settings.default_workspace) if place is not None else ""
+        return role_of(tx, settings.people, by.id, workspace)
+
+
+def _place(tx: Tx, what: str, terms: Mapping[str, Any]) -> ConversationId | None:
+    """The conversation that is asked about, if it is about one."""
+    if what == "message":
+        row = tx.inbox.get(MessageId(terms.get("id", "")))
+        return row.conversation_id if row else None
+    return terms.get("id" if what == "conversation" else "conversation")
 
 
 def _message(tx: Tx, id: str) -> MessageState | None:

@@ -15,12 +15,13 @@ from zlib import crc32
 import msgspec
 from msgspec import Struct
 
-from pilothouse.core.event import AskChanged, EngineEvent, Notice, ResumeToken, TurnEnded
+from pilothouse.core.event import EngineEvent, Notice, ResumeToken, TurnEnded
 from pilothouse.core.failure import Failure, FailureKind
 from pilothouse.core.ids import IdMaker, TurnId
 from pilothouse.core.message import Attachment, Content, clean_text
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import Prompt, Turn, TurnStatus
+from pilothouse.runtime.asking import lapse
 from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.settings import Settings, backoff_s
 from pilothouse.runtime.wishes import wishes_of
@@ -59,7 +60,7 @@ def finish(tx: Tx, ids: IdMaker, settings: Settings, ending: Ending, at: float) 
     if retry_at is not None:
         return _park(tx, ids, turn, ending, retry_at, at)
     end = _explained(turn, ending.end, settings, retired=retired)
-    closing = withdraw_asks(tx, turn, at)
+    closing = withdraw_asks(tx, ids, turn, at)
     tx.events.append(turn.conversation_id, turn.id, [*ending.events, *closing, end], at)
     turn = _to(
         tx,
@@ -94,7 +95,7 @@ def _park(tx: Tx, ids: IdMaker, turn: Turn, ending: Ending, retry_at: float, at:
     failure = ending.end.failure
     text = failure.text if failure else "It failed."
     word = f"{text} It goes on by itself {_when(retry_at, at)}. /stop drops it."
-    closing = withdraw_asks(tx, turn, at)
+    closing = withdraw_asks(tx, ids, turn, at)
     events = [*ending.events, *closing, Notice("warning", PARKED, word)]
     tx.events.append(turn.conversation_id, turn.id, events, at)
     if ending.text or ending.attachments:
@@ -120,7 +121,9 @@ def _prompt_after(tx: Tx, turn: Turn) -> Prompt:
     """A session that cannot be found again has nothing to continue: it hears the whole of it once more."""
     session = tx.sessions.get(turn.session_id)
     found_again = session is not None and session.resume is not None
-    return Prompt("Continue.", by="pilothouse") if turn.began and found_again else turn.prompt
+    if not (turn.began and found_again):
+        return turn.prompt
+    return Prompt("Continue.", by="pilothouse", authors=turn.prompt.authors)
 
 
 def _retry_at(tx: Tx, turn: Turn, end: TurnEnded, settings: Settings, at: float) -> float | None:
@@ -182,14 +185,13 @@ def _to(tx: Tx, turn: Turn, status: TurnStatus, **changes: object) -> Turn:
     return tx.turns.move(turn.id, status, **changes)
 
 
-def withdraw_asks(tx: Tx, turn: Turn, at: float) -> list[EngineEvent]:
+def withdraw_asks(tx: Tx, ids: IdMaker, turn: Turn, at: float) -> list[EngineEvent]:
     """Whoever asked is gone: the asks cannot matter any more."""
-    events: list[EngineEvent] = []
-    for row in tx.asks.of_turn(turn.id):
-        if row.state == "open":
-            tx.asks.move(row.ask.id, "withdrawn", at=at)
-            events.append(AskChanged(row.ask.id, "withdrawn"))
-    return events
+    return [
+        lapse(tx, ids, row, at, because="its turn ended")
+        for row in tx.asks.of_turn(turn.id)
+        if row.state == "open"
+    ]
 
 
 def _finish_rows(tx: Tx, turn: Turn, at: float) -> None:

@@ -27,11 +27,12 @@ _CAUSES: dict[str, Cause] = {
 def frame(messages: Sequence[InboundMessage]) -> Prompt:
     attachments = tuple(a for message in messages for a in message.attachments)
     by = ", ".join(dict.fromkeys(message.author.name for message in messages))
+    authors = tuple(dict.fromkeys(m.author.id for m in messages if m.kind in ("chat", "reaction")))
     if len(messages) == 1 and _passes_as_typed(messages[0]):
-        return Prompt(messages[0].text, attachments, by)
+        return Prompt(messages[0].text, attachments, by, authors)
     body = "\n".join(_element(number, message) for number, message in enumerate(messages, 1))
     text = f"<messages>\n{body}\n</messages>" if len(messages) > 1 else body
-    return Prompt(text, attachments, by)
+    return Prompt(text, attachments, by, authors)
 
 
 def cause_of(messages: Sequence[InboundMessage]) -> Cause:

@@ -17,7 +17,7 @@ from pilothouse.core.channel import Channel
 from pilothouse.core.errors import Fenced, RoleHeld, StoreError
 from pilothouse.core.ids import ChannelId
 from pilothouse.core.store import NodeInfo, Role
-from pilothouse.runtime.asking import Asking
+from pilothouse.runtime.answering import Answering
 from pilothouse.runtime.delivery import Delivery
 from pilothouse.runtime.desk import GatewayDesk
 from pilothouse.runtime.dispatch import Dispatch
@@ -131,7 +131,7 @@ class Gateway:
     async def _run_turns_with_engines(self) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(Scheduling(self._ports).run)
-            tasks.start_soon(Asking(self._ports).run)
+            tasks.start_soon(Answering(self._ports).run)
             tasks.start_soon(self._prune_for_ever)
             await self._dispatch.run()
             tasks.cancel_scope.cancel()

@@ -8,10 +8,11 @@ carried out in the transaction that stores it, so that it neither waits behind a
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import msgspec
 
-from pilothouse.core.ask import Decision
+from pilothouse.core.ask import parse_reply
 from pilothouse.core.channel import Receipt
 from pilothouse.core.ids import IdMaker, MessageId
 from pilothouse.core.message import (
@@ -24,8 +25,11 @@ from pilothouse.core.message import (
     clean_text,
     conversation_id,
 )
+from pilothouse.core.people import AUTHORITY, Role, allows
 from pilothouse.core.store import CONTROL_LANE, NEVER, AskRow, Conversation, QueueRow, Tx, notes_lane
 from pilothouse.core.turn import Turn
+from pilothouse.runtime.admitting import is_worth_a_word, meet
+from pilothouse.runtime.answers import Answers
 from pilothouse.runtime.asking import apply_answer
 from pilothouse.runtime.commands import COMMANDS, CommandCall, Reply
 from pilothouse.runtime.outgoing import say
@@ -33,18 +37,20 @@ from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.routing import Command, Route, Say, Unknown, route
 from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.signals import ASKS, INBOX, OUTBOX, control_of
+from pilothouse.runtime.standing import note_home, role_of, workspace_of
 from pilothouse.runtime.wishes import with_wishes
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(InboundMessage).decode
 
-NOT_LET_IN = "You are not on this Pilothouse's list. Its owner can add {user} under [people]."
-
 EDITED_INTO_COMMAND = (
     "A message that waits cannot become a command: the text from before still waits. Send the command as a message "
     "of its own."
 )
+NOT_YOURS = "Only an {role} may do that here."
 MAX_FILES = 20
+QUESTIONS_LOOKED_AT = 20
+"""A plain reply answers the oldest of so many; nobody is asked more at once."""
 MAX_NAME_CHARS = 200
 
 
@@ -53,21 +59,46 @@ class Intake:
         self._ports = ports
 
     async def accept(self, message: InboundMessage) -> Receipt:
-        settings = self._ports.settings()
-        if not settings.people.may(message.author.id, "message"):
-            self._ports.log("message.refused", author=message.author.id, why="stranger")
-            return Receipt("refused", text=NOT_LET_IN.format(user=message.author.id))
+        settings, role = self._ports.settings(), await self._role(message.author, message.address)
+        if not allows(role, "desk.accept"):
+            return await self._meet(message)
         if too_much := _too_much(message, settings):
             return Receipt("refused", text=too_much)
         message = _cleaned(message)
         if message.kind == "chat":
             way = route(message.text, COMMANDS)
-            if not self._is_message(way, message.author):
+            if not self._is_message(way, role):
                 return await self._carry_out(way, message.address, message.author, message.native_id)
         return await self._store(message, settings)
 
+    async def _role(self, author: Author, address: Address) -> Role:
+        """Who they are in the workspace of that conversation. An owner of the whole house is one everywhere."""
+        settings = self._ports.settings()
+        if settings.people.role(author.id) == "owner":
+            return "owner"
+
+        def unit(tx: Tx) -> Role:
+            place = tx.conversations.get(conversation_id(address))
+            workspace = workspace_of(place, settings.default_workspace)
+            return role_of(tx, settings.people, author.id, workspace)
+
+        return await self._ports.store.read(unit)
+
+    async def _meet(self, message: InboundMessage) -> Receipt:
+        """A stranger, whatever they say. That most of it changes nothing must not cost a write."""
+        ports, at = self._ports, self._ports.clock.now()
+        ports.log("message.refused", author=message.author.id, why="stranger")
+        author = msgspec.structs.replace(message.author, name=_short(message.author.name))
+        message = msgspec.structs.replace(message, author=author, text=message.text[:200])
+        if not await ports.store.read(lambda tx: is_worth_a_word(tx, message, at)):
+            return Receipt("refused")
+        receipt = await ports.store.write(lambda tx: meet(tx, ports.ids, ports.settings(), message, at))
+        ports.signals.poke(OUTBOX)
+        return receipt
+
     async def _store(self, message: InboundMessage, settings: Settings) -> Receipt:
-        unit = _Accept(message, settings, self._ports.ids, self._ports.clock.now())
+        answers = Answers(settings, self._ports.ids, self._ports.tool_class)
+        unit = _Accept(message, settings, answers, self._ports.ids, self._ports.clock.now())
         receipt = await self._ports.store.write(unit)
         self._ports.signals.poke(INBOX, ASKS, control_of(conversation_id(message.address)))
         self._ports.log("message.accepted", message_id=receipt.message_id, state=receipt.state)
@@ -75,14 +106,14 @@ class Intake:
 
     async def command(self, address: Address, by: Author, line: str, native_id: str) -> Receipt:
         """A line with a slash that is no command is a message, whichever way a channel brought it."""
-        settings = self._ports.settings()
-        if not settings.people.may(by.id, "command"):
-            return Receipt("refused", text=NOT_LET_IN.format(user=by.id))
+        settings, role = self._ports.settings(), await self._role(by, address)
+        if not allows(role, "desk.command"):
+            return await self._meet(InboundMessage(address, by, native_id, line))
         if len(line) > settings.max_message_chars:
             return Receipt("refused", text=_too_long(len(line), settings.max_message_chars))
         line = clean_text(line)
         way = route(line if line.startswith("/") else f"/{line}", COMMANDS)
-        if line.startswith("/") and self._is_message(way, by):
+        if line.startswith("/") and self._is_message(way, role):
             return await self._store(await self._as_message(address, by, line, native_id), settings)
         if isinstance(way, Say):
             way = Unknown(line.split()[0] if line.split() else "", None)
@@ -90,7 +121,8 @@ class Intake:
 
     async def edited(self, message: MessageEdited) -> Receipt:
         settings, text = self._ports.settings(), clean_text(message.text)
-        command = not self._is_message(route(text, COMMANDS), message.author)
+        role = await self._role(message.author, message.address)
+        command = not self._is_message(route(text, COMMANDS), role)
 
         def change(tx: Tx, row: QueueRow) -> Receipt:
             said = msgspec.structs.replace(_decode(row.body), text=text)
@@ -101,22 +133,21 @@ class Intake:
             tx.inbox.rewrite(row.id, _encode(said))
             return Receipt("queued", row.id, "Changed: the new text waits in its place.")
 
-        return await self._amend(message, "edited", change)
+        return await self._amend(message, role, "edited", change)
 
     async def deleted(self, message: MessageDeleted) -> Receipt:
-        at = self._ports.clock.now()
+        at, role = self._ports.clock.now(), await self._role(message.author, message.address)
 
         def drop(tx: Tx, row: QueueRow) -> Receipt:
             tx.inbox.withdraw(row.id, at, "deleted by its sender")
             return Receipt("queued", row.id, "Withdrawn: it will not run.")
 
-        return await self._amend(message, "deleted", drop)
+        return await self._amend(message, role, "deleted", drop)
 
-    def _is_message(self, way: Route, author: Author) -> bool:
+    def _is_message(self, way: Route, role: Role) -> bool:
         """Whether this is for the engine. Slash words that we do not know are, if an owner says so."""
-        settings = self._ports.settings()
         if isinstance(way, Unknown):
-            return settings.engine_commands and settings.people.may(author.id, "engine_command")
+            return self._ports.settings().engine_commands and allows(role, "command.engines_own")
         return isinstance(way, Say)
 
     async def _as_message(self, address: Address, by: Author, line: str, native_id: str) -> InboundMessage:
@@ -142,9 +173,12 @@ class Intake:
             )
             if not put.fresh:
                 return Receipt("duplicate", put.row.id)
+            note_home(tx, by.id, conversation)
+            workspace = workspace_of(conversation, settings.default_workspace)
+            role = role_of(tx, settings.people, by.id, workspace)
             if isinstance(way, Command):
-                call = CommandCall(tx, conversation, by, way.args, settings, ports.ids, at)
-                reply = COMMANDS[way.name].run(call)
+                call = CommandCall(tx, conversation, by, way.args, settings, ports.ids, at, role)
+                reply = _run(way, call)
             else:
                 reply = Reply(_unknown_hint(way))
             tx.inbox.claim([put.row.id])
@@ -158,12 +192,16 @@ class Intake:
         return receipt
 
     async def _amend(
-        self, message: MessageEdited | MessageDeleted, what: str, act: Callable[[Tx, QueueRow], Receipt]
+        self,
+        message: MessageEdited | MessageDeleted,
+        role: Role,
+        what: Literal["edited", "deleted"],
+        act: Callable[[Tx, QueueRow], Receipt],
     ) -> Receipt:
         """A queued message is amended; a running one cannot be, and its sender may stop it instead."""
         ports, at = self._ports, self._ports.clock.now()
-        if not ports.settings().people.may(message.author.id, "message"):
-            return Receipt("refused", text=NOT_LET_IN.format(user=message.author.id))
+        if not allows(role, f"desk.{what}"):
+            return Receipt("refused")
 
         def unit(tx: Tx) -> Receipt:
             conversation = tx.conversations.ensure(_conversation(message.address, at))
@@ -190,9 +228,12 @@ class Intake:
 class _Accept:
     """The transaction that takes a message in."""
 
-    def __init__(self, message: InboundMessage, settings: Settings, ids: IdMaker, at: float) -> None:
+    def __init__(
+        self, message: InboundMessage, settings: Settings, answers: Answers, ids: IdMaker, at: float
+    ) -> None:
         self._message = message
         self._settings = settings
+        self._answers = answers
         self._ids = ids
         self._at = at
 
@@ -214,6 +255,8 @@ class _Accept:
         )
         if not put.fresh:
             return Receipt("duplicate", put.row.id)
+        if message.kind == "chat":
+            note_home(tx, message.author.id, conversation)
         if note:
             return Receipt("queued", put.row.id, "Noted: it goes along with the next message.")
         if (
@@ -225,21 +268,28 @@ class _Accept:
         return Receipt("queued", put.row.id, self._place_in_line(tx, conversation, put.row))
 
     def _answers_question(self, tx: Tx, conversation: Conversation, id: MessageId) -> bool:
-        """A plain reply answers the oldest open question; it never answers an approval.
+        """A plain reply answers the oldest open question that its sender may answer; it never answers an approval.
 
         One with files is a message: an answer is words, and the files would be lost.
         """
-        asked = next((row for row in tx.asks.open_in(conversation.id) if self._is_open_question(row)), None)
+        by, open_rows = (
+            self._message.author.id,
+            tx.asks.open_questions(conversation.id, limit=QUESTIONS_LOOKED_AT),
+        )
+        asked = next(
+            (row for row in open_rows if self._is_in_time(row) and self._answers.may_answer(tx, row, by)),
+            None,
+        )
         if asked is None:
             return False
-        decision = Decision("answer", text=self._message.text, by=self._message.author.id)
+        decision = msgspec.structs.replace(parse_reply(asked.ask, self._message.text), by=by)
         apply_answer(tx, self._ids, asked, decision, self._at)
         tx.inbox.claim([id])
         return tx.inbox.done(id, self._at, f"answered {asked.ask.id}")
 
-    def _is_open_question(self, row: AskRow) -> bool:
+    def _is_in_time(self, row: AskRow) -> bool:
         expires_at = row.ask.expires_at
-        return row.ask.kind == "question" and (expires_at is None or expires_at > self._at)
+        return expires_at is None or expires_at > self._at
 
     def _place_in_line(self, tx: Tx, conversation: Conversation, put: QueueRow) -> str:
         live = tx.turns.live_in(conversation.id)
@@ -263,6 +313,13 @@ class _Accept:
                 return (
                     "Still working on your previous request. This waits, and goes in with what else you send."
                 )
+
+
+def _run(way: Command, call: CommandCall) -> Reply:
+    deed = f"command.{way.name}"
+    if not allows(call.role, deed):
+        return Reply(NOT_YOURS.format(role=AUTHORITY.get(deed, "owner")))
+    return COMMANDS[way.name].run(call)
 
 
 def _queued(row: QueueRow, ahead: int) -> str:

@@ -15,9 +15,10 @@ from pilothouse.core.ids import CallId, Epoch, IdMaker, TurnId
 from pilothouse.core.message import Content
 from pilothouse.core.store import AskRow, QueueRow, Tx
 from pilothouse.core.turn import Turn, may_run_again
-from pilothouse.runtime.asking import resume_with_answer, show_ask
 from pilothouse.runtime.ending import withdraw_asks
 from pilothouse.runtime.outgoing import say
+from pilothouse.runtime.raising import show_ask
+from pilothouse.runtime.resuming import resume_with_answer
 
 LOST_AGAIN = "Pilothouse stopped while this ran. Nothing had been done yet, so it runs again by itself."
 LOST_FOR_GOOD = (
@@ -49,7 +50,7 @@ def lose(
         _tell(tx, ids, turn, LOST_AGAIN, f"lost:{turn.id}:{turn.attempts}", at)
     else:
         text = "Stopped." if turn.stop_requested else LOST_FOR_GOOD if turn.began else LOST_UNBEGUN
-        tx.events.append(turn.conversation_id, turn.id, withdraw_asks(tx, turn, at), at)
+        tx.events.append(turn.conversation_id, turn.id, withdraw_asks(tx, ids, turn, at), at)
         _fail(tx, turn, rows, Failure("crash", text), at)
         _tell(tx, ids, turn, text, f"end:{turn.id}", at)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import anyio
 
+from pilothouse.core.approvers import ToolClass
 from pilothouse.core.channel import Channel
 from pilothouse.core.clock import Clock
 from pilothouse.core.engine import Brief, Engine
@@ -37,6 +38,10 @@ def _as_it_is(conversation_id: ConversationId, brief: Brief) -> Brief:
     return brief
 
 
+def tool_class(payload: dict[str, Any]) -> ToolClass:
+    return "ordinary"
+
+
 class Ports:
     """One per gateway. `settings` is a function: configuration may be reloaded under a running turn.
 
@@ -54,6 +59,7 @@ class Ports:
         channels: Mapping[ChannelId, Channel],
         brief: Briefer = _as_it_is,
         policy: Policy | None = None,
+        tool_class: Callable[[dict[str, Any]], ToolClass] = tool_class,
         alive: Callable[[NodeInfo], bool | None] = lambda _info: None,
         sweep: Callable[[], Awaitable[None]] = _nothing_left,
         log: Log = lambda _event, **_fields: None,
@@ -66,6 +72,7 @@ class Ports:
         self.channels = channels
         self.brief = brief
         self.policy: Policy = policy or AskAlways()
+        self.tool_class = tool_class
         self.alive = alive
         self.sweep = sweep
         self.log = log

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from msgspec import Struct, field
 
+from pilothouse.core.approvers import DESTRUCTIVE, ORDINARY, Approvers, ToolClass
 from pilothouse.core.engine import Brief
 from pilothouse.core.ids import ChannelId, ConversationId, EngineId
 from pilothouse.core.people import People
@@ -20,6 +21,11 @@ class Settings(Struct, frozen=True):
     engine_names: Mapping[str, EngineId] = field(default_factory=dict)
     """Every name that people may say, aliases too, and the engine it means."""
     people: People = field(default_factory=People)
+    approvals: Mapping[ToolClass, Approvers] = field(
+        default_factory=lambda: {"ordinary": ORDINARY, "destructive": DESTRUCTIVE}
+    )
+    join_asks: bool = True
+    """Whether a stranger's first message asks an owner to let them in."""
     busy: BusyPolicy = "collect"
     approval_mode: ApprovalMode = "minimal"
     max_turns_at_once: int = 8

@@ -17,6 +17,7 @@ from pilothouse.runtime.asking import supersede
 from pilothouse.runtime.framing import cause_of, frame
 from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.settings import Settings
+from pilothouse.runtime.standing import may, workspace_of
 from pilothouse.runtime.trusting import is_trusted
 from pilothouse.runtime.wishes import with_wishes
 
@@ -37,15 +38,14 @@ def start_from_inbox(
     conversation = tx.conversations.get(conversation_id)
     if conversation is None or tx.turns.of(conversation_id, statuses=("queued", "parked"), limit=1):
         return None
-    rows = _take(tx, settings, conversation, at)
+    rows = _take(tx, ids, settings, conversation, at)
     if not rows:
         return None
     session = open_session(tx, ids, settings, conversation, at)
     if tx.turns.live(session.id) is not None:
         return None
-    for asked in tx.asks.open_in(conversation_id):
-        if asked.session_id == session.id:
-            supersede(tx, ids, asked, at, because="you went on without answering")
+    for asked in tx.asks.open_of(session.id):
+        supersede(tx, ids, asked, at, because="you went on without answering")
     messages = [_decode(row.body) for row in rows]
     turn = Turn(
         TurnId(ids("turn")),
@@ -101,19 +101,36 @@ def _fits(session: Session, engine: EngineId, workspace: str, conversation: Conv
     return chosen and placed and not session.retired
 
 
-def _take(tx: Tx, settings: Settings, conversation: Conversation, at: float) -> list[QueueRow]:
+def _take(tx: Tx, ids: IdMaker, settings: Settings, conversation: Conversation, at: float) -> list[QueueRow]:
     """Everything that waited becomes one prompt, or only the first, as the binding says.
 
     Notes never start a turn; they go along with the next one that something else starts.
     """
     waiting = tx.inbox.waiting(conversation.id, limit=settings.batch_limit)
     ready = [row for row in waiting if row.ready_at <= at]
+    ready = [row for row in ready if _is_still_let_in(tx, ids, settings, conversation, row, at)]
     if not ready:
         return []
     if (with_wishes(tx, conversation).busy or settings.busy) == "queue":
         ready = ready[:1]
     notes = tx.inbox.waiting(notes_lane(conversation.id), limit=settings.batch_limit)
     return sorted([*ready, *notes], key=lambda row: row.seq)
+
+
+def _is_still_let_in(
+    tx: Tx, ids: IdMaker, settings: Settings, conversation: Conversation, row: QueueRow, at: float
+) -> bool:
+    """Whoever was revoked starts nothing any more, not even with what they said before."""
+    if row.kind != "chat" or not _readable(row):
+        return True
+    author, workspace = _decode(row.body).author, workspace_of(conversation, settings.default_workspace)
+    if may(tx, settings.people, author.id, "desk.accept", workspace):
+        return True
+    tx.inbox.claim([row.id])
+    tx.inbox.fail(row.id, at, "its sender is not let in any more")
+    text = f"A message of {author.name} was dropped: they are not let in any more."
+    say(tx, ids, conversation.id, Content(text, "notice"), key=f"revoked:{row.id}", at=at)
+    return False
 
 
 def set_aside(tx: Tx, ids: IdMaker, conversation_id: ConversationId, why: str, at: float) -> None:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from pilothouse.core.approvers import QUESTION, Authority
 from pilothouse.core.ask import Ask, Decision
 from pilothouse.core.engine import Answerable, EngineSession
 from pilothouse.core.event import AskChanged, Asked, Notice
 from pilothouse.core.ids import AskId
 from pilothouse.core.store import AskRow, Tx
-from pilothouse.runtime.asking import make_ask, show_ask
+from pilothouse.runtime.answers import Answers
+from pilothouse.runtime.asking import lapse
 from pilothouse.runtime.ports import Ports
+from pilothouse.runtime.raising import make_ask, show_ask
+from pilothouse.runtime.reasons import held_back
 from pilothouse.runtime.recording import Recorder
 from pilothouse.runtime.signals import INBOX, OUTBOX
+from pilothouse.runtime.standing import homes_of
 from pilothouse.runtime.starting import Started
 
 
@@ -27,6 +32,7 @@ class TurnAsks:
         self._ports = ports
         self._turn = started.turn
         self._session_id = started.session.id
+        self._workspace = started.session.workspace
         self._recorder = recorder
         self._interrupt = interrupt
         self._open: dict[AskId, AskRow] = {}
@@ -50,11 +56,13 @@ class TurnAsks:
             await self._ask_people(session, asked, ask)
 
     def settled_in(self, tx: Tx) -> list[AskRow]:
-        """Asks that we wait for and that somebody, or the time, has settled."""
+        """Asks that we wait for and that somebody, or the time, has settled, their reason included."""
         if not self._open:
             return []
+        rows = tx.asks.of_turn(self._turn.id)
+        held = held_back(rows)
         return [
-            row for row in tx.asks.of_turn(self._turn.id) if row.state != "open" and row.ask.id in self._open
+            row for row in rows if row.state != "open" and row.ask.id in self._open and row.ask.id not in held
         ]
 
     async def settle(self, session: EngineSession, row: AskRow) -> None:
@@ -62,7 +70,8 @@ class TurnAsks:
         if self._open.pop(row.ask.id, None) is None:
             return
         decision = row.decision or Decision("deny", text=f"the question was {row.state}")
-        self._recorder.take(AskChanged(row.ask.id, row.state, decision.by))
+        if not decision.reason_wanted:  # else that was said when the no was, before its reason came
+            self._recorder.take(AskChanged(row.ask.id, row.state, decision.by))
         self._expect_deeds(decision)
         await self._recorder.commit(lambda tx: self._go_on(tx, row))
         if isinstance(session, Answerable):
@@ -78,9 +87,11 @@ class TurnAsks:
         now = self._ports.clock.now()
 
         def unit(tx: Tx) -> None:
-            current = tx.asks.get(row.ask.id)
-            if current is not None and current.state == "open":
-                tx.asks.move(row.ask.id, "withdrawn", at=now)
+            for current in tx.asks.of_turn(self._turn.id):
+                if current.state == "open" and row.ask.id in (current.ask.id, current.about):
+                    changed = lapse(tx, self._ports.ids, current, now, because="it is not needed any more")
+                    if current.about:
+                        tx.events.append(self._turn.conversation_id, self._turn.id, [changed], now)
             self._go_on(tx, row)
 
         await self._recorder.commit(unit)
@@ -92,7 +103,7 @@ class TurnAsks:
             await self._use(session, asked, stored, stored.decision)
             return
         now = self._ports.clock.now()
-        row = AskRow(ask, self._turn.conversation_id, self._session_id, self._turn.id, asked.id, "open", now)
+        row = await self._ports.look(lambda tx: self._row(tx, ask, asked.id, now))
         self._recorder.take(Asked(ask))
         self._open[ask.id] = row
         self._asked.add(ask.id)
@@ -100,22 +111,48 @@ class TurnAsks:
         self._ports.signals.poke(OUTBOX, INBOX)
         self._ports.log("ask.opened", turn_id=self._turn.id, ask_id=ask.id, kind=ask.kind)
 
+    def _row(self, tx: Tx, ask: Ask, engine_key: str, now: float) -> AskRow:
+        """The ask, and who may answer it: those whose work it is, by the class of what is asked."""
+        settings, turn = self._ports.settings(), tx.turns.get(self._turn.id) or self._turn
+        approvers = QUESTION
+        if ask.kind != "question":
+            approvers = settings.approvals[self._ports.tool_class(ask.payload)]
+        authority = Authority(approvers, turn.prompt.authors, self._workspace)
+        homes = homes_of(tx, settings.people, authority) if approvers.route == "private" else ()
+        return AskRow(
+            ask,
+            turn.conversation_id,
+            self._session_id,
+            turn.id,
+            engine_key,
+            "open",
+            now,
+            authority=authority,
+            shown_in=tuple(home for home in homes if home != turn.conversation_id),
+        )
+
     async def _stored_answer(self, ask: Ask) -> AskRow | None:
         """What was said before a restart: to this turn, which runs again, or to the one that this one goes on with.
 
         Any later turn asks anew, whatever was once allowed; and what was asked in this run is its own matter.
         """
 
+        answers = Answers(self._ports.settings(), self._ports.ids, self._ports.tool_class)
+
         def unit(tx: Tx) -> AskRow | None:
-            for row in tx.asks.of_turn(self._turn.id):
-                unused = row.state == "answered" and not row.used and row.ask.id not in self._asked
-                if unused and row.ask.payload_hash == ask.payload_hash:
-                    return row
-            if self._turn.cause != "answer":
-                return None
-            return tx.asks.unused_answer(self._session_id, ask.payload_hash)
+            found = self._unused_answer(tx, ask)
+            return found if found is not None and answers.still_holds(tx, found) else None
 
         return await self._ports.look(unit)
+
+    def _unused_answer(self, tx: Tx, ask: Ask) -> AskRow | None:
+        for row in tx.asks.of_turn(self._turn.id):
+            unused = row.state == "answered" and not row.used and row.ask.id not in self._asked
+            if unused and row.ask.payload_hash == ask.payload_hash:
+                return row
+        if self._turn.cause != "answer":
+            return None
+        return tx.asks.unused_answer(self._session_id, ask.payload_hash)
 
     async def _use(self, session: Answerable, asked: Ask, stored: AskRow, decision: Decision) -> None:
         self._recorder.take(Asked(stored.ask))
@@ -130,11 +167,11 @@ class TurnAsks:
             self._recorder.began = True
 
     def _wait(self, tx: Tx, row: AskRow, now: float) -> None:
-        before = tx.asks.open_like(row.session_id, row.ask.payload_hash)
-        if before is not None and before.turn_id != row.turn_id:
-            tx.asks.move(before.ask.id, "superseded", at=now)
-            changed = AskChanged(before.ask.id, "superseded")
-            tx.events.append(before.conversation_id, before.turn_id, [changed], now)
+        for before in tx.asks.open_of(row.session_id):
+            if before.turn_id != row.turn_id and before.ask.payload_hash == row.ask.payload_hash:
+                tx.asks.move(before.ask.id, "superseded", at=now)
+                changed = AskChanged(before.ask.id, "superseded")
+                tx.events.append(self._turn.conversation_id, before.turn_id, [changed], now)
         tx.asks.add(row)
         turn = tx.turns.get(row.turn_id)
         if turn is not None and turn.status == "running":

@@ -161,9 +161,9 @@ class Watch:
         if turn is not None:
             text = f"{turn.prompt.text}\n\n{prompt.text}"
             attachments = (*turn.prompt.attachments, *prompt.attachments)
-            tx.turns.note(
-                turn.id, prompt=msgspec.structs.replace(turn.prompt, text=text, attachments=attachments)
-            )
+            authors = tuple(dict.fromkeys((*turn.prompt.authors, *prompt.authors)))
+            joined = msgspec.structs.replace(turn.prompt, text=text, attachments=attachments, authors=authors)
+            tx.turns.note(turn.id, prompt=joined)
 
     def _log(self, event: str, **fields: object) -> None:
         self._ports.log(event, turn_id=self._turn.id, **fields)

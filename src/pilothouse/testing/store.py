@@ -11,7 +11,7 @@ test begins with empty data. The suite runs with anyio's pytest plugin.
 
 from __future__ import annotations
 
-from pilothouse.testing.store_asks import AskSuite, ScheduleSuite
+from pilothouse.testing.store_asks import AskSuite, PeopleSuite, ScheduleSuite
 from pilothouse.testing.store_builders import OpenStore
 from pilothouse.testing.store_log import LogSuite, PruneSuite
 from pilothouse.testing.store_nodes import NodeSuite, UnitSuite, WakeSuite
@@ -28,6 +28,7 @@ class StoreConformance(
     PlaceSuite,
     TurnSuite,
     AskSuite,
+    PeopleSuite,
     ScheduleSuite,
     LogSuite,
     PruneSuite,

@@ -1,4 +1,4 @@
-"""What every store must do with asks and schedules."""
+"""What every store must do with asks, people and schedules."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from itertools import product
 
 import pytest
 
-from pilothouse.core.ask import ASK_MOVES, ASK_STATES, AskState, Decision
+from pilothouse.core.approvers import Approvers, Authority, Vote
+from pilothouse.core.ask import ASK_MOVES, ASK_STATES, AskKind, AskState, Decision
 from pilothouse.core.errors import IllegalMove, StoreError
 from pilothouse.core.ids import AskId, ScheduleId, TurnId, UserId
+from pilothouse.core.people import Grant
 from pilothouse.core.schedule import At, Cron, Every
 from pilothouse.core.store import AskRow, Store, Tx
 from pilothouse.testing.store_builders import C1, C2, S1, S2, StoreSuite, ask_row, ids, schedule
@@ -73,11 +75,10 @@ class AskSuite(StoreSuite):
     async def test_a_stored_answer_serves_the_same_payload_once(self, store: Store) -> None:
         def unit(tx: Tx) -> None:
             tx.asks.add(ask_row("a1", payload_hash="same"))
-            like = tx.asks.open_like(S1, "same")
-            assert like is not None and like.ask.id == A1
+            assert names(tx.asks.open_of(S1)) == ["a1"]
             assert tx.asks.unused_answer(S1, "same") is None
             tx.asks.move(A1, "answered", at=2.0, decision=YES)
-            assert tx.asks.open_like(S1, "same") is None
+            assert tx.asks.open_of(S1) == []
             answer = tx.asks.unused_answer(S1, "same")
             assert answer is not None and answer.decision == YES and not answer.used
             assert tx.asks.unused_answer(S1, "other") is None
@@ -121,6 +122,93 @@ class AskSuite(StoreSuite):
             assert shifted is not None and shifted.ask.expires_at == 3620.0 == tx.asks.next_expiry()
             untouched = tx.asks.get(A2)
             assert untouched is not None and untouched.ask.expires_at == 10.0
+
+        await store.write(unit)
+
+    async def test_who_may_answer_and_who_has_is_read_as_it_was_stored(self, store: Store) -> None:
+        approvers = Approvers(("owner", "admin"), exclude_requester=True, quorum=2, route="private")
+        authority = Authority(approvers, (UserId("memory:ann"),), "/w", UserId("memory:bob"))
+        row = ask_row("a1", authority=authority, shown_in=(C2,), topic="join", about=A2)
+        votes = (Vote(UserId("memory:cy"), "Cy", 2.0),)
+        await store.write(lambda tx: tx.asks.add(row))
+        assert await store.read(lambda tx: tx.asks.get(A1)) == row
+        await store.write(lambda tx: tx.asks.vote(A1, votes))
+        voted = await store.read(lambda tx: tx.asks.get(A1))
+        assert voted is not None and voted.votes == votes
+        moved = await store.write(lambda tx: tx.asks.move(A1, "answered", at=3.0, decision=YES))
+        assert (moved.votes, moved.authority, moved.shown_in) == (votes, authority, (C2,))
+
+    async def test_only_what_is_open_is_voted_on_and_only_what_is_answered_is_amended(
+        self, store: Store
+    ) -> None:
+        no = Decision("deny", by=UserId("memory:ann"), reason_wanted=True)
+        why = Decision("deny", text="because", by=UserId("memory:ann"), reason_wanted=True)
+        await store.write(lambda tx: tx.asks.add(ask_row("a1")))
+        with pytest.raises(StoreError):
+            await store.write(lambda tx: tx.asks.amend(A1, why))
+        await store.write(lambda tx: tx.asks.move(A1, "answered", at=2.0, decision=no))
+        amended = await store.write(lambda tx: tx.asks.amend(A1, why))
+        assert (amended.decision, amended.answered_at) == (why, 2.0)
+        assert await store.read(lambda tx: tx.asks.get(A1)) == amended
+        with pytest.raises(StoreError):
+            await store.write(lambda tx: tx.asks.vote(A1, ()))
+
+    async def test_what_is_open_is_found_by_kind_by_session_and_by_topic(self, store: Store) -> None:
+        def unit(tx: Tx) -> None:
+            kinds: tuple[AskKind, ...] = ("approval", "question", "question", "plan")
+            for number, kind in enumerate(kinds):
+                tx.asks.add(ask_row(f"k{number}", kind=kind))
+            tx.asks.add(ask_row("else", kind="question", conversation_id=C2, session_id=S2))
+            tx.asks.add(ask_row("join", topic="join", session_id=S2))
+            assert names(tx.asks.open_questions(C1, limit=10)) == ["k1", "k2"]
+            assert names(tx.asks.open_questions(C1, limit=1)) == ["k1"]
+            assert names(tx.asks.open_of(S1)) == ["k0", "k1", "k2", "k3"]
+            assert names(tx.asks.open_about("join")) == ["join"]
+            assert tx.asks.open_about("") == [], "an engine's ask has no topic"
+            tx.asks.move(AskId("k1"), "withdrawn", at=2.0)
+            assert names(tx.asks.open_questions(C1, limit=10)) == ["k2"]
+            assert names(tx.asks.newest(limit=2)) == ["join", "else"]
+            assert names(tx.asks.newest(states=("withdrawn",))) == ["k1"]
+            assert len(tx.asks.newest(states=("open", "withdrawn"))) == 6
+
+        await store.write(unit)
+
+
+class PeopleSuite(StoreSuite):
+    async def test_a_person_has_one_role_per_workspace(self, store: Store) -> None:
+        ann, bob = UserId("memory:ann"), UserId("memory:bob")
+        everywhere = Grant(ann, "member", name="Ann", by="shell", at=1.0)
+        there = Grant(ann, "admin", "/srv", at=2.0)
+        other = Grant(bob, "owner", at=3.0)
+
+        def unit(tx: Tx) -> None:
+            for grant in (other, there, everywhere):
+                tx.people.grant(grant)
+            assert tx.people.of(ann) == [everywhere, there]
+            assert tx.people.everybody() == [everywhere, there, other]
+            raised = Grant(ann, "admin", at=4.0)
+            tx.people.grant(raised)
+            assert tx.people.of(ann) == [raised, there]
+            assert tx.people.revoke(ann, "/nowhere") == []
+            assert tx.people.revoke(ann, "") == [raised]
+            assert tx.people.of(ann) == [there]
+            tx.people.grant(raised)
+            assert sorted(tx.people.revoke(ann), key=lambda grant: grant.at) == [there, raised]
+            assert tx.people.everybody() == [other]
+
+        await store.write(unit)
+
+    async def test_a_tally_counts_within_its_window_and_is_pruned_after_it(self, store: Store) -> None:
+        def unit(tx: Tx) -> None:
+            assert tx.tallied("k", 10.0, 60.0) == 0
+            assert [tx.tally("k", at, 60.0) for at in (10.0, 20.0, 69.0)] == [1, 2, 3]
+            assert tx.tallied("k", 69.0, 60.0) == 3
+            assert tx.tallied("other", 69.0, 60.0) == 0
+            assert tx.tallied("k", 70.0, 60.0) == 0, "the window begins with the first"
+            assert tx.tally("k", 70.0, 60.0) == 1
+            assert tx.prune(70.0) == 0
+            assert tx.prune(71.0) == 1
+            assert tx.tallied("k", 71.0, 60.0) == 0
 
         await store.write(unit)
 

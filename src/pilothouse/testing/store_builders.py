@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pilothouse.core.ask import Ask
+from pilothouse.core.ask import Ask, AskKind
 from pilothouse.core.ids import (
     AskId,
     ChannelId,
@@ -101,7 +101,14 @@ def turn(id: str, status: TurnStatus = "queued", **fields: Any) -> Turn:
     return Turn(id=TurnId(id), status=status, **(values | fields))
 
 
-def ask_row(id: str, *, payload_hash: str = "h", expires_at: float | None = None, **fields: Any) -> AskRow:
+def ask_row(
+    id: str,
+    *,
+    payload_hash: str = "h",
+    expires_at: float | None = None,
+    kind: AskKind = "approval",
+    **fields: Any,
+) -> AskRow:
     values: dict[str, Any] = {
         "conversation_id": C1,
         "session_id": S1,
@@ -110,7 +117,7 @@ def ask_row(id: str, *, payload_hash: str = "h", expires_at: float | None = None
         "state": "open",
         "asked_at": 1.0,
     }
-    ask = Ask(AskId(id), "approval", "May I?", {"command": "ls"}, payload_hash, expires_at=expires_at)
+    ask = Ask(AskId(id), kind, "May I?", {"command": "ls"}, payload_hash, expires_at=expires_at)
     return AskRow(ask, **(values | fields))
 
 

@@ -49,7 +49,8 @@ def _question(id: AskId, question: dict[str, Any]) -> Ask:
     given = question.get("options")
     labels = [_label(option) for option in given] if isinstance(given, list) else []
     options = tuple(Option(str(n), label) for n, label in enumerate(labels, 1) if label)
-    return _ask(id, "question", str(question.get("question") or ""), question, options, free_text=True)
+    title, many = str(question.get("question") or ""), question.get("multiSelect") is True
+    return _ask(id, "question", title, question, options, free_text=True, many=many)
 
 
 def _label(option: Any) -> str:
@@ -67,5 +68,6 @@ def _ask(
     options: tuple[Option, ...] = (),
     *,
     free_text: bool = False,
+    many: bool = False,
 ) -> Ask:
-    return Ask(id, kind, title, payload, hash_payload(payload), options, free_text)
+    return Ask(id, kind, title, payload, hash_payload(payload), options, free_text, many=many)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
+from pilothouse.core.approvers import Authority, Vote
 from pilothouse.core.ask import Ask, AskState, Decision, move_ask
 from pilothouse.core.errors import StoreError
 from pilothouse.core.ids import AskId, ConversationId, SessionId, TurnId
@@ -16,6 +18,11 @@ from pilothouse.stores.sqlite.turns import AFTER_ANY
 
 _decode_ask = msgspec.json.Decoder(Ask).decode
 _decode_decision = msgspec.json.Decoder(Decision).decode
+_decode_authority = msgspec.json.Decoder(Authority).decode
+_decode_votes = msgspec.json.Decoder(tuple[Vote, ...]).decode
+_decode_places = msgspec.json.Decoder(tuple[ConversationId, ...]).decode
+_NOBODYS = Authority()
+"""Of an ask that was stored before anybody wrote down whose it is: an admin's."""
 
 
 def ask_row(row: Row) -> AskRow:
@@ -23,7 +30,10 @@ def ask_row(row: Row) -> AskRow:
     if ask.expires_at != row[1]:
         ask = msgspec.structs.replace(ask, expires_at=row[1])
     decision = None if row[8] is None else _decode_decision(row[8])
-    fields: list[Any] = [ask, *row[2:8], decision, row[9], bool(row[10])]
+    authority = _NOBODYS if row[11] is None else _decode_authority(row[11])
+    votes = () if row[12] is None else _decode_votes(row[12])
+    places = () if row[13] is None else _decode_places(row[13])
+    fields: list[Any] = [ask, *row[2:8], decision, row[9], bool(row[10]), authority, votes, places, *row[14:]]
     return AskRow(*fields)
 
 
@@ -50,6 +60,12 @@ class AskTable:
                 answered_at=row.answered_at,
                 ended_at=ended_at,
                 used=row.used,
+                authority=to_json(row.authority),
+                votes=to_json(row.votes) if row.votes else None,
+                shown_in=to_json(row.shown_in) if row.shown_in else None,
+                topic=row.topic,
+                about=row.about,
+                kind=row.ask.kind,
             )
         except sqlite3.IntegrityError as error:
             raise StoreError(f"the ask {row.ask.id} cannot be stored: {error}") from error
@@ -72,6 +88,16 @@ class AskTable:
         assert moved is not None, "it was there a moment ago"
         return moved
 
+    def vote(self, id: AskId, votes: Sequence[Vote]) -> None:
+        if not self._link.run("asks.vote", id=id, votes=to_json(list(votes))):
+            raise StoreError(f"there is no open ask {id}")
+
+    def amend(self, id: AskId, decision: Decision) -> AskRow:
+        amended = self._one("amend", id=id, decision=to_json(decision))
+        if amended is None:
+            raise StoreError(f"there is no answered ask {id}")
+        return amended
+
     def mark_used(self, id: AskId, *, turn_id: TurnId | None = None) -> None:
         self._link.run("asks.mark_used", id=id, turn_id=turn_id)
 
@@ -81,14 +107,25 @@ class AskTable:
     def open_in(self, conversation_id: ConversationId) -> list[AskRow]:
         return self._all("open_in", conversation_id=conversation_id)
 
+    def open_questions(self, conversation_id: ConversationId, *, limit: int) -> list[AskRow]:
+        return self._all("open_questions", conversation_id=conversation_id, limit=limit)
+
+    def open_of(self, session_id: SessionId) -> list[AskRow]:
+        return self._all("open_of", session_id=session_id)
+
+    def open_about(self, topic: str, *, limit: int = 100) -> list[AskRow]:
+        return self._all("open_about", topic=topic, limit=limit)
+
+    def newest(self, *, states: Sequence[AskState] = (), limit: int = 100) -> list[AskRow]:
+        if not states:
+            return self._all("newest_open", limit=limit)
+        return self._all("newest", states=to_json(list(states)).decode(), limit=limit)
+
     def of_turn(self, turn_id: TurnId) -> list[AskRow]:
         return self._all("of_turn", turn_id=turn_id)
 
     def unused_answer(self, session_id: SessionId, payload_hash: str) -> AskRow | None:
         return self._one("unused_answer", session_id=session_id, payload_hash=payload_hash)
-
-    def open_like(self, session_id: SessionId, payload_hash: str) -> AskRow | None:
-        return self._one("open_like", session_id=session_id, payload_hash=payload_hash)
 
     def expired(self, now: float) -> list[AskRow]:
         return self._all("expired", now=now)

@@ -75,12 +75,16 @@ def _step(db: sqlite3.Connection, path: Path, scripts: list[str]) -> None:
     version = schema_version(db)
     if version >= len(scripts):
         return
+    reached = version + 1
     if version > 0:
         keep_copy(path, version)
-    for statement in statements(scripts[version]):
-        db.execute(statement)
+    else:  # a new store is made whole at once: nobody sees it half made, or keeps a copy of nothing
+        reached = len(scripts)
+    for script in scripts[version:reached]:
+        for statement in statements(script):
+            db.execute(statement)
     db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    db.execute(f"PRAGMA user_version = {version + 1}")
+    db.execute(f"PRAGMA user_version = {reached}")
 
 
 def backup_path(path: Path, version: int) -> Path:

@@ -11,6 +11,7 @@ from pilothouse.core.store import (
     InboxQueue,
     Nodes,
     OutboxQueue,
+    PeopleTable,
     Schedules,
     Sessions,
     Turns,
@@ -25,6 +26,7 @@ from pilothouse.stores.sqlite.inbox import InboxTable
 from pilothouse.stores.sqlite.link import Link
 from pilothouse.stores.sqlite.nodes import NodeTable
 from pilothouse.stores.sqlite.outbox import OutboxTable
+from pilothouse.stores.sqlite.people import GrantTable
 from pilothouse.stores.sqlite.schedules import ScheduleTable
 from pilothouse.stores.sqlite.turns import TurnTable
 
@@ -39,6 +41,7 @@ class SqliteTx:
         self.turns: Turns = TurnTable(link)
         self.events: Events = EventTable(link)
         self.asks: Asks = AskTable(link)
+        self.people: PeopleTable = GrantTable(link)
         self.schedules: Schedules = ScheduleTable(link)
         self._blobs = BlobRows(link, files)
         self.blobs: BlobTable = self._blobs
@@ -52,10 +55,19 @@ class SqliteTx:
     def set_fact(self, key: str, value: str) -> None:
         self._link.run("facts.set", key=key, value=value)
 
+    def tally(self, key: str, at: float, window_s: float) -> int:
+        row = self._link.row("tallies.add", key=key, at=at, after=at - window_s)
+        assert row is not None, "it was counted this moment"
+        return row[0]
+
+    def tallied(self, key: str, at: float, window_s: float) -> int:
+        row = self._link.row("tallies.get", key=key, after=at - window_s)
+        return row[0] if row else 0
+
     def prune(self, before: float, *, limit: int = 1000) -> int:
         """At most `limit` rows at a time, so that nobody waits long for the write lock."""
         left = limit
-        for name in ("inbox.prune", "outbox.prune", "asks.prune"):
+        for name in ("inbox.prune", "outbox.prune", "asks.prune", "tallies.prune"):
             left -= self._link.run(name, before=before, limit=left)
         left -= self._prune_turns(before, left)
         left -= self._blobs.prune(before, left)

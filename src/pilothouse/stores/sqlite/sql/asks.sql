@@ -1,11 +1,12 @@
 -- name: _row: the columns of AskRow, in its order; expires_at is the ask's, and may have been shifted
-ask, expires_at, conversation_id, session_id, turn_id, engine_key, state, asked_at, decision, answered_at, used
+ask, expires_at, conversation_id, session_id, turn_id, engine_key, state, asked_at, decision, answered_at, used,
+authority, votes, shown_in, topic, about
 
 -- name: add: store a new ask
 INSERT INTO asks (id, conversation_id, session_id, turn_id, engine_key, state, asked_at, expires_at, payload_hash,
-                  ask, decision, answered_at, ended_at, used)
+                  ask, decision, answered_at, ended_at, used, authority, votes, shown_in, topic, about, kind)
 VALUES (:id, :conversation_id, :session_id, :turn_id, :engine_key, :state, :asked_at, :expires_at, :payload_hash,
-        :ask, :decision, :answered_at, :ended_at, :used)
+        :ask, :decision, :answered_at, :ended_at, :used, :authority, :votes, :shown_in, :topic, :about, :kind)
 
 -- name: get: one ask by its id
 SELECT {_row} FROM asks WHERE id = :id
@@ -17,6 +18,13 @@ SELECT {_row} FROM asks WHERE id >= :first AND id < :last ORDER BY seq DESC LIMI
 UPDATE asks SET state = :state, decision = :decision, answered_at = :answered_at, ended_at = :at WHERE id = :id
 RETURNING {_row}
 
+-- name: vote: who has said yes so far
+UPDATE asks SET votes = :votes WHERE id = :id AND state = 'open'
+
+-- name: amend: the reason of a decision came later
+UPDATE asks SET decision = :decision WHERE id = :id AND state = 'answered'
+RETURNING {_row}
+
 -- name: mark_used: its decision reached an engine, in this turn or in the one that asked
 UPDATE asks SET used = 1, turn_id = coalesce(:turn_id, turn_id) WHERE id = :id
 
@@ -26,16 +34,29 @@ UPDATE asks SET used = 0 WHERE id = :id
 -- name: open_in: what a conversation is asked
 SELECT {_row} FROM asks WHERE conversation_id = :conversation_id AND state = 'open' ORDER BY seq
 
+-- name: open_questions: what a plain reply in a conversation may answer
+SELECT {_row} FROM asks INDEXED BY asks_questions
+WHERE conversation_id = :conversation_id AND state = 'open' AND kind = 'question' ORDER BY seq LIMIT :limit
+
+-- name: open_of: what is open in a session
+SELECT {_row} FROM asks WHERE session_id = :session_id AND state = 'open' ORDER BY seq
+
+-- name: open_about: what the house itself asks
+SELECT {_row} FROM asks INDEXED BY asks_topic
+WHERE topic = :topic AND topic <> '' AND state = 'open' ORDER BY seq LIMIT :limit
+
+-- name: newest_open: what is open anywhere, newest first
+SELECT {_row} FROM asks INDEXED BY asks_open_newest WHERE state = 'open' ORDER BY seq DESC LIMIT :limit
+
+-- name: newest: asks of certain states, newest first
+SELECT {_row} FROM asks WHERE state IN (SELECT value FROM json_each(:states)) ORDER BY seq DESC LIMIT :limit
+
 -- name: of_turn: what a turn asked
 SELECT {_row} FROM asks WHERE turn_id = :turn_id ORDER BY seq
 
 -- name: unused_answer: an answer that never reached an engine
 SELECT {_row} FROM asks
 WHERE session_id = :session_id AND payload_hash = :payload_hash AND state = 'answered' AND used = 0
-ORDER BY seq LIMIT 1
-
--- name: open_like: an open ask for the same payload
-SELECT {_row} FROM asks WHERE session_id = :session_id AND payload_hash = :payload_hash AND state = 'open'
 ORDER BY seq LIMIT 1
 
 -- name: expired: open asks whose time is over

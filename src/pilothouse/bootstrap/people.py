@@ -1,0 +1,43 @@
+"""Who the configuration lets in, and who sits at the machine. Light: the commands of the shell need it too."""
+
+from __future__ import annotations
+
+import getpass
+import os
+
+import msgspec
+
+from pilothouse.config import Config
+from pilothouse.core.approvers import Approvers, ToolClass
+from pilothouse.core.ids import UserId
+from pilothouse.core.people import People, Role
+
+
+def terminal_user() -> UserId:
+    """Whoever may read our files is the operating system's business: they own this house."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):
+        name = str(os.getuid())
+    return UserId(f"terminal:{name}")
+
+
+def make_people(config: Config) -> People:
+    """Whom the configuration lets in, and the person at the machine, who has it anyway."""
+    lists = (
+        ("member", config.people.members),
+        ("admin", config.people.admins),
+        ("owner", config.people.owners),
+    )
+    roles: dict[UserId, Role] = {UserId(user): role for role, users in lists for user in users}
+    workspaces: dict[str, dict[UserId, Role]] = {}
+    for row in config.workspaces.values():
+        here = workspaces.setdefault(os.path.realpath(os.path.expanduser(row.path)), {})
+        here |= {UserId(user): "member" for user in row.members}
+        here |= {UserId(user): "admin" for user in row.admins}
+    return People({**roles, terminal_user(): "owner"}, workspaces)
+
+
+def make_approvals(config: Config) -> dict[ToolClass, Approvers]:
+    destructive = Approvers(*msgspec.structs.astuple(config.approvals.destructive))
+    return {"ordinary": config.approvals.ordinary, "destructive": destructive}

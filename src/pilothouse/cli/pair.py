@@ -1,0 +1,52 @@
+"""`pilothouse pair`: a code that lets in whoever sends it, from any channel, once."""
+
+from __future__ import annotations
+
+import secrets
+import time
+
+import click
+
+from pilothouse.cli.house import existing_folder, load_plain, write_store
+from pilothouse.cli.options import json_option
+from pilothouse.cli.table import print_json
+from pilothouse.core.people import Role
+from pilothouse.core.store import Tx
+
+TEXT = """\
+{code}
+
+Send this to Pilothouse as a message, within {minutes:g} minutes: alone, or as /pair {code}
+Whoever does first is let in as {role}{where}. A new code ends this one."""
+
+
+@click.command("pair")
+@click.option(
+    "--role", type=click.Choice(("owner", "admin", "member")), help="Default: owner if there is none yet."
+)
+@click.option("--workspace", metavar="PATH", help="Only in this folder and below it.")
+@click.option(
+    "--minutes", type=click.FloatRange(0.1, 60), default=10.0, show_default=True, help="How long it counts."
+)
+@json_option
+def command(role: Role | None, workspace: str | None, minutes: float, as_json: bool) -> None:
+    """Show a code that lets somebody in. It counts once, and not for long."""
+    from pilothouse.bootstrap.people import make_people, terminal_user
+    from pilothouse.runtime.pairing import ALPHABET, has_owner, offer_pairing
+
+    people, folder = make_people(load_plain().config), existing_folder(workspace) if workspace else ""
+    code = "".join(secrets.choice(ALPHABET) for _ in range(8))
+
+    def unit(tx: Tx) -> Role:
+        first = not folder and not has_owner(tx, people, terminal_user())
+        given: Role = role or ("owner" if first else "member")
+        offer_pairing(tx, code, role=given, workspace=folder, at=time.time(), open_s=minutes * 60)
+        return given
+
+    given, shown = write_store(unit), f"{code[:4]}-{code[4:]}"
+    if as_json:
+        document = {"code": shown, "role": given, "workspace": folder, "expires_in_s": minutes * 60}
+        print_json(document)
+        return
+    where = f" of {folder}" if folder else ""
+    print(TEXT.format(code=shown, minutes=minutes, role=given, where=where))

@@ -1,0 +1,142 @@
+"""`pilothouse users`: who is let in, as what and where; granting and revoking. A revoke counts at once, everywhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from typing import Any
+
+import click
+import msgspec
+
+from pilothouse.cli.house import existing_folder, load_plain, read_store, write_store
+from pilothouse.cli.options import json_option
+from pilothouse.cli.table import ago, print_json, print_table
+from pilothouse.core.errors import ConfigError, PilothouseError
+from pilothouse.core.ids import UserId
+from pilothouse.core.people import Grant, Role
+from pilothouse.core.store import Tx
+
+HEADS = ("USER", "ROLE", "WHERE", "FROM", "SINCE", "NAME")
+PERSON = re.compile(r"[^:\s]+:\S+")
+EVERYWHERE = "everywhere"
+
+workspace_option = click.option("--workspace", metavar="PATH", help="Only in this folder and below it.")
+
+
+@click.group("users", invoke_without_command=True)
+@json_option
+@click.pass_context
+def command(ctx: click.Context, as_json: bool) -> None:
+    """Who is let in, and as what."""
+    if ctx.invoked_subcommand is not None:
+        return
+    rows = [
+        *_configured(),
+        *((grant, grant.by) for grant in read_store(lambda tx: tx.people.everybody()) or ()),
+    ]
+    if as_json:
+        print_json([{**msgspec.to_builtins(grant), "from": source} for grant, source in rows])
+        return
+    now = time.time()
+    print_table(
+        HEADS, [_line(grant, source, now) for grant, source in rows], "nobody", optional=("NAME", "SINCE")
+    )
+
+
+@command.command("grant")
+@click.argument("user")
+@click.argument("role", type=click.Choice(("owner", "admin", "member")))
+@workspace_option
+@click.option("--name", default="", help="What to call them in lists.")
+@json_option
+def grant(user: str, role: Role, workspace: str | None, name: str, as_json: bool) -> None:
+    """Let somebody in, or give them another role. USER is channel:id, such as telegram:12345."""
+    person, at = _person(user), time.time()
+    given = Grant(person, role, existing_folder(workspace) if workspace else "", name, "shell", at)
+
+    def unit(tx: Tx) -> None:
+        tx.people.grant(given)
+        tx.audit.add(at, _shell(), "people.granted", f"{person} {role} {given.workspace}".strip())
+
+    write_store(unit)
+    if as_json:
+        print_json(msgspec.to_builtins(given))
+        return
+    print(f"{person} is {role} {_where(given.workspace)}.")
+
+
+@command.command("revoke")
+@click.argument("user")
+@workspace_option
+@json_option
+def revoke(user: str, workspace: str | None, as_json: bool) -> None:
+    """Take back what was granted; without --workspace, all of it. It counts at once, for open asks too."""
+    person, at = _person(user), time.time()
+    place = None if workspace is None else os.path.realpath(os.path.expanduser(workspace))
+
+    def unit(tx: Tx) -> list[Grant]:
+        taken = tx.people.revoke(person, place)
+        for one in taken:
+            tx.audit.add(at, _shell(), "people.revoked", f"{person} {one.role} {one.workspace}".strip())
+        return taken
+
+    taken = write_store(unit)
+    if as_json:
+        print_json(msgspec.to_builtins(taken))
+    else:
+        for one in taken:
+            print(f"{person} is no longer {one.role} {_where(one.workspace)}.")
+    _complain_if_left(person, place, taken)
+
+
+def _complain_if_left(person: UserId, place: str | None, taken: list[Grant]) -> None:
+    left = [grant for grant, _ in _configured() if grant.user == person and place in (None, grant.workspace)]
+    if left:
+        file = load_plain().paths.config_file
+        roles = ", ".join(f"{grant.role} {_where(grant.workspace)}" for grant in left)
+        if person == _shell():
+            raise ConfigError(f"{person} is the person at this machine, and owns it: that cannot be taken.")
+        raise ConfigError(
+            f"{person} is still {roles}, by {file}: remove the id there, and it counts at once."
+        )
+    if not taken:
+        raise PilothouseError(f"{person} was granted nothing{'' if place is None else f' in {place}'}.")
+
+
+def _configured() -> list[tuple[Grant, str]]:
+    from pilothouse.bootstrap.people import make_people
+
+    people, source = make_people(load_plain().config), "config.toml"
+    everywhere = [
+        (Grant(user, role), "this machine" if user == _shell() else source)
+        for user, role in people.roles.items()
+    ]
+    places = [
+        (Grant(user, role, workspace), source)
+        for workspace, roles in people.workspaces.items()
+        for user, role in roles.items()
+    ]
+    return [*everywhere, *places]
+
+
+def _shell() -> UserId:
+    from pilothouse.bootstrap.people import terminal_user
+
+    return terminal_user()
+
+
+def _person(user: str) -> UserId:
+    if not PERSON.fullmatch(user):
+        raise ConfigError(f"{user!r} is no person: say channel:id, such as telegram:12345.")
+    return UserId(user)
+
+
+def _where(workspace: str) -> str:
+    return f"in {workspace}" if workspace else EVERYWHERE
+
+
+def _line(grant: Grant, source: str, now: float) -> tuple[Any, ...]:
+    since = ago(now - grant.at) if grant.at else "-"
+    return (grant.user, grant.role, grant.workspace or EVERYWHERE, source, since, grant.name or "-")

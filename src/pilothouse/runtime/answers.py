@@ -1,0 +1,220 @@
+"""The rules by which answers are taken, the same for a button, a reply and the shell (law 6).
+
+One transaction checks what was asked, who answers, with which role at this moment, and whether it is still open; then
+the answer counts, or it is refused and written down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from pilothouse.core.approvers import (
+    Authority,
+    ToolClass,
+    Vote,
+    counted,
+    describe_approvers,
+    may_say_no,
+    may_say_yes,
+)
+from pilothouse.core.ask import Ask, Decision, misfit
+from pilothouse.core.channel import Answered
+from pilothouse.core.ids import AskId, ConversationId, IdMaker, UserId
+from pilothouse.core.message import Author
+from pilothouse.core.people import Role, allows
+from pilothouse.core.store import AskRow, Tx
+from pilothouse.runtime.asking import apply_answer
+from pilothouse.runtime.raising import places_of, tell_places
+from pilothouse.runtime.settings import Settings
+from pilothouse.runtime.standing import role_of
+from pilothouse.runtime.wording import first_line
+
+DAY_S = 86_400.0
+REFUSALS_A_DAY = 20
+"""Of one stranger, and what is written down of all of them together: fifty times as much."""
+
+
+class Answer(Struct, frozen=True):
+    """An answer as it arrived: it names the ask and the hash of what its sender read."""
+
+    ask_id: AskId
+    payload_hash: str
+    decision: Decision
+    by: Author
+    at: float
+
+
+class Taken(Struct, frozen=True):
+    answered: Answered
+    row: AskRow | None = None
+    """The ask, if it is settled now."""
+    wake: tuple[ConversationId, ...] = ()
+    """Whose turns should look."""
+
+
+class _Refused(Struct, frozen=True):
+    kind: str
+    text: str
+
+
+class Answers:
+    """The rules by which answers are taken; the same for a button, a reply and the shell."""
+
+    def __init__(
+        self, settings: Settings, ids: IdMaker, tool_class: Callable[[dict[str, Any]], ToolClass]
+    ) -> None:
+        self._settings = settings
+        self._ids = ids
+        self._tool_class = tool_class
+
+    def take(self, tx: Tx, answer: Answer, *, tell: bool = False) -> Taken:
+        """`tell` says it in the conversation too: whoever answered was not there."""
+        row = tx.asks.get(answer.ask_id)
+        if row is not None:
+            answer = msgspec.structs.replace(answer, decision=_plain(row.ask, answer.decision))
+        refused = self._refusal(tx, row, answer)
+        if row is None or refused is not None:
+            refused = refused or _Refused("unknown", "There is no such question.")
+            self._write_down(tx, answer, refused)
+            return Taken(Answered(False, refused.text))
+        return self._vote(tx, row, answer) or self._settle(tx, row, answer, tell=tell)
+
+    def role(self, tx: Tx, authority: Authority, user: UserId) -> Role:
+        return role_of(tx, self._settings.people, user, authority.workspace)
+
+    def may_answer(self, tx: Tx, row: AskRow, user: UserId) -> bool:
+        return may_say_yes(row.authority, user, self.role(tx, row.authority, user))
+
+    def still_holds(self, tx: Tx, row: AskRow) -> bool:
+        """Whether the stored yes would count today: those who said it may have been revoked meanwhile."""
+        if row.decision is None or row.decision.verdict == "deny" or row.decision.by is None:
+            return True
+        votes = (*row.votes, Vote(row.decision.by, "", 0.0))
+        role = partial(self.role, tx, row.authority)
+        return len(counted(row.authority, votes, role)) >= row.authority.approvers.quorum
+
+    def _refusal(self, tx: Tx, row: AskRow | None, answer: Answer) -> _Refused | None:
+        """Why this answer does not count."""
+        if row is None:
+            return _Refused("unknown", "There is no such question.")
+        decision, by = answer.decision, answer.by.id
+        role = self.role(tx, row.authority, by)
+        if not allows(role, "desk.answer") or not may_say_no(row.authority, by, role):
+            return _Refused("foreign", f"You may not answer this. {_who(row)}".rstrip())
+        if row.ask.payload_hash != answer.payload_hash:
+            text = "This is not what was asked any more. Nothing was done; look at the question again."
+            return _Refused("forged", text)
+        if row.state == "answered" and row.decision is not None:
+            text = f"Already answered by {row.decision.by or 'a rule'}: {_word(row.ask, row.decision)}."
+            return _Refused("repeated" if _same(row.decision, decision, by) else "replayed", text)
+        if row.state != "open" or (row.ask.expires_at is not None and row.ask.expires_at <= answer.at):
+            state = row.state if row.state != "open" else "expired"
+            return _Refused("stale", f"This question is no longer open ({state}).")
+        if wrong := misfit(row.ask, decision):
+            return _Refused("misfit", wrong)
+        if decision.verdict == "answer" and row.authority.approvers.quorum > 1:
+            return _Refused("misfit", "Several people must say yes to this: allow it, or deny it.")
+        if decision.verdict != "deny":
+            return self._yes_refusal(row, decision, by, role)
+        return None
+
+    def _yes_refusal(self, row: AskRow, decision: Decision, by: UserId, role: Role) -> _Refused | None:
+        authority = row.authority
+        if not may_say_yes(authority, by, role):
+            return _Refused("foreign", f"You may not allow this. {_who(row)}".rstrip())
+        if not (allows(role, f"button.{decision.verdict}") and allows(role, f"button.{decision.remember}")):
+            return _Refused(
+                "foreign", "Only an admin may save that for good. Allow it once, or for this session."
+            )
+        if decision.input is None:
+            return None
+        # What they put in its place is not what was shown: it must be theirs to allow by itself, and alone.
+        changed = {**row.ask.payload, "input": decision.input}
+        approvers = self._settings.approvals[self._tool_class(changed)]
+        instead = msgspec.structs.replace(authority, approvers=approvers)
+        if approvers.quorum > 1 or authority.approvers.quorum > 1 or not may_say_yes(instead, by, role):
+            return _Refused("foreign", "You may allow this only as it was asked, not something else instead.")
+        return None
+
+    def _vote(self, tx: Tx, row: AskRow, answer: Answer) -> Taken | None:
+        """A yes that needs others beside it; None if it is enough, or if it is a no."""
+        authority, needed = row.authority, row.authority.approvers.quorum
+        if needed < 2 or answer.decision.verdict == "deny":
+            return None
+        role = partial(self.role, tx, authority)
+        before = counted(authority, row.votes, role)
+        said = any(vote.by == answer.by.id for vote in before)
+        votes = before if said else [*before, Vote(answer.by.id, answer.by.name, answer.at)]
+        if votes != list(row.votes):
+            tx.asks.vote(row.ask.id, votes)
+        if len(votes) >= needed:
+            return None
+        text = f"{len(votes)} of {needed} said yes: {first_line(row.ask.title, 200)}"
+        if said:
+            return Taken(Answered(False, f"You have said yes already. {text}"))
+        tx.audit.add(answer.at, answer.by.id, "ask.vote", f"{row.ask.id} {row.ask.payload_hash}")
+        occasion = f"vote:{answer.by.id}:{answer.at}"
+        tell_places(
+            tx, self._ids, row, f"{text} (the last was {answer.by.name})", occasion=occasion, at=answer.at
+        )
+        return Taken(Answered(True, text))
+
+    def _settle(self, tx: Tx, row: AskRow, answer: Answer, *, tell: bool) -> Taken:
+        decision = msgspec.structs.replace(answer.decision, by=answer.by.id)
+        wants_reason = decision.reason_wanted and not decision.text and row.ask.kind != "question"
+        decision = msgspec.structs.replace(
+            decision, reason_wanted=decision.verdict == "deny" and wants_reason and not row.topic
+        )
+        apply_answer(tx, self._ids, row, decision, answer.at)
+        text = f"{first_line(row.ask.title, 200)} · {_word(row.ask, decision)}, by {answer.by.name}"
+        if tell or row.shown_in:
+            tell_places(tx, self._ids, row, text, occasion="settled", at=answer.at)
+        turn = tx.turns.get(row.turn_id)
+        wake = (*places_of(row), *((turn.conversation_id,) if turn else ()))
+        return Taken(
+            Answered(True, f"{row.ask.title} · {_word(row.ask, decision)}, by {answer.by.name}"), row, wake
+        )
+
+    def _write_down(self, tx: Tx, answer: Answer, refused: _Refused) -> None:
+        """What was refused is audited; but nobody may fill our disk with it who was never let in."""
+        by, at = answer.by.id, answer.at
+        if refused.kind == "repeated":
+            return
+        if role_of(tx, self._settings.people, by) == "stranger" and not tx.people.of(by):
+            if tx.tally(f"refused:{by}", at, DAY_S) > REFUSALS_A_DAY:
+                return
+            if tx.tally("refused", at, DAY_S) > REFUSALS_A_DAY * 50:
+                return
+        tx.audit.add(at, by, "ask.refused", f"{answer.ask_id} {refused.kind}")
+
+
+def _who(row: AskRow) -> str:
+    if row.authority.only is not None:
+        return "It was put to somebody else."
+    return describe_approvers(row.authority.approvers) or "Needs whoever asked, an admin or an owner."
+
+
+def _plain(ask: Ask, decision: Decision) -> Decision:
+    """Words where a yes or a no was asked for are a no with these words."""
+    if ask.kind == "question" or decision.verdict != "answer" or decision.options:
+        return decision
+    return Decision("deny", text=decision.text, by=decision.by)
+
+
+def _same(before: Decision, now: Decision, by: UserId) -> bool:
+    """A platform brought the same press of the same button twice."""
+    return before.by == by and (before.verdict, before.options) == (now.verdict, now.options)
+
+
+def _word(ask: Ask, decision: Decision) -> str:
+    if decision.verdict == "allow":
+        return "allowed"
+    if decision.verdict == "deny":
+        return "denied"
+    labels = {option.key: option.label for option in ask.options}
+    return decision.text or ", ".join(labels.get(key, key) for key in decision.options) or "answered"

@@ -1,0 +1,62 @@
+"""A stranger who wants in: an owner is asked, and a yes makes a member. Few asks at once, and none after a no."""
+
+from __future__ import annotations
+
+import msgspec
+
+from pilothouse.core.approvers import OWNERS, Authority
+from pilothouse.core.ask import Ask, Decision
+from pilothouse.core.ids import AskId, IdMaker, UserId
+from pilothouse.core.message import Address, Content, InboundMessage, conversation_id
+from pilothouse.core.people import Grant, People
+from pilothouse.core.store import AskRow, Conversation, Tx
+from pilothouse.runtime.outgoing import say
+from pilothouse.runtime.raising import raise_ask
+from pilothouse.runtime.standing import homes_of
+
+JOIN = "join"
+OPEN_S = 86_400.0
+UNWANTED_S = 30 * 86_400.0
+MOST_OPEN = 5
+"""A crowd of strangers must not bury an owner under questions."""
+WELCOME = "You are let in. Send a message to begin; /help lists the commands."
+
+
+def ask_to_join(tx: Tx, ids: IdMaker, people: People, message: InboundMessage, at: float) -> bool:
+    """Whether an owner is asked, now or already."""
+    user = message.author.id
+    waiting = tx.asks.open_about(JOIN, limit=MOST_OPEN)
+    if any(row.ask.payload["user"] == user for row in waiting):
+        return True
+    if len(waiting) >= MOST_OPEN or tx.tallied(_unwanted(user), at, UNWANTED_S):
+        return False
+    name = message.author.name
+    asked = Ask(
+        AskId(""),
+        "approval",
+        f"Let {name} ({user}) in as a member?",
+        {"user": user, "name": name, "role": "member", "address": msgspec.to_builtins(message.address)},
+        expires_at=at + OPEN_S,
+    )
+    authority = Authority(OWNERS)
+    places = homes_of(tx, people, authority)
+    raise_ask(tx, ids, asked, topic=JOIN, authority=authority, places=places, at=at)
+    return True
+
+
+def settle_join(tx: Tx, ids: IdMaker, row: AskRow, decision: Decision, at: float) -> None:
+    payload, by = row.ask.payload, decision.by or ""
+    user = UserId(payload["user"])
+    if decision.verdict != "allow":
+        if by:  # nobody answering is no verdict on anybody
+            tx.tally(_unwanted(user), at, UNWANTED_S)
+        return
+    tx.people.grant(Grant(user, "member", name=payload["name"], by=by, at=at))
+    tx.audit.add(at, by, "people.granted", f"{user} member")
+    address = msgspec.convert(payload["address"], Address)
+    place = tx.conversations.ensure(Conversation(conversation_id(address), address, at))
+    say(tx, ids, place.id, Content(WELCOME, "notice"), key=f"welcome:{row.ask.id}", at=at)
+
+
+def _unwanted(user: UserId) -> str:
+    return f"unwanted:{user}"

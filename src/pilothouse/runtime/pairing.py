@@ -1,0 +1,94 @@
+"""Pairing: a code that is shown on the machine lets in whoever sends it, once, and for a short time.
+
+Rules: one code at a time, and only its hash is kept; a wrong try counts against its sender, and against the code; the
+first who pairs becomes the owner, if the house has none but the person at its terminal.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+
+import msgspec
+from msgspec import Struct
+
+from pilothouse.core.ids import UserId
+from pilothouse.core.message import Author
+from pilothouse.core.people import Grant, People, Role, at_least
+from pilothouse.core.store import Tx
+
+OPEN_S = 600.0
+TRIES = 5
+TRIES_WITHIN_S = 3600.0
+TRIES_OF_ALL = 50
+"""Of forty bits that is nothing; a code that was guessed at so often is withdrawn all the same."""
+ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+"""Crockford's: no letter that reads like another."""
+
+_FACT = "pairing"
+_SIGN = f"[{ALPHABET}]"
+_BARE = re.compile(rf"\s*({_SIGN}{{4}})-({_SIGN}{{4}})\s*", re.IGNORECASE)
+_COMMAND = re.compile(rf"\s*/pair(?:@\w+)?\s+({_SIGN}{{4}})[- ]?({_SIGN}{{4}})\s*", re.IGNORECASE)
+
+
+class Pairing(Struct, frozen=True):
+    hash: str
+    role: Role
+    workspace: str
+    expires_at: float
+
+
+def parse_code(text: str) -> str | None:
+    """The code that a message consists of, alone or behind `/pair`."""
+    found = _COMMAND.fullmatch(text) or _BARE.fullmatch(text)
+    return "".join(found.groups()).upper() if found else None
+
+
+def offer_pairing(
+    tx: Tx, code: str, *, role: Role, workspace: str, at: float, open_s: float = OPEN_S
+) -> Pairing:
+    """Replaces the code of before. Whoever calls this has drawn `code` at random from the alphabet."""
+    pairing = Pairing(_digest(code), role, workspace, at + open_s)
+    tx.set_fact(_FACT, msgspec.json.encode(pairing).decode())
+    tx.audit.add(at, "shell", "pairing.offered", f"{role} {workspace}".strip())
+    return pairing
+
+
+def has_owner(tx: Tx, people: People, machine: UserId) -> bool:
+    """Whether the house belongs to anybody but the person at the machine's own terminal."""
+    configured = any(role == "owner" and user != machine for user, role in people.roles.items())
+    return configured or any(grant.role == "owner" and not grant.workspace for grant in tx.people.everybody())
+
+
+def pair(tx: Tx, code: str, author: Author, at: float) -> tuple[Grant | None, str]:
+    """What the code gave its sender, if anything, and what they should be told."""
+    if tx.tally(f"pair:{author.id}", at, TRIES_WITHIN_S) > TRIES:
+        return None, "That were too many tries. Wait an hour, and ask for a new code."
+    pairing = _offered(tx, at)
+    if pairing is None or not hmac.compare_digest(pairing.hash, _digest(code)):
+        if tx.tally("pair", at, OPEN_S) >= TRIES_OF_ALL:
+            tx.set_fact(_FACT, "")
+        tx.audit.add(at, author.id, "pairing.refused")
+        return (
+            None,
+            "That code is not right, or its time is over. `pilothouse pair` on the machine shows a new one.",
+        )
+    tx.set_fact(_FACT, "")
+    held = [grant for grant in tx.people.of(author.id) if grant.workspace == pairing.workspace]
+    role = held[0].role if held and at_least(held[0].role, pairing.role) else pairing.role
+    grant = Grant(author.id, role, pairing.workspace, author.name, "pairing", at)
+    tx.people.grant(grant)
+    tx.audit.add(at, author.id, "people.paired", f"{role} {pairing.workspace}".strip())
+    where = f" of {pairing.workspace}" if pairing.workspace else ""
+    return grant, f"You are let in as {role}{where}. Send a message to begin; /help lists the commands."
+
+
+def _offered(tx: Tx, at: float) -> Pairing | None:
+    kept = tx.get_fact(_FACT)
+    pairing = msgspec.json.decode(kept, type=Pairing) if kept else None
+    return pairing if pairing is not None and pairing.expires_at > at else None
+
+
+def _digest(code: str) -> str:
+    return hashlib.sha256(f"pilothouse pairing {code}".encode()).hexdigest()

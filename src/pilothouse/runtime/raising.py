@@ -1,0 +1,114 @@
+"""Puts an ask before people: the row first, then what they see of it, in every place where it is shown.
+
+Whoever asks, an engine or the house itself, ends up here. What the house asks has a `topic`, and what becomes of its
+answer stands in `topics.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from pilothouse.core.approvers import Authority
+from pilothouse.core.ask import Ask, Option, hash_payload, payload_bytes
+from pilothouse.core.event import Asked, clean_values
+from pilothouse.core.ids import AskId, ConversationId, IdMaker, SessionId, TurnId
+from pilothouse.core.message import Attachment, Content, clean_text
+from pilothouse.core.store import AskRow, Tx
+from pilothouse.core.turn import LIVE, Turn
+from pilothouse.runtime.ask_words import ask_words, file_name, is_long
+from pilothouse.runtime.outgoing import say
+from pilothouse.runtime.settings import Settings
+
+NOWHERE = ConversationId("")
+"""Of an ask that nobody's private chat is known for: `pilothouse asks` still lists it."""
+
+
+def make_ask(asked: Ask, settings: Settings, ids: IdMaker, now: float) -> Ask:
+    """The ask under our id, with the hash that an answer must name and the time it has."""
+    wait_s = settings.question_timeout_s if asked.kind == "question" else settings.ask_timeout_s
+    return _ready(msgspec.structs.replace(asked, expires_at=asked.expires_at or now + wait_s), ids)
+
+
+def raise_ask(
+    tx: Tx,
+    ids: IdMaker,
+    asked: Ask,
+    *,
+    topic: str,
+    authority: Authority,
+    places: Sequence[ConversationId],
+    at: float,
+    turn: Turn | None = None,
+    about: AskId | None = None,
+) -> AskRow:
+    """An ask of the house itself. `asked` needs a kind, a title and an `expires_at`; its id and hash are made here.
+
+    `places` are where it is shown: usually `homes_of` those who may answer. It is about `turn`, or about none.
+    """
+    here, *others = places or (NOWHERE,)
+    row = AskRow(
+        _ready(asked, ids),
+        here,
+        turn.session_id if turn else SessionId(""),
+        turn.id if turn else TurnId(""),
+        "",
+        "open",
+        at,
+        authority=authority,
+        shown_in=tuple(others),
+        topic=topic,
+        about=about,
+    )
+    tx.asks.add(row)
+    tx.audit.add(at, "pilothouse", f"ask.{topic}", f"{row.ask.id} {row.ask.payload_hash}")
+    if turn is not None and turn.status in LIVE:
+        tx.events.append(turn.conversation_id, turn.id, [Asked(row.ask)], at)
+    show_ask(tx, ids, row, at)
+    return row
+
+
+def show_ask(
+    tx: Tx, ids: IdMaker, row: AskRow, at: float, *, occasion: str = "asked", before: str = ""
+) -> None:
+    """In every place of it. A payload that is too long to be read there goes along as a file, whole."""
+    files = _files(tx, row.ask, at)
+    text = ask_words(row.ask, row.authority, before)
+    content = Content(text, "ask", files, turn_id=row.turn_id or None, ask=row.ask)
+    _say_everywhere(tx, ids, row, content, occasion, at)
+
+
+def tell_places(tx: Tx, ids: IdMaker, row: AskRow, text: str, *, occasion: str, at: float) -> None:
+    """A word about an ask, wherever it is shown."""
+    _say_everywhere(tx, ids, row, Content(text, "notice"), occasion, at)
+
+
+def places_of(row: AskRow) -> tuple[ConversationId, ...]:
+    return tuple(place for place in (row.conversation_id, *row.shown_in) if place != NOWHERE)
+
+
+def _ready(asked: Ask, ids: IdMaker) -> Ask:
+    title = clean_text(asked.title)
+    payload = clean_values(asked.payload) or {"title": title}
+    return msgspec.structs.replace(
+        asked,
+        id=AskId(ids("ask")),
+        title=title,
+        options=tuple(Option(clean_text(o.key), clean_text(o.label)) for o in asked.options),
+        payload=payload,
+        payload_hash=hash_payload(payload),
+    )
+
+
+def _files(tx: Tx, ask: Ask, at: float) -> tuple[Attachment, ...]:
+    """The bytes that the hash is of: whoever wants to can check that this is what an answer is bound to."""
+    if not is_long(ask):
+        return ()
+    return (tx.blobs.attach(payload_bytes(ask.payload), file_name(ask), "application/json", at),)
+
+
+def _say_everywhere(tx: Tx, ids: IdMaker, row: AskRow, content: Content, occasion: str, at: float) -> None:
+    for place in places_of(row):
+        elsewhere = "" if place == row.conversation_id else f":{place}"
+        say(tx, ids, place, content, key=f"ask:{row.ask.id}:{occasion}{elsewhere}", at=at)

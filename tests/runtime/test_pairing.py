@@ -1,0 +1,149 @@
+"""Pairing: a code from the machine lets in whoever sends it, once, soon, and nobody who guesses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.runtime.rig import MEMBER, STRANGER, Rig, open_rig
+
+from pilothouse.core.ids import UserId
+from pilothouse.core.message import Author
+from pilothouse.core.people import People, Role
+from pilothouse.runtime.pairing import (
+    ALPHABET,
+    TRIES,
+    TRIES_OF_ALL,
+    has_owner,
+    offer_pairing,
+    parse_code,
+)
+from pilothouse.testing.clock import FakeClock
+
+CODE = "K7QM2XFP"
+SHOWN = "K7QM-2XFP"
+MACHINE = UserId("terminal:ada")
+
+
+async def offer(rig: Rig, role: Role = "owner", code: str = CODE, workspace: str = "") -> None:
+    at = rig.ports.clock.now()
+    await rig.store.write(lambda tx: offer_pairing(tx, code, role=role, workspace=workspace, at=at))
+
+
+@pytest.mark.parametrize(
+    "text", [SHOWN, SHOWN.lower(), f" {SHOWN}\n", f"/pair {SHOWN}", "/pair k7qm2xfp", "/pair@bot K7QM 2XFP"]
+)
+async def test_a_code_lets_its_sender_in_however_they_send_it(tmp_path: Path, text: str) -> None:
+    async with open_rig(tmp_path, people=People()) as rig:
+        await offer(rig)
+        assert (await rig.channel.say(text, author=STRANGER)).state == "queued"
+        await rig.until_said("You are let in as owner.")
+        await rig.channel.say("hello", author=STRANGER)
+        await rig.until_said("you said: hello")
+        assert not any(CODE[:4] in strings.prompt.text for strings in rig.engine.turns)
+
+
+async def test_a_code_counts_once(tmp_path: Path) -> None:
+    other = Author(UserId("memory:other"), "Other")
+    async with open_rig(tmp_path) as rig:
+        await offer(rig, "member")
+        assert (await rig.channel.say(SHOWN, author=STRANGER)).state == "queued"
+        assert "not right" in (await rig.channel.say(SHOWN, author=other)).text
+        assert await rig.store.read(lambda tx: tx.people.of(other.id)) == []
+
+
+async def test_a_platform_that_brings_the_code_twice_does_no_harm(tmp_path: Path) -> None:
+    async with open_rig(tmp_path) as rig:
+        await offer(rig, "member")
+        await rig.channel.say(SHOWN, author=STRANGER, native_id="once")
+        again = await rig.channel.say(SHOWN, author=STRANGER, native_id="once")
+        assert again.state == "duplicate"
+        await rig.until_idle()
+        assert rig.engine.turns == []
+
+
+async def test_a_code_that_is_over_or_was_replaced_is_no_code(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with open_rig(tmp_path, clock=clock) as rig:
+        await offer(rig)
+        await offer(rig, code="0" * 8)
+        assert "not right" in (await rig.channel.say(SHOWN, author=STRANGER)).text
+        await clock.advance(601)
+        assert "time is over" in (await rig.channel.say("0000-0000", author=STRANGER)).text
+        assert await rig.store.read(lambda tx: tx.people.everybody()) == []
+
+
+async def test_whoever_guesses_is_soon_not_heard_any_more(tmp_path: Path) -> None:
+    async with open_rig(tmp_path) as rig:
+        await offer(rig)
+        told = [(await rig.channel.say(f"/pair 0000000{n}", author=STRANGER)).text for n in range(8)]
+        assert all("not right" in text for text in told[:TRIES])
+        assert "too many" in told[TRIES]
+        assert told[TRIES + 1 :] == [""] * (8 - TRIES - 1)
+        assert not (await rig.channel.say(SHOWN, author=STRANGER)).text, "not even with the right one"
+        friend = Author(UserId("memory:friend"), "Friend")
+        assert (await rig.channel.say(SHOWN, author=friend)).state == "queued", "others are not locked out"
+
+
+async def test_a_code_that_many_guess_at_is_withdrawn(tmp_path: Path) -> None:
+    async with open_rig(tmp_path) as rig:
+        await offer(rig)
+        for number in range(TRIES_OF_ALL):
+            guesser = Author(UserId(f"memory:g{number}"), "G")
+            await rig.channel.say("0000-0000", author=guesser)
+        assert "not right" in (await rig.channel.say(SHOWN, author=STRANGER)).text
+
+
+async def test_whoever_is_let_in_already_can_rise_with_a_code_but_never_fall(tmp_path: Path) -> None:
+    async with open_rig(tmp_path) as rig:
+        await offer(rig, "admin")
+        await rig.channel.say(f"/pair {SHOWN}", author=MEMBER)
+        await rig.until_said("You are let in as admin.")
+        await offer(rig, "member", code="1" * 8)
+        await rig.channel.say("/pair 1111-1111", author=MEMBER)
+        (grant,) = await rig.until(lambda tx: tx.people.of(MEMBER.id))
+        assert grant.role == "admin"
+
+
+async def test_a_code_for_a_workspace_lets_in_there_alone(tmp_path: Path) -> None:
+    async with open_rig(tmp_path) as rig:
+        await offer(rig, "member", workspace=str(tmp_path / "other"))
+        await rig.channel.say(SHOWN, author=STRANGER)
+        await rig.until_said("You are let in as member of")
+        assert "not for the workspace" in (await rig.channel.say("hello", author=STRANGER)).text
+
+
+async def test_the_house_has_no_owner_until_somebody_is_one(tmp_path: Path) -> None:
+    async with open_rig(tmp_path) as rig:
+        alone = People({MACHINE: "owner"})
+        assert not await rig.store.read(lambda tx: has_owner(tx, alone, MACHINE))
+        configured = People({MACHINE: "owner", UserId("telegram:1"): "owner"})
+        assert await rig.store.read(lambda tx: has_owner(tx, configured, MACHINE))
+        await offer(rig)
+        await rig.channel.say(SHOWN, author=STRANGER)
+        assert await rig.store.read(lambda tx: has_owner(tx, alone, MACHINE))
+
+
+async def test_the_code_itself_is_nowhere_in_the_store(tmp_path: Path) -> None:
+    async with open_rig(tmp_path) as rig:
+        await offer(rig, "member")
+        await rig.channel.say(SHOWN, author=STRANGER)
+        await rig.until_idle()
+    for file in tmp_path.glob("pilothouse.db*"):
+        if file.is_file():
+            assert CODE.encode() not in file.read_bytes()
+            assert SHOWN.encode() not in file.read_bytes()
+
+
+@given(st.text(alphabet=ALPHABET, min_size=8, max_size=8), st.sampled_from(["", "/pair "]))
+def test_every_code_that_can_be_drawn_is_understood(code: str, before: str) -> None:
+    assert parse_code(f"{before}{code[:4]}-{code[4:]}") == code
+
+
+@pytest.mark.parametrize(
+    "text", ["hello", "K7QM2XFP", "K7QM-2XFP please", "/pair", "/pairs K7QM-2XFP", "ILOU-ILOU", ""]
+)
+def test_what_is_no_code_is_no_try(text: str) -> None:
+    assert parse_code(text) is None
