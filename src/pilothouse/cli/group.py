@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "turns": ("pilothouse.cli.turns:command", "The turns, newest first."),
     "trace": ("pilothouse.cli.trace:command", "What happened to a message, step by step."),
     "replay": ("pilothouse.cli.replay:command", "Turn an engine's recorded output into events."),
+    "watch": ("pilothouse.cli.watch:command", "Follow a session that runs in somebody's terminal."),
     "trust": ("pilothouse.cli.trust:command", "Let a folder's own settings and hooks count."),
     "untrust": ("pilothouse.cli.trust:untrust_command", "Ignore a folder's own settings and hooks again."),
     "engines": ("pilothouse.cli.engines:command", "The engines, and whether they work here."),

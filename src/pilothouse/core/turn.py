@@ -37,6 +37,8 @@ class Prompt(Struct, frozen=True):
     text: str
     attachments: tuple[Attachment, ...] = ()
     by: str = ""
+    by_owner: bool = False
+    """Everybody who said it is an owner. Some engines take certain prompts from nobody else."""
 
 
 class Turn(Struct, frozen=True):

@@ -120,7 +120,9 @@ def _prompt_after(tx: Tx, turn: Turn) -> Prompt:
     """A session that cannot be found again has nothing to continue: it hears the whole of it once more."""
     session = tx.sessions.get(turn.session_id)
     found_again = session is not None and session.resume is not None
-    return Prompt("Continue.", by="pilothouse") if turn.began and found_again else turn.prompt
+    if not (turn.began and found_again):
+        return turn.prompt
+    return Prompt("Continue.", by="pilothouse", by_owner=turn.prompt.by_owner)
 
 
 def _retry_at(tx: Tx, turn: Turn, end: TurnEnded, settings: Settings, at: float) -> float | None:

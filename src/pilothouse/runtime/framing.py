@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from html import escape
 
 from pilothouse.core.message import Attachment, InboundMessage
+from pilothouse.core.people import People
 from pilothouse.core.turn import Cause, Prompt
 
 _CAUSES: dict[str, Cause] = {
@@ -24,14 +25,16 @@ _CAUSES: dict[str, Cause] = {
 }
 
 
-def frame(messages: Sequence[InboundMessage]) -> Prompt:
+def frame(messages: Sequence[InboundMessage], people: People | None = None) -> Prompt:
+    """`people` tells whose words these are; without it, they are nobody's in particular."""
     attachments = tuple(a for message in messages for a in message.attachments)
     by = ", ".join(dict.fromkeys(message.author.name for message in messages))
+    by_owner = people is not None and all(people.role(m.author.id) == "owner" for m in messages)
     if len(messages) == 1 and _passes_as_typed(messages[0]):
-        return Prompt(messages[0].text, attachments, by)
+        return Prompt(messages[0].text, attachments, by, by_owner)
     body = "\n".join(_element(number, message) for number, message in enumerate(messages, 1))
     text = f"<messages>\n{body}\n</messages>" if len(messages) > 1 else body
-    return Prompt(text, attachments, by)
+    return Prompt(text, attachments, by, by_owner)
 
 
 def cause_of(messages: Sequence[InboundMessage]) -> Cause:

@@ -54,7 +54,7 @@ def start_from_inbox(
         session.engine,
         "running",
         cause_of(messages),
-        frame(messages),
+        frame(messages, settings.people),
         at,
         attempts=1,
         epoch=None,

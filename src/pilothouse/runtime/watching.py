@@ -130,7 +130,7 @@ class Watch:
 
     async def _pass_on(self, rows: list[QueueRow]) -> None:
         for row in rows:
-            prompt = frame([_decode(row.body)])
+            prompt = frame([_decode(row.body)], self._ports.settings().people)
             if await self._steer(prompt):
                 self._recorder.take(PromptAdded(prompt.text, prompt.by))
                 await self._recorder.commit(lambda tx, row=row, prompt=prompt: self._adopt(tx, row, prompt))
@@ -159,11 +159,13 @@ class Watch:
         tx.inbox.claim([row.id], turn_id=self._turn.id)
         turn = tx.turns.get(self._turn.id)
         if turn is not None:
-            text = f"{turn.prompt.text}\n\n{prompt.text}"
-            attachments = (*turn.prompt.attachments, *prompt.attachments)
-            tx.turns.note(
-                turn.id, prompt=msgspec.structs.replace(turn.prompt, text=text, attachments=attachments)
+            both = msgspec.structs.replace(
+                turn.prompt,
+                text=f"{turn.prompt.text}\n\n{prompt.text}",
+                attachments=(*turn.prompt.attachments, *prompt.attachments),
+                by_owner=turn.prompt.by_owner and prompt.by_owner,
             )
+            tx.turns.note(turn.id, prompt=both)
 
     def _log(self, event: str, **fields: object) -> None:
         self._ports.log(event, turn_id=self._turn.id, **fields)
