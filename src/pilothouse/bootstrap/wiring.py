@@ -8,11 +8,11 @@ from functools import partial
 
 import msgspec
 
-from pilothouse.bootstrap.house import TERMINAL, House, default_engine, engine_names
+from pilothouse.bootstrap.house import TERMINAL, House, default_engine, engine_names, resume_lines
 from pilothouse.bootstrap.machine import is_alive, sweep_leftovers, terminal_user
 from pilothouse.config import Config
 from pilothouse.core.channel import Channel
-from pilothouse.core.engine import Brief, Engine
+from pilothouse.core.engine import Brief, Engine, ResumeLines
 from pilothouse.core.ids import ChannelId, ConversationId, EngineId, UserId
 from pilothouse.core.people import People, Role
 from pilothouse.runtime.clock import new_id
@@ -32,7 +32,10 @@ def make_ports(
         clock=house.clock,
         ids=new_id,
         settings=_while_config_stands(
-            house, lambda config: make_settings(config, default_engine(house), engine_names(house), safe=safe)
+            house,
+            lambda config: make_settings(
+                config, default_engine(house), engine_names(house), resume_lines(house), safe=safe
+            ),
         ),
         engines=engines,
         channels=channels,
@@ -74,6 +77,7 @@ def make_settings(
     config: Config,
     engine: EngineId,
     names: Mapping[str, EngineId],
+    lines: Mapping[EngineId, ResumeLines],
     *,
     safe: bool = False,
 ) -> Settings:
@@ -85,6 +89,7 @@ def make_settings(
         default_engine=engine,
         default_workspace=gateway.default_workspace,
         engine_names=names,
+        resume_lines=lines,
         people=People(roles),
         busy=gateway.busy,
         max_turns_at_once=gateway.max_turns_at_once,

@@ -28,6 +28,7 @@ from pilothouse.core.store import CONTROL_LANE, NEVER, AskRow, Conversation, Que
 from pilothouse.core.turn import Turn
 from pilothouse.runtime.asking import apply_answer
 from pilothouse.runtime.commands import COMMANDS, CommandCall, Reply
+from pilothouse.runtime.continuing import GOES_ON, aim, parse_resume
 from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.routing import Command, Route, Say, Unknown, route
@@ -62,6 +63,8 @@ class Intake:
         message = _cleaned(message)
         if message.kind == "chat":
             way = route(message.text, COMMANDS)
+            if isinstance(way, Say) and _only_resumes(message, settings):
+                way = Command("resume", message.text)
             if not self._is_message(way, message.author):
                 return await self._carry_out(way, message.address, message.author, message.native_id)
         return await self._store(message, settings)
@@ -90,14 +93,21 @@ class Intake:
 
     async def edited(self, message: MessageEdited) -> Receipt:
         settings, text = self._ports.settings(), clean_text(message.text)
+        at = self._ports.clock.now()
         command = not self._is_message(route(text, COMMANDS), message.author)
 
         def change(tx: Tx, row: QueueRow) -> Receipt:
             said = msgspec.structs.replace(_decode(row.body), text=text)
             if too_much := _too_much(said, settings):
                 return Receipt("refused", row.id, too_much)
-            if command and said.kind == "chat":
-                return Receipt("refused", row.id, EDITED_INTO_COMMAND)
+            if said.kind == "chat":
+                if command or _only_resumes(said, settings):
+                    return Receipt("refused", row.id, EDITED_INTO_COMMAND)
+                conversation = tx.conversations.ensure(_conversation(said.address, at))
+                aimed = aim(tx, self._ports.ids, settings, conversation, said, at)
+                if aimed.refusal:
+                    return Receipt("refused", row.id, aimed.refusal)
+                said = aimed.message
             tx.inbox.rewrite(row.id, _encode(said))
             return Receipt("queued", row.id, "Changed: the new text waits in its place.")
 
@@ -201,6 +211,11 @@ class _Accept:
         conversation = tx.conversations.ensure(
             _conversation(message.address, self._at, private=message.private)
         )
+        if message.kind == "chat":
+            aimed = aim(tx, self._ids, self._settings, conversation, message, self._at)
+            if aimed.refusal:
+                return Receipt("refused", text=aimed.refusal)
+            message = self._message = aimed.message
         note = message.kind == "system"
         put = tx.inbox.put(
             id=MessageId(self._ids("msg")),
@@ -229,7 +244,7 @@ class _Accept:
 
         One with files is a message: an answer is words, and the files would be lost.
         """
-        asked = next((row for row in tx.asks.open_in(conversation.id) if self._is_open_question(row)), None)
+        asked = next((row for row in tx.asks.open_in(conversation.id) if self._may_answer(row)), None)
         if asked is None:
             return False
         decision = Decision("answer", text=self._message.text, by=self._message.author.id)
@@ -237,8 +252,11 @@ class _Accept:
         tx.inbox.claim([id])
         return tx.inbox.done(id, self._at, f"answered {asked.ask.id}")
 
-    def _is_open_question(self, row: AskRow) -> bool:
+    def _may_answer(self, row: AskRow) -> bool:
+        """An open question, and of the session that the message is for, where it says so."""
         expires_at = row.ask.expires_at
+        if self._message.session_id not in (None, row.session_id):
+            return False
         return row.ask.kind == "question" and (expires_at is None or expires_at > self._at)
 
     def _place_in_line(self, tx: Tx, conversation: Conversation, put: QueueRow) -> str:
@@ -246,15 +264,20 @@ class _Accept:
         ahead = [row for row in tx.inbox.waiting(conversation.id) if row.id != put.id]
         if live is None and tx.turns.of(conversation.id, statuses=("parked",), limit=1):
             return "The turn before this one waits to be tried again, and this waits behind it. /stop drops that one."
+        elsewhere = self._message.session_id not in (None, conversation.session_id)
         if live is None:
-            return "" if not ahead else _queued(put, len(ahead))
+            told = "" if not ahead else _queued(put, len(ahead))
+            return f"{told} {GOES_ON}".strip() if elsewhere else told
         return self._during(tx, live, conversation, _queued(put, len(ahead)))
 
     def _during(self, tx: Tx, live: Turn, conversation: Conversation, queued: str) -> str:
+        elsewhere = self._message.session_id not in (None, live.session_id)
         match with_wishes(tx, conversation).busy or self._settings.busy:
             case "interrupt":
                 tx.turns.note(live.id, stop_requested=True)
                 return "Stopping the running turn to take this one."
+            case _ if elsewhere:
+                return f"Still working on your previous request. {queued} {GOES_ON}"
             case "steer":
                 return "Passing it on to the running turn."
             case "queue":
@@ -263,6 +286,12 @@ class _Accept:
                 return (
                     "Still working on your previous request. This waits, and goes in with what else you send."
                 )
+
+
+def _only_resumes(message: InboundMessage, settings: Settings) -> bool:
+    """Nothing but a resume line: what `/resume` does, for there is nothing to tell the engine yet."""
+    token, rest = parse_resume(settings, message.text)
+    return token is not None and not rest and not message.attachments
 
 
 def _queued(row: QueueRow, ahead: int) -> str:
