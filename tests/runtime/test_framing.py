@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pilothouse.core.ids import BlobHash, ChannelId, UserId
 from pilothouse.core.message import Address, Attachment, Author, InboundMessage, MessageKind, clean_text
+from pilothouse.core.people import People
 from pilothouse.runtime.framing import cause_of, frame
 
 ADDRESS = Address(ChannelId("memory"), "SECRET-PLACE", "SECRET-THREAD")
@@ -136,3 +138,13 @@ def test_cleaned_text_can_always_be_encoded(text: str) -> None:
     cleaned.encode()
     assert "\0" not in cleaned
     assert len(cleaned) == len(text) + 2
+
+
+def test_a_prompt_is_an_owners_only_if_every_word_of_it_is() -> None:
+    people = People({UserId("memory:ann"): "owner", UserId("memory:bob"): "member"})
+    ann = msgspec.structs.replace(message("a"), author=Author(UserId("memory:ann"), "Ann"))
+    bob = msgspec.structs.replace(message("b"), author=Author(UserId("memory:bob"), "Bob"))
+    assert frame([ann], people).by_owner
+    assert frame([ann, ann], people).by_owner
+    assert not frame([ann, bob], people).by_owner
+    assert not frame([ann]).by_owner

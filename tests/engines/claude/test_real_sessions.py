@@ -84,3 +84,15 @@ def test_an_owner_at_a_terminal_talks_in_text_mode_and_an_alias_names_the_sectio
         done = house.ask("What does it say?", "--json")
         assert '"tool: Read a.txt"' in done.stdout
         assert "It says a." in done.stdout
+
+
+def test_a_resume_line_stands_under_the_answer_where_it_is_wished(tmp_path: Path) -> None:
+    with open_api(say("I am Ada."), say("Ada, as I said.")) as api:
+        house = House(tmp_path, api)
+        config = house.home / "config.toml"
+        config.write_text(config.read_text() + "resume_line = true\n")
+        found = re.search(r"claude --resume [0-9a-f-]{36}", house.say("Who are you?"))
+        assert found is not None
+        house.say("/new")
+        assert "Ada, as I said." in house.say(f"Who?\n{found[0]}")
+        assert "I am Ada." in api.main[-1].text

@@ -87,6 +87,21 @@ def test_the_line_under_an_answer_is_understood() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        " " * 200_000,
+        f"claude -r {ID}" + " " * 200_000 + "x",
+        "`" * 200_000,
+        "cd " + "a" * 200_000,
+        "cd '" + "'\"'\"'" * 40_000,
+        f"```\nclaude -r {ID}\n```" + "\n" * 200_000,
+    ],
+)
+def test_a_long_and_odd_message_takes_no_time(text: str) -> None:
+    parse_resume_lines(text)
+
+
 @given(st.text())
 def test_any_text_is_read_and_without_a_line_left_alone(text: str) -> None:
     found, rest = parse_resume_lines(text)

@@ -14,12 +14,13 @@ from pilothouse.core.event import ResumeToken
 from pilothouse.engines.claude.launch import is_session_id
 from pilothouse.engines.claude.turns import ENGINE_ID
 
+# Anybody's message is searched: nowhere may two spans of blanks stand side by side, or a long one takes for ever.
 _LINE = re.compile(
-    r"""^[ \t]*(?P<tick>`*)[ \t]*(?:\$[ \t]+)?
+    r"""^[ \t]*(?:(?P<tick>`+)[ \t]*)?(?:\$[ \t]+)?
         (?:cd[ \t]+(?P<cwd>'(?:[^'\n]|'"'"')*'|"[^"\n]*"|[^\s`&;|]+)[ \t]*&&[ \t]*)?
         claude(?:-code)?[ \t]+(?:resume[ \t]+|--resume(?:[ \t]+|=)|-r[ \t]+)
         (?P<id>[0-9a-f][0-9a-f-]{7,63})
-        [ \t]*(?P=tick)[ \t]*\r?$\n?""",
+        (?(tick)[ \t]*(?P=tick))[ \t]*\r?$\n?""",
     re.IGNORECASE | re.MULTILINE | re.VERBOSE,
 )
 _EMPTY_FENCE = re.compile(r"^[ \t]*```[^\n`]*\n\s*```[ \t]*\r?$\n?", re.MULTILINE)
