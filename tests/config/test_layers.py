@@ -76,6 +76,15 @@ def test_a_variable_that_looks_like_a_number_may_be_a_text(home: Home) -> None:
     ].settings.token == Secret("12345")
 
 
+def test_a_section_under_an_alias_is_the_engines_and_its_own_name_wins(home: Home) -> None:
+    text = '[engines.cc]\nmodel = "a"\ncommand = "b"\n[engines.claude-code]\nmodel = "c"\n[engines.script]\n'
+    loaded = home.load(text, PILOTHOUSE__ENGINES__CC__COMMAND="d")
+    settings = loaded.config.engines["claude-code"].settings
+    assert (settings.model_name, settings.command) == ("c", "d")
+    assert "cc" not in loaded.config.engines
+    assert loaded.warnings == ()
+
+
 def test_an_alias_gives_way_to_the_engine(home: Home) -> None:
     assert home.load("[gateway]\ndefault_engine = 'cc'\n").config.gateway.default_engine == "claude-code"
 

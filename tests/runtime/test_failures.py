@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.runtime.puppet import Play, PuppetEngine, Strings, echo
+from tests.runtime.puppet import PUPPET, Play, PuppetEngine, Strings, echo
 from tests.runtime.rig import MAIN, open_rig
 
 from pilothouse.core.event import Notice, SessionStarted
-from pilothouse.core.ids import EngineId
+from pilothouse.core.ids import EngineId, SessionId, TurnId
+from pilothouse.core.turn import Prompt, Turn
 from pilothouse.runtime.ending import JITTER_S
+from pilothouse.runtime.recapping import MAX_CHARS, recap_of, with_recap
 from pilothouse.runtime.settings import Settings, backoff_s
 from pilothouse.testing.clock import FakeClock
 
@@ -233,30 +235,77 @@ async def test_a_message_that_kills_its_turn_again_and_again_is_set_aside_and_th
         assert len(engine.turns) == 4
 
 
-async def test_a_session_that_cannot_be_resumed_twice_is_given_up_and_a_new_one_begins(
+async def stale(strings: Strings) -> None:
+    await strings.start()
+    await strings.fail("stale_session", "The session is gone.")
+
+
+async def test_a_session_that_cannot_be_resumed_twice_is_given_up_and_the_message_runs_in_a_new_one(
     tmp_path: Path,
 ) -> None:
-    async def stale(strings: Strings) -> None:
-        await strings.start()
-        await strings.fail("stale_session", "The session is gone.")
-
     engine = PuppetEngine(echo, stale, stale, echo)
     async with open_rig(tmp_path, engine) as rig:
+        await rig.channel.say("one & <two>")
+        await rig.until_ended(1)
+        await rig.channel.say("three")
+        one, two = await rig.until_ended(2)
+        await rig.until_idle()
+        assert (two.status, two.attempts) == ("done", 3)
+        assert one.session_id != two.session_id
+        assert [brief.resume is None for brief in engine.briefs] == [True, False, False, True]
+        old = await rig.store.read(lambda tx: tx.sessions.get(one.session_id))
+        conversation = await rig.store.read(lambda tx: tx.conversations.get(MAIN))
+        assert old is not None
+        assert conversation is not None
+        assert (old.retired, conversation.session_id) == (True, two.session_id)
+        prompt = engine.turns[-1].prompt.text
+        assert "<asked>one &amp; &lt;two&gt;</asked>" in prompt
+        assert "<answered>you said: one &amp; &lt;two&gt;</answered>" in prompt
+        assert prompt.endswith("</recap>\n\nthree")
+        assert "with a recap" in rig.said()[1]
+        assert rig.said().count(rig.said()[1]) == 1
+        await rig.channel.say("four")
+        assert (await rig.until_ended(3))[-1].prompt.text == "four"
+
+
+async def test_a_session_that_was_given_up_for_good_leaves_its_recap_to_the_next_message(
+    tmp_path: Path,
+) -> None:
+    async def begun_then_stale(strings: Strings) -> None:
+        await strings.start()
+        await strings.tool()
+        await strings.fail("stale_session", "The session is gone.")
+
+    async with open_rig(tmp_path, PuppetEngine(echo, begun_then_stale, begun_then_stale, echo)) as rig:
         for number, text in enumerate(("one", "two", "three", "four"), 1):
             await rig.channel.say(text)
             await rig.until_ended(number)
-        one, two, three, four = await rig.turns()
-        assert one.session_id == two.session_id == three.session_id != four.session_id
-        assert "starts a new one" not in (two.failure.text if two.failure else "")
+        one, _, three, four = await rig.turns()
+        assert one.session_id == three.session_id != four.session_id
         assert "starts a new one" in (three.failure.text if three.failure else "")
-        assert [brief.resume is None for brief in engine.briefs] == [True, False, False, True]
+        assert "<asked>one</asked>" in four.prompt.text
+        await rig.until_said("with a recap")
+
+
+async def test_an_engine_that_finds_every_session_stale_is_not_tried_for_ever(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, PuppetEngine(stale)) as rig:
+        await rig.channel.say("one")
+        (turn,) = await rig.until_ended(1)
+        assert turn.status == "failed"
+        assert turn.attempts <= 6
+
+
+def test_a_recap_is_bounded_and_holds_no_recap() -> None:
+    prompt = with_recap(Prompt("now"), "<recap>\nold\n</recap>")
+    turn = Turn(
+        TurnId("t"), SessionId("s"), MAIN, PUPPET, "done", "message", prompt, 0.0, answer="x" * 50_000
+    )
+    recap = recap_of([turn] * 30)
+    assert len(recap) < MAX_CHARS + 500
+    assert "<asked>now</asked>" in recap
 
 
 async def test_one_good_turn_forgives_a_stale_session(tmp_path: Path) -> None:
-    async def stale(strings: Strings) -> None:
-        await strings.start()
-        await strings.fail("stale_session", "The session is gone.")
-
     async with open_rig(tmp_path, PuppetEngine(echo, stale, echo, stale, echo)) as rig:
         for number in range(1, 6):
             await rig.channel.say(str(number))

@@ -14,7 +14,7 @@ from pilothouse.bootstrap.sections import load_checked
 from pilothouse.config import AUTO, Config, ConfigHolder
 from pilothouse.core.ask import Ask
 from pilothouse.core.channel import Channel, ChannelHost
-from pilothouse.core.engine import Engine, EngineHost, EngineSpec, EngineStatus
+from pilothouse.core.engine import Engine, EngineHost, EngineSpec, EngineStatus, ResumeLines
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.ids import ChannelId, EngineId
 from pilothouse.core.policy import ApprovalMode, DefaultPolicy, Ruling
@@ -117,6 +117,18 @@ def engine_names(house: House) -> dict[str, EngineId]:
         if isinstance(row, LoadedPlugin) and house.config.engines[row.name].enabled:
             names |= {name.lower(): row.spec.id for name in (row.name, *row.spec.aliases)}
     return names
+
+
+def resume_lines(house: House) -> dict[EngineId, ResumeLines]:
+    """Of every engine that is switched on and whose sessions people can continue by hand."""
+    lines: dict[EngineId, ResumeLines] = {}
+    for row in house.plugins.engines():
+        adapter = house.config.engines.get(row.name)
+        if not isinstance(row, LoadedPlugin) or adapter is None or not adapter.enabled:
+            continue
+        if row.spec.resume_lines is not None:
+            lines[row.spec.id] = row.spec.resume_lines(adapter.settings)
+    return lines
 
 
 def default_engine(house: House) -> EngineId:

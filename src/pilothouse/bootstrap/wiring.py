@@ -8,12 +8,12 @@ from functools import partial
 
 import msgspec
 
-from pilothouse.bootstrap.house import TERMINAL, House, default_engine, engine_names
+from pilothouse.bootstrap.house import TERMINAL, House, default_engine, engine_names, resume_lines
 from pilothouse.bootstrap.machine import is_alive, sweep_leftovers
 from pilothouse.bootstrap.people import make_approvals, make_people
 from pilothouse.config import Config
 from pilothouse.core.channel import Channel
-from pilothouse.core.engine import Brief, Engine
+from pilothouse.core.engine import Brief, Engine, ResumeLines
 from pilothouse.core.ids import ChannelId, ConversationId, EngineId
 from pilothouse.runtime.clock import new_id
 from pilothouse.runtime.ports import Ports
@@ -32,7 +32,10 @@ def make_ports(
         clock=house.clock,
         ids=new_id,
         settings=_while_config_stands(
-            house, lambda config: make_settings(config, default_engine(house), engine_names(house), safe=safe)
+            house,
+            lambda config: make_settings(
+                config, default_engine(house), engine_names(house), resume_lines(house), safe=safe
+            ),
         ),
         engines=engines,
         channels=channels,
@@ -74,6 +77,7 @@ def make_settings(
     config: Config,
     engine: EngineId,
     names: Mapping[str, EngineId],
+    lines: Mapping[EngineId, ResumeLines],
     *,
     safe: bool = False,
 ) -> Settings:
@@ -82,6 +86,7 @@ def make_settings(
         default_engine=engine,
         default_workspace=gateway.default_workspace,
         engine_names=names,
+        resume_lines=lines,
         people=make_people(config),
         approvals=make_approvals(config),
         join_asks=config.people.join_asks,

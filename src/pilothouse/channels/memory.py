@@ -146,12 +146,20 @@ class MemoryChannel:
     # What a person does.
 
     async def say(
-        self, text: str, conversation: str = "main", *, author: Author = PERSON, native_id: str = ""
+        self,
+        text: str,
+        conversation: str = "main",
+        *,
+        author: Author = PERSON,
+        native_id: str = "",
+        reply_to: MessageRef | None = None,
     ) -> Receipt:
-        """A line that starts with `/` is a command. The same `native_id` again is the same message."""
+        """A line that starts with `/` is a command. The same `native_id` again is the same message. `reply_to` is one of
+        `sent`."""
         desk, native_id = await self._open(), native_id or self._native_ids()
         address = self.address(conversation)
-        message = InboundMessage(address, author, native_id, text, private=True)
+        replied = reply_to.native_id if reply_to else None
+        message = InboundMessage(address, author, native_id, text, reply_to=replied, private=True)
 
         async def arrive() -> Receipt:
             if text.startswith("/"):

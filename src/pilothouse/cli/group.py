@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "asks": ("pilothouse.cli.asks:command", "What waits for an answer; and the answer to it."),
     "users": ("pilothouse.cli.users:command", "Who is let in: list, grant, revoke."),
     "pair": ("pilothouse.cli.pair:command", "Show a code that lets somebody in."),
+    "watch": ("pilothouse.cli.watch:command", "Follow a session that runs in somebody's terminal."),
     "trust": ("pilothouse.cli.trust:command", "Let a folder's own settings and hooks count."),
     "untrust": ("pilothouse.cli.trust:untrust_command", "Ignore a folder's own settings and hooks again."),
     "engines": ("pilothouse.cli.engines:command", "The engines, and whether they work here."),

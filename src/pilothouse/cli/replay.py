@@ -106,7 +106,7 @@ def show_turns(events: Iterable[EngineEvent]) -> Iterator[str]:
             yield line
         if isinstance(event, TurnEnded):
             content = closing_content(event, view.text, view.attachments)
-            yield from (f"\n{_printable(visible_text(part))}" for part in channel.render(content))
+            yield from (f"\n{printable(visible_text(part))}" for part in channel.render(content))
             yield f"\n{status_line(view, 0.0)}\n"
             view = TurnView()
 
@@ -133,6 +133,6 @@ def _line(event: EngineEvent, as_json: bool) -> str:
     return raw if as_json else cut(plain(raw), SHORT)
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Lines stay lines; what could drive the terminal does not."""
     return "".join(c if c.isprintable() or c in "\n\t" else " " for c in text)

@@ -74,8 +74,9 @@ def load(
     env_file = read_env_file(paths.env_file)
     problems: list[Problem] = []
     written = flatten(read_toml(paths.config_file), str(paths.config_file))
-    leaves = _expand(written, {**env_file, **environ}, paths.env_file, problems)
-    leaves = merge(leaves, read_environment(environ, lambda at: _names(at, written, models)))
+    leaves = _unaliased(_expand(written, {**env_file, **environ}, paths.env_file, problems), models)
+    named = read_environment(environ, lambda at: _names(at, written, models))
+    leaves = merge(leaves, _unaliased(named, models))
     leaves = merge(
         leaves, {tuple(k.split(".")): Leaf(v, "the command line", FLAG) for k, v in (flags or {}).items()}
     )
@@ -95,6 +96,20 @@ def _names(at: Key, written: Leaves, models: Models) -> Iterable[str]:
     yield from dict.fromkeys(key[0] for key in below(written, at) if key)
     if at in (("engines",), ("channels",)):
         yield from getattr(models, at[0]) or ()
+    if at == ("engines",):
+        yield from models.engine_aliases
+
+
+def _unaliased(leaves: Leaves, models: Models) -> Leaves:
+    """A section under an engine's alias is the engine's; what stands under its own name wins."""
+    aliases = models.engine_aliases
+    renamed = {key: ("engines", aliases[key[1]], *key[2:]) for key in leaves if _is_alias(key, aliases)}
+    own = {key: leaf for key, leaf in leaves.items() if key not in renamed}
+    return {**{new: leaves[old] for old, new in renamed.items()}, **own}
+
+
+def _is_alias(key: Key, aliases: Mapping[str, str]) -> bool:
+    return len(key) > 1 and key[0] == "engines" and key[1] in aliases
 
 
 class _SecretFinder:

@@ -152,6 +152,36 @@ class LineTranslator(Protocol):
         ...
 
 
+class SessionLog(Protocol):
+    """An engine's own record of one session, which somebody else may be writing. Reading it changes nothing."""
+
+    where: str
+
+    @property
+    def found(self) -> bool:
+        """Whether it is there yet."""
+        ...
+
+    def follow(self) -> AsyncIterator[Sequence[EngineEvent | MediaFound]]:
+        """The turn that is under way, or was the last, then whatever is added, for ever."""
+        ...
+
+
+class ResumeLines(Struct, frozen=True):
+    """How an engine's sessions move between a chat and a terminal: as a line of text."""
+
+    parse: Callable[[str], tuple[ResumeToken | None, str]]
+    """The session that a text says to resume, if any, and the text without such lines."""
+    read: Callable[[str], ResumeToken | None]
+    """A bare id; None if it cannot be one of this engine's."""
+    command: Callable[[ResumeToken], str]
+    """What continues the session in a terminal."""
+    line: Callable[[ResumeToken], str]
+    """The same for under an answer: short, and understood again by `parse`."""
+    shown: bool = False
+    """Whether answers close with that line."""
+
+
 Judge = Callable[[Ask, ApprovalMode], Ruling]
 """What the house's policy says about a call that a session is about to make, in that session's mode."""
 
@@ -191,3 +221,7 @@ class EngineSpec(Struct, frozen=True):
     """A longer look than `probe`, for `doctor`: why turns would not start, and what to do; empty if they would."""
     translator: Callable[[], LineTranslator] | None = None
     """For `pilothouse replay`: reads what this engine's program printed."""
+    find_logs: Callable[[Any, str], Sequence[SessionLog]] | None = None
+    """For `pilothouse watch`: the logs that a word may mean, which is a session's id, its beginning, or a path."""
+    resume_lines: Callable[[Any], ResumeLines] | None = None
+    """For an engine whose sessions people can also continue by hand."""

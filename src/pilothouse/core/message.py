@@ -11,7 +11,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from pilothouse.core.ask import Ask
-from pilothouse.core.ids import BlobHash, ChannelId, ConversationId, TurnId, UserId
+from pilothouse.core.ids import BlobHash, ChannelId, ConversationId, SessionId, TurnId, UserId
 from pilothouse.core.usage import Usage
 
 MessageKind = Literal["chat", "task", "webhook", "system", "agent", "reaction"]
@@ -80,6 +80,8 @@ class InboundMessage(Struct, frozen=True):
     private: bool = False
     source: str = ""
     sent_at: float = 0.0
+    session_id: SessionId | None = None
+    """The session that it is for, where it says so. A channel leaves it empty: intake finds it."""
 
 
 class MessageEdited(Struct, frozen=True):

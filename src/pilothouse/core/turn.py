@@ -39,6 +39,8 @@ class Prompt(Struct, frozen=True):
     by: str = ""
     authors: tuple[UserId, ...] = ()
     """Whose work this is: they may answer what it asks."""
+    by_owner: bool = False
+    """Everybody who said it is an owner. Some engines take certain prompts from nobody else."""
 
 
 class Turn(Struct, frozen=True):

@@ -12,12 +12,14 @@ import msgspec
 from msgspec import Struct
 
 from pilothouse.core.ask import payload_bytes
+from pilothouse.core.event import ResumeToken
 from pilothouse.core.ids import EngineId, IdMaker, SessionId
 from pilothouse.core.message import Attachment, Author, InboundMessage
 from pilothouse.core.people import AUTHORITY, Role, allows
 from pilothouse.core.store import AskRow, Conversation, QueueRow, Session, Tx
 from pilothouse.core.turn import Turn
 from pilothouse.runtime.ask_words import file_name, is_long, readable
+from pilothouse.runtime.continuing import Refused, bind, find_session, may_continue, parse_resume
 from pilothouse.runtime.pairing import pair, parse_code
 from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.trusting import is_trusted
@@ -148,28 +150,40 @@ def _set_model(call: CommandCall) -> Reply:
 
 
 def _resume(call: CommandCall) -> Reply:
-    """Takes our own session id or an engine's token; a token of another engine is refused, not guessed at."""
-    token = call.args.strip("` ")
-    if not token:
+    """Takes our own session id, an engine's token or a resume line; a token of another engine is refused, not guessed
+    at. An id that only a terminal knows is taken in."""
+    word = call.args.strip("` ")
+    if not word:
         return Reply("/resume TOKEN continues a session. `pilothouse sessions` lists them.")
     engine = _engine(call, None)
-    session = call.tx.sessions.get(SessionId(token)) or call.tx.sessions.by_resume(engine, token)
-    if session is None:
-        other = _owner_of(call, token, engine)
+    token = _token(call, word, engine)
+    if token is None:
+        other = _owner_of(call, word, engine)
         if other is not None:
             return Reply(
                 f"That is a session of {other}, not of {engine}. /engine {other} first, then /resume."
             )
-        return Reply(f"No session {token!r} of {engine} is known here. `pilothouse sessions` lists them.")
-    foreign = session.conversation_id != call.conversation.id
-    if foreign and not allows(call.role, "command.resume.foreign"):
-        return Reply("That session belongs to another conversation; only an owner may continue it here.")
-    if session.retired:
-        return Reply("That session was retired because it could not be resumed. /new starts a fresh one.")
-    _save(call, session_id=session.id, engine=session.engine, workspace=session.workspace)
-    return Reply(
-        f"From your next message on: session {session.id} ({session.turns} turns, {session.engine})."
-    )
+        return Reply(f"No session {word!r} of {engine} is known here. `pilothouse sessions` lists them.")
+    if isinstance(token, ResumeToken):
+        found = find_session(call.tx, call.ids, call.settings, call.conversation, call.by, token, call.at)
+    else:
+        found = may_continue(call.tx, call.settings, call.conversation, call.by, token)
+    if isinstance(found, Refused):
+        return Reply(found.why)
+    bind(call.tx, call.settings, call.conversation, found)
+    if not found.turns:
+        return Reply(f"From your next message on: that session of {found.engine}, in {found.workspace}.")
+    return Reply(f"From your next message on: session {found.id} ({found.turns} turns, {found.engine}).")
+
+
+def _token(call: CommandCall, word: str, engine: EngineId) -> Session | ResumeToken | None:
+    """What was meant: a session of ours, a resume line, or the id of one that we never saw."""
+    said, _ = parse_resume(call.settings, call.args)
+    known = call.tx.sessions.get(SessionId(word)) or call.tx.sessions.by_resume(engine, word)
+    if said is not None or known is not None or _owner_of(call, word, engine) is not None:
+        return said or known
+    lines = call.settings.resume_lines.get(engine)
+    return lines.read(word) if lines else None
 
 
 def _show_session(call: CommandCall) -> Reply:
@@ -185,7 +199,11 @@ def _show_session(call: CommandCall) -> Reply:
         "turns": str(session.turns),
         "used": ago(call.at - session.used_at),
     }
-    return Reply("```\n" + "\n".join(f"{key:<10} {value}" for key, value in rows.items()) + "\n```")
+    table = "```\n" + "\n".join(f"{key:<10} {value}" for key, value in rows.items()) + "\n```"
+    lines = call.settings.resume_lines.get(session.engine)
+    if lines is None or session.resume is None:
+        return Reply(table)
+    return Reply(f"{table}\nTo go on in a terminal:\n```\n{lines.command(session.resume)}\n```")
 
 
 def _cost(call: CommandCall) -> Reply:
@@ -245,7 +263,7 @@ COMMANDS: Mapping[str, CommandSpec] = {
     "engine": CommandSpec("/engine NAME", "change the engine", _set_engine),
     "model": CommandSpec("/model NAME", "change the model", _set_model),
     "resume": CommandSpec("/resume TOKEN", "continue an earlier session", _resume),
-    "session": CommandSpec("/session", "this session, and its token", _show_session),
+    "session": CommandSpec("/session", "this session, and how to go on in a terminal", _show_session),
     "cost": CommandSpec("/cost", "what this session cost", _cost),
     "show": CommandSpec("/show ID", "a question or an answer, whole", _show),
     "pair": CommandSpec("/pair CODE", "be let in with a code from the machine", _pair),

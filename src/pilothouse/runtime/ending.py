@@ -17,12 +17,13 @@ from msgspec import Struct
 
 from pilothouse.core.event import EngineEvent, Notice, ResumeToken, TurnEnded
 from pilothouse.core.failure import Failure, FailureKind
-from pilothouse.core.ids import IdMaker, TurnId
+from pilothouse.core.ids import IdMaker, SessionId, TurnId
 from pilothouse.core.message import Attachment, Content, clean_text
-from pilothouse.core.store import Tx
+from pilothouse.core.store import Session, Tx
 from pilothouse.core.turn import Prompt, Turn, TurnStatus
 from pilothouse.runtime.asking import lapse
 from pilothouse.runtime.outgoing import say
+from pilothouse.runtime.recapping import given_up, with_recap, write_recap
 from pilothouse.runtime.settings import Settings, backoff_s
 from pilothouse.runtime.wishes import wishes_of
 
@@ -57,6 +58,8 @@ def finish(tx: Tx, ids: IdMaker, settings: Settings, ending: Ending, at: float) 
     turn = tx.turns.note(ending.turn_id, began=ending.began)
     retry_at = _retry_at(tx, turn, ending.end, settings, at)
     retired = _save_session(tx, turn, ending, at)
+    if retired and _may_begin_afresh(turn, settings):
+        return _begin_afresh(tx, ids, turn, ending, at)
     if retry_at is not None:
         return _park(tx, ids, turn, ending, retry_at, at)
     end = _explained(turn, ending.end, settings, retired=retired)
@@ -75,6 +78,7 @@ def finish(tx: Tx, ids: IdMaker, settings: Settings, ending: Ending, at: float) 
     wished = wishes_of(tx, turn.conversation_id).show_cost
     show_cost = settings.show_cost if wished is None else wished
     content = closing_content(end, ending.text, ending.attachments, turn_id=turn.id, show_cost=show_cost)
+    content = _with_resume_line(tx, settings, turn, content)
     say(tx, ids, turn.conversation_id, content, key=f"end:{turn.id}", at=at)
     return turn
 
@@ -117,13 +121,45 @@ def _park(tx: Tx, ids: IdMaker, turn: Turn, ending: Ending, retry_at: float, at:
     )
 
 
+def _may_begin_afresh(turn: Turn, settings: Settings) -> bool:
+    """Bounded, for an engine may call even a new session stale."""
+    return not (turn.began or turn.stop_requested) and turn.attempts < settings.max_attempts + RETIRE_AFTER
+
+
+def _begin_afresh(tx: Tx, ids: IdMaker, turn: Turn, ending: Ending, at: float) -> Turn:
+    """Its session is given up: the turn runs again in a new one, which is told what was said in the old."""
+    old, conversation = tx.sessions.get(turn.session_id), tx.conversations.get(turn.conversation_id)
+    assert old is not None and conversation is not None, "a turn has both"
+    new = Session(
+        SessionId(ids("session")), conversation.id, old.engine, old.workspace, at, at, model=old.model
+    )
+    tx.sessions.add(new)
+    if conversation.session_id == old.id:
+        tx.conversations.save(msgspec.structs.replace(conversation, session_id=new.id))
+    recap = write_recap(tx, conversation.id, old.id)
+    word = given_up(recap)
+    events = [*ending.events, *withdraw_asks(tx, ids, turn, at), Notice("warning", "session_retired", word)]
+    tx.events.append(conversation.id, turn.id, events, at)
+    say(tx, ids, conversation.id, Content(word, "notice", turn_id=turn.id), key=f"retired:{old.id}", at=at)
+    if turn.status == "waiting":
+        turn = tx.turns.move(turn.id, "running")
+    return tx.turns.move(
+        turn.id,
+        "parked",
+        session_id=new.id,
+        prompt=with_recap(turn.prompt, recap),
+        retry_at=at,
+        failure=ending.end.failure,
+    )
+
+
 def _prompt_after(tx: Tx, turn: Turn) -> Prompt:
     """A session that cannot be found again has nothing to continue: it hears the whole of it once more."""
     session = tx.sessions.get(turn.session_id)
     found_again = session is not None and session.resume is not None
     if not (turn.began and found_again):
         return turn.prompt
-    return Prompt("Continue.", by="pilothouse", authors=turn.prompt.authors)
+    return msgspec.structs.replace(turn.prompt, text="Continue.", attachments=(), by="pilothouse")
 
 
 def _retry_at(tx: Tx, turn: Turn, end: TurnEnded, settings: Settings, at: float) -> float | None:
@@ -139,7 +175,8 @@ def _retry_at(tx: Tx, turn: Turn, end: TurnEnded, settings: Settings, at: float)
         and _parks(tx, turn, at - PARKS_COUNT_FOR_S) < settings.max_attempts
     ):
         return max(failure.retry_at, backed_off) + crc32(turn.id.encode()) % JITTER_S
-    if failure.kind in MENDS_BY_ITSELF and not turn.began and turn.attempts < settings.max_attempts:
+    mends = failure.kind in MENDS_BY_ITSELF or failure.kind == "stale_session"
+    if mends and not turn.began and turn.attempts < settings.max_attempts:
         return backed_off
     return None
 
@@ -241,6 +278,14 @@ def closing_content(
     last = "Stopped." if end.outcome == "cancelled" else _failure_line(end.failure)
     body = f"{text}\n\n{last}" if text else last
     return Content(body, "notice", attachments, turn_id)
+
+
+def _with_resume_line(tx: Tx, settings: Settings, turn: Turn, content: Content) -> Content:
+    session, lines = tx.sessions.get(turn.session_id), settings.resume_lines.get(turn.engine)
+    if lines is None or not lines.shown or session is None or session.resume is None:
+        return content
+    text = _joined(content.text, lines.line(session.resume))
+    return msgspec.structs.replace(content, text=text)
 
 
 def _failure_line(failure: Failure | None) -> str:

@@ -32,6 +32,7 @@ from pilothouse.runtime.admitting import is_worth_a_word, meet
 from pilothouse.runtime.answers import Answers
 from pilothouse.runtime.asking import apply_answer
 from pilothouse.runtime.commands import COMMANDS, CommandCall, Reply
+from pilothouse.runtime.continuing import GOES_ON, aim, parse_resume
 from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.routing import Command, Route, Say, Unknown, route
@@ -67,6 +68,8 @@ class Intake:
         message = _cleaned(message)
         if message.kind == "chat":
             way = route(message.text, COMMANDS)
+            if isinstance(way, Say) and _only_resumes(message, settings):
+                way = Command("resume", message.text)
             if not self._is_message(way, role):
                 return await self._carry_out(way, message.address, message.author, message.native_id)
         return await self._store(message, settings)
@@ -121,6 +124,7 @@ class Intake:
 
     async def edited(self, message: MessageEdited) -> Receipt:
         settings, text = self._ports.settings(), clean_text(message.text)
+        at = self._ports.clock.now()
         role = await self._role(message.author, message.address)
         command = not self._is_message(route(text, COMMANDS), role)
 
@@ -128,8 +132,14 @@ class Intake:
             said = msgspec.structs.replace(_decode(row.body), text=text)
             if too_much := _too_much(said, settings):
                 return Receipt("refused", row.id, too_much)
-            if command and said.kind == "chat":
-                return Receipt("refused", row.id, EDITED_INTO_COMMAND)
+            if said.kind == "chat":
+                if command or _only_resumes(said, settings):
+                    return Receipt("refused", row.id, EDITED_INTO_COMMAND)
+                conversation = tx.conversations.ensure(_conversation(said.address, at))
+                aimed = aim(tx, self._ports.ids, settings, conversation, said, at)
+                if aimed.refusal:
+                    return Receipt("refused", row.id, aimed.refusal)
+                said = aimed.message
             tx.inbox.rewrite(row.id, _encode(said))
             return Receipt("queued", row.id, "Changed: the new text waits in its place.")
 
@@ -242,6 +252,11 @@ class _Accept:
         conversation = tx.conversations.ensure(
             _conversation(message.address, self._at, private=message.private)
         )
+        if message.kind == "chat":
+            aimed = aim(tx, self._ids, self._settings, conversation, message, self._at)
+            if aimed.refusal:
+                return Receipt("refused", text=aimed.refusal)
+            message = self._message = aimed.message
         note = message.kind == "system"
         put = tx.inbox.put(
             id=MessageId(self._ids("msg")),
@@ -288,6 +303,9 @@ class _Accept:
         return tx.inbox.done(id, self._at, f"answered {asked.ask.id}")
 
     def _is_in_time(self, row: AskRow) -> bool:
+        """Still open, and of the session that the message is for, where it says so."""
+        if self._message.session_id not in (None, row.session_id):
+            return False
         expires_at = row.ask.expires_at
         return expires_at is None or expires_at > self._at
 
@@ -296,15 +314,20 @@ class _Accept:
         ahead = [row for row in tx.inbox.waiting(conversation.id) if row.id != put.id]
         if live is None and tx.turns.of(conversation.id, statuses=("parked",), limit=1):
             return "The turn before this one waits to be tried again, and this waits behind it. /stop drops that one."
+        elsewhere = self._message.session_id not in (None, conversation.session_id)
         if live is None:
-            return "" if not ahead else _queued(put, len(ahead))
+            told = "" if not ahead else _queued(put, len(ahead))
+            return f"{told} {GOES_ON}".strip() if elsewhere else told
         return self._during(tx, live, conversation, _queued(put, len(ahead)))
 
     def _during(self, tx: Tx, live: Turn, conversation: Conversation, queued: str) -> str:
+        elsewhere = self._message.session_id not in (None, live.session_id)
         match with_wishes(tx, conversation).busy or self._settings.busy:
             case "interrupt":
                 tx.turns.note(live.id, stop_requested=True)
                 return "Stopping the running turn to take this one."
+            case _ if elsewhere:
+                return f"Still working on your previous request. {queued} {GOES_ON}"
             case "steer":
                 return "Passing it on to the running turn."
             case "queue":
@@ -320,6 +343,12 @@ def _run(way: Command, call: CommandCall) -> Reply:
     if not allows(call.role, deed):
         return Reply(NOT_YOURS.format(role=AUTHORITY.get(deed, "owner")))
     return COMMANDS[way.name].run(call)
+
+
+def _only_resumes(message: InboundMessage, settings: Settings) -> bool:
+    """Nothing but a resume line: what `/resume` does, for there is nothing to tell the engine yet."""
+    token, rest = parse_resume(settings, message.text)
+    return token is not None and not rest and not message.attachments
 
 
 def _queued(row: QueueRow, ahead: int) -> str:

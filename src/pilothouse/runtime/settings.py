@@ -8,7 +8,7 @@ from typing import Protocol
 from msgspec import Struct, field
 
 from pilothouse.core.approvers import DESTRUCTIVE, ORDINARY, Approvers, ToolClass
-from pilothouse.core.engine import Brief
+from pilothouse.core.engine import Brief, ResumeLines
 from pilothouse.core.ids import ChannelId, ConversationId, EngineId
 from pilothouse.core.people import People
 from pilothouse.core.policy import ApprovalMode
@@ -20,6 +20,8 @@ class Settings(Struct, frozen=True):
     default_workspace: str
     engine_names: Mapping[str, EngineId] = field(default_factory=dict)
     """Every name that people may say, aliases too, and the engine it means."""
+    resume_lines: Mapping[EngineId, ResumeLines] = field(default_factory=dict)
+    """Of the engines whose sessions people can also continue by hand."""
     people: People = field(default_factory=People)
     approvals: Mapping[ToolClass, Approvers] = field(
         default_factory=lambda: {"ordinary": ORDINARY, "destructive": DESTRUCTIVE}

@@ -5,6 +5,9 @@ Law 2 is the store's: if somebody else started a turn in this session meanwhile,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import takewhile
+
 import msgspec
 from msgspec import Struct
 
@@ -12,12 +15,14 @@ from pilothouse.core.errors import SessionBusy
 from pilothouse.core.ids import ConversationId, EngineId, IdMaker, SessionId, TurnId
 from pilothouse.core.message import Content, InboundMessage
 from pilothouse.core.store import Conversation, QueueRow, Session, Tx, notes_lane
-from pilothouse.core.turn import Turn
+from pilothouse.core.turn import Prompt, Turn
 from pilothouse.runtime.asking import supersede
+from pilothouse.runtime.continuing import bind
 from pilothouse.runtime.framing import cause_of, frame
 from pilothouse.runtime.outgoing import say
+from pilothouse.runtime.recapping import given_up, with_recap, write_recap
 from pilothouse.runtime.settings import Settings
-from pilothouse.runtime.standing import may, workspace_of
+from pilothouse.runtime.standing import may, role_of, workspace_of
 from pilothouse.runtime.trusting import is_trusted
 from pilothouse.runtime.wishes import with_wishes
 
@@ -41,12 +46,15 @@ def start_from_inbox(
     rows = _take(tx, ids, settings, conversation, at)
     if not rows:
         return None
-    session = open_session(tx, ids, settings, conversation, at)
+    messages = [_decode(row.body) for row in rows]
+    session = _aimed_at(tx, settings, conversation, messages) or open_session(
+        tx, ids, settings, conversation, at
+    )
+    before, conversation = conversation, tx.conversations.get(conversation_id) or conversation
     if tx.turns.live(session.id) is not None:
         return None
     for asked in tx.asks.open_of(session.id):
         supersede(tx, ids, asked, at, because="you went on without answering")
-    messages = [_decode(row.body) for row in rows]
     turn = Turn(
         TurnId(ids("turn")),
         session.id,
@@ -54,7 +62,7 @@ def start_from_inbox(
         session.engine,
         "running",
         cause_of(messages),
-        frame(messages),
+        _after_the_lost(tx, ids, before, session, _prompt(tx, settings, session, messages), at),
         at,
         attempts=1,
         epoch=None,
@@ -63,6 +71,26 @@ def start_from_inbox(
     tx.turns.add(turn)
     tx.inbox.claim([row.id for row in rows], turn_id=turn.id)
     return Started(turn, session, with_wishes(tx, conversation), is_trusted(tx, session.workspace))
+
+
+def _after_the_lost(
+    tx: Tx, ids: IdMaker, conversation: Conversation, session: Session, prompt: Prompt, at: float
+) -> Prompt:
+    """The first prompt after a session that was given up tells what was said in it."""
+    old = tx.sessions.get(conversation.session_id) if conversation.session_id else None
+    if old is None or not old.retired or session.turns:
+        return prompt
+    recap = write_recap(tx, conversation.id, old.id)
+    word = Content(given_up(recap), "notice")
+    say(tx, ids, conversation.id, word, key=f"retired:{old.id}", at=at)
+    return with_recap(prompt, recap)
+
+
+def _prompt(tx: Tx, settings: Settings, session: Session, messages: list[InboundMessage]) -> Prompt:
+    """Some things an engine does for owners alone, so it is told whether all of it is theirs."""
+    authors = {message.author.id for message in messages}
+    owners = all(role_of(tx, settings.people, user, session.workspace) == "owner" for user in authors)
+    return msgspec.structs.replace(frame(messages), by_owner=owners)
 
 
 def start_again(tx: Tx, turn: Turn, at: float) -> Started | None:
@@ -76,6 +104,18 @@ def start_again(tx: Tx, turn: Turn, at: float) -> Started | None:
     except SessionBusy:
         return None
     return Started(moved, session, with_wishes(tx, conversation), is_trusted(tx, session.workspace))
+
+
+def _aimed_at(
+    tx: Tx, settings: Settings, conversation: Conversation, messages: Sequence[InboundMessage]
+) -> Session | None:
+    """The session that messages say they are for; the conversation goes on in it."""
+    id = next((message.session_id for message in messages if message.session_id), None)
+    session = tx.sessions.get(id) if id else None
+    if session is None or session.retired:
+        return None
+    bind(tx, settings, conversation, session)
+    return session
 
 
 def open_session(tx: Tx, ids: IdMaker, settings: Settings, conversation: Conversation, at: float) -> Session:
@@ -113,6 +153,8 @@ def _take(tx: Tx, ids: IdMaker, settings: Settings, conversation: Conversation, 
         return []
     if (with_wishes(tx, conversation).busy or settings.busy) == "queue":
         ready = ready[:1]
+    target = _target(ready[0], conversation)
+    ready = list(takewhile(lambda row: _target(row, conversation) == target, ready))
     notes = tx.inbox.waiting(notes_lane(conversation.id), limit=settings.batch_limit)
     return sorted([*ready, *notes], key=lambda row: row.seq)
 
@@ -131,6 +173,11 @@ def _is_still_let_in(
     text = f"A message of {author.name} was dropped: they are not let in any more."
     say(tx, ids, conversation.id, Content(text, "notice"), key=f"revoked:{row.id}", at=at)
     return False
+
+
+def _target(row: QueueRow, conversation: Conversation) -> SessionId | None:
+    """What is for different sessions never becomes one prompt."""
+    return _decode(row.body).session_id or conversation.session_id
 
 
 def set_aside(tx: Tx, ids: IdMaker, conversation_id: ConversationId, why: str, at: float) -> None:

@@ -117,7 +117,7 @@ class Watch:
             await self._asks.settle(self.session, row)
         policy = (conversation.busy if conversation else None) or self._ports.settings().busy
         if policy == "steer":
-            await self._pass_on([row for row in waiting if row.id not in self._not_passed_on])
+            await self._pass_on([row for row in waiting if self._is_ours(row)])
 
     def _notice_silence(self) -> None:
         """Silence is a hang only where nothing runs and nobody is asked."""
@@ -136,6 +136,12 @@ class Watch:
                 await self._recorder.commit(lambda tx, row=row, prompt=prompt: self._adopt(tx, row, prompt))
             else:
                 await self._leave_waiting(row)
+
+    def _is_ours(self, row: QueueRow) -> bool:
+        """What is for another session waits for that one, without a word: its sender knows."""
+        if row.id in self._not_passed_on:
+            return False
+        return _decode(row.body).session_id in (None, self._turn.session_id)
 
     async def _steer(self, prompt: Prompt) -> bool:
         if self.stopping or not isinstance(self.session, Steerable):
@@ -159,11 +165,14 @@ class Watch:
         tx.inbox.claim([row.id], turn_id=self._turn.id)
         turn = tx.turns.get(self._turn.id)
         if turn is not None:
-            text = f"{turn.prompt.text}\n\n{prompt.text}"
-            attachments = (*turn.prompt.attachments, *prompt.attachments)
-            authors = tuple(dict.fromkeys((*turn.prompt.authors, *prompt.authors)))
-            joined = msgspec.structs.replace(turn.prompt, text=text, attachments=attachments, authors=authors)
-            tx.turns.note(turn.id, prompt=joined)
+            both = msgspec.structs.replace(
+                turn.prompt,
+                text=f"{turn.prompt.text}\n\n{prompt.text}",
+                attachments=(*turn.prompt.attachments, *prompt.attachments),
+                authors=tuple(dict.fromkeys((*turn.prompt.authors, *prompt.authors))),
+                by_owner=False,  # they may be somebody else's words
+            )
+            tx.turns.note(turn.id, prompt=both)
 
     def _log(self, event: str, **fields: object) -> None:
         self._ports.log(event, turn_id=self._turn.id, **fields)

@@ -66,8 +66,11 @@ class House:
 
     def say(self, text: str) -> str:
         """One question and its answer."""
+        return self.ask(text).stdout
+
+    def ask(self, *words: str) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            self.argv(text),
+            self.argv(*words),
             env=self.environ,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -76,7 +79,7 @@ class House:
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        return done
 
     @contextmanager
     def chatting(self) -> Iterator[Terminal]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -16,20 +16,22 @@ from typing import Self
 from urllib.parse import quote
 
 import anyio
+import msgspec
 from anyio.abc import TaskGroup
 
 from pilothouse.core.ask import Ask
 from pilothouse.core.engine import Brief, EngineHost
 from pilothouse.core.errors import EngineError
-from pilothouse.core.event import Notice
+from pilothouse.core.event import Notice, ResumeToken
 from pilothouse.core.failure import Failure
 from pilothouse.core.policy import NO_RULE, ApprovalMode, Ruling
 from pilothouse.engines.claude.config import ClaudeConfig, resolve
 from pilothouse.engines.claude.flags import SKIPS, skip_problem
 from pilothouse.engines.claude.gate import Gate
 from pilothouse.engines.claude.gate_proof import prove_gate
-from pilothouse.engines.claude.launch import Launch, check_token, plan_launch, resuming
+from pilothouse.engines.claude.launch import Launch, check_token, plan_launch, plan_text_launch, resuming
 from pilothouse.engines.claude.memory import free_memory_mb
+from pilothouse.engines.claude.open_elsewhere import describe_other_use
 from pilothouse.engines.claude.permissions_file import NAME, read_permissions, render_note
 from pilothouse.engines.claude.pool import Pool
 from pilothouse.engines.claude.pool_rules import Limits
@@ -37,6 +39,11 @@ from pilothouse.engines.claude.process import ClaudeProcess
 from pilothouse.engines.claude.prompting import Prompting
 from pilothouse.engines.claude.scratch import make_scratch, remove_scratch
 from pilothouse.engines.claude.session import ClaudeSession, Leasing
+from pilothouse.engines.claude.text_mode import TextTranslator
+from pilothouse.engines.claude.text_process import TextProcess
+from pilothouse.engines.claude.text_session import READS_ONLY, TextSession, TextWays
+from pilothouse.engines.claude.turns import ENGINE_ID
+from pilothouse.processes import Marker
 
 NODE_VARIABLE = "PILOTHOUSE_NODE"
 HANG_MARGIN_S = 60.0
@@ -45,6 +52,11 @@ MAX_GATES = 1000
 UNPROVEN = (
     "Pilothouse cannot hold back what Claude Code does: {problem}. So no turn starts, unless in full access. "
     "Update Claude Code; `pilothouse doctor` looks again."
+)
+IN_USE = "This session is in use. Wait for its turn to end."
+IN_TERMINAL = (
+    "This session is open elsewhere on this machine ({where}), and two at once would lose what one of them says. Leave it there "
+    "and send this again; or /new starts another session here."
 )
 NOT_RUNNING = Failure("bad_request", "The Claude engine is not running; enter it first.")
 
@@ -63,6 +75,7 @@ class ClaudeEngine:
         self._tasks: TaskGroup | None = None
         self._pool: Pool | None = None
         self._gates: dict[str, Gate] = {}
+        self._in_text: set[str] = set()
         self._scratch = ""
         self._unproven: str | None = None
         """Why the gate cannot be relied on; empty once it is proven, None before it was tried."""
@@ -97,17 +110,45 @@ class ClaudeEngine:
             remove_scratch(self._scratch)
 
     @asynccontextmanager
-    async def open(self, brief: Brief) -> AsyncIterator[ClaudeSession]:
+    async def open(self, brief: Brief) -> AsyncIterator[ClaudeSession | TextSession]:
         check_token(brief)
         if problem := skip_problem(self._config, is_root=os.geteuid() == 0):
             raise EngineError(Failure("permission", problem))
+        self._refuse_other_use(brief)
+        opening = self._open_text if self._config.output == "text" else self._open_stream
+        async with opening(brief, self._new_uuid()) as session:
+            yield session
+
+    @asynccontextmanager
+    async def _open_stream(
+        self, brief: Brief, new_session: str, *, once: bool = False
+    ) -> AsyncIterator[ClaudeSession]:
         await self._need_gate(brief)
-        session = self._session(brief)
+        session = self._session(brief, new_session, once=once)
         try:
             await session.enter()
             yield session
         finally:
             await session.leave()
+
+    @asynccontextmanager
+    async def _open_text(self, brief: Brief, new_session: str) -> AsyncIterator[TextSession]:
+        id = brief.resume.value if brief.resume else new_session
+        if id in self._in_text:
+            raise EngineError(Failure("bad_request", IN_USE))
+        self._in_text.add(id)
+        session = self._text_session(brief, id)
+        try:
+            yield session
+        finally:
+            await session.leave()
+            self._in_text.discard(id)
+
+    def _refuse_other_use(self, brief: Brief) -> None:
+        environment = {**self._host.environment, **brief.environment}
+        ours = Marker(NODE_VARIABLE, self._host.node_marker)
+        if brief.resume and (where := describe_other_use(environment, brief.resume.value, ours)):
+            raise EngineError(Failure("bad_request", IN_TERMINAL.format(where=where)))
 
     async def _prove_gate(self) -> None:
         async with self._one_proof:
@@ -134,11 +175,50 @@ class ClaudeEngine:
     def _marker(self) -> dict[str, str]:
         return {NODE_VARIABLE: self._host.node_marker, "CLAUDE_CODE_TMPDIR": self._scratch}
 
-    def _session(self, brief: Brief) -> ClaudeSession:
+    def _text_session(self, brief: Brief, session: str) -> TextSession:
+        config, cwd = self._config, self._cwd(brief)
+        allowed = read_permissions(_permissions_text(brief), config.tools or ())
+        full_access = self._mode(brief) == "full-access"
+
+        def start(prompt: str, resume: ResumeToken | None) -> TextProcess:
+            if self._tasks is None:
+                raise EngineError(NOT_RUNNING)
+            launch = plan_text_launch(
+                config,
+                msgspec.structs.replace(brief, resume=resume),
+                self._host.environment,
+                cwd=cwd,
+                session=session,
+                extra=self._marker,
+                tools=allowed.tools,
+                prompt=prompt,
+                full_access=full_access,
+            )
+            told = TextTranslator(ResumeToken(ENGINE_ID, session, cwd), brief.model or config.model or "")
+            process = TextProcess(launch, told, self._host.log, scans=bool(config.session_scanning))
+            self._tasks.start_soon(process.run)
+            return process
+
+        def stream(resume: ResumeToken | None) -> AbstractAsyncContextManager[ClaudeSession]:
+            return self._open_stream(msgspec.structs.replace(brief, resume=resume), session, once=True)
+
+        told = [Notice("error", "permissions", allowed.problem)] if allowed.problem else []
+        if not full_access and brief.resume is None:
+            told.append(Notice("info", "text_mode", READS_ONLY))
+        return TextSession(
+            TextWays(start, stream),
+            Prompting(self._host.blobs, brief.workspace, render_note(allowed.note)),
+            self._host.blobs,
+            resume=brief.resume,
+            new_uuid=self._new_uuid,
+            notices=told,
+        )
+
+    def _session(self, brief: Brief, new_session: str, *, once: bool) -> ClaudeSession:
         config, cwd = self._config, self._cwd(brief)
         allowed = read_permissions(_permissions_text(brief), config.tools or ())
         leasing = Leasing(
-            lease=partial(self._lease, brief, cwd, allowed.tools, self._new_uuid()),
+            lease=partial(self._lease, brief, cwd, allowed.tools, new_session, once=once),
             again=partial(self._lease_again, brief, cwd, allowed.tools),
             give_back=self._give_back,
             watch=self._watch,

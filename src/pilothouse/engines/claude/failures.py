@@ -91,6 +91,30 @@ def explain_exit(exit_code: int | None, stderr_tail: str) -> Failure:
     return Failure("crash", f"Claude Code ended without finishing its turn{how}.", detail=detail)
 
 
+_STATUS = re.compile(r"API Error:[^\n]*?\b([45]\d\d)\b")
+_PRINTED: tuple[tuple[str, Trouble], ...] = (
+    ("/login", Trouble("", error="authentication_failed")),
+    ("Prompt is too long", Trouble("", reason="prompt_too_long")),
+    ("Request too large", Trouble("", reason="prompt_too_long")),
+    ("Reached max turns", Trouble("", subtype="error_max_turns")),
+    ("Reached maximum budget", Trouble("", subtype="error_max_budget_usd")),
+    ("hit your limit", Trouble("", api_error="usage_limit_reached")),
+    ("usage limit reached", Trouble("", api_error="usage_limit_reached")),
+    ("API Error: Connection", Trouble("", api_error="connection_failed")),
+)
+
+
+def explain_printed(text: str) -> Failure:
+    """For where the CLI only prints what went wrong: text mode, and its own log."""
+    text = text.strip()
+    known = next((trouble for words, trouble in _PRINTED if words in text), Trouble(""))
+    status = _STATUS.search(text)
+    trouble = msgspec.structs.replace(known, text=text, status=int(status[1]) if status else None)
+    kind = next(kind for holds, kind in ROWS if holds(trouble))
+    retry_at = _retry_at(trouble, None) if kind in ("quota", "rate_limit") else None
+    return Failure(kind, _words(kind, trouble, None), retry_at, text[:DETAIL_CHARS])
+
+
 def _gather(result: Result, last: Assistant | None) -> Trouble:
     status = result.api_error_status
     return Trouble(

@@ -13,7 +13,7 @@ from pilothouse.core.errors import EngineError
 from pilothouse.core.event import ResumeToken
 from pilothouse.core.failure import Failure
 from pilothouse.engines.claude.config import ClaudeConfig
-from pilothouse.engines.claude.flags import child_environment, pooled_argv
+from pilothouse.engines.claude.flags import child_environment, pooled_argv, text_argv
 from pilothouse.engines.claude.turns import ENGINE_ID
 
 _SESSION_FLAGS = ("--session-id=", "--resume=")
@@ -61,6 +61,37 @@ def plan_launch(
         brief.resume is not None,
         once,
     )
+
+
+TEXT_TOOLS = ("Read", "Glob", "Grep", "TaskCreate", "TaskUpdate", "TaskList")
+"""What changes nothing: all there is where nobody can be asked."""
+
+
+def plan_text_launch(
+    config: ClaudeConfig,
+    brief: Brief,
+    source: Mapping[str, str],
+    *,
+    cwd: str,
+    session: str,
+    extra: Mapping[str, str],
+    tools: Sequence[str],
+    prompt: str,
+    full_access: bool,
+) -> Launch:
+    """No call can be held back in text mode: with full access everything is allowed, else there is nothing but reading,
+    and no server."""
+    if full_access:
+        config = msgspec.structs.replace(
+            config, allowed_tools=[*dict.fromkeys([*config.allowed_tools, *tools])]
+        )
+    else:
+        config = msgspec.structs.replace(config, allowed_tools=[], mcp_config=[], strict_mcp_config=True)
+        brief = msgspec.structs.replace(brief, mcp_servers={})
+        tools = [tool for tool in tools if tool in TEXT_TOOLS]
+    argv = text_argv(config, brief, session, prompt, tools)
+    environment = child_environment(config, source, brief, extra)
+    return Launch(tuple(argv), cwd, environment, session, brief.resume is not None, once=True)
 
 
 def check_token(brief: Brief) -> None:

@@ -18,8 +18,11 @@ DOWNLOADS = "downloads"
 
 
 class Message(Struct, frozen=True):
+    """`line` is for stdin; `text` is what a command line may have of it."""
+
     line: bytes
     notices: tuple[Notice, ...] = ()
+    text: str = ""
 
 
 class Prompting:
@@ -39,7 +42,12 @@ class Prompting:
         refused = (*lost, *attached.refused, *unsaved)
         notices = tuple(Notice("warning", "attachment_skipped", words) for words in refused)
         line = user_line(user_content(text, attached), uuid, composed=self._composed)
-        return Message(line, notices)
+        return Message(line, notices, text)
+
+    async def has_blocks(self, prompt: Prompt) -> bool:
+        """Whether something goes along that no command line can hold: an image, a document."""
+        files, _ = await self._load(prompt)
+        return bool(attach(files).blocks)
 
     async def _load(self, prompt: Prompt) -> tuple[list[File], list[str]]:
         files: list[File] = []

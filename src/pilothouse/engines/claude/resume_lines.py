@@ -10,36 +10,36 @@ from __future__ import annotations
 import re
 import shlex
 
-from msgspec import Struct
-
 from pilothouse.core.event import ResumeToken
+from pilothouse.engines.claude.launch import is_session_id
+from pilothouse.engines.claude.turns import ENGINE_ID
 
+# Anybody's message is searched: nowhere may two spans of blanks stand side by side, or a long one takes for ever.
 _LINE = re.compile(
-    r"""^[ \t]*(?P<tick>`*)[ \t]*(?:\$[ \t]+)?
+    r"""^[ \t]*(?:(?P<tick>`+)[ \t]*)?(?:\$[ \t]+)?
         (?:cd[ \t]+(?P<cwd>'(?:[^'\n]|'"'"')*'|"[^"\n]*"|[^\s`&;|]+)[ \t]*&&[ \t]*)?
         claude(?:-code)?[ \t]+(?:resume[ \t]+|--resume(?:[ \t]+|=)|-r[ \t]+)
         (?P<id>[0-9a-f][0-9a-f-]{7,63})
-        [ \t]*(?P=tick)[ \t]*\r?$\n?""",
+        (?(tick)[ \t]*(?P=tick))[ \t]*\r?$\n?""",
     re.IGNORECASE | re.MULTILINE | re.VERBOSE,
 )
 _EMPTY_FENCE = re.compile(r"^[ \t]*```[^\n`]*\n\s*```[ \t]*\r?$\n?", re.MULTILINE)
 
 
-class Resumed(Struct, frozen=True):
-    """`cwd` is empty unless the line said it."""
-
-    session_id: str
-    cwd: str = ""
-
-
-def parse_resume_lines(text: str) -> tuple[Resumed | None, str]:
-    """What to resume, if anything, and the prompt without its resume lines."""
+def parse_resume_lines(text: str) -> tuple[ResumeToken | None, str]:
+    """What to resume, if anything, and the prompt without its resume lines. The folder is empty unless a line said it."""
     found = list(_LINE.finditer(text))
     if not found:
         return None, text
     last = found[-1]
     rest = _EMPTY_FENCE.sub("", _LINE.sub("", text)).strip()
-    return Resumed(last["id"].lower(), _unquoted(last["cwd"] or "")), rest
+    return ResumeToken(ENGINE_ID, last["id"].lower(), _unquoted(last["cwd"] or "")), rest
+
+
+def read_token(word: str) -> ResumeToken | None:
+    """A bare id, as the CLI writes it."""
+    id = word.strip("` ").lower()
+    return ResumeToken(ENGINE_ID, id) if is_session_id(id) else None
 
 
 def render_resume_line(token: ResumeToken) -> str:

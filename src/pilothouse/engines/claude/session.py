@@ -13,12 +13,13 @@ import anyio
 from msgspec import Struct
 
 from pilothouse.core.ask import Decision
-from pilothouse.core.engine import Blobs, MediaFound
-from pilothouse.core.errors import EngineError, PilothouseError
-from pilothouse.core.event import EngineEvent, MediaProduced, Notice, TurnEnded
+from pilothouse.core.engine import Blobs
+from pilothouse.core.errors import EngineError
+from pilothouse.core.event import EngineEvent, Notice, TurnEnded
 from pilothouse.core.failure import Failure
 from pilothouse.core.ids import AskId
 from pilothouse.core.turn import Prompt
+from pilothouse.engines.claude.keeping import keep_media
 from pilothouse.engines.claude.process import ClaudeProcess
 from pilothouse.engines.claude.prompting import Prompting
 from pilothouse.engines.claude.turn_stream import TurnStream
@@ -73,7 +74,7 @@ class ClaudeSession:
         steps: Sequence[Step] | None = await self._begin(prompt)
         while steps is not None:
             for step in steps:
-                event = await self._kept(step)
+                event = await keep_media(self._blobs, step)
                 yield event
                 if isinstance(event, TurnEnded):
                     return
@@ -204,11 +205,3 @@ class ClaudeSession:
             if isinstance(step, TurnEnded):
                 self._broken = step.failure is not None and step.failure.kind in SPENT
         return steps
-
-    async def _kept(self, step: Step) -> EngineEvent:
-        if not isinstance(step, MediaFound):
-            return step
-        try:
-            return MediaProduced(await self._blobs.put(step.data, step.name, step.media_type))
-        except PilothouseError as error:
-            return Notice("warning", "media_lost", f"{step.name} could not be kept: {error}")

@@ -6,8 +6,17 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 
-from pilothouse.core.engine import Engine, EngineHost, EngineSpec, EngineStatus, LineTranslator
+from pilothouse.core.engine import (
+    Engine,
+    EngineHost,
+    EngineSpec,
+    EngineStatus,
+    LineTranslator,
+    ResumeLines,
+    SessionLog,
+)
 from pilothouse.core.ids import EngineId
 from pilothouse.engines.claude.config import ClaudeConfig
 
@@ -61,6 +70,24 @@ def translator() -> LineTranslator:
     return Translator()
 
 
+def find_logs(config: ClaudeConfig, word: str) -> Sequence[SessionLog]:
+    from pilothouse.engines.claude.watched import find_watched
+
+    return find_watched(os.environ, word)
+
+
+def resume_lines(config: ClaudeConfig) -> ResumeLines:
+    from pilothouse.engines.claude import resume_lines as lines
+
+    return ResumeLines(
+        lines.parse_resume_lines,
+        lines.read_token,
+        lines.render_session_command,
+        lines.render_resume_line,
+        config.resume_line,
+    )
+
+
 ENGINE = EngineSpec(
     id=EngineId("claude"),
     title="Claude Code",
@@ -70,4 +97,6 @@ ENGINE = EngineSpec(
     aliases=("claude-code",),
     examine=examine,
     translator=translator,
+    find_logs=find_logs,
+    resume_lines=resume_lines,
 )

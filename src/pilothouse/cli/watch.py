@@ -1,0 +1,156 @@
+"""`pilothouse watch`: follow, read-only, a session that runs in somebody's terminal.
+
+What it was asked to follow is found by our own id, by the engine's, by the beginning of either, or by a path. Nothing is
+written anywhere, and nothing is said to the engine.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import anyio
+import click
+
+from pilothouse.bootstrap.sections import load_checked
+from pilothouse.channels.text import activity_label
+from pilothouse.cli.house import read_store
+from pilothouse.cli.replay import printable, produced
+from pilothouse.cli.table import cut, plain
+from pilothouse.core.engine import EngineSpec, SessionLog
+from pilothouse.core.errors import PilothouseError
+from pilothouse.core.event import (
+    EngineEvent,
+    MediaProduced,
+    Notice,
+    PlanChanged,
+    PromptAdded,
+    TextSet,
+    ToolFinished,
+    ToolStarted,
+    TurnEnded,
+    encode_event,
+)
+from pilothouse.core.ids import SessionId
+from pilothouse.core.store import Session, Tx
+from pilothouse.plugins import Loaded, Plugins
+
+BOLD, DIM, RED = "1", "2", "31"
+SHORT = 160
+ENOUGH = 10
+MARKS = {"done": "✓", "active": "→", "pending": " "}
+
+
+class UnknownSession(PilothouseError):
+    pass
+
+
+@click.command("watch")
+@click.argument("session")
+@click.option("--json", "as_json", is_flag=True, help="Print the events, one JSON object per line.")
+def command(session: str, as_json: bool) -> None:
+    """Follow a session that runs in somebody's terminal, read-only. SESSION is its id, the beginning of it, or a path: a
+    log, or a folder, which means the session that was used last there. Ctrl-C leaves."""
+    log = find_log(session)
+    _say(f"watching {log.where}; Ctrl-C leaves" if log.found else f"waiting for {log.where}; Ctrl-C leaves")
+    anyio.run(partial(_follow, log, as_json))
+
+
+def find_log(word: str) -> SessionLog:
+    """Raises `UnknownSession` where the word means nothing, or several things."""
+    plugins = Plugins()
+    config = load_checked(plugins).config
+    known = None if os.sep in word else read_store(partial(_find_sessions, word))
+    known = known or list[Session]()
+    if len(known) > 1:
+        raise UnknownSession(f'"{word}" may be any of {_list([session.id for session in known])}')
+    engine, value = _token_of(known[0]) if known else ("", word)
+    logs: list[SessionLog] = []
+    for row in plugins.engines():
+        adapter = config.engines.get(row.name)
+        if isinstance(row, Loaded) and adapter is not None and engine in ("", row.spec.id):
+            logs += _logs(row.spec, adapter.settings, value)
+    if len(logs) > 1:
+        raise UnknownSession(f'"{word}" may be any of {_list([log.where for log in logs])}')
+    if not logs:
+        raise UnknownSession(
+            f'there is no session "{word}" that could be watched; `pilothouse sessions` lists ours, and a path to a log, '
+            "or to a folder, works too"
+        )
+    return logs[0]
+
+
+def _find_sessions(word: str, tx: Tx) -> list[Session]:
+    exact = tx.sessions.get(SessionId(word))
+    if exact is not None:
+        return [exact]
+    return [one for one in tx.sessions.of(limit=1000) if one.id.startswith((word, f"session-{word}"))]
+
+
+def _token_of(session: Session) -> tuple[str, str]:
+    if session.resume is None:
+        raise UnknownSession(f"the session {session.id} has not said a word yet; send it a message first")
+    return session.engine, session.resume.value
+
+
+def _logs(spec: EngineSpec, settings: object, word: str) -> Sequence[SessionLog]:
+    return spec.find_logs(settings, word) if spec.find_logs else ()
+
+
+async def _follow(log: SessionLog, as_json: bool) -> None:
+    found = log.found
+    async for steps in log.follow():
+        if not found and steps:
+            found = True
+            _say(f"watching {log.where}")
+        for step in steps:
+            event = produced(step)
+            for line in [encode_event(event).decode()] if as_json else show(event):
+                print(line, flush=True)
+
+
+def show(event: EngineEvent) -> Iterator[str]:
+    """What people read of an event; nothing of most."""
+    match event:
+        case PromptAdded(text=text):
+            yield ""
+            yield _ink(BOLD, f"› {printable(text)}")
+        case TextSet(text=text, parent_id=None) if text.strip():
+            yield ""
+            yield printable(text)
+        case ToolStarted(call=call):
+            yield _ink(
+                DIM,
+                f"{'  ' if call.parent_id else ''}· {activity_label(call)}  {cut(plain(call.title), SHORT)}",
+            )
+        case ToolFinished(ok=False, output=output):
+            yield _ink(RED, f"  ✗ {cut(plain(output) or 'it failed', SHORT)}")
+        case PlanChanged(items=items):
+            yield from (_ink(DIM, f"{MARKS[item.status]} {plain(item.text)}") for item in items)
+        case MediaProduced(attachment=attachment):
+            yield _ink(DIM, f"[{plain(attachment.name)}]")
+        case Notice(level=level, text=text):
+            yield _ink(DIM, f"{'·' if level == 'info' else '!'} {plain(text)}")
+        case TurnEnded(outcome="failed", failure=failure):
+            yield _ink(RED, f"✗ {plain(failure.text) if failure else 'failed'}")
+        case TurnEnded(outcome=outcome):
+            yield _ink(DIM, "✓ done" if outcome == "completed" else "✗ stopped")
+        case _:
+            pass
+
+
+def _ink(code: str, text: str) -> str:
+    coloured = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    return f"\x1b[{code}m{text}\x1b[0m" if coloured else text
+
+
+def _say(text: str) -> None:
+    """Beside what is watched, so that it can be piped."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def _list(names: Sequence[str]) -> str:
+    rest = len(names) - ENOUGH
+    return ", ".join(names[:ENOUGH]) + (f" and {rest} more" if rest > 0 else "")

@@ -1,0 +1,110 @@
+"""Claude's own log of a session: where it is, and what was added to it since the last look. Read-only.
+
+    ~/.claude/projects/<folder, escaped>/<session>.jsonl     (CLAUDE_CONFIG_DIR moves ~/.claude; 2.1.325)
+
+Rules: a log that is not there yet is no error; a line counts once it is whole; a file that was cut or replaced is read
+from its beginning; one look reads so much and no more, and a line beyond the bound is passed over.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from pilothouse.processes import LineSplitter
+
+NAME_CHARS = 200
+PORTION = 4 * 1024 * 1024
+MAX_LINE = 16 * 1024 * 1024
+SUFFIX = ".jsonl"
+
+
+def config_folder(environment: Mapping[str, str]) -> Path:
+    own = environment.get("CLAUDE_CONFIG_DIR")
+    return Path(own) if own else Path(environment.get("HOME") or os.path.expanduser("~"), ".claude")
+
+
+def projects_folder(environment: Mapping[str, str]) -> Path:
+    return config_folder(environment) / "projects"
+
+
+def folder_name(cwd: str) -> str:
+    """Every UTF-16 unit of the real path that is no ASCII letter or digit is a dash. Never to be reversed."""
+    return "".join(
+        char if char.isascii() and char.isalnum() else "-" * (1 + (ord(char) > 0xFFFF))
+        for char in os.path.realpath(cwd)
+    )
+
+
+def find_log(projects: Path, session: str, cwd: str = "") -> Path | None:
+    """The log of a session that ran in `cwd`; else, for a session may be resumed anywhere, the newest of its name."""
+    name = session + SUFFIX
+    if (
+        cwd
+        and len(escaped := folder_name(cwd)) <= NAME_CHARS
+        and (path := projects / escaped / name).is_file()
+    ):
+        return path
+    # A longer name ends in a hash that is the CLI's own affair.
+    return newest(projects, name)
+
+
+def newest(projects: Path, pattern: str, folder: str = "*") -> Path | None:
+    if len(folder) > NAME_CHARS:
+        folder = f"{folder[:NAME_CHARS]}-*"
+    found = sorted(projects.glob(f"{folder}/{pattern}"), key=_changed_at)
+    return found[-1] if found else None
+
+
+class LogTail:
+    """What `find` leads to is looked for until it is there. `skip` says how much of it is old when we begin."""
+
+    def __init__(self, find: Callable[[], Path | None], skip: Callable[[int], int] = lambda size: 0) -> None:
+        self._find = find
+        self._path: Path | None = None
+        self._file = (0, 0)
+        self._offset = 0
+        self._splitter = LineSplitter(MAX_LINE)
+        self._begin(skip)
+
+    @property
+    def found(self) -> bool:
+        return self._path is not None
+
+    def read(self) -> list[bytes]:
+        """The lines that were completed since the last look; call it again while there are any."""
+        try:
+            return self._read()
+        except OSError:  # not there, not ours to read, or gone this very moment: nothing new
+            return []
+
+    def _read(self) -> list[bytes]:
+        self._path = self._path or self._find()
+        if self._path is None:
+            return []
+        with self._path.open("rb") as file:
+            told = os.fstat(file.fileno())
+            if (told.st_dev, told.st_ino) != self._file or told.st_size < self._offset:
+                self._file, self._offset = (told.st_dev, told.st_ino), 0
+                self._splitter = LineSplitter(MAX_LINE)
+            file.seek(self._offset)
+            portion = file.read(PORTION)
+        self._offset += len(portion)
+        return [line.data for line in self._splitter.feed(portion) if not line.cut]
+
+    def _begin(self, skip: Callable[[int], int]) -> None:
+        try:
+            self._path = self._find()
+            if self._path is not None:
+                told = self._path.stat()
+                self._file, self._offset = (told.st_dev, told.st_ino), skip(told.st_size)
+        except OSError:
+            self._path = None
+
+
+def _changed_at(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0

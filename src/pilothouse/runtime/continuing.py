@@ -1,0 +1,127 @@
+"""Which earlier session a message goes on with: the one whose answer it replies to, or the one that a resume line names.
+
+Rules: a member may go on with what was said in their own conversation; any other session, also one that was only ever used
+in a terminal, is for owners; one engine's token is one session of ours, so that law 2 holds for it wherever it is used.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Struct
+
+from pilothouse.core.event import ResumeToken
+from pilothouse.core.ids import IdMaker, SessionId
+from pilothouse.core.message import Author, InboundMessage, MessageRef
+from pilothouse.core.store import Conversation, Session, Tx
+from pilothouse.runtime.settings import Settings
+from pilothouse.runtime.standing import may, workspace_of
+from pilothouse.runtime.wishes import with_wishes
+
+NOT_YOURS = "That session is not of this conversation; only an owner may continue it here."
+RETIRED = "That session was retired because it could not be resumed. /new starts a fresh one."
+GOES_ON = "This goes on with an earlier session."
+
+
+class Aim(Struct, frozen=True):
+    """`message` without its resume lines, for the session that it is for; or why it is not taken."""
+
+    message: InboundMessage
+    refusal: str = ""
+
+
+class Refused(Struct, frozen=True):
+    why: str
+
+
+def aim(
+    tx: Tx, ids: IdMaker, settings: Settings, conversation: Conversation, message: InboundMessage, at: float
+) -> Aim:
+    token, text = parse_resume(settings, message.text)
+    if token is None:
+        return Aim(msgspec.structs.replace(message, session_id=_replied_to(tx, message)))
+    found = find_session(tx, ids, settings, conversation, message.author, token, at)
+    if isinstance(found, Refused):
+        return Aim(message, f"{found.why} Your message was not taken.")
+    return Aim(msgspec.structs.replace(message, text=text, session_id=found.id))
+
+
+def parse_resume(settings: Settings, text: str) -> tuple[ResumeToken | None, str]:
+    """What the resume lines in a text say, and the text without them."""
+    token: ResumeToken | None = None
+    for lines in settings.resume_lines.values():
+        found, text = lines.parse(text)
+        token = found or token
+    return token, text
+
+
+def find_session(
+    tx: Tx,
+    ids: IdMaker,
+    settings: Settings,
+    conversation: Conversation,
+    by: Author,
+    token: ResumeToken,
+    at: float,
+) -> Session | Refused:
+    """The session behind a token. One that we never saw is taken in, for an owner."""
+    session = tx.sessions.by_resume(token.engine, token.value)
+    if session is not None:
+        return may_continue(tx, settings, conversation, by, session)
+    if not _may_go_beyond(tx, settings, conversation, by):
+        return Refused(NOT_YOURS)
+    return _adopt(tx, ids, settings, conversation, token, at)
+
+
+def may_continue(
+    tx: Tx, settings: Settings, conversation: Conversation, by: Author, session: Session
+) -> Session | Refused:
+    if session.conversation_id != conversation.id and not _may_go_beyond(tx, settings, conversation, by):
+        return Refused(NOT_YOURS)
+    return Refused(RETIRED) if session.retired else session
+
+
+def _may_go_beyond(tx: Tx, settings: Settings, conversation: Conversation, by: Author) -> bool:
+    """Whether they may go on with what was not said in this conversation."""
+    workspace = workspace_of(conversation, settings.default_workspace)
+    return may(tx, settings.people, by.id, "command.resume.foreign", workspace)
+
+
+def bind(tx: Tx, settings: Settings, conversation: Conversation, session: Session) -> Conversation:
+    """The conversation goes on in this session from now on; of its binding only what does not fit is changed."""
+    engine = with_wishes(tx, conversation).engine or settings.default_engine
+    workspace = conversation.workspace or settings.default_workspace
+    bound = msgspec.structs.replace(conversation, session_id=session.id)
+    if session.engine != engine:
+        bound = msgspec.structs.replace(bound, engine=session.engine, model=None)
+    if session.workspace != workspace:
+        bound = msgspec.structs.replace(bound, workspace=session.workspace)
+    if bound != conversation:
+        tx.conversations.save(bound)
+    return bound
+
+
+def _adopt(
+    tx: Tx, ids: IdMaker, settings: Settings, conversation: Conversation, token: ResumeToken, at: float
+) -> Session | Refused:
+    """It works in the conversation's folder; the token keeps the one that it was used in, as far as anybody said."""
+    lines = settings.resume_lines.get(token.engine)
+    if lines is None or lines.read(token.value) is None:
+        return Refused(f"{token.value!r} is no session of {token.engine}.")
+    current = tx.sessions.get(conversation.session_id) if conversation.session_id else None
+    workspace = conversation.workspace or (current.workspace if current else "") or settings.default_workspace
+    resume = ResumeToken(token.engine, token.value, token.cwd or workspace)
+    session = Session(
+        SessionId(ids("session")), conversation.id, token.engine, workspace, at, at, resume=resume
+    )
+    tx.sessions.add(session)
+    return session
+
+
+def _replied_to(tx: Tx, message: InboundMessage) -> SessionId | None:
+    """The session that said what this replies to. One that is retired, or forgotten, cannot be gone on with."""
+    if message.reply_to is None:
+        return None
+    row = tx.outbox.find_ref(MessageRef(message.address, message.reply_to))
+    turn = tx.turns.get(row.turn_id) if row is not None and row.turn_id is not None else None
+    session = tx.sessions.get(turn.session_id) if turn is not None else None
+    return session.id if session is not None and not session.retired else None
