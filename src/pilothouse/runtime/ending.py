@@ -22,6 +22,7 @@ from pilothouse.core.message import Attachment, Content, clean_text
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import Prompt, Turn, TurnStatus
 from pilothouse.runtime.asking import lapse
+from pilothouse.runtime.budgeting import settle
 from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.settings import Settings, backoff_s
 from pilothouse.runtime.wishes import wishes_of
@@ -57,6 +58,7 @@ def finish(tx: Tx, ids: IdMaker, settings: Settings, ending: Ending, at: float) 
     turn = tx.turns.note(ending.turn_id, began=ending.began)
     retry_at = _retry_at(tx, turn, ending.end, settings, at)
     retired = _save_session(tx, turn, ending, at)
+    _settle(tx, ids, settings, turn, ending, at, ended=retry_at is None)
     if retry_at is not None:
         return _park(tx, ids, turn, ending, retry_at, at)
     end = _explained(turn, ending.end, settings, retired=retired)
@@ -79,12 +81,27 @@ def finish(tx: Tx, ids: IdMaker, settings: Settings, ending: Ending, at: float) 
     return turn
 
 
-def cancel(tx: Tx, turn: Turn, at: float) -> None:
-    """A queued or parked turn that somebody stopped: it is not resumed."""
-    end = TurnEnded("cancelled")
+def cancel(tx: Tx, ids: IdMaker, turn: Turn, at: float) -> None:
+    """A queued or parked turn that somebody stopped, or that nobody would pay for: it is not resumed."""
+    refused = turn.failure if turn.failure is not None and turn.failure.kind == "budget" else None
+    end = TurnEnded("failed" if refused else "cancelled", failure=refused)
     tx.events.append(turn.conversation_id, turn.id, [end], at)
-    turn = tx.turns.move(turn.id, "cancelled", failure=None, ended_at=at)
+    if refused and turn.status == "parked":
+        tx.turns.move(turn.id, "queued")
+    turn = tx.turns.move(turn.id, STATUS_OF[end.outcome], failure=refused, ended_at=at)
     _finish_rows(tx, turn, at)
+    if refused:  # whoever stopped one by hand was told at once
+        content = closing_content(end, "", (), turn_id=turn.id)
+        say(tx, ids, turn.conversation_id, content, key=f"end:{turn.id}", at=at)
+
+
+def _settle(
+    tx: Tx, ids: IdMaker, settings: Settings, turn: Turn, ending: Ending, at: float, *, ended: bool
+) -> None:
+    usage = ending.end.usage
+    ran = usage is not None or ending.began or ending.end.outcome == "completed"
+    cost_usd = usage.cost_usd if usage else None
+    settle(tx, ids, settings, turn, cost_usd, at, ran=ran, ended=ended)
 
 
 def _park(tx: Tx, ids: IdMaker, turn: Turn, ending: Ending, retry_at: float, at: float) -> Turn:
