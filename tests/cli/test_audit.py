@@ -99,6 +99,7 @@ def test_heads_are_appended_and_a_line_that_was_cut_counts_for_nothing(tmp_path:
     first, second = AuditHead(1, "a" * 64), AuditHead(7, "b" * 64)
     note_head(file, first, 1.0)
     note_head(file, second, 2.0)
+    note_head(file, second, 3.0)
     assert read_heads(file) == [first, second]
     with file.open("a") as out:
         out.write("2026-11-15T00:00:00+00:00 9:abc")

@@ -13,6 +13,8 @@ from pathlib import Path
 from pilothouse.core.audit import AuditHead
 from pilothouse.core.errors import ConfigError
 
+LONGEST_LINE = 200
+
 
 def heads_file(state_dir: Path, store: str) -> Path:
     """One for each store, known by the name that it was given."""
@@ -20,11 +22,23 @@ def heads_file(state_dir: Path, store: str) -> Path:
 
 
 def note_head(file: Path, head: AuditHead, at: float) -> None:
+    """A head that stands there last already is not noted again: every chat that is opened notes one."""
+    if _last(file) == head:
+        return
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     when = datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
     handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     with os.fdopen(handle, "a", encoding="utf-8") as out:
         out.write(f"{when} {render_head(head)}\n")
+
+
+def _last(file: Path) -> AuditHead | None:
+    try:
+        with file.open("rb") as lines:
+            lines.seek(max(0, file.stat().st_size - LONGEST_LINE))
+            return parse_head(lines.read().decode("utf-8", "replace").split()[-1])
+    except (OSError, IndexError, ConfigError):
+        return None
 
 
 def render_head(head: AuditHead) -> str:
