@@ -7,7 +7,7 @@ import time
 
 import click
 
-from pilothouse.bootstrap.machine import terminal_user
+from pilothouse.bootstrap.people import terminal_user
 from pilothouse.cli.house import existing_folder, write_store
 from pilothouse.runtime.trusting import trust, untrust
 
