@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Raw, Struct
 
 from pilothouse.core.ask import Ask, Decision
+from pilothouse.core.audit import AuditHead, Verified
 from pilothouse.core.channel import ChannelSpec, LoggedEvent
 from pilothouse.core.engine import EngineSpec, EngineStatus
 from pilothouse.core.event import (
@@ -170,8 +171,8 @@ class Rows:
     def of_turn(self, turn_id: TurnId) -> Any:
         return self._rows if turn_id == DONE.id else []
 
-    def intact(self) -> bool:
-        return True
+    def verify(self) -> Verified:
+        return Verified(len(self._rows), AuditHead())
 
 
 TX: Any = SimpleNamespace(

@@ -204,7 +204,7 @@ def _the_database_is_sound(facts: Facts) -> Iterator[Fault]:
         yield Fault("broken", f"integrity_check: {answer}")
     if facts.database.execute("PRAGMA foreign_key_check").fetchall():
         yield Fault("broken", "a row refers to one that is not there")
-    if not AuditTable(facts.link).intact():
+    if not AuditTable(facts.link).verify().intact:
         yield Fault("broken", "the audit chain is not intact")
 
 

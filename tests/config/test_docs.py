@@ -9,7 +9,7 @@ import pytest
 from tests.dists import ROOT
 
 from pilothouse.config import may_reload
-from pilothouse.config.model import GatewaySection, LogSection
+from pilothouse.config.model import BudgetSection, GatewaySection, LimitsSection, LogSection
 from pilothouse.config.workspace import Preferences
 
 PAGE = (ROOT / "docs" / "configuration.md").read_text()
@@ -24,7 +24,12 @@ ROWS = {
     ("section", "name", "default"),
     [
         (section, info.name, info.default)
-        for section, model in (("gateway", GatewaySection), ("log", LogSection))
+        for section, model in (
+            ("gateway", GatewaySection),
+            ("budget", BudgetSection),
+            ("limits", LimitsSection),
+            ("log", LogSection),
+        )
         for info in msgspec.structs.fields(model)
     ],
 )

@@ -35,6 +35,18 @@ MISTAKES = {
         "[people]\nowners = ['bob']\n",
         "FILE: people.owners: ['bob'] is not allowed; allowed: a list of texts of the form channel:id, such as",
     ),
+    "a cap of nothing": (
+        "[budget]\nall_usd = 0\n",
+        "FILE: budget.all_usd: 0 is not allowed; allowed: a number of dollars above 0",
+    ),
+    "an unknown time zone": (
+        "[budget]\ntime_zone = 'Mars/Base'\n",
+        'FILE: budget.time_zone: "Mars/Base" is no time zone that is known here; say "UTC" or "Europe/Berlin"',
+    ),
+    "a time zone that leads elsewhere": (
+        "[budget]\ntime_zone = '../../etc/passwd'\n",
+        "FILE: budget.time_zone:",
+    ),
     "a value for a section": ("gateway = 3\n", "FILE: gateway: 3 is not allowed: a table is"),
     "a value for the store": ("store = 'sqlite'\n", 'FILE: store: "sqlite" is not allowed: a table is'),
     "a value for all engines": (

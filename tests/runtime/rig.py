@@ -16,6 +16,7 @@ from tests.runtime.puppet import PUPPET, PuppetEngine
 from pilothouse.channels.memory import MEMORY, PERSON, MemoryChannel
 from pilothouse.core.approvers import ToolClass
 from pilothouse.core.ask import Ask
+from pilothouse.core.audit import AuditRow
 from pilothouse.core.channel import Channel, Receipt
 from pilothouse.core.clock import Clock
 from pilothouse.core.engine import Engine
@@ -165,6 +166,20 @@ class Rig:
                     if text in posted.text and not posted.deleted:
                         return posted.text
                 await anyio.sleep(0.01)
+
+    async def audited(self, prefix: str = "") -> list[str]:
+        """What the audit log tells, oldest first."""
+        rows = await self.store.read(lambda tx: tx.audit.list(limit=1000))
+        return [row.what for row in reversed(rows) if row.what.startswith(prefix)]
+
+    async def audited_by(self, who: Author, *whats: str) -> list[AuditRow]:
+        """All that somebody did, oldest first, once the log tells these of it."""
+
+        def told(tx: Tx) -> list[AuditRow] | None:
+            rows = [row for row in reversed(tx.audit.list(limit=1000)) if row.who == who.id]
+            return rows if set(whats) <= {row.what for row in rows} else None
+
+        return await self.until(told)
 
     async def inbox_row(self, receipt: Receipt) -> QueueRow:
         """What the store says of an accepted message now."""

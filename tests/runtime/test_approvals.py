@@ -53,7 +53,8 @@ async def row_of(rig: Rig, ask: Ask) -> AskRow:
 
 async def refusals(rig: Rig) -> list[tuple[str, str]]:
     rows = await rig.store.read(lambda tx: tx.audit.list())
-    return [(row.who, row.detail.split()[-1]) for row in reversed(rows) if row.what == "ask.refused"]
+    refused = [row for row in reversed(rows) if row.what == "ask.refused"]
+    return [(row.who, msgspec.json.decode(row.detail)["why"]) for row in refused]
 
 
 @pytest.mark.parametrize(

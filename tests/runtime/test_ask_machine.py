@@ -222,7 +222,11 @@ class World:
         if queued:
             turn = self.write(lambda tx: tx.turns.get(queued[0]))
             assert turn is not None
-            self._start(self.write(lambda tx: start_again(tx, turn, self.clock.now())))
+            self._start(
+                self.write(
+                    lambda tx: start_again(tx, self.ports.ids, self.ports.settings(), turn, self.clock.now())
+                )
+            )
             return
         author, key = Author(ASKER, "Asker"), f"m{next(self.numbers)}"
         body = msgspec.json.encode(InboundMessage(ADDRESS, author, key, "go"))
@@ -361,7 +365,7 @@ class World:
         self.run(self.stack.aclose())
         self.stack = AsyncExitStack()
         self.run(self._open())
-        self.write(lambda tx: recover(tx, self.ports.ids, old, self.clock.now()))
+        self.write(lambda tx: recover(tx, self.ports.ids, self.ports.settings(), old, self.clock.now()))
         self._withdrawn_by_recovery()
         self.started = None
         self.asked_as.clear()

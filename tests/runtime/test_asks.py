@@ -56,7 +56,7 @@ async def test_an_approval_waits_is_allowed_and_goes_on(tmp_path: Path) -> None:
         events = [logged.event for logged in await rig.store.read(lambda tx: tx.events.of_turn(turn.id))]
         asked = [event for event in events if isinstance(event, Asked | AskChanged)]
         assert asked == [Asked(ask), AskChanged(ask.id, "answered", MEMBER.id)]
-        assert [row.what for row in await rig.store.read(lambda tx: tx.audit.list())] == ["ask.allow"]
+        assert await rig.audited("ask.") == ["ask.asked", "ask.allow"]
 
 
 async def test_a_no_with_a_reason_lets_the_engine_go_on(tmp_path: Path) -> None:
@@ -283,6 +283,5 @@ async def test_a_person_who_is_asked_twice_by_a_platform_answers_once(tmp_path: 
         await rig.until_said("told: allow")
         await rig.until_idle()
         assert len(rig.engine.turns) == 1
-        desk = await rig.store.read(lambda tx: tx.audit.list())
-        assert len(desk) == 1
-        assert desk[0].who == PERSON.id
+        assert await rig.audited("ask.") == ["ask.asked", "ask.allow"]
+        await rig.audited_by(PERSON, "ask.allow")

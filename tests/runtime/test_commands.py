@@ -220,7 +220,7 @@ async def test_session_shows_the_token_and_cost_what_was_spent(tmp_path: Path) -
         await rig.until_idle()
         text = await reply_to(rig, "/session")
         assert "abc-123" in text
-        assert "$0.5000 in 2 turns" in await reply_to(rig, "/cost")
+        assert "$0.50 in 2 turns" in await reply_to(rig, "/cost")
 
 
 async def test_show_shows_an_ask_or_an_answer_whole_and_only_here(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ async def everything(rig: Rig) -> object:
             tx.turns.of(),
             [tx.inbox.unfinished(place.id) for place in tx.conversations.list()],
             tx.asks.open_in(MAIN),
-            [row.what for row in tx.audit.list() if row.what != "ask.refused"],
+            [row.what for row in tx.audit.list() if row.who != STRANGER.id],
             tx.events.last_seq(MAIN),
             tx.people.everybody(),
         ]
@@ -63,6 +63,7 @@ async def test_law_7_a_stranger_is_refused_at_every_door_and_nothing_is_stored(t
         with pytest.raises(PilothouseError, match="may not"):
             await anext(rig.gateway.desk.follow(MAIN, 0, STRANGER))
         assert await everything(rig) == before
+        await rig.audited_by(STRANGER, "ask.refused", "sender.refused")
         await rig.channel.answer(asked, "allow")
         await rig.until_said("allowed")
 

@@ -71,7 +71,7 @@ async def test_an_old_store_keeps_what_it_holds(old: Path) -> None:
         assert [turn.status for turn in await store.read(lambda tx: tx.turns.of(C1))] == ["done"]
         events = await store.read(lambda tx: tx.events.after(C1, 0))
         assert [event.seq for event in events] == [1, 2]
-        assert await store.read(lambda tx: tx.audit.intact())
+        assert await store.read(lambda tx: tx.audit.verify().intact)
         assert len(await store.read(lambda tx: tx.asks.open_in(C1))) == 1
         assert len(await store.read(lambda tx: tx.schedules.of())) == 1
 

@@ -26,7 +26,7 @@ LISTINGS = {
     "sessions.newest": "newest rows by the primary key",
     "turns.newest": "newest rows by the primary key",
     "schedules.oldest": "every schedule is wanted",
-    "audit.given": "one row per table",
+    "audit.head": "one row per table",
     "asks.newest": "newest rows by the primary key",
     "people.everybody": "everybody is wanted, and few are let in",
     "prune.turns": "reads what was picked",

@@ -18,10 +18,11 @@ from pilothouse.core.engine import Engine, EngineHost, EngineSpec, EngineStatus,
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.ids import ChannelId, EngineId
 from pilothouse.core.policy import ApprovalMode, DefaultPolicy, Ruling
-from pilothouse.core.store import Store, Tx
+from pilothouse.core.store import STORE_NAME, Store, Tx
 from pilothouse.logs import Log, Redactor, open_log
 from pilothouse.plugins import Loaded as LoadedPlugin
 from pilothouse.plugins import Plugins
+from pilothouse.runtime.auditing import Trail
 from pilothouse.runtime.blobs import StoreBlobs
 from pilothouse.runtime.clock import SystemClock, new_id
 
@@ -42,6 +43,7 @@ class House:
         self.store = store
         self.marker = marker
         self.clock = SystemClock()
+        self.trail = Trail()
         self._statuses: dict[EngineId, EngineStatus] = {}
 
     def status_of(self, spec: EngineSpec) -> EngineStatus:
@@ -82,10 +84,10 @@ async def open_house(*, on_terminal: bool, flags: Mapping[str, Any] | None = Non
 
 def _name_of_store(tx: Tx) -> str:
     """Given once and kept in it, so that two stores never take each other's processes for their own."""
-    name = tx.get_fact("store.name")
+    name = tx.get_fact(STORE_NAME)
     if name is None:
         name = new_id("store")
-        tx.set_fact("store.name", name)
+        tx.set_fact(STORE_NAME, name)
     return name
 
 
@@ -147,13 +149,20 @@ def default_engine(house: House) -> EngineId:
 def _engine_host(house: House, id: EngineId) -> EngineHost:
     state = _made(house.holder.loaded.paths.state_dir / "engines" / id)
     return EngineHost(
-        StoreBlobs(house.store, house.clock), _environment(), str(state), house.marker, house.log, _judge
+        StoreBlobs(house.store, house.clock),
+        _environment(),
+        str(state),
+        house.marker,
+        house.log,
+        partial(_judge, house),
     )
 
 
-def _judge(ask: Ask, mode: ApprovalMode) -> Ruling:
+def _judge(house: House, ask: Ask, mode: ApprovalMode) -> Ruling:
     """Until there are rules: reading in the workspace needs nobody, all else asks."""
-    return DefaultPolicy(mode).judge(ask)
+    ruling = DefaultPolicy(mode).judge(ask)
+    house.trail.ruled(house.clock.now(), ask, ruling, cwd=ask.payload.get("cwd"))
+    return ruling
 
 
 def _environment() -> dict[str, str]:

@@ -8,10 +8,12 @@ from functools import partial
 
 import msgspec
 
+from pilothouse.bootstrap.heads import heads_file, note_head
 from pilothouse.bootstrap.house import TERMINAL, House, default_engine, engine_names, resume_lines
 from pilothouse.bootstrap.machine import is_alive, sweep_leftovers
 from pilothouse.bootstrap.people import make_approvals, make_people
-from pilothouse.config import Config
+from pilothouse.config import BudgetSection, Config, find_zone
+from pilothouse.core.budget import Caps
 from pilothouse.core.channel import Channel
 from pilothouse.core.engine import Brief, Engine, ResumeLines
 from pilothouse.core.ids import ChannelId, ConversationId, EngineId
@@ -43,6 +45,8 @@ def make_ports(
         alive=is_alive,
         sweep=partial(sweep_leftovers, house.marker, house.log),
         log=house.log,
+        trail=house.trail,
+        note_head=partial(note_head, heads_file(house.holder.loaded.paths.state_dir, house.marker)),
     )
 
 
@@ -71,6 +75,12 @@ def _complete_brief(house: House, conversation_id: ConversationId, brief: Brief)
         return brief
     folder = house.holder.loaded.paths.config_file.parent / "workspaces" / name
     return msgspec.structs.replace(brief, settings_dir=str(folder))
+
+
+def make_caps(budget: BudgetSection) -> Caps:
+    return Caps(
+        budget.all_usd, budget.workspace_usd, budget.conversation_usd, budget.least_usd, budget.more_usd
+    )
 
 
 def make_settings(
@@ -102,5 +112,8 @@ def make_settings(
         engine_commands=gateway.engine_commands,
         show_cost=gateway.show_cost,
         resume_lost=not safe,
+        caps=make_caps(config.budget),
+        zone=find_zone(config.budget.time_zone),
+        messages_per_minute=config.limits.messages_per_minute or None,
         known_channels=(TERMINAL, *(ChannelId(id) for id, row in config.channels.items() if row.enabled)),
     )

@@ -154,15 +154,17 @@ def check_store(plugins: Plugins, config: Config) -> Iterator[Check]:
 def _look_into_store(spec: StoreSpec, config: Config) -> tuple[list[Node], str]:
     import asyncio
 
-    def unit(tx: Tx) -> tuple[list[Node], bool]:
-        return tx.nodes.list(), tx.audit.intact()
+    def unit(tx: Tx) -> tuple[list[Node], str]:
+        return tx.nodes.list(), tx.audit.verify().why
 
     async def look() -> tuple[list[Node], str]:
         store: Store
         async with spec.open(config.store.settings) as store:
-            nodes, intact = await store.read(unit)
+            nodes, tampered = await store.read(unit)
             problem = await store.check() if isinstance(store, Checkable) else ""
-            return nodes, problem or ("" if intact else "the audit log was changed or cut by another hand")
+            return nodes, problem or (
+                f"the audit log was changed by another hand: {tampered}" if tampered else ""
+            )
 
     return asyncio.run(look())
 

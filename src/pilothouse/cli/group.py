@@ -33,6 +33,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "watch": ("pilothouse.cli.watch:command", "Follow a session that runs in somebody's terminal."),
     "trust": ("pilothouse.cli.trust:command", "Let a folder's own settings and hooks count."),
     "untrust": ("pilothouse.cli.trust:untrust_command", "Ignore a folder's own settings and hooks again."),
+    "cost": ("pilothouse.cli.cost:command", "Where money went, by cause, place, engine or day."),
+    "audit": ("pilothouse.cli.audit:command", "Who did what; `audit verify` finds what was changed."),
     "engines": ("pilothouse.cli.engines:command", "The engines, and whether they work here."),
     "channels": ("pilothouse.cli.channels:command", "The channels, and whether they can start."),
     "config": ("pilothouse.cli.config:command", "Show, find or check the configuration."),

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import time
+from datetime import datetime
+
 import click
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
@@ -9,4 +13,29 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 
 limit_option = click.option(
     "-n", "--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many at most."
+)
+
+
+_SPAN = re.compile(r"(\d{1,6})\s*([smhdw])")
+_SPAN_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+def parse_since(text: str, now: float) -> float:
+    """`90m`, `24h`, `7d`, or a day or time of ISO 8601, here where nothing else is said. Raises `ValueError`."""
+    if span := _SPAN.fullmatch(text.strip().lower()):
+        return now - int(span[1]) * _SPAN_S[span[2]]
+    return datetime.fromisoformat(text.strip()).timestamp()
+
+
+def _since(_ctx: click.Context, _param: click.Parameter, text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        return parse_since(text, time.time())
+    except (ValueError, OverflowError, OSError):
+        raise click.BadParameter(f"{text!r} is no time: say 90m, 24h, 7d, or 2026-11-15.") from None
+
+
+since_option = click.option(
+    "--since", callback=_since, metavar="TIME", help="Only what is younger: 90m, 24h, 7d, or 2026-11-15."
 )

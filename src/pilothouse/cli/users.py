@@ -17,6 +17,7 @@ from pilothouse.core.errors import ConfigError, PilothouseError
 from pilothouse.core.ids import UserId
 from pilothouse.core.people import Grant, Role
 from pilothouse.core.store import Tx
+from pilothouse.runtime.auditing import record
 
 HEADS = ("USER", "ROLE", "WHERE", "FROM", "SINCE", "NAME")
 PERSON = re.compile(r"[^:\s]+:\S+")
@@ -58,7 +59,7 @@ def grant(user: str, role: Role, workspace: str | None, name: str, as_json: bool
 
     def unit(tx: Tx) -> None:
         tx.people.grant(given)
-        tx.audit.add(at, _shell(), "people.granted", f"{person} {role} {given.workspace}".strip())
+        record(tx, at, _shell(), "people.granted", user=person, role=role, workspace=given.workspace)
 
     write_store(unit)
     if as_json:
@@ -79,7 +80,7 @@ def revoke(user: str, workspace: str | None, as_json: bool) -> None:
     def unit(tx: Tx) -> list[Grant]:
         taken = tx.people.revoke(person, place)
         for one in taken:
-            tx.audit.add(at, _shell(), "people.revoked", f"{person} {one.role} {one.workspace}".strip())
+            record(tx, at, _shell(), "people.revoked", user=person, role=one.role, workspace=one.workspace)
         return taken
 
     taken = write_store(unit)

@@ -9,8 +9,10 @@ from pilothouse.config.model import (
     AUTO,
     Adapter,
     ApprovalsSection,
+    BudgetSection,
     Config,
     GatewaySection,
+    LimitsSection,
     LogSection,
     Models,
     PeopleSection,
@@ -25,6 +27,7 @@ from pilothouse.config.workspace import (
     in_workspace,
     read_preferences,
 )
+from pilothouse.config.zones import find_zone
 from pilothouse.core.secret import Secret
 
 __all__ = [
@@ -33,11 +36,13 @@ __all__ = [
     "WORKSPACE_FILE_NAME",
     "Adapter",
     "ApprovalsSection",
+    "BudgetSection",
     "Config",
     "ConfigHolder",
     "GatewaySection",
     "InWorkspace",
     "InvalidConfig",
+    "LimitsSection",
     "Loaded",
     "LogSection",
     "Models",
@@ -49,6 +54,7 @@ __all__ = [
     "Secret",
     "WorkspaceSection",
     "find_paths",
+    "find_zone",
     "full_name",
     "in_workspace",
     "load",

@@ -38,6 +38,8 @@ RELOADABLE: dict[str, frozenset[str] | None] = {
     ),
     "people": None,
     "approvals": None,
+    "budget": None,
+    "limits": None,
     "workspaces": None,
     "log": frozenset({"level"}),
     "store": frozenset(),

@@ -16,8 +16,10 @@ from pilothouse.config.model import (
     AUTO,
     Adapter,
     ApprovalsSection,
+    BudgetSection,
     Config,
     GatewaySection,
+    LimitsSection,
     LogSection,
     Models,
     PeopleSection,
@@ -25,7 +27,7 @@ from pilothouse.config.model import (
     WorkspaceSection,
 )
 from pilothouse.config.paths import Paths
-from pilothouse.config.problems import InvalidConfig, Problem
+from pilothouse.config.problems import InvalidConfig, Problem, show
 from pilothouse.config.sources import (
     FLAG,
     PREFIX,
@@ -40,8 +42,20 @@ from pilothouse.config.sources import (
     read_environment,
     read_toml,
 )
+from pilothouse.config.zones import find_zone
 
-SECTIONS = ("gateway", "people", "approvals", "store", "engines", "channels", "log", "workspaces")
+SECTIONS = (
+    "gateway",
+    "people",
+    "approvals",
+    "store",
+    "engines",
+    "channels",
+    "log",
+    "workspaces",
+    "budget",
+    "limits",
+)
 _REFERENCE = re.compile(r"\$(\$?)\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -167,11 +181,26 @@ def _read_all(reader: Reader, models: Models, paths: Paths) -> Config | None:
     engines = _read_adapters(reader, "engines", models.engines, always=models.engines or ())
     channels = _read_adapters(reader, "channels", models.channels, always=(ALWAYS_ON,))
     workspaces = _read_workspaces(reader)
+    budget = reader.read(BudgetSection, ("budget",))
+    limits = reader.read(LimitsSection, ("limits",))
+    if budget is None or limits is None or not _knows_zone(reader, budget.time_zone):
+        return None
     if gateway is None or people is None or approvals is None or log is None or store is None:
         return None
     gateway, workspaces = _resolve_engines(reader, models, gateway, workspaces)
     gateway = msgspec.structs.replace(gateway, default_workspace=_expand_home(gateway.default_workspace))
-    return Config(gateway, people, approvals, log, store, engines, channels, workspaces)
+    return Config(gateway, people, approvals, log, store, engines, channels, workspaces, budget, limits)
+
+
+def _knows_zone(reader: Reader, name: str) -> bool:
+    try:
+        find_zone(name)
+    except LookupError:
+        leaf = reader.leaves[("budget", "time_zone")]
+        text = f'{show(leaf.shown)} is no time zone that is known here; say "UTC" or "Europe/Berlin"'
+        reader.problems.append(Problem(leaf.source, "budget.time_zone", text))
+        return False
+    return True
 
 
 def _read_store(reader: Reader, types: SectionTypes | None, paths: Paths) -> Adapter | None:

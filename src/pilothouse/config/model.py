@@ -43,6 +43,26 @@ class GatewaySection(Struct, frozen=True):
     show_cost: bool = True
 
 
+Dollars = Annotated[float, Meta(gt=0, description="a number of dollars above 0")]
+
+
+class BudgetSection(Struct, frozen=True):
+    """`[budget]`, in dollars per day. What is not set has no cap."""
+
+    all_usd: Dollars | None = None
+    workspace_usd: Dollars | None = None
+    conversation_usd: Dollars | None = None
+    least_usd: Dollars = 0.05
+    more_usd: Dollars | None = None
+    time_zone: str = "UTC"
+
+
+class LimitsSection(Struct, frozen=True):
+    """`[limits]`. Zero is no limit."""
+
+    messages_per_minute: Annotated[int, Meta(ge=0, description="a whole number of at least 0")] = 60
+
+
 class PeopleSection(Struct, frozen=True):
     """`[people]`. Whoever is in no list, and was let in by nobody, is a stranger."""
 
@@ -105,6 +125,8 @@ class Config(Struct, frozen=True):
     engines: Mapping[str, Adapter] = field(default_factory=dict)
     channels: Mapping[str, Adapter] = field(default_factory=dict)
     workspaces: Mapping[str, WorkspaceSection] = field(default_factory=dict)
+    budget: BudgetSection = BudgetSection()
+    limits: LimitsSection = LimitsSection()
 
 
 SectionTypes = Mapping[str, type[Struct] | None]

@@ -35,6 +35,8 @@ class Brief(Struct, frozen=True):
     environment: Mapping[str, str] = field(default_factory=dict)
     mcp_servers: Mapping[str, Any] = field(default_factory=dict)
     system_prompt: str = ""
+    budget_usd: float | None = None
+    """What this turn may cost at most, where somebody set a cap: an engine that can keep to one keeps to it."""
     settings_dir: str = ""
     """Where the owner keeps files about this workspace, outside of it; empty where there is no such folder."""
 

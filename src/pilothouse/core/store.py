@@ -20,6 +20,8 @@ from msgspec import Raw, Struct
 
 from pilothouse.core.approvers import Authority, Vote
 from pilothouse.core.ask import Ask, AskState, Decision
+from pilothouse.core.audit import AuditHead, AuditRow, Verified
+from pilothouse.core.budget import Scope, Standing
 from pilothouse.core.channel import LoggedEvent
 from pilothouse.core.errors import IllegalMove
 from pilothouse.core.event import EngineEvent, ResumeToken
@@ -58,6 +60,9 @@ PART_MOVES: dict[PartState, frozenset[PartState]] = {
 CONTROL_LANE = "control"
 """Answers, commands and steering: they never wait behind the turn that waits for them."""
 
+
+STORE_NAME = "store.name"
+"""The fact that holds the name which a store was given once."""
 
 NEVER = 4_000_000_000.0
 """The `ready_at` of a note: it is never ready by itself."""
@@ -510,25 +515,99 @@ class BlobTable(Protocol):
     def attach(self, data: bytes, name: str, media_type: str, at: float) -> Attachment: ...
 
 
-class AuditRow(Struct, frozen=True):
-    seq: int
-    at: float
-    who: str
-    what: str
-    detail: str
-    hash: str
+class Spent(Struct, frozen=True):
+    """What a day's turns of one kind in one place cost. `untold` of them did not say."""
+
+    day: str
+    conversation_id: ConversationId
+    workspace: str
+    engine: EngineId
+    cause: str
+    turns: int = 0
+    untold: int = 0
+    cost_usd: float = 0.0
+    assumed_usd: float = 0.0
+
+
+class Reservation(Struct, frozen=True):
+    """What an unended turn may cost. With an `ask_id` it is not taken: the turn is held until that ask is settled."""
+
+    turn_id: TurnId
+    day: str
+    workspace: str
+    conversation_id: ConversationId
+    amount_usd: float
+    ask_id: AskId | None = None
+
+
+class CapDay(Struct, frozen=True):
+    """What people decided and were told about one scope (`Scope.key`) on one day."""
+
+    day: str
+    scope: str
+    raised_usd: float = 0.0
+    alerted: int = 0
+    """The highest level, in percent, that people were told of."""
+    ask_id: AskId | None = None
+    """The last ask for more."""
+
+
+class Spending(Protocol):
+    """Where money went. It is kept by the day and outlives the turns themselves."""
+
+    def add(self, spent: Spent) -> None:
+        """Adds to what that day, place, engine and cause cost already."""
+        ...
+
+    def of(self, *, since: str = "") -> list[Spent]:
+        """From that day on, oldest first."""
+        ...
+
+    def standing(self, scope: Scope, day: str, cap_usd: float) -> Standing: ...
+
+    def average(self, engine: EngineId, since: str) -> float | None:
+        """What a turn that told its cost came to, from that day on; None if there was none."""
+        ...
+
+    def reserve(self, reservation: Reservation) -> None:
+        """One for each turn: it replaces what the turn had reserved before."""
+        ...
+
+    def get(self, turn_id: TurnId) -> Reservation | None: ...
+
+    def release(self, turn_id: TurnId) -> Reservation | None:
+        """What it was, if there was one."""
+        ...
+
+    def held(self, ask_id: AskId) -> list[Reservation]:
+        """Those that wait for an ask, oldest first."""
+        ...
+
+    def cap_day(self, scope: Scope, day: str) -> CapDay: ...
+
+    def save_cap_day(self, cap_day: CapDay) -> None: ...
 
 
 class Audit(Protocol):
+    """Append-only: no row is ever changed or deleted, not even by pruning."""
+
     def add(self, at: float, who: str, what: str, detail: str = "") -> None:
-        """Each row's hash covers the row before: a missing or changed one shows."""
+        """Chained to the row before (`core/audit.py`), in the transaction of what it tells of."""
         ...
 
-    def list(self, *, limit: int = 100) -> list[AuditRow]:
+    def after(self, seq: int, *, limit: int = 1000) -> list[AuditRow]:
+        """Oldest first."""
+        ...
+
+    def list(self, *, limit: int = 100, since: float | None = None) -> list[AuditRow]:
         """Newest first."""
         ...
 
-    def intact(self) -> bool: ...
+    def head(self) -> AuditHead:
+        """The last row that was written, remembered apart from it: rows cut off at the end show."""
+        ...
+
+    def verify(self, noted: Sequence[AuditHead] = ()) -> Verified: ...
 
 
 class NodeInfo(Struct, frozen=True):
@@ -591,6 +670,7 @@ class Tx(Protocol):
     people: PeopleTable
     schedules: Schedules
     blobs: BlobTable
+    spending: Spending
     audit: Audit
     nodes: Nodes
 

@@ -10,6 +10,7 @@ from pilothouse.core.ids import IdMaker, MessageId, UserId
 from pilothouse.core.message import Content, InboundMessage, conversation_id
 from pilothouse.core.people import People
 from pilothouse.core.store import CONTROL_LANE, Conversation, Tx
+from pilothouse.runtime.auditing import record
 from pilothouse.runtime.joining import ask_to_join
 from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.pairing import TRIES, TRIES_WITHIN_S, pair, parse_code
@@ -37,6 +38,7 @@ def meet(tx: Tx, ids: IdMaker, settings: Settings, message: InboundMessage, at: 
     user = message.author.id
     if tx.tally(_told(user), at, DAY_S) > 1:
         return Receipt("refused")
+    record(tx, at, user, "sender.refused", conversation=conversation_id(message.address))
     if _is_known(tx, settings.people, user):
         return Receipt("refused", text=ELSEWHERE)
     may_ask = settings.join_asks and not message.author.is_bot

@@ -29,6 +29,7 @@ from pilothouse.core.message import Author
 from pilothouse.core.people import Role, allows
 from pilothouse.core.store import AskRow, Tx
 from pilothouse.runtime.asking import apply_answer
+from pilothouse.runtime.auditing import record, record_ask
 from pilothouse.runtime.raising import places_of, tell_places
 from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.standing import role_of
@@ -157,7 +158,7 @@ class Answers:
         text = f"{len(votes)} of {needed} said yes: {first_line(row.ask.title, 200)}"
         if said:
             return Taken(Answered(False, f"You have said yes already. {text}"))
-        tx.audit.add(answer.at, answer.by.id, "ask.vote", f"{row.ask.id} {row.ask.payload_hash}")
+        record_ask(tx, row, "vote", answer.at, answer.by.id)
         occasion = f"vote:{answer.by.id}:{answer.at}"
         tell_places(
             tx, self._ids, row, f"{text} (the last was {answer.by.name})", occasion=occasion, at=answer.at
@@ -190,7 +191,8 @@ class Answers:
                 return
             if tx.tally("refused", at, DAY_S) > REFUSALS_A_DAY * 50:
                 return
-        tx.audit.add(at, by, "ask.refused", f"{answer.ask_id} {refused.kind}")
+        digest, verdict = answer.payload_hash, answer.decision.verdict
+        record(tx, at, by, "ask.refused", ask=answer.ask_id, hash=digest, verdict=verdict, why=refused.kind)
 
 
 def _who(row: AskRow) -> str:

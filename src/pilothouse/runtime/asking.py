@@ -11,6 +11,7 @@ from pilothouse.core.event import AskChanged
 from pilothouse.core.ids import IdMaker, UserId
 from pilothouse.core.store import AskRow, Tx
 from pilothouse.core.turn import LIVE
+from pilothouse.runtime.auditing import HOUSE, record_ask
 from pilothouse.runtime.raising import tell_places
 from pilothouse.runtime.reasons import REASON, want_reason
 from pilothouse.runtime.resuming import resume_with_answer
@@ -25,7 +26,7 @@ TITLE_CHARS = 300
 def apply_answer(tx: Tx, ids: IdMaker, row: AskRow, decision: Decision, at: float) -> None:
     """Settles an open ask. Raises `IllegalMove` if it is not open, and then nothing changed."""
     tx.asks.move(row.ask.id, "answered", at=at, decision=decision)
-    tx.audit.add(at, decision.by or "", f"ask.{decision.verdict}", f"{row.ask.id} {row.ask.payload_hash}")
+    record_ask(tx, row, decision.verdict, at, decision.by or HOUSE)
     turn = tx.turns.get(row.turn_id)
     if row.topic:
         _settle_topic(tx, ids, row, "answered", decision, at)
@@ -40,6 +41,7 @@ def apply_answer(tx: Tx, ids: IdMaker, row: AskRow, decision: Decision, at: floa
 def supersede(tx: Tx, ids: IdMaker, row: AskRow, at: float, *, because: str) -> None:
     """The ask can no longer matter: said once, where it was asked."""
     tx.asks.move(row.ask.id, "superseded", at=at)
+    record_ask(tx, row, "superseded", at)
     _log_change(tx, row, "superseded", None, at)
     tell_places(tx, ids, row, _no_longer(row, because), occasion="superseded", at=at)
 
@@ -47,6 +49,7 @@ def supersede(tx: Tx, ids: IdMaker, row: AskRow, at: float, *, because: str) -> 
 def lapse(tx: Tx, ids: IdMaker, row: AskRow, at: float, *, because: str) -> AskChanged:
     """Whoever asked does not want to know any more. The event is for the caller to write, among the turn's own."""
     tx.asks.move(row.ask.id, "withdrawn", at=at)
+    record_ask(tx, row, "withdrawn", at)
     tell_places(tx, ids, row, _no_longer(row, because), occasion="withdrawn", at=at)
     return AskChanged(row.ask.id, "withdrawn")
 
@@ -55,7 +58,7 @@ def expire(tx: Tx, ids: IdMaker, row: AskRow, at: float) -> None:
     """An ask that expires is a "no"."""
     decision = Decision("deny", text=NOBODY_ANSWERED)
     tx.asks.move(row.ask.id, "expired", at=at, decision=decision)
-    tx.audit.add(at, "pilothouse", "ask.expired", f"{row.ask.id} {row.ask.payload_hash}")
+    record_ask(tx, row, "expired", at)
     turn = tx.turns.get(row.turn_id)
     if row.topic:
         _settle_topic(tx, ids, row, "expired", decision, at)

@@ -35,5 +35,6 @@ def make_brief(ports: Ports, started: Started) -> Brief:
         resume=session.resume,
         model=started.conversation.model or session.model,
         approval_mode=ports.settings().approval_mode,
+        budget_usd=started.budget_usd,
     )
     return ports.brief(started.conversation.id, brief)

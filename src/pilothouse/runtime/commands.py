@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from pilothouse.core.ask import payload_bytes
+from pilothouse.core.budget import day_of
 from pilothouse.core.event import ResumeToken
 from pilothouse.core.ids import EngineId, IdMaker, SessionId
 from pilothouse.core.message import Attachment, Author, InboundMessage
@@ -20,11 +21,12 @@ from pilothouse.core.store import AskRow, Conversation, QueueRow, Session, Tx
 from pilothouse.core.turn import Turn
 from pilothouse.runtime.ask_words import file_name, is_long, readable
 from pilothouse.runtime.continuing import Refused, bind, find_session, may_continue, parse_resume
+from pilothouse.runtime.costs import CostLine, line_words, standing_words, sum_up, total
 from pilothouse.runtime.pairing import pair, parse_code
 from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.trusting import is_trusted
 from pilothouse.runtime.wishes import with_wishes
-from pilothouse.runtime.wording import ago, cost, first_line
+from pilothouse.runtime.wording import ago, first_line
 
 _decode = msgspec.json.Decoder(InboundMessage).decode
 
@@ -207,15 +209,25 @@ def _show_session(call: CommandCall) -> Reply:
 
 
 def _cost(call: CommandCall) -> Reply:
+    """What this place cost, and how the day's caps that cover it stand."""
+    day, here = day_of(call.at, call.settings.zone), call.conversation.id
+    today = [row for row in call.tx.spending.of(since=day) if row.conversation_id == here]
     session = _session(call)
-    if session is None:
+    if session is None and not today and not call.settings.caps.any:
         return Reply("Nothing was spent here yet.")
-    turns = call.tx.turns.of(call.conversation.id, limit=1)
-    last = turns[0].usage.cost_usd if turns and turns[0].usage else None
-    tail = f" The last turn: {cost(last)}." if last is not None else ""
-    return Reply(
-        f"This session: {cost(session.cost_usd)} in {session.turns} turns, as its engine tells.{tail}"
-    )
+    rows = {"this session": _session_cost(session), "today, here": line_words(total(today))}
+    rows |= {f"  {line.name}": line_words(line) for line in sum_up(today, "cause")}
+    for scope, cap_usd in call.settings.caps.of(_workspace(call, session), here):
+        rows[f"cap: {scope.kind}"] = standing_words(call.tx.spending.standing(scope, day, cap_usd))
+    width = max(map(len, rows))
+    table = "\n".join(f"{key:<{width}}  {value}" for key, value in rows.items())
+    return Reply(f"```\n{table}\n```\nAs the engines tell it. A day is as in {call.settings.zone}.")
+
+
+def _session_cost(session: Session | None) -> str:
+    if session is None:
+        return "nothing yet"
+    return line_words(CostLine("", session.turns, session.cost_usd, 0, 0.0))
 
 
 def _show(call: CommandCall) -> Reply:
@@ -264,7 +276,7 @@ COMMANDS: Mapping[str, CommandSpec] = {
     "model": CommandSpec("/model NAME", "change the model", _set_model),
     "resume": CommandSpec("/resume TOKEN", "continue an earlier session", _resume),
     "session": CommandSpec("/session", "this session, and how to go on in a terminal", _show_session),
-    "cost": CommandSpec("/cost", "what this session cost", _cost),
+    "cost": CommandSpec("/cost", "what this session and this day cost", _cost),
     "show": CommandSpec("/show ID", "a question or an answer, whole", _show),
     "pair": CommandSpec("/pair CODE", "be let in with a code from the machine", _pair),
 }
@@ -302,6 +314,8 @@ def _workspace(call: CommandCall, session: Session | None) -> str:
 def _state(call: CommandCall, live: Turn | None) -> str:
     if live is None:
         parked = call.tx.turns.of(call.conversation.id, statuses=("parked",), limit=1)
+        if parked and call.tx.spending.get(parked[0].id):
+            return "held: the day's budget has no room for it"
         return "parked until the limit resets" if parked else "idle"
     if live.status == "waiting":
         return "waiting for your answer"

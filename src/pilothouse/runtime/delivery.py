@@ -18,6 +18,7 @@ from pilothouse.core.errors import Fenced, Rejected, StoreError, StoreUnavailabl
 from pilothouse.core.ids import ChannelId, ConversationId, MessageId, UserId
 from pilothouse.core.message import Address, Author, Content, InboundMessage, MessageRef, Part
 from pilothouse.core.store import NEVER, Conversation, PartRow, QueueRow, Tx, notes_lane
+from pilothouse.runtime.auditing import HOUSE, record
 from pilothouse.runtime.fencing import fenced_in
 from pilothouse.runtime.outgoing import content_of, say
 from pilothouse.runtime.ports import Ports
@@ -120,7 +121,8 @@ class Delivery:
             for row in tx.outbox.deliverable(now, channels=unknown, limit=AT_ONCE):
                 tx.outbox.claim([row.id])
                 tx.outbox.fail(row.id, now, "its channel is not configured")
-                tx.audit.add(now, "pilothouse", "message.undeliverable", f"{row.id} {row.conversation_id}")
+                place = row.conversation_id
+                record(tx, now, HOUSE, "message.undeliverable", message=row.id, conversation=place)
                 self._ports.log(
                     "message.undeliverable",
                     level="error",

@@ -15,6 +15,7 @@ from pilothouse.core.store import Tx
 from pilothouse.core.turn import Turn
 from pilothouse.runtime.ending import cancel
 from pilothouse.runtime.fencing import fenced_in
+from pilothouse.runtime.holding import let_go
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.run_turn import TurnRun
 from pilothouse.runtime.signals import INBOX, OUTBOX, TURNS, Signals, control_of, events_of
@@ -109,7 +110,8 @@ class Dispatch:
         def unit(tx: Tx) -> None:
             for turn in tx.turns.parked_due(now):
                 if turn.stop_requested:
-                    cancel(tx, turn, now)
+                    let_go(tx, self._ports.ids, turn, now)
+                    cancel(tx, self._ports.ids, turn, now)
                 else:
                     tx.turns.move(turn.id, "queued")
 
@@ -157,9 +159,9 @@ class Dispatch:
         if current is None or current.status != "queued":
             return None
         if current.stop_requested:
-            cancel(tx, current, now)
+            cancel(tx, self._ports.ids, current, now)
             return None
-        return start_again(tx, current, now)
+        return start_again(tx, self._ports.ids, self._ports.settings(), current, now)
 
     def _from_inbox(self, conversation_id: ConversationId, tx: Tx) -> Started | None:
         ports = self._ports

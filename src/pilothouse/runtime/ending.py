@@ -22,6 +22,7 @@ from pilothouse.core.message import Attachment, Content, clean_text
 from pilothouse.core.store import Session, Tx
 from pilothouse.core.turn import Prompt, Turn, TurnStatus
 from pilothouse.runtime.asking import lapse
+from pilothouse.runtime.budgeting import settle
 from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.recapping import given_up, with_recap, write_recap
 from pilothouse.runtime.settings import Settings, backoff_s
@@ -58,7 +59,9 @@ def finish(tx: Tx, ids: IdMaker, settings: Settings, ending: Ending, at: float) 
     turn = tx.turns.note(ending.turn_id, began=ending.began)
     retry_at = _retry_at(tx, turn, ending.end, settings, at)
     retired = _save_session(tx, turn, ending, at)
-    if retired and _may_begin_afresh(turn, settings):
+    afresh = retired and _may_begin_afresh(turn, settings)
+    _settle(tx, ids, settings, turn, ending, at, ended=retry_at is None and not afresh)
+    if afresh:
         return _begin_afresh(tx, ids, turn, ending, at)
     if retry_at is not None:
         return _park(tx, ids, turn, ending, retry_at, at)
@@ -83,12 +86,27 @@ def finish(tx: Tx, ids: IdMaker, settings: Settings, ending: Ending, at: float) 
     return turn
 
 
-def cancel(tx: Tx, turn: Turn, at: float) -> None:
-    """A queued or parked turn that somebody stopped: it is not resumed."""
-    end = TurnEnded("cancelled")
+def cancel(tx: Tx, ids: IdMaker, turn: Turn, at: float) -> None:
+    """A queued or parked turn that somebody stopped, or that nobody would pay for: it is not resumed."""
+    refused = turn.failure if turn.failure is not None and turn.failure.kind == "budget" else None
+    end = TurnEnded("failed" if refused else "cancelled", failure=refused)
     tx.events.append(turn.conversation_id, turn.id, [end], at)
-    turn = tx.turns.move(turn.id, "cancelled", failure=None, ended_at=at)
+    if refused and turn.status == "parked":
+        tx.turns.move(turn.id, "queued")
+    turn = tx.turns.move(turn.id, STATUS_OF[end.outcome], failure=refused, ended_at=at)
     _finish_rows(tx, turn, at)
+    if refused:  # whoever stopped one by hand was told at once
+        content = closing_content(end, "", (), turn_id=turn.id)
+        say(tx, ids, turn.conversation_id, content, key=f"end:{turn.id}", at=at)
+
+
+def _settle(
+    tx: Tx, ids: IdMaker, settings: Settings, turn: Turn, ending: Ending, at: float, *, ended: bool
+) -> None:
+    usage = ending.end.usage
+    ran = usage is not None or ending.began or ending.end.outcome == "completed"
+    cost_usd = usage.cost_usd if usage else None
+    settle(tx, ids, settings, turn, cost_usd, at, ran=ran, ended=ended)
 
 
 def _park(tx: Tx, ids: IdMaker, turn: Turn, ending: Ending, retry_at: float, at: float) -> Turn:

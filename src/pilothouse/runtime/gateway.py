@@ -17,6 +17,7 @@ from pilothouse.core.channel import Channel
 from pilothouse.core.errors import Fenced, RoleHeld, StoreError
 from pilothouse.core.ids import ChannelId
 from pilothouse.core.store import NodeInfo, Role
+from pilothouse.runtime.anchoring import Anchoring
 from pilothouse.runtime.answering import Answering
 from pilothouse.runtime.delivery import Delivery
 from pilothouse.runtime.desk import GatewayDesk
@@ -92,6 +93,7 @@ class Gateway:
             tasks.start_soon(self._hear_others)
             tasks.start_soon(self._delivery.run)
             tasks.start_soon(LiveViews(ports).run)
+            tasks.start_soon((anchoring := Anchoring(ports)).run)
             turns_done = anyio.Event()
             begun = [turns_begun := anyio.Event()]
             tasks.start_soon(self._run_turns, turns_begun, turns_done)
@@ -105,6 +107,7 @@ class Gateway:
             self._dispatch.stop()
             await turns_done.wait()
             await self._delivery.drain(ports.settings().drain_s)
+            await anchoring.close()
             tasks.cancel_scope.cancel()
         ports.log("gateway.stopped")
 

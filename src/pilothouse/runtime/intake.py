@@ -31,9 +31,11 @@ from pilothouse.core.turn import Turn
 from pilothouse.runtime.admitting import is_worth_a_word, meet
 from pilothouse.runtime.answers import Answers
 from pilothouse.runtime.asking import apply_answer
+from pilothouse.runtime.auditing import record
 from pilothouse.runtime.commands import COMMANDS, CommandCall, Reply
 from pilothouse.runtime.continuing import GOES_ON, aim, parse_resume
 from pilothouse.runtime.outgoing import say
+from pilothouse.runtime.pacing import Pacing
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.routing import Command, Route, Say, Unknown, route
 from pilothouse.runtime.settings import Settings
@@ -58,6 +60,7 @@ MAX_NAME_CHARS = 200
 class Intake:
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
+        self._pacing = Pacing()
 
     async def accept(self, message: InboundMessage) -> Receipt:
         settings, role = self._ports.settings(), await self._role(message.author, message.address)
@@ -100,9 +103,14 @@ class Intake:
         return receipt
 
     async def _store(self, message: InboundMessage, settings: Settings) -> Receipt:
+        author = message.author
+        if refused := await self._too_fast(message.address, author, message.native_id, "message"):
+            return refused
         answers = Answers(settings, self._ports.ids, self._ports.tool_class)
         unit = _Accept(message, settings, answers, self._ports.ids, self._ports.clock.now())
         receipt = await self._ports.store.write(unit)
+        if receipt.state == "duplicate":
+            self._pacing.give_back(author.id, settings.messages_per_minute)
         self._ports.signals.poke(INBOX, ASKS, control_of(conversation_id(message.address)))
         self._ports.log("message.accepted", message_id=receipt.message_id, state=receipt.state)
         return receipt
@@ -121,6 +129,20 @@ class Intake:
         if isinstance(way, Say):
             way = Unknown(line.split()[0] if line.split() else "", None)
         return await self._carry_out(way, address, by, native_id)
+
+    async def _too_fast(self, address: Address, by: Author, native_id: str, deed: str) -> Receipt | None:
+        """None if it is counted and may pass. What we have already is a repeat, however fast it comes."""
+        ports, place = self._ports, conversation_id(address)
+        text = self._pacing.refusal(by.id, ports.settings().messages_per_minute, ports.clock.monotonic())
+        if not text:
+            return None
+        known = await ports.store.read(lambda tx: tx.inbox.by_key(f"{place}|{native_id}"))
+        if known is not None:
+            return Receipt("duplicate", known.id)
+        ports.trail.note(
+            ports.clock.now(), by.id, "sender.refused", deed=deed, conversation=place, why="too fast"
+        )
+        return Receipt("refused", text=text)
 
     async def edited(self, message: MessageEdited) -> Receipt:
         settings, text = self._ports.settings(), clean_text(message.text)
@@ -169,6 +191,9 @@ class Intake:
         """Stores the command and does it, at once and once: the row's key makes a repeat a duplicate."""
         ports = self._ports
         settings, at = ports.settings(), ports.clock.now()
+        urgent = isinstance(way, Command) and way.name == "stop"
+        if not urgent and (refused := await self._too_fast(address, by, native_id, "command")):
+            return refused
 
         def unit(tx: Tx) -> Receipt:
             conversation = tx.conversations.ensure(_conversation(address, at))
@@ -187,6 +212,7 @@ class Intake:
             workspace = workspace_of(conversation, settings.default_workspace)
             role = role_of(tx, settings.people, by.id, workspace)
             if isinstance(way, Command):
+                record(tx, at, by.id, f"command.{way.name}", args=way.args, conversation=conversation.id)
                 call = CommandCall(tx, conversation, by, way.args, settings, ports.ids, at, role)
                 reply = _run(way, call)
             else:
@@ -272,6 +298,15 @@ class _Accept:
             return Receipt("duplicate", put.row.id)
         if message.kind == "chat":
             note_home(tx, message.author.id, conversation)
+        record(
+            tx,
+            self._at,
+            message.author.id,
+            "sender.accepted",
+            message=put.row.id,
+            conversation=conversation.id,
+            kind=message.kind,
+        )
         if note:
             return Receipt("queued", put.row.id, "Noted: it goes along with the next message.")
         if (

@@ -10,6 +10,7 @@ from pilothouse.core.ids import AskId, IdMaker, UserId
 from pilothouse.core.message import Address, Content, InboundMessage, conversation_id
 from pilothouse.core.people import Grant, People
 from pilothouse.core.store import AskRow, Conversation, Tx
+from pilothouse.runtime.auditing import record
 from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.raising import raise_ask
 from pilothouse.runtime.standing import homes_of
@@ -52,7 +53,7 @@ def settle_join(tx: Tx, ids: IdMaker, row: AskRow, decision: Decision, at: float
             tx.tally(_unwanted(user), at, UNWANTED_S)
         return
     tx.people.grant(Grant(user, "member", name=payload["name"], by=by, at=at))
-    tx.audit.add(at, by, "people.granted", f"{user} member")
+    record(tx, at, by, "people.granted", user=user, role="member")
     address = msgspec.convert(payload["address"], Address)
     place = tx.conversations.ensure(Conversation(conversation_id(address), address, at))
     say(tx, ids, place.id, Content(WELCOME, "notice"), key=f"welcome:{row.ask.id}", at=at)

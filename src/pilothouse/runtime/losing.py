@@ -15,10 +15,12 @@ from pilothouse.core.ids import CallId, Epoch, IdMaker, TurnId
 from pilothouse.core.message import Content
 from pilothouse.core.store import AskRow, QueueRow, Tx
 from pilothouse.core.turn import Turn, may_run_again
+from pilothouse.runtime.budgeting import settle_lost
 from pilothouse.runtime.ending import withdraw_asks
 from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.raising import show_ask
 from pilothouse.runtime.resuming import resume_with_answer
+from pilothouse.runtime.settings import Settings
 
 LOST_AGAIN = "Pilothouse stopped while this ran. Nothing had been done yet, so it runs again by itself."
 LOST_FOR_GOOD = (
@@ -33,16 +35,26 @@ STILL_OPEN = "Pilothouse restarted; this is still open, and your answer continue
 
 
 def lose(
-    tx: Tx, ids: IdMaker, turn: Turn, rows: Sequence[QueueRow], at: float, *, run_again: bool = True
+    tx: Tx,
+    ids: IdMaker,
+    settings: Settings,
+    turn: Turn,
+    rows: Sequence[QueueRow],
+    at: float,
+    *,
+    run_again: bool = True,
 ) -> None:
     """`rows` are the turn's inbox rows, claimed by this node."""
     turn = tx.turns.move(turn.id, "lost")
     tx.events.append(turn.conversation_id, turn.id, _close_tools(tx, turn), at)
     open_asks = [row for row in tx.asks.of_turn(turn.id) if row.state == "open"]
     answered = [row for row in tx.asks.of_turn(turn.id) if row.state == "answered" and not row.used]
-    if (open_asks or answered) and not turn.stop_requested:
+    waited = bool(open_asks or answered) and not turn.stop_requested
+    again = not waited and run_again and may_run_again(turn)
+    settle_lost(tx, ids, settings, turn, at, ended=not again)
+    if waited:
         _lose_waiting(tx, ids, turn, rows, open_asks, answered, at)
-    elif run_again and may_run_again(turn):
+    elif again:
         tx.turns.move(turn.id, "queued")
         for row in tx.asks.of_turn(turn.id):
             tx.asks.give_back(row.ask.id)  # nobody is asked twice for what they have said
@@ -55,7 +67,9 @@ def lose(
         _tell(tx, ids, turn, text, f"end:{turn.id}", at)
 
 
-def recover(tx: Tx, ids: IdMaker, epoch: Epoch, at: float, *, run_again: bool = True) -> int:
+def recover(
+    tx: Tx, ids: IdMaker, settings: Settings, epoch: Epoch, at: float, *, run_again: bool = True
+) -> int:
     """Takes over all that a node which is gone had claimed. Returns how many turns it had running."""
     tx.nodes.fence(epoch)
     held = tx.turns.held_by(epoch)
@@ -69,7 +83,7 @@ def recover(tx: Tx, ids: IdMaker, epoch: Epoch, at: float, *, run_again: bool = 
         for turn_id, rows in by_turn.items()
     }
     for turn in held:
-        lose(tx, ids, turn, kept.get(turn.id, []), at, run_again=run_again)
+        lose(tx, ids, settings, turn, kept.get(turn.id, []), at, run_again=run_again)
     return len(held)
 
 

@@ -45,7 +45,10 @@ class Membership:
             tx.nodes.add_role("engines")
             again = self._ports.settings().resume_lost
             gone = tx.nodes.claimants()
-            return sum(recover(tx, self._ports.ids, epoch, now, run_again=again) for epoch in gone)
+            return sum(
+                recover(tx, self._ports.ids, self._ports.settings(), epoch, now, run_again=again)
+                for epoch in gone
+            )
 
         lost = await self._ports.store.write(unit)
         self.has_engines = True

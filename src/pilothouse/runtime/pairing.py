@@ -17,6 +17,7 @@ from pilothouse.core.ids import UserId
 from pilothouse.core.message import Author
 from pilothouse.core.people import Grant, People, Role, at_least
 from pilothouse.core.store import Tx
+from pilothouse.runtime.auditing import record
 
 OPEN_S = 600.0
 TRIES = 5
@@ -51,7 +52,7 @@ def offer_pairing(
     """Replaces the code of before. Whoever calls this has drawn `code` at random from the alphabet."""
     pairing = Pairing(_digest(code), role, workspace, at + open_s)
     tx.set_fact(_FACT, msgspec.json.encode(pairing).decode())
-    tx.audit.add(at, "shell", "pairing.offered", f"{role} {workspace}".strip())
+    record(tx, at, "shell", "pairing.offered", role=role, workspace=workspace)
     return pairing
 
 
@@ -69,7 +70,7 @@ def pair(tx: Tx, code: str, author: Author, at: float) -> tuple[Grant | None, st
     if pairing is None or not hmac.compare_digest(pairing.hash, _digest(code)):
         if tx.tally("pair", at, OPEN_S) >= TRIES_OF_ALL:
             tx.set_fact(_FACT, "")
-        tx.audit.add(at, author.id, "pairing.refused")
+        record(tx, at, author.id, "pairing.refused")
         return (
             None,
             "That code is not right, or its time is over. `pilothouse pair` on the machine shows a new one.",
@@ -79,7 +80,7 @@ def pair(tx: Tx, code: str, author: Author, at: float) -> tuple[Grant | None, st
     role = held[0].role if held and at_least(held[0].role, pairing.role) else pairing.role
     grant = Grant(author.id, role, pairing.workspace, author.name, "pairing", at)
     tx.people.grant(grant)
-    tx.audit.add(at, author.id, "people.paired", f"{role} {pairing.workspace}".strip())
+    record(tx, at, author.id, "people.paired", role=role, workspace=pairing.workspace)
     where = f" of {pairing.workspace}" if pairing.workspace else ""
     return grant, f"You are let in as {role}{where}. Send a message to begin; /help lists the commands."
 

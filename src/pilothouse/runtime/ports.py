@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 import anyio
 
 from pilothouse.core.approvers import ToolClass
+from pilothouse.core.audit import AuditHead
 from pilothouse.core.channel import Channel
 from pilothouse.core.clock import Clock
 from pilothouse.core.engine import Brief, Engine
@@ -16,6 +17,7 @@ from pilothouse.core.errors import StoreUnavailable
 from pilothouse.core.ids import ChannelId, ConversationId, EngineId, IdMaker
 from pilothouse.core.policy import AskAlways, Policy
 from pilothouse.core.store import NodeInfo, Store, Tx
+from pilothouse.runtime.auditing import Trail
 from pilothouse.runtime.settings import Briefer, Settings
 from pilothouse.runtime.signals import Signals
 
@@ -46,6 +48,7 @@ class Ports:
     """One per gateway. `settings` is a function: configuration may be reloaded under a running turn.
 
     `sweep` ends the processes that a killed holder of the engines left behind; it is called by the next one.
+    `note_head` writes down, outside of the store, how far the audit log goes.
     """
 
     def __init__(  # noqa: PLR0913 - each by its name
@@ -63,6 +66,8 @@ class Ports:
         alive: Callable[[NodeInfo], bool | None] = lambda _info: None,
         sweep: Callable[[], Awaitable[None]] = _nothing_left,
         log: Log = lambda _event, **_fields: None,
+        trail: Trail | None = None,
+        note_head: Callable[[AuditHead, float], None] = lambda _head, _at: None,
     ) -> None:
         self.store = store
         self.clock = clock
@@ -76,6 +81,8 @@ class Ports:
         self.alive = alive
         self.sweep = sweep
         self.log = log
+        self.trail = trail or Trail()
+        self.note_head = note_head
         self.signals = Signals()
         self._wall_minus_monotonic = clock.now() - clock.monotonic()
 

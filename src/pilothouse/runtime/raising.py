@@ -18,6 +18,7 @@ from pilothouse.core.message import Attachment, Content, clean_text
 from pilothouse.core.store import AskRow, Tx
 from pilothouse.core.turn import LIVE, Turn
 from pilothouse.runtime.ask_words import ask_words, file_name, is_long
+from pilothouse.runtime.auditing import record_ask
 from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.settings import Settings
 
@@ -62,7 +63,7 @@ def raise_ask(
         about=about,
     )
     tx.asks.add(row)
-    tx.audit.add(at, "pilothouse", f"ask.{topic}", f"{row.ask.id} {row.ask.payload_hash}")
+    record_ask(tx, row, topic, at, title=row.ask.title)
     if turn is not None and turn.status in LIVE:
         tx.events.append(turn.conversation_id, turn.id, [Asked(row.ask)], at)
     show_ask(tx, ids, row, at)

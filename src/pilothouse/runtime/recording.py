@@ -31,6 +31,7 @@ from pilothouse.core.failure import Failure
 from pilothouse.core.grammar import Grammar
 from pilothouse.core.store import Tx
 from pilothouse.core.view import TurnView, fold
+from pilothouse.runtime.auditing import write_notes
 from pilothouse.runtime.bounding import Bounds
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.signals import events_of
@@ -102,7 +103,7 @@ class Recorder:
         if not events and also is None:
             return None
         turn, now = self._started.turn, self._ports.clock.now()
-        resume, began = self.resume, self.began
+        resume, began, notes = self.resume, self.began, self._ports.trail.take()
 
         def unit(tx: Tx) -> T | None:
             if events:
@@ -111,6 +112,7 @@ class Recorder:
                 tx.turns.note(turn.id, began=True)
             if resume != self._saved_resume:
                 self._save_resume(tx, resume)
+            write_notes(tx, notes)
             return also(tx) if also is not None else None
 
         try:
@@ -119,6 +121,7 @@ class Recorder:
             self._pending[:0] = events
             self._folded += len(events)
             self._dirty.set()
+            self._ports.trail.give_back(notes)
             raise
         self._saved_began, self._saved_resume = began, resume
         self._ports.signals.poke(events_of(turn.conversation_id))

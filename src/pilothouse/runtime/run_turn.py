@@ -15,11 +15,12 @@ import msgspec
 
 from pilothouse.core.engine import EngineSession
 from pilothouse.core.errors import EngineError
-from pilothouse.core.event import AskChanged, Asked, EngineEvent, TurnEnded
+from pilothouse.core.event import AskChanged, Asked, EngineEvent, TurnEnded, UsageChanged
 from pilothouse.core.failure import Failure
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import LIVE
 from pilothouse.runtime.briefing import make_brief
+from pilothouse.runtime.budgeting import extend
 from pilothouse.runtime.ending import Ending, finish
 from pilothouse.runtime.fencing import fenced_in
 from pilothouse.runtime.losing import lose
@@ -135,10 +136,23 @@ class TurnRun:
                 await self._asks.asked(session, asked)
             case AskChanged():
                 await self._asks.settled_by_engine(event)
+            case UsageChanged(usage=usage):
+                self._recorder.take(event)
+                await self._mind_budget(usage.cost_usd)
             case _:
                 self._recorder.take(event)
                 if self._recorder.urgent:
                     await self._recorder.commit()
+
+    async def _mind_budget(self, cost_usd: float | None) -> None:
+        """An engine that tells what it spends while it works is stopped when the day's budget is used up."""
+        if self._started.budget_usd is None or cost_usd is None or self._watch.stopping:
+            return
+        ports, turn = self._ports, self._turn
+        failure = await self._recorder.commit(lambda tx: extend(tx, ports.settings(), turn, cost_usd))
+        if failure is not None:
+            self._watch.failure = failure
+            await self._interrupt()
 
     async def _end_unread(self) -> None:
         """The turn was ended before its engine ended it: by a shutdown, or while it was still being opened."""
@@ -210,7 +224,7 @@ class TurnRun:
                 if events:
                     tx.events.append(turn.conversation_id, turn.id, events, now)
                 turn = tx.turns.note(turn_id, began=began)
-                lose(tx, ports.ids, turn, tx.inbox.of_turn(turn_id), now)
+                lose(tx, ports.ids, ports.settings(), turn, tx.inbox.of_turn(turn_id), now)
 
             await ports.persist(unit)
             self._log("turn.lost", began=began)

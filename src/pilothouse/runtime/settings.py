@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, tzinfo
 from typing import Protocol
 
 from msgspec import Struct, field
 
 from pilothouse.core.approvers import DESTRUCTIVE, ORDINARY, Approvers, ToolClass
+from pilothouse.core.budget import Caps
 from pilothouse.core.engine import Brief, ResumeLines
 from pilothouse.core.ids import ChannelId, ConversationId, EngineId
 from pilothouse.core.people import People
@@ -54,6 +56,11 @@ class Settings(Struct, frozen=True):
     show_cost: bool = True
     resume_lost: bool = True
     """A safe start runs nothing again that a crash cut short."""
+    caps: Caps = Caps()
+    zone: tzinfo = UTC
+    """Where a day of the budget begins."""
+    messages_per_minute: int | None = None
+    """What one person may send; None is as much as they like."""
     known_channels: tuple[ChannelId, ...] = ()
     """Channels that some node may serve. Mail for any other is an error, never "delivered"."""
 

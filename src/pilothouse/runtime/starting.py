@@ -17,8 +17,11 @@ from pilothouse.core.message import Content, InboundMessage
 from pilothouse.core.store import Conversation, QueueRow, Session, Tx, notes_lane
 from pilothouse.core.turn import Prompt, Turn
 from pilothouse.runtime.asking import supersede
+from pilothouse.runtime.auditing import record_turn
+from pilothouse.runtime.budgeting import reserve
 from pilothouse.runtime.continuing import bind
 from pilothouse.runtime.framing import cause_of, frame
+from pilothouse.runtime.holding import hold, let_go
 from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.recapping import given_up, with_recap, write_recap
 from pilothouse.runtime.settings import Settings
@@ -34,6 +37,8 @@ class Started(Struct, frozen=True):
     session: Session
     conversation: Conversation
     trusted: bool = False
+    budget_usd: float | None = None
+    """What is left for it under the day's caps; None where there is none."""
 
 
 def start_from_inbox(
@@ -70,7 +75,9 @@ def start_from_inbox(
     )
     tx.turns.add(turn)
     tx.inbox.claim([row.id for row in rows], turn_id=turn.id)
-    return Started(turn, session, with_wishes(tx, conversation), is_trusted(tx, session.workspace))
+    return _started(
+        tx, ids, settings, turn, session, conversation, at, [message.author.id for message in messages]
+    )
 
 
 def _after_the_lost(
@@ -93,7 +100,7 @@ def _prompt(tx: Tx, settings: Settings, session: Session, messages: list[Inbound
     return msgspec.structs.replace(frame(messages), by_owner=owners)
 
 
-def start_again(tx: Tx, turn: Turn, at: float) -> Started | None:
+def start_again(tx: Tx, ids: IdMaker, settings: Settings, turn: Turn, at: float) -> Started | None:
     """A queued turn runs: it was lost or parked before, or an answer made it."""
     conversation = tx.conversations.get(turn.conversation_id)
     session = tx.sessions.get(turn.session_id)
@@ -103,7 +110,33 @@ def start_again(tx: Tx, turn: Turn, at: float) -> Started | None:
         moved = tx.turns.move(turn.id, "running", attempts=turn.attempts + 1, started_at=at, retry_at=None)
     except SessionBusy:
         return None
-    return Started(moved, session, with_wishes(tx, conversation), is_trusted(tx, session.workspace))
+    let_go(tx, ids, moved, at)
+    return _started(tx, ids, settings, moved, session, conversation, at)
+
+
+def _started(
+    tx: Tx,
+    ids: IdMaker,
+    settings: Settings,
+    turn: Turn,
+    session: Session,
+    conversation: Conversation,
+    at: float,
+    who: Sequence[str] = (),
+) -> Started | None:
+    """The last thing before a model is called: there must be money for it, and it is written down why."""
+    reserved = reserve(tx, settings, turn, session, at)
+    if reserved is not None and reserved.short is not None:
+        hold(tx, ids, settings, turn, session, reserved, at)
+        return None
+    record_turn(tx, turn, at, who)
+    return Started(
+        turn,
+        session,
+        with_wishes(tx, conversation),
+        is_trusted(tx, session.workspace),
+        None if reserved is None else reserved.left_usd,
+    )
 
 
 def _aimed_at(

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pilothouse.core.ask import Decision
 from pilothouse.core.ids import IdMaker
 from pilothouse.core.store import AskRow, Tx
+from pilothouse.runtime.holding import BUDGET, settle_budget
 from pilothouse.runtime.joining import JOIN, settle_join
 from pilothouse.runtime.reasons import REASON, settle_reason
 
@@ -18,4 +19,5 @@ Settle = Callable[[Tx, IdMaker, AskRow, Decision, float], None]
 TOPICS: Mapping[str, Settle] = {
     REASON: settle_reason,
     JOIN: settle_join,
+    BUDGET: settle_budget,
 }

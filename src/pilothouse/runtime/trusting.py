@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from pilothouse.core.store import Tx
+from pilothouse.runtime.auditing import record
 
 NO = ""
 
@@ -18,15 +19,18 @@ def is_trusted(tx: Tx, workspace: str) -> bool:
     return bool(kept) and kept == _mark(workspace)
 
 
-def trust(tx: Tx, workspace: str) -> None:
+def trust(tx: Tx, workspace: str, by: str, at: float) -> None:
     """Raises `OSError` where there is no such folder."""
     tx.set_fact(_key(workspace), str(os.stat(workspace).st_ino))
+    record(tx, at, by, "trust.granted", workspace=os.path.realpath(workspace))
 
 
-def untrust(tx: Tx, workspace: str) -> bool:
+def untrust(tx: Tx, workspace: str, by: str, at: float) -> bool:
     """Whether it was trusted."""
     was = bool(tx.get_fact(_key(workspace)))
     tx.set_fact(_key(workspace), NO)
+    if was:
+        record(tx, at, by, "trust.revoked", workspace=os.path.realpath(workspace))
     return was
 
 

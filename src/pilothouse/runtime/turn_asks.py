@@ -12,6 +12,7 @@ from pilothouse.core.ids import AskId
 from pilothouse.core.store import AskRow, Tx
 from pilothouse.runtime.answers import Answers
 from pilothouse.runtime.asking import lapse
+from pilothouse.runtime.auditing import record_ask
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.raising import make_ask, show_ask
 from pilothouse.runtime.reasons import held_back
@@ -46,6 +47,7 @@ class TurnAsks:
         ports = self._ports
         ask = make_ask(asked, ports.settings(), ports.ids, ports.clock.now())
         ruling = ports.policy.judge(ask)
+        ports.trail.ruled(ports.clock.now(), ask, ruling, turn=self._turn.id)
         if not isinstance(session, Answerable):
             self._recorder.take(Notice("warning", "unanswerable", f"Nobody can answer here: {ask.title}"))
         elif ruling.outcome == "allow":
@@ -170,9 +172,11 @@ class TurnAsks:
         for before in tx.asks.open_of(row.session_id):
             if before.turn_id != row.turn_id and before.ask.payload_hash == row.ask.payload_hash:
                 tx.asks.move(before.ask.id, "superseded", at=now)
+                record_ask(tx, before, "superseded", now)
                 changed = AskChanged(before.ask.id, "superseded")
                 tx.events.append(self._turn.conversation_id, before.turn_id, [changed], now)
         tx.asks.add(row)
+        record_ask(tx, row, "asked", now, kind=row.ask.kind, title=row.ask.title)
         turn = tx.turns.get(row.turn_id)
         if turn is not None and turn.status == "running":
             tx.turns.move(row.turn_id, "waiting")

@@ -21,5 +21,6 @@ def ago(seconds: float) -> str:
     return f"{int(seconds // 86_400)}d ago"
 
 
-def cost(usd: float) -> str:
-    return f"${usd:.4f}"
+def dollars(usd: float) -> str:
+    """Cents where there are any, else what there is."""
+    return f"${usd:.4f}" if 0 < abs(usd) < 0.01 else f"${usd:.2f}"

@@ -132,7 +132,7 @@ class LogSuite(StoreSuite):
         assert await store.read(lambda tx: tx.blobs.get(digest)) is None
 
     async def test_the_audit_log_is_a_chain(self, store: Store) -> None:
-        assert await store.read(lambda tx: tx.audit.intact())
+        assert await store.read(lambda tx: tx.audit.verify().intact)
         for number in range(3):
             await store.write(lambda tx, number=number: tx.audit.add(number, "ann", f"did {number}", "so"))
         rows = await store.read(lambda tx: tx.audit.list())
@@ -143,7 +143,7 @@ class LogSuite(StoreSuite):
         ]
         assert len({row.hash for row in rows}) == 3
         assert await store.read(lambda tx: tx.audit.list(limit=1)) == rows[:1]
-        assert await store.read(lambda tx: tx.audit.intact())
+        assert await store.read(lambda tx: tx.audit.verify().intact)
 
     async def test_facts_are_remembered_and_replaced(self, store: Store) -> None:
         assert await store.read(lambda tx: tx.get_fact("folder")) is None
@@ -205,7 +205,7 @@ class PruneSuite(StoreSuite):
                 assert len(tx.events.of_turn(kept)) == len(STREAM)
             assert tx.asks.get(AskId("over")) is None and tx.asks.get(AskId("open")) is not None
             assert tx.sessions.get(S1) is not None and tx.conversations.get(C1) is not None
-            assert tx.get_fact("k") == "v" and tx.audit.intact() and len(tx.schedules.of()) == 1
+            assert tx.get_fact("k") == "v" and tx.audit.verify().intact and len(tx.schedules.of()) == 1
             assert tx.events.last_seq(C1) == 5 * len(STREAM)
 
         await store.read(look)

@@ -15,7 +15,7 @@ from pilothouse.core.event import ResumeToken
 from pilothouse.core.ids import EngineId, SessionId
 from pilothouse.core.turn import Prompt
 from pilothouse.engines.claude.config import ClaudeConfig, resolve
-from pilothouse.engines.claude.launch import Launch, check_token, plan_launch
+from pilothouse.engines.claude.launch import Launch, caps_as, check_token, plan_launch
 from pilothouse.engines.claude.prompting import Prompting
 from pilothouse.engines.claude.scratch import make_scratch, remove_scratch, scratch_path
 
@@ -137,3 +137,27 @@ def test_a_link_in_the_scratch_folders_place_is_not_followed(tmp_path: Path) -> 
         remove_scratch(made)
     finally:
         place.unlink()
+
+
+def with_left(usd: float | None) -> Brief:
+    return msgspec.structs.replace(BRIEF, budget_usd=usd)
+
+
+def test_what_the_house_has_left_is_the_cap_of_the_process_where_it_is_less_than_the_configured_one() -> None:
+    config = msgspec.structs.replace(CONFIG, max_budget_usd=2.0)
+    assert "--max-budget-usd=0.75" in launch(with_left(0.75)).argv
+    assert launch(with_left(0.75)).budget_usd == 0.75
+    assert "--max-budget-usd=0.75" in launch(with_left(0.75), config).argv
+    assert "--max-budget-usd" not in launch(with_left(0.75), config).argv, "it is said once"
+    rich = launch(with_left(5.0), config)
+    assert rich.budget_usd is None and rich.argv[rich.argv.index("--max-budget-usd") + 1] == "2"
+
+
+def test_a_warm_process_serves_on_while_its_cap_is_what_the_house_has_left() -> None:
+    first, later = launch(with_left(1.0)), launch(with_left(0.6))
+    assert first.key == later.key, "what is left changes with every turn"
+    assert caps_as(first, 0.4, later)
+    assert not caps_as(first, 0.0, later), "others have spent meanwhile: it would spend too much"
+    assert not caps_as(first, 0.4, launch(with_left(5.0))), "the cap was raised: it would stop too early"
+    assert not caps_as(first, 0.4, launch()) and not caps_as(launch(), 0.0, first)
+    assert caps_as(launch(), 9.0, launch())

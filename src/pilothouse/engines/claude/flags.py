@@ -20,6 +20,8 @@ ROOT_MAY_NOT = (
 )
 SKIPS = "Claude Code runs WITHOUT asking for any permission (engines.claude.dangerously_skip_permissions)."
 
+TURN_CAP = "--max-budget-usd="
+"""The house's cap, which changes with every turn; the equals form tells it from the configured one."""
 _STREAMS = ("--output-format", "stream-json", "--verbose", "--include-partial-messages")
 _ENVIRONMENT = {
     "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1",
@@ -97,6 +99,7 @@ def _tail(config: ClaudeConfig, brief: Brief, session_id: str, tools: Sequence[s
     surface = tools if tools is not None else config.tools
     return [
         session,
+        *([] if (cap := turn_cap(config, brief)) is None else [f"{TURN_CAP}{cap:g}"]),
         *_values(config, brief),
         *([] if surface is None else ["--tools", ",".join(surface)]),
         *_lists(config, brief),
@@ -105,12 +108,19 @@ def _tail(config: ClaudeConfig, brief: Brief, session_id: str, tools: Sequence[s
     ]
 
 
+def turn_cap(config: ClaudeConfig, brief: Brief) -> float | None:
+    """What the house has left for this turn, where that is less than the configured cap of a process."""
+    left, fixed = brief.budget_usd, config.max_budget_usd
+    return None if left is None or (fixed is not None and fixed <= left) else left
+
+
 def _values(config: ClaudeConfig, brief: Brief) -> list[str]:
+    fixed = config.max_budget_usd if turn_cap(config, brief) is None else None
     appended = "\n\n".join(filter(None, (config.append_system_prompt, brief.system_prompt)))
     values = {
         "--model": brief.model or config.model,
         "--fallback-model": config.fallback_model,
-        "--max-budget-usd": None if config.max_budget_usd is None else f"{config.max_budget_usd:g}",
+        "--max-budget-usd": None if fixed is None else f"{fixed:g}",
         "--max-turns": None if config.max_turns is None else str(config.max_turns),
         "--system-prompt": config.system_prompt,
         "--append-system-prompt": appended or None,

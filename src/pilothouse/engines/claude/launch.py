@@ -13,10 +13,12 @@ from pilothouse.core.errors import EngineError
 from pilothouse.core.event import ResumeToken
 from pilothouse.core.failure import Failure
 from pilothouse.engines.claude.config import ClaudeConfig
-from pilothouse.engines.claude.flags import child_environment, pooled_argv, text_argv
+from pilothouse.engines.claude.flags import TURN_CAP, child_environment, pooled_argv, text_argv, turn_cap
 from pilothouse.engines.claude.turns import ENGINE_ID
 
 _SESSION_FLAGS = ("--session-id=", "--resume=")
+CLOSE_ENOUGH = 0.05
+"""A warm process may differ by so much from what the house has left; a cent may always."""
 
 
 class Launch(Struct, frozen=True):
@@ -28,11 +30,13 @@ class Launch(Struct, frozen=True):
     resumed: bool
     once: bool = False
     """It ends with its turn; such a process waits in no pool."""
+    budget_usd: float | None = None
+    """What the house had left when it was started: Claude counts it for the process, not for the turn."""
 
     @property
     def key(self) -> tuple[object, ...]:
         """Everything that changes how a process behaves, but not how it came to its session."""
-        words = tuple(word for word in self.argv if not word.startswith(_SESSION_FLAGS))
+        words = tuple(word for word in self.argv if not word.startswith((*_SESSION_FLAGS, TURN_CAP)))
         return self.session, words, self.cwd, tuple(sorted(self.environment.items()))
 
 
@@ -60,6 +64,7 @@ def plan_launch(
         session,
         brief.resume is not None,
         once,
+        budget_usd=turn_cap(config, brief),
     )
 
 
@@ -92,6 +97,14 @@ def plan_text_launch(
     argv = text_argv(config, brief, session, prompt, tools)
     environment = child_environment(config, source, brief, extra)
     return Launch(tuple(argv), cwd, environment, session, brief.resume is not None, once=True)
+
+
+def caps_as(running: Launch, spent_usd: float, wanted: Launch) -> bool:
+    """Whether a process that has spent so much would stop where a new one would: neither dearer nor too early."""
+    if running.budget_usd is None or wanted.budget_usd is None:
+        return running.budget_usd == wanted.budget_usd
+    left = running.budget_usd - spent_usd
+    return abs(left - wanted.budget_usd) <= max(0.01, CLOSE_ENOUGH * wanted.budget_usd)
 
 
 def check_token(brief: Brief) -> None:

@@ -14,7 +14,7 @@ from anyio.abc import TaskGroup
 
 from pilothouse.core.errors import EngineError
 from pilothouse.core.failure import Failure
-from pilothouse.engines.claude.launch import Launch
+from pilothouse.engines.claude.launch import Launch, caps_as
 from pilothouse.engines.claude.pool_rules import Limits, Member, State, choose, expired, move, next_expiry
 from pilothouse.engines.claude.process import ClaudeProcess
 
@@ -47,7 +47,7 @@ class Pool:
     async def lease(self, launch: Launch) -> ClaudeProcess:
         """A process for this session alone, initialised. Raises `EngineError`."""
         free_mb = self._free_mb()
-        choice = choose(self.members, launch.key, launch.session, free_mb, self._limits)
+        choice = choose(self._members_for(launch), launch.key, launch.session, free_mb, self._limits)
         if choice.refusal:
             raise EngineError(Failure("bad_request" if choice.in_use else "overloaded", choice.refusal))
         if choice.reuse is not None:
@@ -61,6 +61,15 @@ class Pool:
         if id in self._members:
             self._move(id, "busy")
         return process
+
+    def _members_for(self, launch: Launch) -> list[Member]:
+        """One whose cap is not what the house has left now is another kind of process."""
+        return [
+            member
+            if caps_as((running := self._processes[member.id]).launch, running.spent_usd, launch)
+            else msgspec.structs.replace(member, key=None)
+            for member in self.members
+        ]
 
     async def _start(self, id: int, process: ClaudeProcess, ending: Sequence[ClaudeProcess]) -> None:
         try:

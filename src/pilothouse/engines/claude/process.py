@@ -88,6 +88,10 @@ class ClaudeProcess:
         self._failure = SHUT_DOWN
 
     @property
+    def spent_usd(self) -> float:
+        return self._translator.spent_usd
+
+    @property
     def asking(self) -> bool:
         return self.dialogue.asking
 

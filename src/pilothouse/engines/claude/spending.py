@@ -11,8 +11,14 @@ class Spending:
 
     def __init__(self, *, resumed: bool = False) -> None:
         self._total: float | None = None if resumed else 0.0
+        self.spent_usd = 0.0
 
     def settle(self, result: Result) -> Usage:
+        usage = self._usage(result)
+        self.spent_usd += usage.cost_usd or 0.0
+        return usage
+
+    def _usage(self, result: Result) -> Usage:
         before, self._total = self._total, result.total_cost_usd
         since = result.model_usage_since_last_result
         if since is not None:

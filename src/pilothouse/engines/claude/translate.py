@@ -55,6 +55,11 @@ class Translator:
         self._handlers = self._table()
 
     @property
+    def spent_usd(self) -> float:
+        """By this process, as far as it told."""
+        return self._spending.spent_usd
+
+    @property
     def in_turn(self) -> bool:
         return self._turns.turn is not None
 

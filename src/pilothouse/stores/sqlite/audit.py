@@ -1,17 +1,13 @@
-"""The audit log: each row's hash covers the row before, so that a missing or changed one shows."""
+"""The audit log: append-only by triggers, a chain by hashes. Its head is remembered apart from its rows."""
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Iterator, Sequence
 
-from pilothouse.core.store import AuditRow
-from pilothouse.stores.sqlite.link import Link, to_json
+from pilothouse.core.audit import AuditHead, AuditRow, Verified, chain, verify
+from pilothouse.stores.sqlite.link import Link
 
 _CHUNK = 1000
-
-
-def chain(before: str, seq: int, at: float, who: str, what: str, detail: str) -> str:
-    return hashlib.sha256(to_json([before, seq, float(at), who, what, detail])).hexdigest()
 
 
 class AuditTable:
@@ -23,16 +19,20 @@ class AuditTable:
         digest = chain(before, seq + 1, at, who, what, detail)
         self._link.run("audit.add", seq=seq + 1, at=at, who=who, what=what, detail=detail, hash=digest)
 
-    def intact(self) -> bool:
-        """Rows cut off at the end show too: the highest number given out is remembered apart."""
-        seq, before = 0, ""
-        while rows := self._link.rows("audit.chunk", seq=seq, limit=_CHUNK):
-            for number, at, who, what, detail, digest in rows:
-                if number != seq + 1 or digest != chain(before, number, at, who, what, detail):
-                    return False
-                seq, before = number, digest
-        given = self._link.row("audit.given")
-        return seq == (given[0] if given else 0)
+    def after(self, seq: int, *, limit: int = _CHUNK) -> list[AuditRow]:
+        return [AuditRow(*row) for row in self._link.rows("audit.after", seq=seq, limit=limit)]
 
-    def list(self, *, limit: int = 100) -> list[AuditRow]:
-        return [AuditRow(*row) for row in self._link.rows("audit.newest", limit=limit)]
+    def list(self, *, limit: int = 100, since: float | None = None) -> list[AuditRow]:
+        return [AuditRow(*row) for row in self._link.rows("audit.newest", limit=limit, since=since)]
+
+    def head(self) -> AuditHead:
+        return AuditHead(*self._link.rows("audit.head")[0])
+
+    def verify(self, noted: Sequence[AuditHead] = ()) -> Verified:
+        return verify(self._all(), self.head(), noted)
+
+    def _all(self) -> Iterator[AuditRow]:
+        seq = -(2**62)  # a row with a number below one is no row of ours, and must show
+        while rows := self.after(seq):
+            yield from rows
+            seq = rows[-1].seq

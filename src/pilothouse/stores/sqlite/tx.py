@@ -14,6 +14,7 @@ from pilothouse.core.store import (
     PeopleTable,
     Schedules,
     Sessions,
+    Spending,
     Turns,
 )
 from pilothouse.stores.sqlite.asks import AskTable
@@ -28,6 +29,7 @@ from pilothouse.stores.sqlite.nodes import NodeTable
 from pilothouse.stores.sqlite.outbox import OutboxTable
 from pilothouse.stores.sqlite.people import GrantTable
 from pilothouse.stores.sqlite.schedules import ScheduleTable
+from pilothouse.stores.sqlite.spending import SpendingTable
 from pilothouse.stores.sqlite.turns import TurnTable
 
 
@@ -45,6 +47,7 @@ class SqliteTx:
         self.schedules: Schedules = ScheduleTable(link)
         self._blobs = BlobRows(link, files)
         self.blobs: BlobTable = self._blobs
+        self.spending: Spending = SpendingTable(link)
         self.audit: Audit = AuditTable(link)
         self.nodes: Nodes = NodeTable(link)
 

@@ -1,0 +1,89 @@
+"""`pilothouse audit` lists who did what; `pilothouse audit verify` finds whatever was changed in that list."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+import click
+import msgspec
+
+from pilothouse.bootstrap.heads import heads_file, parse_head, read_heads, render_head
+from pilothouse.cli.errors import say_error
+from pilothouse.cli.exits import BROKEN
+from pilothouse.cli.house import NOTHING_YET, load_plain, read_store
+from pilothouse.cli.options import json_option, limit_option, since_option
+from pilothouse.cli.table import plain, print_json, print_table
+from pilothouse.core.audit import AuditHead, AuditRow, Verified
+from pilothouse.core.store import STORE_NAME, Tx
+
+HEADS = ("ROW", "TIME", "WHO", "WHAT", "DETAIL")
+ALL = 2**62
+
+
+@click.group("audit", invoke_without_command=True)
+@limit_option
+@since_option
+@json_option
+@click.pass_context
+def command(ctx: click.Context, limit: int, since: float | None, as_json: bool) -> None:
+    """Who was let in or refused, who asked and answered, what ran and why; newest first.
+
+    With --since, everything since then.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    wanted = limit if since is None else ALL
+    rows = read_store(lambda tx: tx.audit.list(limit=wanted, since=since)) or []
+    if as_json:
+        print_json([_plain(row) for row in rows])
+        return
+    print_table(HEADS, [_cells(row) for row in rows], NOTHING_YET, wrap=True)
+
+
+@command.command("verify")
+@click.option(
+    "--head", "told", multiple=True, metavar="N:HASH", help="A head that you noted; may be repeated."
+)
+@click.option(
+    "--heads", "file", type=click.Path(path_type=Path), help="The file of noted heads, or a copy of it."
+)
+@json_option
+def verify_command(told: tuple[str, ...], file: Path | None, as_json: bool) -> int:
+    """Find any edit, deletion, insertion or reorder in the audit log. Ends with 1 if there is one."""
+    given = [parse_head(text) for text in told]
+    found = read_store(lambda tx: _verify(tx, given, file))
+    verified, noted = found or (Verified(0, AuditHead()), 0)
+    if as_json:
+        print_json({**msgspec.to_builtins(verified), "intact": verified.intact, "noted_heads": noted})
+    elif verified.intact:
+        print(f"Intact: {verified.rows} rows, {noted} noted heads agree.")
+        print(f"Head: {render_head(verified.head)}")
+    else:
+        say_error(f"The audit log was changed: {verified.why}. Rows 1 to {verified.rows} are as they were.")
+    return 0 if verified.intact else BROKEN
+
+
+def _verify(tx: Tx, given: list[AuditHead], file: Path | None) -> tuple[Verified, int]:
+    kept = file or heads_file(load_plain().paths.state_dir, tx.get_fact(STORE_NAME) or "")
+    noted = [*given, *read_heads(kept)]
+    return tx.audit.verify(noted), len(noted)
+
+
+def _plain(row: AuditRow) -> dict[str, object]:
+    return {**msgspec.to_builtins(row), "detail": _detail(row)}
+
+
+def _detail(row: AuditRow) -> dict[str, object]:
+    """What an older version wrote as plain words stays words."""
+    try:
+        found = msgspec.json.decode(row.detail) if row.detail else {}
+    except msgspec.DecodeError:
+        found = None
+    return found if isinstance(found, dict) else {"text": row.detail}
+
+
+def _cells(row: AuditRow) -> tuple[object, ...]:
+    when = datetime.fromtimestamp(row.at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    told = "  ".join(f"{key}={plain(value)}" for key, value in _detail(row).items())
+    return row.seq, when, row.who, row.what, told

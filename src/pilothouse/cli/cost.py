@@ -1,0 +1,70 @@
+"""`pilothouse cost`: where money went, and how the day's budget stands."""
+
+from __future__ import annotations
+
+import time
+from typing import get_args
+
+import click
+import msgspec
+
+from pilothouse.cli.house import NOTHING_YET, load_plain, read_store
+from pilothouse.cli.options import json_option, since_option
+from pilothouse.cli.table import money, print_json, print_table
+from pilothouse.config import BudgetSection, find_zone
+from pilothouse.core.budget import Scope, Standing, day_of
+from pilothouse.core.store import Spent, Tx
+from pilothouse.runtime.costs import By, CostLine, standing_words, sum_up, total
+
+RECENT_S = 30 * 86_400.0
+
+
+@click.command("cost")
+@click.option(
+    "--by", type=click.Choice(get_args(By)), default="cause", show_default=True, help="What to add up."
+)
+@since_option
+@json_option
+def command(by: By, since: float | None, as_json: bool) -> None:
+    """Where money went, as the engines tell it; without --since, the last 30 days."""
+    budget, now = load_plain().config.budget, time.time()
+    zone = find_zone(budget.time_zone)
+    first = day_of(now - RECENT_S if since is None else since, zone)
+    found = read_store(lambda tx: (tx.spending.of(since=first), _today(tx, budget, day_of(now, zone))))
+    rows, standing = found or ([], None)
+    lines = sum_up(rows, by)
+    if as_json:
+        print_json(_document(by, first, lines, rows, standing))
+        return
+    print_table((by.upper(), "TURNS", "COST", "NOT TOLD"), [_row(line) for line in lines], NOTHING_YET)
+    if rows:
+        print(_closing(total(rows), first, budget.time_zone))
+    if standing is not None:
+        print(f"Today's budget for everything: {standing_words(standing)}")
+
+
+def _today(tx: Tx, budget: BudgetSection, day: str) -> Standing | None:
+    return None if budget.all_usd is None else tx.spending.standing(Scope("all"), day, budget.all_usd)
+
+
+def _row(line: CostLine) -> tuple[object, ...]:
+    return line.name or "-", line.turns, money(line.cost_usd), line.untold or ""
+
+
+def _closing(all_of_it: CostLine, first: str, zone: str) -> str:
+    words = f"Since {first} ({zone}): {money(all_of_it.cost_usd)} in {all_of_it.turns} turns."
+    if not all_of_it.untold:
+        return words
+    return f"{words} {all_of_it.untold} did not tell what they cost, and are not in it."
+
+
+def _document(
+    by: By, first: str, lines: list[CostLine], rows: list[Spent], standing: Standing | None
+) -> dict[str, object]:
+    return {
+        "by": by,
+        "since": first,
+        "lines": msgspec.to_builtins(lines),
+        "total": msgspec.to_builtins(total(rows)),
+        "today": msgspec.to_builtins(standing),
+    }

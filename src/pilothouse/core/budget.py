@@ -1,0 +1,143 @@
+"""Budgets per day: what a turn reserves before it starts, what it settles with, what is left. Pure arithmetic.
+
+Rules: a turn starts only if its reservation fits under every cap that covers it, so that what is spent stays below the
+cap as long as turns cost what they reserved; a turn that does not tell its cost counts with its reservation, and is
+never said to have cost that; an alert is given once per level, scope and day.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime, timedelta, tzinfo
+from typing import Literal
+
+from msgspec import Struct
+
+from pilothouse.core.ids import ConversationId
+
+ScopeKind = Literal["all", "workspace", "conversation"]
+ALERTS = (50, 80, 100)
+"""Percent of a cap at which people are told."""
+_DUST = 1e-9
+"""Sums of floating numbers are never exact; nobody pays in billionths."""
+
+
+class Scope(Struct, frozen=True):
+    """What a cap covers: everything, one workspace, or one conversation."""
+
+    kind: ScopeKind
+    name: str = ""
+
+    @property
+    def key(self) -> str:
+        return f"{self.kind} {self.name}".strip()
+
+    @property
+    def words(self) -> str:
+        match self.kind:
+            case "all":
+                return "everything"
+            case "workspace":
+                return f"the workspace {self.name}"
+            case _:
+                return f"the conversation {self.name}"
+
+
+class Caps(Struct, frozen=True):
+    """Dollars per day; None is no cap."""
+
+    all_usd: float | None = None
+    workspace_usd: float | None = None
+    conversation_usd: float | None = None
+    least_usd: float = 0.05
+    """What a turn reserves at least."""
+    more_usd: float | None = None
+    """How much more an owner is asked for; None is a quarter of the cap."""
+
+    @property
+    def any(self) -> bool:
+        return (self.all_usd, self.workspace_usd, self.conversation_usd) != (None, None, None)
+
+    def of(self, workspace: str, conversation_id: ConversationId) -> list[tuple[Scope, float]]:
+        """The caps that cover a turn there, the narrowest first."""
+        caps = (
+            (Scope("conversation", conversation_id), self.conversation_usd),
+            (Scope("workspace", workspace), self.workspace_usd),
+            (Scope("all"), self.all_usd),
+        )
+        return [(scope, cap) for scope, cap in caps if cap is not None]
+
+
+class Standing(Struct, frozen=True):
+    """How one scope stands on one day."""
+
+    scope: Scope
+    day: str
+    cap_usd: float
+    raised_usd: float = 0.0
+    spent_usd: float = 0.0
+    assumed_usd: float = 0.0
+    """The reservations of turns that ran and did not tell their cost."""
+    reserved_usd: float = 0.0
+    """The reservations of turns that run now."""
+
+    @property
+    def limit_usd(self) -> float:
+        return self.cap_usd + self.raised_usd
+
+    @property
+    def used_usd(self) -> float:
+        return self.spent_usd + self.assumed_usd
+
+    @property
+    def left_usd(self) -> float:
+        return self.limit_usd - self.used_usd - self.reserved_usd
+
+    @property
+    def percent(self) -> float:
+        return 100.0 * self.used_usd / self.limit_usd if self.limit_usd > 0 else 100.0
+
+    def fits(self, amount_usd: float) -> bool:
+        return amount_usd <= self.left_usd + _DUST
+
+
+def estimate(caps: Caps, session_average: float | None, engine_average: float | None) -> float:
+    """What a turn is expected to cost: as its session's before it, else as its engine's lately."""
+    known = engine_average if session_average is None else session_average
+    return max(caps.least_usd, known or 0.0)
+
+
+def more_needed(caps: Caps, standing: Standing, amount_usd: float) -> float:
+    """How much more to ask for, in whole cents: enough for this turn, and for some after it."""
+    step = standing.cap_usd / 4 if caps.more_usd is None else caps.more_usd
+    return math.ceil(max(step, amount_usd - standing.left_usd) * 100 - 1e-6) / 100
+
+
+def alert_due(standing: Standing, alerted: int) -> int | None:
+    """The highest level that is reached and was not told yet; those below it are told with it."""
+    reached = [level for level in ALERTS if standing.percent >= level - 1e-6]
+    return reached[-1] if reached and reached[-1] > alerted else None
+
+
+def day_of(at: float, zone: tzinfo) -> str:
+    return datetime.fromtimestamp(at, zone).date().isoformat()
+
+
+def next_day_at(at: float, zone: tzinfo) -> float:
+    """When the next day begins there."""
+    tomorrow = datetime.fromtimestamp(at, zone).date() + timedelta(days=1)
+    return datetime(tomorrow.year, tomorrow.month, tomorrow.day, tzinfo=zone).timestamp()
+
+
+class Pace(Struct, frozen=True):
+    """How fast one person may send: so many a minute, all of them at once if they like."""
+
+    per_minute: int
+
+    def admit(self, free_at: float, now: float) -> tuple[float, float]:
+        """`free_at` is when everything that was sent so far is paid off. Returns the next one, and how many seconds
+        are missing; above zero nothing changed."""
+        each_s = 60.0 / self.per_minute
+        later = max(free_at, now) + each_s
+        wait_s = later - now - 60.0
+        return (free_at, wait_s) if wait_s > _DUST else (later, 0.0)

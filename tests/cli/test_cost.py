@@ -1,0 +1,76 @@
+"""`pilothouse cost`: where money went, by whatever one asks for, and what was not told is said."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC
+
+import pytest
+from tests.cli.conftest import House
+
+from pilothouse.core.budget import day_of
+from pilothouse.core.ids import ConversationId, EngineId
+from pilothouse.core.store import Spent, Tx
+from pilothouse.stores.sqlite import STORE, SqliteConfig
+
+TODAY = day_of(time.time(), UTC)
+LONG_AGO = day_of(time.time() - 50 * 86_400, UTC)
+
+
+def fill(tx: Tx) -> None:
+    main, team = ConversationId("memory:main"), ConversationId("memory:team")
+    claude, script = EngineId("claude"), EngineId("script")
+    tx.spending.add(Spent(TODAY, main, "/shop", claude, "message", 3, 0, 0.75))
+    tx.spending.add(Spent(TODAY, team, "/shop", claude, "schedule", 1, 0, 2.5))
+    tx.spending.add(Spent(TODAY, team, "/roof", script, "message", 2, 2, 0.0, 0.1))
+    tx.spending.add(Spent(LONG_AGO, main, "/shop", claude, "message", 1, 0, 9.0))
+
+
+@pytest.fixture
+async def used(house: House) -> House:
+    async with STORE.open(SqliteConfig(path=str(house.home / "pilothouse.db"))) as store:
+        await store.write(fill)
+    return house
+
+
+@pytest.mark.anyio
+async def test_the_dearest_cause_comes_first_and_what_was_not_told_is_said(used: House) -> None:
+    lines = used.run("cost").stdout.splitlines()
+    assert lines[0].split() == ["CAUSE", "TURNS", "COST", "NOT", "TOLD"]
+    assert [line.split()[:3] for line in lines[1:3]] == [
+        ["schedule", "1", "$2.50"],
+        ["message", "5", "$0.75"],
+    ]
+    assert "$3.25 in 6 turns. 2 did not tell what they cost, and are not in it." in lines[3]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("by", "names"),
+    [
+        ("conversation", ["memory:team", "memory:main"]),
+        ("workspace", ["/shop", "/roof"]),
+        ("engine", ["claude", "script"]),
+        ("day", [TODAY]),
+    ],
+)
+async def test_it_adds_up_by_whatever_one_asks_for(used: House, by: str, names: list[str]) -> None:
+    told = used.json("cost", "--by", by)
+    assert [line["name"] for line in told["lines"]] == names
+    assert told["total"]["cost_usd"] == 3.25 and told["total"]["untold"] == 2
+    assert sum(line["cost_usd"] for line in told["lines"]) == 3.25
+
+
+@pytest.mark.anyio
+async def test_since_reaches_further_back_and_the_days_budget_is_told(used: House) -> None:
+    used.config.write_text("[budget]\nall_usd = 5.0\n")
+    used.config.chmod(0o600)
+    told = used.json("cost", "--since", "60d", "--by", "day")
+    assert [line["name"] for line in told["lines"]] == [LONG_AGO, TODAY]
+    assert (told["today"]["spent_usd"], told["today"]["cap_usd"]) == (3.25, 5.0)
+    assert "Today's budget for everything: $3.35 of $5.00 ($0.10 assumed)" in used.run("cost").stdout
+
+
+def test_without_a_store_nothing_was_spent_and_none_is_made(house: House) -> None:
+    assert house.run("cost").stdout == "nothing has happened yet\n"
+    assert list(house.home.iterdir()) == []
