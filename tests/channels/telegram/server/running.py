@@ -78,6 +78,7 @@ class Server:
         method, (params, uploads) = request.match_info["method"], await _read(request)
         call = Call(method, params, uploads, time.monotonic())
         self.calls.append(call)
+        self.world.wake()
         fault = self.faults.take(method, params)
         try:
             if fault is not None and (answer := await self._suffer(request, fault)):
@@ -170,7 +171,6 @@ async def open_server(judge: Judge | None = None, *, rich: bool = True) -> Async
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
-    assert site._server is not None
     host, port = runner.addresses[0][:2]
     server.url = f"http://{host}:{port}"
     async with ClientSession(timeout=ClientTimeout(total=10)) as session:
