@@ -14,6 +14,15 @@ from pilothouse.channels.telegram.client import BotClient, open_client
 from pilothouse.channels.telegram.endpoint import Endpoint
 from pilothouse.core.secret import Secret
 
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The first test waits for aiogram, which a busy machine imports slowly."""
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.timeout(180))
+
 
 @pytest.fixture(scope="session")
 def judge_folder(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator[Path]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 LINGER_S = 3.0
-START_S = 60.0
+START_S = 120.0
 LINE_BYTES = 64 << 20
 
 

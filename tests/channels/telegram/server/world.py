@@ -244,13 +244,13 @@ class World:
         return {"file_id": file_id, "file_unique_id": f"AgAD{file_id[-6:]}", "file_size": len(data)}
 
     def clip(self, text: str, limit: int) -> Iterator[str]:
-        """As Telegram's apps cut a long paste: at a line's end or a space if there is one, else anywhere."""
+        """As Telegram's apps cut a long paste: in its second half, at a line's end, else a space, else anywhere."""
         while units(text) > limit:
             cut = limit
             while units(text[:cut]) > limit:
                 cut -= 1
-            seam = max(text.rfind("\n", 0, cut), text.rfind(" ", 0, cut))
-            cut = seam if seam > cut // 2 else cut
+            seams = [text.rfind(mark, cut // 2, cut) for mark in ("\n", " ")]
+            cut = next((seam for seam in seams if seam > 0), cut)
             yield text[:cut]
-            text = text[cut:].lstrip("\n ") if seam > 0 else text[cut:]
+            text = text[cut:].lstrip("\n ")
         yield text
