@@ -1,13 +1,12 @@
 """Each method of the client, against a server whose requests and answers aiogram judges and whose texts TDLib does."""
 
+from tests.channels.telegram.keyboards import Button, keyboard
 from tests.channels.telegram.server.running import Server
 
 from pilothouse.channels.telegram.client import BotClient
 from pilothouse.channels.telegram.shapes import (
     AlbumItem,
-    Button,
     Command,
-    Keyboard,
     ReplyTo,
     Rich,
     Scope,
@@ -35,13 +34,13 @@ async def test_a_text_arrives_with_its_entities_buttons_and_what_it_answers(
 ) -> None:
     ada = server.person()
     question = ada.say("how?")
-    keyboard = Keyboard(((Button("Stop", "stop:1"), Button("Docs", url="https://example.org/x")),))
+    buttons = keyboard(Button("Stop", "stop:1"), Button("Docs", url="https://example.org/x"))
     sent = is_message(
         await client.send_message(
             ada.id,
             "😀 so",
             entities=(Entity("bold", 3, 2),),
-            keyboard=keyboard,
+            keyboard=buttons,
             reply_to=ReplyTo(question.id, quote="how"),
             silent=True,
         )
@@ -75,10 +74,8 @@ async def test_texts_captions_and_keyboards_can_be_changed_and_messages_deleted(
     client: BotClient, server: Server
 ) -> None:
     ada = server.person()
-    sent = is_message(await client.send_message(ada.id, "one", keyboard=Keyboard(((Button("Stop", "x"),),))))
-    is_message(
-        await client.edit_text(ada.id, sent.message_id, "two", keyboard=Keyboard(((Button("Go", "y"),),)))
-    )
+    sent = is_message(await client.send_message(ada.id, "one", keyboard=keyboard(Button("Stop", "x"))))
+    is_message(await client.edit_text(ada.id, sent.message_id, "two", keyboard=keyboard(Button("Go", "y"))))
     (post,) = server.world.shown(ada.id)
     assert (post.text, post.buttons) == ("two", {"Go": "y"})
     is_message(await client.edit_keyboard(ada.id, sent.message_id, None))
@@ -126,7 +123,7 @@ async def test_photos_documents_and_albums_arrive_byte_for_byte(client: BotClien
 
 async def test_a_press_is_answered_with_a_toast(client: BotClient, server: Server) -> None:
     ada = server.person()
-    is_message(await client.send_message(ada.id, "may I?", keyboard=Keyboard(((Button("Yes", "k1"),),))))
+    is_message(await client.send_message(ada.id, "may I?", keyboard=keyboard(Button("Yes", "k1"))))
     query = ada.press(server.world.shown(ada.id)[0], "Yes")
     updates = await client.get_updates(0, timeout_s=5)
     assert isinstance(updates, tuple), updates

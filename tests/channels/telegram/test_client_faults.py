@@ -5,12 +5,13 @@ import socket
 import anyio
 import pytest
 from tests.channels.telegram.conftest import connect
+from tests.channels.telegram.keyboards import Button, keyboard
 from tests.channels.telegram.server.running import Server, open_server
 
 from pilothouse.channels.telegram import trouble
 from pilothouse.channels.telegram.client import BotClient, open_client
 from pilothouse.channels.telegram.endpoint import Endpoint
-from pilothouse.channels.telegram.shapes import Button, Keyboard, ReplyTo, Rich, Upload
+from pilothouse.channels.telegram.shapes import ReplyTo, Rich, Upload
 from pilothouse.channels.telegram.trouble import Trouble, classify
 from pilothouse.channels.telegram.wire import Entity, Message
 from pilothouse.core.errors import ConfigError
@@ -35,7 +36,7 @@ async def test_an_edit_that_changes_nothing_is_told_apart(client: BotClient, ser
 
 async def test_a_press_that_waited_too_long_is_too_old(client: BotClient, server: Server) -> None:
     ada = server.person()
-    await client.send_message(ada.id, "?", keyboard=Keyboard(((Button("Yes", "k"),),)))
+    await client.send_message(ada.id, "?", keyboard=keyboard(Button("Yes", "k")))
     query = ada.press(server.world.shown(ada.id)[0], "Yes")
     query.expired = True
     assert isinstance(await client.answer_callback(query.id), trouble.TooOld)

@@ -20,7 +20,8 @@ from pilothouse.channels.telegram.shapes import (
     AlbumItem,
     ChatId,
     Command,
-    Keyboard,
+    EntityShape,
+    KeyboardShape,
     ReplyTo,
     Rich,
     Scope,
@@ -32,7 +33,6 @@ from pilothouse.channels.telegram.wire import (
     Arrived,
     Chat,
     ChatMember,
-    Entity,
     File,
     Me,
     Message,
@@ -117,9 +117,9 @@ class BotClient:
         text: str,
         *,
         thread_id: int | None = None,
-        entities: Sequence[Entity] = (),
+        entities: Sequence[EntityShape] = (),
         parse_mode: str | None = None,
-        keyboard: Keyboard | None = None,
+        keyboard: KeyboardShape | None = None,
         reply_to: ReplyTo | None = None,
         silent: bool = False,
         preview: bool = False,
@@ -137,7 +137,7 @@ class BotClient:
         rich: Rich,
         *,
         thread_id: int | None = None,
-        keyboard: Keyboard | None = None,
+        keyboard: KeyboardShape | None = None,
         reply_to: ReplyTo | None = None,
         silent: bool = False,
     ) -> Message | Trouble:
@@ -150,9 +150,9 @@ class BotClient:
         message_id: int,
         text: str,
         *,
-        entities: Sequence[Entity] = (),
+        entities: Sequence[EntityShape] = (),
         parse_mode: str | None = None,
-        keyboard: Keyboard | None = None,
+        keyboard: KeyboardShape | None = None,
         preview: bool = False,
     ) -> Message | Trouble:
         """Without `keyboard` the buttons go away."""
@@ -166,7 +166,7 @@ class BotClient:
         return await self.call("editMessageText", params, Message)
 
     async def edit_rich(
-        self, chat_id: ChatId, message_id: int, rich: Rich, *, keyboard: Keyboard | None = None
+        self, chat_id: ChatId, message_id: int, rich: Rich, *, keyboard: KeyboardShape | None = None
     ) -> Message | Trouble:
         params = {
             "chat_id": chat_id,
@@ -182,8 +182,8 @@ class BotClient:
         message_id: int,
         caption: str,
         *,
-        entities: Sequence[Entity] = (),
-        keyboard: Keyboard | None = None,
+        entities: Sequence[EntityShape] = (),
+        keyboard: KeyboardShape | None = None,
     ) -> Message | Trouble:
         params = {
             "chat_id": chat_id,
@@ -194,7 +194,7 @@ class BotClient:
         return await self.call("editMessageCaption", params, Message)
 
     async def edit_keyboard(
-        self, chat_id: ChatId, message_id: int, keyboard: Keyboard | None
+        self, chat_id: ChatId, message_id: int, keyboard: KeyboardShape | None
     ) -> Message | Trouble:
         params = {"chat_id": chat_id, "message_id": message_id, "reply_markup": keyboard}
         return await self.call("editMessageReplyMarkup", params, Message)
@@ -223,7 +223,7 @@ class BotClient:
         text: str,
         *,
         thread_id: int | None = None,
-        entities: Sequence[Entity] = (),
+        entities: Sequence[EntityShape] = (),
         can_stop: bool = False,
     ) -> bool | Trouble:
         params = {
@@ -261,9 +261,9 @@ class BotClient:
         photo: Upload,
         *,
         caption: str = "",
-        entities: Sequence[Entity] = (),
+        entities: Sequence[EntityShape] = (),
         thread_id: int | None = None,
-        keyboard: Keyboard | None = None,
+        keyboard: KeyboardShape | None = None,
         reply_to: ReplyTo | None = None,
         silent: bool = False,
     ) -> Message | Trouble:
@@ -282,9 +282,9 @@ class BotClient:
         document: Upload,
         *,
         caption: str = "",
-        entities: Sequence[Entity] = (),
+        entities: Sequence[EntityShape] = (),
         thread_id: int | None = None,
-        keyboard: Keyboard | None = None,
+        keyboard: KeyboardShape | None = None,
         reply_to: ReplyTo | None = None,
         silent: bool = False,
     ) -> Message | Trouble:
@@ -384,7 +384,7 @@ async def open_client(endpoint: Endpoint) -> AsyncIterator[BotClient]:
 def _to(
     chat_id: ChatId,
     thread_id: int | None,
-    keyboard: Keyboard | None,
+    keyboard: KeyboardShape | None,
     reply_to: ReplyTo | None,
     silent: bool,
 ) -> dict[str, Any]:
@@ -398,7 +398,7 @@ def _to(
 
 
 def _text(
-    name: str, text: str, entities_name: str, entities: Sequence[Entity], parse_mode: str | None
+    name: str, text: str, entities_name: str, entities: Sequence[EntityShape], parse_mode: str | None
 ) -> dict[str, Any]:
     return {name: text or None, entities_name: list(entities) or None, "parse_mode": parse_mode}
 

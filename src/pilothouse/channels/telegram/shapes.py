@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any, Literal, Protocol
 
 from msgspec import UNSET, Struct, UnsetType
-
-from pilothouse.channels.telegram.wire import Entity
-
-CALLBACK_BYTES = 64
-ALBUM_LEAST, ALBUM_MOST = 2, 10
 
 ChatId = int | str
 """A number, or `@name` of a public group or channel."""
 Action = Literal["typing", "upload_photo", "upload_document", "record_voice", "upload_voice", "find_location"]
 
 
-class Button(Struct, frozen=True, omit_defaults=True):
-    """`callback_data` is at most 64 bytes: a key of ours, never a payload."""
+class EntityShape(Protocol):
+    """A struct that is encoded as a MessageEntity; what it holds beyond these goes along."""
 
-    text: str
-    callback_data: str | None = None
-    url: str | None = None
-    style: str | None = None
+    @property
+    def type(self) -> str: ...
+
+    @property
+    def offset(self) -> int: ...
+
+    @property
+    def length(self) -> int: ...
 
 
-class Keyboard(Struct, frozen=True):
-    inline_keyboard: tuple[tuple[Button, ...], ...] = ()
+class KeyboardShape(Protocol):
+    """A struct that is encoded as an InlineKeyboardMarkup. A button's data has at most 64 bytes."""
+
+    @property
+    def inline_keyboard(self) -> Sequence[Sequence[Any]]: ...
 
 
 class ReplyTo(Struct, frozen=True):
@@ -61,7 +64,7 @@ class AlbumItem(Struct, frozen=True):
     upload: Upload
     kind: Literal["photo", "document"] = "photo"
     caption: str = ""
-    entities: tuple[Entity, ...] = ()
+    entities: tuple[EntityShape, ...] = ()
 
 
 class Command(Struct, frozen=True):
