@@ -294,3 +294,16 @@ async def test_presses_edits_and_a_queue_are_passed_on_and_told(house: House, se
         await house.until(lambda: house.others and house.desk.edits)
     assert house.desk.edits[0].text == "fix it"
     assert isinstance(house.others[0], Pressed)
+
+
+async def test_strangers_who_talk_among_themselves_are_not_bothered(house: House, server: Server) -> None:
+    ada, bob = server.person(), server.person("Bob")
+    group = ada.make_group("Lab", bob)
+    house.desk.receipts = [Receipt("refused", text="You are not on the list.")] * 3
+    async with polling(house):
+        post = bob.say("just talking", chat=group)
+        bob.edit(post, "just talking to Ada")
+        bob.say("hey @pilot_test_bot", chat=group)
+        await house.until(lambda: not server.world.pending)
+    assert house.told == ["You are not on the list."]
+    assert house.texts == ["just talking", "hey @pilot_test_bot"]

@@ -32,6 +32,8 @@ class Said(Struct, frozen=True):
 
     message: InboundMessage
     files: tuple[WantedFile, ...] = ()
+    to_us: bool = True
+    """Whether it was said to us, and not merely overheard in a group that lets us hear everything."""
 
 
 class Changed(Struct, frozen=True):
@@ -122,7 +124,8 @@ def _said(messages: Sequence[Message], me: Me, trigger: Trigger) -> Happening:
         source="telegram",
         sent_at=float(first.date),
     )
-    return Said(message, files)
+    to_us = any(is_for_us(message, me, Trigger("mention")) for message in messages)
+    return Said(message, files, to_us)
 
 
 def _joined(messages: Sequence[Message], files: Sequence[WantedFile]) -> str:

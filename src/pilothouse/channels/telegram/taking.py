@@ -66,8 +66,8 @@ class Taker:
                 await self._accept(said)
             case Changed(edit=edit):
                 receipt = await self._desk.edited(edit)
-                # What is refused about a message that we know is said by the desk itself.
-                if receipt.text and (receipt.state == "queued" or receipt.message_id is None):
+                # A refusal is said by the desk, where the message is one that it knows.
+                if receipt.text and receipt.state == "queued":
                     await self._tell(edit.address, receipt.text, edit.native_id)
             case Nothing(why=why):
                 self._log("telegram.update_passed_over", update_id=updates[0].update_id, why=why)
@@ -79,7 +79,8 @@ class Taker:
         if said.files and await self._may_talk(message):
             message = await self._with_files(message, said.files)
         receipt = await self._desk.accept(message)
-        if message.kind != "chat" or receipt.state == "duplicate":
+        overheard = receipt.state == "refused" and not said.to_us
+        if message.kind != "chat" or receipt.state == "duplicate" or overheard:
             return
         if receipt.text:
             await self._tell(message.address, receipt.text, message.native_id)
