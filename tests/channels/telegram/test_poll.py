@@ -127,7 +127,8 @@ async def test_a_kill_while_an_album_waits_for_its_pieces_loses_nothing(house: H
     ada = server.person()
     ada.album([b"one", b"two"], "compare")
     async with polling(house):
-        await house.until(lambda: len(server.called("getUpdates")) >= 2, step_s=0.05)
+        await house.until(lambda: server.called("getUpdates"))
+        await house.clock.advance(0.5)
     assert house.texts == []
     async with polling(house):
         await house.until(lambda: not server.world.pending, step_s=0.25)
@@ -261,10 +262,11 @@ async def test_a_network_that_is_down_is_waited_for_and_told_when_it_lasts(
         server.faults.drop("getUpdates", times=9)
         ada.say("by the poll that hung")
         await house.until(lambda: house.alarms, step_s=5.0)
+        told_at = house.clock.monotonic()
         ada.say("through the storm")
         await house.until(lambda: house.texts[1:] == ["through the storm"], step_s=10.0)
         assert poller.succeeded_at is not None
-        assert house.clock.monotonic() - poller.succeeded_at < 60
+        assert poller.succeeded_at >= told_at
     assert len(house.alarms) == 1
     assert "could not be reached" in house.alarms[0]
     assert "telegram.poll_recovered" in [event for event, _ in house.logged]

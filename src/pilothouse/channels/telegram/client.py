@@ -10,11 +10,11 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-import msgspec
 from msgspec import Raw
 
 from pilothouse.channels.telegram.endpoint import Endpoint
 from pilothouse.channels.telegram.exchange import CALL_S, Exchange, open_exchange
+from pilothouse.channels.telegram.params import medium, place, read_result, too_big, words
 from pilothouse.channels.telegram.shapes import (
     Action,
     AlbumItem,
@@ -40,7 +40,6 @@ from pilothouse.channels.telegram.wire import (
     Topic,
     WebhookInfo,
     read_update,
-    salvage,
 )
 
 T = TypeVar("T")
@@ -71,7 +70,7 @@ class BotClient:
         """Any method: what is `None` is left out, and what comes back is read as `returns`."""
         given = {name: value for name, value in params.items() if value is not None}
         raw = await self._exchange.call(method, given, uploads or {}, wait_s)
-        return raw if isinstance(raw, Trouble) else _read(method, raw, returns)
+        return raw if isinstance(raw, Trouble) else read_result(method, raw, returns)
 
     # Receiving.
 
@@ -125,8 +124,8 @@ class BotClient:
         preview: bool = False,
     ) -> Message | Trouble:
         params = {
-            **_to(chat_id, thread_id, keyboard, reply_to, silent),
-            **_text("text", text, "entities", entities, parse_mode),
+            **place(chat_id, thread_id, keyboard, reply_to, silent),
+            **words("text", text, "entities", entities, parse_mode),
             "link_preview_options": None if preview else {"is_disabled": True},
         }
         return await self.call("sendMessage", params, Message)
@@ -141,7 +140,7 @@ class BotClient:
         reply_to: ReplyTo | None = None,
         silent: bool = False,
     ) -> Message | Trouble:
-        params = {**_to(chat_id, thread_id, keyboard, reply_to, silent), "rich_message": rich}
+        params = {**place(chat_id, thread_id, keyboard, reply_to, silent), "rich_message": rich}
         return await self.call("sendRichMessage", params, Message)
 
     async def edit_text(
@@ -159,7 +158,7 @@ class BotClient:
         params = {
             "chat_id": chat_id,
             "message_id": message_id,
-            **_text("text", text, "entities", entities, parse_mode),
+            **words("text", text, "entities", entities, parse_mode),
             "reply_markup": keyboard,
             "link_preview_options": None if preview else {"is_disabled": True},
         }
@@ -188,7 +187,7 @@ class BotClient:
         params = {
             "chat_id": chat_id,
             "message_id": message_id,
-            **_text("caption", caption, "caption_entities", entities, None),
+            **words("caption", caption, "caption_entities", entities, None),
             "reply_markup": keyboard,
         }
         return await self.call("editMessageCaption", params, Message)
@@ -229,7 +228,7 @@ class BotClient:
         params = {
             "chat_id": chat_id,
             "draft_id": draft_id,
-            **_text("text", text, "entities", entities, None),
+            **words("text", text, "entities", entities, None),
             "message_thread_id": thread_id,
             "can_stop": can_stop or None,
         }
@@ -267,11 +266,11 @@ class BotClient:
         reply_to: ReplyTo | None = None,
         silent: bool = False,
     ) -> Message | Trouble:
-        if problem := _too_big(photo, PHOTO_BYTES):
+        if problem := too_big(photo, PHOTO_BYTES):
             return problem
         params = {
-            **_to(chat_id, thread_id, keyboard, reply_to, silent),
-            **_text("caption", caption, "caption_entities", entities, None),
+            **place(chat_id, thread_id, keyboard, reply_to, silent),
+            **words("caption", caption, "caption_entities", entities, None),
             "photo": "attach://file",
         }
         return await self.call("sendPhoto", params, Message, uploads={"file": photo})
@@ -288,11 +287,11 @@ class BotClient:
         reply_to: ReplyTo | None = None,
         silent: bool = False,
     ) -> Message | Trouble:
-        if problem := _too_big(document, UPLOAD_BYTES):
+        if problem := too_big(document, UPLOAD_BYTES):
             return problem
         params = {
-            **_to(chat_id, thread_id, keyboard, reply_to, silent),
-            **_text("caption", caption, "caption_entities", entities, None),
+            **place(chat_id, thread_id, keyboard, reply_to, silent),
+            **words("caption", caption, "caption_entities", entities, None),
             "document": "attach://file",
         }
         return await self.call("sendDocument", params, Message, uploads={"file": document})
@@ -308,13 +307,13 @@ class BotClient:
     ) -> tuple[Message, ...] | Trouble:
         """Two to ten of one kind; all of them together are one upload."""
         for item in items:
-            if problem := _too_big(item.upload, PHOTO_BYTES if item.kind == "photo" else UPLOAD_BYTES):
+            if problem := too_big(item.upload, PHOTO_BYTES if item.kind == "photo" else UPLOAD_BYTES):
                 return problem
         if (size := sum(len(item.upload.data) for item in items)) > UPLOAD_BYTES:
             return TooBig(f"the album has {size >> 20} MB; Telegram takes {UPLOAD_BYTES >> 20} MB at once")
         params = {
-            **_to(chat_id, thread_id, None, reply_to, silent),
-            "media": [_medium(item, f"attach://file{n}") for n, item in enumerate(items)],
+            **place(chat_id, thread_id, None, reply_to, silent),
+            "media": [medium(item, f"attach://file{n}") for n, item in enumerate(items)],
         }
         uploads = {f"file{n}": item.upload for n, item in enumerate(items)}
         return await self.call("sendMediaGroup", params, tuple[Message, ...], uploads=uploads)
@@ -379,53 +378,3 @@ async def open_client(endpoint: Endpoint) -> AsyncIterator[BotClient]:
     """A bad token, or a network that is down, is not noticed here but by the first call."""
     async with open_exchange(endpoint) as exchange:
         yield BotClient(exchange)
-
-
-def _to(
-    chat_id: ChatId,
-    thread_id: int | None,
-    keyboard: KeyboardShape | None,
-    reply_to: ReplyTo | None,
-    silent: bool,
-) -> dict[str, Any]:
-    return {
-        "chat_id": chat_id,
-        "message_thread_id": thread_id,
-        "reply_markup": keyboard,
-        "reply_parameters": reply_to,
-        "disable_notification": silent or None,
-    }
-
-
-def _text(
-    name: str, text: str, entities_name: str, entities: Sequence[EntityShape], parse_mode: str | None
-) -> dict[str, Any]:
-    return {name: text or None, entities_name: list(entities) or None, "parse_mode": parse_mode}
-
-
-def _medium(item: AlbumItem, media: str) -> dict[str, Any]:
-    medium: dict[str, Any] = {"type": item.kind, "media": media}
-    if item.caption:
-        medium["caption"] = item.caption
-    if item.entities:
-        medium["caption_entities"] = list(item.entities)
-    return medium
-
-
-def _too_big(upload: Upload, limit: int) -> TooBig | None:
-    size = len(upload.data)
-    if size <= limit:
-        return None
-    return TooBig(f"{upload.name} has {size / (1 << 20):.1f} MB; Telegram takes {limit >> 20} MB")
-
-
-def _read(method: str, raw: Raw, returns: type[T]) -> T | Trouble:
-    """What Telegram did is done, also where we cannot read what it says about it."""
-    try:
-        return msgspec.json.decode(raw, type=returns)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        pass
-    try:
-        return salvage(msgspec.json.decode(raw), returns)[0]
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        return NotTelegram(f"{method} was answered with something else: {error}", maybe_done=True)
