@@ -23,6 +23,8 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "click": ("pilothouse.__main__", "pilothouse.cli"),
     "cronsim": ("pilothouse.runtime.cron",),
     "discord": ("pilothouse.channels.discord",),
+    "h11": ("pilothouse.channels.telegram",),
+    "httpx2": ("pilothouse.channels.telegram",),
     "mcp": ("pilothouse.agent_tools", "pilothouse.engines.native"),
     "prompt_toolkit": ("pilothouse.channels.terminal",),
     "psycopg": ("pilothouse.stores",),

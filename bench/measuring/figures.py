@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from bench.measuring import crowd, history, idle, starts, turn
+from bench.measuring import crowd, history, idle, starts, telegram, turn
 from bench.measuring.table import Row
 
 FIGURES: Mapping[str, Callable[[], list[Row]]] = {
@@ -16,4 +16,5 @@ FIGURES: Mapping[str, Callable[[], list[Row]]] = {
     "crowd": crowd.measure,
     "history": history.measure,
     "idle": idle.measure,
+    "telegram": telegram.measure,
 }

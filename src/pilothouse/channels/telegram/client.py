@@ -1,0 +1,380 @@
+"""The Bot API's methods that we use, typed. Every call returns its result or a `Trouble`; none raises for the network.
+
+What is not given is not sent. Texts go with entities, or with a parse mode; limits are Telegram's and are not checked
+here, but for files, whose bytes would have to be sent first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from msgspec import Raw
+
+from pilothouse.channels.telegram.endpoint import Endpoint
+from pilothouse.channels.telegram.exchange import CALL_S, Exchange, open_exchange
+from pilothouse.channels.telegram.params import medium, place, read_result, too_big, words
+from pilothouse.channels.telegram.shapes import (
+    Action,
+    AlbumItem,
+    ChatId,
+    Command,
+    EntityShape,
+    KeyboardShape,
+    ReplyTo,
+    Rich,
+    Scope,
+    Upload,
+)
+from pilothouse.channels.telegram.trouble import NotTelegram, TooBig, Trouble
+from pilothouse.channels.telegram.wire import (
+    KINDS,
+    Arrived,
+    Chat,
+    ChatMember,
+    File,
+    Me,
+    Message,
+    NoUpdate,
+    Topic,
+    WebhookInfo,
+    read_update,
+)
+
+T = TypeVar("T")
+
+DOWNLOAD_BYTES = 20 << 20
+UPLOAD_BYTES = 50 << 20
+PHOTO_BYTES = 10 << 20
+POLL_S = 50
+"""The longest that Telegram lets a poll wait."""
+POLL_GRACE_S = 15.0
+
+
+class BotClient:
+    """One bot at one server. Calls may run at the same time; pacing them is the caller's."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+
+    async def call(
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        returns: type[T],
+        *,
+        uploads: Mapping[str, Upload] | None = None,
+        wait_s: float = CALL_S,
+    ) -> T | Trouble:
+        """Any method: what is `None` is left out, and what comes back is read as `returns`."""
+        given = {name: value for name, value in params.items() if value is not None}
+        raw = await self._exchange.call(method, given, uploads or {}, wait_s)
+        return raw if isinstance(raw, Trouble) else read_result(method, raw, returns)
+
+    # Receiving.
+
+    async def get_me(self) -> Me | Trouble:
+        return await self.call("getMe", {}, Me)
+
+    async def get_updates(
+        self,
+        offset: int,
+        *,
+        timeout_s: int = POLL_S,
+        limit: int = 100,
+        allowed: Sequence[str] = KINDS,
+    ) -> tuple[Arrived | NoUpdate, ...] | Trouble:
+        """All that came since `offset`, which tells Telegram to forget what came before it."""
+        params = {"offset": offset, "timeout": timeout_s, "limit": limit, "allowed_updates": list(allowed)}
+        raws = await self.call("getUpdates", params, list[Raw], wait_s=timeout_s + POLL_GRACE_S)
+        return raws if isinstance(raws, Trouble) else tuple(read_update(bytes(raw)) for raw in raws)
+
+    async def set_webhook(
+        self, url: str, secret_token: str, *, allowed: Sequence[str] = KINDS, max_connections: int = 4
+    ) -> bool | Trouble:
+        params = {
+            "url": url,
+            "secret_token": secret_token,
+            "allowed_updates": list(allowed),
+            "max_connections": max_connections,
+        }
+        return await self.call("setWebhook", params, bool)
+
+    async def delete_webhook(self) -> bool | Trouble:
+        """What waits to be delivered is kept: nothing that people sent is dropped."""
+        return await self.call("deleteWebhook", {"drop_pending_updates": False}, bool)
+
+    async def get_webhook_info(self) -> WebhookInfo | Trouble:
+        return await self.call("getWebhookInfo", {}, WebhookInfo)
+
+    # Messages.
+
+    async def send_message(
+        self,
+        chat_id: ChatId,
+        text: str,
+        *,
+        thread_id: int | None = None,
+        entities: Sequence[EntityShape] = (),
+        parse_mode: str | None = None,
+        keyboard: KeyboardShape | None = None,
+        reply_to: ReplyTo | None = None,
+        silent: bool = False,
+        preview: bool = False,
+    ) -> Message | Trouble:
+        params = {
+            **place(chat_id, thread_id, keyboard, reply_to, silent),
+            **words("text", text, "entities", entities, parse_mode),
+            "link_preview_options": None if preview else {"is_disabled": True},
+        }
+        return await self.call("sendMessage", params, Message)
+
+    async def send_rich(
+        self,
+        chat_id: ChatId,
+        rich: Rich,
+        *,
+        thread_id: int | None = None,
+        keyboard: KeyboardShape | None = None,
+        reply_to: ReplyTo | None = None,
+        silent: bool = False,
+    ) -> Message | Trouble:
+        params = {**place(chat_id, thread_id, keyboard, reply_to, silent), "rich_message": rich}
+        return await self.call("sendRichMessage", params, Message)
+
+    async def edit_text(
+        self,
+        chat_id: ChatId,
+        message_id: int,
+        text: str,
+        *,
+        entities: Sequence[EntityShape] = (),
+        parse_mode: str | None = None,
+        keyboard: KeyboardShape | None = None,
+        preview: bool = False,
+    ) -> Message | Trouble:
+        """Without `keyboard` the buttons go away."""
+        params = {
+            "chat_id": chat_id,
+            "message_id": message_id,
+            **words("text", text, "entities", entities, parse_mode),
+            "reply_markup": keyboard,
+            "link_preview_options": None if preview else {"is_disabled": True},
+        }
+        return await self.call("editMessageText", params, Message)
+
+    async def edit_rich(
+        self, chat_id: ChatId, message_id: int, rich: Rich, *, keyboard: KeyboardShape | None = None
+    ) -> Message | Trouble:
+        params = {
+            "chat_id": chat_id,
+            "message_id": message_id,
+            "rich_message": rich,
+            "reply_markup": keyboard,
+        }
+        return await self.call("editMessageText", params, Message)
+
+    async def edit_caption(
+        self,
+        chat_id: ChatId,
+        message_id: int,
+        caption: str,
+        *,
+        entities: Sequence[EntityShape] = (),
+        keyboard: KeyboardShape | None = None,
+    ) -> Message | Trouble:
+        params = {
+            "chat_id": chat_id,
+            "message_id": message_id,
+            **words("caption", caption, "caption_entities", entities, None),
+            "reply_markup": keyboard,
+        }
+        return await self.call("editMessageCaption", params, Message)
+
+    async def edit_keyboard(
+        self, chat_id: ChatId, message_id: int, keyboard: KeyboardShape | None
+    ) -> Message | Trouble:
+        params = {"chat_id": chat_id, "message_id": message_id, "reply_markup": keyboard}
+        return await self.call("editMessageReplyMarkup", params, Message)
+
+    async def delete_message(self, chat_id: ChatId, message_id: int) -> bool | Trouble:
+        return await self.call("deleteMessage", {"chat_id": chat_id, "message_id": message_id}, bool)
+
+    async def send_chat_action(
+        self, chat_id: ChatId, action: Action = "typing", *, thread_id: int | None = None
+    ) -> bool | Trouble:
+        params = {"chat_id": chat_id, "action": action, "message_thread_id": thread_id}
+        return await self.call("sendChatAction", params, bool)
+
+    async def set_reaction(self, chat_id: ChatId, message_id: int, emoji: str) -> bool | Trouble:
+        """An empty `emoji` takes ours away."""
+        reaction = [{"type": "emoji", "emoji": emoji}] if emoji else []
+        params = {"chat_id": chat_id, "message_id": message_id, "reaction": reaction}
+        return await self.call("setMessageReaction", params, bool)
+
+    # Drafts: a preview of about 30 seconds, in private chats alone. The final message must follow.
+
+    async def send_draft(
+        self,
+        chat_id: int,
+        draft_id: int,
+        text: str,
+        *,
+        thread_id: int | None = None,
+        entities: Sequence[EntityShape] = (),
+        can_stop: bool = False,
+    ) -> bool | Trouble:
+        params = {
+            "chat_id": chat_id,
+            "draft_id": draft_id,
+            **words("text", text, "entities", entities, None),
+            "message_thread_id": thread_id,
+            "can_stop": can_stop or None,
+        }
+        return await self.call("sendMessageDraft", params, bool)
+
+    async def send_rich_draft(
+        self,
+        chat_id: int,
+        draft_id: int,
+        rich: Rich,
+        *,
+        thread_id: int | None = None,
+        can_stop: bool = False,
+    ) -> bool | Trouble:
+        params = {
+            "chat_id": chat_id,
+            "draft_id": draft_id,
+            "rich_message": rich,
+            "message_thread_id": thread_id,
+            "can_stop": can_stop or None,
+        }
+        return await self.call("sendRichMessageDraft", params, bool)
+
+    # Files.
+
+    async def send_photo(
+        self,
+        chat_id: ChatId,
+        photo: Upload,
+        *,
+        caption: str = "",
+        entities: Sequence[EntityShape] = (),
+        thread_id: int | None = None,
+        keyboard: KeyboardShape | None = None,
+        reply_to: ReplyTo | None = None,
+        silent: bool = False,
+    ) -> Message | Trouble:
+        if problem := too_big(photo, PHOTO_BYTES):
+            return problem
+        params = {
+            **place(chat_id, thread_id, keyboard, reply_to, silent),
+            **words("caption", caption, "caption_entities", entities, None),
+            "photo": "attach://file",
+        }
+        return await self.call("sendPhoto", params, Message, uploads={"file": photo})
+
+    async def send_document(
+        self,
+        chat_id: ChatId,
+        document: Upload,
+        *,
+        caption: str = "",
+        entities: Sequence[EntityShape] = (),
+        thread_id: int | None = None,
+        keyboard: KeyboardShape | None = None,
+        reply_to: ReplyTo | None = None,
+        silent: bool = False,
+    ) -> Message | Trouble:
+        if problem := too_big(document, UPLOAD_BYTES):
+            return problem
+        params = {
+            **place(chat_id, thread_id, keyboard, reply_to, silent),
+            **words("caption", caption, "caption_entities", entities, None),
+            "document": "attach://file",
+        }
+        return await self.call("sendDocument", params, Message, uploads={"file": document})
+
+    async def send_album(
+        self,
+        chat_id: ChatId,
+        items: Sequence[AlbumItem],
+        *,
+        thread_id: int | None = None,
+        reply_to: ReplyTo | None = None,
+        silent: bool = False,
+    ) -> tuple[Message, ...] | Trouble:
+        """Two to ten of one kind; all of them together are one upload."""
+        for item in items:
+            if problem := too_big(item.upload, PHOTO_BYTES if item.kind == "photo" else UPLOAD_BYTES):
+                return problem
+        if (size := sum(len(item.upload.data) for item in items)) > UPLOAD_BYTES:
+            return TooBig(f"the album has {size >> 20} MB; Telegram takes {UPLOAD_BYTES >> 20} MB at once")
+        params = {
+            **place(chat_id, thread_id, None, reply_to, silent),
+            "media": [medium(item, f"attach://file{n}") for n, item in enumerate(items)],
+        }
+        uploads = {f"file{n}": item.upload for n, item in enumerate(items)}
+        return await self.call("sendMediaGroup", params, tuple[Message, ...], uploads=uploads)
+
+    async def get_file(self, file_id: str) -> File | Trouble:
+        return await self.call("getFile", {"file_id": file_id}, File)
+
+    async def download(self, file_id: str, *, limit: int = DOWNLOAD_BYTES) -> bytes | Trouble:
+        """Never more than `limit` bytes are read, whatever the server says about the size."""
+        file = await self.get_file(file_id)
+        if isinstance(file, Trouble):
+            return file
+        if file.file_size is not None and file.file_size > limit:
+            return TooBig(f"the file has {file.file_size >> 20} MB; at most {limit >> 20} MB are fetched")
+        if not file.file_path:
+            return NotTelegram("getFile answered without a file_path")
+        return await self._exchange.fetch(file.file_path, limit)
+
+    # Buttons and menus.
+
+    async def answer_callback(self, query_id: str, text: str = "", *, alert: bool = False) -> bool | Trouble:
+        """The toast that only the person who pressed sees; without a text it only ends the waiting."""
+        params = {"callback_query_id": query_id, "text": text or None, "show_alert": alert or None}
+        return await self.call("answerCallbackQuery", params, bool)
+
+    async def set_my_commands(
+        self, commands: Sequence[Command], *, scope: Scope | None = None, language: str | None = None
+    ) -> bool | Trouble:
+        params = {"commands": list(commands), "scope": scope, "language_code": language}
+        return await self.call("setMyCommands", params, bool)
+
+    async def delete_my_commands(
+        self, *, scope: Scope | None = None, language: str | None = None
+    ) -> bool | Trouble:
+        return await self.call("deleteMyCommands", {"scope": scope, "language_code": language}, bool)
+
+    # Chats and topics.
+
+    async def get_chat(self, chat_id: ChatId) -> Chat | Trouble:
+        return await self.call("getChat", {"chat_id": chat_id}, Chat)
+
+    async def get_chat_member(self, chat_id: ChatId, user_id: int) -> ChatMember | Trouble:
+        return await self.call("getChatMember", {"chat_id": chat_id, "user_id": user_id}, ChatMember)
+
+    async def leave_chat(self, chat_id: ChatId) -> bool | Trouble:
+        return await self.call("leaveChat", {"chat_id": chat_id}, bool)
+
+    async def create_topic(self, chat_id: ChatId, name: str) -> Topic | Trouble:
+        return await self.call("createForumTopic", {"chat_id": chat_id, "name": name}, Topic)
+
+    async def rename_topic(self, chat_id: ChatId, thread_id: int, name: str) -> bool | Trouble:
+        params = {"chat_id": chat_id, "message_thread_id": thread_id, "name": name}
+        return await self.call("editForumTopic", params, bool)
+
+    async def close_topic(self, chat_id: ChatId, thread_id: int) -> bool | Trouble:
+        params = {"chat_id": chat_id, "message_thread_id": thread_id}
+        return await self.call("closeForumTopic", params, bool)
+
+
+@asynccontextmanager
+async def open_client(endpoint: Endpoint) -> AsyncIterator[BotClient]:
+    """A bad token, or a network that is down, is not noticed here but by the first call."""
+    async with open_exchange(endpoint) as exchange:
+        yield BotClient(exchange)

@@ -1,0 +1,105 @@
+"""What a message says, in words, and which files come with it. Pure; nothing is fetched here.
+
+What has no words of its own (a place, a contact, a sticker) becomes a line in brackets. A file's name is made safe
+here: it is a name, never a path, whatever the sender called it.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from pilothouse.channels.telegram.addressing import chat_name, user_name
+from pilothouse.channels.telegram.wire import FileRef, Message
+
+NAME_CHARS = 100
+DOWNLOAD_BYTES = 20 << 20
+
+
+class WantedFile(Struct, frozen=True):
+    """A file that Telegram keeps for us; `size` is what it says, if it says."""
+
+    file_id: str
+    name: str
+    media_type: str
+    size: int | None = None
+
+
+def words_of(message: Message) -> str:
+    """The text as it was typed, below what the message is otherwise."""
+    typed = message.text or message.caption or ""
+    return "\n".join([*_things(message), *([typed] if typed else ())])
+
+
+def files_of(message: Message) -> tuple[WantedFile, ...]:
+    return tuple(_files(message))
+
+
+def safe_name(name: str, otherwise: str) -> str:
+    """The last part of a path, without what a terminal or a file system would take for more than a letter."""
+    last = name.replace("\\", "/").rpartition("/")[2]
+    clean = "".join(c for c in last if unicodedata.category(c)[0] != "C").strip().lstrip(".~-").strip()
+    if len(clean) > NAME_CHARS:
+        stem, dot, ending = clean.rpartition(".")
+        ending = f".{ending}" if dot and len(ending) <= 10 else ""
+        clean = (stem or clean)[: NAME_CHARS - len(ending)] + ending
+    return clean or otherwise
+
+
+def origin_of(message: Message) -> str:
+    """From whom a message was forwarded; empty if it was not."""
+    origin = message.forward_origin
+    if origin is None:
+        return ""
+    user, chat = origin.sender_user, origin.sender_chat or origin.chat
+    name = user_name(user) if user else chat_name(chat) if chat else origin.sender_user_name
+    return f"[forwarded from {name or 'somebody'}]"
+
+
+def _things(message: Message) -> Iterator[str]:
+    if venue := message.venue:
+        place = ", ".join(part for part in (venue.title, venue.address) if part)
+        yield f"[place: {place} ({venue.location.latitude:g}, {venue.location.longitude:g})]"
+    elif location := message.location:
+        yield f"[location: {location.latitude:g}, {location.longitude:g}]"
+    if contact := message.contact:
+        name = " ".join(part for part in (contact.first_name, contact.last_name) if part)
+        yield f"[contact: {name}, {contact.phone_number}]"
+    if poll := message.poll:
+        yield f"[poll: {poll.question} ({' / '.join(option.text for option in poll.options)})]"
+    if dice := message.dice:
+        yield f"[{dice.emoji} shows {dice.value}]"
+    if sticker := message.sticker:
+        yield f"[sticker {sticker.emoji or ''}".rstrip() + "]"
+    if voice := message.voice:
+        yield f"[voice message of {voice.duration or 0} s: voice-{message.message_id}.ogg]"
+    if note := message.video_note:
+        yield f"[video message of {note.duration or 0} s: video-{message.message_id}.mp4]"
+
+
+def _files(message: Message) -> Iterator[WantedFile]:
+    number = message.message_id
+    if message.photo:
+        fitting = [size for size in message.photo if (size.file_size or 0) <= DOWNLOAD_BYTES]
+        largest = max(fitting or message.photo, key=lambda size: size.width * size.height)
+        yield WantedFile(largest.file_id, f"photo-{number}.jpg", "image/jpeg", largest.file_size)
+    # An animation comes with a document of the same content, for programs that know no animations.
+    document = None if message.animation else message.document
+    for file, name, media_type in (
+        (message.animation, f"animation-{number}.mp4", "video/mp4"),
+        (document, f"file-{number}", "application/octet-stream"),
+        (message.video, f"video-{number}.mp4", "video/mp4"),
+        (message.audio, f"audio-{number}.mp3", "audio/mpeg"),
+    ):
+        if file is not None:
+            yield _wanted(file, safe_name(file.file_name or "", name), media_type)
+    if message.voice:
+        yield _wanted(message.voice, f"voice-{number}.ogg", "audio/ogg")
+    if message.video_note:
+        yield _wanted(message.video_note, f"video-{number}.mp4", "video/mp4")
+
+
+def _wanted(file: FileRef, name: str, media_type: str) -> WantedFile:
+    return WantedFile(file.file_id, name, file.mime_type or media_type, file.file_size)

@@ -1,0 +1,37 @@
+"""Where a Bot API server is, and as whom we speak to it."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+from pilothouse.core.secret import Secret
+
+API_BASE = "https://api.telegram.org"
+
+_TOKEN = re.compile(r"\d{1,20}:[A-Za-z0-9_-]{1,100}")
+
+
+class Endpoint(Struct, frozen=True):
+    """A server of one's own has its own `api_base`; `file_base` is `api_base` and `/file` unless it is given.
+
+    `proxy` is an address such as `http://10.0.0.1:3128`; without it the environment's `HTTPS_PROXY` counts.
+    """
+
+    token: Secret
+    api_base: str = API_BASE
+    file_base: str = ""
+    proxy: str = ""
+
+    @property
+    def calls(self) -> str:
+        return self.api_base.rstrip("/")
+
+    @property
+    def files(self) -> str:
+        return self.file_base.rstrip("/") or f"{self.calls}/file"
+
+    @property
+    def token_is_plausible(self) -> bool:
+        return _TOKEN.fullmatch(self.token.reveal()) is not None

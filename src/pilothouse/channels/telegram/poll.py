@@ -1,0 +1,82 @@
+"""Asks Telegram for updates, for ever, and confirms one only when it was taken for good (law 1).
+
+An offset confirms everything before it, so it stands at the oldest update that is not taken yet: one that is being
+worked on, or that may be a piece of something larger. Meanwhile Telegram is asked again and again, without waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import anyio
+from anyio.abc import TaskGroup
+
+from pilothouse.channels.telegram.client import POLL_S, BotClient
+from pilothouse.channels.telegram.lanes import STEP_S, Lanes
+from pilothouse.channels.telegram.setbacks import Setbacks
+from pilothouse.channels.telegram.trouble import Conflict, NotTelegram, Trouble
+from pilothouse.channels.telegram.wire import Arrived
+from pilothouse.core.clock import Clock
+
+CONFIRM_S = 2.0
+
+
+class Poller:
+    """`alarm` is told, once for each trouble that lasts, what is wrong and what to do about it."""
+
+    def __init__(
+        self,
+        client: BotClient,
+        lanes: Lanes,
+        clock: Clock,
+        log: Callable[..., None],
+        alarm: Callable[[str], None],
+    ) -> None:
+        self._client = client
+        self._lanes = lanes
+        self._clock = clock
+        self._log = log
+        self._setbacks = Setbacks(clock, log, alarm)
+        self._next = 0
+        self.succeeded_at: float | None = None
+        """When a poll last went well, by the clock that never jumps: its age is the channel's health."""
+
+    async def run(self) -> None:
+        try:
+            async with anyio.create_task_group() as tasks:
+                while True:
+                    await self._round(tasks)
+        finally:
+            with anyio.move_on_after(CONFIRM_S, shield=True):
+                if self._next:
+                    await self._client.get_updates(self._offset, timeout_s=0, limit=1)
+
+    async def _round(self, tasks: TaskGroup) -> None:
+        wait_s = 0 if self._lanes.is_busy else POLL_S
+        answer = await self._client.get_updates(self._offset, timeout_s=wait_s)
+        if isinstance(answer, Trouble):
+            await self._suffer(answer)
+            return
+        numbers = [one.update.update_id for one in answer if isinstance(one, Arrived)]
+        if answer and not numbers:
+            await self._suffer(NotTelegram("what came are no updates"))
+            return
+        self.succeeded_at = self._clock.monotonic()
+        self._setbacks.over()
+        self._lanes.see(answer)
+        self._next = max(numbers, default=self._next - 1) + 1
+        held_s = self._lanes.hand_over(tasks)
+        if self._lanes.is_busy:
+            await self._lanes.rest(min(held_s or STEP_S, STEP_S))
+
+    @property
+    def _offset(self) -> int:
+        return self._lanes.oldest(self._next)
+
+    async def _suffer(self, trouble: Trouble) -> None:
+        if isinstance(trouble, Conflict) and trouble.webhook:
+            self._log("telegram.webhook_deleted", level="warning", why="we are set to poll")
+            deleted = await self._client.delete_webhook()
+            if not isinstance(deleted, Trouble):
+                return
+        await self._clock.sleep(self._setbacks.wait_s(trouble))

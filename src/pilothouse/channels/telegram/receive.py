@@ -1,0 +1,175 @@
+"""What an update means to us. Pure: `translate(updates)` gives one happening for what people see as one thing.
+
+Several updates are one message where they are an album, or pieces of a long paste; `joining` finds those. The first
+one's number is the message's, so that a repeat is a duplicate whatever else came with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from pilothouse.channels.telegram.addressing import address_of, author_of, person
+from pilothouse.channels.telegram.content import WantedFile, files_of, origin_of, words_of
+from pilothouse.channels.telegram.trigger import Trigger, is_for_us, replied_to, without_our_name
+from pilothouse.channels.telegram.wire import (
+    CallbackQuery,
+    DraftStopped,
+    Me,
+    MemberChanged,
+    Message,
+    ReactionChanged,
+    Update,
+)
+from pilothouse.core.message import Address, Author, InboundMessage, MessageEdited
+
+QUOTED_CHARS = 2000
+
+
+class Said(Struct, frozen=True):
+    """A message for the desk. Its files are still at Telegram's."""
+
+    message: InboundMessage
+    files: tuple[WantedFile, ...] = ()
+    to_us: bool = True
+    """Whether it was said to us, and not merely overheard in a group that lets us hear everything."""
+
+
+class Changed(Struct, frozen=True):
+    edit: MessageEdited
+
+
+class Pressed(Struct, frozen=True):
+    query: CallbackQuery
+    by: Author
+    address: Address | None
+    """Where the button stands; unknown if Telegram does not say."""
+
+
+class Stopped(Struct, frozen=True):
+    """Somebody stopped a draft that was being written."""
+
+    stop: DraftStopped
+
+
+class Membership(Struct, frozen=True):
+    """We were added, removed, blocked, unblocked, promoted, or demoted."""
+
+    change: MemberChanged
+
+
+class Moved(Struct, frozen=True):
+    """A group got a new number."""
+
+    old: int
+    new: int
+
+
+class Nothing(Struct, frozen=True):
+    """Not for us, or nothing that we know. `why` goes to the log."""
+
+    why: str
+
+
+Happening = Said | Changed | Pressed | Stopped | Membership | Moved | Nothing
+
+
+def translate(updates: Sequence[Update], me: Me, trigger: Trigger) -> Happening:
+    """`updates` are one message, in pieces, or one update of any kind."""
+    first = updates[0]
+    messages = [message for update in updates if (message := _message(update)) is not None]
+    if messages:
+        return _said(messages, me, trigger)
+    if (edited := first.edited_message or first.edited_channel_post) is not None:
+        return _changed(edited, me)
+    if (query := first.callback_query) is not None:
+        address = address_of(query.message) if query.message else None
+        return Pressed(query, person(query.from_), address)
+    if first.message_reaction is not None:
+        return _reacted(first.message_reaction)
+    if first.my_chat_member is not None:
+        return Membership(first.my_chat_member)
+    if first.stopped_message_generation is not None:
+        return Stopped(first.stopped_message_generation)
+    return Nothing("an update of a kind that we do not read")
+
+
+def _message(update: Update) -> Message | None:
+    return update.message or update.channel_post
+
+
+def _said(messages: Sequence[Message], me: Me, trigger: Trigger) -> Happening:
+    first = messages[0]
+    author = author_of(first)
+    if first.migrate_to_chat_id is not None:
+        return Moved(first.chat.id, first.migrate_to_chat_id)
+    if author is None or author.is_bot:
+        return Nothing("nobody said it" if author is None else "a bot said it")
+    files = tuple(file for message in messages for file in files_of(message))
+    text = _joined(messages, files)
+    if not text and not files:
+        return Nothing("a service message")
+    if not any(is_for_us(message, me, trigger) for message in messages):
+        return Nothing("not for us")
+    answered = replied_to(first)
+    message = InboundMessage(
+        address_of(first),
+        author,
+        str(first.message_id),
+        without_our_name(text, me),
+        reply_to=None if answered is None else str(answered.message_id),
+        quoted=_quoted(first, answered),
+        private=first.chat.type == "private",
+        source="telegram",
+        sent_at=float(first.date),
+    )
+    to_us = any(is_for_us(message, me, Trigger("mention")) for message in messages)
+    return Said(message, files, to_us)
+
+
+def _joined(messages: Sequence[Message], files: Sequence[WantedFile]) -> str:
+    """What all of them say; where they say nothing, the names of what came."""
+    spoken = [words for message in messages if (words := words_of(message))]
+    spoken = spoken or [f"[{file.name}]" for file in files]
+    origin = origin_of(messages[0])
+    return "\n".join([origin, *spoken] if origin else spoken)
+
+
+def _quoted(message: Message, answered: Message | None) -> str | None:
+    """What the person marked, else what they answer, of which the beginning is enough to know it again."""
+    if message.quote is not None:
+        return message.quote.text[:QUOTED_CHARS]
+    if answered is None:
+        return None
+    text = words_of(answered)
+    return (text if len(text) <= QUOTED_CHARS else text[:QUOTED_CHARS] + "…") or None
+
+
+def _changed(message: Message, me: Me) -> Happening:
+    """A live location, or a message that got a button, is told as an edit too; only words are news."""
+    author = author_of(message)
+    if author is None or author.is_bot or not (message.text or message.caption):
+        return Nothing("an edit that changes no words")
+    text = without_our_name(words_of(message), me)
+    return Changed(MessageEdited(address_of(message), author, str(message.message_id), text))
+
+
+def _reacted(change: ReactionChanged) -> Happening:
+    """A note for the next turn, and nothing that starts one: a thumb costs no money."""
+    emoji = "".join(one.emoji or "" for one in change.new_reaction)
+    if change.user is None or change.user.is_bot or not emoji or change.chat.type != "private":
+        return Nothing("a reaction that says nothing to us")
+    by = person(change.user)
+    message = InboundMessage(
+        address_of(Message(change.message_id, change.chat)),
+        by,
+        f"reaction:{change.message_id}:{change.user.id}:{change.date}:{emoji}",
+        f"{by.name} reacted with {emoji} to a message of yours.",
+        kind="system",
+        reply_to=str(change.message_id),
+        private=True,
+        source="telegram",
+        sent_at=float(change.date),
+    )
+    return Said(message)

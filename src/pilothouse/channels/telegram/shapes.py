@@ -1,0 +1,88 @@
+"""What we send within a call: keyboards, replies, media, commands. Names and nesting are the Bot API's (10.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, Protocol
+
+from msgspec import UNSET, Struct, UnsetType
+
+ChatId = int | str
+"""A number, or `@name` of a public group or channel."""
+Action = Literal["typing", "upload_photo", "upload_document", "record_voice", "upload_voice", "find_location"]
+
+
+class EntityShape(Protocol):
+    """A struct that is encoded as a MessageEntity; what it holds beyond these goes along."""
+
+    @property
+    def type(self) -> str: ...
+
+    @property
+    def offset(self) -> int: ...
+
+    @property
+    def length(self) -> int: ...
+
+
+class KeyboardShape(Protocol):
+    """A struct that is encoded as an InlineKeyboardMarkup. A button's data has at most 64 bytes."""
+
+    @property
+    def inline_keyboard(self) -> Sequence[Sequence[Any]]: ...
+
+
+class ReplyTo(Struct, frozen=True):
+    """By default a message is sent also where the one that it answers was deleted meanwhile."""
+
+    message_id: int
+    allow_sending_without_reply: bool = True
+    quote: str | UnsetType = UNSET
+
+
+class Rich(Struct, frozen=True, omit_defaults=True):
+    """A rich message: exactly one of the first three."""
+
+    markdown: str | None = None
+    html: str | None = None
+    blocks: tuple[dict[str, Any], ...] | None = None
+    is_rtl: bool | None = None
+    skip_entity_detection: bool | None = None
+
+
+class Upload(Struct, frozen=True):
+    """Bytes that go with a call. They are sent in pieces, and copied nowhere."""
+
+    name: str
+    media_type: str
+    data: bytes
+
+
+class AlbumItem(Struct, frozen=True):
+    """One picture or file of an album. An album is all photos, or all documents."""
+
+    upload: Upload
+    kind: Literal["photo", "document"] = "photo"
+    caption: str = ""
+    entities: tuple[EntityShape, ...] = ()
+
+
+class Command(Struct, frozen=True):
+    command: str
+    description: str
+
+
+class Scope(Struct, frozen=True, omit_defaults=True):
+    """For whom a menu of commands is."""
+
+    type: Literal[
+        "default",
+        "all_private_chats",
+        "all_group_chats",
+        "all_chat_administrators",
+        "chat",
+        "chat_administrators",
+        "chat_member",
+    ]
+    chat_id: ChatId | None = None
+    user_id: int | None = None

@@ -1,0 +1,141 @@
+"""Hands what people did to the desk: files are fetched first, and the person is told what became of their message.
+
+When `take` returns, the message is in the inbox for good, or is refused, or is not for us: its update may be
+confirmed. Whoever may not talk to us costs us no download.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from msgspec.structs import replace
+
+from pilothouse.channels.telegram.client import BotClient
+from pilothouse.channels.telegram.content import DOWNLOAD_BYTES, WantedFile
+from pilothouse.channels.telegram.receive import Changed, Happening, Nothing, Said, translate
+from pilothouse.channels.telegram.trigger import Trigger
+from pilothouse.channels.telegram.trouble import NetworkDown, RetryAfter, ServerDown, Trouble
+from pilothouse.channels.telegram.wire import Me, Update
+from pilothouse.core.channel import Desk, Receipt
+from pilothouse.core.clock import Clock
+from pilothouse.core.engine import Blobs
+from pilothouse.core.errors import PilothouseError, StoreError
+from pilothouse.core.message import Address, Attachment, InboundMessage, conversation_id
+
+OLD_S = 600.0
+"""A message that waited for us longer than this is answered with a word about it."""
+FETCH_TRIES = 4
+FETCH_PAUSE_S = 1.0
+
+Tell = Callable[[Address, str, str], Awaitable[None]]
+"""Says something at once, as an answer to a message; it may be lost, and nothing depends on it."""
+Pass = Callable[[Happening], Awaitable[None]]
+
+
+class Taker:
+    """`trigger_of` knows what a group wants to hear us for; `others` gets whatever is no message."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        client: BotClient,
+        blobs: Blobs,
+        me: Me,
+        clock: Clock,
+        *,
+        trigger_of: Callable[[Address], Trigger],
+        tell: Tell,
+        others: Pass,
+        log: Callable[..., None],
+    ) -> None:
+        self._desk = desk
+        self._client = client
+        self._blobs = blobs
+        self._me = me
+        self._clock = clock
+        self._trigger_of = trigger_of
+        self._tell = tell
+        self._others = others
+        self._log = log
+        self._late: set[Address] = set()
+
+    async def take(self, updates: Sequence[Update], address: Address | None) -> None:
+        trigger = self._trigger_of(address) if address is not None else Trigger()
+        match translate(updates, self._me, trigger):
+            case Said() as said:
+                await self._accept(said)
+            case Changed(edit=edit):
+                receipt = await self._desk.edited(edit)
+                # A refusal is said by the desk, where the message is one that it knows.
+                if receipt.text and receipt.state == "queued":
+                    await self._tell(edit.address, receipt.text, edit.native_id)
+            case Nothing(why=why):
+                self._log("telegram.update_passed_over", update_id=updates[0].update_id, why=why)
+            case happening:
+                await self._others(happening)
+
+    async def _accept(self, said: Said) -> None:
+        message = said.message
+        if said.files and await self._may_talk(message):
+            message = await self._with_files(message, said.files)
+        receipt = await self._desk.accept(message)
+        overheard = receipt.state == "refused" and not said.to_us
+        if message.kind != "chat" or receipt.state == "duplicate" or overheard:
+            return
+        if receipt.text:
+            await self._tell(message.address, receipt.text, message.native_id)
+        await self._mention_delay(message, receipt)
+
+    async def _mention_delay(self, message: InboundMessage, receipt: Receipt) -> None:
+        """Once per conversation, until a message comes in time again."""
+        waited_s = self._clock.now() - message.sent_at
+        if waited_s <= OLD_S:
+            self._late.discard(message.address)
+        elif receipt.state == "queued" and message.address not in self._late:
+            self._late.add(message.address)
+            text = f"You sent this {_ago(waited_s)} ago, while I was away. I take it up now."
+            await self._tell(message.address, text, message.native_id)
+
+    async def _may_talk(self, message: InboundMessage) -> bool:
+        """The desk tells strangers nothing; that is all that we need to know before we fetch."""
+        try:
+            await self._desk.query("last_seq", message.author, conversation=conversation_id(message.address))
+        except StoreError:
+            raise
+        except PilothouseError:
+            return False
+        return True
+
+    async def _with_files(self, message: InboundMessage, files: Sequence[WantedFile]) -> InboundMessage:
+        """What cannot be fetched is named in the text, with the reason: nobody wonders where it went."""
+        kept: list[Attachment] = []
+        lines: list[str] = []
+        for file in files:
+            data = await self._fetch(file)
+            if isinstance(data, Trouble):
+                self._log("telegram.file_not_fetched", name=file.name, why=data.text)
+                lines.append(f"[{file.name} was not fetched: {data.text}]")
+            else:
+                kept.append(await self._blobs.put(data, file.name, file.media_type))
+        text = "\n".join([message.text, *lines] if message.text else lines)
+        return replace(message, text=text, attachments=tuple(kept))
+
+    async def _fetch(self, file: WantedFile) -> bytes | Trouble:
+        """A network that is down for a moment is waited for; a long one must not hold up the conversation."""
+        data: bytes | Trouble = b""
+        for attempt in range(FETCH_TRIES):
+            data = await self._client.download(file.file_id, limit=DOWNLOAD_BYTES)
+            if not isinstance(data, NetworkDown | ServerDown | RetryAfter):
+                break
+            pause_s = data.after_s if isinstance(data, RetryAfter) else FETCH_PAUSE_S * 2**attempt
+            if attempt + 1 < FETCH_TRIES:
+                await self._clock.sleep(pause_s)
+        return data
+
+
+def _ago(seconds: float) -> str:
+    for size, name in ((86_400, "day"), (3600, "hour"), (60, "minute")):
+        if seconds >= size:
+            count = int(seconds // size)
+            return f"{count} {name}{'' if count == 1 else 's'}"
+    return "a moment"

@@ -1,0 +1,76 @@
+"""Whether a message in a group is meant for us. In a private chat every one is.
+
+A command is always meant for us, unless it names another bot; so is an answer to something that we said.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from msgspec import Struct
+
+from pilothouse.channels.telegram.wire import Entity, Me, Message
+
+Mode = Literal["all", "mention", "reply", "pattern"]
+_COMMAND = re.compile(r"/(?P<name>[A-Za-z0-9_]{1,32})(?:@(?P<bot>[A-Za-z0-9_]{3,32}))?(?=\s|$)")
+
+
+class Trigger(Struct, frozen=True, forbid_unknown_fields=True):
+    """`mention` reacts to our name and to replies, `reply` to replies alone, `pattern` to what it matches, too."""
+
+    mode: Mode = "mention"
+    pattern: str = ""
+
+
+def is_for_us(message: Message, me: Me, trigger: Trigger) -> bool:
+    text = message.text or message.caption or ""
+    if found := _COMMAND.match(text):
+        bot = found["bot"]
+        return not bot or bot.lower() == (me.username or "").lower()
+    if message.chat.type == "private" or trigger.mode == "all" or is_reply_to(message, me):
+        return True
+    mentioned = _mentions(message, text, me)
+    match trigger.mode:
+        case "mention":
+            return mentioned
+        case "pattern":
+            return mentioned or re.search(trigger.pattern, text, re.IGNORECASE) is not None
+        case _:
+            return False
+
+
+def is_reply_to(message: Message, me: Me) -> bool:
+    """An answer to one of ours. In a topic, each message seems to answer the one that opened it."""
+    answered = replied_to(message)
+    return answered is not None and answered.from_ is not None and answered.from_.id == me.id
+
+
+def replied_to(message: Message) -> Message | None:
+    answered = message.reply_to_message
+    if answered is None or (message.is_topic_message and answered.message_id == message.message_thread_id):
+        return None
+    return answered
+
+
+def without_our_name(text: str, me: Me) -> str:
+    """`/stop@our_bot now` is `/stop now`."""
+    found = _COMMAND.match(text)
+    if found is None or not found["bot"] or found["bot"].lower() != (me.username or "").lower():
+        return text
+    return f"/{found['name']}{text[found.end() :]}"
+
+
+def _mentions(message: Message, text: str, me: Me) -> bool:
+    name = f"@{me.username or ''}".lower()
+    return any(
+        (entity.type == "mention" and _slice(text, entity).lower() == name)
+        or (entity.type == "text_mention" and entity.user is not None and entity.user.id == me.id)
+        for entity in (*message.entities, *message.caption_entities)
+    )
+
+
+def _slice(text: str, entity: Entity) -> str:
+    """Offsets count UTF-16 units."""
+    data = text.encode("utf-16-le", "surrogatepass")
+    return data[entity.offset * 2 : (entity.offset + entity.length) * 2].decode("utf-16-le", "replace")

@@ -1,0 +1,336 @@
+"""What Telegram tells us, as values (Bot API 10.3): only the fields that we read.
+
+Rules: an unknown field, or kind of update, costs nothing; a field of an unexpected type costs that field and no
+more of its message than it must; `read_update` never raises, and keeps the bytes as they came.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct, field
+
+T = TypeVar("T")
+
+
+class Entity(Struct, frozen=True, omit_defaults=True):
+    """A stretch of text with a meaning. `offset` and `length` count UTF-16 units."""
+
+    type: str
+    offset: int
+    length: int
+    url: str | None = None
+    language: str | None = None
+    user: User | None = None
+    custom_emoji_id: str | None = None
+
+
+class User(Struct, frozen=True):
+    id: int
+    is_bot: bool = False
+    first_name: str = ""
+    last_name: str | None = None
+    username: str | None = None
+    language_code: str | None = None
+
+
+class Me(User, frozen=True):
+    """Ourselves, as `getMe` tells it."""
+
+    can_join_groups: bool = False
+    can_read_all_group_messages: bool = False
+    has_topics_enabled: bool = False
+
+
+class Chat(Struct, frozen=True):
+    id: int
+    type: str = "private"
+    title: str | None = None
+    username: str | None = None
+    first_name: str | None = None
+    last_name: str | None = None
+    is_forum: bool = False
+    description: str | None = None
+
+
+class PhotoSize(Struct, frozen=True):
+    file_id: str
+    file_unique_id: str = ""
+    width: int = 0
+    height: int = 0
+    file_size: int | None = None
+
+
+class FileRef(Struct, frozen=True):
+    """A document, an animation, a video, an audio, a voice or a video note: for us they differ by name alone."""
+
+    file_id: str
+    file_unique_id: str = ""
+    file_name: str | None = None
+    mime_type: str | None = None
+    file_size: int | None = None
+    duration: int | None = None
+
+
+class Sticker(Struct, frozen=True):
+    file_id: str
+    emoji: str | None = None
+    is_animated: bool = False
+    is_video: bool = False
+    file_size: int | None = None
+
+
+class Location(Struct, frozen=True):
+    latitude: float
+    longitude: float
+
+
+class Venue(Struct, frozen=True):
+    location: Location
+    title: str = ""
+    address: str = ""
+
+
+class Contact(Struct, frozen=True):
+    phone_number: str
+    first_name: str = ""
+    last_name: str | None = None
+
+
+class PollOption(Struct, frozen=True):
+    text: str
+
+
+class Poll(Struct, frozen=True):
+    question: str
+    options: tuple[PollOption, ...] = ()
+
+
+class Dice(Struct, frozen=True):
+    emoji: str
+    value: int
+
+
+class Quote(Struct, frozen=True):
+    text: str
+    is_manual: bool = False
+
+
+class Origin(Struct, frozen=True):
+    """From where a message was forwarded; which of these is set depends on `type`."""
+
+    type: str = ""
+    date: int = 0
+    sender_user: User | None = None
+    sender_user_name: str | None = None
+    sender_chat: Chat | None = None
+    chat: Chat | None = None
+
+
+class Topic(Struct, frozen=True):
+    """A forum topic as it was created, or as it was renamed."""
+
+    name: str | None = None
+    message_thread_id: int | None = None
+
+
+class Message(Struct, frozen=True):
+    message_id: int
+    chat: Chat
+    date: int = 0
+    """Zero in a message that is not accessible any more, such as a very old one whose button was pressed."""
+    from_: User | None = field(default=None, name="from")
+    sender_chat: Chat | None = None
+    message_thread_id: int | None = None
+    is_topic_message: bool = False
+    is_automatic_forward: bool = False
+    edit_date: int | None = None
+    media_group_id: str | None = None
+    reply_to_message: Message | None = None
+    quote: Quote | None = None
+    forward_origin: Origin | None = None
+    via_bot: User | None = None
+    text: str | None = None
+    entities: tuple[Entity, ...] = ()
+    caption: str | None = None
+    caption_entities: tuple[Entity, ...] = ()
+    photo: tuple[PhotoSize, ...] = ()
+    document: FileRef | None = None
+    animation: FileRef | None = None
+    video: FileRef | None = None
+    video_note: FileRef | None = None
+    audio: FileRef | None = None
+    voice: FileRef | None = None
+    sticker: Sticker | None = None
+    location: Location | None = None
+    venue: Venue | None = None
+    contact: Contact | None = None
+    poll: Poll | None = None
+    dice: Dice | None = None
+    new_chat_members: tuple[User, ...] = ()
+    left_chat_member: User | None = None
+    migrate_to_chat_id: int | None = None
+    migrate_from_chat_id: int | None = None
+    forum_topic_created: Topic | None = None
+    forum_topic_edited: Topic | None = None
+    forum_topic_closed: dict[str, Any] | None = None
+    forum_topic_reopened: dict[str, Any] | None = None
+
+
+class CallbackQuery(Struct, frozen=True):
+    """Somebody pressed a button. `data` is what we put there, or what somebody forged."""
+
+    id: str
+    from_: User = field(name="from")
+    message: Message | None = None
+    data: str | None = None
+
+
+class Reaction(Struct, frozen=True):
+    type: str
+    emoji: str | None = None
+
+
+class ReactionChanged(Struct, frozen=True):
+    chat: Chat
+    message_id: int
+    date: int = 0
+    user: User | None = None
+    old_reaction: tuple[Reaction, ...] = ()
+    new_reaction: tuple[Reaction, ...] = ()
+
+
+class ChatMember(Struct, frozen=True):
+    """`status`: creator, administrator, member, restricted, left or kicked."""
+
+    status: str
+    user: User
+    is_member: bool | None = None
+
+
+class MemberChanged(Struct, frozen=True):
+    chat: Chat
+    from_: User = field(name="from")
+    old_chat_member: ChatMember
+    new_chat_member: ChatMember
+    date: int = 0
+
+
+class DraftStopped(Struct, frozen=True):
+    """A person pressed stop under a draft that was being written."""
+
+    chat: Chat
+    draft_id: int
+    message_thread_id: int | None = None
+
+
+class File(Struct, frozen=True):
+    file_id: str
+    file_path: str | None = None
+    file_size: int | None = None
+
+
+class WebhookInfo(Struct, frozen=True):
+    url: str = ""
+    pending_update_count: int = 0
+    last_error_message: str | None = None
+    last_error_date: int | None = None
+
+
+class Update(Struct, frozen=True):
+    """At most one of the others is set; none, if it is of a kind that we do not read."""
+
+    update_id: int
+    message: Message | None = None
+    edited_message: Message | None = None
+    channel_post: Message | None = None
+    edited_channel_post: Message | None = None
+    callback_query: CallbackQuery | None = None
+    message_reaction: ReactionChanged | None = None
+    my_chat_member: MemberChanged | None = None
+    stopped_message_generation: DraftStopped | None = None
+
+
+KINDS = tuple(name for name in Update.__struct_fields__ if name != "update_id")
+"""What we ask Telegram for, in `allowed_updates`: reactions come to nobody who does not name them."""
+
+
+class Arrived(Struct, frozen=True):
+    """An update and its bytes. `kind` is Telegram's word for it; `lost` names the fields that could not be read."""
+
+    update: Update
+    kind: str
+    raw: bytes
+    lost: tuple[str, ...] = ()
+
+
+class NoUpdate(Struct, frozen=True):
+    """What came is no update at all: it has no number, so it can be neither handled nor asked for again."""
+
+    raw: bytes
+    why: str
+
+
+_updates = msgspec.json.Decoder(Update)
+
+
+def read_update(raw: bytes) -> Arrived | NoUpdate:
+    try:
+        return Arrived(_updates.decode(raw), _kind(raw), raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass
+    try:
+        value = msgspec.json.decode(raw)
+        update, lost = salvage(value, Update)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return NoUpdate(raw, str(error))
+    return Arrived(update, _kind(raw), raw, tuple(lost))
+
+
+def salvage(value: Any, kind: type[T]) -> tuple[T, list[str]]:
+    """Reads what can be read: what does not fit is cut out, from the leaf upwards, until the rest fits.
+
+    Raises `msgspec.ValidationError` if nothing is left to cut. `value` is changed.
+    """
+    lost: list[str] = []
+    while True:
+        try:
+            return msgspec.convert(value, kind), lost
+        except msgspec.ValidationError as error:
+            path = _path(str(error))
+            if not path or not _cut(value, path):
+                raise
+            lost.append(".".join(str(step) for step in path))
+
+
+def _path(error: str) -> list[str | int]:
+    """The place that msgspec names in `… - at `$.message.entities[0].offset``; empty for the root."""
+    _, found, place = error.rpartition(" - at `$")
+    if not found:
+        return []
+    steps: list[str | int] = []
+    for part in place.rstrip("`").split("."):
+        name, *indices = part.split("[")
+        steps += [name] if name else []
+        steps += [int(index.rstrip("]")) for index in indices if index.rstrip("]").isdigit()]
+    return steps
+
+
+def _cut(value: Any, path: list[str | int]) -> bool:
+    for step in path[:-1]:
+        try:
+            value = value[step]
+        except (KeyError, IndexError, TypeError):
+            return False
+    try:
+        del value[path[-1]]
+    except (KeyError, IndexError, TypeError):
+        return False
+    return True
+
+
+def _kind(raw: bytes) -> str:
+    """Telegram's name for the update: the one key beside its number."""
+    keys = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
+    return next((key for key in keys if key != "update_id"), "")

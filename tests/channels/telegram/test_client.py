@@ -1,0 +1,213 @@
+"""Each method of the client, against a server whose requests and answers aiogram judges and whose texts TDLib does."""
+
+from tests.channels.telegram.keyboards import Button, keyboard
+from tests.channels.telegram.server.running import Server
+
+from pilothouse.channels.telegram.client import BotClient
+from pilothouse.channels.telegram.shapes import (
+    AlbumItem,
+    Command,
+    ReplyTo,
+    Rich,
+    Scope,
+    Upload,
+)
+from pilothouse.channels.telegram.trouble import Trouble
+from pilothouse.channels.telegram.wire import Arrived, Entity, Message
+
+PNG = Upload("plot.png", "image/png", b"\x89PNG" + bytes(200))
+
+
+def is_message(result: Message | Trouble) -> Message:
+    assert isinstance(result, Message), result
+    return result
+
+
+async def test_it_learns_who_it_is(client: BotClient, server: Server) -> None:
+    me = await client.get_me()
+    assert not isinstance(me, Trouble)
+    assert (me.id, me.username, me.is_bot) == (server.world.bot["id"], "pilot_test_bot", True)
+
+
+async def test_a_text_arrives_with_its_entities_buttons_and_what_it_answers(
+    client: BotClient, server: Server
+) -> None:
+    ada = server.person()
+    question = ada.say("how?")
+    buttons = keyboard(Button("Stop", "stop:1"), Button("Docs", url="https://example.org/x"))
+    sent = is_message(
+        await client.send_message(
+            ada.id,
+            "😀 so",
+            entities=(Entity("bold", 3, 2),),
+            keyboard=buttons,
+            reply_to=ReplyTo(question.id, quote="how"),
+            silent=True,
+        )
+    )
+    (post,) = server.world.shown(ada.id)
+    assert sent.message_id == post.id
+    assert post.message["entities"] == [{"type": "bold", "offset": 3, "length": 2}]
+    assert post.buttons == {"Stop": "stop:1", "Docs": "https://example.org/x"}
+    assert post.message["reply_to_message"]["message_id"] == question.id
+    assert post.silent
+    assert server.called("sendMessage")[0].params["link_preview_options"] == {"is_disabled": True}
+
+
+async def test_an_answer_to_a_deleted_message_is_still_sent(client: BotClient, server: Server) -> None:
+    ada = server.person()
+    question = ada.say("never mind")
+    ada.delete(question)
+    is_message(await client.send_message(ada.id, "too late", reply_to=ReplyTo(question.id)))
+    assert server.world.texts(ada.id) == ["too late"]
+
+
+async def test_markup_is_parsed_where_a_parse_mode_is_given(client: BotClient, server: Server) -> None:
+    ada = server.person()
+    is_message(await client.send_message(ada.id, "<b>a</b> & b", parse_mode="HTML", preview=True))
+    (post,) = server.world.shown(ada.id)
+    assert post.text == "a & b"
+    assert "link_preview_options" not in server.calls[-1].params
+
+
+async def test_texts_captions_and_keyboards_can_be_changed_and_messages_deleted(
+    client: BotClient, server: Server
+) -> None:
+    ada = server.person()
+    sent = is_message(await client.send_message(ada.id, "one", keyboard=keyboard(Button("Stop", "x"))))
+    is_message(await client.edit_text(ada.id, sent.message_id, "two", keyboard=keyboard(Button("Go", "y"))))
+    (post,) = server.world.shown(ada.id)
+    assert (post.text, post.buttons) == ("two", {"Go": "y"})
+    is_message(await client.edit_keyboard(ada.id, sent.message_id, None))
+    assert post.buttons == {}
+    photo = is_message(await client.send_photo(ada.id, PNG, caption="a plot"))
+    is_message(
+        await client.edit_caption(ada.id, photo.message_id, "the plot", entities=(Entity("italic", 0, 3),))
+    )
+    assert server.world.texts(ada.id) == ["two", "the plot"]
+    assert await client.delete_message(ada.id, sent.message_id) is True
+    assert server.world.texts(ada.id) == ["the plot"]
+
+
+async def test_rich_messages_are_sent_edited_and_drafted(client: BotClient, server: Server) -> None:
+    ada = server.person()
+    sent = is_message(
+        await client.send_rich(ada.id, Rich(markdown="# One\n\n| a | b |\n|---|---|\n| 1 | 2 |"))
+    )
+    is_message(await client.edit_rich(ada.id, sent.message_id, Rich(html="<h1>Two</h1>")))
+    assert server.world.texts(ada.id) == ["<h1>Two</h1>"]
+    assert await client.send_rich_draft(ada.id, 7, Rich(markdown="thinking"), can_stop=True) is True
+    assert await client.send_draft(ada.id, 8, "") is True
+    assert [(draft.draft_id, draft.text, draft.can_stop) for draft in server.world.drafts] == [
+        (7, "thinking", True),
+        (8, "", False),
+    ]
+
+
+async def test_photos_documents_and_albums_arrive_byte_for_byte(client: BotClient, server: Server) -> None:
+    ada = server.person()
+    big = Upload('we"ird\n näme.bin', "not a type", bytes(range(256)) * 4000)
+    photo = is_message(await client.send_photo(ada.id, PNG, caption="plot"))
+    document = is_message(await client.send_document(ada.id, big))
+    items = [AlbumItem(PNG, caption="two plots", entities=(Entity("bold", 0, 3),)), AlbumItem(PNG)]
+    album = await client.send_album(ada.id, items)
+    assert isinstance(album, tuple), album
+    files = [photo.photo[-1].file_id, *(message.photo[-1].file_id for message in album)]
+    assert document.document is not None
+    assert [await client.download(file) for file in files] == [PNG.data] * 3
+    assert await client.download(document.document.file_id) == big.data
+    assert len({message.media_group_id for message in album}) == 1
+    assert server.world.texts(ada.id) == ["plot", "", "two plots", ""]
+    assert server.world.files[document.document.file_id].media_type == "application/octet-stream"
+
+
+async def test_a_press_is_answered_with_a_toast(client: BotClient, server: Server) -> None:
+    ada = server.person()
+    is_message(await client.send_message(ada.id, "may I?", keyboard=keyboard(Button("Yes", "k1"))))
+    query = ada.press(server.world.shown(ada.id)[0], "Yes")
+    updates = await client.get_updates(0, timeout_s=5)
+    assert isinstance(updates, tuple), updates
+    (arrived,) = updates
+    assert isinstance(arrived, Arrived)
+    press = arrived.update.callback_query
+    assert press is not None
+    assert (press.data, press.from_.id) == ("k1", ada.id)
+    assert await client.answer_callback(press.id, "Allowed", alert=True) is True
+    assert query.answer == {"text": "Allowed", "alert": True}
+
+
+async def test_typing_and_reactions_are_shown(client: BotClient, server: Server) -> None:
+    ada = server.person()
+    post = ada.say("look")
+    assert await client.send_chat_action(ada.id) is True
+    assert await client.set_reaction(ada.id, post.id, "👀") is True
+    assert (server.world.actions, post.reactions) == ([(ada.id, "typing")], ["👀"])
+    assert await client.set_reaction(ada.id, post.id, "") is True
+    assert post.reactions == []
+
+
+async def test_the_menu_of_commands_is_set_for_each_scope(client: BotClient, server: Server) -> None:
+    commands = [Command("stop", "Stop the turn"), Command("new", "Begin anew")]
+    assert await client.set_my_commands(commands) is True
+    assert await client.set_my_commands(commands[:1], scope=Scope("chat", chat_id=5)) is True
+    assert server.world.commands["chat:5"] == [{"command": "stop", "description": "Stop the turn"}]
+    assert await client.delete_my_commands(scope=Scope("chat", chat_id=5)) is True
+    assert list(server.world.commands) == ["default"]
+
+
+async def test_topics_are_made_written_to_renamed_and_closed(client: BotClient, server: Server) -> None:
+    ada = server.person()
+    group = ada.make_group("Lab", forum=True)
+    ada.promote_bot(group)
+    topic = await client.create_topic(group.id, "parser")
+    assert not isinstance(topic, Trouble)
+    assert topic.message_thread_id is not None
+    is_message(await client.send_message(group.id, "here", thread_id=topic.message_thread_id))
+    assert server.world.texts(group.id, topic.message_thread_id)[-1] == "here"
+    assert await client.rename_topic(group.id, topic.message_thread_id, "lexer") is True
+    assert await client.close_topic(group.id, topic.message_thread_id) is True
+    assert group.topics[topic.message_thread_id].closed
+
+
+async def test_chats_and_members_can_be_asked_for_and_left(client: BotClient, server: Server) -> None:
+    ada, bob = server.person(), server.person("Bob")
+    group = ada.make_group("Lab", bob)
+    chat = await client.get_chat(group.id)
+    assert not isinstance(chat, Trouble)
+    assert (chat.title, chat.type) == ("Lab", "supergroup")
+    member = await client.get_chat_member(group.id, ada.id)
+    assert not isinstance(member, Trouble)
+    assert (member.status, member.user.first_name) == ("creator", "Ada")
+    assert await client.leave_chat(group.id) is True
+    assert group.members[server.world.bot["id"]] == "left"
+
+
+async def test_webhooks_are_set_looked_at_and_deleted_without_dropping_anything(
+    client: BotClient, server: Server
+) -> None:
+    assert await client.set_webhook("https://example.org/hook", "s3cret") is True
+    info = await client.get_webhook_info()
+    assert not isinstance(info, Trouble)
+    assert info.url == "https://example.org/hook"
+    assert await client.delete_webhook() is True
+    assert server.called("deleteWebhook")[0].params == {"drop_pending_updates": False}
+
+
+async def test_what_aiogram_would_not_send_is_refused_by_the_test_server(
+    client: BotClient, server: Server
+) -> None:
+    ada = server.person()
+    post = ada.say("x")
+    reacted = await client.set_reaction(ada.id, post.id, "🧿")
+    nested = await client.call(
+        "sendMessage",
+        {"chat_id": ada.id, "text": "x", "reply_markup": {"inline_keyboard": [[{"text": "a", "data": "b"}]]}},
+        Message,
+    )
+    missing = await client.call("sendMessage", {"chat_id": ada.id}, Message)
+    unknown = await client.call("sendTelepathy", {"chat_id": ada.id}, Message)
+    whys = [trouble.text for trouble in (reacted, nested, missing, unknown) if isinstance(trouble, Trouble)]
+    assert ["REACTION_INVALID" in whys[0], "reply_markup.inline_keyboard.0.0.data" in whys[1]] == [True, True]
+    assert ["text: Field required" in whys[2], "not found" in whys[3]] == [True, True]
+    assert len(server.complaints) == 4
+    server.complaints.clear()

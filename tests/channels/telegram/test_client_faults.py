@@ -1,0 +1,255 @@
+"""Whatever goes wrong becomes a value that says what to do about it; nothing is raised and nothing hangs."""
+
+import socket
+
+import anyio
+import pytest
+from tests.channels.telegram.conftest import connect
+from tests.channels.telegram.keyboards import Button, keyboard
+from tests.channels.telegram.server.running import Server, open_server
+
+from pilothouse.channels.telegram import trouble
+from pilothouse.channels.telegram.client import BotClient, open_client
+from pilothouse.channels.telegram.endpoint import Endpoint
+from pilothouse.channels.telegram.shapes import ReplyTo, Rich, Upload
+from pilothouse.channels.telegram.trouble import Trouble, classify
+from pilothouse.channels.telegram.wire import Entity, Message
+from pilothouse.core.errors import ConfigError
+from pilothouse.core.secret import Secret
+
+
+async def test_a_flood_says_how_long_to_wait(client: BotClient, server: Server) -> None:
+    ada = server.person()
+    server.faults.too_many("sendMessage", after_s=37)
+    sent = await client.send_message(ada.id, "hi")
+    assert isinstance(sent, trouble.RetryAfter)
+    assert (sent.after_s, sent.maybe_done) == (37.0, False)
+    assert server.world.texts(ada.id) == []
+
+
+async def test_an_edit_that_changes_nothing_is_told_apart(client: BotClient, server: Server) -> None:
+    ada = server.person()
+    sent = await client.send_message(ada.id, "same")
+    assert isinstance(sent, Message)
+    assert isinstance(await client.edit_text(ada.id, sent.message_id, "same"), trouble.NotModified)
+
+
+async def test_a_press_that_waited_too_long_is_too_old(client: BotClient, server: Server) -> None:
+    ada = server.person()
+    await client.send_message(ada.id, "?", keyboard=keyboard(Button("Yes", "k")))
+    query = ada.press(server.world.shown(ada.id)[0], "Yes")
+    query.expired = True
+    assert isinstance(await client.answer_callback(query.id), trouble.TooOld)
+
+
+async def test_a_bot_that_was_blocked_or_thrown_out_is_told_so(client: BotClient, server: Server) -> None:
+    ada = server.person()
+    group = ada.make_group("Lab")
+    ada.block()
+    ada.remove_bot(group)
+    blocked = await client.send_message(ada.id, "hi")
+    kicked = await client.send_message(group.id, "hi")
+    assert isinstance(blocked, trouble.Blocked)
+    assert isinstance(kicked, trouble.Blocked)
+    assert "kicked from the supergroup" in kicked.text
+    forum = ada.make_group("Forum", forum=True)
+    assert isinstance(await client.create_topic(forum.id, "x"), trouble.Blocked)
+
+
+async def test_text_that_telegram_cannot_parse_is_a_parse_error(client: BotClient, server: Server) -> None:
+    ada = server.person()
+    link = Entity("text_link", 0, 1, url="http://localhost:8000/x")
+    tries = [
+        await client.send_message(ada.id, "a.b", parse_mode="MarkdownV2"),
+        await client.send_message(ada.id, "x", entities=(link,)),
+        await client.send_message(ada.id, "😀", entities=(Entity("bold", 1, 1),)),
+        await client.send_message(ada.id, "half \ud83d of it"),
+        await client.send_rich(ada.id, Rich()),
+    ]
+    assert [type(one) for one in tries] == [trouble.ParseError] * 5
+
+
+async def test_text_that_is_too_long_is_told_apart(client: BotClient, server: Server) -> None:
+    ada = server.person()
+    image = Upload("a.png", "image/png", b"x")
+    tries = [
+        await client.send_message(ada.id, "😀" * 2049),
+        await client.send_photo(ada.id, image, caption="x" * 1025),
+        await client.send_rich(ada.id, Rich(markdown="x" * 32769)),
+    ]
+    assert [type(one) for one in tries] == [trouble.TooLong] * 3
+
+
+async def test_what_is_not_there_any_more_is_named(client: BotClient, server: Server) -> None:
+    ada = server.person()
+    forum = ada.make_group("Forum", forum=True)
+    tries = [
+        await client.edit_text(ada.id, 999, "x"),
+        await client.delete_message(ada.id, 999),
+        await client.send_message(ada.id, "x", reply_to=ReplyTo(999, allow_sending_without_reply=False)),
+        await client.send_message(forum.id, "x", thread_id=999),
+        await client.send_message(31337, "x"),
+        await client.download("nonsense"),
+    ]
+    assert [one.what for one in tries if isinstance(one, trouble.Gone)] == [
+        "message",
+        "message",
+        "reply",
+        "thread",
+        "chat",
+        "file",
+    ]
+
+
+async def test_a_group_that_became_a_supergroup_gives_its_new_id(client: BotClient, server: Server) -> None:
+    ada = server.person()
+    old = ada.make_group("Lab", kind="group")
+    new = ada.migrate(old)
+    sent = await client.send_message(old.id, "hi")
+    assert isinstance(sent, trouble.Migrated)
+    assert sent.to == new.id
+
+
+async def test_a_second_poller_ends_the_first_one(client: BotClient, server: Server) -> None:
+    results: list[object] = []
+
+    async def poll() -> None:
+        results.append(await client.get_updates(0, timeout_s=50))
+
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(poll)
+            await server.world.until(lambda: server.polls.waiting)
+            async with connect(server) as other:
+                assert await other.get_updates(0, timeout_s=0) == ()
+    (conflict,) = results
+    assert isinstance(conflict, trouble.Conflict)
+    assert not conflict.webhook
+
+
+async def test_polling_beside_a_webhook_is_a_conflict_of_its_own(client: BotClient, server: Server) -> None:
+    await client.set_webhook("https://example.org/hook", "s")
+    conflict = await client.get_updates(0, timeout_s=0)
+    assert isinstance(conflict, trouble.Conflict)
+    assert conflict.webhook
+
+
+async def test_a_wrong_token_is_told_before_and_after_it_is_tried(server: Server) -> None:
+    for token in ("1234:wrong", "nonsense", "", "12:a/../x", "12:a b\r\nX-Evil: 1"):
+        async with open_client(Endpoint(Secret(token), server.url)) as client:
+            assert isinstance(await client.get_me(), trouble.Unauthorized)
+    assert [call.method for call in server.calls] == ["getMe"]
+
+
+async def test_a_success_whose_answer_was_lost_may_have_happened(client: BotClient, server: Server) -> None:
+    ada = server.person()
+    server.faults.lose_answer("sendMessage")
+    lost = await client.send_message(ada.id, "did it?")
+    assert isinstance(lost, trouble.NetworkDown)
+    assert lost.maybe_done
+    assert server.world.texts(ada.id) == ["did it?"]
+
+
+async def test_a_server_that_nobody_reaches_has_certainly_done_nothing() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        async with open_client(
+            Endpoint(Secret("1:x"), f"http://127.0.0.1:{taken.getsockname()[1]}")
+        ) as client:
+            down = await client.get_me()
+    assert isinstance(down, trouble.NetworkDown)
+    assert not down.maybe_done
+    async with open_client(Endpoint(Secret("1:x"), "http://nowhere.invalid")) as client:
+        assert isinstance(await client.get_me(), trouble.NetworkDown)
+
+
+async def test_a_storm_of_server_errors_passes_and_the_next_call_works(
+    client: BotClient, server: Server
+) -> None:
+    ada = server.person()
+    server.faults.storm("sendMessage", status=502, times=3)
+    server.faults.refuse("sendMessage", 500, "Internal Server Error")
+    for status in (502, 502, 502, 500):
+        down = await client.send_message(ada.id, "hi")
+        assert isinstance(down, trouble.ServerDown)
+        assert (down.status, down.maybe_done) == (status, True)
+    assert isinstance(await client.send_message(ada.id, "hi"), Message)
+
+
+async def test_something_else_that_answers_is_not_taken_for_telegram(
+    client: BotClient, server: Server
+) -> None:
+    bodies = (
+        b"<html>Log in</html>",
+        b"",
+        b"[1,2]",
+        b'{"ok": true, "result": 7}',
+        b'{"ok": true}',
+        b"\xff\xfe",
+    )
+    for body in bodies:
+        server.faults.garble("getMe", body)
+        answer = await client.get_me()
+        assert isinstance(answer, trouble.NotTelegram), body
+        assert answer.maybe_done
+
+
+async def test_an_answer_without_end_is_cut_off(client: BotClient, server: Server) -> None:
+    server.faults.garble("getMe", b" " * (33 << 20))
+    assert isinstance(await client.get_me(), trouble.TooBig)
+
+
+async def test_a_slow_answer_is_waited_for_and_can_be_given_up(client: BotClient, server: Server) -> None:
+    ada = server.person()
+    slow = server.faults.hold("sendMessage", times=2)
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.send_message, ada.id, "given up")
+            await slow.arrived.wait()
+            tasks.cancel_scope.cancel()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.send_message, ada.id, "waited for")
+            await server.world.until(lambda: len(server.called("sendMessage")) == 2)
+            slow.release()
+    assert "waited for" in server.world.texts(ada.id)
+
+
+async def test_a_server_without_rich_messages_says_that_it_has_no_such_method() -> None:
+    async with open_server(rich=False) as server, connect(server) as client:
+        ada = server.person()
+        assert isinstance(await client.send_rich(ada.id, Rich(markdown="x")), trouble.Unsupported)
+        assert isinstance(await client.send_draft(ada.id, 1, "x"), trouble.Unsupported)
+        assert isinstance(await client.send_message(ada.id, "x"), Message)
+
+
+@pytest.mark.parametrize(
+    ("code", "description", "kind"),
+    [
+        (400, "Bad Request: BUTTON_DATA_INVALID", trouble.Refused),
+        (400, "Bad Request: ENTITY_BOUNDS_INVALID", trouble.ParseError),
+        (400, "Bad Request: CHAT_WRITE_FORBIDDEN", trouble.Blocked),
+        (400, "Bad Request: message can't be deleted for everyone", trouble.Gone),
+        (404, "Not Found", trouble.Unauthorized),
+        (418, "", trouble.Refused),
+        (429, "Too Many Requests", trouble.RetryAfter),
+        (999, "the future", trouble.ServerDown),
+    ],
+)
+def test_a_refusal_is_told_by_its_code_and_words(code: int, description: str, kind: type[Trouble]) -> None:
+    found = classify(code, description, {"retry_after": "soon"})
+    assert type(found) is kind
+    assert found.text
+
+
+async def test_a_proxy_that_cannot_be_used_is_an_error_of_the_settings() -> None:
+    with pytest.raises(ConfigError, match="gopher"):
+        async with open_client(Endpoint(Secret("1:x"), proxy="gopher://127.0.0.1:1")):
+            pass
+
+
+async def test_calls_go_through_the_proxy_that_is_set(server: Server) -> None:
+    """The test server, asked for a whole address, is proxy enough to tell that it was asked."""
+    async with open_client(
+        Endpoint(Secret(server.token), "http://elsewhere.invalid", proxy=server.url)
+    ) as client:
+        assert not isinstance(await client.get_me(), trouble.NetworkDown)

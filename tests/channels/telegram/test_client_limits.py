@@ -1,0 +1,104 @@
+"""20 MB down, 50 MB up, 10 MB for a photo: kept before a byte too many is sent or read."""
+
+import tracemalloc
+
+import pytest
+from tests.channels.telegram.server.running import Server, open_server
+
+from pilothouse.channels.telegram import trouble
+from pilothouse.channels.telegram.client import BotClient, open_client
+from pilothouse.channels.telegram.endpoint import Endpoint
+from pilothouse.channels.telegram.shapes import AlbumItem, Upload
+from pilothouse.channels.telegram.wire import Message
+from pilothouse.core.secret import Secret
+
+MB = 1 << 20
+
+
+async def test_the_largest_files_that_telegram_takes_go_up_and_come_down(
+    client: BotClient, server: Server
+) -> None:
+    ada = server.person()
+    up = Upload("all.bin", "application/zip", bytes(50 * MB))
+    assert isinstance(await client.send_document(ada.id, up), Message)
+    post = ada.document("in.bin", b"\1" * (20 * MB))
+    data = await client.download(post.message["document"]["file_id"])
+    assert data == b"\1" * (20 * MB)
+
+
+async def test_a_file_too_large_is_refused_before_anything_is_sent(client: BotClient, server: Server) -> None:
+    ada = server.person()
+    over = Upload("big.bin", "application/zip", bytes(50 * MB + 1))
+    photo = Upload("big.png", "image/png", bytes(10 * MB + 1))
+    half = AlbumItem(Upload("half.bin", "application/zip", bytes(26 * MB)), "document")
+    tries = [
+        await client.send_document(ada.id, over),
+        await client.send_photo(ada.id, photo),
+        await client.send_album(ada.id, [AlbumItem(photo), AlbumItem(photo)]),
+        await client.send_album(ada.id, [half, half]),
+    ]
+    assert [type(one) for one in tries] == [trouble.TooBig] * 4
+    assert server.calls == []
+
+
+async def test_a_file_too_large_is_not_fetched(client: BotClient, server: Server) -> None:
+    ada = server.person()
+    file_id = ada.document("film.mkv", bytes(20 * MB + 1)).message["document"]["file_id"]
+    assert isinstance(await client.download(file_id), trouble.TooBig)
+    small = ada.document("note.txt", b"0123456789").message["document"]["file_id"]
+    assert isinstance(await client.download(small, limit=9), trouble.TooBig)
+
+
+async def test_a_server_that_sends_more_than_it_said_is_cut_off(client: BotClient, server: Server) -> None:
+    ada = server.person()
+    file_id = ada.document("note.txt", b"0123456789").message["document"]["file_id"]
+    server.faults.garble("download", bytes(MB))
+    assert isinstance(await client.download(file_id, limit=100), trouble.TooBig)
+
+
+async def test_an_upload_is_copied_nowhere() -> None:
+    async with open_server() as server, open_client(Endpoint(Secret("1:x"), server.url)) as client:
+        up = Upload("all.bin", "application/zip", bytes(50 * MB))
+        server.faults.drop("sendDocument")
+        tracemalloc.start()
+        try:
+            await client.call("getMe", {}, object)
+            tracemalloc.reset_peak()
+            before = tracemalloc.get_traced_memory()[0]
+            sent = await client.send_document(1, up)
+            peak = tracemalloc.get_traced_memory()[1] - before
+        finally:
+            tracemalloc.stop()
+    assert isinstance(sent, trouble.Trouble)
+    # The server is in this process, and holds the one copy that it received.
+    assert peak < 75 * MB
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "../../x", "documents/../../x"])
+async def test_a_file_path_that_leads_elsewhere_is_not_followed(
+    client: BotClient, server: Server, path: str
+) -> None:
+    server.faults.garble("getFile", b'{"ok":true,"result":{"file_id":"f","file_path":"%s"}}' % path.encode())
+    refused = await client.download("f")
+    assert isinstance(refused, trouble.NotTelegram)
+    assert "file_base" in refused.text
+
+
+async def test_a_file_that_vanished_between_two_calls_is_trouble(client: BotClient, server: Server) -> None:
+    ada = server.person()
+    file_id = ada.document("note.txt", b"x").message["document"]["file_id"]
+    server.faults.storm("download", status=404)
+    gone = await client.download(file_id)
+    assert isinstance(gone, trouble.NotTelegram)
+    assert not gone.maybe_done
+
+
+async def test_files_may_have_an_address_of_their_own(server: Server) -> None:
+    ada = server.person()
+    file_id = ada.document("note.txt", b"words").message["document"]["file_id"]
+    own = Endpoint(Secret(server.token), server.url, file_base=f"{server.url}/file/")
+    async with open_client(own) as client:
+        assert await client.download(file_id) == b"words"
+    gone = Endpoint(Secret(server.token), server.url, file_base=f"{server.url}/nowhere")
+    async with open_client(gone) as client:
+        assert isinstance(await client.download(file_id), trouble.NotTelegram)

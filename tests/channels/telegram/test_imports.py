@@ -1,0 +1,23 @@
+"""What renders and reads updates costs nothing: only opening a client brings the HTTP library."""
+
+import subprocess
+import sys
+
+import pytest
+
+PURE = ("", ".endpoint", ".shapes", ".trouble", ".wire")
+
+
+@pytest.mark.parametrize("part", PURE)
+def test_only_the_client_brings_the_http_library(part: str) -> None:
+    code = f"import sys, pilothouse.channels.telegram{part}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "pilothouse.channels.telegram" in loaded
+    assert loaded.isdisjoint({"httpx2", "httpcore2", "h11", "anyio", "asyncio", "ssl", "aiohttp"})
+
+
+def test_nothing_that_only_tests_need_is_imported_by_the_client() -> None:
+    code = "import sys, pilothouse.channels.telegram.client, pilothouse.channels.telegram.webhook; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert {"aiohttp", "aiogram", "telegram", "tdjson", "pydantic", "httpx"}.isdisjoint(done.stdout.split())

@@ -1,0 +1,311 @@
+"""Nothing that people send is lost or doubled, whatever the network, the store or the process does."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+from tests.channels.telegram.conftest import connect
+from tests.channels.telegram.receiving_house import House, Moody, Strict, make_house
+from tests.channels.telegram.server.running import Server
+
+from pilothouse.channels.telegram.lanes import Lanes
+from pilothouse.channels.telegram.poll import Poller
+from pilothouse.channels.telegram.receive import Pressed
+from pilothouse.channels.telegram.wire import Update
+from pilothouse.core.channel import Receipt
+from pilothouse.core.errors import StoreUnavailable
+from pilothouse.core.message import Address
+
+
+@asynccontextmanager
+async def polling(house: House) -> AsyncIterator[Poller]:
+    async with connect(house.server) as client, anyio.create_task_group() as tasks:
+        poller = await house.poller(client)
+        tasks.start_soon(poller.run)
+        yield poller
+        tasks.cancel_scope.cancel()
+
+
+@pytest.fixture
+def house(server: Server) -> House:
+    return make_house(server)
+
+
+async def test_what_was_sent_while_we_were_away_is_taken_in_order_and_confirmed(
+    house: House, server: Server
+) -> None:
+    ada, bob = server.person(), server.person("Bob")
+    for n in range(3):
+        ada.say(f"ada {n}")
+        bob.say(f"bob {n}")
+    async with polling(house):
+        await house.until(lambda: not server.world.pending)
+    assert [text for text in house.texts if "ada" in text] == ["ada 0", "ada 1", "ada 2"]
+    assert len(house.texts) == 6
+    assert house.told == []
+
+
+async def test_an_update_is_confirmed_only_after_the_desk_has_it(house: House, server: Server) -> None:
+    ada = server.person()
+    taken = anyio.Event()
+    seen: list[int] = []
+
+    async def take(updates: Sequence[Update], address: Address | None) -> None:
+        seen.extend(update.update_id for update in updates)
+        server.world.wake()
+        await taken.wait()
+
+    async with connect(server) as client, anyio.create_task_group() as tasks:
+        lanes = Lanes(take, house.clock, house.log)
+        poller = Poller(client, lanes, house.clock, house.log, house.alarm)
+        tasks.start_soon(poller.run)
+        await house.until(lambda: server.polls.waiting)
+        ada.say("keep me")
+        await house.until(lambda: seen)
+        polls = len(server.called("getUpdates"))
+        await house.until(lambda: len(server.called("getUpdates")) > polls + 2, step_s=0.25)
+        assert len(server.world.pending) == 1, "it is asked for again, and never confirmed"
+        assert len(seen) == 1
+        taken.set()
+        await house.until(lambda: not server.world.pending)
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_restart_before_the_confirmation_is_a_duplicate_and_not_a_second_message(
+    house: House, server: Server
+) -> None:
+    ada = server.person()
+    ada.say("once")
+    update = server.world.pending[0]
+    async with polling(house):
+        await house.until(lambda: not server.world.pending)
+    server.world.repeat(update)
+    async with polling(house):
+        await house.until(lambda: not server.world.pending)
+    assert {message.native_id for message in house.desk.accepted} == {house.desk.accepted[0].native_id}
+    assert house.told == []
+
+
+async def test_repeated_and_reordered_updates_are_taken_once_and_in_order(
+    house: House, server: Server
+) -> None:
+    ada = server.person()
+    ada.say("one")
+    ada.say("two")
+    first = server.world.pending[0]
+    server.world.reverse()
+    async with polling(house):
+        await house.until(lambda: len(house.texts) == 2)
+        server.world.repeat(first)
+        await house.until(lambda: not server.world.pending)
+        ada.say("three")
+        await house.until(lambda: len(house.texts) >= 3)
+    assert house.texts == ["one", "two", "three"]
+
+
+async def test_an_album_and_a_paste_are_one_message_each_and_others_do_not_wait(
+    house: House, server: Server
+) -> None:
+    ada, bob = server.person(), server.person("Bob")
+    async with polling(house):
+        await house.until(lambda: server.polls.waiting)
+        ada.album([b"one", b"two"], "compare")
+        bob.say("meanwhile")
+        await house.until(lambda: house.texts == ["meanwhile"])
+        await house.until(lambda: len(house.texts) == 2, step_s=0.25)
+        text = "\n".join(f"line {n}" for n in range(900))
+        bob.paste(text)
+        await house.until(lambda: not server.world.pending, step_s=0.25)
+    album = house.desk.accepted[1]
+    assert album.text == "compare"
+    assert [await house.blobs.get(file.blob) for file in album.attachments] == [b"one", b"two"]
+    assert house.texts[2] == text
+
+
+async def test_a_kill_while_an_album_waits_for_its_pieces_loses_nothing(house: House, server: Server) -> None:
+    ada = server.person()
+    ada.album([b"one", b"two"], "compare")
+    async with polling(house):
+        await house.until(lambda: server.called("getUpdates"))
+        await house.clock.advance(0.5)
+    assert house.texts == []
+    async with polling(house):
+        await house.until(lambda: not server.world.pending, step_s=0.25)
+    assert house.texts == ["compare"]
+
+
+async def test_a_file_that_cannot_be_fetched_is_named_with_the_reason(house: House, server: Server) -> None:
+    ada = server.person()
+    async with polling(house):
+        await house.until(lambda: server.polls.waiting)
+        ada.document("film.mkv", bytes((20 << 20) + 1), "watch this")
+        await house.until(lambda: house.texts)
+        server.faults.storm("download", times=2)
+        ada.document("notes.txt", b"later")
+        await house.until(lambda: len(house.texts) == 2, step_s=1.0)
+    assert house.texts[0].startswith("watch this\n[film.mkv was not fetched: ")
+    assert [file.name for file in house.desk.accepted[1].attachments] == ["notes.txt"]
+
+
+async def test_a_slow_download_holds_up_its_own_conversation_alone(house: House, server: Server) -> None:
+    ada, bob = server.person(), server.person("Bob")
+    slow = server.faults.hold("download")
+    async with polling(house):
+        await house.until(lambda: server.polls.waiting)
+        ada.document("big.bin", b"x", "first")
+        ada.say("second")
+        await house.until(slow.arrived.is_set)
+        bob.say("hello")
+        await house.until(lambda: house.texts == ["hello"], step_s=0.25)
+        assert len(server.world.pending) == 3
+        slow.release()
+        await house.until(lambda: not server.world.pending, step_s=0.25)
+    assert house.texts == ["hello", "first", "second"]
+
+
+async def test_whoever_may_not_talk_to_us_costs_no_download(house: House, server: Server) -> None:
+    mallory = server.person("Mallory")
+
+    house.desk = Strict()
+    house.desk.receipts = [Receipt("refused", text="You are not on the list.")]
+    async with polling(house):
+        mallory.document("bomb.zip", b"x" * 1000, "open me")
+        await house.until(lambda: not server.world.pending)
+    assert house.told == ["You are not on the list."]
+    assert server.called("getFile") == []
+
+
+async def test_a_store_that_is_locked_is_waited_for(house: House, server: Server) -> None:
+    ada = server.person()
+    house.desk = Moody({"patience": [StoreUnavailable("The disk is full.")] * 2})
+    async with polling(house):
+        ada.say("patience")
+        await house.until(lambda: not server.world.pending, step_s=0.5)
+    assert house.texts == ["patience"]
+
+
+async def test_one_message_that_breaks_us_does_not_cost_the_next(house: House, server: Server) -> None:
+    ada = server.person()
+    house.desk = Moody({"poison": [ZeroDivisionError("oh")]})
+    async with polling(house):
+        ada.say("poison")
+        ada.say("cure")
+        await house.until(lambda: not server.world.pending)
+    assert house.texts == ["cure"]
+    assert [fields["why"] for event, fields in house.logged if event == "telegram.update_failed"] == [
+        "ZeroDivisionError: oh"
+    ]
+
+
+async def test_old_messages_are_taken_with_one_word_about_it(house: House, server: Server) -> None:
+    ada = server.person()
+    server.world.now = lambda: 1_800_000_000.0 - 3 * 3600
+    ada.say("old one")
+    ada.say("old two")
+    async with polling(house):
+        await house.until(lambda: not server.world.pending)
+        assert house.told == ["You sent this 3 hours ago, while I was away. I take it up now."]
+    assert house.texts == ["old one", "old two"]
+
+
+async def test_another_poller_is_borne_with_for_a_while_and_then_said_aloud(
+    house: House, server: Server
+) -> None:
+    ada = server.person()
+    words = "Conflict: terminated by other getUpdates request"
+    server.faults.refuse("getUpdates", 409, words, times=3)
+    async with polling(house):
+        await house.until(lambda: server.polls.waiting, step_s=1.0)
+        assert house.alarms == []
+        server.faults.refuse("getUpdates", 409, words, times=6)
+        ada.say("by the poll that hung")
+        await house.until(lambda: house.alarms, step_s=1.0)
+        ada.say("made it")
+        await house.until(lambda: house.texts[1:] == ["made it"], step_s=5.0)
+    assert len(house.alarms) == 1
+    assert "a bot of its own" in house.alarms[0]
+
+
+async def test_a_webhook_that_somebody_left_is_deleted_and_nothing_is_dropped(
+    house: House, server: Server
+) -> None:
+    ada = server.person()
+    server.polls.webhook = "https://127.0.0.1:1/gone"
+    ada.say("still here")
+    async with polling(house):
+        await house.until(lambda: house.texts == ["still here"], step_s=0.5)
+    assert server.polls.webhook == ""
+
+
+async def test_a_refused_token_is_said_once_and_not_hammered(house: House, server: Server) -> None:
+    async with polling(house):
+        await house.until(lambda: server.polls.waiting)
+        server.token = "1:revoked"
+        server.person().say("wake")
+        await house.until(lambda: house.alarms)
+        before = len(server.called("getUpdates"))
+        for _ in range(4):
+            await house.clock.advance(10)
+            await anyio.sleep(0.01)
+        assert len(server.called("getUpdates")) == before
+    assert len(house.alarms) == 1
+    assert "@BotFather" in house.alarms[0]
+
+
+async def test_a_network_that_is_down_is_waited_for_and_told_when_it_lasts(
+    house: House, server: Server
+) -> None:
+    ada = server.person()
+    async with polling(house) as poller:
+        await house.until(lambda: server.polls.waiting)
+        server.faults.drop("getUpdates", times=9)
+        ada.say("by the poll that hung")
+        await house.until(lambda: house.alarms, step_s=5.0)
+        told_at = house.clock.monotonic()
+        ada.say("through the storm")
+        await house.until(lambda: house.texts[1:] == ["through the storm"], step_s=10.0)
+        assert poller.succeeded_at is not None
+        assert poller.succeeded_at >= told_at
+    assert len(house.alarms) == 1
+    assert "could not be reached" in house.alarms[0]
+    assert "telegram.poll_recovered" in [event for event, _ in house.logged]
+
+
+async def test_a_flood_is_waited_out_exactly(house: House, server: Server) -> None:
+    async with polling(house):
+        await house.until(lambda: server.polls.waiting)
+        server.faults.too_many("getUpdates", after_s=30)
+        server.person().say("hi")
+        await house.until(lambda: any(event == "telegram.poll_failed" for event, _ in house.logged))
+        before = len(server.called("getUpdates"))
+        await house.clock.advance(29)
+        assert len(server.called("getUpdates")) == before
+        await house.clock.advance(1)
+        await house.until(lambda: house.texts == ["hi"])
+
+
+async def test_presses_edits_and_a_queue_are_passed_on_and_told(house: House, server: Server) -> None:
+    ada = server.person()
+    post = ada.say("fix")
+    house.desk.receipts = [Receipt("queued", None, "Queued, number 2 in line.")]
+    async with polling(house):
+        await house.until(lambda: house.told == ["Queued, number 2 in line."])
+        ada.edit(post, "fix it")
+        ada.forge(post, "k")
+        await house.until(lambda: house.others and house.desk.edits)
+    assert house.desk.edits[0].text == "fix it"
+    assert isinstance(house.others[0], Pressed)
+
+
+async def test_strangers_who_talk_among_themselves_are_not_bothered(house: House, server: Server) -> None:
+    ada, bob = server.person(), server.person("Bob")
+    group = ada.make_group("Lab", bob)
+    house.desk.receipts = [Receipt("refused", text="You are not on the list.")] * 3
+    async with polling(house):
+        post = bob.say("just talking", chat=group)
+        bob.edit(post, "just talking to Ada")
+        bob.say("hey @pilot_test_bot", chat=group)
+        await house.until(lambda: not server.world.pending)
+    assert house.told == ["You are not on the list."]
+    assert house.texts == ["just talking", "hey @pilot_test_bot"]

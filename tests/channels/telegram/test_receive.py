@@ -1,0 +1,232 @@
+"""What people do becomes what the desk is told: words, files, places, replies. People and updates are the server's."""
+
+import json
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.channels.telegram.server.people import Person
+from tests.channels.telegram.server.world import BOT_ID, Draft, World
+
+from pilothouse.channels.telegram.content import NAME_CHARS, safe_name
+from pilothouse.channels.telegram.receive import (
+    Changed,
+    Happening,
+    Membership,
+    Moved,
+    Nothing,
+    Pressed,
+    Said,
+    Stopped,
+    translate,
+)
+from pilothouse.channels.telegram.trigger import Trigger
+from pilothouse.channels.telegram.wire import KINDS, Arrived, Me, Update, read_update
+from pilothouse.core.message import Address
+
+ME = Me(BOT_ID, True, "Pilot", username="pilot_test_bot")
+
+
+class Scene:
+    """People in one world, and what we make of the last thing that they did."""
+
+    def __init__(self) -> None:
+        self.world = World(lambda: 1_700_000_000.0)
+        self.world.allowed = list(KINDS)
+        self.ada = Person(self.world, "Ada", username="ada_l")
+        self.bob = Person(self.world, "Bob")
+
+    def updates(self) -> list[Update]:
+        arrived = [read_update(json.dumps(update).encode()) for update in self.world.pending]
+        self.world.pending.clear()
+        return [one.update for one in arrived if isinstance(one, Arrived)]
+
+    def happening(self, trigger: Trigger | None = None) -> Happening:
+        return translate(self.updates(), ME, trigger or Trigger())
+
+    def said(self, trigger: Trigger | None = None) -> Said:
+        happening = self.happening(trigger)
+        assert isinstance(happening, Said), happening
+        return happening
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+def test_a_private_text_is_passed_as_it_was_typed(scene: Scene) -> None:
+    post = scene.ada.say("fix *it*, please")
+    message = scene.said().message
+    assert message.text == "fix *it*, please"
+    assert message.address == Address(message.address.channel, str(scene.ada.id))
+    assert (message.author.id, message.author.name) == (f"telegram:{scene.ada.id}", "Ada")
+    assert (message.native_id, message.private, message.sent_at) == (str(post.id), True, 1_700_000_000.0)
+    assert (message.reply_to, message.quoted) == (None, None)
+
+
+def test_a_reply_brings_what_it_answers_or_the_part_that_was_marked(scene: Scene) -> None:
+    first = scene.ada.say("the old text")
+    scene.updates()
+    scene.ada.say("why?", reply_to=first)
+    message = scene.said().message
+    assert (message.reply_to, message.quoted) == (str(first.id), "the old text")
+    scene.ada.say("why?", reply_to=first, quote="old")
+    assert scene.said().message.quoted == "old"
+
+
+def test_a_topic_is_a_conversation_and_its_root_is_not_answered(scene: Scene) -> None:
+    forum = scene.ada.make_group("Lab", forum=True)
+    topic = scene.ada.make_topic(forum, "parser")
+    scene.updates()
+    scene.ada.say("go", chat=forum, topic=topic)
+    message = scene.said(Trigger("all")).message
+    assert (message.address.place, message.address.thread) == (str(forum.id), str(topic.thread_id))
+    assert (message.reply_to, message.quoted, message.private) == (None, None, False)
+    scene.ada.say("go", chat=forum)
+    assert scene.said(Trigger("all")).message.address.thread is None
+
+
+def test_an_album_is_one_message_with_all_its_pictures(scene: Scene) -> None:
+    posts = scene.ada.album([b"a" * 9, b"b" * 9, b"c" * 9], "compare these")
+    said = scene.said()
+    assert (said.message.text, said.message.native_id) == ("compare these", str(posts[0].id))
+    assert [file.name for file in said.files] == [f"photo-{post.id}.jpg" for post in posts]
+    largest = [scene.world.files[file.file_id].data for file in said.files]
+    assert largest == [b"a" * 9, b"b" * 9, b"c" * 9]
+
+
+def test_the_pieces_of_a_long_paste_are_joined_without_loss(scene: Scene) -> None:
+    lines = [f"line {n} 😀" for n in range(1200)]
+    scene.ada.paste("\n".join(lines))
+    assert scene.said().message.text.splitlines() == lines
+
+
+def test_what_has_no_words_is_put_into_words(scene: Scene) -> None:
+    scene.ada.location(52.5, 13.4)
+    assert scene.said().message.text == "[location: 52.5, 13.4]"
+    scene.ada.contact("+49 30 1", "Zoe")
+    assert scene.said().message.text == "[contact: Zoe, +49 30 1]"
+    scene.ada.say("look", forwarded_from=scene.bob)
+    assert scene.said().message.text == "[forwarded from Bob]\nlook"
+    voice = scene.ada.voice(b"ogg")
+    said = scene.said()
+    assert said.message.text == f"[voice message of 3 s: voice-{voice.id}.ogg]"
+    assert [(file.name, file.media_type) for file in said.files] == [(f"voice-{voice.id}.ogg", "audio/ogg")]
+    note = scene.ada.video_note(b"mp4")
+    assert [file.name for file in scene.said().files] == [f"video-{note.id}.mp4"]
+    photo = scene.ada.photo(b"x")
+    assert scene.said().message.text == f"[photo-{photo.id}.jpg]"
+
+
+def test_a_file_keeps_its_name_and_loses_its_path(scene: Scene) -> None:
+    scene.ada.document("../../.ssh/authorized_keys", b"key", "install it")
+    said = scene.said()
+    assert said.message.text == "install it"
+    assert [file.name for file in said.files] == ["authorized_keys"]
+
+
+def test_an_edit_a_press_a_stop_and_a_reaction_are_what_they_are(scene: Scene) -> None:
+    post = scene.ada.say("fix")
+    scene.updates()
+    scene.ada.edit(post, "fix it")
+    changed = scene.happening()
+    assert isinstance(changed, Changed)
+    assert (changed.edit.native_id, changed.edit.text) == (str(post.id), "fix it")
+    scene.ada.forge(post, "forged|data")
+    pressed = scene.happening()
+    assert isinstance(pressed, Pressed)
+    assert (pressed.query.data, pressed.by.name) == ("forged|data", "Ada")
+    assert pressed.address == Address(changed.edit.address.channel, str(scene.ada.id))
+    scene.ada.stop_draft(Draft(scene.ada.id, 9, "", True))
+    stopped = scene.happening()
+    assert isinstance(stopped, Stopped)
+    assert stopped.stop.draft_id == 9
+    scene.ada.react(post, "👎")
+    note = scene.said().message
+    assert (note.kind, note.text) == ("system", "Ada reacted with 👎 to a message of yours.")
+
+
+def test_being_added_blocked_and_moved_is_told(scene: Scene) -> None:
+    group = scene.ada.make_group("Lab", kind="group")
+    added, service = scene.updates()
+    joined = translate([added], ME, Trigger())
+    assert isinstance(joined, Membership)
+    assert joined.change.new_chat_member.status == "member"
+    assert isinstance(translate([service], ME, Trigger("all")), Nothing)
+    new = scene.ada.migrate(group)
+    to, _ = scene.updates()
+    assert translate([to], ME, Trigger()) == Moved(group.id, new.id)
+    scene.ada.block()
+    blocked = scene.happening()
+    assert isinstance(blocked, Membership)
+    assert blocked.change.new_chat_member.status == "kicked"
+
+
+@pytest.mark.parametrize(
+    ("text", "trigger", "heard"),
+    [
+        ("just talking", Trigger(), False),
+        ("hey @pilot_test_bot help", Trigger(), True),
+        ("hey @PILOT_test_bot help", Trigger(), True),
+        ("hey @pilot_test_bots help", Trigger(), False),
+        ("hey @pilot_test_bot help", Trigger("reply"), False),
+        ("anything", Trigger("all"), True),
+        ("Deploy it", Trigger("pattern", r"^deploy\b"), True),
+        ("we deploy", Trigger("pattern", r"^deploy\b"), False),
+        ("/stop", Trigger("reply"), True),
+        ("/stop@pilot_test_bot now", Trigger("reply"), True),
+        ("/stop@another_bot", Trigger("all"), False),
+        ("/etc/hosts is broken", Trigger(), False),
+    ],
+)
+def test_in_a_group_only_what_is_meant_for_us_is_heard(
+    scene: Scene, text: str, trigger: Trigger, heard: bool
+) -> None:
+    group = scene.ada.make_group("Lab", scene.bob)
+    scene.updates()
+    scene.bob.say(text, chat=group)
+    assert isinstance(scene.happening(trigger), Said) is heard
+
+
+def test_an_answer_to_ours_is_heard_and_one_to_somebody_else_is_not(scene: Scene) -> None:
+    group = scene.ada.make_group("Lab", scene.bob)
+    ours = scene.world.post(group, scene.world.bot, text="done")
+    theirs = scene.ada.say("hm", chat=group)
+    scene.updates()
+    scene.bob.say("thanks", chat=group, reply_to=ours)
+    assert scene.said(Trigger("reply")).message.quoted == "done"
+    scene.bob.say("what?", chat=group, reply_to=theirs)
+    assert isinstance(scene.happening(), Nothing)
+
+
+def test_our_own_name_is_taken_off_a_command(scene: Scene) -> None:
+    scene.ada.say("/stop@pilot_test_bot now")
+    assert scene.said().message.text == "/stop now"
+
+
+def test_an_update_from_the_future_is_nothing_to_us() -> None:
+    arrived = read_update(b'{"update_id": 1, "telepathy": {}}')
+    assert isinstance(arrived, Arrived)
+    assert isinstance(translate([arrived.update], ME, Trigger()), Nothing)
+
+
+@given(st.text(max_size=300))
+def test_a_name_is_never_a_path_nor_longer_than_a_name(name: str) -> None:
+    safe = safe_name(name, "file-1")
+    assert 1 <= len(safe) <= NAME_CHARS
+    assert not set(safe) & {"/", "\\", "\0", "\n", "\u202e"}
+    assert safe not in (".", "..")
+    assert not safe.startswith((".", "-", "~"))
+
+
+def test_a_long_name_keeps_its_ending() -> None:
+    assert safe_name("a" * 300 + ".tar.gz", "x").endswith("a.gz")
+    names: Sequence[tuple[str, str]] = [
+        ("C:\\temp\\a b.txt", "a b.txt"),
+        ("..", "x"),
+        ("", "x"),
+        ("né.pdf", "né.pdf"),
+    ]
+    assert [safe_name(name, "x") for name, _ in names] == [wanted for _, wanted in names]

@@ -1,0 +1,63 @@
+"""The token is in no log line of any library, in no exception, in no repr, and in no text that we make."""
+
+import logging
+import socket
+
+import pytest
+from tests.channels.telegram.server.running import TOKEN, Server
+
+from pilothouse.channels.telegram.client import BotClient, open_client
+from pilothouse.channels.telegram.endpoint import Endpoint
+from pilothouse.channels.telegram.shapes import Upload
+from pilothouse.channels.telegram.trouble import Trouble
+from pilothouse.core.secret import Secret
+
+CANARY = "canary_canary"
+
+
+async def everything_that_may_log(client: BotClient, server: Server) -> list[object]:
+    ada = server.person()
+    file_id = ada.document("note.txt", b"x").message["document"]["file_id"]
+    faults = server.faults
+    results: list[object] = [
+        await client.get_me(),
+        await client.send_document(ada.id, Upload("a.txt", "text/plain", b"x")),
+        await client.download(file_id),
+        await client.get_updates(0, timeout_s=0),
+    ]
+    faults.drop("getMe")
+    faults.storm("getMe", status=500)
+    faults.garble("getMe", f"<a href='/bot{TOKEN}/getMe'>no</a>".encode())
+    faults.refuse("getMe", 400, f"Bad Request: /bot{TOKEN}/getMe is strange")
+    return results + [await client.get_me() for _ in range(4)]
+
+
+async def test_the_token_is_in_no_log_line_and_in_no_result(
+    client: BotClient, server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.DEBUG):
+        for name in ("httpx2", "httpcore2", "httpcore2.http11", "httpcore2.connection", "h11", "asyncio"):
+            caplog.set_level(logging.DEBUG, name)
+        results = await everything_that_may_log(client, server)
+    said = "\n".join(f"{record.getMessage()} {record.args!r}" for record in caplog.records)
+    assert "/bot*/getMe" in said, "the HTTP library logs addresses: without that this test proves nothing"
+    assert "send_request_headers" in said
+    assert CANARY not in said
+    assert CANARY not in repr(results)
+    assert sum(isinstance(result, Trouble) for result in results) == 4
+
+
+async def test_the_token_is_in_no_repr_and_no_exception(server: Server) -> None:
+    endpoint = Endpoint(Secret(server.token), server.url)
+    async with open_client(endpoint) as client:
+        seen = [repr(endpoint), repr(client), repr(vars(client)), repr(vars(client._exchange))]
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        nobody = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        async with open_client(Endpoint(Secret(server.token), nobody)) as client:
+            seen.append(repr(await client.get_me()))
+    with pytest.raises(RuntimeError) as raised:
+        await client.get_me()
+    seen.append(repr(raised.getrepr(showlocals=True, style="long")))
+    seen.append(str(raised.getrepr(showlocals=True, style="long")))
+    assert CANARY not in "".join(seen)
