@@ -242,6 +242,9 @@ class _Accept:
         conversation = tx.conversations.ensure(
             _conversation(message.address, self._at, private=message.private)
         )
+        if message.private and not conversation.private:  # a command made it, and those do not know
+            conversation = msgspec.structs.replace(conversation, private=True)
+            tx.conversations.save(conversation)
         note = message.kind == "system"
         put = tx.inbox.put(
             id=MessageId(self._ids("msg")),
