@@ -133,6 +133,10 @@ class Answers:
             return _Refused(
                 "foreign", "Only an admin may save that for good. Allow it once, or for this session."
             )
+        if authority.approvers.quorum > 1 and decision.remember != "once":
+            return _Refused(
+                "misfit", "Several people must say yes to this: nobody can allow the next one alone."
+            )
         if decision.input is None:
             return None
         # What they put in its place is not what was shown: it must be theirs to allow by itself, and alone.
