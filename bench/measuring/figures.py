@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from bench.measuring import crowd, history, idle, starts, telegram, turn
+from bench.measuring import asks, crowd, history, idle, starts, telegram, turn
 from bench.measuring.table import Row
 
 FIGURES: Mapping[str, Callable[[], list[Row]]] = {
@@ -15,6 +15,7 @@ FIGURES: Mapping[str, Callable[[], list[Row]]] = {
     "turn": turn.measure,
     "crowd": crowd.measure,
     "history": history.measure,
+    "asks": asks.measure,
     "idle": idle.measure,
     "telegram": telegram.measure,
 }

@@ -36,12 +36,15 @@ class Person:
         self.channel = MemoryChannel(record=self._saw, **limits)
         self._waits: dict[str, anyio.Event] = {}
         self._seen: dict[str, tuple[float, str]] = {}
+        self.accepted_s = 0.0
+        """How long the last message took to be durable."""
 
     async def turn(self, text: str, place: str = "main") -> tuple[float, str]:
         """Seconds from handing the message over to its final answer, and that answer."""
         self._waits[place] = delivered = anyio.Event()
         began = time.perf_counter()
         await self.channel.say(text, place)
+        self.accepted_s = time.perf_counter() - began
         with anyio.fail_after(PATIENCE_S):
             await delivered.wait()
         at, answer = self._seen.pop(place)

@@ -74,7 +74,7 @@ def test_text_that_cannot_be_stored_still_has_a_hash_of_its_own() -> None:
     assert hash_payload({"a": 1, "b": "\ud800"}) in hashes
 
 
-COLOURS = (Option("r", "Red"), Option("b", "Blue, dark"), Option("g", "Green"))
+COLOURS = (Option("r", "Red"), Option("b", "Blue, dark"), Option("g", "Green: calm"))
 
 
 def question(*, many: bool = False, options: tuple[Option, ...] = COLOURS, kind: AskKind = "question") -> Ask:
@@ -93,6 +93,7 @@ def test_the_hash_is_of_bytes_that_anybody_can_check(payload: dict[str, object])
         (" Blue, DARK ", False, ("b",)),
         ("b", False, ("b",)),
         ("3", False, ("g",)),
+        ("green: calm", False, ("g",)),
         ("1, 3", True, ("r", "g")),
         ("red,green, 1", True, ("r", "g")),
         ("1, 3", False, ()),

@@ -154,6 +154,8 @@ async def test_a_quorum_needs_different_people_and_not_the_requester(tmp_path: P
         await rig.channel.say("go", author=ADMIN)
         asked = await rig.until_asked()
         assert not (await rig.channel.answer(asked, "allow", author=ADMIN)).accepted, "it is theirs"
+        for_good = await rig.channel.answer(asked, "allow", remember="always", author=SECOND)
+        assert not for_good.accepted, "else one person would do away with the quorum"
         first = await rig.channel.answer(asked, "allow", author=SECOND)
         assert (first.accepted, first.text[:6]) == (True, "1 of 2")
         await rig.until_said("1 of 2 said yes: Run rm?")

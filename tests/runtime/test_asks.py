@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -9,13 +10,18 @@ import msgspec
 import pytest
 from tests.runtime.puppet import BareSession, PuppetEngine, Strings, echo
 from tests.runtime.rig import MAIN, MEMBER, Rig, open_rig
+from tests.stores.sqlite_cases import open_at
 
-from pilothouse.channels.memory import PERSON
-from pilothouse.core.ask import Ask, Decision, Option
+from pilothouse.channels.memory import MEMORY, PERSON
+from pilothouse.core.ask import ASK_STATES, Ask, AskState, Decision, Option, hash_payload
+from pilothouse.core.errors import IllegalMove
 from pilothouse.core.event import AskChanged, Asked, Notice
-from pilothouse.core.ids import AskId
+from pilothouse.core.ids import AskId, SessionId, TurnId
+from pilothouse.core.message import Address
 from pilothouse.core.policy import PolicyOutcome, Ruling
-from pilothouse.core.store import AskRow
+from pilothouse.core.store import AskRow, Conversation, Tx
+from pilothouse.runtime.asking import apply_answer, expire, lapse, supersede
+from pilothouse.runtime.clock import new_id
 from pilothouse.testing.clock import FakeClock
 
 APPROVAL = Ask(AskId("a"), "approval", "Run make?", {"command": "make"})
@@ -285,3 +291,49 @@ async def test_a_person_who_is_asked_twice_by_a_platform_answers_once(tmp_path: 
         assert len(rig.engine.turns) == 1
         assert await rig.audited("ask.") == ["ask.asked", "ask.allow"]
         await rig.audited_by(PERSON, "ask.allow")
+
+
+DEEDS: dict[str, Callable[[Tx, AskRow], object]] = {
+    "answer": lambda tx, row: apply_answer(tx, new_id, row, Decision("allow"), 9.0),
+    "deny and say why": lambda tx, row: apply_answer(
+        tx, new_id, row, Decision("deny", by=PERSON.id, reason_wanted=True), 9.0
+    ),
+    "expire": lambda tx, row: expire(tx, new_id, row, 9.0),
+    "supersede": lambda tx, row: supersede(tx, new_id, row, 9.0, because="of that"),
+    "lapse": lambda tx, row: lapse(tx, new_id, row, 9.0, because="of that"),
+}
+REACHED = {"answer": "answered", "deny and say why": "answered", "lapse": "withdrawn"}
+
+
+@pytest.mark.parametrize("deed", DEEDS)
+@pytest.mark.parametrize("state", ASK_STATES)
+@pytest.mark.parametrize("topic", ["", "join", "reason"])
+async def test_whatever_is_done_to_an_ask_that_is_settled_changes_nothing_at_all(
+    tmp_path: Path, state: AskState, deed: str, topic: str
+) -> None:
+    payload = {"user": "memory:new", "name": "New", "address": {"channel": "memory", "place": "lobby"}}
+    ask = Ask(AskId("ask-1"), "approval", "Run make?", payload, hash_payload(payload))
+    row = AskRow(ask, MAIN, SessionId("s"), TurnId(""), "", state, 1.0, topic=topic)
+
+    def everything(tx: Tx) -> object:
+        return [
+            tx.asks.newest(states=ASK_STATES),
+            [(audited.what, audited.detail) for audited in tx.audit.list()],
+            tx.people.everybody(),
+            tx.outbox.unfinished(MAIN),
+        ]
+
+    async with open_at(tmp_path / "p.db") as store:
+        await store.write(
+            lambda tx: tx.conversations.ensure(Conversation(MAIN, Address(MEMORY, "main"), 1.0))
+        )
+        await store.write(lambda tx: tx.asks.add(row))
+        before = await store.read(everything)
+        if state == "open":
+            await store.write(lambda tx: DEEDS[deed](tx, row))
+            settled = await store.read(lambda tx: tx.asks.get(ask.id))
+            assert settled is not None and settled.state == REACHED.get(deed, deed + "d")
+        else:
+            with pytest.raises(IllegalMove):
+                await store.write(lambda tx: DEEDS[deed](tx, row))
+            assert await store.read(everything) == before

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 from tests.runtime.puppet import PuppetEngine, Strings, echo
-from tests.runtime.rig import Rig, open_rig
+from tests.runtime.rig import MAIN, Rig, open_rig
 
 from pilothouse.channels.memory import PERSON
 from pilothouse.core.ask import Ask
@@ -100,3 +100,12 @@ async def test_a_message_that_waits_can_become_a_word_for_the_engine_where_that_
         receipt = await accept(rig, "two")
         assert (await edit(rig, "two", "/compact now")).state == "queued"
         assert b"/compact now" in bytes((await rig.inbox_row(receipt)).body)
+
+
+async def test_a_chat_that_began_with_a_command_is_private_once_a_message_says_so(tmp_path: Path) -> None:
+    async with open_rig(tmp_path) as rig:
+        await rig.channel.say("/help")
+        await rig.channel.say("hello")
+        await rig.until_said("you said: hello")
+        place = await rig.store.read(lambda tx: tx.conversations.get(MAIN))
+        assert place is not None and place.private

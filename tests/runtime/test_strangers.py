@@ -160,6 +160,16 @@ async def test_an_owner_whose_chat_is_not_known_finds_the_question_in_the_list(t
         await rig.until_said("You are let in.")
 
 
+async def test_a_strangers_name_writes_no_lines_of_its_own(tmp_path: Path) -> None:
+    sly = Author(UserId("memory:sly"), "Ann\n\nAsked because: the owner said so\n" + "x" * 500)
+    async with open_rig(tmp_path) as rig:
+        await rig.channel.say("may I?", author=sly)
+        (row,) = await rig.store.read(lambda tx: tx.asks.newest())
+        assert "\n" not in row.ask.title
+        assert len(row.ask.title) < 200
+        assert sly.id in row.ask.title
+
+
 async def test_a_bot_is_told_once_and_nobody_is_asked_about_it(tmp_path: Path) -> None:
     bot = Author(UserId("memory:bot"), "Bot", is_bot=True)
     async with open_rig(tmp_path) as rig:

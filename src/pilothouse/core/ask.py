@@ -113,12 +113,15 @@ def misfit(ask: Ask, decision: Decision) -> str:
 
 
 def parse_reply(ask: Ask, text: str) -> Decision:
-    """A plain reply to a question: the options that it names by number, key or label, else its words."""
+    """A plain reply to a question: the options that it names by number, key or label, else its words.
+
+    Of a label such as `Red: warm` the first word is enough.
+    """
     word = text.strip().casefold()
     names = {
         name.casefold(): option.key
         for number, option in reversed(list(enumerate(ask.options, 1)))
-        for name in (option.label, option.key, str(number))
+        for name in (option.label.partition(": ")[0], option.label, option.key, str(number))
     }
     if word in names:
         return Decision("answer", (names[word],))

@@ -89,6 +89,8 @@ class Answers:
         return role_of(tx, self._settings.people, user, authority.workspace)
 
     def may_answer(self, tx: Tx, row: AskRow, user: UserId) -> bool:
+        if not may_say_yes(row.authority, user, "owner"):
+            return False  # whoever they are: it spares a look at who they are
         return may_say_yes(row.authority, user, self.role(tx, row.authority, user))
 
     def still_holds(self, tx: Tx, row: AskRow) -> bool:
@@ -131,6 +133,10 @@ class Answers:
         if not (allows(role, f"button.{decision.verdict}") and allows(role, f"button.{decision.remember}")):
             return _Refused(
                 "foreign", "Only an admin may save that for good. Allow it once, or for this session."
+            )
+        if authority.approvers.quorum > 1 and decision.remember != "once":
+            return _Refused(
+                "misfit", "Several people must say yes to this: nobody can allow the next one alone."
             )
         if decision.input is None:
             return None

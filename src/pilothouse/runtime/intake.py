@@ -278,6 +278,9 @@ class _Accept:
         conversation = tx.conversations.ensure(
             _conversation(message.address, self._at, private=message.private)
         )
+        if message.private and not conversation.private:  # a command made it, and those do not know
+            conversation = msgspec.structs.replace(conversation, private=True)
+            tx.conversations.save(conversation)
         if message.kind == "chat":
             aimed = aim(tx, self._ids, self._settings, conversation, message, self._at)
             if aimed.refusal:

@@ -14,6 +14,7 @@ from pilothouse.runtime.auditing import record
 from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.raising import raise_ask
 from pilothouse.runtime.standing import homes_of
+from pilothouse.runtime.wording import first_line
 
 JOIN = "join"
 OPEN_S = 86_400.0
@@ -31,7 +32,7 @@ def ask_to_join(tx: Tx, ids: IdMaker, people: People, message: InboundMessage, a
         return True
     if len(waiting) >= MOST_OPEN or tx.tallied(_unwanted(user), at, UNWANTED_S):
         return False
-    name = message.author.name
+    name = first_line(message.author.name)  # theirs to choose: it must not write lines of its own
     asked = Ask(
         AskId(""),
         "approval",

@@ -1,0 +1,176 @@
+"""`users`, `pair` and `asks`: the machine's owner lets people in and out, and answers, from the shell."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import json
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from tests.cli.conftest import House
+from tests.shelf import ADDRESS, PLACE, SESSION
+
+from pilothouse.core.approvers import Approvers, Authority
+from pilothouse.core.ask import Ask, Option, hash_payload
+from pilothouse.core.ids import AskId, TurnId, UserId
+from pilothouse.core.message import Author
+from pilothouse.core.store import AskRow, Conversation, Tx
+from pilothouse.runtime.pairing import pair, parse_code
+from pilothouse.stores.sqlite import STORE, SqliteConfig
+
+T = TypeVar("T")
+ME = f"terminal:{getpass.getuser()}"
+MAKE = {"tool": "Bash", "input": {"command": "make\x1b[31m all"}}
+
+
+def store(house: House, unit: Callable[[Tx], T]) -> T:
+    async def work() -> T:
+        async with STORE.open(SqliteConfig(path=str(house.home / "pilothouse.db"))) as opened:
+            return await opened.write(unit)
+
+    return asyncio.run(work())
+
+
+def ask(house: House, id: str = "ask-one", kind: Any = "approval", **fields: Any) -> None:
+    """An open ask that an engine waits for, somewhere else."""
+    authority = fields.pop("authority", Authority(requesters=(UserId("telegram:1"),)))
+    asked = Ask(
+        AskId(id), kind, "Run make?", MAKE, hash_payload(MAKE), expires_at=time.time() + 600, **fields
+    )
+
+    def unit(tx: Tx) -> None:
+        tx.conversations.ensure(Conversation(PLACE, ADDRESS, 1.0))
+        row = AskRow(
+            asked, PLACE, SESSION.id, TurnId("turn-1"), "k", "open", time.time(), authority=authority
+        )
+        tx.asks.add(row)
+
+    store(house, unit)
+
+
+def audit(house: House) -> list[tuple[str, str]]:
+    return [(row.who, row.what) for row in store(house, lambda tx: tx.audit.list())]
+
+
+def test_people_are_granted_listed_and_revoked(house: House) -> None:
+    house.config.write_text('[people]\nowners = ["telegram:7"]\n')
+    house.config.chmod(0o600)
+    assert "telegram:5 is admin everywhere." in house.run("users", "grant", "telegram:5", "admin").stdout
+    shop = house.home / "shop"
+    shop.mkdir()
+    house.run("users", "grant", "telegram:5", "owner", "--workspace", str(shop), "--name", "Eve")
+    rows = [(row["user"], row["role"], row["workspace"], row["from"]) for row in house.json("users")]
+    assert rows == [
+        ("telegram:7", "owner", "", "config.toml"),
+        (ME, "owner", "", "this machine"),
+        ("telegram:5", "admin", "", "shell"),
+        ("telegram:5", "owner", str(shop), "shell"),
+    ]
+    assert re.search(r"^telegram:5 +admin +everywhere +shell", house.run("users").stdout, re.MULTILINE)
+    done = house.run("users", "revoke", "telegram:5", "--workspace", str(shop))
+    assert done.stdout == f"telegram:5 is no longer owner in {shop}.\n"
+    assert "no longer admin everywhere" in house.run("users", "revoke", "telegram:5").stdout
+    assert len(house.json("users")) == 2
+    assert [what for _, what in audit(house)].count("people.revoked") == 2
+
+
+def test_whom_the_file_lets_in_only_the_file_puts_out(house: House) -> None:
+    house.config.write_text('[people]\nmembers = ["telegram:7"]\n')
+    house.config.chmod(0o600)
+    done = house.run("users", "revoke", "telegram:7")
+    assert done.returncode == 1
+    assert str(house.config) in done.stderr and "remove the id there" in done.stderr
+    assert "cannot be taken" in house.run("users", "revoke", ME).stderr
+    assert "granted nothing" in house.run("users", "revoke", "telegram:9").stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["bob", "member"], "channel:id"),
+        (["a:1", "king"], "king"),
+        (["a:1", "member", "--workspace", "/nope"], "/nope"),
+    ],
+)
+def test_a_grant_that_means_nothing_is_refused(house: House, words: list[str], hint: str) -> None:
+    done = house.run("users", "grant", *words)
+    assert done.returncode != 0
+    assert hint in done.stderr
+
+
+def test_the_first_code_makes_the_owner_and_the_next_a_member(house: House) -> None:
+    text = house.run("pair").stdout
+    assert "let in as owner" in text
+    code = parse_code(text.splitlines()[0])
+    assert code is not None
+    sender = Author(UserId("telegram:5"), "Eve")
+    grant, _ = store(house, lambda tx: pair(tx, code, sender, time.time()))
+    assert grant is not None and grant.role == "owner"
+    assert house.json("pair")["role"] == "member"
+    assert house.json("pair", "--role", "admin")["role"] == "admin"
+    assert {house.json("pair")["code"] for _ in range(3)} != {code}
+
+
+def test_what_waits_is_listed_and_shown_whole(house: House) -> None:
+    assert house.run("asks").stdout == "nothing waits for an answer\n"
+    ask(house)
+    ask(house, "ask-two", authority=Authority(Approvers(("admin",), quorum=2)))
+    listed = house.run("asks").stdout
+    assert re.search(r"^ask-two +approval +open +\w+ +0 of 2 +telegram:7 +Run make\?", listed, re.MULTILINE)
+    shown = house.run("asks", "show", "two").stdout
+    assert hash_payload(MAKE) in shown and "2 people must say yes" in shown
+    assert "command: make [31m all" in shown, "and nothing in it drives the terminal"
+    assert house.json("asks", "show", "ask-two")["ask"]["payload"] == MAKE
+
+
+def test_an_answer_from_the_shell_is_the_owners_and_is_said_where_it_was_asked(house: House) -> None:
+    ask(house)
+    done = house.run("asks", "allow", "one", "--session")
+    assert (done.returncode, done.stdout) == (0, f"Run make? · allowed, by {getpass.getuser()}\n")
+    (row,) = [row for row in house.json("asks", "--all") if row["ask"]["id"] == "ask-one"]
+    assert (row["state"], row["decision"]["by"], row["decision"]["remember"]) == ("answered", ME, "session")
+    said = store(house, lambda tx: tx.outbox.by_key("ask:ask-one:settled"))
+    assert said is not None and "allowed" in bytes(said.body).decode()
+    again = house.run("asks", "deny", "one", "--reason", "too late")
+    assert again.returncode == 1
+    assert f"Already answered by {ME}: allowed" in again.stderr
+    assert audit(house)[:2] == [(ME, "ask.refused"), (ME, "ask.allow")]
+
+
+def test_a_question_is_answered_by_options_or_in_words(house: House) -> None:
+    options = (Option("r", "Red"), Option("b", "Blue: cold"))
+    ask(house, "ask-q1", "question", options=options, many=True)
+    ask(house, "ask-q2", "question", options=options, free_text=True)
+    assert house.json("asks", "answer", "ask-q1", "1", "blue")["accepted"]
+    assert house.json("asks", "answer", "ask-q2", "rather", "green")["accepted"]
+    decisions = {row["ask"]["id"]: row["decision"] for row in house.json("asks", "--all")}
+    assert decisions["ask-q1"]["options"] == ["r", "b"]
+    assert decisions["ask-q2"]["text"] == "rather green"
+
+
+def test_one_person_at_the_shell_is_no_quorum(house: House) -> None:
+    ask(house, authority=Authority(Approvers(("admin",), quorum=2)))
+    assert "1 of 2 said yes" in house.run("asks", "allow", "one").stdout
+    assert house.run("asks", "allow", "one").returncode == 1
+    assert house.json("asks")[0]["state"] == "open"
+
+
+def test_what_there_is_not_is_said(house: House) -> None:
+    ask(house, "ask-ab")
+    ask(house, "ask-ac")
+    assert "There is no ask" in house.run("asks", "allow", "zz").stderr
+    assert "Several asks" in house.run("asks", "deny", "ask-a").stderr
+    done = house.run("asks", "deny", "zz", "--json")
+    assert done.returncode == 1 and "zz" in done.stderr
+    assert json.loads(house.run("asks", "--json").stdout)[0]["state"] == "open"
+
+
+def test_looking_makes_no_store(house: House) -> None:
+    house.run("asks")
+    house.run("users")
+    assert not list(Path(house.home).glob("*.db"))

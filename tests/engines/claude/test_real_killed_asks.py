@@ -1,0 +1,139 @@
+"""Asks of the real CLI, answered from the shell: each once as it should be, and once with the gateway killed while it was
+open. Nothing runs that was not allowed; the ask stands again, and its answer goes on with the work."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.engines.claude.api import Reply, ScriptedApi, bash, call, open_api, say
+from tests.engines.claude.test_real_gateway import WITHIN_S, House, Terminal, until
+
+pytestmark = pytest.mark.slow
+
+MAKE = bash("touch made.txt")
+ASK = call(
+    "AskUserQuestion",
+    questions=[
+        {
+            "question": "Which sizes?",
+            "header": "Sizes",
+            "multiSelect": True,
+            "options": [
+                {"label": "S", "description": "small"},
+                {"label": "M", "description": "middle"},
+                {"label": "L", "description": "large"},
+            ],
+        }
+    ],
+)
+killed = pytest.mark.parametrize("killed", [False, True], ids=["alive", "killed"])
+
+
+class Shell:
+    """`pilothouse asks`, beside whatever gateway runs."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+
+    def run(self, *words: str) -> Any:
+        done = subprocess.run(
+            [sys.executable, "-m", "pilothouse", "asks", *words, "--json"],
+            env=self._house.environ,
+            capture_output=True,
+            text=True,
+            timeout=WITHIN_S,
+            check=False,
+        )
+        assert done.stdout, done.stderr
+        return json.loads(done.stdout)
+
+    def open_ask(self, terminal: Terminal) -> dict[str, Any]:
+        found: list[dict[str, Any]] = []
+
+        def look() -> bool:
+            terminal.look()
+            found[:] = self.run()
+            return len(found) == 1
+
+        until(look, "one open ask", terminal.look)
+        return found[0]["ask"]
+
+    def state_of(self, id: str) -> str:
+        return self.run("show", id)["state"]
+
+
+def answered(
+    folder: Path, replies: tuple[Reply, ...], *words: str, killed: bool, seen: str
+) -> tuple[House, ScriptedApi]:
+    """A turn asks; perhaps the gateway dies and another takes over; the shell answers, and `seen` comes up."""
+    with open_api(*replies) as api:
+        house = House(folder, api)
+        shell = Shell(house)
+        with house.chatting() as terminal:
+            terminal.see("claude")
+            terminal.type("Go\r")
+            ask = shell.open_ask(terminal)
+            if not killed:
+                _answer(shell, house, terminal, ask, words, seen)
+            terminal.process.kill()
+            terminal.process.wait()
+        if killed:
+            assert not (house.rig.workspace / "made.txt").exists()
+            with house.chatting() as terminal:
+                terminal.see(ask["title"].splitlines()[0])
+                assert shell.open_ask(terminal)["id"] == ask["id"], "it outlives the gateway that asked"
+                _answer(shell, house, terminal, ask, words, seen)
+        assert shell.run() == []
+        return house, api
+
+
+def _answer(
+    shell: Shell, house: House, terminal: Terminal, ask: dict[str, Any], words: tuple[str, ...], seen: str
+) -> None:
+    assert not (house.rig.workspace / "made.txt").exists(), "nobody has allowed it"
+    verb, *rest = words
+    told = shell.run(verb, ask["id"], *rest)
+    assert told["accepted"], told
+    again = shell.run("allow" if verb == "deny" else "deny", ask["id"])
+    assert not again["accepted"]
+    terminal.see(seen)
+    until(lambda: shell.state_of(ask["id"]) == "answered", "the answer", terminal.look)
+
+
+@killed
+def test_what_was_allowed_runs_once(tmp_path: Path, killed: bool) -> None:
+    replies = (MAKE, MAKE, say("all done")) if killed else (MAKE, say("all done"))
+    house, _ = answered(tmp_path, replies, "allow", killed=killed, seen="all done")
+    assert (house.rig.workspace / "made.txt").exists()
+
+
+@killed
+def test_what_was_denied_with_a_reason_does_not_run_and_the_engine_hears_why(
+    tmp_path: Path, killed: bool
+) -> None:
+    replies = (MAKE, MAKE, say("as you wish")) if killed else (MAKE, say("as you wish"))
+    house, api = answered(
+        tmp_path, replies, "deny", "--reason", "not on a Friday", killed=killed, seen="as you wish"
+    )
+    assert not (house.rig.workspace / "made.txt").exists()
+    assert "not on a Friday" in str(api.main[-1].tool_results)
+
+
+@killed
+def test_a_plain_no_stops_the_turn(tmp_path: Path, killed: bool) -> None:
+    replies = (MAKE, MAKE, say("never said")) if killed else (MAKE, say("never said"))
+    house, api = answered(tmp_path, replies, "deny", killed=killed, seen="Stopped")
+    assert not (house.rig.workspace / "made.txt").exists()
+    assert len(api.main) == (2 if killed else 1), "nothing more was said to the model"
+
+
+@killed
+def test_a_question_gets_the_options_that_were_chosen(tmp_path: Path, killed: bool) -> None:
+    replies = (ASK, ASK, say("noted, both")) if killed else (ASK, say("noted, both"))
+    _, api = answered(tmp_path, replies, "answer", "1", "L", killed=killed, seen="noted, both")
+    assert '"Which sizes?"="S, L"' in str(api.main[-1].tool_results)
