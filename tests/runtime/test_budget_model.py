@@ -134,3 +134,21 @@ def test_whatever_happens_no_cap_is_passed_and_every_cent_is_found_again(ops: li
                 case _, [index, part]:
                     till.end(kind, index, part)
             till.check()
+
+
+def test_what_an_engine_began_by_itself_is_taken_in_even_where_nothing_is_left() -> None:
+    """It spends already: to hold it would lose its words and let others spend the same money."""
+    with closing(connect(Path(":memory:"), 1.0)) as db:
+        migrate(db, Path(":memory:"), load_migrations())
+        tx = SqliteTx(Link(db), BlobFiles(Path("/nonexistent")))
+        tx.nodes.join(node(), (), 1e10)
+        tx.conversations.ensure(conversation(PLACES[0]))
+        session = Session(SessionId("s"), PLACES[0], ENGINE, "/a", NOW, NOW)
+        turn = Turn(TurnId("t"), session.id, PLACES[0], ENGINE, "running", "wake", Prompt(""), NOW)
+        poor = msgspec.structs.replace(SETTINGS, caps=Caps(all_usd=0.1, least_usd=0.25))
+        reserved = reserve(tx, poor, turn, session, NOW)
+        assert reserved is not None and reserved.short is None and reserved.left_usd == 0.25
+        assert tx.spending.standing(Scope("all"), TODAY, 0.1).left_usd < 0
+        other = msgspec.structs.replace(turn, id=TurnId("other"), cause="message")
+        held = reserve(tx, poor, other, session, NOW)
+        assert held is not None and held.short is not None

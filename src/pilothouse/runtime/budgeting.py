@@ -46,6 +46,10 @@ def reserve(tx: Tx, settings: Settings, turn: Turn, session: Session, at: float)
     amount = _expected(tx, settings, session, at)
     left = min(standing.left_usd for standing in standings)
     short = next((standing for standing in standings if not standing.fits(amount)), None)
+    if (
+        turn.cause == "wake"
+    ):  # the engine has begun by itself: whatever it costs, others must not spend it too
+        left, short = max(left, amount), None
     if short is None:
         day = standings[0].day
         tx.spending.reserve(Reservation(turn.id, day, session.workspace, turn.conversation_id, amount))

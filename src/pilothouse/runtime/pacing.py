@@ -1,4 +1,5 @@
-"""How fast one person may send, whatever they send it through. Memory is enough: a restart forgives a minute."""
+"""How fast one person may send, whatever they send it through. Memory is enough: a restart forgives a minute, and
+each process counts what came in through it."""
 
 from __future__ import annotations
 

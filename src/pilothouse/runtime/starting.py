@@ -5,6 +5,7 @@ Law 2 is the store's: if somebody else started a turn in this session meanwhile,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import takewhile
 
@@ -39,6 +40,8 @@ class Started(Struct, frozen=True):
     trusted: bool = False
     budget_usd: float | None = None
     """What is left for it under the day's caps; None where there is none."""
+    reserved_usd: float = math.inf
+    """What it has reserved of that; where there is no cap, there is nothing to reserve."""
 
 
 def start_from_inbox(
@@ -135,7 +138,7 @@ def _started(
         session,
         with_wishes(tx, conversation),
         is_trusted(tx, session.workspace),
-        None if reserved is None else reserved.left_usd,
+        *(() if reserved is None else (reserved.left_usd, reserved.amount_usd)),
     )
 
 
