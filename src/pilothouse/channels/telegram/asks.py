@@ -65,9 +65,7 @@ def render_pressed(ask: Ask, look: Look, *, chosen: int = 0, why: bool = False) 
 def render_settled(ask: Ask, line: str, look: Look) -> Message:
     """The question without its buttons, and what became of it."""
     body = _shown(ask, look)
-    tail = head(
-        style_blocks([Paragraph(words(_plainly(line), "bold"))], look.table_width), SETTLED_ROOM - 2
-    )
+    tail = head(style_blocks([Paragraph(words(_plainly(line), "bold"))], look.table_width), SETTLED_ROOM - 2)
     found = _joined(body, tail)
     return Message(text=found.text, entities=found.entities)
 

@@ -29,6 +29,7 @@ from pilothouse.channels.telegram.blocks import (
     Spans,
     Table,
     bare,
+    words,
 )
 from pilothouse.channels.telegram.definitions import freed
 
@@ -37,7 +38,7 @@ MAX_DEPTH = 12
 
 _MARKS: Mapping[str, Mark] = {"Emphasis": "italic", "Strong": "bold", "Strikethrough": "strikethrough"}
 _ALIGNS: Mapping[str, Align] = {"None": "", "Left": "left", "Center": "center", "Right": "right"}
-_INFO = re.compile(r"(?P<language>[\w+#.-]{1,24})(?:[\s:,](?P<rest>.*))?", re.ASCII | re.DOTALL)
+_LANGUAGE = re.compile(r"[\w+#.-]{1,24}(?![^\s:,])", re.ASCII)
 _BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 
 
@@ -82,6 +83,7 @@ class _Reader:
         self._links: list[_Link] = []
         self._code: list[str] | None = None
         self._info = ""
+        self._cell_end = 0
 
     def blocks(self) -> tuple[Block, ...]:
         self._end_paragraph()
@@ -92,7 +94,7 @@ class _Reader:
             case {"Start": tag}:
                 self._open(tag, start, end)
             case {"End": tag}:
-                self._close(tag)
+                self._close(tag, end)
             case {"Text": text}:
                 self._text(text)
             case {"Code": text}:
@@ -148,7 +150,7 @@ class _Reader:
             case _:
                 self._end_paragraph()
 
-    def _close(self, tag: Any) -> None:
+    def _close(self, tag: Any, end: int) -> None:
         match tag:
             case "Emphasis" | "Strong" | "Strikethrough":
                 self._close_mark()
@@ -163,10 +165,19 @@ class _Reader:
                 self._pop()
             case "TableCell":
                 self._frames[-1].cells.append(self._taken())
+                self._cell_end = end
             case "TableHead" | "TableRow":
-                self._frames[-1].rows.append(tuple(self._frames[-1].cells))
+                self._close_row(end)
             case _:
                 self._end_paragraph()
+
+    def _close_row(self, end: int) -> None:
+        """Cells beyond the head's would be dropped: they go into the last one."""
+        frame = self._frames[-1]
+        beyond = self._raw[self._cell_end : end].decode(errors="replace").strip("| \t\r\n>")
+        if beyond and frame.cells:
+            frame.cells[-1] = (*frame.cells[-1], Span(f" | {beyond}"))
+        frame.rows.append(tuple(frame.cells))
 
     def _open_mark(self, tag: str, start: int, end: int) -> None:
         literal = emphasis.literal(self._raw, start, end, tag)
@@ -203,10 +214,10 @@ class _Reader:
     def _close_code(self) -> None:
         text, self._code = "".join(self._code or ()), None
         info = self._info.strip()
-        named = _INFO.fullmatch(info)
-        language, rest = (named["language"], (named["rest"] or "").strip()) if named else ("", info)
-        if rest:
-            self._frames[-1].blocks.append(Paragraph((Span(rest),)))
+        named = _LANGUAGE.match(info)
+        language = named[0] if named else ""
+        if info != language or not text.strip():
+            self._frames[-1].blocks.append(Paragraph(words(info)))
         self._frames[-1].blocks.append(Code(text.removesuffix("\n"), language))
 
     def _end_paragraph(self) -> None:

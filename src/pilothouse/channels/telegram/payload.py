@@ -7,7 +7,7 @@ is stored once. The client adds where it goes: chat, topic, message, draft id.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
@@ -15,6 +15,8 @@ from msgspec import Struct
 from pilothouse.channels.telegram.limits import TEXT
 from pilothouse.channels.text import utf16_units
 from pilothouse.core.message import AGAIN_MARK, Attachment, Part
+
+UploadKind = Literal["photo", "document"]
 
 
 class Entity(Struct, frozen=True, omit_defaults=True):
@@ -63,9 +65,9 @@ class File(_Payload, frozen=True, omit_defaults=True, tag="file"):
 
 
 class Upload(_Payload, frozen=True, omit_defaults=True, tag="upload"):
-    """The part's attachment; `text` is its caption. `kind` is the field that it goes into: photo, document, …"""
+    """The part's attachment; `text` is its caption."""
 
-    kind: str = "document"
+    kind: UploadKind = "document"
     entities: tuple[Entity, ...] = ()
 
 

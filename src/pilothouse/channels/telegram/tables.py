@@ -17,6 +17,7 @@ from pilothouse.channels.telegram.blocks import (
     Spans,
     Table,
     bare,
+    words,
 )
 
 GAP = "  "
@@ -45,23 +46,21 @@ def _lines(table: Table, cells: list[list[str]], widths: list[int]) -> Iterator[
 
 
 def _told(table: Table) -> tuple[Block, ...]:
-    """Each row begins with its first cell, in bold; an empty cell is left out."""
+    """Each row is an item that begins with its first cell, in bold. An empty cell is left out, an empty column not."""
+    empty = [not any(column) for column in zip(*table.rows, strict=True)] or [True] * len(table.head)
     rows = table.rows or (table.head,)
-    items = tuple(Item((Paragraph(_row(table.head, row)),)) for row in rows if any(row))
+    items = tuple(Item((Paragraph(_row(table.head, row, empty)),)) for row in rows if any(row))
     return (Items(items),) if items else ()
 
 
-def _row(head: tuple[Spans, ...], row: tuple[Spans, ...]) -> Spans:
-    spans: list[Span] = [_bold(span) for span in row[0]] if row else []
-    for name, cell in list(zip(head, row, strict=True))[1:]:
-        if not cell:
+def _row(head: tuple[Spans, ...], row: tuple[Spans, ...], empty: list[bool]) -> Spans:
+    spans: list[Span] = []
+    for number, (name, cell) in enumerate(zip(head, row, strict=True)):
+        if not cell and not (name and empty[number]):
             continue
-        label = bare(name)
-        spans += [
-            Span("\n" if spans else ""),
-            *([Span(f"{label}: ")] if label and cell != name else []),
-            *cell,
-        ]
+        label = words(f"{bare(name)}: ") if name and cell != name else ()
+        value = tuple(map(_bold, cell)) if not number else cell
+        spans += [Span("\n" if spans else ""), *label, *(value or words("–"))]
     return tuple(span for span in spans if span.text)
 
 

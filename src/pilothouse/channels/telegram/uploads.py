@@ -5,17 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pilothouse.channels.telegram.limits import PHOTO_BYTES, UPLOAD_BYTES
-from pilothouse.channels.telegram.payload import Message, Upload
+from pilothouse.channels.telegram.payload import Message, Upload, UploadKind
 from pilothouse.core.message import Attachment, clean_text
 
 _PHOTOS = frozenset({"image/jpeg", "image/png", "image/webp"})
-_KINDS = {
-    "image/gif": "animation",
-    "video/mp4": "video",
-    "audio/mpeg": "audio",
-    "audio/mp4": "audio",
-    "audio/ogg": "voice",
-}
 
 
 def render_uploads(attachments: tuple[Attachment, ...]) -> Iterator[tuple[Upload | Message, Attachment]]:
@@ -30,8 +23,7 @@ def render_uploads(attachments: tuple[Attachment, ...]) -> Iterator[tuple[Upload
             yield Upload(text="", kind=kind_of(file)), file
 
 
-def kind_of(file: Attachment) -> str:
+def kind_of(file: Attachment) -> UploadKind:
+    """A picture that Telegram may shrink, or the file as it is."""
     media_type = file.media_type.partition(";")[0].strip().lower()
-    if media_type in _PHOTOS:
-        return "photo" if file.size <= PHOTO_BYTES else "document"
-    return _KINDS.get(media_type, "document")
+    return "photo" if media_type in _PHOTOS and file.size <= PHOTO_BYTES else "document"
