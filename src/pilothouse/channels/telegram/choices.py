@@ -58,7 +58,8 @@ def keyboard(ask: Ask, chosen: int = 0, *, why: bool = False) -> Keyboard | None
         return Keyboard(((Button("Back", ask_key(ask, "back")),),))
     rows = [tuple(row) for row in (_many(ask, chosen) if _is_many(ask) else _one(ask))]
     if takes_reason(ask):
-        rows.append((Button("Deny and say why", ask_key(ask, "why")),))
+        label = "Say what to change" if ask.kind == "plan" else "Deny and say why"
+        rows.append((Button(label, ask_key(ask, "why")),))
     return Keyboard(tuple(rows)) if rows else None
 
 
