@@ -6,11 +6,14 @@ A definition is kept as one only if a link uses it and Telegram takes its addres
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import Any
 
 from pilothouse.channels.telegram import links
 
 PASSES = 4
+MAX_EVENTS = 10_000
+"""No more than this is read: 60 kB of what people write have less, and hostile marks cost time."""
 _DEFINITION = re.compile(rb"^[ \t>*+\d.)-]*(?P<label>\[[^\]\n]+\]):", re.MULTILINE)
 
 Parsed = list[tuple[Any, int, int]]
@@ -18,9 +21,11 @@ Parsed = list[tuple[Any, int, int]]
 
 
 def freed(text: str) -> tuple[str, Parsed]:
-    """The text in which no definition hides words, and its events."""
+    """The text in which no definition hides words, and its events; one that is all marks is taken literally."""
     for _ in range(PASSES):
         events = _events(text)
+        if len(events) > MAX_EVENTS:
+            break
         hiding = _hiding(text, events) if "]:" in text else []
         if not hiding:
             return text, events
@@ -36,8 +41,8 @@ def freed(text: str) -> tuple[str, Parsed]:
 def _events(text: str) -> Parsed:
     import pyromark
 
-    found = pyromark.events_with_range(text, options=_options())
-    return [(event, where["start"], where["end"]) for event, where in found]
+    found = pyromark.events_with_range(text, options=_options(), merge_text=True)
+    return [(event, where["start"], where["end"]) for event, where in islice(found, MAX_EVENTS + 1)]
 
 
 def _options() -> Any:

@@ -34,7 +34,9 @@ from pilothouse.channels.telegram.blocks import (
 from pilothouse.channels.telegram.definitions import freed
 
 MAX_DEPTH = 12
-"""Lists, their items and quotes within each other; deeper ones join the one around them."""
+"""Lists, their items and quotes within each other; what is deeper joins the one around it."""
+LEVELS = {"items": 2, "item": 1, "quote": 1}
+"""A list needs room for its items too."""
 
 _MARKS: Mapping[str, Mark] = {"Emphasis": "italic", "Strong": "bold", "Strikethrough": "strikethrough"}
 _ALIGNS: Mapping[str, Align] = {"None": "", "Left": "left", "Center": "center", "Right": "right"}
@@ -84,6 +86,7 @@ class _Reader:
         self._code: list[str] | None = None
         self._info = ""
         self._cell_end = 0
+        self._skipped = 0
 
     def blocks(self) -> tuple[Block, ...]:
         self._end_paragraph()
@@ -161,8 +164,10 @@ class _Reader:
             case {"Heading": level}:
                 if spans := self._taken():
                     self._frames[-1].blocks.append(Heading(int(level[1]), spans))
-            case {"List": _} | "Item" | {"BlockQuote": _} | "Table":
-                self._pop()
+            case {"List": _} | "Item" | {"BlockQuote": _}:
+                self._pop("container")
+            case "Table":
+                self._pop("table")
             case "TableCell":
                 self._frames[-1].cells.append(self._taken())
                 self._cell_end = end
@@ -231,26 +236,27 @@ class _Reader:
 
     def _push(self, kind: str, *, start: int | None = None, aligns: tuple[Align, ...] = ()) -> None:
         self._end_paragraph()
-        self._frames.append(_Frame(kind, start=start, aligns=aligns))
+        if kind != "table" and len(self._frames) + LEVELS[kind] > MAX_DEPTH:
+            self._skipped += 1
+        else:
+            self._frames.append(_Frame(kind, start=start, aligns=aligns))
 
-    def _pop(self) -> None:
+    def _pop(self, kind: str) -> None:
         self._end_paragraph()
+        if self._skipped and kind != "table":
+            self._skipped -= 1
+            return
         frame, around = self._frames.pop(), self._frames[-1]
-        deep = len(self._frames) > MAX_DEPTH
         match frame.kind:
             case "table":
                 head, *rows = frame.rows
                 around.blocks.append(Table(frame.aligns, head, tuple(rows)))
-            case "item" if around.kind == "items":
+            case "item":
                 around.items.append(Item(tuple(frame.blocks), frame.checked))
-            case "items" if deep:
-                around.blocks.extend(block for item in frame.items for block in item.blocks)
             case "items":
                 around.blocks.append(Items(tuple(frame.items), frame.start))
-            case "quote" if not deep:
-                around.blocks.append(Quote(tuple(frame.blocks)))
             case _:
-                around.blocks.extend(frame.blocks)
+                around.blocks.append(Quote(tuple(frame.blocks)))
 
 
 def _trimmed(spans: Iterable[Span]) -> Spans:
