@@ -136,13 +136,19 @@ def code_of(payload: Payload) -> dict[str, str]:
     return {word: language for text, language in texts for word in re.findall(r"c\d{6}", text)}
 
 
+def languages_of(payload: Payload) -> list[str]:
+    if isinstance(payload, Rich):
+        return re.findall(r'class="language-([^"]*)"', payload.html)
+    return [entity.language for entity in payload.entities] if isinstance(payload, Message) else []
+
+
 def check_document(document: Document, payloads: list[Payload], *, sound: bool) -> None:
     """Telegram takes every message, and together they hold every word, once and in order."""
     for payload in payloads:
         check(payload)
     shown = WORD.findall("".join(payload.text for payload in payloads))
     # A word after a fence is a language, which Telegram shows above the block.
-    languages = {e.language for payload in payloads if isinstance(payload, Message) for e in payload.entities}
+    languages = {language for payload in payloads for language in languages_of(payload)}
     hidden: set[str] = set() if sound else languages - set(shown)
     assert shown == [word for word in document.words if word not in hidden]
     if sound and all(isinstance(payload, Message) for payload in payloads):

@@ -76,3 +76,14 @@ def test_a_huge_line_is_a_file_that_begins_in_its_caption(size: int) -> None:
     assert isinstance(payload, File)
     assert payload.text == text
     assert payload.caption.startswith("word word")
+
+
+def test_a_caption_that_begins_with_indented_code_keeps_its_marks_in_place() -> None:
+    (payload,) = render_text("```\n    x = '😀'\n```\n\n**b** 😀\n\n" + "word " * 40_000, Look())
+    check(payload)
+    assert isinstance(payload, File)
+    raw = payload.caption.encode("utf-16-le")
+    shown = [
+        raw[e.offset * 2 : (e.offset + e.length) * 2].decode("utf-16-le") for e in payload.caption_entities
+    ]
+    assert shown == ["    x = '😀'", "b"]

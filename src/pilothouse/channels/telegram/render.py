@@ -78,7 +78,7 @@ def _file(text: str, look: Look) -> File:
     """The beginning is the caption, so that people see at once whether they want to open it."""
     room = CAPTION - AGAIN_ROOM - len(WHOLE) - 2
     beginning = head(style_blocks(parse_markdown(text[:PREVIEW_CHARS]), look.table_width), room)
-    caption = f"{beginning.text}\n\n{WHOLE}".lstrip()
+    caption = f"{beginning.text}\n\n{WHOLE}" if beginning.text else WHOLE
     return File(text=text, name=FILE_NAME, caption=caption, caption_entities=beginning.entities)
 
 
