@@ -15,6 +15,7 @@ from pilothouse.channels.telegram.callback import (
     StopPress,
     ask_key,
     parse_press,
+    replied_to,
     stop_key,
 )
 from pilothouse.channels.telegram.choices import decide, decide_words, keyboard, toggled
@@ -70,7 +71,7 @@ def test_telegram_takes_any_ask_in_every_state(ask: Ask) -> None:
 @given(asks())
 def test_every_button_is_about_its_ask_and_does_something(ask: Ask) -> None:
     buttons = keyboard(ask)
-    for row in buttons.inline_keyboard if buttons else ():
+    for row in buttons.inline_keyboard:
         for button in row:
             press = parse_press(button.callback_data)
             assert isinstance(press, AskPress)
@@ -94,13 +95,12 @@ def test_an_approval_offers_what_can_be_saved(label: str, decision: Decision) ->
 
 def test_without_an_offer_nothing_can_be_allowed_for_longer() -> None:
     buttons = keyboard(replace(PUSH, offers=()))
-    assert buttons is not None
     labels = [button.text for row in buttons.inline_keyboard for button in row]
     assert labels == ["Allow once", "Deny", "Deny and say why"]
 
 
 def test_deny_stops_and_a_reason_lets_the_engine_go_on() -> None:
-    (deny,) = [b for row in (keyboard(PUSH) or Keyboard(())).inline_keyboard for b in row if b.text == "Deny"]
+    (deny,) = [b for row in keyboard(PUSH).inline_keyboard for b in row if b.text == "Deny"]
     press = parse_press(deny.callback_data)
     assert isinstance(press, AskPress)
     assert decide(PUSH, press) == Decision("deny")
@@ -198,3 +198,26 @@ def test_an_approval_is_shown_literally() -> None:
     ask = Ask(AskId("ask-1"), "approval", "echo **x** [a](https://b.c) `d`", {}, "0" * 64)
     (question,) = render_ask(ask, LOOK)
     assert question.text.startswith("echo **x** [a](https://b.c) `d`")
+
+
+def keys(buttons: Keyboard | None) -> list[str]:
+    return [button.callback_data for row in (buttons.inline_keyboard if buttons else ()) for button in row]
+
+
+def test_a_reply_finds_its_ask_by_the_buttons_of_what_it_answers() -> None:
+    wordy = replace(COLOUR, options=(), free_text=True)
+    for ask, why in ((PARTS, False), (wordy, False), (PUSH, True)):
+        shown = render_pressed(ask, LOOK, why=why)
+        found = replied_to(["not ours", *keys(shown.reply_markup)])
+        assert found is not None
+        assert found.is_about(ask)
+        assert (found.act == "back") == why
+    assert replied_to(["s|turn-1", "x"]) is None
+
+
+def test_a_question_that_wants_words_can_be_left_unanswered() -> None:
+    wordy = replace(COLOUR, options=(), free_text=True)
+    refused = decide(wordy, pressed(keyboard(wordy), "No answer"))
+    assert refused is not None
+    assert refused.verdict == "deny"
+    assert refused.text

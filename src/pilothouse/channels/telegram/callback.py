@@ -14,6 +14,7 @@ that is forged, or of another ask, matches no row, and whoever presses must be a
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Literal
 
 from msgspec import Struct
@@ -76,6 +77,15 @@ def parse_press(data: str) -> Press | None:
         return None
     act, chosen = _ACTS[found["act"]], int(found["chosen"] or "0", 16)
     return AskPress(AskId(found["id"]), found["hash"], act, int(found["index"] or 0), chosen)
+
+
+def replied_to(keys: Iterable[str]) -> AskPress | None:
+    """What a reply is about, from the keys of the buttons below what it answers.
+
+    `back` among them means that the message asks for the reason of a "no".
+    """
+    found = [press for key in keys if isinstance(press := parse_press(key), AskPress)]
+    return next((press for press in found if press.act == "back"), found[0] if found else None)
 
 
 def _hash(ask: Ask) -> str:

@@ -14,6 +14,7 @@ from pilothouse.channels.telegram.payload import Button, Keyboard
 from pilothouse.core.ask import Ask, Decision, Option, Remember
 
 SAID_NO = "The person said no."
+NO_ANSWER = "The person gave no answer."
 LABEL_CHARS = 32
 MAX_OPTIONS = 60
 ALLOW: dict[Remember, str] = {
@@ -35,7 +36,8 @@ def choices(ask: Ask) -> tuple[Choice, ...]:
         return tuple(Choice(option.label, Decision("answer", (option.key,))) for option in _options(ask))
     if ask.kind == "plan":
         return Choice("Go ahead", Decision("allow")), Choice("Not so", Decision("deny", text=SAID_NO))
-    return ()
+    # A question that wants words alone: its button also tells what a reply is about.
+    return (Choice("No answer", Decision("deny", text=NO_ANSWER)),)
 
 
 def takes_reason(ask: Ask) -> bool:
@@ -45,7 +47,7 @@ def takes_reason(ask: Ask) -> bool:
 
 def takes_words(ask: Ask) -> bool:
     """Whether a reply in words is an answer."""
-    return ask.free_text or not choices(ask)
+    return ask.free_text or (ask.kind == "question" and not ask.options)
 
 
 def is_numbered(ask: Ask) -> bool:
@@ -53,14 +55,14 @@ def is_numbered(ask: Ask) -> bool:
     return any(len(option.label) > LABEL_CHARS for option in ask.options)
 
 
-def keyboard(ask: Ask, chosen: int = 0, *, why: bool = False) -> Keyboard | None:
+def keyboard(ask: Ask, chosen: int = 0, *, why: bool = False) -> Keyboard:
     if why:
         return Keyboard(((Button("Back", ask_key(ask, "back")),),))
     rows = [tuple(row) for row in (_many(ask, chosen) if _is_many(ask) else _one(ask))]
     if takes_reason(ask):
         label = "Say what to change" if ask.kind == "plan" else "Deny and say why"
         rows.append((Button(label, ask_key(ask, "why")),))
-    return Keyboard(tuple(rows)) if rows else None
+    return Keyboard(tuple(rows))
 
 
 def decide(ask: Ask, press: AskPress) -> Decision | None:
