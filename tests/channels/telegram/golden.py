@@ -5,15 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from tests.channels.telegram.scenes import ASKS, CONTENTS, PARTS, PUSH, VIEWS, all_contents
+from tests.channels.telegram.scenes import ASKS, CONTENTS, PARTS, PUSH, VIEWS, all_contents, asked
 
-from pilothouse.channels.telegram.asks import over_line, render_pressed, render_settled, settled_line
+from pilothouse.channels.telegram.asks import over_line, render_settled, settled_line
 from pilothouse.channels.telegram.look import Look
-from pilothouse.channels.telegram.payload import Entity, File, Payload, Progress, Rich, Upload, unpack
+from pilothouse.channels.telegram.payload import (
+    Entity,
+    File,
+    Message,
+    Payload,
+    Progress,
+    Rich,
+    Upload,
+    unpack,
+)
 from pilothouse.channels.telegram.progress import render_view
 from pilothouse.channels.telegram.render import render
 from pilothouse.core.ask import Decision
-from pilothouse.core.message import Content
 
 FOLDER = Path(__file__).parent / "golden"
 SHOWN_LINES = 40
@@ -61,9 +69,8 @@ def scenes() -> Iterator[tuple[str, str]]:
     for name, (view, now) in VIEWS.items():
         look = rich if name == "working" else plain
         yield f"view-{name}", draw(render_view(view, now, look))
-    for name, asked in ASKS.items():
-        parts = render(Content(asked.title, "ask", ask=asked), plain)
-        yield f"ask-{name}", "\n".join(draw(unpack(part)) for part in parts)
+    for name, ask in ASKS.items():
+        yield f"ask-{name}", "\n".join(draw(unpack(part)) for part in render(asked(ask), plain))
     for name, content in all_contents():
         yield f"say-{name}", "\n".join(draw(unpack(part)) for part in render(content, plain))
     yield "say-answer-rich", "\n".join(draw(unpack(part)) for part in render(CONTENTS["answer"], rich))
@@ -71,18 +78,19 @@ def scenes() -> Iterator[tuple[str, str]]:
 
 
 def _settled(look: Look) -> Iterator[str]:
-    yield draw(render_pressed(PARTS, look, chosen=0b10))
-    yield draw(render_pressed(PUSH, look, why=True))
-    for decision in (
+    decisions = [
         Decision("allow"),
         Decision("allow", remember="always"),
         Decision("deny"),
-        Decision("deny", text="Not on a Friday."),
-    ):
-        yield draw(render_settled(PUSH, settled_line(PUSH, decision, "Alice"), look))
-    chosen = Decision("answer", ("1", "2"))
-    yield draw(render_settled(PARTS, settled_line(PARTS, chosen, "Bob"), look))
-    yield draw(render_settled(PARTS, over_line("expired"), look))
+        Decision("deny", text="No."),
+    ]
+    lines = [settled_line(PUSH, decision, "Alice") for decision in decisions]
+    chosen = settled_line(PARTS, Decision("answer", ("1", "2")), "Bob")
+    for ask, line in (*((PUSH, line) for line in lines), (PARTS, chosen), (PARTS, over_line("expired"))):
+        (part,) = render(asked(ask), look)
+        shown = unpack(part)
+        assert isinstance(shown, Message)
+        yield draw(render_settled(shown.text, shown.entities, line))
 
 
 def main() -> None:

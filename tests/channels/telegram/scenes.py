@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from pilothouse.core.approvers import Approvers, Authority
 from pilothouse.core.ask import Ask, AskKind, Option, RuleOffer, hash_payload
 from pilothouse.core.event import (
     Asked,
@@ -25,6 +26,7 @@ from pilothouse.core.event import (
 from pilothouse.core.ids import AskId, BlobHash, CallId, EngineId, TurnId
 from pilothouse.core.message import Attachment, Content
 from pilothouse.core.view import TurnView, fold
+from pilothouse.runtime.ask_words import ask_words, is_long
 
 STARTED = SessionStarted(ResumeToken(EngineId("claude"), "5f0c1f7e"), "claude-opus-5-5")
 
@@ -122,6 +124,16 @@ VIEWS: dict[str, tuple[TurnView, float]] = {
     "retrying": (view_of(STARTED, Notice("warning", "api_retry", "The API is overloaded; again in 5 s.")), 9.0),
     "ended": (view_of(STARTED, call("1", "command", "ls"), done("1"), TurnEnded("completed", "Done.", usage=Usage(0.01))), 9.0),
 }  # fmt: skip
+PAYLOAD = Attachment("ask-8d2j1xq4m7zr.json", "application/json", 7200, BlobHash("3" * 64))
+
+
+def asked(ask: Ask) -> Content:
+    """An ask as the house says it: a payload that is too long to be read goes along as a file."""
+    files = (PAYLOAD,) if is_long(ask) else ()
+    authority = Authority(Approvers(("member",)))
+    return Content(ask_words(ask, authority), "ask", files, TurnId("turn-1"), ask=ask)
+
+
 ASKS: dict[str, Ask] = {
     "push": PUSH, "edit": EDIT, "colour": COLOUR, "parts": PARTS, "plan": PLAN, "long": LONG, "hidden": HIDDEN,
 }  # fmt: skip

@@ -7,24 +7,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.channels.telegram.judging import check
-from tests.channels.telegram.scenes import COLOUR, HIDDEN, LONG, PARTS, PLAN, PUSH
+from tests.channels.telegram.scenes import COLOUR, HIDDEN, LONG, PARTS, PLAN, PUSH, asked
 
-from pilothouse.channels.telegram.asks import render_ask, render_pressed, render_settled, settled_line
+from pilothouse.channels.telegram.asks import render_ask, render_settled, settled_line
 from pilothouse.channels.telegram.callback import (
     AskPress,
     StopPress,
     ask_key,
     parse_press,
-    replied_to,
     stop_key,
 )
-from pilothouse.channels.telegram.choices import decide, decide_words, keyboard, toggled
+from pilothouse.channels.telegram.choices import decide, keyboard, toggled
 from pilothouse.channels.telegram.look import Look
-from pilothouse.channels.telegram.payload import File, Keyboard, Message
-from pilothouse.core.ask import Ask, AskKind, Decision, Option, Remember, RuleOffer, hash_payload
+from pilothouse.channels.telegram.payload import File, Keyboard, Message, unpack
+from pilothouse.channels.telegram.render import render
+from pilothouse.core.approvers import Approvers, Authority
+from pilothouse.core.ask import Ask, AskKind, Decision, Option, Remember, RuleOffer, hash_payload, misfit
 from pilothouse.core.ids import AskId, TurnId
+from pilothouse.runtime.ask_words import ask_words
 
 LOOK = Look()
+AUTHORITY = Authority(Approvers(("member",)))
 TEXT = st.text(max_size=200)
 KINDS: tuple[AskKind, ...] = ("approval", "question", "plan")
 REMEMBER: tuple[Remember, ...] = ("once", "session", "always")
@@ -57,28 +60,28 @@ def pressed(buttons: Keyboard | None, label: str) -> AskPress:
     return press
 
 
-@given(asks())
-def test_telegram_takes_any_ask_in_every_state(ask: Ask) -> None:
-    for payload in (
-        *render_ask(ask, LOOK, said=ask.title),
-        render_pressed(ask, LOOK, chosen=3),
-        render_pressed(ask, LOOK, why=True),
-        render_settled(ask, settled_line(ask, Decision("deny", text="no " * 900), "A" * 300), LOOK),
-    ):
+@given(asks(), st.booleans())
+def test_telegram_takes_any_ask_before_and_after_it_is_settled(ask: Ask, bare: bool) -> None:
+    *files, question = render_ask(ask, LOOK, said="" if bare else ask_words(ask, AUTHORITY))
+    for payload in (*files, question):
         check(payload)
+    assert isinstance(question, Message)
+    line = settled_line(ask, Decision("deny", text="no " * 900), "A" * 300)
+    check(render_settled(question.text, question.entities, line))
 
 
 @given(asks())
 def test_every_button_is_about_its_ask_and_does_something(ask: Ask) -> None:
     buttons = keyboard(ask)
-    for row in buttons.inline_keyboard:
+    for row in buttons.inline_keyboard if buttons else ():
         for button in row:
             press = parse_press(button.callback_data)
             assert isinstance(press, AskPress)
             assert press.is_about(ask)
             assert not press.is_about(replace(ask, payload_hash=hash_payload({"other": 1})))
-            decided = decide(ask, press) is not None
-            assert decided == (press.act == "choose")
+            decision = decide(ask, press)
+            assert (decision is not None) == (press.act == "choose")
+            assert decision is None or not misfit(ask, decision)
 
 
 @pytest.mark.parametrize(
@@ -95,26 +98,29 @@ def test_an_approval_offers_what_can_be_saved(label: str, decision: Decision) ->
 
 def test_without_an_offer_nothing_can_be_allowed_for_longer() -> None:
     buttons = keyboard(replace(PUSH, offers=()))
+    assert buttons is not None
     labels = [button.text for row in buttons.inline_keyboard for button in row]
     assert labels == ["Allow once", "Deny", "Deny and say why"]
 
 
-def test_deny_stops_and_a_reason_lets_the_engine_go_on() -> None:
-    (deny,) = [b for row in keyboard(PUSH).inline_keyboard for b in row if b.text == "Deny"]
-    press = parse_press(deny.callback_data)
-    assert isinstance(press, AskPress)
-    assert decide(PUSH, press) == Decision("deny")
-    asked = render_pressed(PUSH, LOOK, why=True)
-    back = pressed(asked.reply_markup, "Back")
-    assert back.act == "back"
-    assert decide_words(PUSH, " not on a Friday ", why=True) == Decision("deny", text="not on a Friday")
+def test_a_no_can_come_alone_or_with_its_reason_to_follow() -> None:
+    buttons = keyboard(PUSH)
+    assert buttons is not None
+    labels = {button.text: button.callback_data for row in buttons.inline_keyboard for button in row}
+    for label, decision in (
+        ("Deny", Decision("deny")),
+        ("Deny and say why", Decision("deny", reason_wanted=True)),
+    ):
+        press = parse_press(labels[label])
+        assert isinstance(press, AskPress)
+        assert decide(PUSH, press) == decision
 
 
-def test_words_answer_only_where_words_are_asked_for() -> None:
-    assert decide_words(PARTS, "both", why=False) == Decision("answer", text="both")
-    assert decide_words(PUSH, "yes", why=False) is None
-    assert decide_words(COLOUR, "red", why=False) is None
-    assert decide_words(PUSH, "  ", why=True) is None
+def test_a_question_that_wants_words_alone_has_no_buttons_and_says_so() -> None:
+    (question,) = render_ask(replace(COLOUR, options=(), free_text=True), LOOK)
+    assert isinstance(question, Message)
+    assert question.reply_markup is None
+    assert question.text.endswith("Answer in your own words.")
 
 
 def test_several_options_are_collected_in_the_buttons_themselves() -> None:
@@ -138,9 +144,7 @@ def test_a_plan_is_taken_or_sent_back() -> None:
 
 
 @given(
-    st.one_of(
-        st.text(), st.from_regex(r"a\|[a-z0-9-]{1,16}\|[0-9a-f]{12}\|[ctdwb]\d{0,3}(\|[0-9a-f]{1,16})?")
-    )
+    st.one_of(st.text(), st.from_regex(r"a\|[a-z0-9-]{1,16}\|[0-9a-f]{12}\|[ctd]\d{0,3}(\|[0-9a-f]{1,16})?"))
 )
 def test_a_forged_key_decides_nothing_beyond_the_ask(data: str) -> None:
     press = parse_press(data)
@@ -151,6 +155,7 @@ def test_a_forged_key_decides_nothing_beyond_the_ask(data: str) -> None:
             Decision("allow", remember="session"),
             Decision("allow", remember="always"),
             Decision("deny"),
+            Decision("deny", reason_wanted=True),
         ]
         assert toggled(PARTS, press) < 4
 
@@ -178,46 +183,34 @@ def test_a_key_longer_than_telegram_takes_is_refused_where_it_is_made() -> None:
         ask_key(replace(PUSH, id=AskId("x" * 60)), "choose")
 
 
-def test_what_is_too_long_to_read_between_buttons_is_a_file_with_all_of_it() -> None:
-    file, question = render_ask(LONG, LOOK)
+def test_what_is_too_long_for_a_message_is_a_file_above_the_question() -> None:
+    long = replace(PLAN, title="Step. " * 2000)
+    file, question = render_ask(long, LOOK)
     assert isinstance(file, File)
     assert isinstance(question, Message)
-    assert LONG.payload["input"]["content"] in file.text
-    assert LONG.payload_hash in file.text
-    assert LONG.payload_hash[:12] in question.text
-    assert question.reply_markup == keyboard(LONG)
+    assert file.text.count("Step.") == 2000
+    assert long.payload_hash[:12] in question.text
+    assert question.reply_markup == keyboard(long)
+
+
+def test_the_exact_payload_goes_along_above_the_question() -> None:
+    parts = render(asked(LONG), LOOK)
+    assert [len(part.attachments) for part in parts] == [1, 0]
+    assert unpack(parts[-1]).reply_markup == keyboard(LONG)
+    assert LONG.payload_hash in parts[-1].text
 
 
 def test_what_could_deceive_the_eye_is_shown_as_what_it_is() -> None:
-    (question,) = render_ask(HIDDEN, LOOK)
+    (question,) = render_ask(HIDDEN, LOOK, said=ask_words(HIDDEN, AUTHORITY))
     assert "\u202e" not in question.text
     assert r"\u202e" in question.text
 
 
-def test_an_approval_is_shown_literally() -> None:
-    ask = Ask(AskId("ask-1"), "approval", "echo **x** [a](https://b.c) `d`", {}, "0" * 64)
-    (question,) = render_ask(ask, LOOK)
-    assert question.text.startswith("echo **x** [a](https://b.c) `d`")
-
-
-def keys(buttons: Keyboard | None) -> list[str]:
-    return [button.callback_data for row in (buttons.inline_keyboard if buttons else ()) for button in row]
-
-
-def test_a_reply_finds_its_ask_by_the_buttons_of_what_it_answers() -> None:
-    wordy = replace(COLOUR, options=(), free_text=True)
-    for ask, why in ((PARTS, False), (wordy, False), (PUSH, True)):
-        shown = render_pressed(ask, LOOK, why=why)
-        found = replied_to(["not ours", *keys(shown.reply_markup)])
-        assert found is not None
-        assert found.is_about(ask)
-        assert (found.act == "back") == why
-    assert replied_to(["s|turn-1", "x"]) is None
-
-
-def test_a_question_that_wants_words_can_be_left_unanswered() -> None:
-    wordy = replace(COLOUR, options=(), free_text=True)
-    refused = decide(wordy, pressed(keyboard(wordy), "No answer"))
-    assert refused is not None
-    assert refused.verdict == "deny"
-    assert refused.text
+def test_an_approval_is_shown_literally_but_for_the_fences_of_the_house() -> None:
+    command = "echo **x** [a](https://b.c)\n```\n# `d`"
+    ask = Ask(AskId("ask-1"), "approval", "echo **x** [a](https://b.c)", {"command": command}, "0" * 64)
+    (question,) = render_ask(ask, LOOK, said=ask_words(ask, AUTHORITY))
+    assert isinstance(question, Message)
+    assert question.text.startswith("echo **x** [a](https://b.c)\n\n")
+    assert command in question.text
+    assert [entity.type for entity in question.entities] == ["bold", "pre"]

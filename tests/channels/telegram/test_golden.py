@@ -5,13 +5,12 @@ from __future__ import annotations
 import pytest
 from tests.channels.telegram.golden import FOLDER, scenes
 from tests.channels.telegram.judging import check
-from tests.channels.telegram.scenes import ASKS, VIEWS, all_contents
+from tests.channels.telegram.scenes import ASKS, VIEWS, all_contents, asked
 
 from pilothouse.channels.telegram.look import Look
 from pilothouse.channels.telegram.payload import unpack
 from pilothouse.channels.telegram.progress import render_view
 from pilothouse.channels.telegram.render import render
-from pilothouse.core.message import Content
 
 SCENES = dict(scenes())
 LOOKS = (Look(), Look(rich=True), Look(commands=False, table_width=10, parts=1))
@@ -30,7 +29,7 @@ def test_every_golden_file_is_of_a_scene() -> None:
 def test_telegram_takes_every_scene(look: Look) -> None:
     for view, now in VIEWS.values():
         check(render_view(view, now, look))
-    contents = [Content(ask.title, "ask", ask=ask) for ask in ASKS.values()]
+    contents = [asked(ask) for ask in ASKS.values()]
     for content in (*contents, *(content for _, content in all_contents())):
         for part in render(content, look):
             check(unpack(part))

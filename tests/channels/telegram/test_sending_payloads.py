@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 from tests.channels.telegram.golden import Look, all_contents
-from tests.channels.telegram.scenes import ASKS, PUSH, VIEWS
+from tests.channels.telegram.scenes import ASKS, PUSH, VIEWS, asked
 from tests.channels.telegram.server.running import Server
 
 from pilothouse.channels.telegram.asks import render_settled
@@ -18,7 +18,6 @@ from pilothouse.channels.telegram.render import render
 from pilothouse.channels.telegram.shapes import Rich as RichMessage
 from pilothouse.channels.telegram.shapes import Upload as Bytes
 from pilothouse.channels.telegram.trouble import Trouble
-from pilothouse.core.message import Content
 from pilothouse.runtime.clock import SystemClock
 
 pytestmark = pytest.mark.anyio
@@ -48,8 +47,7 @@ async def send(client: BotClient, chat: int, payload: Payload) -> object:
 @pytest.mark.parametrize("look", LOOKS, ids=["entities", "rich"])
 async def test_everything_that_is_said_is_taken(server: Server, client: BotClient, look: Look) -> None:
     ada = server.person()
-    asked = [Content(ask.title, "ask", ask=ask) for ask in ASKS.values()]
-    for content in (*asked, *(content for _, content in all_contents())):
+    for content in (*map(asked, ASKS.values()), *(content for _, content in all_contents())):
         for part in render(content, look):
             assert not isinstance(await send(client, ada.id, unpack(part)), Trouble)
 
@@ -72,12 +70,12 @@ async def test_every_view_is_taken_as_a_draft_and_as_a_message(
 
 async def test_a_settled_ask_loses_its_buttons(server: Server, client: BotClient) -> None:
     ada = server.person()
-    (part,) = render(Content(PUSH.title, "ask", ask=PUSH), Look())
-    asked = unpack(part)
-    assert isinstance(asked, Message)
-    sent = await client.send_message(ada.id, asked.text, entities=asked.entities, keyboard=asked.reply_markup)
+    (part,) = render(asked(PUSH), Look())
+    shown = unpack(part)
+    assert isinstance(shown, Message)
+    sent = await client.send_message(ada.id, shown.text, entities=shown.entities, keyboard=shown.reply_markup)
     assert not isinstance(sent, Trouble)
-    settled = render_settled(PUSH, "✓ Allowed once · Ada", Look())
+    settled = render_settled(shown.text, shown.entities, "✓ Allowed once · Ada")
     edited = await client.edit_text(ada.id, sent.message_id, settled.text, entities=settled.entities)
     assert not isinstance(edited, Trouble)
     assert edited.text == settled.text

@@ -1,40 +1,36 @@
-"""An ask as a message with buttons: exactly what is asked, why, what an allow would save, and, once settled, by whom.
+"""An ask as a message with buttons: exactly what the house says about it, and, once settled, who answered what.
 
-What a person approves is shown as it is, never as markup. What is too long for a message is a file above the
-question, and the question names the hash of what was asked.
+What a person approves is shown as it is: only the fences that the house put around it are read as markup, and what could
+hide or turn around a word is made visible. A question and a plan are an engine's prose, and read as Markdown.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import msgspec
 
-from pilothouse.channels.telegram.blocks import Block, Code, Item, Items, Paragraph, Span, Spans, words
-from pilothouse.channels.telegram.choices import ALLOW, is_numbered, keyboard, takes_words
+from pilothouse.channels.telegram.blocks import Block, Code, Item, Items, Paragraph, words
+from pilothouse.channels.telegram.choices import choices, is_numbered, keyboard
 from pilothouse.channels.telegram.cut import Formatted, cut, head
 from pilothouse.channels.telegram.limits import AGAIN_ROOM, TEXT
 from pilothouse.channels.telegram.look import Look
 from pilothouse.channels.telegram.markdown import parse_markdown
-from pilothouse.channels.telegram.payload import File, Message
+from pilothouse.channels.telegram.payload import Entity, File, Message
 from pilothouse.channels.telegram.styled import style_blocks
 from pilothouse.channels.text import utf16_units
-from pilothouse.core.ask import Ask, AskState, Decision, RuleOffer
+from pilothouse.core.ask import Ask, AskState, Decision
 from pilothouse.core.message import clean_text
 
 SETTLED_ROOM = 500
 """Kept free below a question for the line that says who answered what."""
 BODY_UNITS = TEXT - AGAIN_ROOM - SETTLED_ROOM
-TITLE_UNITS = 700
 SHORT_UNITS = 1500
-TAIL_UNITS = 400
-MAX_LINES = 60
-SHORT_LINES = 15
-HASH_SHOWN = 12
-REPLY = "Reply to this message to answer in your own words."
-REASON = "Reply to this message and say why; it is denied with your words."
+WIDTH = 36
+ALSO_WORDS = "Or answer in your own words."
+ONLY_WORDS = "Answer in your own words."
+_FENCE = re.compile(r"(?P<marks>`{3,})(?P<language>[\w+#.-]*)")
 _HIDDEN = re.compile("[\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
 _OVER: dict[AskState, str] = {
     "expired": "Nobody answered, so it is a no.",
@@ -45,28 +41,25 @@ _ALLOWED = {"once": "Allowed once", "session": "Allowed for this session", "alwa
 
 
 def render_ask(ask: Ask, look: Look, *, said: str = "") -> Sequence[File | Message]:
-    """The question with its buttons, last; before it a file with all of it where it is too long to be read here.
+    """The question with its buttons, last; before it a file with all of it where that is too long for a message.
 
-    `said` is the question as the house says it: the title, perhaps with a word before it.
+    `said` is what the house says about the ask: its title, and what stands around it.
     """
-    whole = _body(ask, look, said)
-    if whole is not None:
-        return [_question(ask, whole)]
-    name, text = f"{ask.id}.txt", "\n".join(_lines(ask))
-    file = File(text=text, name=name, caption=f"What is asked, whole. Hash {_hash(ask)}.", silent=True)
-    return [file, _question(ask, _short(ask, look, said))]
+    blocks = [*_blocks(ask, said or ask.title), *_options(ask)]
+    styled = style_blocks(blocks, look.table_width)
+    parts = cut(styled, BODY_UNITS)
+    if len(parts) == 1:
+        return [_question(ask, parts[0])]
+    name = f"{ask.id}.txt"
+    note = Formatted(f"This is not all of it: read {name}. SHA-256 {ask.payload_hash[:12]}…")
+    file = File(text=styled.text, name=name, caption="What is asked, whole.", silent=True)
+    return [file, _question(ask, _joined(head(styled, SHORT_UNITS), note))]
 
 
-def render_pressed(ask: Ask, look: Look, *, chosen: int = 0, why: bool = False) -> Message:
-    """The same question after a press that decided nothing yet: other marks, or a request for a reason."""
-    return _question(ask, _shown(ask, look), chosen=chosen, why=why)
-
-
-def render_settled(ask: Ask, line: str, look: Look) -> Message:
-    """The question without its buttons, and what became of it."""
-    body = _shown(ask, look)
-    tail = head(style_blocks([Paragraph(words(_plainly(line), "bold"))], look.table_width), SETTLED_ROOM - 2)
-    found = _joined(body, tail)
+def render_settled(text: str, entities: Sequence[Entity], line: str) -> Message:
+    """The question as it stands there, without its buttons, and what became of it."""
+    tail = head(style_blocks([Paragraph(words(_plainly(line), "bold"))], WIDTH), SETTLED_ROOM - 2)
+    found = _joined(Formatted(text, tuple(entities)), tail)
     return Message(text=found.text, entities=found.entities)
 
 
@@ -85,13 +78,14 @@ def settled_line(ask: Ask, decision: Decision, by: str) -> str:
 
 
 def over_line(state: AskState) -> str:
+    """What became of an ask that nobody answered."""
     return _OVER.get(state, "Already answered.")
 
 
-def _question(ask: Ask, body: Formatted, *, chosen: int = 0, why: bool = False) -> Message:
-    hint = REASON if why else REPLY if takes_words(ask) else ""
-    found = _joined(body, Formatted(hint))
-    return Message(text=found.text, entities=found.entities, reply_markup=keyboard(ask, chosen, why=why))
+def _question(ask: Ask, body: Formatted) -> Message:
+    words_too = ALSO_WORDS if ask.free_text else ""
+    found = _joined(body, Formatted(words_too if choices(ask) else ONLY_WORDS))
+    return Message(text=found.text, entities=found.entities, reply_markup=keyboard(ask))
 
 
 def _joined(body: Formatted, tail: Formatted) -> Formatted:
@@ -102,127 +96,53 @@ def _joined(body: Formatted, tail: Formatted) -> Formatted:
     return Formatted(f"{body.text}\n\n{tail.text}", (*body.entities, *moved))
 
 
-def _shown(ask: Ask, look: Look) -> Formatted:
-    return _body(ask, look, "") or _short(ask, look, "")
-
-
-def _body(ask: Ask, look: Look, said: str) -> Formatted | None:
-    """The whole question; None if it does not fit, or is too long to be read between buttons."""
-    blocks = [*_head(ask, said), *_details(ask), *_tail(ask)]
-    parts = cut(style_blocks(blocks, look.table_width), BODY_UNITS)
-    return parts[0] if len(parts) == 1 and parts[0].text.count("\n") < MAX_LINES else None
-
-
-def _short(ask: Ask, look: Look, said: str) -> Formatted:
-    """The beginning of the question, and of what it is about; the file has the rest."""
-    note = Paragraph(words(f"This is not all of it: read the file. Hash {_hash(ask)}.", "bold"))
-    details = [_few_lines(block) for block in _details(ask)]
-    found = Formatted("")
-    for blocks, units in (
-        ([*_head(ask, said)], TITLE_UNITS),
-        (details, SHORT_UNITS),
-        ([*_tail(ask)], TAIL_UNITS),
-        ([note], TAIL_UNITS),
-    ):
-        found = _joined(found, head(style_blocks(blocks, look.table_width), units))
-    return found
-
-
-def _few_lines(block: Block) -> Block:
-    if not isinstance(block, Code) or block.text.count("\n") < SHORT_LINES:
-        return block
-    lines = block.text.split("\n")
-    more = f"… {len(lines) - SHORT_LINES} more lines"
-    return Code("\n".join([*lines[:SHORT_LINES], more]), block.language)
-
-
-def _head(ask: Ask, said: str) -> Iterator[Block]:
-    before = _plainly(said).removesuffix(_plainly(ask.title)).strip()
-    if before:
-        yield Paragraph(words(before, "italic"))
-    title = _plainly(ask.title).strip() or "A question"
+def _blocks(ask: Ask, said: str) -> Iterator[Block]:
+    said, title = _plainly(said), _plainly(ask.title).strip()
+    before, _, after = said.partition(title) if title and title in said else ("", "", said)
+    if before.strip():
+        yield Paragraph(words(before.strip(), "italic"))
+    if not title:
+        yield from _literally(after)
+        return
     if ask.kind == "approval":
         first, _, rest = title.partition("\n")
         yield Paragraph((*words(first, "bold"), *words(f"\n{rest}" if rest else "")))
     else:
         yield from parse_markdown(title)
+    if title in said:
+        yield from _literally(after)
 
 
-def _details(ask: Ask) -> Iterator[Block]:
-    if ask.preview:
-        yield Code(_plainly(ask.preview).rstrip("\n"), "diff")
-    elif not _title_says_all(ask):
-        yield from _values(ask)
+def _literally(text: str) -> Iterator[Block]:
+    """Lines as they are, but for the fences around blocks: each is closed by its own marks alone on a line."""
+    lines = iter(text.strip("\n").split("\n"))
+    plain: list[str] = []
+    for line in lines:
+        fence = _FENCE.fullmatch(line)
+        if fence is None:
+            plain.append(line)
+            continue
+        yield from _paragraph(plain)
+        plain = []
+        inner: list[str] = []
+        for code in lines:
+            if code == fence["marks"]:
+                break
+            inner.append(code)
+        yield Code("\n".join(inner).rstrip("\n"), fence["language"])
+    yield from _paragraph(plain)
+
+
+def _paragraph(lines: list[str]) -> Iterator[Block]:
+    if text := "\n".join(lines).strip():
+        yield Paragraph(words(text))
+
+
+def _options(ask: Ask) -> Iterator[Block]:
     if ask.options and is_numbered(ask):
         yield Items(tuple(Item((Paragraph(words(_plainly(o.label))),)) for o in ask.options), 1)
-
-
-def _values(ask: Ask) -> Iterator[Block]:
-    """Long values as blocks, short ones line by line; a command that the title has whole is not said twice."""
-    short: list[Span] = []
-    for name, value in _fields(ask):
-        if value == ask.title.split("\n", 1)[0]:
-            continue
-        if name == "command" or "\n" in value:
-            yield Code(value, "bash" if name == "command" else "")
-        else:
-            short += [Span("\n" if short else ""), *words(f"{name}: ", "italic"), *words(value, "code")]
-    if short:
-        yield Paragraph(tuple(short))
-
-
-def _tail(ask: Ask) -> Iterator[Block]:
-    if ask.why:
-        yield Paragraph(words(_plainly(ask.why), "italic"))
-    offers = [offer for offer in ask.offers if offer.remember != "once"]
-    if offers:
-        yield Paragraph(tuple(span for offer in offers for span in _offer(offer)))
-
-
-def _offer(offer: RuleOffer) -> Spans:
-    button = ALLOW[offer.remember]
-    return (Span(f"“{button}” saves "), *words(_plainly(offer.rule), "code"), Span("\n"))
-
-
-def _lines(ask: Ask) -> Iterator[str]:
-    """All of it as plain text."""
-    yield _plainly(ask.title)
-    yield f"hash: {ask.payload_hash}"
-    if ask.why:
-        yield f"why: {_plainly(ask.why)}"
-    for name, value in _fields(ask):
-        yield f"\n{name}:\n{value}"
-    if ask.preview:
-        yield f"\npreview:\n{_plainly(ask.preview)}"
-    for number, option in enumerate(ask.options, 1):
-        yield f"\n{number}. {_plainly(option.label)}"
-
-
-def _title_says_all(ask: Ask) -> bool:
-    return ask.kind != "approval" or ask.payload.items() <= {"kind": ask.kind, "title": ask.title}.items()
-
-
-def _fields(ask: Ask) -> Iterator[tuple[str, str]]:
-    """What was asked, value by value; the values of an engine's `input` stand beside the others."""
-    given = ask.payload.get("input")
-    flat = (
-        {**{k: v for k, v in ask.payload.items() if k != "input"}, **given}
-        if isinstance(given, dict)
-        else ask.payload
-    )
-    for name, value in flat.items():
-        if value not in (None, "", {}, []):
-            yield _plainly(str(name)), _plainly(value if isinstance(value, str) else _json(value))
-
-
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
 
 
 def _plainly(text: str) -> str:
     """With what could hide or turn around a word made visible: nobody approves what they cannot read."""
     return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", clean_text(text))
-
-
-def _hash(ask: Ask) -> str:
-    return ask.payload_hash[:HASH_SHOWN]

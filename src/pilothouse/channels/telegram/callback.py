@@ -7,14 +7,12 @@ that is forged, or of another ask, matches no row, and whoever presses must be a
     a|ask-3f9k2a|1c0ffee51c0f|c2          the third choice
     a|ask-3f9k2a|1c0ffee51c0f|t2|5        the third option, while the first and the third are chosen
     a|ask-3f9k2a|1c0ffee51c0f|d|5         done with choosing
-    a|ask-3f9k2a|1c0ffee51c0f|w           deny, and say why; `b` goes back
     s|turn-8d2j1x                         stop this turn
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Literal
 
 from msgspec import Struct
@@ -24,11 +22,11 @@ from pilothouse.core.ask import Ask
 from pilothouse.core.ids import AskId, TurnId
 
 HASH_CHARS = 12
-Act = Literal["choose", "toggle", "done", "why", "back"]
-_LETTERS: dict[Act, str] = {"choose": "c", "toggle": "t", "done": "d", "why": "w", "back": "b"}
+Act = Literal["choose", "toggle", "done"]
+_LETTERS: dict[Act, str] = {"choose": "c", "toggle": "t", "done": "d"}
 _ACTS: dict[str, Act] = {letter: act for act, letter in _LETTERS.items()}
 _ASK = re.compile(
-    r"a\|(?P<id>[^|\s]+)\|(?P<hash>[0-9a-f]{12})\|(?P<act>[ctdwb])(?P<index>\d{0,3})(\|(?P<chosen>[0-9a-f]{1,16}))?"
+    r"a\|(?P<id>[^|\s]+)\|(?P<hash>[0-9a-f]{12})\|(?P<act>[ctd])(?P<index>\d{0,3})(\|(?P<chosen>[0-9a-f]{1,16}))?"
 )
 _STOP = re.compile(r"s\|(?P<id>[^|\s]*)")
 
@@ -77,15 +75,6 @@ def parse_press(data: str) -> Press | None:
         return None
     act, chosen = _ACTS[found["act"]], int(found["chosen"] or "0", 16)
     return AskPress(AskId(found["id"]), found["hash"], act, int(found["index"] or 0), chosen)
-
-
-def replied_to(keys: Iterable[str]) -> AskPress | None:
-    """What a reply is about, from the keys of the buttons below what it answers.
-
-    `back` among them means that the message asks for the reason of a "no".
-    """
-    found = [press for key in keys if isinstance(press := parse_press(key), AskPress)]
-    return next((press for press in found if press.act == "back"), found[0] if found else None)
 
 
 def _hash(ask: Ask) -> str:

@@ -1,4 +1,4 @@
-"""How an ask can be answered: its buttons in a fixed order, and what each press or reply decides.
+"""How an ask can be answered: its buttons in a fixed order, and what each press decides.
 
 The order is part of what a button carries, so it depends on nothing but the ask.
 """
@@ -14,7 +14,6 @@ from pilothouse.channels.telegram.payload import Button, Keyboard
 from pilothouse.core.ask import Ask, Decision, Option, Remember
 
 SAID_NO = "The person said no."
-NO_ANSWER = "The person gave no answer."
 LABEL_CHARS = 32
 MAX_OPTIONS = 60
 ALLOW: dict[Remember, str] = {
@@ -35,19 +34,12 @@ def choices(ask: Ask) -> tuple[Choice, ...]:
     if ask.options:
         return tuple(Choice(option.label, Decision("answer", (option.key,))) for option in _options(ask))
     if ask.kind == "plan":
-        return Choice("Go ahead", Decision("allow")), Choice("Not so", Decision("deny", text=SAID_NO))
-    # A question that wants words alone: its button also tells what a reply is about.
-    return (Choice("No answer", Decision("deny", text=NO_ANSWER)),)
-
-
-def takes_reason(ask: Ask) -> bool:
-    """Whether "no" can come with words, which lets the engine go on."""
-    return ask.kind == "approval" or (ask.kind == "plan" and not ask.options)
-
-
-def takes_words(ask: Ask) -> bool:
-    """Whether a reply in words is an answer."""
-    return ask.free_text or (ask.kind == "question" and not ask.options)
+        return (
+            Choice("Go ahead", Decision("allow")),
+            Choice("Not so", Decision("deny", text=SAID_NO)),
+            Choice("Say what to change", Decision("deny", reason_wanted=True)),
+        )
+    return ()
 
 
 def is_numbered(ask: Ask) -> bool:
@@ -55,14 +47,10 @@ def is_numbered(ask: Ask) -> bool:
     return any(len(option.label) > LABEL_CHARS for option in ask.options)
 
 
-def keyboard(ask: Ask, chosen: int = 0, *, why: bool = False) -> Keyboard:
-    if why:
-        return Keyboard(((Button("Back", ask_key(ask, "back")),),))
-    rows = [tuple(row) for row in (_many(ask, chosen) if _is_many(ask) else _one(ask))]
-    if takes_reason(ask):
-        label = "Say what to change" if ask.kind == "plan" else "Deny and say why"
-        rows.append((Button(label, ask_key(ask, "why")),))
-    return Keyboard(tuple(rows))
+def keyboard(ask: Ask, chosen: int = 0) -> Keyboard | None:
+    """Its buttons, with what was chosen so far marked; None for a question that wants words alone."""
+    rows = [tuple(row) for row in (_many(ask, chosen) if _is_many(ask) else _one(ask)) if row]
+    return Keyboard(tuple(rows)) if rows else None
 
 
 def decide(ask: Ask, press: AskPress) -> Decision | None:
@@ -82,21 +70,13 @@ def toggled(ask: Ask, press: AskPress) -> int:
     return (press.chosen ^ (1 << press.index)) & known
 
 
-def decide_words(ask: Ask, text: str, *, why: bool) -> Decision | None:
-    """What a reply to the ask says: the reason for a "no" where that was asked for, else an answer in words."""
-    if not text.strip():
-        return None
-    if why and takes_reason(ask):
-        return Decision("deny", text=text.strip())
-    return Decision("answer", text=text.strip()) if takes_words(ask) else None
-
-
 def _approvals(ask: Ask) -> Iterator[Choice]:
     yield Choice(ALLOW["once"], Decision("allow"))
     for remember in ("session", "always"):
         if any(offer.remember == remember for offer in ask.offers):
             yield Choice(ALLOW[remember], Decision("allow", remember=remember))
     yield Choice("Deny", Decision("deny"))
+    yield Choice("Deny and say why", Decision("deny", reason_wanted=True))
 
 
 def _options(ask: Ask) -> tuple[Option, ...]:
@@ -114,10 +94,8 @@ def _one(ask: Ask) -> Iterator[list[Button]]:
         for number, choice in enumerate(found)
     ]
     if ask.kind == "approval":
-        first, *offers, last = buttons
-        yield [first, last]
-        if offers:
-            yield offers
+        once, *offers, deny, why = buttons
+        yield from ([once, deny], offers, [why])
     else:
         yield from _rows(buttons)
 

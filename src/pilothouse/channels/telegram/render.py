@@ -34,10 +34,11 @@ _ROOM = TEXT - AGAIN_ROOM
 
 def render(content: Content, look: Look) -> tuple[Part, ...]:
     about: dict[str, Any] = {"kind": content.kind, "turn_id": content.turn_id or ""}
+    uploads = [(upload, (file,)) for upload, file in render_uploads(content.attachments)]
     if content.ask is not None:
         about["ask_id"] = content.ask.id
-        return tuple(pack(payload, (), about) for payload in render_ask(content.ask, look, said=content.text))
-    uploads = [(upload, (file,)) for upload, file in render_uploads(content.attachments)]
+        above = [pack(replace(payload, silent=True), files, about) for payload, files in uploads]
+        return (*above, *(pack(said, (), about) for said in render_ask(content.ask, look, said=content.text)))
     text = clean_text(content.text)
     if not is_visible(text) and not uploads:
         text = NOTHING
