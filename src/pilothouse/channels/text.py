@@ -27,7 +27,7 @@ _ZWJ = "\N{ZERO WIDTH JOINER}"
 
 def utf16_units(text: str) -> int:
     """How Telegram and Discord count."""
-    return len(text) + sum(c > "\uffff" for c in text)
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 class Piece(Struct, frozen=True):
@@ -116,11 +116,11 @@ class _Splitter:
 
     def _in_line(self, start: int, end: int, fence: str, room: int) -> _Cut | None:
         room -= self.measure(self._closed(fence, "x"))
-        size = _longest(self.text, start, end, room, self.measure) if room > 0 else 0
+        size = longest(self.text, start, end, room, self.measure) if room > 0 else 0
         if not size:
             return None
         line = self.text[start : min(end, start + size + 1)]
-        return _Cut(start + (_word_end(line, size) or _grapheme_end(line, size)), fence, 2)
+        return _Cut(start + (word_end(line, size) or grapheme_end(line, size)), fence, 2)
 
     def _rank(self, index: int) -> int:
         line, following = self.lines[index], self.lines[index + 1]
@@ -173,7 +173,7 @@ def _marks(line: str) -> str:
     return found["marks"] if found else ""
 
 
-def _longest(text: str, start: int, end: int, room: int, measure: Measure) -> int:
+def longest(text: str, start: int, end: int, room: int, measure: Measure) -> int:
     """How many characters of `text[start:end]` fit into `room`."""
     size = end - start
     high = min(size, room)
@@ -187,13 +187,13 @@ def _longest(text: str, start: int, end: int, room: int, measure: Measure) -> in
     return low
 
 
-def _word_end(text: str, end: int) -> int:
+def word_end(text: str, end: int) -> int:
     """After the last space that leaves the piece at least a third full; 0 if there is none."""
     space = max(text.rfind(" ", 0, end), text.rfind("\t", 0, end))
     return space + 1 if (space + 1) * 3 >= end else 0
 
 
-def _grapheme_end(text: str, end: int) -> int:
+def grapheme_end(text: str, end: int) -> int:
     """At or a little before `end`, where no character belongs to the one before it."""
     for at in range(end, max(end - 32, 0), -1):
         if at == len(text) or not _joined(text, at):

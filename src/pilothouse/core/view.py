@@ -44,7 +44,7 @@ from pilothouse.core.event import (
     UsageChanged,
 )
 from pilothouse.core.failure import Failure
-from pilothouse.core.ids import CallId
+from pilothouse.core.ids import CallId, TurnId
 from pilothouse.core.message import Attachment
 
 FIRST_TEXT_AFTER_S = 0.8
@@ -102,6 +102,8 @@ class TurnView(Struct, frozen=True):
     outcome: Outcome | None = None
     answer: str = ""
     failure: Failure | None = None
+    turn_id: TurnId | None = None
+    """Whose view it is, where whoever folds it knows: a button to stop must never stop another turn."""
 
     @property
     def text(self) -> str:

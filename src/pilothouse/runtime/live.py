@@ -108,7 +108,7 @@ class Progress:
         self._ports = ports
         self._address = address
         self._channel = channel
-        self._view = TurnView()
+        self._view = TurnView(turn_id=turn.id)
         self._ref: MessageRef | None = None
         self._last: Part | None = None
         self._seq: int | None = None
@@ -132,7 +132,7 @@ class Progress:
                 if logged.turn_id != self.turn.id:
                     continue
                 if isinstance(logged.event, SessionStarted):
-                    self._view = TurnView()
+                    self._view = TurnView(turn_id=self.turn.id)
                 self._view = fold(self._view, logged.event, logged.at)
             if len(events) < PAGE:
                 return not live

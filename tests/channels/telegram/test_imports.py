@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-PURE = ("", ".endpoint", ".shapes", ".trouble", ".wire")
+PURE = ("", ".endpoint", ".pacing", ".progress", ".render", ".shapes", ".trouble", ".wire")
 
 
 @pytest.mark.parametrize("part", PURE)
@@ -14,7 +14,7 @@ def test_only_the_client_brings_the_http_library(part: str) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     assert "pilothouse.channels.telegram" in loaded
-    assert loaded.isdisjoint({"httpx2", "httpcore2", "h11", "anyio", "asyncio", "ssl", "aiohttp"})
+    assert loaded.isdisjoint({"httpx2", "httpcore2", "h11", "anyio", "asyncio", "ssl", "aiohttp", "pyromark"})
 
 
 def test_nothing_that_only_tests_need_is_imported_by_the_client() -> None:

@@ -1,0 +1,148 @@
+"""An ask as a message with buttons: exactly what the house says about it, and, once settled, who answered what.
+
+What a person approves is shown as it is: only the fences that the house put around it are read as markup, and what could
+hide or turn around a word is made visible. A question and a plan are an engine's prose, and read as Markdown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from pilothouse.channels.telegram.blocks import Block, Code, Item, Items, Paragraph, words
+from pilothouse.channels.telegram.choices import choices, is_numbered, keyboard
+from pilothouse.channels.telegram.cut import Formatted, cut, head
+from pilothouse.channels.telegram.limits import AGAIN_ROOM, TEXT
+from pilothouse.channels.telegram.look import Look
+from pilothouse.channels.telegram.markdown import parse_markdown
+from pilothouse.channels.telegram.payload import Entity, File, Message
+from pilothouse.channels.telegram.styled import style_blocks
+from pilothouse.channels.text import utf16_units
+from pilothouse.core.ask import Ask, AskState, Decision
+from pilothouse.core.message import clean_text
+
+SETTLED_ROOM = 500
+"""Kept free below a question for the line that says who answered what."""
+BODY_UNITS = TEXT - AGAIN_ROOM - SETTLED_ROOM
+SHORT_UNITS = 1500
+WIDTH = 36
+ALSO_WORDS = "Or answer in your own words."
+ONLY_WORDS = "Answer in your own words."
+_FENCE = re.compile(r"(?P<marks>`{3,})(?P<language>[\w+#.-]*)")
+_HIDDEN = re.compile("[\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
+_OVER: dict[AskState, str] = {
+    "expired": "Nobody answered, so it is a no.",
+    "withdrawn": "No longer asked.",
+    "superseded": "No longer open.",
+}
+_ALLOWED = {"once": "Allowed once", "session": "Allowed for this session", "always": "Always allowed"}
+
+
+def render_ask(ask: Ask, look: Look, *, said: str = "") -> Sequence[File | Message]:
+    """The question with its buttons, last; before it a file with all of it where that is too long for a message.
+
+    `said` is what the house says about the ask: its title, and what stands around it.
+    """
+    blocks = [*_blocks(ask, said or ask.title), *_options(ask)]
+    styled = style_blocks(blocks, look.table_width)
+    parts = cut(styled, BODY_UNITS)
+    if len(parts) == 1:
+        return [_question(ask, parts[0])]
+    name = f"{ask.id}.txt"
+    note = Formatted(f"This is not all of it: read {name}. SHA-256 {ask.payload_hash[:12]}…")
+    file = File(text=styled.text, name=name, caption="What is asked, whole.", silent=True)
+    return [file, _question(ask, _joined(head(styled, SHORT_UNITS), note))]
+
+
+def render_settled(text: str, entities: Sequence[Entity], line: str) -> Message:
+    """The question as it stands there, without its buttons, and what became of it."""
+    tail = head(style_blocks([Paragraph(words(_plainly(line), "bold"))], WIDTH), SETTLED_ROOM - 2)
+    found = _joined(Formatted(text, tuple(entities)), tail)
+    return Message(text=found.text, entities=found.entities)
+
+
+def settled_line(ask: Ask, decision: Decision, by: str) -> str:
+    """Who answered what."""
+    labels = {option.key: option.label for option in ask.options}
+    match decision.verdict:
+        case "allow":
+            word = "✓ Go ahead" if ask.kind == "plan" else f"✓ {_ALLOWED[decision.remember]}"
+        case "deny":
+            word = "✗ Denied"
+        case "answer":
+            word = "→ " + (", ".join(labels.get(key, key) for key in decision.options) or "Answered")
+    reason = f": {decision.text}" if decision.text else ""
+    return f"{word} · {by}{reason}"
+
+
+def over_line(state: AskState) -> str:
+    """What became of an ask that nobody answered."""
+    return _OVER.get(state, "Already answered.")
+
+
+def _question(ask: Ask, body: Formatted) -> Message:
+    words_too = ALSO_WORDS if ask.free_text else ""
+    found = _joined(body, Formatted(words_too if choices(ask) else ONLY_WORDS))
+    return Message(text=found.text, entities=found.entities, reply_markup=keyboard(ask))
+
+
+def _joined(body: Formatted, tail: Formatted) -> Formatted:
+    if not tail.text or not body.text:
+        return body if body.text else tail
+    start = utf16_units(body.text) + 2
+    moved = (msgspec.structs.replace(entity, offset=entity.offset + start) for entity in tail.entities)
+    return Formatted(f"{body.text}\n\n{tail.text}", (*body.entities, *moved))
+
+
+def _blocks(ask: Ask, said: str) -> Iterator[Block]:
+    said, title = _plainly(said), _plainly(ask.title).strip()
+    before, _, after = said.partition(title) if title and title in said else ("", "", said)
+    if before.strip():
+        yield Paragraph(words(before.strip(), "italic"))
+    if not title:
+        yield from _literally(after)
+        return
+    if ask.kind == "approval":
+        first, _, rest = title.partition("\n")
+        yield Paragraph((*words(first, "bold"), *words(f"\n{rest}" if rest else "")))
+    else:
+        yield from parse_markdown(title)
+    if title in said:
+        yield from _literally(after)
+
+
+def _literally(text: str) -> Iterator[Block]:
+    """Lines as they are, but for the fences around blocks: each is closed by its own marks alone on a line."""
+    lines = iter(text.strip("\n").split("\n"))
+    plain: list[str] = []
+    for line in lines:
+        fence = _FENCE.fullmatch(line)
+        if fence is None:
+            plain.append(line)
+            continue
+        yield from _paragraph(plain)
+        plain = []
+        inner: list[str] = []
+        for code in lines:
+            if code == fence["marks"]:
+                break
+            inner.append(code)
+        yield Code("\n".join(inner).rstrip("\n"), fence["language"])
+    yield from _paragraph(plain)
+
+
+def _paragraph(lines: list[str]) -> Iterator[Block]:
+    if text := "\n".join(lines).strip():
+        yield Paragraph(words(text))
+
+
+def _options(ask: Ask) -> Iterator[Block]:
+    if ask.options and is_numbered(ask):
+        yield Items(tuple(Item((Paragraph(words(_plainly(o.label))),)) for o in ask.options), 1)
+
+
+def _plainly(text: str) -> str:
+    """With what could hide or turn around a word made visible: nobody approves what they cannot read."""
+    return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", clean_text(text))

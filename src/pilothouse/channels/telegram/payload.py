@@ -1,0 +1,147 @@
+"""What is sent, as values in the Bot API's own terms. A `Part` is one of them in its stored form.
+
+`text` is always what a person reads of it, or, for a file, what stands in the file; it is the part's own text, so it
+is stored once. The client adds where it goes: chat, topic, message, draft id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from pilothouse.channels.telegram.limits import TEXT
+from pilothouse.channels.text import utf16_units
+from pilothouse.core.message import AGAIN_MARK, Attachment, Part
+
+UploadKind = Literal["photo", "document"]
+
+
+class Entity(Struct, frozen=True, omit_defaults=True):
+    """Offsets and lengths in UTF-16 units."""
+
+    type: str
+    offset: int
+    length: int
+    url: str = ""
+    language: str = ""
+
+
+class Button(Struct, frozen=True):
+    text: str
+    callback_data: str
+
+
+class Keyboard(Struct, frozen=True):
+    inline_keyboard: tuple[tuple[Button, ...], ...]
+
+
+class _Payload(Struct, frozen=True, omit_defaults=True, tag_field="method", kw_only=True):
+    text: str
+    reply_markup: Keyboard | None = None
+    silent: bool = False
+    reply_to: str = ""
+
+
+class Message(_Payload, frozen=True, omit_defaults=True, tag="message"):
+    entities: tuple[Entity, ...] = ()
+
+
+class Rich(_Payload, frozen=True, omit_defaults=True, tag="rich"):
+    """A rich message (Bot API 10.1); `text` is the same without its look."""
+
+    html: str
+    is_rtl: bool = False
+
+
+class File(_Payload, frozen=True, omit_defaults=True, tag="file"):
+    """A text that is too long to be split sanely, as a document. `text` is what the document holds."""
+
+    name: str
+    caption: str = ""
+    caption_entities: tuple[Entity, ...] = ()
+
+
+class Upload(_Payload, frozen=True, omit_defaults=True, tag="upload"):
+    """The part's attachment; `text` is its caption."""
+
+    kind: UploadKind = "document"
+    entities: tuple[Entity, ...] = ()
+
+
+class Progress(_Payload, frozen=True, omit_defaults=True, tag="progress"):
+    """A turn as it runs: a message that is edited, or, in a private chat, a draft.
+
+    `html` is the rich draft, where the server has rich messages; else the draft is the text with its entities.
+    """
+
+    entities: tuple[Entity, ...] = ()
+    html: str = ""
+
+
+Payload = Message | Rich | File | Upload | Progress
+
+_decoder: msgspec.json.Decoder[Payload] = msgspec.json.Decoder(Payload)
+
+
+def pack(
+    payload: Payload, attachments: tuple[Attachment, ...] = (), about: Mapping[str, Any] | None = None
+) -> Part:
+    """The part that carries this payload; `about` is what the channel wants to find beside it."""
+    stored = msgspec.json.decode(msgspec.json.encode(payload))
+    text = stored.pop("text")
+    return Part(text, {**(about or {}), "payload": stored}, attachments)
+
+
+def unpack(part: Part) -> Payload:
+    """What to send for a part. A repeat says that it is one."""
+    stored = part.data.get("payload", {"method": "message"})
+    payload = _decoder.decode(msgspec.json.encode({**stored, "text": part.text}))
+    return marked(payload) if part.again else payload
+
+
+def marked(payload: Payload) -> Payload:
+    match payload:
+        case File(caption=caption):
+            return msgspec.structs.replace(payload, caption=_joined(caption))
+        case Rich(html=html):
+            return msgspec.structs.replace(
+                payload, text=_joined(payload.text), html=f"{html}<p>{AGAIN_MARK}</p>"
+            )
+        case _:
+            return msgspec.structs.replace(payload, text=_joined(payload.text))
+
+
+def humbler(payload: Payload) -> Payload | None:
+    """The same in a plainer form, for when Telegram refuses this one: no answer is lost for its look.
+
+    None if it is as plain as it gets.
+    """
+    match payload:
+        case Rich(text=text) if utf16_units(text) <= TEXT:
+            return Message(text=text, **_common(payload))
+        case Rich(text=text):
+            caption = "The answer as a file: Telegram did not take it as a message."
+            return File(text=text, name="answer.txt", caption=caption, **_common(payload))
+        case Message(entities=entities) | Upload(entities=entities) if entities:
+            return msgspec.structs.replace(payload, entities=())
+        case File(caption_entities=entities) if entities:
+            return msgspec.structs.replace(payload, caption_entities=())
+        case Progress(html=html) if html:
+            return msgspec.structs.replace(payload, html="")
+        case Progress(entities=entities) if entities:
+            return msgspec.structs.replace(payload, entities=())
+        case Upload(kind=kind) if kind != "document":
+            return msgspec.structs.replace(payload, kind="document")
+        case _:
+            return None
+
+
+def _common(payload: Payload) -> dict[str, Any]:
+    return {"reply_markup": payload.reply_markup, "silent": payload.silent, "reply_to": payload.reply_to}
+
+
+def _joined(text: str) -> str:
+    return f"{text}\n\n{AGAIN_MARK}" if text else AGAIN_MARK

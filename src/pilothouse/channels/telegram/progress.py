@@ -1,0 +1,91 @@
+"""A turn as it runs, in a few lines for a phone: what it does, for how long, its last steps, a button to stop it.
+
+The same blocks become a message that is edited and, where the server has them, a rich draft.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pilothouse.channels.telegram.actions import action_lines, one_line
+from pilothouse.channels.telegram.blocks import Block, Paragraph, Span, Spans, words
+from pilothouse.channels.telegram.callback import stop_key
+from pilothouse.channels.telegram.cut import head
+from pilothouse.channels.telegram.limits import TEXT
+from pilothouse.channels.telegram.look import Look
+from pilothouse.channels.telegram.markdown import parse_markdown
+from pilothouse.channels.telegram.payload import Button, Keyboard, Progress
+from pilothouse.channels.telegram.rich import write_rich
+from pilothouse.channels.telegram.styled import style_blocks
+from pilothouse.channels.text import format_duration, split, status_line
+from pilothouse.core.message import clean_text
+from pilothouse.core.view import TurnView, elapsed_s, shown
+
+DRAFT_UNITS = 2800
+"""How much of a text that is being written is shown: its end, from a good place on."""
+NOTICE_CHARS = 160
+
+
+def render_view(view: TurnView, now: float, look: Look) -> Progress:
+    blocks = list(_blocks(view, now, look))
+    message = head(style_blocks(blocks, look.table_width), TEXT - 16)
+    rich = write_rich(blocks) if look.rich else None
+    stop = Button("Stop", stop_key(view.turn_id))
+    return Progress(
+        text=message.text,
+        entities=message.entities,
+        html=rich.html if rich else "",
+        reply_markup=Keyboard(((stop,),)) if view.phase != "ended" else None,
+        silent=True,
+    )
+
+
+def _blocks(view: TurnView, now: float, look: Look) -> Iterator[Block]:
+    yield Paragraph(words(_status(view, now), "bold"))
+    if lines := list(_lines(view, now, look)):
+        yield Paragraph(_by_line(lines))
+    # Once a turn has ended its answer is on its way as a message of its own.
+    text = clean_text(shown(view, now).text) if view.phase != "ended" else ""
+    if pages := split(text, DRAFT_UNITS):
+        yield from parse_markdown(pages[-1])
+
+
+def _status(view: TurnView, now: float) -> str:
+    if view.phase == "ended":
+        return status_line(view, now)
+    engine = view.resume.engine if view.resume else ""
+    took = format_duration(elapsed_s(view, now)) if view.started_at is not None else ""
+    step = f"step {view.steps}" if view.steps else ""
+    return " · ".join(filter(None, (_state(view, now), engine, took, step)))
+
+
+def _state(view: TurnView, now: float) -> str:
+    if view.asks:
+        return "Waiting for your answer"
+    if view.open_actions:
+        return "Working"
+    return "Writing" if shown(view, now).text else "Thinking"
+
+
+def _lines(view: TurnView, now: float, look: Look) -> Iterator[Spans]:
+    if view.plan:
+        done = sum(item.status == "done" for item in view.plan)
+        active = next((item for item in view.plan if item.status == "active"), None)
+        yield words(
+            " · ".join(
+                filter(None, (f"Plan {done}/{len(view.plan)}", one_line(active.text) if active else ""))
+            )
+        )
+    yield from action_lines(view, now, commands=look.commands)
+    for ask in view.asks:
+        yield words(f"? {one_line(ask.title)}")
+    serious = [notice for notice in view.notices if notice.level != "info"]
+    if serious and view.phase != "ended":
+        yield words(one_line(serious[-1].text, NOTICE_CHARS), "italic")
+
+
+def _by_line(lines: list[Spans]) -> Spans:
+    spans: list[Span] = []
+    for line in lines:
+        spans += [*([Span("\n")] if spans else []), *line]
+    return tuple(spans)

@@ -1,0 +1,165 @@
+"""Blocks to text with styles: the look of a message that has entities. Offsets are characters until it is cut.
+
+Telegram has no headings, lists or tables in such a message: a heading is bold, an item has its bullet, a table is
+set in columns of one width, or, where that would be too wide for a phone, told row by row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from pilothouse.channels.telegram.blocks import (
+    Block,
+    Code,
+    Heading,
+    Item,
+    Items,
+    Paragraph,
+    Quote,
+    Rule,
+    Span,
+    Spans,
+    Table,
+)
+from pilothouse.channels.telegram.tables import as_blocks
+
+BULLETS = "•◦▪"
+RULE = "———"
+STEP = "  "
+CHECKED: dict[bool, str] = {True: "☑ ", False: "☐ "}
+
+
+class Style(Struct, frozen=True):
+    type: str
+    start: int
+    end: int
+    url: str = ""
+    language: str = ""
+
+
+class Styled(Struct, frozen=True):
+    """`breaks` are places between blocks, where a cut hurts least; the outermost are the best."""
+
+    text: str
+    styles: tuple[Style, ...] = ()
+    breaks: tuple[int, ...] = ()
+    inner_breaks: tuple[int, ...] = ()
+
+
+def style_blocks(blocks: Sequence[Block], table_width: int) -> Styled:
+    writer = _Writer(table_width)
+    writer.blocks(blocks, "", 0, compact=False)
+    return Styled(
+        "".join(writer.pieces), tuple(writer.styles), tuple(writer.breaks), tuple(writer.inner_breaks)
+    )
+
+
+class _Writer:
+    def __init__(self, table_width: int) -> None:
+        self.pieces: list[str] = []
+        self.styles: list[Style] = []
+        self.breaks: list[int] = []
+        self.inner_breaks: list[int] = []
+        self._at = 0
+        self._table_width = table_width
+        self._quoted = False
+
+    def blocks(self, blocks: Sequence[Block], indent: str, depth: int, *, compact: bool) -> None:
+        before: Block | None = None
+        for block in blocks:
+            if before is not None:
+                close = compact or isinstance(before, Heading)
+                self._write("\n" if close else "\n\n")
+                if not isinstance(before, Heading):
+                    (self.breaks if not depth and not self._quoted else self.inner_breaks).append(self._at)
+                if indent and not isinstance(block, Code | Items):
+                    self._write(indent)
+            self._block(block, indent, depth)
+            before = block
+
+    def _block(self, block: Block, indent: str, depth: int) -> None:
+        match block:
+            case Paragraph(spans=spans):
+                self._spans(spans, indent)
+            case Heading(spans=spans):
+                start = self._at
+                self._spans(spans, indent, without="bold")
+                self._style("bold", start)
+            case Code(text=text, language=language):
+                start = self._at
+                self._write(text)
+                self._style("pre", start, language=language)
+            case Quote(blocks=inner):
+                self._quote(inner, indent, depth)
+            case Items():
+                self._items(block, indent, depth)
+            case Table():
+                self.blocks(as_blocks(block, self._table_width), indent, depth, compact=bool(depth))
+            case Rule():
+                self._write(RULE)
+
+    def _quote(self, inner: Sequence[Block], indent: str, depth: int) -> None:
+        """Telegram's quotes do not nest: one within another is marked by a sign."""
+        if self._quoted:
+            self._write("» ")
+            self.blocks(inner, indent + STEP, depth + 1, compact=True)
+            return
+        start, self._quoted = self._at, True
+        self.blocks(inner, indent, depth, compact=False)
+        self._quoted = False
+        self._style("blockquote", start)
+
+    def _items(self, listed: Items, indent: str, depth: int) -> None:
+        for number, item in enumerate(listed.items):
+            if number:
+                self._write("\n")
+                self.inner_breaks.append(self._at)
+            bullet = self._bullet(listed, item, number, depth)
+            alone = bool(item.blocks) and isinstance(item.blocks[0], Code | Items)
+            self._write(f"{indent}{bullet.rstrip()}\n" if alone else indent + bullet)
+            self.blocks(item.blocks, indent + STEP, depth + 1, compact=True)
+
+    def _bullet(self, listed: Items, item: Item, number: int, depth: int) -> str:
+        if item.checked is not None:
+            return CHECKED[item.checked]
+        if listed.start is not None:
+            return f"{listed.start + number}. "
+        return f"{BULLETS[min(depth, len(BULLETS) - 1)]} "
+
+    def _spans(self, spans: Spans, indent: str, *, without: str = "") -> None:
+        for span in spans:
+            start = self._at
+            self._write(span.text.replace("\n", f"\n{indent}") if indent else span.text)
+            self._span_styles(span, start, without)
+
+    def _span_styles(self, span: Span, start: int, without: str) -> None:
+        if span.url:
+            self._style("text_link", start, url=span.url)
+        if "code" in span.marks:
+            # Nothing else may stand in code, nor code in a link.
+            if not span.url:
+                self._style("code", start)
+            return
+        for mark in sorted(span.marks):
+            if mark != without:
+                self._style(mark, start)
+
+    def _write(self, text: str) -> None:
+        self.pieces.append(text)
+        self._at += len(text)
+
+    def _style(self, kind: str, start: int, *, url: str = "", language: str = "") -> None:
+        """Goes on with the style before it where they touch: one look, one entity."""
+        if self._at == start:
+            return
+        if url or kind == "pre":
+            self.styles.append(Style(kind, start, self._at, url, language))
+            return
+        for index in range(len(self.styles) - 1, max(-1, len(self.styles) - 5), -1):
+            old = self.styles[index]
+            if old.type == kind and old.end == start:
+                self.styles[index] = Style(kind, old.start, self._at)
+                return
+        self.styles.append(Style(kind, start, self._at))

@@ -1,0 +1,216 @@
+"""Asks as buttons: what each press decides, what it carries, and that nothing forged counts."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from tests.channels.telegram.judging import check
+from tests.channels.telegram.scenes import COLOUR, HIDDEN, LONG, PARTS, PLAN, PUSH, asked
+
+from pilothouse.channels.telegram.asks import render_ask, render_settled, settled_line
+from pilothouse.channels.telegram.callback import (
+    AskPress,
+    StopPress,
+    ask_key,
+    parse_press,
+    stop_key,
+)
+from pilothouse.channels.telegram.choices import decide, keyboard, toggled
+from pilothouse.channels.telegram.look import Look
+from pilothouse.channels.telegram.payload import File, Keyboard, Message, unpack
+from pilothouse.channels.telegram.render import render
+from pilothouse.core.approvers import Approvers, Authority
+from pilothouse.core.ask import Ask, AskKind, Decision, Option, Remember, RuleOffer, hash_payload, misfit
+from pilothouse.core.ids import AskId, TurnId
+from pilothouse.runtime.ask_words import ask_words
+
+LOOK = Look()
+AUTHORITY = Authority(Approvers(("member",)))
+TEXT = st.text(max_size=200)
+KINDS: tuple[AskKind, ...] = ("approval", "question", "plan")
+REMEMBER: tuple[Remember, ...] = ("once", "session", "always")
+
+
+@st.composite
+def asks(draw: st.DrawFn) -> Ask:
+    payload = draw(st.dictionaries(TEXT, st.one_of(TEXT, st.integers(), st.lists(TEXT)), max_size=4))
+    payload = {key.encode(errors="replace").decode(): value for key, value in payload.items()}
+    return Ask(
+        AskId(draw(st.from_regex(r"ask-[a-z0-9]{12}", fullmatch=True))),
+        draw(st.sampled_from(KINDS)),
+        draw(TEXT),
+        payload,
+        hash_payload({"x": draw(st.integers())}),
+        tuple(Option(str(n), label) for n, label in enumerate(draw(st.lists(TEXT, max_size=70)))),
+        draw(st.booleans()),
+        many=draw(st.booleans()),
+        why=draw(TEXT),
+        preview=draw(st.one_of(st.just(""), st.text(max_size=3000))),
+        offers=tuple(RuleOffer(one, draw(TEXT)) for one in draw(st.sets(st.sampled_from(REMEMBER)))),
+    )
+
+
+def pressed(buttons: Keyboard | None, label: str) -> AskPress:
+    assert buttons is not None
+    (found,) = [button for row in buttons.inline_keyboard for button in row if label in button.text]
+    press = parse_press(found.callback_data)
+    assert isinstance(press, AskPress)
+    return press
+
+
+@given(asks(), st.booleans())
+def test_telegram_takes_any_ask_before_and_after_it_is_settled(ask: Ask, bare: bool) -> None:
+    *files, question = render_ask(ask, LOOK, said="" if bare else ask_words(ask, AUTHORITY))
+    for payload in (*files, question):
+        check(payload)
+    assert isinstance(question, Message)
+    line = settled_line(ask, Decision("deny", text="no " * 900), "A" * 300)
+    check(render_settled(question.text, question.entities, line))
+
+
+@given(asks())
+def test_every_button_is_about_its_ask_and_does_something(ask: Ask) -> None:
+    buttons = keyboard(ask)
+    for row in buttons.inline_keyboard if buttons else ():
+        for button in row:
+            press = parse_press(button.callback_data)
+            assert isinstance(press, AskPress)
+            assert press.is_about(ask)
+            assert not press.is_about(replace(ask, payload_hash=hash_payload({"other": 1})))
+            decision = decide(ask, press)
+            assert (decision is not None) == (press.act == "choose")
+            assert decision is None or not misfit(ask, decision)
+
+
+@pytest.mark.parametrize(
+    ("label", "decision"),
+    [
+        ("Allow once", Decision("allow")),
+        ("Allow for this session", Decision("allow", remember="session")),
+        ("Always allow", Decision("allow", remember="always")),
+    ],
+)
+def test_an_approval_offers_what_can_be_saved(label: str, decision: Decision) -> None:
+    assert decide(PUSH, pressed(keyboard(PUSH), label)) == decision
+
+
+def test_without_an_offer_nothing_can_be_allowed_for_longer() -> None:
+    buttons = keyboard(replace(PUSH, offers=()))
+    assert buttons is not None
+    labels = [button.text for row in buttons.inline_keyboard for button in row]
+    assert labels == ["Allow once", "Deny", "Deny and say why"]
+
+
+def test_a_no_can_come_alone_or_with_its_reason_to_follow() -> None:
+    buttons = keyboard(PUSH)
+    assert buttons is not None
+    labels = {button.text: button.callback_data for row in buttons.inline_keyboard for button in row}
+    for label, decision in (
+        ("Deny", Decision("deny")),
+        ("Deny and say why", Decision("deny", reason_wanted=True)),
+    ):
+        press = parse_press(labels[label])
+        assert isinstance(press, AskPress)
+        assert decide(PUSH, press) == decision
+
+
+def test_a_question_that_wants_words_alone_has_no_buttons_and_says_so() -> None:
+    (question,) = render_ask(replace(COLOUR, options=(), free_text=True), LOOK)
+    assert isinstance(question, Message)
+    assert question.reply_markup is None
+    assert question.text.endswith("Answer in your own words.")
+
+
+def test_several_options_are_collected_in_the_buttons_themselves() -> None:
+    chosen = 0
+    for label in ("1.", "2.", "1."):
+        chosen = toggled(PARTS, pressed(keyboard(PARTS, chosen), label))
+    done = pressed(keyboard(PARTS, chosen), "Done")
+    assert decide(PARTS, done) == Decision("answer", ("2",))
+
+
+def test_done_with_nothing_chosen_decides_nothing() -> None:
+    assert decide(PARTS, pressed(keyboard(PARTS), "Done")) is None
+
+
+def test_a_plan_is_taken_or_sent_back() -> None:
+    assert decide(PLAN, pressed(keyboard(PLAN), "Go ahead")) == Decision("allow")
+    refused = decide(PLAN, pressed(keyboard(PLAN), "Not so"))
+    assert refused is not None
+    assert refused.verdict == "deny"
+    assert refused.text
+
+
+@given(
+    st.one_of(st.text(), st.from_regex(r"a\|[a-z0-9-]{1,16}\|[0-9a-f]{12}\|[ctd]\d{0,3}(\|[0-9a-f]{1,16})?"))
+)
+def test_a_forged_key_decides_nothing_beyond_the_ask(data: str) -> None:
+    press = parse_press(data)
+    if isinstance(press, AskPress):
+        decision = decide(PUSH, replace(press, ask_id=PUSH.id))
+        assert decision is None or decision in [
+            Decision("allow"),
+            Decision("allow", remember="session"),
+            Decision("allow", remember="always"),
+            Decision("deny"),
+            Decision("deny", reason_wanted=True),
+        ]
+        assert toggled(PARTS, press) < 4
+
+
+def test_a_key_that_we_did_not_write_is_nothing() -> None:
+    for data in (
+        "",
+        "x",
+        "a|",
+        "a|ask-1|zz|c0",
+        "s",
+        "a|ask-1|" + "0" * 12 + "|c0|" + "f" * 60,
+        "s|" + "x" * 90,
+    ):
+        assert parse_press(data) is None
+
+
+def test_a_stop_button_names_its_turn() -> None:
+    assert parse_press(stop_key(TurnId("turn-1"))) == StopPress(TurnId("turn-1"))
+    assert parse_press(stop_key(None)) == StopPress(None)
+
+
+def test_a_key_longer_than_telegram_takes_is_refused_where_it_is_made() -> None:
+    with pytest.raises(ValueError, match="64 bytes"):
+        ask_key(replace(PUSH, id=AskId("x" * 60)), "choose")
+
+
+def test_what_is_too_long_for_a_message_is_a_file_above_the_question() -> None:
+    long = replace(PLAN, title="Step. " * 2000)
+    file, question = render_ask(long, LOOK)
+    assert isinstance(file, File)
+    assert isinstance(question, Message)
+    assert file.text.count("Step.") == 2000
+    assert long.payload_hash[:12] in question.text
+    assert question.reply_markup == keyboard(long)
+
+
+def test_the_exact_payload_goes_along_above_the_question() -> None:
+    parts = render(asked(LONG), LOOK)
+    assert [len(part.attachments) for part in parts] == [1, 0]
+    assert unpack(parts[-1]).reply_markup == keyboard(LONG)
+    assert LONG.payload_hash in parts[-1].text
+
+
+def test_what_could_deceive_the_eye_is_shown_as_what_it_is() -> None:
+    (question,) = render_ask(HIDDEN, LOOK, said=ask_words(HIDDEN, AUTHORITY))
+    assert "\u202e" not in question.text
+    assert r"\u202e" in question.text
+
+
+def test_an_approval_is_shown_literally_but_for_the_fences_of_the_house() -> None:
+    command = "echo **x** [a](https://b.c)\n```\n# `d`"
+    ask = Ask(AskId("ask-1"), "approval", "echo **x** [a](https://b.c)", {"command": command}, "0" * 64)
+    (question,) = render_ask(ask, LOOK, said=ask_words(ask, AUTHORITY))
+    assert isinstance(question, Message)
+    assert question.text.startswith("echo **x** [a](https://b.c)\n\n")
+    assert command in question.text
+    assert [entity.type for entity in question.entities] == ["bold", "pre"]
