@@ -15,6 +15,12 @@ def test_a_row_beyond_its_bound_is_marked_and_does_not_hold() -> None:
     assert [line[2] for line in lines[4:]] == ["✓", "✗", "·"]
 
 
+def test_a_bound_may_be_the_least() -> None:
+    kept, missed = Row("a", 12.0, 10, "×", least=True), Row("b", 9.0, 10, "×", least=True)
+    assert [row.holds for row in (kept, missed)] == [True, False]
+    assert "at least 10×" in render([kept], "here", "bench/claude")
+
+
 def test_a_row_that_lost_something_never_holds() -> None:
     row = Row("a", 1.0, 2, "s", lost="3 deltas lost")
     assert not row.holds

@@ -20,12 +20,12 @@ class NoBlobs:
         raise PilothouseError("nothing is kept here")
 
 
-def _say_nothing(_event: str, **_fields: object) -> None:
+def say_nothing(_event: str, **_fields: object) -> None:
     pass
 
 
 def open_script_engine(folder: Path, script: str) -> dict[EngineId, Engine]:
     path = folder / "script.toml"
     path.write_text(script)
-    host = EngineHost(NoBlobs(), dict(os.environ), str(folder), "bench", _say_nothing)
+    host = EngineHost(NoBlobs(), dict(os.environ), str(folder), "bench", say_nothing)
     return {ENGINE.id: ENGINE.build(ENGINE.config(script=str(path)), host)}

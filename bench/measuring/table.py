@@ -15,10 +15,23 @@ class Row(NamedTuple):
     unit: str
     detail: str = ""
     lost: str = ""
+    least: bool = False
+    """The bound is the least that it may be."""
 
     @property
     def holds(self) -> bool:
-        return not self.lost and (self.bound is None or self.measured <= self.bound)
+        if self.lost or self.bound is None:
+            return not self.lost
+        return self.measured >= self.bound if self.least else self.measured <= self.bound
+
+    @property
+    def promise(self) -> str:
+        """What stands in the column of bounds."""
+        if self.bound is None:
+            return ""
+        return (
+            f"{'at least ' if self.least else ''}{self.bound:g}{'' if self.unit == '×' else ' '}{self.unit}"
+        )
 
 
 def amount(value: float, unit: str) -> str:
@@ -33,7 +46,7 @@ def render(rows: Sequence[Row], machine: str, command: str) -> str:
             "·" if row.bound is None else "✓" if row.holds else "✗",
             row.what,
             amount(row.measured, row.unit),
-            "" if row.bound is None else f"{row.bound:g}{'' if row.unit == '×' else ' '}{row.unit}",
+            row.promise,
             "; ".join(filter(None, [row.lost, row.detail])),
         ]
         for row in rows

@@ -81,6 +81,21 @@ async def test_steer_puts_words_into_the_running_turn_which_owns_them_from_then_
         assert [e.event.text for e in logged if isinstance(e.event, PromptAdded)] == ["one", "and also two"]
 
 
+async def test_an_owners_words_command_the_engine_until_others_are_steered_in(tmp_path: Path) -> None:
+    go = anyio.Event()
+    async with open_rig(tmp_path, PuppetEngine(waiting_for(go)), busy="steer") as rig:
+        await rig.channel.say("mine")
+        turn = await rig.until_live()
+        assert turn.prompt.commands
+        await rig.channel.say("and a member's", author=MEMBER)
+        await rig.until(lambda tx: "and a member's" in tx.turns.of(MAIN)[0].prompt.text)
+        assert not (await rig.turns())[0].prompt.commands
+        go.set()
+        await rig.until_ended(1)
+        await rig.channel.say("a member's alone", author=MEMBER)
+        assert not (await rig.until_ended(2))[1].prompt.commands
+
+
 @pytest.mark.parametrize("engine_kind", ["refuses", "cannot"])
 async def test_what_cannot_be_steered_in_waits_and_its_sender_is_told_once(
     tmp_path: Path, engine_kind: str

@@ -20,9 +20,10 @@ from pilothouse.bootstrap.house import (
     channel_host,
     default_engine,
     engine_names,
+    name_engine,
     open_house,
 )
-from pilothouse.bootstrap.machine import adopt_orphans, stop_on_signal, this_node
+from pilothouse.bootstrap.machine import adopt_orphans, stop_on_signal, this_node, tilde
 from pilothouse.bootstrap.people import terminal_user
 from pilothouse.bootstrap.running import run
 from pilothouse.bootstrap.wiring import make_ports
@@ -77,7 +78,7 @@ async def _chat(
             user=terminal_user().partition(":")[2],
             json=as_json,
             verbose=verbose,
-            header=f"pilothouse {__version__} · {chosen} · {_tilde(folder)}",
+            header="" if as_json else _header(house, chosen, folder),
         )
         ports = make_ports(house, build_engines(house), {TERMINAL: terminal})
         gateway = Gateway(
@@ -93,6 +94,10 @@ async def _chat(
             await gateway.run()
             tasks.cancel_scope.cancel()
         return terminal.exit_code
+
+
+def _header(house: House, engine: EngineId, folder: Path) -> str:
+    return f"pilothouse {__version__} · {name_engine(house, engine)} · {tilde(folder)}"
 
 
 def _say_leaving(house: House, running: int) -> None:
@@ -167,8 +172,3 @@ def _known(house: House, name: str) -> EngineId:
         known = ", ".join(sorted(set(names.values())))
         raise ConfigError(f"There is no engine {name!r} here. There are: {known}.")
     return names[name.lower()]
-
-
-def _tilde(path: Path) -> str:
-    home = Path.home()
-    return f"~/{path.relative_to(home)}" if path != home and path.is_relative_to(home) else str(path)

@@ -146,6 +146,11 @@ def default_engine(house: House) -> EngineId:
     return DEMO
 
 
+def name_engine(house: House, id: EngineId) -> str:
+    """With the version of its program, where it has one."""
+    return f"{id} {house.status_of(house.plugins.engine(id)).version}".strip()
+
+
 def _engine_host(house: House, id: EngineId) -> EngineHost:
     state = _made(house.holder.loaded.paths.state_dir / "engines" / id)
     return EngineHost(

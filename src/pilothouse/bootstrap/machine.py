@@ -62,6 +62,11 @@ async def stop_on_signal(
             stop()
 
 
+def tilde(path: Path) -> str:
+    home = Path.home()
+    return f"~/{path.relative_to(home)}" if path != home and path.is_relative_to(home) else str(path)
+
+
 def _host() -> str:
     """With the boot: after one, every pid of before means somebody else."""
     try:

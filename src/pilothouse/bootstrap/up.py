@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import sys
 from functools import partial
+from pathlib import Path
 
 import anyio
 
 from pilothouse import __version__
-from pilothouse.bootstrap.house import House, build_channels, build_engines, default_engine, open_house
-from pilothouse.bootstrap.machine import adopt_orphans, stop_on_signal, this_node
+from pilothouse.bootstrap.house import (
+    House,
+    build_channels,
+    build_engines,
+    default_engine,
+    name_engine,
+    open_house,
+)
+from pilothouse.bootstrap.machine import adopt_orphans, stop_on_signal, this_node, tilde
 from pilothouse.bootstrap.running import calm_collector, run
 from pilothouse.bootstrap.wiring import make_ports
 from pilothouse.config import watch
@@ -39,11 +47,10 @@ async def _up(*, safe: bool) -> int:
 
 def _say_ready(house: House, ports: Ports) -> None:
     names = ", ".join(ports.channels) or "no channels: pilothouse chat talks to it"
-    engine = default_engine(house)
-    status = house.status_of(house.plugins.engine(engine))
-    sys.stderr.write(
-        f"pilothouse {__version__} is ready · {f'{engine} {status.version}'.strip()} · {names}\n"
-    )
+    engine = name_engine(house, default_engine(house))
+    folder = house.config.gateway.default_workspace
+    where = tilde(Path(folder).expanduser()) if folder else "no folder chosen"
+    sys.stderr.write(f"pilothouse {__version__} is ready · {engine} · {where} · {names}\n")
 
 
 async def _reload_on_change(house: House) -> None:

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 
 from pilothouse.core.ask import Ask, Decision
 from pilothouse.core.event import EngineEvent, ResumeToken
-from pilothouse.core.ids import AskId, BlobHash, EngineId, SessionId
+from pilothouse.core.ids import AskId, BlobHash, ConversationId, EngineId, SessionId
 from pilothouse.core.message import Attachment
 from pilothouse.core.policy import NO_RULE, ApprovalMode, Ruling
 from pilothouse.core.turn import Prompt
@@ -39,6 +39,9 @@ class Brief(Struct, frozen=True):
     """What this turn may cost at most, where somebody set a cap: an engine that can keep to one keeps to it."""
     settings_dir: str = ""
     """Where the owner keeps files about this workspace, outside of it; empty where there is no such folder."""
+    conversation_id: ConversationId = ConversationId("")
+    wake: str = ""
+    """The `Wake` that this session is opened for: its `run` gives the turn that began by itself, and says nothing."""
 
 
 class EngineSession(Protocol):
@@ -79,6 +82,14 @@ class Answerable(Protocol):
 
 
 @runtime_checkable
+class KeepsWatch(Protocol):
+    """A marker: the session ends a turn whose program hangs by itself. It hears more than its events tell, so nobody
+    else takes its silence for a hang."""
+
+    keeps_watch: bool
+
+
+@runtime_checkable
 class AcceptsImages(Protocol):
     """A marker: attachments that are images reach the model as images."""
 
@@ -98,15 +109,20 @@ class ListsModels(Protocol):
 
 
 class Wake(Struct, frozen=True):
-    """A turn that an engine began by itself, and why."""
+    """A turn that an engine began by itself, and why, in words for people. An `id` is never given twice."""
 
     session_id: SessionId
     cause: str
+    id: str
 
 
 @runtime_checkable
 class Wakes(Protocol):
-    """On the engine, not on the session."""
+    """On the engine, not on the session.
+
+    The turn's stream is kept until a session is opened with `Brief.wake`. One that another turn of the session took in
+    meanwhile gives a stream without words; one that nobody knows any more, for its process is gone, one that failed.
+    """
 
     def wakes(self) -> AsyncIterator[Wake]: ...
 

@@ -14,7 +14,7 @@ from pilothouse.core.ask import Ask
 from pilothouse.core.ids import BlobHash, ChannelId, ConversationId, SessionId, TurnId, UserId
 from pilothouse.core.usage import Usage
 
-MessageKind = Literal["chat", "task", "webhook", "system", "agent", "reaction"]
+MessageKind = Literal["chat", "task", "webhook", "system", "agent", "reaction", "wake"]
 ContentKind = Literal["answer", "notice", "ask", "reply"]
 
 AGAIN_MARK = "(sent again after a restart)"
@@ -81,7 +81,8 @@ class InboundMessage(Struct, frozen=True):
     source: str = ""
     sent_at: float = 0.0
     session_id: SessionId | None = None
-    """The session that it is for, where it says so. A channel leaves it empty: intake finds it."""
+    """The session that it is for, where it says so, or comes from, if it is a wake. A channel leaves it empty: intake
+    finds it."""
 
 
 class MessageEdited(Struct, frozen=True):

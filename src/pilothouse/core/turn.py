@@ -41,6 +41,10 @@ class Prompt(Struct, frozen=True):
     """Whose work this is: they may answer what it asks."""
     by_owner: bool = False
     """Everybody who said it is an owner. Some engines take certain prompts from nobody else."""
+    commands: bool = False
+    """As an owner typed it, and nobody else: an engine may take its own commands from it."""
+    wake: str = ""
+    """The engine began by itself: this is which of its wakes the turn takes in."""
 
 
 class Turn(Struct, frozen=True):
@@ -74,5 +78,6 @@ def move_turn(status: TurnStatus, to: TurnStatus) -> TurnStatus:
 
 
 def may_run_again(turn: Turn) -> bool:
-    """A lost turn is repeated once, and only if repeating it can neither harm nor show an answer twice."""
-    return not turn.began and not turn.stop_requested and turn.attempts < 2
+    """A lost turn is repeated once, and only if repeating it can neither harm nor show an answer twice. What an engine
+    began by itself cannot be had again."""
+    return not (turn.began or turn.stop_requested or turn.prompt.wake) and turn.attempts < 2

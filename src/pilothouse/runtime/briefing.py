@@ -36,5 +36,7 @@ def make_brief(ports: Ports, started: Started) -> Brief:
         model=started.conversation.model or session.model,
         approval_mode=ports.settings().approval_mode,
         budget_usd=started.budget_usd,
+        conversation_id=started.conversation.id,
+        wake=started.turn.prompt.wake,
     )
     return ports.brief(started.conversation.id, brief)

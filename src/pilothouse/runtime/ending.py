@@ -82,7 +82,12 @@ def finish(tx: Tx, ids: IdMaker, settings: Settings, ending: Ending, at: float) 
     show_cost = settings.show_cost if wished is None else wished
     content = closing_content(end, ending.text, ending.attachments, turn_id=turn.id, show_cost=show_cost)
     content = _with_resume_line(tx, settings, turn, content)
-    say(tx, ids, turn.conversation_id, content, key=f"end:{turn.id}", at=at)
+    if not (
+        turn.prompt.wake
+        and end.outcome == "completed"
+        and not (end.answer or ending.text or ending.attachments)
+    ):
+        say(tx, ids, turn.conversation_id, content, key=f"end:{turn.id}", at=at)
     return turn
 
 
@@ -172,12 +177,14 @@ def _begin_afresh(tx: Tx, ids: IdMaker, turn: Turn, ending: Ending, at: float) -
 
 
 def _prompt_after(tx: Tx, turn: Turn) -> Prompt:
-    """A session that cannot be found again has nothing to continue: it hears the whole of it once more."""
+    """A session that cannot be found again has nothing to continue: it hears the whole of it once more. What an engine
+    began by itself is in its session, and can only be continued."""
     session = tx.sessions.get(turn.session_id)
     found_again = session is not None and session.resume is not None
-    if not (turn.began and found_again):
+    if not ((turn.began or turn.prompt.wake) and found_again):
         return turn.prompt
-    return msgspec.structs.replace(turn.prompt, text="Continue.", attachments=(), by="pilothouse")
+    said = {"text": "Continue.", "attachments": (), "by": "pilothouse", "commands": False, "wake": ""}
+    return msgspec.structs.replace(turn.prompt, **said)
 
 
 def _retry_at(tx: Tx, turn: Turn, end: TurnEnded, settings: Settings, at: float) -> float | None:
@@ -193,6 +200,8 @@ def _retry_at(tx: Tx, turn: Turn, end: TurnEnded, settings: Settings, at: float)
         and _parks(tx, turn, at - PARKS_COUNT_FOR_S) < settings.max_attempts
     ):
         return max(failure.retry_at, backed_off) + crc32(turn.id.encode()) % JITTER_S
+    if turn.prompt.wake:  # what an engine began by itself cannot be had again
+        return None
     mends = failure.kind in MENDS_BY_ITSELF or failure.kind == "stale_session"
     if mends and not turn.began and turn.attempts < settings.max_attempts:
         return backed_off

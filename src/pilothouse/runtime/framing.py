@@ -21,6 +21,7 @@ _CAUSES: dict[str, Cause] = {
     "system": "system",
     "agent": "agent",
     "reaction": "reaction",
+    "wake": "wake",
 }
 
 
@@ -28,8 +29,10 @@ def frame(messages: Sequence[InboundMessage]) -> Prompt:
     attachments = tuple(a for message in messages for a in message.attachments)
     by = ", ".join(dict.fromkeys(message.author.name for message in messages))
     authors = tuple(dict.fromkeys(m.author.id for m in messages if m.kind in ("chat", "reaction")))
-    if len(messages) == 1 and _passes_as_typed(messages[0]):
+    if len(messages) == 1 and passes_as_typed(messages[0]):
         return Prompt(messages[0].text, attachments, by, authors)
+    if len(messages) == 1 and messages[0].kind == "wake":
+        return Prompt(messages[0].text, by=by, wake=messages[0].native_id)
     body = "\n".join(_element(number, message) for number, message in enumerate(messages, 1))
     text = f"<messages>\n{body}\n</messages>" if len(messages) > 1 else body
     return Prompt(text, attachments, by, authors)
@@ -42,7 +45,7 @@ def cause_of(messages: Sequence[InboundMessage]) -> Cause:
     return _CAUSES["chat" if "chat" in kinds else (others or kinds)[0]]
 
 
-def _passes_as_typed(message: InboundMessage) -> bool:
+def passes_as_typed(message: InboundMessage) -> bool:
     return message.private and message.kind == "chat" and message.quoted is None
 
 

@@ -12,10 +12,11 @@ from contextlib import asynccontextmanager
 import anyio
 from anyio.abc import TaskGroup
 
-from pilothouse.core.engine import Engine
+from pilothouse.core.engine import Engine, Wakes
 from pilothouse.core.ids import EngineId
 from pilothouse.runtime.fencing import fenced_in
 from pilothouse.runtime.ports import Ports
+from pilothouse.runtime.waking import listen
 
 OPEN_WITHIN_S = 30.0
 """Turns start without an engine that takes longer; it joins them once it is ready."""
@@ -75,13 +76,20 @@ class Hosting:
                     await self._closing.wait()
                 broken += 1
 
+    async def _until_closing(self, id: EngineId, opened: Engine) -> None:
+        async with anyio.create_task_group() as tasks:
+            if isinstance(opened, Wakes):
+                tasks.start_soon(listen, self._ports, id, opened)
+            await self._closing.wait()
+            tasks.cancel_scope.cancel()
+
     async def _keep_open(self, id: EngineId, engine: Engine) -> None:
         """Returns when it broke, or when we close."""
         try:
             async with engine as opened:
                 self._opened[id] = opened
                 self._tried[id].set()
-                await self._closing.wait()
+                await self._until_closing(id, opened)
         except Exception as error:
             if fenced_in(error):
                 raise

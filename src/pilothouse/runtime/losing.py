@@ -31,6 +31,9 @@ LOST_UNBEGUN = (
     "Pilothouse stopped while this ran. Nothing had been done yet, but it was not run again by itself. "
     "Send it again to continue in the same session."
 )
+LOST_WAKE = (
+    "Pilothouse stopped while the engine worked on by itself. Say “continue” to go on in the same session."
+)
 STILL_OPEN = "Pilothouse restarted; this is still open, and your answer continues the work.\n\n"
 
 
@@ -61,10 +64,18 @@ def lose(
         tx.events.append(turn.conversation_id, turn.id, [Notice("warning", "restarted", LOST_AGAIN)], at)
         _tell(tx, ids, turn, LOST_AGAIN, f"lost:{turn.id}:{turn.attempts}", at)
     else:
-        text = "Stopped." if turn.stop_requested else LOST_FOR_GOOD if turn.began else LOST_UNBEGUN
+        text = _last_word(turn)
         tx.events.append(turn.conversation_id, turn.id, withdraw_asks(tx, ids, turn, at), at)
         _fail(tx, turn, rows, Failure("crash", text), at)
         _tell(tx, ids, turn, text, f"end:{turn.id}", at)
+
+
+def _last_word(turn: Turn) -> str:
+    if turn.stop_requested:
+        return "Stopped."
+    if turn.prompt.wake:
+        return LOST_WAKE
+    return LOST_FOR_GOOD if turn.began else LOST_UNBEGUN
 
 
 def recover(

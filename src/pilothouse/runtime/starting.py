@@ -21,13 +21,14 @@ from pilothouse.runtime.asking import supersede
 from pilothouse.runtime.auditing import record_turn
 from pilothouse.runtime.budgeting import reserve
 from pilothouse.runtime.continuing import bind
-from pilothouse.runtime.framing import cause_of, frame
+from pilothouse.runtime.framing import cause_of, frame, passes_as_typed
 from pilothouse.runtime.holding import hold, let_go
 from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.recapping import given_up, with_recap, write_recap
 from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.standing import may, role_of, workspace_of
 from pilothouse.runtime.trusting import is_trusted
+from pilothouse.runtime.waking import WAKE
 from pilothouse.runtime.wishes import with_wishes
 
 _decode = msgspec.json.Decoder(InboundMessage).decode
@@ -55,8 +56,10 @@ def start_from_inbox(
     if not rows:
         return None
     messages = [_decode(row.body) for row in rows]
-    session = _aimed_at(tx, settings, conversation, messages) or open_session(
-        tx, ids, settings, conversation, at
+    session = (
+        _woken(tx, messages[0])
+        or _aimed_at(tx, settings, conversation, messages)
+        or open_session(tx, ids, settings, conversation, at)
     )
     before, conversation = conversation, tx.conversations.get(conversation_id) or conversation
     if tx.turns.live(session.id) is not None:
@@ -97,10 +100,23 @@ def _after_the_lost(
 
 
 def _prompt(tx: Tx, settings: Settings, session: Session, messages: list[InboundMessage]) -> Prompt:
-    """Some things an engine does for owners alone, so it is told whether all of it is theirs."""
+    """Some things an engine does for owners alone, so it is told whether all of it is theirs; its own commands count
+    where one of them typed the whole prompt, alone with the bot. A wake is the work of whoever set the session to work."""
+    prompt = frame(messages)
+    if prompt.wake:
+        turns = tx.turns.of(session.conversation_id)
+        last = next((turn for turn in turns if turn.session_id == session.id), None)
+        return msgspec.structs.replace(prompt, authors=last.prompt.authors if last else ())
     authors = {message.author.id for message in messages}
     owners = all(role_of(tx, settings.people, user, session.workspace) == "owner" for user in authors)
-    return msgspec.structs.replace(frame(messages), by_owner=owners)
+    typed = len(messages) == 1 and passes_as_typed(messages[0])
+    return msgspec.structs.replace(prompt, by_owner=owners, commands=owners and typed)
+
+
+def _woken(tx: Tx, message: InboundMessage) -> Session | None:
+    """The session that an engine speaks for by itself. The conversation goes on with the one that it has."""
+    woken = message.kind == WAKE and message.session_id
+    return tx.sessions.get(message.session_id) if woken and message.session_id else None
 
 
 def start_again(tx: Tx, ids: IdMaker, settings: Settings, turn: Turn, at: float) -> Started | None:
@@ -178,7 +194,7 @@ def _fits(session: Session, engine: EngineId, workspace: str, conversation: Conv
 
 
 def _take(tx: Tx, ids: IdMaker, settings: Settings, conversation: Conversation, at: float) -> list[QueueRow]:
-    """Everything that waited becomes one prompt, or only the first, as the binding says.
+    """Everything that waited becomes one prompt, or only the first, as the binding says. A wake is a turn by itself.
 
     Notes never start a turn; they go along with the next one that something else starts.
     """
@@ -187,6 +203,9 @@ def _take(tx: Tx, ids: IdMaker, settings: Settings, conversation: Conversation, 
     ready = [row for row in ready if _is_still_let_in(tx, ids, settings, conversation, row, at)]
     if not ready:
         return []
+    if ready[0].kind == WAKE:
+        return ready[:1]
+    ready = list(takewhile(lambda row: row.kind != WAKE, ready))
     if (with_wishes(tx, conversation).busy or settings.busy) == "queue":
         ready = ready[:1]
     target = _target(ready[0], conversation)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import anyio
 import msgspec
 
-from pilothouse.core.engine import EngineSession, Interruptible, Steerable
+from pilothouse.core.engine import EngineSession, Interruptible, KeepsWatch, Steerable
 from pilothouse.core.errors import Fenced, StoreError
 from pilothouse.core.event import PromptAdded
 from pilothouse.core.failure import Failure
@@ -23,6 +23,7 @@ from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.recording import Recorder
 from pilothouse.runtime.signals import OUTBOX, Signals, control_of
 from pilothouse.runtime.turn_asks import TurnAsks
+from pilothouse.runtime.waking import WAKE
 from pilothouse.runtime.wishes import with_wishes
 
 _decode = msgspec.json.Decoder(InboundMessage).decode
@@ -120,7 +121,9 @@ class Watch:
             await self._pass_on([row for row in waiting if self._is_ours(row)])
 
     def _notice_silence(self) -> None:
-        """Silence is a hang only where nothing runs and nobody is asked."""
+        """Silence is a hang only where nothing runs and nobody is asked; where the session watches, it knows better."""
+        if isinstance(self.session, KeepsWatch) and self.session.keeps_watch:
+            return
         quiet_s = self._ports.clock.monotonic() - self._heard_at
         if quiet_s < self._ports.settings().hang_after_s or self.stopping:
             return
@@ -139,7 +142,7 @@ class Watch:
 
     def _is_ours(self, row: QueueRow) -> bool:
         """What is for another session waits for that one, without a word: its sender knows."""
-        if row.id in self._not_passed_on:
+        if row.kind == WAKE or row.id in self._not_passed_on:
             return False
         return _decode(row.body).session_id in (None, self._turn.session_id)
 
@@ -171,6 +174,7 @@ class Watch:
                 attachments=(*turn.prompt.attachments, *prompt.attachments),
                 authors=tuple(dict.fromkeys((*turn.prompt.authors, *prompt.authors))),
                 by_owner=False,  # they may be somebody else's words
+                commands=False,
             )
             tx.turns.note(turn.id, prompt=both)
 

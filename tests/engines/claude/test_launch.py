@@ -29,9 +29,28 @@ def token(value: str, engine: str = "claude") -> Brief:
 
 
 def launch(
-    brief: Brief = BRIEF, config: ClaudeConfig = CONFIG, cwd: str = "/work/shop", **env: str
+    brief: Brief = BRIEF,
+    config: ClaudeConfig = CONFIG,
+    cwd: str = "/work/shop",
+    context: str = "",
+    **env: str,
 ) -> Launch:
-    return plan_launch(config, brief, {"HOME": "/home/u", **env}, cwd=cwd, new_session=ID, extra={})
+    source = {"HOME": "/home/u", **env}
+    return plan_launch(config, brief, source, cwd=cwd, new_session=ID, extra={}, context=context)
+
+
+def test_another_model_is_told_to_the_same_process() -> None:
+    other = launch(msgspec.structs.replace(BRIEF, model="opus"))
+    assert (other.key, other.model) == (launch().key, "opus")
+    assert other.argv != launch().argv
+
+
+def test_a_context_is_told_on_stdin_with_what_is_appended_and_is_not_frozen() -> None:
+    config = msgspec.structs.replace(CONFIG, append_system_prompt="be brief")
+    plain, told = launch(config=config), launch(config=config, context="# SOUL.md")
+    assert plain.system_prompt == "" and told.system_prompt == "be brief\n\n# SOUL.md"
+    assert [word for word in told.argv if word not in plain.argv] == ["--system-prompt-snapshot", "off"]
+    assert told.key != launch(config=config, context="# USER.md").key
 
 
 def test_a_new_session_and_its_resumption_have_the_same_key() -> None:
@@ -45,7 +64,6 @@ def test_whatever_changes_behaviour_changes_the_key() -> None:
     keys = [
         launch(),
         launch(token(other)),
-        launch(changed(BRIEF, model="opus")),
         launch(changed(BRIEF, trusted=True)),
         launch(changed(BRIEF, system_prompt="be brief")),
         launch(changed(BRIEF, mcp_servers={"a": {"command": "b"}})),

@@ -24,10 +24,15 @@ LIMITS = Limits(max_processes=3, idle_timeout_s=300.0)
 
 
 def member(
-    id: int, state: State = "idle", used_at: float = 0.0, session: str = "", kept: bool = True
+    id: int,
+    state: State = "idle",
+    used_at: float = 0.0,
+    session: str = "",
+    kept: bool = True,
+    held: bool = False,
 ) -> Member:
     name = session or f"s{id}"
-    return Member(id, f"key-{name}", name, state, used_at, kept)
+    return Member(id, f"key-{name}", name, state, used_at, kept, held)
 
 
 def test_the_idle_process_of_the_session_is_used_again() -> None:
@@ -38,6 +43,13 @@ def test_the_idle_process_of_the_session_is_used_again() -> None:
 def test_another_key_of_the_same_session_replaces_its_process() -> None:
     choice = choose([member(1, session="mine")], "key-other-model", "mine", None, LIMITS)
     assert (choice.reuse, choice.end) == (None, (1,))
+
+
+def test_a_process_of_the_session_that_is_on_its_way_out_must_be_gone_first() -> None:
+    choice = choose(
+        [member(1, "ending", session="mine"), member(2, "ending")], "key-mine", "mine", None, LIMITS
+    )
+    assert (choice.reuse, choice.end, choice.keep) == (None, (1,), True)
 
 
 def test_a_session_in_use_is_refused() -> None:
@@ -55,6 +67,21 @@ def test_where_all_are_busy_a_turn_gets_a_process_that_is_not_kept() -> None:
     members = [member(n, "busy") for n in range(3)]
     choice = choose(members, "k", "new", None, LIMITS)
     assert (choice.end, choice.keep, choice.refusal) == ((), False, "")
+
+
+def test_one_with_something_in_the_background_goes_neither_for_another_nor_by_its_time() -> None:
+    members = [member(1, used_at=1.0, held=True), member(2, used_at=10.0), member(3, used_at=20.0)]
+    assert choose(members, "k", "new", None, LIMITS).end == (2,)
+    assert expired(members, 5000.0, LIMITS) == (2, 3)
+    assert next_expiry(members, LIMITS) == 310.0
+    held = [member(n, held=True) for n in range(3)]
+    assert choose(held, "k", "new", None, LIMITS).keep is False
+    assert choose(held, "key-s1", "s1", None, LIMITS).reuse == 1, "its own session has it"
+
+
+def test_one_for_a_single_turn_goes_as_soon_as_nothing_holds_it() -> None:
+    assert expired([member(1, used_at=7.0, kept=False, held=True)], 8.0, LIMITS) == ()
+    assert expired([member(1, used_at=7.0, kept=False)], 8.0, LIMITS) == (1,)
 
 
 def test_too_little_memory_ends_idle_ones_then_refuses() -> None:
@@ -100,7 +127,7 @@ def test_whatever_is_there_nothing_busy_is_ended_and_no_session_has_two(
 ) -> None:
     choice = choose(there, "key-mine", "mine", free_mb, LIMITS)
     by_id = {one.id: one for one in there}
-    assert all(by_id[id].state == "idle" for id in choice.end)
+    assert all(by_id[id].state in ("idle", "ending") for id in choice.end)
     if not choice.refusal and choice.reuse is None:
-        left = [one for one in there if one.id not in choice.end and one.state != "ending"]
+        left = [one for one in there if one.id not in choice.end]
         assert not [one for one in left if one.session == "mine"]

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from tests.dists import ROOT, SRC, write_dist
 from tests.engines.claude.api import Reply, Request, ScriptedApi, bash, open_api, say
-from tests.engines.claude.binary import claude_binary
+from tests.engines.claude.binary import VERSION, claude_binary
 from tests.engines.claude.rig import MARK, Rig
 
 from pilothouse.engines.claude.gate_proof import PROOFS, remember_proof
@@ -163,6 +163,64 @@ def test_an_approval_from_the_terminal_lets_a_command_run_and_a_stop_leaves_noth
             terminal.process.send_signal(signal.SIGTERM)
             until(lambda: terminal.process.poll() is not None, "the end", terminal.look)
             assert house.rig.leftovers() == []
+
+
+def test_a_no_from_the_terminal_goes_on_with_a_reason_and_stops_without(tmp_path: Path) -> None:
+    replies = (bash("touch made.txt"), say("as you wish"), bash("touch made.txt"), say("never said"))
+    with open_api(*replies) as api:
+        house = House(tmp_path, api)
+        with house.chatting() as terminal:
+            terminal.see("claude")
+            terminal.type("Go\r")
+            terminal.see("deny, and say why")
+            terminal.type("r")
+            terminal.see("Why not?")
+            terminal.type("not on a Friday\r")
+            terminal.see("as you wish")
+            assert "not on a Friday" in str(api.main[1].tool_results)
+            terminal.screen = ""
+            terminal.type("Go\r")
+            terminal.see("deny, and say why")
+            terminal.type("n")
+            terminal.see("Stopped")
+        assert len(api.main) == 3
+        assert not (house.rig.workspace / "made.txt").exists()
+
+
+def test_where_nobody_can_answer_it_is_denied_at_once_and_said(tmp_path: Path) -> None:
+    with open_api(bash("touch made.txt"), say("then I leave it")) as api:
+        house = House(tmp_path, api)
+        began = time.monotonic()
+        said = house.say("Go")
+        assert "nobody can answer here" in str(api.main[-1].tool_results)
+    assert "then I leave it" in said
+    assert time.monotonic() - began < WITHIN_S
+    assert not (house.rig.workspace / "made.txt").exists()
+
+
+def test_the_ready_line_names_the_engine_its_version_and_the_folder(tmp_path: Path) -> None:
+    with open_api(say("never")) as api:
+        house = House(tmp_path, api)
+        config = house.home / "config.toml"
+        folder = json.dumps(str(house.rig.workspace))
+        config.write_text(config.read_text().replace("[gateway]", f"[gateway]\ndefault_workspace = {folder}"))
+        up = subprocess.Popen(
+            [sys.executable, "-m", "pilothouse", "up"],
+            env=house.environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert up.stderr is not None
+        try:
+            line = next(line for line in up.stderr if "is ready" in line)
+        finally:
+            up.terminate()
+            up.communicate(timeout=WITHIN_S)
+        assert f"· claude {VERSION} · {house.rig.workspace} ·" in line
+        with house.chatting() as terminal:
+            terminal.see(f"claude {VERSION}")
 
 
 def test_two_messages_at_once_to_a_new_session_are_one_session_in_order(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from tests.engines.claude.rig import Rig, end_of, read
 
 from pilothouse.core.errors import EngineError
 from pilothouse.core.event import TextDelta
+from pilothouse.core.ids import ConversationId
 from pilothouse.core.turn import Prompt
 
 pytestmark = pytest.mark.slow
@@ -80,10 +81,17 @@ async def test_beyond_the_limit_a_turn_has_a_process_of_its_own(tmp_path: Path) 
     assert rig.leftovers() == []
 
 
-async def test_with_group_dirs_a_session_works_in_a_folder_of_its_own(tmp_path: Path) -> None:
+async def test_with_group_dirs_a_conversation_works_in_a_folder_of_its_own(tmp_path: Path) -> None:
     with open_api(say("hello")) as api:
         rig = Rig(tmp_path, api, group_dirs=True)
-        async with rig.engine() as engine, engine.open(rig.brief("room/1")) as session:
-            token = end_of(await read(session)).resume
-    assert token is not None
-    assert Path(token.cwd) == rig.state / "groups" / "room%2F1"
+        folders = list[str]()
+        async with rig.engine() as engine:
+            for name, room in (("a", "memory:room/1"), ("b", "memory:room/1"), ("c", "memory:two")):
+                async with engine.open(rig.brief(name, conversation_id=ConversationId(room))) as session:
+                    token = end_of(await read(session)).resume
+                    assert token is not None
+                    folders.append(token.cwd)
+                    assert f"--add-dir {rig.workspace}" in "".join(rig.leftovers())
+    groups = rig.state / "groups"
+    one, two = str(groups / "memory%3Aroom%2F1"), str(groups / "memory%3Atwo")
+    assert folders == [one, one, two]

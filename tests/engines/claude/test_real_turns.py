@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.engines.claude.api import Reply, bash, call, open_api, pause, refuse, say, think, wait_for
+from tests.engines.claude.api import Reply, bash, call, open_api, pause, refuse, say, think, use, wait_for
 from tests.engines.claude.image_server import PIXEL
 from tests.engines.claude.rig import (
     Rig,
@@ -82,19 +82,6 @@ async def test_follow_ups_go_to_the_same_process(tmp_path: Path) -> None:
                 assert end_of(await read(session)).answer == "three"
     assert [name for name, _ in rig.logged].count("process.started") == 1
     assert "two" in api.main[-1].text
-
-
-async def test_another_model_is_another_process_of_the_same_session(tmp_path: Path) -> None:
-    with open_api(say("one"), say("two")) as api:
-        rig = Rig(tmp_path, api)
-        async with rig.engine() as engine:
-            async with engine.open(rig.brief(model="claude-sonnet-5-5")) as session:
-                token = resume_of(await read(session))
-            async with engine.open(rig.brief(resume=token, model="claude-haiku-5-5")) as session:
-                events = await read(session)
-                assert len(rig.pids()) == 1
-    assert resume_of(events) == token
-    assert [request.model for request in api.main] == ["claude-sonnet-5-5", "claude-haiku-5-5"]
 
 
 async def test_an_interrupt_ends_a_command_and_its_children_within_three_seconds(tmp_path: Path) -> None:
@@ -221,6 +208,78 @@ async def test_a_stream_that_breaks_off_is_taken_up_again(tmp_path: Path) -> Non
         events = await play(Rig(tmp_path, api))
     assert end_of(events).outcome == "completed"
     assert "all of it" in end_of(events).answer
+
+
+async def test_an_api_that_hangs_once_before_its_headers_is_asked_again(tmp_path: Path) -> None:
+    with open_api(Reply(ending="hang"), say("at last")) as api:
+        events = await play(Rig(tmp_path, api, max_retries=1, api_timeout_s=2.0))
+    assert end_of(events).answer == "at last"
+    assert [event for event in events if isinstance(event, Notice)], "people are told that it is tried again"
+
+
+async def test_a_stream_that_stalls_in_its_middle_is_taken_up_again(tmp_path: Path) -> None:
+    """The CLI waits 300 s unless it is told otherwise; 10 s is the least (2.1.325)."""
+    stall = Reply([{"text": "half of it"}], ending="stall")
+    with open_api(stall, say("all of it")) as api:
+        rig = Rig(tmp_path, api)
+        rig.more = {"CLAUDE_BYTE_STREAM_IDLE_TIMEOUT_MS": "2000"}
+        names = [*rig.config().environment, "CLAUDE_BYTE_STREAM_IDLE_TIMEOUT_MS"]
+        events = await play(rig, environment=names)
+    assert end_of(events).outcome == "completed"
+    assert end_of(events).answer.endswith("all of it")
+    assert end_of(events).answer.count("half of it") <= 1
+
+
+async def test_a_stream_that_never_goes_on_is_a_hang_and_tried_once_more(tmp_path: Path) -> None:
+    stall = Reply([{"text": "half of it"}], ending="stall")
+    with open_api(stall, stall) as api:
+        rig = Rig(tmp_path, api)
+        events = await play(rig, hang_after_s=2.0)
+    failure = end_of(events).failure
+    assert failure is not None and failure.kind == "hang"
+    assert any("started anew" in text for text in notices_of(events))
+    assert rig.leftovers() == []
+
+
+async def test_a_picture_that_is_none_is_a_file_and_named(tmp_path: Path) -> None:
+    with open_api(say("no picture")) as api:
+        rig = Rig(tmp_path, api)
+        fake = await rig.blobs.put(b"<svg>not a picture</svg>", "photo.png", "image/png")
+        async with rig.engine() as engine, engine.open(rig.brief()) as session:
+            events = await read_prompt(session, Prompt("What is it?", (fake,)))
+        content = api.main[0].body["messages"][-1]["content"]
+        assert not [block for block in content if isinstance(block, dict) and block.get("type") == "image"]
+        assert "downloads/photo.png" in api.main[0].text
+    assert end_of(events).answer == "no picture"
+    assert (rig.workspace / "downloads" / "photo.png").read_bytes() == b"<svg>not a picture</svg>"
+
+
+async def test_with_tool_aware_streaming_words_come_whole_before_a_tool_and_the_answer_is_the_same(
+    tmp_path: Path,
+) -> None:
+    first = Reply([{"text": "Let me look at that file first."}, use("Read", file_path="a.txt")])
+    with open_api(first, say("It says alpha, and nothing else.")) as api:
+        rig = Rig(tmp_path, api, tool_aware_streaming=True)
+        (rig.workspace / "a.txt").write_text("alpha")
+        events = await play(rig)
+    before = events[: next(n for n, event in enumerate(events) if isinstance(event, ToolStarted))]
+    assert not [event for event in before if isinstance(event, TextDelta)]
+    assert end_of(events).answer == "Let me look at that file first.\n\nIt says alpha, and nothing else."
+
+
+async def test_permissions_are_skipped_loudly_and_by_root_only_in_a_sandbox(tmp_path: Path) -> None:
+    with open_api(bash("touch made.txt"), say("done")) as api:
+        rig = Rig(tmp_path, api, dangerously_skip_permissions=True)
+        if os.geteuid() == 0:
+            with pytest.raises(EngineError) as caught:
+                await play(rig)
+            assert caught.value.failure.kind == "permission"
+            assert "sandboxed" in caught.value.failure.text
+            assert api.main == []
+        events = await play(rig, sandboxed=True)
+    assert any("WITHOUT asking" in text for text in notices_of(events))
+    assert any(name == "permissions.skipped" for name, _ in rig.logged)
+    assert (rig.workspace / "made.txt").exists()
 
 
 async def test_a_retry_is_told(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ PermissionMode = Literal["default", "acceptEdits", "auto", "bypassPermissions", 
 OutputFormat = Literal["stream-json", "text"]
 Positive = Annotated[float, Meta(gt=0, description="a number above 0")]
 Count = Annotated[int, Meta(ge=1, description="a whole number of at least 1")]
+OwnFile = Annotated[str, Meta(pattern=r"^[~/]", description="a path that begins with / or ~")]
 ShortPrompt = Annotated[str, Meta(max_length=4000, description="a text of at most 4000 characters")]
 
 FILE_TOOLS = ("Bash", "Read", "Write", "Edit", "Glob", "Grep", "WebSearch", "WebFetch")
@@ -37,6 +38,8 @@ class ClaudeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     system_prompt: str | None = None
     system_prompt_snapshot: bool = True
     """Claude freezes the system prompt into a session; False lets a changed one reach sessions that exist."""
+    context_files: list[OwnFile] = field(default_factory=list)
+    """Given to Claude in every session, after the workspace's own (SOUL.md and so on)."""
     tools: list[str] | None = None
     allowed_tools: list[str] = field(default_factory=list)
     disallowed_tools: list[str] = field(default_factory=list)
@@ -117,7 +120,7 @@ FALLBACKS: tuple[Fallback, ...] = (
     Fallback("idle_timeout_s", "DISCOCLAW_MULTI_TURN_IDLE_TIMEOUT_MS", _milliseconds, 300.0),
     Fallback("max_processes", "DISCOCLAW_MULTI_TURN_MAX_PROCESSES", int, 5),
     Fallback("session_scanning", "DISCOCLAW_SESSION_SCANNING", _flag, False),
-    Fallback("tool_aware_streaming", "DISCOCLAW_TOOL_AWARE_STREAMING", _flag, True),
+    Fallback("tool_aware_streaming", "DISCOCLAW_TOOL_AWARE_STREAMING", _flag, False),
 )
 
 

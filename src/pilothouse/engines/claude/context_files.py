@@ -17,6 +17,7 @@ from msgspec import Struct
 WORKSPACE_FILES = ("SOUL.md", "IDENTITY.md", "USER.md", "TOOLS.md")
 BOOTSTRAP = "BOOTSTRAP.md"
 FILE_CHARS = 64_000
+ALL_CHARS = 200_000
 
 BOOTSTRAP_SKIPPED = (
     "append_system_prompt is set, so BOOTSTRAP.md was not read in this first run. "
@@ -44,21 +45,28 @@ class ContextFile(Struct, frozen=True):
 class Context(Struct, frozen=True):
     files: tuple[ContextFile, ...]
     warnings: tuple[str, ...] = ()
+    bootstraps: bool = False
+    """BOOTSTRAP.md is among them."""
 
 
 def gather_context(plan: ContextPlan, read: Read) -> Context:
     files: list[ContextFile] = []
     warnings: list[str] = []
+    room = ALL_CHARS
     for path in candidates(plan):
         text = read(path)
         if text is None or not text.strip():
             continue
-        if len(text) > FILE_CHARS:
-            warnings.append(f"{path} is longer than {FILE_CHARS} characters and was cut.")
-        files.append(ContextFile(path, text[:FILE_CHARS]))
+        limit = min(FILE_CHARS, room)
+        if len(text) > limit:
+            warnings.append(f"{path} is too long: only {limit:,} of its characters are given.")
+        if limit:
+            files.append(ContextFile(path, text[:limit]))
+            room -= len(files[-1].text)
     if _misses_bootstrap(plan, read):
         warnings.append(BOOTSTRAP_SKIPPED)
-    return Context(tuple(files), tuple(warnings))
+    bootstraps = any(file.path == _in(plan, BOOTSTRAP) for file in files)
+    return Context(tuple(files), tuple(warnings), bootstraps)
 
 
 def candidates(plan: ContextPlan) -> list[str]:

@@ -81,6 +81,13 @@ class Dialogue:
             self.gate.remember(pending.request.tool_name, decision.input or pending.request.input)
         return [reply_line(pending.request_id, reply)]
 
+    def abandon(self) -> None:
+        """The process is gone: nobody will answer."""
+        awaited = list(self._awaited.values())
+        self._awaited.clear()
+        for when in awaited:
+            when(Reply("error", error="the process is gone"))
+
     def forget_asks(self) -> None:
         """The turn is over, and with it what it asked."""
         self._asks.clear()

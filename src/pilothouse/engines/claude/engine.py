@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -20,25 +20,30 @@ import msgspec
 from anyio.abc import TaskGroup
 
 from pilothouse.core.ask import Ask
-from pilothouse.core.engine import Brief, EngineHost
+from pilothouse.core.engine import Brief, EngineHost, Wake
 from pilothouse.core.errors import EngineError
 from pilothouse.core.event import Notice, ResumeToken
 from pilothouse.core.failure import Failure
 from pilothouse.core.policy import NO_RULE, ApprovalMode, Ruling
 from pilothouse.engines.claude.config import ClaudeConfig, resolve
+from pilothouse.engines.claude.context_files import Context, render_context
+from pilothouse.engines.claude.context_reading import ContextReader, permissions_text
 from pilothouse.engines.claude.flags import SKIPS, skip_problem
 from pilothouse.engines.claude.gate import Gate
 from pilothouse.engines.claude.gate_proof import prove_gate
+from pilothouse.engines.claude.kept_wakes import KeptWakes
 from pilothouse.engines.claude.launch import Launch, check_token, plan_launch, plan_text_launch, resuming
 from pilothouse.engines.claude.memory import free_memory_mb
+from pilothouse.engines.claude.old_programs import WITHOUT, explain_unknown, say_missing, unknown_flag
 from pilothouse.engines.claude.open_elsewhere import describe_other_use
-from pilothouse.engines.claude.permissions_file import NAME, read_permissions, render_note
+from pilothouse.engines.claude.permissions_file import Permissions, read_permissions, render_note
 from pilothouse.engines.claude.pool import Pool
 from pilothouse.engines.claude.pool_rules import Limits
 from pilothouse.engines.claude.process import ClaudeProcess
 from pilothouse.engines.claude.prompting import Prompting
 from pilothouse.engines.claude.scratch import make_scratch, remove_scratch
 from pilothouse.engines.claude.session import ClaudeSession, Leasing
+from pilothouse.engines.claude.standing import Standings
 from pilothouse.engines.claude.text_mode import TextTranslator
 from pilothouse.engines.claude.text_process import TextProcess
 from pilothouse.engines.claude.text_session import READS_ONLY, TextSession, TextWays
@@ -47,7 +52,6 @@ from pilothouse.processes import Marker
 
 NODE_VARIABLE = "PILOTHOUSE_NODE"
 HANG_MARGIN_S = 60.0
-MAX_GATES = 1000
 
 UNPROVEN = (
     "Pilothouse cannot hold back what Claude Code does: {problem}. So no turn starts, unless in full access. "
@@ -58,6 +62,7 @@ IN_TERMINAL = (
     "This session is open elsewhere on this machine ({where}), and two at once would lose what one of them says. Leave it there "
     "and send this again; or /new starts another session here."
 )
+Plan = Callable[..., Launch]
 NOT_RUNNING = Failure("bad_request", "The Claude engine is not running; enter it first.")
 
 
@@ -74,7 +79,11 @@ class ClaudeEngine:
         self._new_uuid = new_uuid
         self._tasks: TaskGroup | None = None
         self._pool: Pool | None = None
-        self._gates: dict[str, Gate] = {}
+        self._context = ContextReader(self._config, host.state_dir)
+        self._standings = Standings(lambda cwd: Gate(lambda ask: NO_RULE, cwd, resolve_path))
+        self._missing: set[str] = set()
+        """Flags that the installed program does not know."""
+        self._wakes = KeptWakes(new_uuid, host.log)
         self._in_text: set[str] = set()
         self._scratch = ""
         self._unproven: str | None = None
@@ -115,7 +124,8 @@ class ClaudeEngine:
         if problem := skip_problem(self._config, is_root=os.geteuid() == 0):
             raise EngineError(Failure("permission", problem))
         self._refuse_other_use(brief)
-        opening = self._open_text if self._config.output == "text" else self._open_stream
+        in_text = self._config.output == "text" and not brief.wake
+        opening = self._open_text if in_text else self._open_stream
         async with opening(brief, self._new_uuid()) as session:
             yield session
 
@@ -124,11 +134,13 @@ class ClaudeEngine:
         self, brief: Brief, new_session: str, *, once: bool = False
     ) -> AsyncIterator[ClaudeSession]:
         await self._need_gate(brief)
-        session = self._session(brief, new_session, once=once)
+        context = self._context.gather(brief)
+        session = self._session(brief, context, new_session, once=once)
         try:
             await session.enter()
             yield session
         finally:
+            self._end_first_run(brief, context, session)
             await session.leave()
 
     @asynccontextmanager
@@ -137,18 +149,30 @@ class ClaudeEngine:
         if id in self._in_text:
             raise EngineError(Failure("bad_request", IN_USE))
         self._in_text.add(id)
-        session = self._text_session(brief, id)
+        context = self._context.gather(brief)
+        session = self._text_session(brief, context, id)
         try:
             yield session
         finally:
+            self._end_first_run(brief, context, session)
             await session.leave()
             self._in_text.discard(id)
 
+    def _end_first_run(self, brief: Brief, context: Context, session: ClaudeSession | TextSession) -> None:
+        if context.bootstraps and session.completed:
+            self._context.end_first_run(brief)
+
     def _refuse_other_use(self, brief: Brief) -> None:
+        """What a process of ours began by itself is ours, whatever became of it."""
+        if brief.wake:
+            return
         environment = {**self._host.environment, **brief.environment}
         ours = Marker(NODE_VARIABLE, self._host.node_marker)
         if brief.resume and (where := describe_other_use(environment, brief.resume.value, ours)):
             raise EngineError(Failure("bad_request", IN_TERMINAL.format(where=where)))
+
+    def wakes(self) -> AsyncIterator[Wake]:
+        return self._wakes.tell()
 
     async def _prove_gate(self) -> None:
         async with self._one_proof:
@@ -175,9 +199,9 @@ class ClaudeEngine:
     def _marker(self) -> dict[str, str]:
         return {NODE_VARIABLE: self._host.node_marker, "CLAUDE_CODE_TMPDIR": self._scratch}
 
-    def _text_session(self, brief: Brief, session: str) -> TextSession:
+    def _text_session(self, brief: Brief, context: Context, session: str) -> TextSession:
         config, cwd = self._config, self._cwd(brief)
-        allowed = read_permissions(_permissions_text(brief), config.tools or ())
+        allowed = read_permissions(permissions_text(brief), config.tools or ())
         full_access = self._mode(brief) == "full-access"
 
         def start(prompt: str, resume: ResumeToken | None) -> TextProcess:
@@ -193,6 +217,7 @@ class ClaudeEngine:
                 tools=allowed.tools,
                 prompt=prompt,
                 full_access=full_access,
+                context=render_context(context),
             )
             told = TextTranslator(ResumeToken(ENGINE_ID, session, cwd), brief.model or config.model or "")
             process = TextProcess(launch, told, self._host.log, scans=bool(config.session_scanning))
@@ -202,7 +227,7 @@ class ClaudeEngine:
         def stream(resume: ResumeToken | None) -> AbstractAsyncContextManager[ClaudeSession]:
             return self._open_stream(msgspec.structs.replace(brief, resume=resume), session, once=True)
 
-        told = [Notice("error", "permissions", allowed.problem)] if allowed.problem else []
+        told = self._notices(brief, context, allowed)
         if not full_access and brief.resume is None:
             told.append(Notice("info", "text_mode", READS_ONLY))
         return TextSession(
@@ -214,56 +239,116 @@ class ClaudeEngine:
             notices=told,
         )
 
-    def _session(self, brief: Brief, new_session: str, *, once: bool) -> ClaudeSession:
-        config, cwd = self._config, self._cwd(brief)
-        allowed = read_permissions(_permissions_text(brief), config.tools or ())
+    def _session(self, brief: Brief, context: Context, new_session: str, *, once: bool) -> ClaudeSession:
+        config = self._config
+        allowed = read_permissions(permissions_text(brief), config.tools or ())
+        plan = partial(
+            plan_launch,
+            config,
+            source=self._host.environment,
+            cwd=self._cwd(brief),
+            extra=self._marker,
+            tools=allowed.tools,
+            context=render_context(context),
+        )
         leasing = Leasing(
-            lease=partial(self._lease, brief, cwd, allowed.tools, new_session, once=once),
-            again=partial(self._lease_again, brief, cwd, allowed.tools),
+            lease=partial(self._lease_wake, brief)
+            if brief.wake
+            else partial(self._lease, brief, plan, new_session, once=once),
+            again=partial(self._lease_again, brief, plan),
             give_back=self._give_back,
             watch=self._watch,
         )
-        problem = [Notice("error", "permissions", allowed.problem)] if allowed.problem else []
         return ClaudeSession(
             leasing,
-            Prompting(self._host.blobs, brief.workspace, render_note(allowed.note)),
+            Prompting(
+                self._host.blobs, brief.workspace, render_note(allowed.note), commands=config.owner_commands
+            ),
             self._host.blobs,
             hang_after_s=config.hang_after_s or config.api_timeout_s + HANG_MARGIN_S,
             new_uuid=self._new_uuid,
-            notices=problem,
+            notices=partial(self._notices, brief, context, allowed),
+            wakes=bool(brief.wake),
+            settled=self._wakes.settled(brief),
+            tool_aware=bool(config.tool_aware_streaming),
         )
+
+    def _notices(self, brief: Brief, context: Context, allowed: Permissions) -> list[Notice]:
+        """What people must know before the turn. What does not change is said at the beginning of a session."""
+        told = [Notice("error", "permissions", allowed.problem)] if allowed.problem else []
+        if brief.resume is not None:
+            return told
+        skips = (
+            [Notice("warning", "permissions_skipped", SKIPS)]
+            if self._config.dangerously_skip_permissions
+            else []
+        )
+        context_told = [Notice("warning", "context_files", text) for text in context.warnings]
+        return [*told, *skips, *context_told, *say_missing(self._missing)]
 
     async def _lease(
-        self, brief: Brief, cwd: str, tools: Sequence[str], new_session: str, *, once: bool = False
+        self, brief: Brief, plan: Plan, new_session: str, *, once: bool = False
     ) -> ClaudeProcess:
-        if self._pool is None:
-            raise EngineError(NOT_RUNNING)
-        launch = plan_launch(
-            self._config,
-            brief,
-            self._host.environment,
-            cwd=cwd,
-            new_session=new_session,
-            extra=self._marker,
-            tools=tools,
-            once=once or self._config.pool is False,
-        )
-        self._open_gate(launch.session, cwd)
-        process = await self._pool.lease(launch)
-        mode = self._mode(brief)
-        process.dialogue.gate.judge = partial(self._judge, mode)
-        process.guarded = mode != "full-access"
+        """One that does not take another model is replaced by one that is started with it."""
+        process, model = await self._lease_any(brief, plan, new_session, once=once)
+        if not await self._bring_to(process, model):
+            await self._give_back(process, True)
+            process, model = await self._lease_any(brief, plan, new_session, once=once)
+            await self._bring_to(process, model)
         return process
 
-    async def _lease_again(
-        self, brief: Brief, cwd: str, tools: Sequence[str], gone: ClaudeProcess
-    ) -> ClaudeProcess:
+    async def _lease_any(
+        self, brief: Brief, plan: Plan, new_session: str, *, once: bool
+    ) -> tuple[ClaudeProcess, str | None]:
+        """And the model that it is meant to have."""
+        if self._pool is None:
+            raise EngineError(NOT_RUNNING)
+        once = once or self._config.pool is False
+        launch = plan(brief=brief, new_session=new_session, once=once, missing=self._missing)
+        try:
+            process = await self._pool.lease(launch)
+        except EngineError as error:
+            flag = unknown_flag(error.failure)
+            if not flag or flag in self._missing:
+                raise
+            if flag not in WITHOUT:
+                raise EngineError(explain_unknown(flag, error.failure)) from error
+            self._missing.add(flag)
+            return await self._lease_any(brief, plan, new_session, once=once)
+        self._take_charge(process, brief)
+        return process, launch.model
+
+    async def _bring_to(self, process: ClaudeProcess, model: str | None) -> bool:
+        """Whoever is cancelled meanwhile leaves nothing behind that nobody reads."""
+        try:
+            return await process.bring_to(model, process.standing.mode)
+        except BaseException:
+            if self._pool is not None:
+                self._pool.drop(process)
+            raise
+
+    async def _lease_wake(self, brief: Brief) -> ClaudeProcess:
+        """The very process that began by itself, whatever it would be started with now."""
+        process = self._wakes.process_of(brief.wake)
+        if self._pool is None or not self._pool.take(process):
+            raise EngineError(Failure("bad_request", IN_USE))
+        self._take_charge(process, brief)
+        return process
+
+    async def _lease_again(self, brief: Brief, plan: Plan, gone: ClaudeProcess) -> ClaudeProcess:
         """For one turn only. A session without a turn that ended is nothing to come back to."""
         if gone.launch.resumed or gone.turns:
-            return await self._lease(resuming(brief, gone.session, cwd), cwd, tools, "", once=True)
-        return await self._lease(brief, cwd, tools, self._new_uuid(), once=True)
+            brief = resuming(brief, gone.session, gone.launch.cwd)
+        return await self._lease(brief, plan, self._new_uuid(), once=True)
+
+    def _take_charge(self, process: ClaudeProcess, brief: Brief) -> None:
+        mode = self._mode(brief)
+        process.owner = brief.session_id
+        process.dialogue.gate.judge = partial(self._judge, mode)
+        process.guarded = mode != "full-access"
 
     async def _give_back(self, process: ClaudeProcess, broken: bool) -> None:
+        self._standings.keep(process.session, process.standing)
         if self._pool is not None:
             await self._pool.give_back(process, broken=broken)
         else:
@@ -275,14 +360,8 @@ class ClaudeEngine:
             self._tasks.start_soon(process.expect_end)
 
     def _make(self, launch: Launch) -> ClaudeProcess:
-        return ClaudeProcess(launch, self._gates[launch.session], self._host.log)
-
-    def _open_gate(self, session: str, cwd: str) -> None:
-        """One for each session, whichever process serves it: it knows what was allowed for the session."""
-        while len(self._gates) >= MAX_GATES:
-            self._gates.pop(next(iter(self._gates)))
-        if session not in self._gates:
-            self._gates[session] = Gate(lambda ask: NO_RULE, cwd, resolve_path)
+        standing = self._standings.of(launch.session, launch.cwd)
+        return ClaudeProcess(launch, standing, self._host.log, self._wakes.begin, self._wakes.took_in)
 
     def _mode(self, brief: Brief) -> ApprovalMode:
         return "full-access" if self._config.dangerously_skip_permissions else brief.approval_mode
@@ -291,24 +370,14 @@ class ClaudeEngine:
         return self._host.judge(ask, mode)
 
     def _cwd(self, brief: Brief) -> str:
-        """The workspace; or a folder for this session alone, to which the workspace is added."""
+        """The workspace; or a folder for this conversation alone, to which the workspace is added."""
         if not self._config.group_dirs:
             return brief.workspace
-        folder = Path(self._host.state_dir, "groups", quote(brief.session_id, safe=""))
+        folder = Path(
+            self._host.state_dir, "groups", quote(brief.conversation_id or brief.session_id, safe="")
+        )
         folder.mkdir(parents=True, exist_ok=True)
         return str(folder)
-
-
-def _permissions_text(brief: Brief) -> str | bytes | None:
-    """Read for every turn. One that is there and cannot be read allows as little as one that makes no sense."""
-    if not brief.settings_dir:
-        return None
-    try:
-        return Path(brief.settings_dir, NAME).read_bytes()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        return f"unreadable: {error.strerror}"
 
 
 def resolve_path(folder: str, path: str) -> str:

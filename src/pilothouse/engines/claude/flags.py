@@ -22,6 +22,7 @@ SKIPS = "Claude Code runs WITHOUT asking for any permission (engines.claude.dang
 
 TURN_CAP = "--max-budget-usd="
 """The house's cap, which changes with every turn; the equals form tells it from the configured one."""
+MODEL = "--model"
 _STREAMS = ("--output-format", "stream-json", "--verbose", "--include-partial-messages")
 _ENVIRONMENT = {
     "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1",
@@ -114,16 +115,19 @@ def turn_cap(config: ClaudeConfig, brief: Brief) -> float | None:
     return None if left is None or (fixed is not None and fixed <= left) else left
 
 
+def appended_prompt(config: ClaudeConfig, brief: Brief) -> str:
+    return "\n\n".join(filter(None, (config.append_system_prompt, brief.system_prompt)))
+
+
 def _values(config: ClaudeConfig, brief: Brief) -> list[str]:
     fixed = config.max_budget_usd if turn_cap(config, brief) is None else None
-    appended = "\n\n".join(filter(None, (config.append_system_prompt, brief.system_prompt)))
     values = {
-        "--model": brief.model or config.model,
+        MODEL: brief.model or config.model,
         "--fallback-model": config.fallback_model,
         "--max-budget-usd": None if fixed is None else f"{fixed:g}",
         "--max-turns": None if config.max_turns is None else str(config.max_turns),
         "--system-prompt": config.system_prompt,
-        "--append-system-prompt": appended or None,
+        "--append-system-prompt": appended_prompt(config, brief) or None,
         "--system-prompt-snapshot": None if config.system_prompt_snapshot else "off",
         "--debug-file": config.debug_file,
         "--permission-mode": config.permission_mode,

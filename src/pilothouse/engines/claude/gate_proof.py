@@ -111,7 +111,7 @@ async def _attempt(program: str, environment: Mapping[str, str], folder: str) ->
 
 async def _watch(process: Process) -> str:
     with suppress(InputFailed):  # it died before it read: its last words say why
-        await process.write_line(sending.request_line("begin", sending.INITIALIZE))
+        await process.write_line(sending.request_line("begin", sending.initialize()))
         await process.write_line(sending.user_line("go", "11111111-1111-4111-8111-111111111111"))
     hooked = False
     async for line in process.lines():

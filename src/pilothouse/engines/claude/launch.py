@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -13,7 +13,16 @@ from pilothouse.core.errors import EngineError
 from pilothouse.core.event import ResumeToken
 from pilothouse.core.failure import Failure
 from pilothouse.engines.claude.config import ClaudeConfig
-from pilothouse.engines.claude.flags import TURN_CAP, child_environment, pooled_argv, text_argv, turn_cap
+from pilothouse.engines.claude.flags import (
+    MODEL,
+    TURN_CAP,
+    appended_prompt,
+    child_environment,
+    pooled_argv,
+    text_argv,
+    turn_cap,
+)
+from pilothouse.engines.claude.old_programs import leave_out
 from pilothouse.engines.claude.turns import ENGINE_ID
 
 _SESSION_FLAGS = ("--session-id=", "--resume=")
@@ -32,12 +41,19 @@ class Launch(Struct, frozen=True):
     """It ends with its turn; such a process waits in no pool."""
     budget_usd: float | None = None
     """What the house had left when it was started: Claude counts it for the process, not for the turn."""
+    model: str | None = None
+    mode: str = ""
+    """The permission mode that it starts in; empty for Claude's own choice."""
+    system_prompt: str = ""
+    """What is told on stdin instead of `--append-system-prompt`: it may be long, and is nobody's business in `ps`."""
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Everything that changes how a process behaves, but not how it came to its session."""
-        words = tuple(word for word in self.argv if not word.startswith((*_SESSION_FLAGS, TURN_CAP)))
-        return self.session, words, self.cwd, tuple(sorted(self.environment.items()))
+        """Everything that changes how a process behaves, but not how it came to its session, nor its model: that can be
+        changed while it lives."""
+        told = leave_out(self.argv, [MODEL])
+        words = tuple(word for word in told if not word.startswith((*_SESSION_FLAGS, TURN_CAP)))
+        return self.session, words, self.cwd, tuple(sorted(self.environment.items())), self.system_prompt
 
 
 def plan_launch(
@@ -50,24 +66,35 @@ def plan_launch(
     extra: Mapping[str, str],
     tools: Sequence[str] | None = None,
     once: bool = False,
+    context: str = "",
+    missing: Collection[str] = (),
 ) -> Launch:
-    """`extra` is ours in the environment: the marker of this node, where temporary files go.
+    """`extra` is ours in the environment: the marker of this node, where temporary files go. `missing` are flags that the
+    program does not know.
 
     Also a process for one turn speaks on stdin: its input stays open until the result, for the gate and its asks go
-    the same way as the prompt.
+    the same way as the prompt. Where there is a `context`, Claude is told not to freeze it into the session, so that
+    what an owner edits counts from the next turn on.
     """
+    if context:
+        config = msgspec.structs.replace(config, system_prompt_snapshot=False)
     session = brief.resume.value if brief.resume else new_session
     return Launch(
-        tuple(pooled_argv(config, brief, session, tools)),
+        tuple(leave_out(pooled_argv(config, brief, session, tools), missing)),
         cwd,
         child_environment(config, source, brief, extra),
         session,
         brief.resume is not None,
         once,
         budget_usd=turn_cap(config, brief),
+        model=brief.model or config.model,
+        mode=config.permission_mode or "",
+        system_prompt="\n\n".join(filter(None, (appended_prompt(config, brief), context))) if context else "",
     )
 
 
+TEXT_CONTEXT_BYTES = 100_000
+"""The system takes 128 KiB for one argument, and `append_system_prompt` is part of it."""
 TEXT_TOOLS = ("Read", "Glob", "Grep", "TaskCreate", "TaskUpdate", "TaskList")
 """What changes nothing: all there is where nobody can be asked."""
 
@@ -83,9 +110,15 @@ def plan_text_launch(
     tools: Sequence[str],
     prompt: str,
     full_access: bool,
+    context: str = "",
 ) -> Launch:
     """No call can be held back in text mode: with full access everything is allowed, else there is nothing but reading,
-    and no server."""
+    and no server. The `context` stands in the command line too, as far as the system takes it."""
+    if context:
+        cut = context.encode("utf-8", "replace")[:TEXT_CONTEXT_BYTES].decode("utf-8", "ignore")
+        told = "\n\n".join(filter(None, (brief.system_prompt, cut)))
+        brief = msgspec.structs.replace(brief, system_prompt=told)
+        config = msgspec.structs.replace(config, system_prompt_snapshot=False)
     if full_access:
         config = msgspec.structs.replace(
             config, allowed_tools=[*dict.fromkeys([*config.allowed_tools, *tools])]

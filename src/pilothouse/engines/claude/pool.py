@@ -19,6 +19,8 @@ from pilothouse.engines.claude.pool_rules import Limits, Member, State, choose, 
 from pilothouse.engines.claude.process import ClaudeProcess
 
 LONG_S = 3600.0
+HELD_S = 5.0
+"""How often a process with something in the background is looked at: nobody tells when that ends."""
 
 
 class Pool:
@@ -42,7 +44,10 @@ class Pool:
 
     @property
     def members(self) -> list[Member]:
-        return list(self._members.values())
+        return [
+            msgspec.structs.replace(member, held=self._processes[id].holds_work)
+            for id, member in self._members.items()
+        ]
 
     async def lease(self, launch: Launch) -> ClaudeProcess:
         """A process for this session alone, initialised. Raises `EngineError`."""
@@ -85,6 +90,21 @@ class Pool:
             self._end(id)
             raise
 
+    def drop(self, process: ClaudeProcess) -> None:
+        """Nobody wants it any more."""
+        if (id := self._id_of(process)) is not None:
+            self._end(id)
+
+    def take(self, process: ClaudeProcess) -> bool:
+        """For a turn that goes on in it already; False while another session has it."""
+        id = self._id_of(process)
+        if id is None:
+            return True  # it is gone: what it said is still to be had
+        if self._members[id].state != "idle":
+            return False
+        self._move(id, "busy")
+        return True
+
     async def give_back(self, process: ClaudeProcess, *, broken: bool = False) -> None:
         """Idle from now on; or, if it is of no more use, gone when this returns."""
         id = self._id_of(process)
@@ -92,7 +112,7 @@ class Pool:
             await process.gone.wait()
             return
         member = self._members[id]
-        if member.kept and process.alive and not broken and self._tends:
+        if (member.kept or process.holds_work) and process.alive and not broken and self._tends:
             key = msgspec.structs.replace(process.launch, session=process.session).key
             self._members[id] = msgspec.structs.replace(
                 member, session=process.session, key=key, used_at=self._now()
@@ -108,8 +128,10 @@ class Pool:
             changed = self._changed
             for id in expired(self.members, self._now(), self._limits):
                 self._end(id)
-            at = next_expiry(self.members, self._limits)
-            with anyio.move_on_after(LONG_S if at is None else max(0.0, at - self._now())):
+            members = self.members
+            at = next_expiry(members, self._limits)
+            most_s = HELD_S if any(member.held for member in members) else LONG_S
+            with anyio.move_on_after(most_s if at is None else min(most_s, max(0.0, at - self._now()))):
                 await changed.wait()
 
     def stop(self) -> None:

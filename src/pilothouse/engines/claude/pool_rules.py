@@ -7,7 +7,8 @@
     ending     any of the above           gone
 
 Rules: one session has one process; the one that was idle longest goes first; a busy one is never ended for another.
-Beyond `max_processes` a turn gets a process for itself alone, which waits in no pool.
+Beyond `max_processes` a turn gets a process for itself alone, which waits in no pool. One in which something goes on in
+the background is neither ended for another nor by its time.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
+import msgspec
 from msgspec import Struct
 
 from pilothouse.core.errors import IllegalMove
@@ -45,10 +47,14 @@ class Member(Struct, frozen=True):
     state: State
     used_at: float
     kept: bool = True
+    held: bool = False
+    """Something goes on in it although no turn runs: a task in the background, or a turn that nobody has taken in yet.
+    Then it is not idle for anybody but its own session."""
 
 
 class Choice(Struct, frozen=True):
-    """`reuse` is a member's id, or None for a new process; `end` must be gone before it starts."""
+    """`reuse` is a member's id, or None for a new process; `end` must be gone before it starts, also one that is on its
+    way out already: two would write into the same session."""
 
     reuse: int | None = None
     end: tuple[int, ...] = ()
@@ -68,21 +74,26 @@ def choose(
         return Choice(reuse=fitting.id)
     if any(member.state != "idle" for member in own):
         return Choice(refusal="This session is in use. Wait for its turn to end.", in_use=True)
-    return _make_room(living, own, free_mb, limits)
+    choice = _make_room(living, own, free_mb, limits)
+    leaving = tuple(m.id for m in members if m.session == session and m.state == "ending")
+    return choice if choice.refusal else msgspec.structs.replace(choice, end=(*leaving, *choice.end))
 
 
 def expired(members: Iterable[Member], now: float, limits: Limits) -> tuple[int, ...]:
-    return tuple(
-        member.id
-        for member in members
-        if member.state == "idle" and now >= member.used_at + limits.idle_timeout_s
-    )
+    return tuple(member.id for member in members if _is_free(member) and now >= _expiry(member, limits))
 
 
 def next_expiry(members: Iterable[Member], limits: Limits) -> float | None:
-    return min(
-        (member.used_at + limits.idle_timeout_s for member in members if member.state == "idle"), default=None
-    )
+    return min((_expiry(member, limits) for member in members if _is_free(member)), default=None)
+
+
+def _is_free(member: Member) -> bool:
+    return member.state == "idle" and not member.held
+
+
+def _expiry(member: Member, limits: Limits) -> float:
+    """One that was for a single turn is of no use once nothing goes on in it any more."""
+    return member.used_at + (limits.idle_timeout_s if member.kept else 0.0)
 
 
 def move(state: State, to: State) -> State:
@@ -95,7 +106,7 @@ def _make_room(
     living: Sequence[Member], own: Sequence[Member], free_mb: float | None, limits: Limits
 ) -> Choice:
     """First what serves this session already, then the longest idle: for a place, and for memory."""
-    idle = sorted((m for m in living if m.state == "idle" and m not in own), key=lambda m: m.used_at)
+    idle = sorted((m for m in living if _is_free(m) and m not in own), key=lambda m: m.used_at)
     leaving = list(own)
     places = sum(member.kept for member in living) - len(own)
     while places >= limits.max_processes and idle:

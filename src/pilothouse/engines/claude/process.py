@@ -7,23 +7,25 @@ turn; a slow reader slows its own process alone; once it is gone, for whatever r
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import anyio
 
 from pilothouse.core.ask import Decision
 from pilothouse.core.errors import EngineError
-from pilothouse.core.event import ToolFinished, ToolStarted, TurnEnded
+from pilothouse.core.event import SessionStarted, ToolFinished, ToolStarted, TurnEnded
 from pilothouse.core.failure import Failure
-from pilothouse.core.ids import AskId
+from pilothouse.core.ids import AskId, SessionId
 from pilothouse.engines.claude import sending, wire
 from pilothouse.engines.claude.control import Reply
 from pilothouse.engines.claude.dialogue import Dialogue
-from pilothouse.engines.claude.gate import Gate
 from pilothouse.engines.claude.launch import Launch
 from pilothouse.engines.claude.mailbox import Mailbox
+from pilothouse.engines.claude.standing import Standing
 from pilothouse.engines.claude.translate import Translator
 from pilothouse.engines.claude.turn_stream import TurnStream
 from pilothouse.engines.claude.turns import Step
+from pilothouse.engines.claude.unasked import Unasked
 from pilothouse.processes import (
     InputFailed,
     InputStalled,
@@ -34,7 +36,7 @@ from pilothouse.processes import (
     open_process,
 )
 
-MAX_BACKGROUND = 10
+DEFAULT_MODEL = "default"
 GATED_KINDS = ("command", "file_change", "tool")
 
 SHUT_DOWN = Failure("crash", "Claude Code was shut down.")
@@ -52,11 +54,14 @@ class ClaudeProcess:
     def __init__(
         self,
         launch: Launch,
-        gate: Gate,
+        standing: Standing,
         log: Callable[..., None],
+        woke: Callable[[ClaudeProcess], Unasked],
+        took_in: Callable[[str], None],
         *,
         start_s: float = 60.0,
         grace_s: float = 3.0,
+        tell_s: float = 10.0,
     ) -> None:
         self.launch = launch
         self.session = launch.session
@@ -69,15 +74,23 @@ class ClaudeProcess:
         """Those that it has ended: with one, there is a session to resume."""
         self.end: TurnEnded | None = None
         """How a turn ended that the process took with it."""
-        self.dialogue = Dialogue(gate)
+        self.standing = standing
+        self.owner = SessionId("")
+        """The house's session that had it last."""
+        self.dialogue = Dialogue(standing.gate)
         self.stream: TurnStream | None = None
         self.mailbox = Mailbox()
         self.over = anyio.Event()
-        self.background: list[str] = []
-        """What turns answered that nobody asked for, for the next one to tell."""
+        self.unasked: Unasked | None = None
+        """A turn that it began by itself and that nobody has taken in yet."""
+        # A session that is resumed goes on with the model that it had, unless it is told another.
+        self._model = launch.model or (standing.model if launch.resumed else None)
+        self._woke = woke
+        self._took_in = took_in
         self._log = log
         self._start_s = start_s
         self._grace_s = grace_s
+        self._tell_s = tell_s
         self._translator = Translator(launch.cwd, resumed=launch.resumed)
         self._calls: dict[str, str] = {}
         self._process: Process | None = None
@@ -94,6 +107,31 @@ class ClaudeProcess:
     @property
     def asking(self) -> bool:
         return self.dialogue.asking
+
+    @property
+    def holds_work(self) -> bool:
+        """It is not idle, although nobody reads it."""
+        return self.alive and (self.unasked is not None or self._translator.background_tasks > 0)
+
+    @property
+    def wake_source(self) -> str:
+        """Why it began by itself, as far as the CLI tells."""
+        return self._translator.wake_cause
+
+    async def bring_to(self, model: str | None, mode: str) -> bool:
+        """Into this model and this permission mode, warm as it is. An empty mode is whichever it has. False if it does
+        not take the model."""
+        if model != self._model and not await self._tell(sending.set_model(model or DEFAULT_MODEL)):
+            return False
+        self._model = self.standing.model = model
+        if mode and mode != self._mode:
+            self._translator.expect_mode(mode)
+            await self._tell(sending.set_permission_mode(mode))
+        return True
+
+    @property
+    def _mode(self) -> str:
+        return self._translator.permission_mode or self.launch.mode
 
     async def run(self) -> None:
         """Its whole life; in the engine's task group."""
@@ -116,13 +154,21 @@ class ClaudeProcess:
         await self.gone.wait()
         raise EngineError(self._failure)
 
-    async def begin(self, stream: TurnStream, line: bytes) -> None:
+    def take_in(self, stream: TurnStream) -> None:
+        """What it began by itself becomes this turn, or the beginning of it."""
         self.stream, self.mailbox, self.over = stream, Mailbox(), anyio.Event()
+        unasked, self.unasked = self.unasked, None
+        self.heard_at = anyio.current_time()
+        if unasked is not None:
+            self._took_in(unasked.id)
+            self.mailbox.put_last(stream.take(unasked.take(), (), unasked=True))
+        if stream.ended or not self.alive:
+            self._release()
+
+    async def begin(self, stream: TurnStream, line: bytes) -> None:
+        self.take_in(stream)
         self._translator.interrupted = False
         self._translator.expect_turn()
-        self.heard_at = anyio.current_time()
-        if not self.alive:
-            self._release()
         await self._write(line)
 
     async def push(self, line: bytes) -> None:
@@ -159,9 +205,11 @@ class ClaudeProcess:
         async with open_process(launch.argv, cwd=launch.cwd, env=launch.environment) as process:
             self._process = process
             self._log("process.started", engine="claude", pid=process.pid, session=launch.session)
-            await self._write(self.dialogue.request(sending.INITIALIZE, self._greeted))
+            await self._write(self.dialogue.request(sending.initialize(launch.system_prompt), self._greeted))
             with self._reading:
                 async for line in process.lines():
+                    if self._why is not None:
+                        break  # what a condemned process has said already counts no more
                     await self._hear(line)
             self.alive = False
             # A condemned process has had its time; else end of input is enough, and it saves its session.
@@ -184,10 +232,14 @@ class ClaudeProcess:
             return
         self._watch_gate(steps)
         stream = self.stream
-        if stream is None or stream.ended:
-            self._overhear(steps)
+        if (stream is None or stream.ended) and await self._overhear(steps, size):
             return
-        kept = stream.take(steps, self._translator.user_message_uuids)
+        stream = self.stream
+        assert stream is not None, "whoever took in what was overheard reads it"
+        unasked = bool(self._translator.wake_cause) and any(
+            isinstance(step, SessionStarted) for step in steps
+        )
+        kept = stream.take(steps, self._translator.user_message_uuids, unasked=unasked)
         if not stream.ended:
             await self.mailbox.put(kept, size)
         else:
@@ -207,18 +259,30 @@ class ClaudeProcess:
                 self.dialogue.gate.seen.clear()
                 self.dialogue.forget_asks()
 
-    def _overhear(self, steps: Sequence[Step]) -> None:
-        """Between two turns: a failed start, or a turn that the CLI began by itself."""
+    async def _overhear(self, steps: Sequence[Step], size: int) -> bool:
+        """Between two turns: a failed start, or a turn that the CLI began by itself. False if a turn took that in while
+        it waited for room: then these steps are the turn's."""
         for end in (step for step in steps if isinstance(step, TurnEnded)):
             self._failure = end.failure or self._failure
-            if end.answer and len(self.background) < MAX_BACKGROUND:
-                self.background.append(end.answer)
+        if self.unasked is None and any(isinstance(step, SessionStarted) for step in steps):
+            self.unasked = self._woke(self)
+        unasked = self.unasked
+        if unasked is not None and not await unasked.put(steps, size):
+            return False
+        if unasked is not None and unasked.over:
+            self._follow()
+        return True
 
     def _end_turn(self) -> None:
+        self._follow()
+        self._release()
+
+    def _follow(self) -> None:
+        """A turn is over: the session is where the CLI says, and as it says."""
         if self._translator.resume is not None:
             self.session = self._translator.resume.value
+        self.standing.mode = self._mode
         self.turns += 1
-        self._release()
 
     def _release(self) -> None:
         self.mailbox.close()
@@ -258,13 +322,35 @@ class ClaudeProcess:
         if self.stream is not None and not self.stream.ended:
             others = [step for step in steps if not isinstance(step, TurnEnded)]
             self.mailbox.put_last(self.stream.take(others, ()))
+        elif self.unasked is not None:
+            self.unasked.put_last([step for step in steps if not isinstance(step, TurnEnded)])
 
     def _close(self) -> None:
         self.alive = False
         self.end = self.end or TurnEnded("failed", failure=self._failure)
+        self.dialogue.abandon()
         self._release()
         self._ready.set()
         self.gone.set()
+
+    async def _tell(self, request: dict[str, Any]) -> bool:
+        """Returns once it is answered: whether it agreed."""
+        heard = anyio.Event()
+        problem = "no answer"
+
+        def when(reply: Reply) -> None:
+            nonlocal problem
+            problem = "" if reply.subtype == "success" else reply.error or "refused"
+            heard.set()
+
+        await self._write(self.dialogue.request(request, when), self._tell_s)
+        with anyio.move_on_after(self._tell_s):
+            await heard.wait()
+        if problem:
+            self._log(
+                "process.refused", level="warning", engine="claude", request=request, problem=problem[:300]
+            )
+        return not problem
 
     async def _write(self, line: bytes, within_s: float | None = None) -> None:
         """Never raises: a process that takes nothing is on its way out, and its turn hears of it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from msgspec import Struct
 
@@ -26,28 +27,39 @@ class Message(Struct, frozen=True):
 
 
 class Prompting:
-    """`composed` says that `@files` and `/commands` in the text do nothing; the `note` goes along with every prompt."""
+    """The `note` goes along with every prompt. `@files` and `/commands` in a text do nothing, unless `commands` are
+    switched on and the prompt is an owner's own words."""
 
-    def __init__(self, blobs: Blobs, workspace: str, note: str = "", *, composed: bool = True) -> None:
+    def __init__(self, blobs: Blobs, workspace: str, note: str = "", *, commands: bool = False) -> None:
         self._blobs = blobs
         self._workspace = os.path.realpath(workspace)
         self._note = note
-        self._composed = composed
+        self._commands = commands
 
     async def compose(self, prompt: Prompt, uuid: str) -> Message:
         files, lost = await self._load(prompt)
         attached = attach(files)
         saved, unsaved = self._save(attached)
-        text = "\n\n".join([*filter(None, [self._note]), prompt.text, *saved])
         refused = (*lost, *attached.refused, *unsaved)
         notices = tuple(Notice("warning", "attachment_skipped", words) for words in refused)
-        line = user_line(user_content(text, attached), uuid, composed=self._composed)
-        return Message(line, notices, text)
+        # The name of a file is a stranger's: with one, the text is words alone.
+        if self._commands and prompt.commands and not saved:
+            line = user_line(self._commanding(prompt.text, attached), uuid, composed=False)
+            return Message(line, notices, prompt.text)
+        text = "\n\n".join([*filter(None, [self._note]), prompt.text, *saved])
+        return Message(user_line(user_content(text, attached), uuid), notices, text)
 
     async def has_blocks(self, prompt: Prompt) -> bool:
         """Whether something goes along that no command line can hold: an image, a document."""
         files, _ = await self._load(prompt)
         return bool(attach(files).blocks)
+
+    def _commanding(self, text: str, attached: Attached) -> str | list[dict[str, Any]]:
+        """A command must begin its block, and the CLI looks for it in the last one (2.1.325)."""
+        if not self._note:
+            return user_content(text, attached)
+        blocks = [{"type": "text", "text": words} for words in (self._note, text)]
+        return [blocks[0], *attached.blocks, blocks[1]]
 
     async def _load(self, prompt: Prompt) -> tuple[list[File], list[str]]:
         files: list[File] = []

@@ -10,14 +10,17 @@ from typing import Any
 import msgspec
 
 GATE = "gate"
-INITIALIZE: dict[str, Any] = {
-    "subtype": "initialize",
-    "hooks": {"PreToolUse": [{"matcher": "*", "hookCallbackIds": [GATE]}]},
-}
-"""Every call is held at our gate, also those that the CLI would let pass by itself."""
 INTERRUPT: dict[str, Any] = {"subtype": "interrupt", "cancel_queued": True}
 
 _encoder = msgspec.json.Encoder()
+
+
+def initialize(system_prompt: str = "") -> dict[str, Any]:
+    """Every call is held at our gate, also those that the CLI would let pass by itself. The `system_prompt` stands in
+    the place of what `--append-system-prompt` says, which is not read then (2.1.325)."""
+    gate = {"PreToolUse": [{"matcher": "*", "hookCallbackIds": [GATE]}]}
+    appended = {"appendSystemPrompt": system_prompt} if system_prompt else {}
+    return {"subtype": "initialize", "hooks": gate, **appended}
 
 
 def user_line(content: str | list[dict[str, Any]], uuid: str, *, composed: bool = True) -> bytes:

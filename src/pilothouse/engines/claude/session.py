@@ -20,6 +20,7 @@ from pilothouse.core.failure import Failure
 from pilothouse.core.ids import AskId
 from pilothouse.core.turn import Prompt
 from pilothouse.engines.claude.keeping import keep_media
+from pilothouse.engines.claude.narration import Narration
 from pilothouse.engines.claude.process import ClaudeProcess
 from pilothouse.engines.claude.prompting import Prompting
 from pilothouse.engines.claude.turn_stream import TurnStream
@@ -44,7 +45,11 @@ class Leasing(Struct, frozen=True):
 
 
 class ClaudeSession:
+    """`wakes` says that it is for a turn which its process began by itself, `settled` is all of such a one if nobody has
+    it any more; `tool_aware` says that words wait for tools."""
+
     accepts_images = True
+    keeps_watch = True
 
     def __init__(
         self,
@@ -54,7 +59,10 @@ class ClaudeSession:
         *,
         hang_after_s: float,
         new_uuid: Callable[[], str],
-        notices: Sequence[Notice] = (),
+        notices: Callable[[], Sequence[Notice]] = tuple,
+        wakes: bool = False,
+        settled: Sequence[EngineEvent] = (),
+        tool_aware: bool = False,
     ) -> None:
         self._leasing = leasing
         self._prompting = prompting
@@ -62,6 +70,12 @@ class ClaudeSession:
         self._hang_after_s = hang_after_s
         self._new_uuid = new_uuid
         self._notices = notices
+        self._wakes = wakes
+        self._settled = settled
+        self._tool_aware = tool_aware
+        self._narration: Narration | None = None
+        self.completed = False
+        """A turn of it was completed."""
         self._process: ClaudeProcess | None = None
         self._stream: TurnStream | None = None
         self._retried = False
@@ -70,6 +84,10 @@ class ClaudeSession:
     async def run(self, prompt: Prompt) -> AsyncIterator[EngineEvent]:
         if self._running:
             yield TurnEnded("failed", failure=BUSY)
+            return
+        if self._settled:
+            for event in self._settled:
+                yield event
             return
         steps: Sequence[Step] | None = await self._begin(prompt)
         while steps is not None:
@@ -106,7 +124,8 @@ class ClaudeSession:
 
     async def enter(self) -> None:
         """Raises `EngineError`."""
-        self._process = await self._leasing.lease()
+        if not self._settled:
+            self._process = await self._leasing.lease()
 
     async def leave(self) -> None:
         with anyio.CancelScope(shield=True):
@@ -127,19 +146,21 @@ class ClaudeSession:
 
     async def _begin(self, prompt: Prompt) -> Sequence[Step]:
         uuid = self._new_uuid()
-        stream = self._stream = TurnStream(uuid)
+        stream = self._stream = TurnStream("" if self._wakes else uuid)
         self._retried = False
+        self._narration = Narration() if self._tool_aware else None
+        if self._wakes and self._process is not None:
+            self._process.take_in(stream)
+            return stream.emit(self._notices())
         message = await self._prompting.compose(prompt, uuid)
         try:
             process = await self._ready()
         except EngineError as error:
             return stream.fail(error.failure)
-        told = [Notice("info", "background", text) for text in process.background]
-        process.background.clear()
         await process.begin(stream, message.line)
         if stream.interrupted:  # while it was composed, when the CLI had no turn to stop
             await self.interrupt()
-        return stream.emit([*self._notices, *message.notices, *told])
+        return stream.emit([*self._notices(), *message.notices])
 
     async def _ready(self) -> ClaudeProcess:
         """A living process: the one we have, or, when it died after its last turn, another."""
@@ -162,6 +183,8 @@ class ClaudeSession:
         steps = await self._read(process, stream)
         if steps is not None:
             return self._judged(steps)
+        if self._narration is not None and (held := self._narration.release()):
+            return held
         if stream.ended or self._process is None:
             return None
         await process.gone.wait()
@@ -175,15 +198,26 @@ class ClaudeSession:
         runs and nobody is asked."""
         while True:
             with anyio.move_on_after(self._hang_after_s):
-                return await process.mailbox.get()
+                return await self._get(process)
             quiet_s = anyio.current_time() - process.heard_at
             if quiet_s >= self._hang_after_s and not stream.working and not process.asking:
                 text = f"Claude Code said nothing for {quiet_s:.0f} s and was stopped."
                 process.condemn(Failure("hang", text))
 
+    async def _get(self, process: ClaudeProcess) -> Sequence[Step] | None:
+        """With tool-aware streaming, what has waited long enough comes as if it had just been said."""
+        narration = self._narration
+        if narration is None:
+            return await process.mailbox.get()
+        now, due_at = anyio.current_time(), narration.due_at
+        with anyio.move_on_after(None if due_at is None else max(0.0, due_at - now)):
+            steps = await process.mailbox.get()
+            return None if steps is None else narration.take(steps, anyio.current_time())
+        return narration.release()
+
     def _may_try_again(self, end: TurnEnded, stream: TurnStream) -> bool:
         broke = end.failure is not None and end.failure.kind in ("crash", "hang")
-        return broke and not (self._retried or stream.began or stream.interrupted)
+        return broke and not (self._retried or self._wakes or stream.began or stream.interrupted)
 
     async def _try_again(self, prompt: Prompt, process: ClaudeProcess, stream: TurnStream) -> Sequence[Step]:
         self._retried = True
@@ -204,4 +238,5 @@ class ClaudeSession:
         for step in steps:
             if isinstance(step, TurnEnded):
                 self._broken = step.failure is not None and step.failure.kind in SPENT
+                self.completed = self.completed or step.outcome == "completed"
         return steps

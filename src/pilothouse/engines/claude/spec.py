@@ -19,8 +19,8 @@ from pilothouse.core.engine import (
 )
 from pilothouse.core.ids import EngineId
 from pilothouse.engines.claude.config import ClaudeConfig
+from pilothouse.engines.claude.old_programs import INSTALL
 
-INSTALL = "npm install -g @anthropic-ai/claude-code"
 VERSION_WITHIN_S = 10.0
 
 

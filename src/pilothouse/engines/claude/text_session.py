@@ -70,6 +70,8 @@ class TextSession:
         self._open = AsyncExitStack()
         self._running = False
         self._interrupted = False
+        self.completed = False
+        """A turn of it was completed."""
 
     async def run(self, prompt: Prompt) -> AsyncIterator[EngineEvent]:
         if self._running:
@@ -80,6 +82,7 @@ class TextSession:
         async for event in self._stream(prompt) if streams else self._print(prompt):
             if isinstance(event, TurnEnded):
                 self._resume, self._running = event.resume or self._resume, False
+                self.completed = self.completed or event.outcome == "completed"
             yield event
 
     async def interrupt(self) -> None:

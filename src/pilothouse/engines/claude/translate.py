@@ -40,6 +40,9 @@ class Translator:
         self.interrupted = False
         self.state = ""
         self.background_tasks = 0
+        self.permission_mode = ""
+        """The one that was told last; empty before."""
+        self._expected_mode = ""
         self.user_message_uuids: tuple[str, ...] = ()
         """Which of our messages the turn answers that runs, or ran last: none, if nobody asked for it."""
         self.wake_cause = ""
@@ -70,6 +73,10 @@ class Translator:
     def expect_turn(self) -> None:
         """A prompt was sent: if the process dies now, a turn has failed. The first is expected anyway."""
         self._turns.expect()
+
+    def expect_mode(self, mode: str) -> None:
+        """We asked for it: nobody needs to be told."""
+        self._expected_mode = mode
 
     def feed(self, line: bytes) -> Sequence[Step]:
         return self.take(wire.decode(line), line)
@@ -108,6 +115,7 @@ class Translator:
             wire.Unknown: self._unknown,
             wire.Noise: self._noise,
             system.Init: self._init,
+            system.Status: self._status,
             system.PermissionDenied: self._denied,
             system.TaskStarted: self._task_started,
             system.TaskProgress: self._task_progress,
@@ -176,6 +184,7 @@ class Translator:
         if not self.in_turn:
             self.user_message_uuids = ()
         self._note_uuids(heard.user_message_uuids)
+        self.permission_mode = heard.permission_mode or self.permission_mode
         self._turns.workspace = self._messages.workspace = self._messages.workspace or heard.cwd
         failed = [server.name for server in heard.mcp_servers if server.status == "failed"]
         warnings = [notices.server_failed(name) for name in failed if self._first(f"server {name}")]
@@ -203,6 +212,13 @@ class Translator:
 
     def _notice(self, heard: Any) -> Sequence[Step]:
         return self._turns.mention(notices.NOTICES[type(heard)](heard))
+
+    def _status(self, heard: system.Status) -> Sequence[Step]:
+        mode, expected = heard.permission_mode, self._expected_mode
+        self.permission_mode = mode or self.permission_mode
+        if mode:
+            self._expected_mode = ""
+        return () if mode and mode == expected else self._notice(heard)
 
     def _rate_limit(self, heard: wire.RateLimitEvent) -> Sequence[Step]:
         self._limit = heard.rate_limit_info

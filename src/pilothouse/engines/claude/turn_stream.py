@@ -29,13 +29,16 @@ from pilothouse.engines.claude.turns import Step
 
 
 class TurnStream:
-    def __init__(self, uuid: str) -> None:
+    def __init__(self, uuid: str = "") -> None:
+        """Without a `uuid` it is a turn that nobody asked for."""
         self.began = False
         """Something with side effects has begun: the prompt may not be given again."""
         self.interrupted = False
-        self._sent = {uuid}
-        self._waiting = {uuid}
+        self._sent = {uuid} if uuid else set[str]()
+        self._waiting = set(self._sent)
         self._ours = True
+        self._unasked = False
+        """The CLI is in a turn of its own: its end is not the answer to what was sent."""
         self._grammar = Grammar()
         self._open_calls: set[str] = set()
         self._blocks: dict[str, None] = {}
@@ -54,9 +57,10 @@ class TurnStream:
         self._sent.add(uuid)
         self._waiting.add(uuid)
 
-    def take(self, steps: Iterable[Step], answers: Sequence[str]) -> list[Step]:
+    def take(self, steps: Iterable[Step], answers: Sequence[str], *, unasked: bool = False) -> list[Step]:
         """`answers` are the messages that the turn answers which these steps belong to; none, where the CLI does not
-        tell."""
+        tell, and where it began by itself (`unasked`)."""
+        self._unasked = self._unasked or unasked
         return [kept for step in steps for kept in self._take(step, answers)]
 
     def emit(self, events: Iterable[EngineEvent]) -> list[Step]:
@@ -110,6 +114,10 @@ class TurnStream:
 
     def _end(self, end: TurnEnded, answers: Sequence[str]) -> Sequence[Step]:
         self._open_calls.clear()
+        unasked, self._unasked = self._unasked, False
+        if unasked and self._waiting and self._sent.isdisjoint(answers) and not self.interrupted:
+            self._ends.append(end)
+            return ()
         self._waiting = self._waiting - set(answers) if answers else set()
         if self._waiting and end.outcome == "completed" and not self.interrupted:
             self._ends.append(end)

@@ -1,0 +1,1 @@
+"""What driving the real `claude` costs: `bench/claude`."""
