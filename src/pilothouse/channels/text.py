@@ -220,6 +220,9 @@ def _is_flag(char: str) -> bool:
 
 _PATH_KEYS = ("path", "file_path", "filePath", "notebook_path", "filename", "file")
 _WRITES = ("write", "create", "add", "new")
+_SUBJECT_KEYS = ("pattern", "query", "url", "description")
+SUBJECT_CHARS = 80
+_PREFIX = re.compile(r"^\w+: ")
 _FINDS = ("glob", "find", "list", "ls")
 
 
@@ -242,6 +245,22 @@ def activity_label(call: ToolCall) -> str:
             return "Running subtask…"
         case _:
             return f"Running {' '.join(call.title.split())[:60] or 'a tool'}…"
+
+
+def activity_text(call: ToolCall) -> str:
+    """The label, and where that does not say it, what runs, is searched for, or is fetched."""
+    subject = " ".join(_subject(call).split())
+    return f"{activity_label(call)} {subject[:SUBJECT_CHARS]}".rstrip()
+
+
+def _subject(call: ToolCall) -> str:
+    if call.kind == "command":
+        return "" if call.title == "command" else call.title
+    if call.kind not in ("search", "web", "subagent"):
+        return ""
+    if titled := _PREFIX.match(call.title):
+        return call.title[titled.end() :]
+    return next((value for key in _SUBJECT_KEYS if isinstance(value := call.detail.get(key), str)), "")
 
 
 def short_path(path: str) -> str:
@@ -291,7 +310,7 @@ def _doing(view: TurnView) -> str:
     if view.asks:
         return "Waiting for your answer"
     if view.open_actions:
-        return activity_label(view.open_actions[-1].call)
+        return activity_text(view.open_actions[-1].call)
     return "Writing…" if view.draft else "Thinking…"
 
 

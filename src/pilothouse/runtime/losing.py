@@ -31,6 +31,7 @@ LOST_UNBEGUN = (
     "Pilothouse stopped while this ran. Nothing had been done yet, but it was not run again by itself. "
     "Send it again to continue in the same session."
 )
+STOPPED = "Stopped."
 STILL_OPEN = "Pilothouse restarted; this is still open, and your answer continues the work.\n\n"
 
 
@@ -61,9 +62,13 @@ def lose(
         tx.events.append(turn.conversation_id, turn.id, [Notice("warning", "restarted", LOST_AGAIN)], at)
         _tell(tx, ids, turn, LOST_AGAIN, f"lost:{turn.id}:{turn.attempts}", at)
     else:
-        text = "Stopped." if turn.stop_requested else LOST_FOR_GOOD if turn.began else LOST_UNBEGUN
         tx.events.append(turn.conversation_id, turn.id, withdraw_asks(tx, ids, turn, at), at)
-        _fail(tx, turn, rows, Failure("crash", text), at)
+        text = LOST_FOR_GOOD if turn.began else LOST_UNBEGUN
+        if turn.stop_requested:
+            text = STOPPED
+            _cancel(tx, turn, rows, at)
+        else:
+            _fail(tx, turn, rows, Failure("crash", text), at)
         _tell(tx, ids, turn, text, f"end:{turn.id}", at)
 
 
@@ -129,6 +134,14 @@ def _fail(tx: Tx, turn: Turn, rows: Sequence[QueueRow], failure: Failure, at: fl
     tx.turns.move(turn.id, "failed", failure=failure, ended_at=at)
     for row in rows:
         tx.inbox.fail(row.id, at, failure.text)
+
+
+def _cancel(tx: Tx, turn: Turn, rows: Sequence[QueueRow], at: float) -> None:
+    """Somebody had stopped it before it was lost: it ends as they wanted, and nobody calls that a failure."""
+    tx.events.append(turn.conversation_id, turn.id, [TurnEnded("cancelled")], at)
+    tx.turns.move(turn.id, "cancelled", ended_at=at)
+    for row in rows:
+        tx.inbox.done(row.id, at, "cancelled")
 
 
 def _tell(tx: Tx, ids: IdMaker, turn: Turn, text: str, key: str, at: float) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 FIRST_LINE = 60
 
 
@@ -9,6 +11,13 @@ def first_line(text: str, limit: int = FIRST_LINE) -> str:
     """One line of a longer text, for lists. The whole stays in the store."""
     line = " ".join(text.split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def fenced(text: str, language: str = "") -> str:
+    """A block of code. The fence is longer than any in the text, so that nothing there ends it."""
+    longest = max((len(run) for run in re.findall("`{3,}", text)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}{language}\n{text}\n{fence}"
 
 
 def ago(seconds: float) -> str:
