@@ -12,7 +12,7 @@ from msgspec import Raw, Struct
 from pilothouse.core.ask import Ask, Decision
 from pilothouse.core.audit import AuditHead, Verified
 from pilothouse.core.channel import ChannelSpec, LoggedEvent
-from pilothouse.core.engine import EngineSpec, EngineStatus
+from pilothouse.core.engine import EngineSpec, EngineStatus, Obeyed
 from pilothouse.core.event import (
     EngineEvent,
     PromptAdded,
@@ -221,7 +221,15 @@ def _problem(config: Settings) -> str:
 
 
 STORE = StoreSpec("shelf", "Shelf", Settings, _open)
-PUPPET = EngineSpec(ENGINE_ID, "Puppet", Settings, _unbuilt, _probe, aliases=("marionette",))
+PUPPET = EngineSpec(
+    ENGINE_ID,
+    "Puppet",
+    Settings,
+    _unbuilt,
+    _probe,
+    aliases=("marionette",),
+    obeys=(Obeyed("STRINGS.md", "strings to pull"), Obeyed(".puppet/hooks", "hooks, which run programs")),
+)
 ABSENT = EngineSpec(EngineId("absent"), "Absent", Settings, _unbuilt, _absent)
 TELEGRAPH = ChannelSpec(ChannelId("telegraph"), "Telegraph", Settings, _unbuilt, _problem)
 POINTS = {
