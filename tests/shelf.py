@@ -67,7 +67,12 @@ def turn(id: str, status: TurnStatus, **more: Any) -> Turn:
 DONE = turn(
     "turn-abc111", "done", attempts=1, started_at=T0 + 1, ended_at=T0 + 8, usage=Usage(0.25), epoch=Epoch(3)
 )
-FAILED = turn("turn-abd222", "failed", ended_at=T0 + 20, failure=Failure("auth", "log in again"))
+FAILED = turn(
+    "turn-abd222",
+    "failed",
+    ended_at=T0 + 20,
+    failure=Failure("auth", "log in again", detail="exit status 3\npuppet: a string broke"),
+)
 TURNS = {DONE.id: DONE, FAILED.id: FAILED}
 
 

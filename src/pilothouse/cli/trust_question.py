@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from pilothouse.bootstrap.machine import terminal_user
+from pilothouse.bootstrap.people import terminal_user
 from pilothouse.cli.house import read_store, write_store
 from pilothouse.cli.table import plain, width
 from pilothouse.core.engine import Obeyed
