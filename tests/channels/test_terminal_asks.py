@@ -15,8 +15,8 @@ from tests.channels.terminal_scene import DIFF, EDIT, PUSH, SIZES
 
 from pilothouse.channels.terminal.editing import Unusable, changed, draft_of
 from pilothouse.channels.terminal.ink import Ink, cells, fold_line
-from pilothouse.channels.terminal.receive import choices, decide, help_text, keys_of
-from pilothouse.channels.terminal.render import ask_text
+from pilothouse.channels.terminal.receive import choices, decide, keys_of
+from pilothouse.channels.terminal.render import ask_help, ask_text
 from pilothouse.core.ask import Ask, Decision, Option
 from pilothouse.core.ids import AskId
 
@@ -65,7 +65,13 @@ def test_session_and_always_are_keys_only_where_a_rule_is_offered() -> None:
     assert keys_of(Ask(AskId("a"), "approval", "May I?")) == "ynrd?"
     assert decide(EDIT, "s") is None
     assert decide(PUSH, "a") == Decision("allow", remember="always")
-    assert all(line[0] == choice.key for line, choice in zip(help_text(PUSH), choices(PUSH), strict=True))
+
+
+def test_help_names_every_key_and_fits() -> None:
+    text = ask_help(PUSH, PLAIN, 60)
+    assert [line[2] for line in text.split("\n") if line[2] != " "] == [c.key for c in choices(PUSH)]
+    assert max(map(cells, text.split("\n"))) <= 60
+    assert "number of an option" in ask_help(SIZES, PLAIN, 60)
 
 
 @pytest.mark.parametrize(

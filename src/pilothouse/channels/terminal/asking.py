@@ -14,11 +14,11 @@ from pilothouse.channels.terminal.editing import (
     draft_of,
     edit_in_editor,
 )
-from pilothouse.channels.terminal.ink import wash
+from pilothouse.channels.terminal.ink import hang, wash
 from pilothouse.channels.terminal.lines import forget_typed, read_line
 from pilothouse.channels.terminal.prompt import edit_line
-from pilothouse.channels.terminal.receive import NOBODY_HERE, WHY, choices, chosen, decide, help_text
-from pilothouse.channels.terminal.render import ask_body, ask_text
+from pilothouse.channels.terminal.receive import NOBODY_HERE, WHY, choices, chosen, decide
+from pilothouse.channels.terminal.render import ask_body, ask_help, ask_text
 from pilothouse.channels.terminal.screen import PlainScreen
 from pilothouse.channels.terminal.stage import Stage, whole_of
 from pilothouse.core.ask import Ask, Decision
@@ -55,7 +55,7 @@ class Asker:
                 while (answered := await self._answer(desk, ask)) is None:
                     await self._stage.clock.sleep(AGAIN_S)
                 if self._stage.streams.stdin_tty or not answered.accepted:
-                    await self._screen.note(self._ink.dim(f"  → {wash(answered.text)}"))
+                    await self._say(f"→ {answered.text}")
 
     async def _answer(self, desk: Desk, ask: Ask) -> Answered | None:
         """None if the desk could not take it just now: it is said, and asked again."""
@@ -95,7 +95,7 @@ class Asker:
                 whole = whole_ask(await whole_of(desk, self._stage, ask))
                 await self._screen.note("\n".join(ask_body(whole, self._ink, self._stage.columns())))
             case "help":
-                await self._say(*help_text(ask))
+                await self._screen.note(ask_help(ask, self._ink, self._stage.columns()))
             case _:
                 if decision := decide(ask, typed):
                     return decision
@@ -124,8 +124,8 @@ class Asker:
         await self._screen.note(f"  {wash(draft.text)}")
         return await read_line(streams) or ""
 
-    async def _say(self, *lines: str) -> None:
-        await self._screen.note("\n".join(self._ink.dim(f"  {line}") for line in lines))
+    async def _say(self, text: str) -> None:
+        await self._screen.note(self._ink.dim(hang(text, self._stage.columns())))
 
 
 def _numbers(ask: Ask) -> list[str]:

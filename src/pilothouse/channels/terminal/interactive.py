@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pilothouse.channels.terminal.editing import UNCHANGED, Unusable, changed, draft_of, edit_in_editor
-from pilothouse.channels.terminal.ink import wash
+from pilothouse.channels.terminal.ink import hang, wash
 from pilothouse.channels.terminal.lines import typed_lines
 from pilothouse.channels.terminal.pen import Look
 from pilothouse.channels.terminal.prompt import Prompt
@@ -25,10 +25,9 @@ from pilothouse.channels.terminal.receive import (
     Typed,
     chosen,
     decide,
-    help_text,
     keys_of,
 )
-from pilothouse.channels.terminal.render import ask_body
+from pilothouse.channels.terminal.render import ask_body, ask_help
 from pilothouse.channels.terminal.screen import PlainScreen, Screen
 from pilothouse.channels.terminal.stage import TICK_S, Stage, open_asks, whole_of
 from pilothouse.channels.terminal.transcript import Transcript
@@ -202,7 +201,7 @@ class InteractiveTalk:
             case "whole":
                 await self._show_whole(desk, ask)
             case "help":
-                await self._transcript.note("\n".join(self._ink.dim(f"  {line}") for line in help_text(ask)))
+                await self._transcript.note(ask_help(ask, self._ink, self._stage.columns()))
             case _:
                 decision = decide(ask, typed)
                 if decision is None:
@@ -212,7 +211,7 @@ class InteractiveTalk:
 
     async def _want(self, wanted: Wanted, hint: str, prefilled: str = "") -> None:
         self._wanted = wanted
-        await self._transcript.note(self._ink.dim(f"  {hint}"))
+        await self._transcript.note(self._ink.dim(hang(hint, self._stage.columns())))
         if prefilled and self._prompt:
             self._prompt.prefill(prefilled)
         elif prefilled:
@@ -277,7 +276,8 @@ class InteractiveTalk:
             return await self._complain(f"{error} Answer again.")
         if ask.id not in {found.id for found in waiting}:
             self._transcript.settle(ask.id)
-        return await self._transcript.note(self._ink.dim(f"  → {wash(answered.text)}"), alone=True)
+        settled = hang(f"→ {answered.text}", self._stage.columns())
+        return await self._transcript.note(self._ink.dim(settled), alone=True)
 
     async def _complain(self, text: str) -> None:
         await self._transcript.note(self._ink.red(f"  {wash(text)}"))

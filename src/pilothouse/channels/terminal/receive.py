@@ -142,19 +142,19 @@ def _options(ask: Ask, word: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(key for key in found if key is not None)) if None not in found else ()
 
 
-def help_text(ask: Ask) -> list[str]:
-    """What each key of the ask does, one line each."""
-    about = {
-        "y": "allow it, this once",
-        "s": "allow it, and whatever the rule allows, until this session ends",
-        "a": "allow it, and whatever the rule allows, in this workspace from now on",
-        "m": "change what would be done, then allow that",
-        "n": "deny it, and stop the turn",
-        "r": "deny it and say why; the engine hears the reason and goes on",
-        "d": "the whole change, and exactly what is asked",
-        "?": "this",
-    }
-    if ask.kind == "plan":
-        about |= {"y": "let it go ahead", "n": "send the plan back", "r": "send it back and say why"}
-    lines = [f"{choice.key}  {about.get(choice.key, choice.label)}" for choice in choices(ask)]
-    return lines or ["Type the number of an option, or an answer in words, then Enter."]
+def explain_key(ask: Ask, choice: Choice) -> str:
+    """What a key does, in a sentence."""
+    return (ABOUT_PLANS if ask.kind == "plan" else ABOUT).get(choice.key, choice.label)
+
+
+ABOUT = {
+    "y": "allow it, this once",
+    "s": "allow it, and whatever the rule allows, until this session ends",
+    "a": "allow it, and whatever the rule allows, in this workspace from now on",
+    "m": "change what would be done, then allow that",
+    "n": "deny it, and stop the turn",
+    "r": "deny it and say why; the engine hears the reason and goes on",
+    "d": "the whole change, and exactly what is asked",
+    "?": "this",
+}
+ABOUT_PLANS = {"y": "let it go ahead", "n": "send the plan back", "r": "send it back and say why"}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from pilothouse.channels.terminal.ink import Ink, cells, fit, fold_line, hang, wash
-from pilothouse.channels.terminal.receive import choices
+from pilothouse.channels.terminal.receive import choices, explain_key
 from pilothouse.channels.text import activity_label, status_line
 from pilothouse.core.ask import Ask
 from pilothouse.core.ask_view import AskLine, ask_lines
@@ -96,6 +97,21 @@ def ask_text(ask: Ask, ink: Ink, width: int, *, enter: bool = False) -> str:
     for number, option in enumerate(ask.options, 1):
         lines += _keyed(str(number), option.label, ink, width)
     return "\n".join([*lines, *filter(None, [_how(ask, ink, enter=enter)])])
+
+
+def ask_help(ask: Ask, ink: Ink, width: int) -> str:
+    """What each key does, wrapped beside it."""
+    found = choices(ask)
+    if not found:
+        return ink.dim(hang("Type the number of an option, or an answer in words, then Enter.", width))
+    rows = (textwrap.wrap(explain_key(ask, choice), width - 5) for choice in found)
+    lines = (
+        "\n".join(
+            [f"  {ink.bold(choice.key)}  {ink.dim(first)}", *(f"     {ink.dim(more)}" for more in rest)]
+        )
+        for choice, (first, *rest) in zip(found, rows, strict=True)
+    )
+    return "\n".join(lines)
 
 
 def _how(ask: Ask, ink: Ink, *, enter: bool) -> str:
