@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from pilothouse.core.event import ToolCall, Usage
 from pilothouse.core.view import TurnView, elapsed_s
+from pilothouse.core.wording import format_cost, format_duration
 
 Measure = Callable[[str], int]
 """How long a platform finds a text. It must be additive: `measure(a + b) == measure(a) + measure(b)`."""
@@ -281,19 +282,6 @@ def _says(call: ToolCall, words: tuple[str, ...]) -> bool:
     named = (call.detail.get("tool"), call.detail.get("name"), call.detail.get("change"), call.title)
     first = [text.split()[0].lower() for text in named if isinstance(text, str) and text.strip()]
     return any(text.startswith(words) for text in first)
-
-
-def format_duration(seconds: float) -> str:
-    whole = max(0, int(seconds))
-    if whole < 60:
-        return f"{whole}s"
-    if whole < 3600:
-        return f"{whole // 60}m {whole % 60:02d}s"
-    return f"{whole // 3600}h {whole % 3600 // 60:02d}m"
-
-
-def format_cost(usd: float) -> str:
-    return f"${usd:.4f}" if usd < 1 else f"${usd:.2f}"
 
 
 def status_line(view: TurnView, now: float) -> str:

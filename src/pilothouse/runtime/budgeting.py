@@ -24,7 +24,7 @@ from pilothouse.runtime.auditing import HOUSE, record
 from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.standing import homes_of
-from pilothouse.runtime.wording import dollars
+from pilothouse.core.wording import dollars
 
 RECENT_DAYS_S = 7 * 86_400.0
 

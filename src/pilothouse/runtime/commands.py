@@ -19,6 +19,7 @@ from pilothouse.core.message import Attachment, Author, InboundMessage
 from pilothouse.core.people import AUTHORITY, Role, allows
 from pilothouse.core.store import AskRow, Conversation, QueueRow, Session, Tx
 from pilothouse.core.turn import Turn
+from pilothouse.core.wording import span
 from pilothouse.runtime.ask_words import INLINE, file_name, is_long, readable
 from pilothouse.runtime.continuing import Refused, bind, find_session, may_continue, parse_resume
 from pilothouse.runtime.costs import CostLine, line_words, standing_words, sum_up, total
@@ -333,7 +334,7 @@ def _state(call: CommandCall, live: Turn | None) -> str:
         return "parked until the limit resets" if parked else "idle"
     if live.status == "waiting":
         return "waiting for your answer"
-    return f"working for {ago(call.at - (live.started_at or call.at)).removesuffix(' ago')}"
+    return f"working for {span(call.at - (live.started_at or call.at))}"
 
 
 def _owner_of(call: CommandCall, token: str, engine: EngineId) -> EngineId | None:

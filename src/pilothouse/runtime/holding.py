@@ -23,7 +23,7 @@ from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.raising import raise_ask, tell_places
 from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.standing import homes_of
-from pilothouse.runtime.wording import dollars
+from pilothouse.core.wording import dollars
 
 BUDGET = "budget"
 """The topic of the ask."""

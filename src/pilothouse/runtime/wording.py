@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from pilothouse.core.wording import span
+
 FIRST_LINE = 60
 
 
@@ -21,15 +23,4 @@ def fenced(text: str, language: str = "") -> str:
 
 
 def ago(seconds: float) -> str:
-    if seconds < 60:
-        return f"{int(seconds)}s ago"
-    if seconds < 3600:
-        return f"{int(seconds // 60)}m ago"
-    if seconds < 86_400:
-        return f"{int(seconds // 3600)}h ago"
-    return f"{int(seconds // 86_400)}d ago"
-
-
-def dollars(usd: float) -> str:
-    """Cents where there are any, else what there is."""
-    return f"${usd:.4f}" if 0 < abs(usd) < 0.01 else f"${usd:.2f}"
+    return f"{span(seconds)} ago"
