@@ -248,18 +248,10 @@ def _show(call: CommandCall) -> Reply:
 def _show_ask(call: CommandCall, row: AskRow) -> Reply:
     """What is long is a file, to be read, and the bytes that the hash is of, to be checked."""
     ask, tx, at = row.ask, call.tx, call.at
-    head = "\n".join(
-        filter(
-            None,
-            [
-                ask.title,
-                row.state,
-                f"Why: {ask.why}" if ask.why else "",
-                *(f"{offer.remember}: {offer.rule}" for offer in ask.offers),
-                fenced(ask.preview, "diff") if 0 < len(ask.preview) <= INLINE else "",
-            ],
-        )
-    )
+    about = [f"Why: {ask.why}"] if ask.why else []
+    about += [f"{offer.remember}: {offer.rule}" for offer in ask.offers]
+    about += [fenced(ask.preview, "diff")] if 0 < len(ask.preview) <= INLINE else []
+    head = "\n".join([ask.title, row.state, *about])
     tail, diff = f"SHA-256 {ask.payload_hash}", ()
     if len(ask.preview) > INLINE:
         diff = (tx.blobs.attach(ask.preview.encode(), f"{ask.id}.diff", "text/plain", at),)

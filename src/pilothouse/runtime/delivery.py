@@ -19,11 +19,11 @@ from pilothouse.core.ids import ChannelId, ConversationId, MessageId, UserId
 from pilothouse.core.message import Address, Author, Content, InboundMessage, MessageRef, Part
 from pilothouse.core.store import NEVER, Conversation, PartRow, QueueRow, Tx, notes_lane
 from pilothouse.runtime.auditing import HOUSE, record
+from pilothouse.runtime.closing import put_in_place, shown_asks
 from pilothouse.runtime.fencing import fenced_in
 from pilothouse.runtime.outgoing import content_of, say
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.settings import backoff_s
-from pilothouse.runtime.closing import put_in_place, shown_asks
 from pilothouse.runtime.signals import OUTBOX, Signals
 from pilothouse.runtime.wording import first_line
 

@@ -104,7 +104,7 @@ CONTENTS = (
     Content("It is done.", "reply", reply_to="7"),
     Content(ASK.title, "ask", turn_id=TurnId("turn-1"), ask=ASK),
     Content(EDIT.title, "ask", turn_id=TurnId("turn-1"), ask=EDIT),
-    Content("edit: a.py · allowed, by Ada", "settled", turn_id=TurnId("turn-1")),
+    Content("edit: a.py · allowed, by Ada", "closed", turn_id=TurnId("turn-1")),
     Content("A file.", "answer", (FILE,), TurnId("turn-1")),
     Content("", "answer", (FILE,), TurnId("turn-1")),
     Content("", "answer", turn_id=TurnId("turn-1")),
