@@ -12,7 +12,7 @@ from msgspec import Raw, Struct
 from pilothouse.core.ask import Ask, Decision
 from pilothouse.core.audit import AuditHead, Verified
 from pilothouse.core.channel import ChannelSpec, LoggedEvent
-from pilothouse.core.engine import EngineSpec, EngineStatus
+from pilothouse.core.engine import EngineSpec, EngineStatus, Obeyed
 from pilothouse.core.event import (
     EngineEvent,
     PromptAdded,
@@ -67,7 +67,12 @@ def turn(id: str, status: TurnStatus, **more: Any) -> Turn:
 DONE = turn(
     "turn-abc111", "done", attempts=1, started_at=T0 + 1, ended_at=T0 + 8, usage=Usage(0.25), epoch=Epoch(3)
 )
-FAILED = turn("turn-abd222", "failed", ended_at=T0 + 20, failure=Failure("auth", "log in again"))
+FAILED = turn(
+    "turn-abd222",
+    "failed",
+    ended_at=T0 + 20,
+    failure=Failure("auth", "log in again", detail="exit status 3\npuppet: a string broke"),
+)
 TURNS = {DONE.id: DONE, FAILED.id: FAILED}
 
 
@@ -221,7 +226,15 @@ def _problem(config: Settings) -> str:
 
 
 STORE = StoreSpec("shelf", "Shelf", Settings, _open)
-PUPPET = EngineSpec(ENGINE_ID, "Puppet", Settings, _unbuilt, _probe, aliases=("marionette",))
+PUPPET = EngineSpec(
+    ENGINE_ID,
+    "Puppet",
+    Settings,
+    _unbuilt,
+    _probe,
+    aliases=("marionette",),
+    obeys=(Obeyed("STRINGS.md", "strings to pull"), Obeyed(".puppet/hooks", "hooks, which run programs")),
+)
 ABSENT = EngineSpec(EngineId("absent"), "Absent", Settings, _unbuilt, _absent)
 TELEGRAPH = ChannelSpec(ChannelId("telegraph"), "Telegraph", Settings, _unbuilt, _problem)
 POINTS = {

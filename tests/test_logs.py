@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import io
 import json
 import logging
+import os
+import pty
+import re
+import struct
 import tempfile
+import termios
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -218,3 +224,26 @@ def test_a_huge_or_endless_value_is_bounded(tmp_path: Path) -> None:
     loop.append(loop)
     entry = log_one(tmp_path, text="x" * 100_000, loop=loop, many=list(range(1000)))
     assert len(json.dumps(entry)) < 40_000
+
+
+def test_what_is_meant_for_people_is_whole_on_the_terminal(tmp_path: Path) -> None:
+    screen, complaint = io.StringIO(), "a long complaint " * 20 + "and its end"
+    with open_log(tmp_path / "x.log", Redactor(), terminal=screen) as log:
+        log.warning("config.reloaded", text=complaint, detail="x" * 500)
+    assert complaint in screen.getvalue()
+    assert "x" * 101 not in screen.getvalue()
+
+
+def test_on_a_narrow_terminal_a_long_line_goes_on_under_its_event(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 60, 0, 0))
+    path = "/a/path/that/is/longer/than/sixty/columns/and/is/never/broken/in/two.toml"
+    with os.fdopen(theirs, "w") as screen, open_log(tmp_path / "x.log", Redactor(), terminal=screen) as log:
+        log.warning("config.reloaded", text=f"the last good one stays in force, because {path} is broken")
+        shown = os.read(ours, 65536).decode()
+    os.close(ours)
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", shown).splitlines()
+    assert len(lines) > 2
+    assert all(line.startswith(" " * 9) for line in lines[1:])
+    assert all(len(line) <= 60 for line in lines if path not in line)
+    assert path in shown

@@ -117,3 +117,9 @@ def test_only_the_plugin_that_is_asked_for_is_imported(tmp_path: Path) -> None:
 
 def test_making_plugins_reads_no_metadata() -> None:
     assert ask([], "Plugins()\nprint(json.dumps('importlib.metadata' in sys.modules))") is False
+
+
+def test_what_a_plugin_prints_at_its_import_does_not_stand_in_a_command_s_answer(tmp_path: Path) -> None:
+    modules = {"chatty": "print('look at me')\nfrom tests.shelf import PUPPET as ENGINE\n"}
+    folder = write_dist(tmp_path, "chatters", {"engines": {"chatty": "chatty:ENGINE"}}, modules)
+    assert ask([folder], "print(json.dumps(Plugins().engine('chatty').title))") == "Puppet"

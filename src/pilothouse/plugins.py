@@ -6,7 +6,9 @@ load becomes a `Broken` row with its error; it takes nothing down.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import redirect_stdout
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
@@ -164,9 +166,10 @@ class Plugins:
 def _load(group: Group, found: Found) -> Loaded[Any] | Broken:
     module, _, path = found.target.partition(":")
     try:
-        spec = import_module(module.strip())
-        for part in path.strip().split("."):
-            spec = getattr(spec, part)
+        with redirect_stdout(sys.stderr):  # stdout is the command's own: an answer, or JSON
+            spec = import_module(module.strip())
+            for part in path.strip().split("."):
+                spec = getattr(spec, part)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a stranger's module does is data here
         return Broken(found.name, f"{type(error).__name__}: {error}".splitlines()[0], found.dist)
     expected = EXPECTED.get(group)

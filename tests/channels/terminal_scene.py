@@ -6,6 +6,7 @@ python -m tests.channels.terminal_scene STATE_DIR [--json] [--verbose] [TEXT]
 from __future__ import annotations
 
 import fcntl
+import json
 import sys
 import termios
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ import anyio
 from pilothouse.channels.terminal.channel import TerminalChannel
 from pilothouse.channels.terminal.config import Interactive, Mode, OneShot, TerminalConfig
 from pilothouse.channels.terminal.streams import Streams, WallClock, system_streams
-from pilothouse.core.ask import Ask, Option, hash_payload
+from pilothouse.core.ask import Ask, Option, RuleOffer, hash_payload
 from pilothouse.core.channel import ChannelHost, Receipt
 from pilothouse.core.clock import Clock
 from pilothouse.core.event import (
@@ -78,7 +79,37 @@ QUESTION = Ask(
     (Option("r", "Red"), Option("b", "Blue")),
 )
 WORDS = Ask(AskId("ask-3"), "question", "What is its name?", {}, hash_payload({}), free_text=True)
-ASKS = {"approve": APPROVAL, "choose": QUESTION, "name": WORDS}
+PUSH = Ask(
+    AskId("ask-4"),
+    "approval",
+    "git push origin main",
+    {"tool": "Bash", "input": {"command": "git push origin main", "timeout": 5}, "cwd": "/work/demo"},
+    "hash-4",
+    why="no rule matches",
+    offers=(
+        RuleOffer("session", "allow command git push"),
+        RuleOffer("always", "allow command git push origin"),
+    ),
+)
+DIFF = "\n".join(["--- a.py", "+++ a.py", "@@ -1,60 +1,61 @@", "-old", *(f"+new {n}" for n in range(60))])
+EDIT = Ask(
+    AskId("ask-5"),
+    "approval",
+    "edit: a.py",
+    {"tool": "Edit", "input": {"file_path": "a.py", "old_string": "old", "new_string": "new"}},
+    "hash-5",
+    preview=DIFF,
+)
+SIZES = Ask(
+    AskId("ask-6"),
+    "question",
+    "Which sizes?",
+    {},
+    hash_payload({}),
+    (Option("1", "Small"), Option("2", "Middle"), Option("3", "Large")),
+    many=True,
+)
+ASKS = {"approve": APPROVAL, "choose": QUESTION, "name": WORDS, "push": PUSH, "edit": EDIT, "sizes": SIZES}
 BROKEN = Failure("crash", "The engine stopped without finishing its turn.", detail="exit status 9")
 LOST = Failure("crash", "Pilothouse restarted while this was running.")
 
@@ -125,11 +156,16 @@ class Scene:
 
     def _answered(self, answer: Answer) -> None:
         turn, message = self._open.pop(answer.ask_id)
+        self.desk.open_asks = [ask for ask in self.desk.open_asks if ask.id != answer.ask_id]
         self._publish(turn, AskChanged(answer.ask_id, "answered", answer.by.id))
         reason = (
             f":{answer.decision.text}" if answer.decision.verdict == "deny" and answer.decision.text else ""
         )
-        self._work.send_nowait((f"answered:{answer.decision.verdict}{reason}", turn, message))
+        said = answer.decision
+        more = "" if said.remember == "once" else f":{said.remember}"
+        more += "".join(f":{key}" for key in said.options if len(said.options) > 1)
+        more += "" if said.input is None else f":{json.dumps(said.input)}"
+        self._work.send_nowait((f"answered:{said.verdict}{reason}{more}", turn, message))
 
     async def _play_all(self) -> None:
         async for word, turn, message in self._todo:
@@ -146,7 +182,8 @@ class Scene:
             case "slow":
                 self._stoppable = turn, message
                 self._publish(turn, *STEPS[:4])
-            case "approve" | "choose" | "name":
+            case "approve" | "choose" | "name" | "push" | "edit" | "sizes":
+                self.desk.open_asks.append(ASKS[word])
                 self._open[ASKS[word].id] = turn, message
                 self._publish(turn, SessionStarted(), Asked(ASKS[word]))
             case "lost":  # the gateway restarts while it waits: the ask stays open, and is shown again

@@ -214,9 +214,8 @@ def test_one_shot_asks_on_the_tty(tmp_path: Path) -> None:
     with Pty(str(tmp_path), "approve") as terminal:
         terminal.wait_for("y allow")
         terminal.wait_for("Type one of these, then Enter.")
-        terminal.wait_for("Waiting for your answer")
         terminal.type("what\n")
-        terminal.wait_for("Press one of y, n, r, then Enter.")
+        terminal.wait_for("Press one of y, n, r, d, ?, then Enter.")
         terminal.type("y\n")
         terminal.wait_for("You said: answered:allow")
         assert terminal.wait() == 0
@@ -224,8 +223,7 @@ def test_one_shot_asks_on_the_tty(tmp_path: Path) -> None:
 
 def test_one_shot_takes_a_reason_on_the_tty(tmp_path: Path) -> None:
     with Pty(str(tmp_path), "approve") as terminal:
-        terminal.wait_for("y allow")
-        terminal.wait_for("Waiting for your answer")
+        terminal.wait_for("Type one of these, then Enter.")
         terminal.type("r\n")
         terminal.wait_for("Why not?")
         terminal.type("not on a Friday\n")

@@ -35,7 +35,7 @@ def test_where_a_key_alone_does_nothing_enter_is_asked_for(ask: Ask, last: str) 
 def test_a_payload_that_only_repeats_the_title_is_left_out() -> None:
     said = {"kind": "approval", "title": "May I?"}
     bare = ask_text(Ask(AskId("a"), "approval", "May I?", said), PLAIN, 60)
-    assert bare == "? May I?\n  y allow · n deny · r deny, and say why"
+    assert bare == "? May I?\n  y allow · n deny · r deny, and say why · d all · ? help"
     for more in ({"command": ["rm", "-rf"]}, {"title": "Something else"}):
         shown = ask_text(Ask(AskId("a"), "approval", "May I?", {**said, **more}), PLAIN, 60)
         assert "  kind: approval\n" in shown

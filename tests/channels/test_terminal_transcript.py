@@ -41,9 +41,8 @@ TOOL = ToolCall(CallId("c1"), "read", "Read", {"path": "a.py"})
 
 
 class Paper:
-    live = True
-
-    def __init__(self) -> None:
+    def __init__(self, live: bool) -> None:
+        self.live = live
         self.text = ""
         self.line = ""
 
@@ -60,8 +59,8 @@ class Paper:
 class Desk:
     """A transcript on paper, and what arrives there."""
 
-    def __init__(self, since: float = 0.0) -> None:
-        self.clock, self.paper, self._seq = FakeClock(now=1000.0), Paper(), 0
+    def __init__(self, since: float = 0.0, *, live: bool = True) -> None:
+        self.clock, self.paper, self._seq = FakeClock(now=1000.0), Paper(live), 0
         look = Look(Ink(color=False), lambda: 80, drawn=False, streamed=True)
         me = take_seat("demo", "ada", self.clock.now, 1).author
         self.transcript = Transcript(self.paper, look, self.clock, me, since=since)
@@ -244,9 +243,9 @@ async def test_an_ask_stays_open_when_its_turn_ends_until_it_is_said_to_be_settl
     await desk.events(SessionStarted(), Asked(ask), TurnEnded("failed"))
     assert desk.transcript.ask == ask
     await desk.pass_time(5.0)
-    await desk.events(AskChanged(ask.id, "answered", UserId("telegram:bob")))
+    await desk.events(AskChanged(ask.id, "answered", UserId("telegram:bob"), "denied: no"))
     assert desk.transcript.ask is None
-    assert "→ answered by telegram:bob" in desk.paper.text
+    assert "→ May I? · denied: no, by telegram:bob" in desk.paper.text
 
 
 async def test_an_ask_of_before_that_is_sent_now_is_open_unless_it_was_settled() -> None:
@@ -281,7 +280,7 @@ async def test_what_comes_of_a_turn_that_was_closed_before_is_no_running_turn() 
     desk = Desk()
     await desk.transcript.asked(ask)
     await desk.events(AskChanged(ask.id, "expired"), turn=TurnId("old"))
-    assert "→ expired" in desk.paper.text
+    assert "→ May I? · expired" in desk.paper.text
     (part,) = render(Content("It was lost.", "notice", turn_id=TurnId("old")))
     await desk.transcript.part(part)
     await desk.pass_time(5.0)
@@ -311,3 +310,27 @@ def test_what_is_missing_completes_what_stands_there(wanted: list[str], printed:
 
 def test_a_loose_list_and_its_indented_text_stay_together() -> None:
     assert blocks("1. one\n\n   more\n\n2. two\n\ntext") == ["1. one\n\n   more\n\n2. two", "text"]
+
+
+async def test_where_no_line_is_live_a_call_is_told_to_run_only_once_it_may() -> None:
+    ask = Ask(AskId("a"), "approval", "make clean")
+    desk = Desk(live=False)
+    await desk.events(
+        SessionStarted(), ToolStarted(ToolCall(CallId("c"), "command", "make clean")), Asked(ask)
+    )
+    await desk.pass_time(1.0)
+    assert "Running" not in desk.paper.text
+    await desk.events(AskChanged(ask.id, "answered", UserId("telegram:bob"), "allowed"))
+    assert desk.paper.text.index("allowed, by telegram:bob") < desk.paper.text.index("Running command… make")
+
+
+async def test_a_call_that_was_denied_is_never_told_to_run() -> None:
+    ask = Ask(AskId("a"), "approval", "make clean")
+    desk = Desk(live=False)
+    await desk.events(
+        SessionStarted(), ToolStarted(ToolCall(CallId("c"), "command", "make clean")), Asked(ask)
+    )
+    await desk.events(
+        AskChanged(ask.id, "answered", UserId("telegram:bob"), "denied"), TurnEnded("cancelled")
+    )
+    assert "Running" not in desk.paper.text

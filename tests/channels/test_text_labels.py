@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from pilothouse.channels.text import activity_label, format_cost, format_duration, short_path, status_line
+from pilothouse.channels.text import (
+    activity_label,
+    activity_text,
+    format_cost,
+    format_duration,
+    short_path,
+    status_line,
+)
 from pilothouse.core.ask import Ask
 from pilothouse.core.event import (
     Asked,
@@ -123,3 +130,23 @@ def test_the_closing_line_says_what_it_took(outcome: Outcome, line: str) -> None
 
 def test_what_was_not_told_is_not_shown() -> None:
     assert status_line(fold(folded(SessionStarted()), TurnEnded("completed"), 101.0), 101.0) == "✓ 1s"
+
+
+@pytest.mark.parametrize(
+    ("kind", "title", "detail", "text"),
+    [
+        ("command", "pytest -q\n tests", {}, "Running command… pytest -q tests"),
+        ("command", "command", {"command": 7}, "Running command…"),
+        ("search", "grep: TODO", {}, "Searching content… TODO"),
+        ("search", "Grep", {"pattern": "TODO"}, "Searching content… TODO"),
+        ("web", "fetch: https://example.org", {"url": "u"}, "Fetching URL… https://example.org"),
+        ("subagent", "task: find the bug", {}, "Running subtask… find the bug"),
+        ("subagent", "Task", {}, "Running subtask…"),
+        ("read", "Read", {"path": "a/b"}, "Reading a/b"),
+        ("command", "x" * 500, {}, "Running command… " + "x" * 80),
+    ],
+)
+def test_what_is_going_on_says_what_runs(
+    kind: ToolKind, title: str, detail: dict[str, Any], text: str
+) -> None:
+    assert activity_text(ToolCall(CallId("c"), kind, title, detail)) == text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 from tests.cli.conftest import House
@@ -70,3 +72,16 @@ def test_the_file_may_be_elsewhere(house: House) -> None:
     other = house.home / "other.toml"
     assert house.json("config", "path", PILOTHOUSE_CONFIG=str(other))["config"]["path"] == str(other)
     assert "it is not there" in house.run("config", PILOTHOUSE_CONFIG=str(other)).stderr
+
+
+def test_what_the_folder_changes_is_shown_with_who_said_it(house: House, tmp_path: Path) -> None:
+    shop = tmp_path / "shop"
+    shop.mkdir()
+    (shop / ".pilothouse.toml").write_text('model = "large"\nbusy = "queue"\ncommand = "rm"\n')
+    house.config.write_text(f'[workspaces.shop]\npath = "{shop}"\nbusy = "steer"\n')
+    assert not any(key.startswith("here.") for key in settings(house))
+    done = house.run("config", "show", "--workspace", str(shop), "--json")
+    found = {row["key"]: (row["value"], row["source"]) for row in json.loads(done.stdout)}
+    assert found["here.model"] == ("large", ".pilothouse.toml")
+    assert found["here.busy"] == ("queue", ".pilothouse.toml")
+    assert "command" in done.stderr and "may not name an executable" in done.stderr

@@ -87,3 +87,13 @@ def test_a_store_that_does_not_open_is_broken_and_no_store_is_fine(house: House)
 
 def test_without_a_configuration_it_points_to_init(house: House) -> None:
     assert checks(house)["config"]["fix"] == "pilothouse init"
+
+
+def test_at_60_columns_a_long_check_goes_on_below_its_text_and_a_path_is_never_broken(house: House) -> None:
+    long = house.home / ("folder-with-a-long-name-" * 3)
+    house.config.write_text(f'[gateway]\ndefault_workspace = "{long}"\n')
+    house.config.chmod(0o600)
+    done = house.run("doctor", COLUMNS="60")
+    assert f"mkdir -p {long}" in " ".join(done.stdout.split())
+    assert all(len(line) <= 60 for line in done.stdout.splitlines() if "/" not in line)
+    assert str(long) in done.stdout

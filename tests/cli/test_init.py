@@ -83,3 +83,18 @@ def test_on_a_terminal_it_asks_before_it_replaces(house: House) -> None:
     )
     assert (code, "the old one is kept as" in screen) == (0, True)
     assert tomllib.loads(house.config.read_text())["people"]["owners"] == ["b:2"]
+
+
+def test_a_wrong_engine_is_told_before_anything_else_is_asked(house: House) -> None:
+    done = house.run("init", "--engine", "pupet", said="/\na:1\n")
+    assert done.returncode == 1
+    assert "did you mean puppet?" in done.stderr
+    assert "Folder that engines work in" not in done.stdout
+
+
+def test_a_wrong_answer_is_asked_again_at_once(house: House, tmp_path: Path) -> None:
+    done = house.run("init", said=f"/no/such/folder\n{tmp_path}\npupet\npuppet\na:1\n")
+    assert done.returncode == 0, done.stderr
+    assert "/no/such/folder is not a folder" in done.stdout
+    assert "did you mean puppet?" in done.stdout
+    assert tomllib.loads(house.config.read_text())["gateway"]["default_engine"] == "puppet"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -67,9 +69,9 @@ async def test_a_trace_tells_the_whole_way_from_a_real_store(used: House) -> Non
         "text.streamed",
         "ask.stored",
         "ask.answered",
-        "message.done",
-        "turn.ended",
         "engine.ended",
+        "turn.ended",
+        "message.done",
     ]
 
 
@@ -83,3 +85,14 @@ async def test_doctor_opens_a_real_store(used: House) -> None:
         "fix": "",
     }
     assert checks["engines role"]["text"].startswith("home, pid 42 on box")
+
+
+@pytest.mark.anyio
+async def test_a_listing_leaves_the_schema_of_an_older_gateway_alone_and_says_what_to_do(used: House) -> None:
+    with closing(sqlite3.connect(used.home / "pilothouse.db")) as db:
+        db.execute("PRAGMA user_version = 0")
+        done = used.run("turns")
+        assert done.returncode == 1
+        assert "`pilothouse up` brings the store up to date" in done.stderr
+        assert db.execute("PRAGMA user_version").fetchone() == (0,)
+    assert "pilothouse up" in used.run("doctor").stdout

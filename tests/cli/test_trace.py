@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 from tests.cli.conftest import House
+from tests.shelf import CALL, DONE, INBOX, OUTBOX, PART, PLACE, SESSION, T0
+
+from pilothouse.cli.story import Sending, Story, tell
+from pilothouse.core.ask import Ask, Decision
+from pilothouse.core.channel import LoggedEvent
+from pilothouse.core.event import AskChanged, Asked, EngineEvent, ToolFinished, ToolStarted, TurnEnded
+from pilothouse.core.ids import AskId, CallId
+from pilothouse.core.store import AskRow
 
 STEPS = [
     ("+0.00s", "message.accepted", "msg-1 in telegram:7 from Ada: mend the roof"),
@@ -18,8 +27,8 @@ STEPS = [
     ("+4.00s", "ask.answered", "ask-1: allow by telegram:1"),
     ("+5.00s", "text.streamed", "2 pieces in 1.0s: mended"),
     ("+7.00s", "engine.ended", "completed"),
-    ("+8.00s", "message.done", "msg-1"),
     ("+8.00s", "turn.ended", "done"),
+    ("+8.00s", "message.done", "msg-1"),
     ("+8.50s", "part.sent", "1 of 1 as 99"),
     ("+8.50s", "reply.done", "out-1"),
 ]
@@ -53,3 +62,42 @@ def test_a_word_that_means_several_turns_lists_them(lived_in: House) -> None:
 def test_a_word_that_means_nothing_says_what_to_try(lived_in: House) -> None:
     done = lived_in.run("trace", "zzz")
     assert (done.returncode, "`pilothouse turns` lists the turns" in done.stderr) == (1, True)
+
+
+def test_what_was_written_at_one_time_is_told_in_the_order_in_which_it_came_about() -> None:
+    ask = Ask(AskId("ask-9"), "approval", "Run make?")
+    row = AskRow(ask, PLACE, SESSION.id, DONE.id, "k", "answered", T0, Decision("allow"), T0)
+    events: list[EngineEvent] = [
+        Asked(ask),
+        AskChanged(ask.id, "answered", said="allowed"),
+        ToolStarted(CALL),
+        ToolFinished(CallId("c1"), True),
+        TurnEnded("completed"),
+    ]
+    turn = replace(DONE, created_at=T0, started_at=T0, ended_at=T0)
+    inbox = [replace(row, created_at=T0, ended_at=T0) for row in (INBOX["msg-1"],)]
+    logged = [LoggedEvent(n, DONE.id, T0 - n, event) for n, event in enumerate(events)]
+    outbox = [Sending(replace(OUTBOX["out-1"], created_at=T0, ended_at=T0), [PART])]
+    assert [step.what for step in tell(Story(turn, inbox, logged, [row], outbox))] == [
+        "message.accepted",
+        "turn.made",
+        "turn.started",
+        "ask.stored",
+        "ask.shown",
+        "ask.answered",
+        "ask.changed",
+        "tool.started",
+        "tool.finished",
+        "engine.ended",
+        "turn.ended",
+        "message.done",
+        "reply.stored",
+        "part.sent",
+        "reply.done",
+    ], "even though the clock was set back"
+
+
+def test_the_last_words_of_an_engine_that_failed_are_shown(lived_in: House) -> None:
+    told = lived_in.run("trace", "turn-abd222").stdout
+    assert told.split("LAST WORDS OF THE ENGINE\n")[1] == "  exit status 3\n  puppet: a string broke\n"
+    assert "LAST WORDS" not in lived_in.run("trace", "abc").stdout

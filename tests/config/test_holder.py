@@ -93,3 +93,19 @@ async def test_a_change_of_a_watched_file_is_noticed_however_it_is_written(tmp_p
                 await waiting.wait()
         tasks.cancel_scope.cancel()
     assert changes == ["written", "replaced", "gone"]
+
+
+def test_a_file_that_is_deleted_keeps_the_last_good_configuration_and_says_so(home: Home) -> None:
+    holder = hold(home, "[gateway]\nmax_attempts = 7\n")
+    home.file.unlink()
+    result = holder.reload()
+    assert "it is gone; put it back" in result.text
+    assert holder.current.gateway.max_attempts == 7
+    home.file.write_text("[gateway]\nmax_attempts = 5\n")
+    assert "gateway.max_attempts" in holder.reload().text
+
+
+def test_an_unknown_key_is_told_at_a_reload_too(home: Home) -> None:
+    holder = hold(home)
+    home.file.write_text("[gateway]\nmax_atempts = 7\n")
+    assert "max_atempts" in holder.reload().text

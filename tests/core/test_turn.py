@@ -36,6 +36,7 @@ ALLOWED: set[tuple[TurnStatus, TurnStatus]] = {
     ("parked", "cancelled"),
     ("lost", "queued"),
     ("lost", "failed"),
+    ("lost", "cancelled"),
 }
 
 

@@ -61,7 +61,7 @@ async def test_an_approval_waits_is_allowed_and_goes_on(tmp_path: Path) -> None:
         assert (row.state, row.used, row.decision and row.decision.by) == ("answered", True, MEMBER.id)
         events = [logged.event for logged in await rig.store.read(lambda tx: tx.events.of_turn(turn.id))]
         asked = [event for event in events if isinstance(event, Asked | AskChanged)]
-        assert asked == [Asked(ask), AskChanged(ask.id, "answered", MEMBER.id)]
+        assert asked == [Asked(ask), AskChanged(ask.id, "answered", MEMBER.id, "allowed")]
         assert await rig.audited("ask.") == ["ask.asked", "ask.allow"]
 
 

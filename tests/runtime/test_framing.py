@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pilothouse.core.ids import BlobHash, ChannelId, UserId
 from pilothouse.core.message import Address, Attachment, Author, InboundMessage, MessageKind, clean_text
-from pilothouse.runtime.framing import cause_of, frame
+from pilothouse.runtime.framing import cause_of, frame, unframe
 
 ADDRESS = Address(ChannelId("memory"), "SECRET-PLACE", "SECRET-THREAD")
 KINDS: tuple[MessageKind, ...] = ("chat", "task", "webhook", "system", "agent", "reaction")
@@ -136,3 +136,20 @@ def test_cleaned_text_can_always_be_encoded(text: str) -> None:
     cleaned.encode()
     assert "\0" not in cleaned
     assert len(cleaned) == len(text) + 2
+
+
+@given(
+    st.lists(
+        st.tuples(st.text(max_size=30), st.sampled_from(KINDS), st.none() | st.text()), min_size=1, max_size=4
+    )
+)
+def test_without_its_frame_a_prompt_is_what_was_said(
+    said: list[tuple[str, MessageKind, str | None]],
+) -> None:
+    shown = unframe(frame([message(text, kind, quoted=quoted) for text, kind, quoted in said]).text)
+    assert all(text.strip() in shown for text, _, _ in said)
+    assert len(said) == 1 or shown.startswith(f"{len(said)} messages: ")
+
+
+def test_a_text_that_only_looks_framed_in_the_middle_stays_as_it_is() -> None:
+    assert unframe("see <message>\nx\n</message>") == "see <message>\nx\n</message>"

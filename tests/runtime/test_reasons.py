@@ -57,9 +57,9 @@ async def test_the_reason_is_asked_of_the_denier_and_the_engine_goes_on_with_it(
         events = [logged.event for logged in await rig.store.read(lambda tx: tx.events.of_turn(turn.id))]
         assert [event for event in events if isinstance(event, Asked | AskChanged)] == [
             Asked(ask),
-            AskChanged(ask.id, "answered", PERSON.id),
+            AskChanged(ask.id, "answered", PERSON.id, "denied"),
             Asked(question.ask),
-            AskChanged(question.ask.id, "answered", PERSON.id),
+            AskChanged(question.ask.id, "answered", PERSON.id, "use ninja"),
         ]
 
 

@@ -11,7 +11,7 @@ from tests.runtime.rig import MAIN, FaultyStore, Rig, open_rig
 
 from pilothouse.channels.memory import MemoryChannel
 from pilothouse.core.ask import Ask
-from pilothouse.core.errors import StoreUnavailable
+from pilothouse.core.errors import Fenced, StoreUnavailable
 from pilothouse.core.event import TextDelta, ToolFinished, ToolStarted
 from pilothouse.core.ids import AskId
 
@@ -154,3 +154,11 @@ async def test_a_shutdown_while_nothing_can_be_written_ends_and_the_next_start_r
         assert rig.engine.open_sessions == 0
     async with open_rig(tmp_path, name="second", alive=lambda info: info.name == "second") as rig:
         await rig.until_said("you said: hello")
+
+
+async def test_a_store_that_is_deleted_under_a_gateway_ends_it_and_says_why(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, ends_with=Fenced, lease_s=0.5) as rig:
+        (tmp_path / "pilothouse.db").unlink()
+        with anyio.fail_after(20):
+            await rig.over.wait()
+        assert "was deleted or replaced while it was in use" in str(rig.error)

@@ -60,6 +60,7 @@ async def _reload_on_change(house: House) -> None:
         result = house.holder.reload()
         house.redactor.add(*house.holder.loaded.secrets)
         house.log.level = house.config.log.level
-        house.log("config.reloaded", level="warning" if result.problem else "info", text=result.text)
+        worrying = result.problem or result.warnings
+        house.log("config.reloaded", level="warning" if worrying else "info", text=result.text)
 
     await watch([paths.config_file, paths.env_file], reload)

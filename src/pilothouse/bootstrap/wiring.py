@@ -10,6 +10,7 @@ import msgspec
 
 from pilothouse.bootstrap.heads import heads_file, note_head
 from pilothouse.bootstrap.house import TERMINAL, House, default_engine, engine_names, resume_lines
+from pilothouse.bootstrap.looking import look_at_file
 from pilothouse.bootstrap.machine import is_alive, sweep_leftovers
 from pilothouse.bootstrap.people import make_approvals, make_people
 from pilothouse.config import BudgetSection, Config, find_zone
@@ -44,6 +45,7 @@ def make_ports(
         brief=partial(_complete_brief, house),
         alive=is_alive,
         sweep=partial(sweep_leftovers, house.marker, house.log),
+        look_at_file=look_at_file,
         log=house.log,
         trail=house.trail,
         note_head=partial(note_head, heads_file(house.holder.loaded.paths.state_dir, house.marker)),

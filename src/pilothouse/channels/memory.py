@@ -188,12 +188,13 @@ class MemoryChannel:
         options: tuple[str, ...] = (),
         text: str = "",
         remember: Remember = "once",
+        instead: dict[str, Any] | None = None,
         reason_wanted: bool = False,
         author: Author = PERSON,
     ) -> Answered:
-        """`reason_wanted` is the button "deny, and say why"."""
+        """`instead` is what shall be done in place of what was asked; `reason_wanted` the button "deny, and say why"."""
         desk = await self._open()
-        decision = Decision(verdict, options, text, remember, author.id, reason_wanted=reason_wanted)
+        decision = Decision(verdict, options, text, remember, author.id, instead, reason_wanted)
         return await self._arrive(lambda: desk.answer(ask.id, ask.payload_hash, decision, author))
 
     # What a person sees.

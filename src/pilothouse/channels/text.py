@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from pilothouse.core.event import ToolCall, Usage
 from pilothouse.core.view import TurnView, elapsed_s
+from pilothouse.core.wording import format_cost, format_duration
 
 Measure = Callable[[str], int]
 """How long a platform finds a text. It must be additive: `measure(a + b) == measure(a) + measure(b)`."""
@@ -220,6 +221,9 @@ def _is_flag(char: str) -> bool:
 
 _PATH_KEYS = ("path", "file_path", "filePath", "notebook_path", "filename", "file")
 _WRITES = ("write", "create", "add", "new")
+_SUBJECT_KEYS = ("pattern", "query", "url", "description")
+SUBJECT_CHARS = 80
+_PREFIX = re.compile(r"^\w+: ")
 _FINDS = ("glob", "find", "list", "ls")
 
 
@@ -244,6 +248,22 @@ def activity_label(call: ToolCall) -> str:
             return f"Running {' '.join(call.title.split())[:60] or 'a tool'}…"
 
 
+def activity_text(call: ToolCall) -> str:
+    """The label, and where that does not say it, what runs, is searched for, or is fetched."""
+    subject = " ".join(_subject(call).split())
+    return f"{activity_label(call)} {subject[:SUBJECT_CHARS]}".rstrip()
+
+
+def _subject(call: ToolCall) -> str:
+    if call.kind == "command":
+        return "" if call.title == "command" else call.title
+    if call.kind not in ("search", "web", "subagent"):
+        return ""
+    if titled := _PREFIX.match(call.title):
+        return call.title[titled.end() :]
+    return next((value for key in _SUBJECT_KEYS if isinstance(value := call.detail.get(key), str)), "")
+
+
 def short_path(path: str) -> str:
     """The last two parts: enough to know which file, short enough for a phone."""
     parts = PurePosixPath(path.replace("\\", "/")).parts
@@ -264,19 +284,6 @@ def _says(call: ToolCall, words: tuple[str, ...]) -> bool:
     return any(text.startswith(words) for text in first)
 
 
-def format_duration(seconds: float) -> str:
-    whole = max(0, int(seconds))
-    if whole < 60:
-        return f"{whole}s"
-    if whole < 3600:
-        return f"{whole // 60}m {whole % 60:02d}s"
-    return f"{whole // 3600}h {whole % 3600 // 60:02d}m"
-
-
-def format_cost(usd: float) -> str:
-    return f"${usd:.4f}" if usd < 1 else f"${usd:.2f}"
-
-
 def status_line(view: TurnView, now: float) -> str:
     """One line for a turn: what it does now, or, once it ended, what it took."""
     took = format_duration(elapsed_s(view, now)) if view.started_at is not None else ""
@@ -291,7 +298,7 @@ def _doing(view: TurnView) -> str:
     if view.asks:
         return "Waiting for your answer"
     if view.open_actions:
-        return activity_label(view.open_actions[-1].call)
+        return activity_text(view.open_actions[-1].call)
     return "Writing…" if view.draft else "Thinking…"
 
 

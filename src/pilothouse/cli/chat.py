@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from pilothouse.cli.options import trust_option
+
 
 @click.command("chat")
 @click.argument("text", required=False)
@@ -13,6 +15,7 @@ import click
 @click.option("--workspace", type=click.Path(), help="The folder to work in.")
 @click.option("--new", is_flag=True, help="Begin a new session.")
 @click.option("--verbose", is_flag=True, help="Show every step.")
+@trust_option
 def command(
     text: str | None,
     as_json: bool,
@@ -21,9 +24,13 @@ def command(
     workspace: str | None,
     new: bool,
     verbose: bool,
+    trusts: bool | None,
 ) -> int:
     """Talk to an engine here. With TEXT: one turn, and the answer alone on standard output."""
     from pilothouse.bootstrap.chat import run_chat
+    from pilothouse.cli.trust_question import settle_trust
+
+    settle_trust([workspace or "."], trusts, ask=not as_json)
 
     return run_chat(
         text=text, as_json=as_json, engine=engine, model=model, workspace=workspace, new=new, verbose=verbose

@@ -16,7 +16,7 @@ from pilothouse.bootstrap.sections import load_checked
 from pilothouse.cli.house import channel_problem, examined, probe, read_store, store_file
 from pilothouse.config import AUTO, Config, InvalidConfig, Loaded, Paths, find_paths
 from pilothouse.core.engine import EngineStatus
-from pilothouse.core.errors import PilothouseError
+from pilothouse.core.errors import PilothouseError, StoreTooOld
 from pilothouse.core.store import Node, Store, StoreSpec, Tx
 from pilothouse.plugins import Broken, Plugins
 
@@ -141,6 +141,9 @@ def check_store(plugins: Plugins, config: Config) -> Iterator[Check]:
             return
     try:
         nodes, problem = _look_into_store(plugins.store(config.store.id), config)
+    except StoreTooOld as error:
+        yield Check("store", "warn", str(error), "pilothouse up")
+        return
     except (PilothouseError, OSError) as error:
         yield Check("store", "broken", str(error), "restore a backup, or move the file away" if file else "")
         return
@@ -157,16 +160,23 @@ def _look_into_store(spec: StoreSpec, config: Config) -> tuple[list[Node], str]:
     def unit(tx: Tx) -> tuple[list[Node], str]:
         return tx.nodes.list(), tx.audit.verify().why
 
+    if spec.look is not None:
+        with spec.look(config.store.settings) as found:
+            nodes, tampered = found.read(unit)
+            return nodes, found.check() or _hand(tampered)
+
     async def look() -> tuple[list[Node], str]:
         store: Store
         async with spec.open(config.store.settings) as store:
             nodes, tampered = await store.read(unit)
             problem = await store.check() if isinstance(store, Checkable) else ""
-            return nodes, problem or (
-                f"the audit log was changed by another hand: {tampered}" if tampered else ""
-            )
+            return nodes, problem or _hand(tampered)
 
     return asyncio.run(look())
+
+
+def _hand(tampered: str) -> str:
+    return f"the audit log was changed by another hand: {tampered}" if tampered else ""
 
 
 def _check_role(nodes: list[Node]) -> Check:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -15,7 +16,17 @@ from pilothouse.bootstrap.sections import load_checked
 from pilothouse.cli.house import load_plain
 from pilothouse.cli.options import json_option
 from pilothouse.cli.table import print_json, render_table
-from pilothouse.config import Adapter, InvalidConfig, Loaded, Models, Problem, Secret, find_paths, load
+from pilothouse.config import (
+    Adapter,
+    InvalidConfig,
+    Loaded,
+    Models,
+    Problem,
+    Secret,
+    find_paths,
+    leaves_in,
+    load,
+)
 from pilothouse.logs.redaction import MARK, Redactor, names_secret
 
 ADAPTERS = ("engines", "channels", "store")
@@ -33,16 +44,18 @@ class Setting(Struct, frozen=True):
 def command(ctx: click.Context, as_json: bool) -> None:
     """Show, find or check the configuration."""
     if ctx.invoked_subcommand is None:
-        ctx.invoke(show, as_json=as_json)
+        ctx.invoke(show, workspace=".", as_json=as_json)
 
 
 @command.command("show")
+@click.option("--workspace", type=click.Path(), default=".", help="Also what holds in this folder.")
 @json_option
-def show(as_json: bool) -> None:
-    """Every setting in force, and where it came from."""
+def show(workspace: str, as_json: bool) -> None:
+    """Every setting in force, and where it came from; last, what the folder that you are in changes."""
     loaded = load_for_show()
-    found = list(settings_of(loaded))
-    warn(loaded.warnings)
+    here, warnings = settings_in(loaded, Path(workspace).expanduser().resolve())
+    found = [*settings_of(loaded), *here]
+    warn((*loaded.warnings, *warnings))
     if as_json:
         print_json(msgspec.to_builtins(found))
         return
@@ -142,6 +155,15 @@ def settings_of(loaded: Loaded) -> Iterator[Setting]:
             yield Setting(
                 ".".join((*at, name)), _plain(name, shown, redactor), leaf.source if leaf else "default"
             )
+
+
+def settings_in(loaded: Loaded, folder: Path) -> tuple[list[Setting], tuple[Problem, ...]]:
+    """What the folder's own file, or its row under [workspaces], makes different there."""
+    leaves, warnings = leaves_in(loaded, folder)
+    gateway = loaded.config.gateway
+    elsewhere = {"engine": gateway.default_engine, "busy": gateway.busy, "show_cost": gateway.show_cost}
+    own = {name: leaf for name, leaf in sorted(leaves.items()) if leaf.value != elsewhere.get(name)}
+    return [Setting(f"here.{name}", leaf.value, leaf.source) for name, leaf in own.items()], warnings
 
 
 def _adapter_sections(loaded: Loaded) -> Iterator[tuple[tuple[str, ...], Any]]:

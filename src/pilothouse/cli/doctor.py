@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import textwrap
 
 import click
 import msgspec
 
 from pilothouse.cli.checks import Check, examine
 from pilothouse.cli.options import json_option
-from pilothouse.cli.table import plain, print_json, width
+from pilothouse.cli.table import NARROWEST, plain, print_json, width
 
 MARKS = {"ok": "✓", "warn": "!", "broken": "✗"}
 COLOURS = {"ok": "32", "warn": "33", "broken": "31"}
@@ -32,7 +34,17 @@ def command(as_json: bool) -> int:
 
 
 def render(check: Check, room: int, *, colour: bool) -> str:
-    """Never cut: a fix that is not whole is none."""
+    """Never cut: a fix that is not whole is none. What is too long goes on below, broken at spaces alone."""
     mark = f"\x1b[{COLOURS[check.state]}m{MARKS[check.state]}\x1b[0m" if colour else MARKS[check.state]
     fix = f" → {plain(check.fix)}" if check.fix and check.state != "ok" else ""
-    return f"{mark} {check.name:<{room}}  {plain(check.text)}{fix}"
+    columns = max(NARROWEST, shutil.get_terminal_size((100, 24)).columns)
+    indent = " " * (room + 4)
+    rows = textwrap.wrap(
+        f"{plain(check.text)}{fix}",
+        columns,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return "\n".join([f"{mark} {check.name:<{room}}  {rows[0].lstrip() if rows else ''}".rstrip(), *rows[1:]])

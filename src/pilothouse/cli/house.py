@@ -32,7 +32,7 @@ def store_file(store: Adapter) -> Path | None:
 
 
 def read_store(unit: Callable[[Tx], T]) -> T | None:
-    """What `unit` reads; None if there is no store yet. Looking never makes one."""
+    """What `unit` reads; None if there is no store yet. Looking never makes one, nor changes its schema."""
     plain = load_plain()
     if (file := store_file(plain.config.store)) and not file.exists():
         return None
@@ -42,6 +42,10 @@ def read_store(unit: Callable[[Tx], T]) -> T | None:
 
     spec = Plugins().store(plain.config.store.id)
     config = load(plain.paths, os.environ, Models(stores={spec.id: spec.config})).config
+
+    if spec.look is not None:
+        with spec.look(config.store.settings) as look:
+            return look.read(unit)
 
     async def read() -> T:
         async with spec.open(config.store.settings) as store:

@@ -11,9 +11,11 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
+from pilothouse.cli.options import trust_option
+from pilothouse.cli.trust_question import settle_trust
 from pilothouse.config import AUTO, InvalidConfig, Paths, find_paths, load
 from pilothouse.config.sources import parse_literal, read_toml
-from pilothouse.core.errors import ConfigError
+from pilothouse.core.errors import ConfigError, PluginError
 
 TEMPLATE = """\
 # `pilothouse config show` tells what is in force and where it came from,
@@ -51,8 +53,14 @@ class Answers(Struct, frozen=True):
 @click.option("--owner", "owners", multiple=True, metavar="CHANNEL:ID", help="Who may configure. Repeatable.")
 @click.option("--yes", is_flag=True, help="Ask nothing: take the flags and the defaults.")
 @click.option("--force", is_flag=True, help="Replace a configuration that exists; a backup is kept.")
+@trust_option
 def command(
-    workspace: str | None, engine: str | None, owners: tuple[str, ...], yes: bool, force: bool
+    workspace: str | None,
+    engine: str | None,
+    owners: tuple[str, ...],
+    yes: bool,
+    force: bool,
+    trusts: bool | None,
 ) -> None:
     """Write a first configuration, question by question."""
     paths = find_paths(os.environ)
@@ -66,7 +74,9 @@ def command(
     write_private(paths.config_file, text)
     if backup:
         print(f"the old one is kept as {backup}")
-    print(f"wrote {paths.config_file}\nnext: pilothouse doctor, then pilothouse chat")
+    print(f"wrote {paths.config_file}")
+    settle_trust([answers.workspace], trusts, ask=not yes)
+    print("next: pilothouse doctor, then pilothouse chat")
 
 
 def _may_replace(file: Path, yes: bool, force: bool) -> bool:
@@ -94,16 +104,41 @@ def _summary(file: Path) -> list[tuple[str, str]]:
 
 def ask(workspace: str | None, engine: str | None, owners: tuple[str, ...], yes: bool) -> Answers:
     """Only what no flag answered is asked."""
+    engine = None if engine is None else _known_engine(engine)
     if workspace is None:
+        here = str(Path.cwd())
         workspace = (
-            str(Path.cwd()) if yes else click.prompt("Folder that engines work in", default=str(Path.cwd()))
+            here if yes else click.prompt("Folder that engines work in", default=here, value_proc=_folder)
         )
     if engine is None:
-        engine = AUTO if yes else click.prompt(f"Engine ({', '.join((AUTO, *_engines()))})", default=AUTO)
+        names = ", ".join((AUTO, *_engines()))
+        engine = AUTO if yes else click.prompt(f"Engine ({names})", default=AUTO, value_proc=_engine_answer)
     if not owners and not yes:
         said = click.prompt("Who may configure, as channel:id, or nothing", default="", show_default=False)
         owners = tuple(said.replace(",", " ").split())
     return Answers(str(Path(workspace).expanduser().absolute()), engine, owners)
+
+
+def _known_engine(name: str) -> str:
+    """Before anything else is asked: nobody answers three questions to be told that the first was wrong."""
+    if name != AUTO:
+        from pilothouse.plugins import Plugins
+
+        Plugins().engine(name)
+    return name
+
+
+def _engine_answer(said: str) -> str:
+    try:
+        return _known_engine(said.strip())
+    except PluginError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+def _folder(said: str) -> str:
+    if not Path(said).expanduser().is_dir():
+        raise click.BadParameter(f"{said} is not a folder; make it first, or name another")
+    return said
 
 
 def _engines() -> list[str]:
@@ -134,10 +169,6 @@ def _check(paths: Paths, text: str, answers: Answers) -> None:
         raise ConfigError(
             f"--workspace: {answers.workspace} is not a folder; make it first: mkdir -p {answers.workspace}"
         )
-    if answers.engine != AUTO:
-        from pilothouse.plugins import Plugins
-
-        Plugins().engine(answers.engine)
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:

@@ -39,3 +39,10 @@ def _since(_ctx: click.Context, _param: click.Parameter, text: str | None) -> fl
 since_option = click.option(
     "--since", callback=_since, metavar="TIME", help="Only what is younger: 90m, 24h, 7d, or 2026-11-15."
 )
+
+trust_option = click.option(
+    "--trust/--no-trust",
+    "trusts",
+    default=None,
+    help="Whether engines obey what the folder brings along: settings, hooks, servers. Remembered.",
+)

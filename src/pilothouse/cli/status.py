@@ -14,6 +14,7 @@ from pilothouse.cli.options import json_option
 from pilothouse.cli.table import ago, plain, print_json, render_table
 from pilothouse.core.store import AskRow, Node, Tx
 from pilothouse.core.turn import Turn
+from pilothouse.runtime.framing import unframe
 
 MAX_CONVERSATIONS = 1000
 ERRORS = "LAST ERRORS"
@@ -87,7 +88,13 @@ def _node(node: Node, now: float) -> tuple[Any, ...]:
 
 
 def _turn(turn: Turn, now: float) -> tuple[Any, ...]:
-    return (turn.id, turn.status, turn.engine, ago(now - turn.created_at), plain(turn.prompt.text)[:80])
+    return (
+        turn.id,
+        turn.status,
+        turn.engine,
+        ago(now - turn.created_at),
+        plain(unframe(turn.prompt.text))[:80],
+    )
 
 
 def _ask(row: AskRow, now: float) -> tuple[Any, ...]:

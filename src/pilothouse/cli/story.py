@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -28,6 +28,7 @@ from pilothouse.core.event import (
     TurnEnded,
     UsageChanged,
 )
+from pilothouse.core.ids import AskId
 from pilothouse.core.store import AskRow, PartRow, QueueRow
 from pilothouse.core.turn import Turn
 
@@ -63,13 +64,48 @@ class Story(Struct, frozen=True):
     outbox: list[Sending]
 
 
+RANKS = {
+    noun: rank
+    for rank, nouns in enumerate(
+        (
+            ("message.accepted",),
+            ("turn.made",),
+            ("turn.started",),
+            ("",),
+            ("turn.ended", "turn.due"),
+            ("message",),
+            ("reply.stored",),
+            ("part",),
+            ("reply",),
+        )
+    )
+    for noun in nouns
+}
+"""What was written in one transaction has one time: this is the order in which it came about."""
+
+
 def tell(story: Story) -> list[Step]:
+    """By time; what the log holds stays in its own order, even if the clock was set back in between."""
     steps = [step for row in story.inbox for step in _tell_inbox(row)]
     steps += _tell_turn(story.turn) if story.turn else []
-    steps += _tell_events(story.events)
-    steps += [step for row in story.asks for step in _tell_ask(row)]
     steps += [step for sending in story.outbox for step in _tell_outbox(sending)]
-    return sorted(steps, key=lambda step: step.at)
+    asks = {row.ask.id: row for row in story.asks}
+    logged = list(_tell_events(story.events, asks))
+    told = {step.text.split()[0] for step in logged if step.what == "ask.stored"}
+    steps += [step for row in story.asks if row.ask.id not in told for step in _tell_ask(row)]
+    timed = [*_never_back(logged), *((step.at, step) for step in steps)]
+    return [step for _, step in sorted(timed, key=lambda pair: (pair[0], _rank(pair[1])))]
+
+
+def _never_back(steps: Sequence[Step]) -> Iterator[tuple[float, Step]]:
+    latest = float("-inf")
+    for step in steps:
+        latest = max(latest, step.at)
+        yield latest, step
+
+
+def _rank(step: Step) -> int:
+    return RANKS.get(step.what, RANKS.get(step.what.partition(".")[0], RANKS[""]))
 
 
 def _tell_inbox(row: QueueRow) -> Iterator[Step]:
@@ -103,8 +139,8 @@ def _tell_turn(turn: Turn) -> Iterator[Step]:
         yield Step(turn.retry_at, "turn.due", f"{turn.status} until then")
 
 
-def _tell_events(events: Sequence[LoggedEvent]) -> Iterator[Step]:
-    """A run of deltas is one step: how much came, and until when."""
+def _tell_events(events: Sequence[LoggedEvent], asks: Mapping[AskId, AskRow]) -> Iterator[Step]:
+    """A run of deltas is one step: how much came, and until when. An ask's row stands before what was shown of it."""
     run: list[LoggedEvent] = []
     for logged in events:
         if run and type(run[-1].event) is not type(logged.event):
@@ -113,9 +149,20 @@ def _tell_events(events: Sequence[LoggedEvent]) -> Iterator[Step]:
         if type(logged.event) in STREAMS:
             run.append(logged)
         else:
+            yield from _tell_row_of(logged.event, asks)
             yield Step(logged.at, *_name(logged.event))
     if run:
         yield _tell_run(run)
+
+
+def _tell_row_of(event: EngineEvent, asks: Mapping[AskId, AskRow]) -> Iterator[Step]:
+    match event:
+        case Asked(ask=ask) if ask.id in asks:
+            yield from _stored(asks[ask.id])
+        case AskChanged(ask_id=ask_id) if ask_id in asks:
+            yield from _answered(asks[ask_id])
+        case _:
+            pass
 
 
 def _tell_run(run: Sequence[LoggedEvent]) -> Step:
@@ -140,7 +187,8 @@ def _name(event: EngineEvent) -> tuple[str, str]:
         case Asked():
             return "ask.shown", event.ask.title
         case AskChanged():
-            return "ask.changed", f"{event.state}{f' by {event.by}' if event.by else ''}"
+            said = event.said or event.state
+            return "ask.changed", f"{said}{f', by {event.by}' if event.by else ''}"
         case PlanChanged():
             done = sum(item.status == "done" for item in event.items)
             return "plan.changed", f"{done} of {len(event.items)} done"
@@ -161,7 +209,15 @@ def _name(event: EngineEvent) -> tuple[str, str]:
 
 
 def _tell_ask(row: AskRow) -> Iterator[Step]:
+    yield from _stored(row)
+    yield from _answered(row)
+
+
+def _stored(row: AskRow) -> Iterator[Step]:
     yield Step(row.asked_at, "ask.stored", f"{row.ask.id} {row.ask.kind}: {row.ask.title}")
+
+
+def _answered(row: AskRow) -> Iterator[Step]:
     if row.answered_at is not None:
         said = f": {row.decision.verdict}" if row.decision else ""
         by = f" by {row.decision.by}" if row.decision and row.decision.by else ""

@@ -10,6 +10,8 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
+from pilothouse.core.wording import dollars, span
+
 NARROWEST = 40
 GAP = "  "
 ENOUGH = 16
@@ -105,14 +107,11 @@ def print_table(
 
 
 def ago(seconds: float) -> str:
-    """A span in one unit: `5s`, `12m`, `3h`, `9d`."""
+    """How long since; what is still to come is `in 5m`."""
     if seconds < 0:
-        return f"in {ago(-seconds)}" if seconds < -1 else "now"
-    for limit, unit, size in ((60, "s", 1), (3600, "m", 60), (86_400, "h", 3600)):
-        if seconds < limit:
-            return f"{int(seconds // size)}{unit}"
-    return f"{int(seconds // 86_400)}d"
+        return f"in {span(-seconds)}" if seconds < -1 else "now"
+    return span(seconds)
 
 
 def money(cost: float | None) -> str:
-    return "-" if cost is None else f"${cost:.2f}" if cost >= 0.01 or cost == 0 else f"${cost:.4f}"
+    return "-" if cost is None else dollars(cost)

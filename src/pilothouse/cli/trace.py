@@ -10,11 +10,13 @@ import msgspec
 from pilothouse.cli.house import NOTHING_YET, read_store
 from pilothouse.cli.options import json_option
 from pilothouse.cli.story import Sending, Story, render_story, tell
-from pilothouse.cli.table import print_json, render_table
+from pilothouse.cli.table import plain, print_json, render_table
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.ids import MessageId, TurnId
 from pilothouse.core.store import QueueRow, Tx
 from pilothouse.core.turn import Turn
+
+MOST_WORDS = 20
 
 
 class UnknownTurn(PilothouseError):
@@ -40,6 +42,15 @@ def command(turn: str, as_json: bool) -> None:
     )
     print(f"{head}  {when}".rstrip())
     print(render_table(("AFTER", "STEP", "WHAT"), render_story(steps), wrap=True))
+    if words := last_words(story):
+        print("\n".join(["", "LAST WORDS OF THE ENGINE", *words]))
+
+
+def last_words(story: Story) -> list[str]:
+    """The end of what a turn that failed left behind: an exit code, what stood on stderr."""
+    failure = story.turn.failure if story.turn else None
+    lines = [plain(line) for line in failure.detail.splitlines()] if failure else []
+    return [f"  {line}" for line in lines if line][-MOST_WORDS:]
 
 
 def find_story(tx: Tx, word: str) -> Story:

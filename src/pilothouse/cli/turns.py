@@ -12,6 +12,7 @@ from pilothouse.cli.options import json_option, limit_option
 from pilothouse.cli.table import ago, money, plain, print_json, print_table
 from pilothouse.core.ids import ConversationId
 from pilothouse.core.turn import TURN_STATUSES, Turn, TurnStatus
+from pilothouse.runtime.framing import unframe
 
 HEADS = ("TURN", "STATUS", "ENGINE", "AGO", "TOOK", "COST", "PROMPT")
 
@@ -42,5 +43,5 @@ def _row(turn: Turn, now: float) -> tuple[object, ...]:
         ago(now - turn.created_at),
         "-" if turn.started_at is None else f"{end - turn.started_at:.1f}s",
         money(turn.usage.cost_usd if turn.usage else None),
-        plain(turn.prompt.text)[:80],
+        plain(unframe(turn.prompt.text))[:80],
     )

@@ -10,5 +10,10 @@ import click
 def command(safe: bool) -> int:
     """Run the gateway: every channel, every engine."""
     from pilothouse.bootstrap.up import run_up
+    from pilothouse.cli.house import load_plain
+    from pilothouse.cli.trust_question import settle_trust
+
+    config = load_plain().config
+    settle_trust([config.gateway.default_workspace, *(row.path for row in config.workspaces.values())])
 
     return run_up(safe=safe)

@@ -25,6 +25,7 @@ from pilothouse.config.workspace import (
     InWorkspace,
     Preferences,
     in_workspace,
+    leaves_in,
     read_preferences,
 )
 from pilothouse.config.zones import find_zone
@@ -57,6 +58,7 @@ __all__ = [
     "find_zone",
     "full_name",
     "in_workspace",
+    "leaves_in",
     "load",
     "may_reload",
     "read_preferences",

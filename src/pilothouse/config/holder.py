@@ -64,6 +64,7 @@ class Reloaded(Struct, frozen=True):
         said = [f"now in force: {', '.join(self.applied)}"] if self.applied else []
         if self.needs_restart:
             said.append(f"needs a restart: {', '.join(self.needs_restart)}")
+        said += [f"warning: {warning}" for warning in self.warnings]
         return "; ".join(said) or "nothing changed"
 
 
@@ -73,16 +74,21 @@ class ConfigHolder:
     def __init__(self, first: Loaded, load: Callable[[], Loaded]) -> None:
         self.loaded = first
         self._load = load
+        self._had_file = first.paths.config_file.exists()
 
     @property
     def current(self) -> Config:
         return self.loaded.config
 
     def reload(self) -> Reloaded:
+        file = self.loaded.paths.config_file
+        if self._had_file and not file.exists():
+            return Reloaded(problem=f"{file}: it is gone; put it back, or restart to use the defaults")
         try:
             new = self._load()
         except ConfigError as error:
             return Reloaded(problem=str(error))
+        self._had_file = file.exists()
         changed = set(_changes(self.current, new.config))
         applied = {key for key in changed if may_reload(key)}
         config = _apply(self.current, new.config)

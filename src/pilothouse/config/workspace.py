@@ -87,14 +87,20 @@ def _why_not(name: str, allowed: tuple[str, ...]) -> str:
 
 def in_workspace(loaded: Loaded, folder: Path) -> InWorkspace:
     """Defaults < `[gateway]` < `[workspaces.<name>]` < the workspace's file < environment < flags."""
-    wished, warnings = read_preferences(folder, _usable_engines(loaded))
-    told = [*_house_leaves(loaded, folder), *_wishes(wished)]
-    values = {name: leaf.value for name, leaf in sorted(told, key=lambda pair: pair[1].rank)}
+    leaves, warnings = leaves_in(loaded, folder)
+    values = {name: leaf.value for name, leaf in leaves.items()}
     gateway = loaded.config.gateway
     chosen = InWorkspace(gateway.default_engine, None, gateway.busy, gateway.show_cost, warnings)
     chosen = msgspec.structs.replace(chosen, **values)
     engine = loaded.models.engine_aliases.get(chosen.engine, chosen.engine)
     return msgspec.structs.replace(chosen, engine=engine)
+
+
+def leaves_in(loaded: Loaded, folder: Path) -> tuple[dict[str, Leaf], tuple[Problem, ...]]:
+    """Who said what holds in one workspace, by setting; and what its own file may not say."""
+    wished, warnings = read_preferences(folder, _usable_engines(loaded))
+    told = [*_house_leaves(loaded, folder), *_wishes(wished)]
+    return dict(sorted(told, key=lambda pair: pair[1].rank)), warnings
 
 
 def _usable_engines(loaded: Loaded) -> list[str] | None:

@@ -223,6 +223,13 @@ class EngineHost(Struct, frozen=True):
     judge: Judge = ask_always
 
 
+class Obeyed(Struct, frozen=True):
+    """A file, or a folder, that a workspace may bring along, and what it means to obey it."""
+
+    path: str
+    means: str
+
+
 class EngineSpec(Struct, frozen=True):
     """How an engine presents itself; the object that an entry point of `pilothouse.engines` names.
 
@@ -243,3 +250,5 @@ class EngineSpec(Struct, frozen=True):
     """For `pilothouse watch`: the logs that a word may mean, which is a session's id, its beginning, or a path."""
     resume_lines: Callable[[Any], ResumeLines] | None = None
     """For an engine whose sessions people can also continue by hand."""
+    obeys: tuple[Obeyed, ...] = ()
+    """What of a workspace counts for this engine only once somebody trusts it: people are told before they do."""

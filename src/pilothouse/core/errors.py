@@ -10,8 +10,9 @@
     ├── StoreError
     │   ├── StoreUnavailable   disk full, read-only, locked: nothing was written; it may work later
     │   ├── StoreTooNew        written by a newer Pilothouse
+    │   ├── StoreTooOld        of an older one, and who only looks does not bring it up to date
     │   ├── RoleHeld           another node holds the role
-    │   ├── Fenced             another node took over from us: we may write nothing any more
+    │   ├── Fenced             another node took over from us, or the store is gone: we may write nothing any more
     │   └── SessionBusy        the session has a live turn already (law 2)
     └── IllegalMove            a state machine was asked for a move that its table lacks
 
@@ -66,6 +67,10 @@ class StoreUnavailable(StoreError):
 
 
 class StoreTooNew(StoreError):
+    pass
+
+
+class StoreTooOld(StoreError):
     pass
 
 

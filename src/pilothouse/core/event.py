@@ -126,6 +126,7 @@ class AskChanged(_Event, frozen=True):
     ask_id: AskId
     state: AskState
     by: UserId | None = None
+    said: str = ""
 
 
 class PlanChanged(_Event, frozen=True):

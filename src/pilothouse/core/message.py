@@ -15,7 +15,8 @@ from pilothouse.core.ids import BlobHash, ChannelId, ConversationId, SessionId, 
 from pilothouse.core.usage import Usage
 
 MessageKind = Literal["chat", "task", "webhook", "system", "agent", "reaction", "wake"]
-ContentKind = Literal["answer", "notice", "ask", "reply"]
+ContentKind = Literal["answer", "notice", "ask", "closed", "reply"]
+"""`closed` is what stands in the place of an ask once it is open no longer."""
 
 AGAIN_MARK = "(sent again after a restart)"
 """A channel shows this with every part whose `again` is set: a repeat without it would be a lie."""

@@ -14,6 +14,7 @@ is by `seq`. A key that was seen before changes nothing.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol, TypeVar
 
 from msgspec import Raw, Struct
@@ -715,6 +716,16 @@ class Store(Protocol):
     async def close(self) -> None: ...
 
 
+class Look(Protocol):
+    """A store as commands see it that only read: nothing is made, and no schema is changed."""
+
+    def read(self, unit: Callable[[Tx], T]) -> T: ...
+
+    def check(self) -> str:
+        """What is wrong with the store, in one line; empty if it is sound."""
+        ...
+
+
 class StoreSpec(Struct, frozen=True):
     """The object that an entry point of `pilothouse.stores` names."""
 
@@ -724,3 +735,5 @@ class StoreSpec(Struct, frozen=True):
     open: Callable[..., Any]
     """`open(config, *, on_commit=None) -> AsyncContextManager[Store]`. `on_commit` is called after each commit,
     before anybody is told of it, and not on the event loop: tests crash the process there."""
+    look: Callable[[Any], AbstractContextManager[Look]] | None = None
+    """With its config. Raises `StoreTooNew` or `StoreTooOld` where the schema is another's."""

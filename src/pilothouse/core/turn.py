@@ -24,7 +24,7 @@ TURN_MOVES: dict[TurnStatus, frozenset[TurnStatus]] = {
     "running": frozenset({"waiting", "parked", "lost", "done", "failed", "cancelled"}),
     "waiting": frozenset({"running", "lost", "failed", "cancelled"}),
     "parked": frozenset({"queued", "cancelled"}),
-    "lost": frozenset({"queued", "failed"}),
+    "lost": frozenset({"queued", "failed", "cancelled"}),
     "done": frozenset(),
     "failed": frozenset(),
     "cancelled": frozenset(),

@@ -24,6 +24,11 @@ MAX_SCANNED = 500_000
 MAX_DEPTH = 8
 MAX_ITEMS = 200
 FIRST = ("at", "level", "event")
+FOR_PEOPLE = ("text", "error", "why")
+MAX_FIELD = 100
+MAX_SAID = 4000
+INDENT = 9
+NARROWEST = 40
 COLOURS = {"debug": "2", "info": "36", "warning": "33", "error": "31", "critical": "31"}
 
 
@@ -136,12 +141,14 @@ class FileSink:
 
 
 class TerminalSink:
-    """Short and aligned: time, level, event, fields. A traceback stays in the file."""
+    """Short and aligned: time, level, event, fields. What is meant for people is never cut, and on a terminal it is
+    wrapped under its event. A traceback stays in the file."""
 
     def __init__(self, stream: TextIO, redactor: Redactor) -> None:
         self._stream = stream
         self._redactor = redactor
-        self._colour = stream.isatty() and "NO_COLOR" not in os.environ
+        self._tty = stream.isatty()
+        self._colour = self._tty and "NO_COLOR" not in os.environ
 
     def __call__(self, entry: Entry) -> None:
         line = self.render(entry)
@@ -149,25 +156,45 @@ class TerminalSink:
             self._stream.write(line + "\n")
             self._stream.flush()
 
+    def _columns(self) -> int:
+        """Of the window now; one that does not tell is taken for the usual."""
+        with contextlib.suppress(OSError, ValueError):
+            if columns := os.get_terminal_size(self._stream.fileno()).columns:
+                return max(NARROWEST, columns)
+        return 80
+
     def render(self, entry: Entry) -> str:
         plain = clean(entry, self._redactor)
         level = str(plain.get("level", "info"))
         fields = " ".join(
-            f"{name}={_shorten(value)}"
+            f"{name}={_shorten(name, value)}"
             for name, value in plain.items()
             if name not in (*FIRST, "traceback") and value is not None
         )
-        clock = _clock(str(entry.get("at", "")))
-        head = f"{level:<7}"
-        if self._colour:
-            head = f"\x1b[{COLOURS.get(level, '0')}m{head}\x1b[0m"
-        return f"{clock} {head} {plain.get('event', '')!s:<20} {fields}".rstrip()
+        clock, head = _clock(str(entry.get("at", ""))), f"{level:<7}"
+        line = f"{clock} {head} {plain.get('event', '')!s:<20} {fields}".rstrip()
+        if self._tty:
+            line = _wrap(line, self._columns())
+        return (
+            line.replace(head, f"\x1b[{COLOURS.get(level, '0')}m{head}\x1b[0m", 1) if self._colour else line
+        )
 
 
-def _shorten(value: Any) -> str:
+def _wrap(line: str, columns: int) -> str:
+    """At spaces alone: a path or a command that is broken in two cannot be copied."""
+    import textwrap
+
+    indent = " " * INDENT
+    return textwrap.fill(
+        line, columns, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _shorten(name: str, value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     text = "".join(c if c.isprintable() else " " for c in text)
-    return text if len(text) <= 100 else text[:99] + "…"
+    most = MAX_SAID if name in FOR_PEOPLE else MAX_FIELD
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _clock(at: str) -> str:

@@ -7,6 +7,7 @@ import msgspec
 from pilothouse.core.ask import Decision
 from pilothouse.core.channel import Answered
 from pilothouse.core.errors import Fenced, StoreError
+from pilothouse.core.event import clean_values
 from pilothouse.core.ids import AskId, ConversationId
 from pilothouse.core.message import Author, clean_text
 from pilothouse.core.store import Tx
@@ -16,6 +17,7 @@ from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.signals import ASKS, INBOX, OUTBOX, Signals, control_of
 
 EXPIRE_AT_ONCE = 200
+MOST_INPUT_BYTES = 4_000_000
 
 
 class Answering:
@@ -28,7 +30,10 @@ class Answering:
         if len(text) > ports.settings().max_message_chars:
             return Answered(False, "This answer is too long and was not taken.")
         at -= ports.jumped_s()  # the ask's time is that of before the jump, until the jump was made up for
-        decision = msgspec.structs.replace(decision, by=by.id, text=text)
+        instead = None if decision.input is None else clean_values(decision.input)
+        if instead is not None and len(msgspec.json.encode(instead)) > MOST_INPUT_BYTES:
+            return Answered(False, "What you changed it to is too long and was not taken.")
+        decision = msgspec.structs.replace(decision, by=by.id, text=text, input=instead)
         answer = Answer(ask_id, payload_hash, decision, by, at)
         answers = Answers(ports.settings(), ports.ids, ports.tool_class)
         taken = await ports.store.write(lambda tx: answers.take(tx, answer))

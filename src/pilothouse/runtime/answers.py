@@ -30,6 +30,7 @@ from pilothouse.core.people import Role, allows
 from pilothouse.core.store import AskRow, Tx
 from pilothouse.runtime.asking import apply_answer
 from pilothouse.runtime.auditing import record, record_ask
+from pilothouse.runtime.closing import closed_line, decided
 from pilothouse.runtime.raising import places_of, tell_places
 from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.standing import role_of
@@ -113,7 +114,7 @@ class Answers:
             text = "This is not what was asked any more. Nothing was done; look at the question again."
             return _Refused("forged", text)
         if row.state == "answered" and row.decision is not None:
-            text = f"Already answered by {row.decision.by or 'a rule'}: {_word(row.ask, row.decision)}."
+            text = f"Already answered by {row.decision.by or 'a rule'}: {decided(row.ask, row.decision)}."
             return _Refused("repeated" if _same(row.decision, decision, by) else "replayed", text)
         if row.state != "open" or (row.ask.expires_at is not None and row.ask.expires_at <= answer.at):
             state = row.state if row.state != "open" else "expired"
@@ -177,15 +178,13 @@ class Answers:
         decision = msgspec.structs.replace(
             decision, reason_wanted=decision.verdict == "deny" and wants_reason and not row.topic
         )
-        apply_answer(tx, self._ids, row, decision, answer.at)
-        text = f"{first_line(row.ask.title, 200)} · {_word(row.ask, decision)}, by {answer.by.name}"
+        apply_answer(tx, self._ids, row, decision, answer.at, name=answer.by.name)
+        text = closed_line(row.ask, "answered", decision, answer.by.name)
         if tell or row.shown_in:
             tell_places(tx, self._ids, row, text, occasion="settled", at=answer.at)
         turn = tx.turns.get(row.turn_id)
         wake = (*places_of(row), *((turn.conversation_id,) if turn else ()))
-        return Taken(
-            Answered(True, f"{row.ask.title} · {_word(row.ask, decision)}, by {answer.by.name}"), row, wake
-        )
+        return Taken(Answered(True, text), row, wake)
 
     def _write_down(self, tx: Tx, answer: Answer, refused: _Refused) -> None:
         """What was refused is audited; but nobody may fill our disk with it who was never let in."""
@@ -217,12 +216,3 @@ def _plain(ask: Ask, decision: Decision) -> Decision:
 def _same(before: Decision, now: Decision, by: UserId) -> bool:
     """A platform brought the same press of the same button twice."""
     return before.by == by and (before.verdict, before.options) == (now.verdict, now.options)
-
-
-def _word(ask: Ask, decision: Decision) -> str:
-    if decision.verdict == "allow":
-        return "allowed"
-    if decision.verdict == "deny":
-        return "denied"
-    labels = {option.key: option.label for option in ask.options}
-    return decision.text or ", ".join(labels.get(key, key) for key in decision.options) or "answered"

@@ -8,6 +8,7 @@ import msgspec
 
 from pilothouse.core.approvers import Authority, describe_approvers
 from pilothouse.core.ask import Ask
+from pilothouse.runtime.wording import fenced
 
 INLINE = 1500
 """What is longer goes along as a file."""
@@ -16,7 +17,7 @@ HEAD = 600
 
 def ask_words(ask: Ask, authority: Authority, before: str = "") -> str:
     """The title, exactly what is asked, and what people should know before they answer."""
-    parts = [before + ask.title, _body(ask), _block(ask.preview, "diff")]
+    parts = [before + ask.title, _body(ask), fenced(ask.preview, "diff") if ask.preview else ""]
     parts += [f"Asked because: {ask.why}" if ask.why else "", describe_approvers(authority.approvers)]
     parts += [f"Allowing it {_span(offer.remember)} saves: {offer.rule}" for offer in ask.offers]
     return "\n".join(part for part in parts if part)
@@ -39,9 +40,11 @@ def _body(ask: Ask) -> str:
         return ""
     text = readable(ask)
     if len(text) <= INLINE:
-        return "" if ask.preview else _block(text)
+        return "" if ask.preview else fenced(text)
+    if ask.preview:
+        return f"Exactly what is asked is in {file_name(ask)}, SHA-256 {ask.payload_hash}"
     tail = f"… and {len(text) - HEAD:,} more characters: all of it is in {file_name(ask)}, SHA-256 {ask.payload_hash}"
-    return f"{_block(text[:HEAD])}\n{tail}"
+    return f"{fenced(text[:HEAD])}\n{tail}"
 
 
 def file_name(ask: Ask) -> str:
@@ -62,14 +65,6 @@ def _said(value: Any, title: str) -> bool:
 def _named(key: str, value: Any) -> str:
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     return f"{key}:\n{text}" if "\n" in text else f"{key}: {text}"
-
-
-def _block(text: str, language: str = "") -> str:
-    """A fence that nothing in the text can close."""
-    fence = "```"
-    while fence in text:
-        fence += "`"
-    return f"{fence}{language}\n{text}\n{fence}" if text else ""
 
 
 def _span(remember: str) -> str:

@@ -6,12 +6,13 @@ the same thing again. An ask that can no longer matter says so wherever it is sh
 
 from __future__ import annotations
 
-from pilothouse.core.ask import AskState, Decision
+from pilothouse.core.ask import AskState, Decision, hash_payload
 from pilothouse.core.event import AskChanged
 from pilothouse.core.ids import IdMaker, UserId
 from pilothouse.core.store import AskRow, Tx
 from pilothouse.core.turn import LIVE
 from pilothouse.runtime.auditing import HOUSE, record_ask
+from pilothouse.runtime.closing import closed_line, decided, show_closed
 from pilothouse.runtime.raising import tell_places
 from pilothouse.runtime.reasons import REASON, want_reason
 from pilothouse.runtime.resuming import resume_with_answer
@@ -23,18 +24,20 @@ TITLE_CHARS = 300
 """Of a title in a sentence about its ask; the ask itself stands above, whole."""
 
 
-def apply_answer(tx: Tx, ids: IdMaker, row: AskRow, decision: Decision, at: float) -> None:
+def apply_answer(tx: Tx, ids: IdMaker, row: AskRow, decision: Decision, at: float, *, name: str = "") -> None:
     """Settles an open ask. Raises `IllegalMove` if it is not open, and then nothing changed."""
     tx.asks.move(row.ask.id, "answered", at=at, decision=decision)
-    record_ask(tx, row, decision.verdict, at, decision.by or HOUSE)
-    turn = tx.turns.get(row.turn_id)
+    instead = "" if decision.input is None else hash_payload(decision.input)
+    record_ask(tx, row, decision.verdict, at, decision.by or HOUSE, instead=instead)
+    show_closed(tx, ids, row, closed_line(row.ask, "answered", decision, name), at)
+    said, turn = decided(row.ask, decision), tx.turns.get(row.turn_id)
     if row.topic:
         _settle_topic(tx, ids, row, "answered", decision, at)
     elif decision.reason_wanted:
-        _log_change(tx, row, "answered", decision.by, at)
+        _log_change(tx, row, "answered", decision.by, at, said)
         want_reason(tx, ids, row, decision, at)
     elif turn is not None and turn.status not in LIVE:
-        _log_change(tx, row, "answered", decision.by, at)
+        _log_change(tx, row, "answered", decision.by, at, said)
         resume_with_answer(tx, ids, turn, row, at)
 
 
@@ -42,6 +45,7 @@ def supersede(tx: Tx, ids: IdMaker, row: AskRow, at: float, *, because: str) -> 
     """The ask can no longer matter: said once, where it was asked."""
     tx.asks.move(row.ask.id, "superseded", at=at)
     record_ask(tx, row, "superseded", at)
+    show_closed(tx, ids, row, closed_line(row.ask, "superseded"), at)
     _log_change(tx, row, "superseded", None, at)
     tell_places(tx, ids, row, _no_longer(row, because), occasion="superseded", at=at)
 
@@ -50,6 +54,7 @@ def lapse(tx: Tx, ids: IdMaker, row: AskRow, at: float, *, because: str) -> AskC
     """Whoever asked does not want to know any more. The event is for the caller to write, among the turn's own."""
     tx.asks.move(row.ask.id, "withdrawn", at=at)
     record_ask(tx, row, "withdrawn", at)
+    show_closed(tx, ids, row, closed_line(row.ask, "withdrawn"), at)
     tell_places(tx, ids, row, _no_longer(row, because), occasion="withdrawn", at=at)
     return AskChanged(row.ask.id, "withdrawn")
 
@@ -59,6 +64,7 @@ def expire(tx: Tx, ids: IdMaker, row: AskRow, at: float) -> None:
     decision = Decision("deny", text=NOBODY_ANSWERED)
     tx.asks.move(row.ask.id, "expired", at=at, decision=decision)
     record_ask(tx, row, "expired", at)
+    show_closed(tx, ids, row, closed_line(row.ask, "expired"), at)
     turn = tx.turns.get(row.turn_id)
     if row.topic:
         _settle_topic(tx, ids, row, "expired", decision, at)
@@ -72,15 +78,15 @@ def expire(tx: Tx, ids: IdMaker, row: AskRow, at: float) -> None:
 def _settle_topic(tx: Tx, ids: IdMaker, row: AskRow, state: AskState, decision: Decision, at: float) -> None:
     """No engine hears of it: what follows is done here and now."""
     tx.asks.mark_used(row.ask.id)
-    _log_change(tx, row, state, decision.by, at)
+    _log_change(tx, row, state, decision.by, at, decided(row.ask, decision) if state == "answered" else "")
     TOPICS[row.topic](tx, ids, row, decision, at)
 
 
-def _log_change(tx: Tx, row: AskRow, state: AskState, by: UserId | None, at: float) -> None:
+def _log_change(tx: Tx, row: AskRow, state: AskState, by: UserId | None, at: float, said: str = "") -> None:
     """Into the log of the turn that it is about, if it is about one."""
     turn = tx.turns.get(row.turn_id)
     if turn is not None:
-        tx.events.append(turn.conversation_id, turn.id, [AskChanged(row.ask.id, state, by)], at)
+        tx.events.append(turn.conversation_id, turn.id, [AskChanged(row.ask.id, state, by, said)], at)
 
 
 def _a_no(title: str) -> str:

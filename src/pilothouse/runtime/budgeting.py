@@ -20,11 +20,11 @@ from pilothouse.core.ids import ConversationId, IdMaker
 from pilothouse.core.message import Content
 from pilothouse.core.store import Reservation, Session, Spent, Tx
 from pilothouse.core.turn import Turn
+from pilothouse.core.wording import dollars
 from pilothouse.runtime.auditing import HOUSE, record
 from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.standing import homes_of
-from pilothouse.runtime.wording import dollars
 
 RECENT_DAYS_S = 7 * 86_400.0
 

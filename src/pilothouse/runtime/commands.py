@@ -19,14 +19,15 @@ from pilothouse.core.message import Attachment, Author, InboundMessage
 from pilothouse.core.people import AUTHORITY, Role, allows
 from pilothouse.core.store import AskRow, Conversation, QueueRow, Session, Tx
 from pilothouse.core.turn import Turn
-from pilothouse.runtime.ask_words import file_name, is_long, readable
+from pilothouse.core.wording import span
+from pilothouse.runtime.ask_words import INLINE, file_name, is_long, readable
 from pilothouse.runtime.continuing import Refused, bind, find_session, may_continue, parse_resume
 from pilothouse.runtime.costs import CostLine, line_words, standing_words, sum_up, total
 from pilothouse.runtime.pairing import pair, parse_code
 from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.trusting import is_trusted
 from pilothouse.runtime.wishes import with_wishes
-from pilothouse.runtime.wording import ago, first_line
+from pilothouse.runtime.wording import ago, fenced, first_line
 
 _decode = msgspec.json.Decoder(InboundMessage).decode
 
@@ -247,13 +248,19 @@ def _show(call: CommandCall) -> Reply:
 def _show_ask(call: CommandCall, row: AskRow) -> Reply:
     """What is long is a file, to be read, and the bytes that the hash is of, to be checked."""
     ask, tx, at = row.ask, call.tx, call.at
-    head, tail = f"{ask.title}\n{row.state}", f"SHA-256 {ask.payload_hash}"
+    about = [f"Why: {ask.why}"] if ask.why else []
+    about += [f"{offer.remember}: {offer.rule}" for offer in ask.offers]
+    about += [fenced(ask.preview, "diff")] if 0 < len(ask.preview) <= INLINE else []
+    head = "\n".join([ask.title, row.state, *about])
+    tail, diff = f"SHA-256 {ask.payload_hash}", ()
+    if len(ask.preview) > INLINE:
+        diff = (tx.blobs.attach(ask.preview.encode(), f"{ask.id}.diff", "text/plain", at),)
     if not is_long(ask):
         payload = msgspec.json.format(msgspec.json.encode(ask.payload), indent=2).decode()
-        return Reply(f"{head}\n```json\n{payload}\n```\n{tail}")
+        return Reply(f"{head}\n{fenced(payload, 'json')}\n{tail}", diff)
     text = tx.blobs.attach(readable(ask).encode(), f"{ask.id}.txt", "text/plain", at)
     exact = tx.blobs.attach(payload_bytes(ask.payload), file_name(ask), "application/json", at)
-    return Reply(f"{head}\n{tail}, which {exact.name} has", (text, exact))
+    return Reply(f"{head}\n{tail}, which {exact.name} has", (*diff, text, exact))
 
 
 def _pair(call: CommandCall) -> Reply:
@@ -319,7 +326,7 @@ def _state(call: CommandCall, live: Turn | None) -> str:
         return "parked until the limit resets" if parked else "idle"
     if live.status == "waiting":
         return "waiting for your answer"
-    return f"working for {ago(call.at - (live.started_at or call.at)).removesuffix(' ago')}"
+    return f"working for {span(call.at - (live.started_at or call.at))}"
 
 
 def _owner_of(call: CommandCall, token: str, engine: EngineId) -> EngineId | None:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from pilothouse.core.budget import Standing
 from pilothouse.core.store import Spent
-from pilothouse.runtime.wording import dollars
+from pilothouse.core.wording import dollars
 
 By = Literal["cause", "conversation", "workspace", "engine", "day"]
 

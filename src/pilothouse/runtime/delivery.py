@@ -19,6 +19,7 @@ from pilothouse.core.ids import ChannelId, ConversationId, MessageId, UserId
 from pilothouse.core.message import Address, Author, Content, InboundMessage, MessageRef, Part
 from pilothouse.core.store import NEVER, Conversation, PartRow, QueueRow, Tx, notes_lane
 from pilothouse.runtime.auditing import HOUSE, record
+from pilothouse.runtime.closing import put_in_place, shown_asks
 from pilothouse.runtime.fencing import fenced_in
 from pilothouse.runtime.outgoing import content_of, say
 from pilothouse.runtime.ports import Ports
@@ -168,6 +169,9 @@ class Delivery:
 
     async def _deliver(self, row: QueueRow, address: Address) -> None:
         ports = self._ports
+        if row.kind == "closed":
+            await self._close(row, ports.channels[address.channel])
+            return
         channel, shown = ports.channels[address.channel], ""
         try:
             content = content_of(row)
@@ -184,6 +188,18 @@ class Delivery:
                 continue
             if not await self._send(row, channel, address, part, last=part is parts[-1]):
                 return
+
+    async def _close(self, row: QueueRow, channel: Channel) -> None:
+        """Edits the question; nothing new is sent, so nothing can stand there twice."""
+        ports = self._ports
+        shown = await ports.store.write(lambda tx: shown_asks(tx, row) if tx.outbox.claim([row.id]) else [])
+        try:
+            await put_in_place(channel, content_of(row), shown, ports.settings().send_timeout_s)
+        except TryLater as error:
+            again_at, why = ports.clock.now() + error.after_s, str(error)
+            await ports.persist(lambda tx: tx.outbox.retry(row.id, again_at, why))
+        else:
+            await ports.persist(lambda tx: tx.outbox.done(row.id, ports.clock.now(), "in place"))
 
     def _take(self, tx: Tx, row: QueueRow, rendered: Sequence[Part]) -> list[PartRow]:
         """Claims the row, stores its parts and marks the first open one as being sent: one transaction.

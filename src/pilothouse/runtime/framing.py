@@ -7,13 +7,18 @@ foreign escaped, so that nobody can write a frame of their own. Routing fields n
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from html import escape
+from html import escape, unescape
 
 from pilothouse.core.message import Attachment, InboundMessage
 from pilothouse.core.turn import Cause, Prompt
 
+_FRAMED = re.compile(
+    r"(?:<messages>\n)?<(message|task|webhook|system|agent|reaction)(?: [^>\n]*)?>\n(.*?)\n</\1>\n?", re.S
+)
+_QUOTED = re.compile(r"^<quoted>.*?</quoted>\n", re.S)
 _CAUSES: dict[str, Cause] = {
     "chat": "message",
     "task": "schedule",
@@ -36,6 +41,15 @@ def frame(messages: Sequence[InboundMessage]) -> Prompt:
     body = "\n".join(_element(number, message) for number, message in enumerate(messages, 1))
     text = f"<messages>\n{body}\n</messages>" if len(messages) > 1 else body
     return Prompt(text, attachments, by, authors)
+
+
+def unframe(text: str) -> str:
+    """What was said, without its frame, for lists. A text that has none comes back as it is."""
+    if not _FRAMED.match(text):
+        return text
+    said = [_QUOTED.sub("", body).strip() for _, body in _FRAMED.findall(text)]
+    words = " · ".join(unescape(one) for one in said)
+    return words if len(said) == 1 else f"{len(said)} messages: {words}"
 
 
 def cause_of(messages: Sequence[InboundMessage]) -> Cause:

@@ -17,13 +17,13 @@ from pilothouse.core.ids import AskId, IdMaker
 from pilothouse.core.message import Content
 from pilothouse.core.store import AskRow, Reservation, Session, Tx
 from pilothouse.core.turn import Turn
+from pilothouse.core.wording import dollars
 from pilothouse.runtime.auditing import HOUSE, record, record_ask
 from pilothouse.runtime.budgeting import Reserved
 from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.raising import raise_ask, tell_places
 from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.standing import homes_of
-from pilothouse.runtime.wording import dollars
 
 BUDGET = "budget"
 """The topic of the ask."""

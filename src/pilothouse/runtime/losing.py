@@ -34,6 +34,7 @@ LOST_UNBEGUN = (
 LOST_WAKE = (
     "Pilothouse stopped while the engine worked on by itself. Say “continue” to go on in the same session."
 )
+STOPPED = "Stopped."
 STILL_OPEN = "Pilothouse restarted; this is still open, and your answer continues the work.\n\n"
 
 
@@ -64,15 +65,18 @@ def lose(
         tx.events.append(turn.conversation_id, turn.id, [Notice("warning", "restarted", LOST_AGAIN)], at)
         _tell(tx, ids, turn, LOST_AGAIN, f"lost:{turn.id}:{turn.attempts}", at)
     else:
-        text = _last_word(turn)
         tx.events.append(turn.conversation_id, turn.id, withdraw_asks(tx, ids, turn, at), at)
-        _fail(tx, turn, rows, Failure("crash", text), at)
+        text = _last_word(turn)
+        if turn.stop_requested:
+            _cancel(tx, turn, rows, at)
+        else:
+            _fail(tx, turn, rows, Failure("crash", text), at)
         _tell(tx, ids, turn, text, f"end:{turn.id}", at)
 
 
 def _last_word(turn: Turn) -> str:
     if turn.stop_requested:
-        return "Stopped."
+        return STOPPED
     if turn.prompt.wake:
         return LOST_WAKE
     return LOST_FOR_GOOD if turn.began else LOST_UNBEGUN
@@ -140,6 +144,14 @@ def _fail(tx: Tx, turn: Turn, rows: Sequence[QueueRow], failure: Failure, at: fl
     tx.turns.move(turn.id, "failed", failure=failure, ended_at=at)
     for row in rows:
         tx.inbox.fail(row.id, at, failure.text)
+
+
+def _cancel(tx: Tx, turn: Turn, rows: Sequence[QueueRow], at: float) -> None:
+    """Somebody had stopped it before it was lost: it ends as they wanted, and nobody calls that a failure."""
+    tx.events.append(turn.conversation_id, turn.id, [TurnEnded("cancelled")], at)
+    tx.turns.move(turn.id, "cancelled", ended_at=at)
+    for row in rows:
+        tx.inbox.done(row.id, at, "cancelled")
 
 
 def _tell(tx: Tx, ids: IdMaker, turn: Turn, text: str, key: str, at: float) -> None:

@@ -18,6 +18,7 @@ from pilothouse.core.ids import ChannelId, ConversationId, EngineId, IdMaker
 from pilothouse.core.policy import AskAlways, Policy
 from pilothouse.core.store import NodeInfo, Store, Tx
 from pilothouse.runtime.auditing import Trail
+from pilothouse.runtime.previewing import LookAtFile, not_looked_at
 from pilothouse.runtime.settings import Briefer, Settings
 from pilothouse.runtime.signals import Signals
 
@@ -49,6 +50,7 @@ class Ports:
 
     `sweep` ends the processes that a killed holder of the engines left behind; it is called by the next one.
     `note_head` writes down, outside of the store, how far the audit log goes.
+    `look_at_file` reads what a file change is compared with, for its preview.
     """
 
     def __init__(  # noqa: PLR0913 - each by its name
@@ -65,6 +67,7 @@ class Ports:
         tool_class: Callable[[dict[str, Any]], ToolClass] = tool_class,
         alive: Callable[[NodeInfo], bool | None] = lambda _info: None,
         sweep: Callable[[], Awaitable[None]] = _nothing_left,
+        look_at_file: LookAtFile = not_looked_at,
         log: Log = lambda _event, **_fields: None,
         trail: Trail | None = None,
         note_head: Callable[[AuditHead, float], None] = lambda _head, _at: None,
@@ -80,6 +83,7 @@ class Ports:
         self.tool_class = tool_class
         self.alive = alive
         self.sweep = sweep
+        self.look_at_file = look_at_file
         self.log = log
         self.trail = trail or Trail()
         self.note_head = note_head

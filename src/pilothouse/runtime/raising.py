@@ -20,6 +20,7 @@ from pilothouse.core.turn import LIVE, Turn
 from pilothouse.runtime.ask_words import ask_words, file_name, is_long
 from pilothouse.runtime.auditing import record_ask
 from pilothouse.runtime.outgoing import say
+from pilothouse.runtime.previewing import brief_ask
 from pilothouse.runtime.settings import Settings
 
 NOWHERE = ConversationId("")
@@ -74,15 +75,15 @@ def show_ask(
     tx: Tx, ids: IdMaker, row: AskRow, at: float, *, occasion: str = "asked", before: str = ""
 ) -> None:
     """In every place of it. A payload that is too long to be read there goes along as a file, whole."""
-    files = _files(tx, row.ask, at)
-    text = ask_words(row.ask, row.authority, before)
-    content = Content(text, "ask", files, turn_id=row.turn_id or None, ask=row.ask)
-    _say_everywhere(tx, ids, row, content, occasion, at)
+    files, ask = _files(tx, row.ask, at), brief_ask(row.ask)
+    text = ask_words(ask, row.authority, before)
+    content = Content(text, "ask", files, turn_id=row.turn_id or None, ask=ask)
+    say_everywhere(tx, ids, row, content, occasion, at)
 
 
 def tell_places(tx: Tx, ids: IdMaker, row: AskRow, text: str, *, occasion: str, at: float) -> None:
     """A word about an ask, wherever it is shown."""
-    _say_everywhere(tx, ids, row, Content(text, "notice"), occasion, at)
+    say_everywhere(tx, ids, row, Content(text, "notice"), occasion, at)
 
 
 def places_of(row: AskRow) -> tuple[ConversationId, ...]:
@@ -109,7 +110,7 @@ def _files(tx: Tx, ask: Ask, at: float) -> tuple[Attachment, ...]:
     return (tx.blobs.attach(payload_bytes(ask.payload), file_name(ask), "application/json", at),)
 
 
-def _say_everywhere(tx: Tx, ids: IdMaker, row: AskRow, content: Content, occasion: str, at: float) -> None:
+def say_everywhere(tx: Tx, ids: IdMaker, row: AskRow, content: Content, occasion: str, at: float) -> None:
     for place in places_of(row):
         elsewhere = "" if place == row.conversation_id else f":{place}"
         say(tx, ids, place, content, key=f"ask:{row.ask.id}:{occasion}{elsewhere}", at=at)

@@ -19,6 +19,12 @@ def is_trusted(tx: Tx, workspace: str) -> bool:
     return bool(kept) and kept == _mark(workspace)
 
 
+def was_settled(tx: Tx, workspace: str) -> bool:
+    """Whether somebody said yes or no about this very folder: nobody is asked twice."""
+    kept = tx.get_fact(_key(workspace))
+    return kept == NO or (kept is not None and kept == _mark(workspace))
+
+
 def trust(tx: Tx, workspace: str, by: str, at: float) -> None:
     """Raises `OSError` where there is no such folder."""
     tx.set_fact(_key(workspace), str(os.stat(workspace).st_ino))

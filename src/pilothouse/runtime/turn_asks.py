@@ -13,7 +13,9 @@ from pilothouse.core.store import AskRow, Tx
 from pilothouse.runtime.answers import Answers
 from pilothouse.runtime.asking import lapse
 from pilothouse.runtime.auditing import record_ask
+from pilothouse.runtime.closing import closed_line, decided, show_closed
 from pilothouse.runtime.ports import Ports
+from pilothouse.runtime.previewing import brief_ask, with_preview
 from pilothouse.runtime.raising import make_ask, show_ask
 from pilothouse.runtime.reasons import held_back
 from pilothouse.runtime.recording import Recorder
@@ -33,6 +35,7 @@ class TurnAsks:
         self._ports = ports
         self._turn = started.turn
         self._session_id = started.session.id
+        self._workspace = started.session.workspace
         self._workspace = started.session.workspace
         self._recorder = recorder
         self._interrupt = interrupt
@@ -73,7 +76,8 @@ class TurnAsks:
             return
         decision = row.decision or Decision("deny", text=f"the question was {row.state}")
         if not decision.reason_wanted:  # else that was said when the no was, before its reason came
-            self._recorder.take(AskChanged(row.ask.id, row.state, decision.by))
+            said = decided(row.ask, decision) if row.state == "answered" else ""
+            self._recorder.take(AskChanged(row.ask.id, row.state, decision.by, said))
         self._expect_deeds(decision)
         await self._recorder.commit(lambda tx: self._go_on(tx, row))
         if isinstance(session, Answerable):
@@ -104,9 +108,10 @@ class TurnAsks:
         if stored is not None and stored.decision is not None:
             await self._use(session, asked, stored, stored.decision)
             return
+        ask = await with_preview(ask, self._workspace, self._ports.look_at_file)
         now = self._ports.clock.now()
         row = await self._ports.look(lambda tx: self._row(tx, ask, asked.id, now))
-        self._recorder.take(Asked(ask))
+        self._recorder.take(Asked(brief_ask(ask)))
         self._open[ask.id] = row
         self._asked.add(ask.id)
         await self._recorder.commit(lambda tx: self._wait(tx, row, now))
@@ -157,8 +162,9 @@ class TurnAsks:
         return tx.asks.unused_answer(self._session_id, ask.payload_hash)
 
     async def _use(self, session: Answerable, asked: Ask, stored: AskRow, decision: Decision) -> None:
-        self._recorder.take(Asked(stored.ask))
-        self._recorder.take(AskChanged(stored.ask.id, "answered", decision.by))
+        self._recorder.take(Asked(brief_ask(stored.ask)))
+        said = decided(stored.ask, decision)
+        self._recorder.take(AskChanged(stored.ask.id, "answered", decision.by, said))
         self._expect_deeds(decision)
         await self._recorder.commit(lambda tx: tx.asks.mark_used(stored.ask.id, turn_id=self._turn.id))
         await self._tell(session, asked.id, stored.ask, decision)
@@ -173,6 +179,7 @@ class TurnAsks:
             if before.turn_id != row.turn_id and before.ask.payload_hash == row.ask.payload_hash:
                 tx.asks.move(before.ask.id, "superseded", at=now)
                 record_ask(tx, before, "superseded", now)
+                show_closed(tx, self._ports.ids, before, closed_line(before.ask, "superseded"), now)
                 changed = AskChanged(before.ask.id, "superseded")
                 tx.events.append(self._turn.conversation_id, before.turn_id, [changed], now)
         tx.asks.add(row)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
+from pilothouse.core.wording import span
+
 FIRST_LINE = 60
 
 
@@ -11,16 +15,12 @@ def first_line(text: str, limit: int = FIRST_LINE) -> str:
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
+def fenced(text: str, language: str = "") -> str:
+    """A block of code. The fence is longer than any in the text, so that nothing there ends it."""
+    longest = max((len(run) for run in re.findall("`{3,}", text)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
 def ago(seconds: float) -> str:
-    if seconds < 60:
-        return f"{int(seconds)}s ago"
-    if seconds < 3600:
-        return f"{int(seconds // 60)}m ago"
-    if seconds < 86_400:
-        return f"{int(seconds // 3600)}h ago"
-    return f"{int(seconds // 86_400)}d ago"
-
-
-def dollars(usd: float) -> str:
-    """Cents where there are any, else what there is."""
-    return f"${usd:.4f}" if 0 < abs(usd) < 0.01 else f"${usd:.2f}"
+    return f"{span(seconds)} ago"

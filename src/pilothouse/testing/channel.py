@@ -16,7 +16,7 @@ import anyio
 import msgspec
 import pytest
 
-from pilothouse.core.ask import Ask, Option, hash_payload
+from pilothouse.core.ask import Ask, Option, RuleOffer, hash_payload
 from pilothouse.core.channel import CanDelete, CanEdit, Channel, ChannelSpec
 from pilothouse.core.event import (
     EngineEvent,
@@ -87,12 +87,24 @@ ASK = Ask(
     hash_payload({"colours": 2}),
     (Option("r", "Red"), Option("b", "Blue")),
 )
+EDIT = Ask(
+    AskId("ask-2"),
+    "approval",
+    "edit: a.py",
+    {"tool": "Edit", "input": {"file_path": "a.py", "old_string": "1", "new_string": "2"}, "cwd": "/work"},
+    "0" * 64,
+    why="no rule matches",
+    preview="--- a.py\n+++ a.py\n@@ -1 +1 @@\n-1\n+2",
+    offers=(RuleOffer("session", "allow edit a.py"),),
+)
 FILE = Attachment("plan.txt", "text/plain", 4, BlobHash("0" * 64))
 CONTENTS = (
     Content("Hello, **world**.", "answer", turn_id=TurnId("turn-1")),
     Content("Queued.", "notice"),
     Content("It is done.", "reply", reply_to="7"),
     Content(ASK.title, "ask", turn_id=TurnId("turn-1"), ask=ASK),
+    Content(EDIT.title, "ask", turn_id=TurnId("turn-1"), ask=EDIT),
+    Content("edit: a.py · allowed, by Ada", "closed", turn_id=TurnId("turn-1")),
     Content("A file.", "answer", (FILE,), TurnId("turn-1")),
     Content("", "answer", (FILE,), TurnId("turn-1")),
     Content("", "answer", turn_id=TurnId("turn-1")),

@@ -82,10 +82,15 @@ class House:
         return done
 
     @contextmanager
-    def chatting(self) -> Iterator[Terminal]:
+    def chatting(self, *words: str) -> Iterator[Terminal]:
         ours, theirs = pty.openpty()
         process = subprocess.Popen(
-            self.argv(), env=self.environ, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
+            self.argv(*words),
+            env=self.environ,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
         )
         os.close(theirs)
         try:

@@ -6,22 +6,33 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
-from pilothouse.channels.terminal.ink import wash
+from pilothouse.channels.terminal.editing import (
+    UNCHANGED,
+    Draft,
+    Unusable,
+    changed,
+    draft_of,
+    edit_in_editor,
+)
+from pilothouse.channels.terminal.ink import hang, wash
 from pilothouse.channels.terminal.lines import forget_typed, read_line
-from pilothouse.channels.terminal.receive import NOBODY_HERE, WHY, choices, decide, wants_reason
-from pilothouse.channels.terminal.render import ask_text
-from pilothouse.channels.terminal.screen import Screen
-from pilothouse.channels.terminal.stage import Stage
+from pilothouse.channels.terminal.prompt import edit_line
+from pilothouse.channels.terminal.receive import NOBODY_HERE, WHY, choices, chosen, decide
+from pilothouse.channels.terminal.render import ask_body, ask_help, ask_text
+from pilothouse.channels.terminal.screen import PlainScreen
+from pilothouse.channels.terminal.stage import Stage, whole_of
 from pilothouse.core.ask import Ask, Decision
+from pilothouse.core.ask_view import whole_ask
 from pilothouse.core.channel import Answered, Desk
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.ids import AskId
 
 AGAIN_S = 0.5
+NOT_YET = "Not answered yet."
 
 
 class Asker:
-    def __init__(self, stage: Stage, screen: Screen) -> None:
+    def __init__(self, stage: Stage, screen: PlainScreen) -> None:
         self._stage = stage
         self._screen = screen
         self._ink = stage.ink(tty=stage.streams.stderr_tty)
@@ -44,14 +55,14 @@ class Asker:
                 while (answered := await self._answer(desk, ask)) is None:
                     await self._stage.clock.sleep(AGAIN_S)
                 if self._stage.streams.stdin_tty or not answered.accepted:
-                    await self._screen.note(self._ink.dim(f"  → {wash(answered.text)}"))
+                    await self._say(f"→ {answered.text}")
 
     async def _answer(self, desk: Desk, ask: Ask) -> Answered | None:
         """None if the desk could not take it just now: it is said, and asked again."""
-        decision = await (self._put(ask) if self._stage.streams.stdin_tty else self._deny(ask))
         author = self._stage.seat.author
-        decision = replace(decision, by=author.id)
         try:
+            decision = await (self._put(desk, ask) if self._stage.streams.stdin_tty else self._deny(ask))
+            decision = replace(decision, by=author.id)
             return await desk.answer(ask.id, ask.payload_hash, decision, author)
         except PilothouseError as error:
             await self._screen.note(self._ink.red(f"  {wash(str(error))} Once more:"))
@@ -61,16 +72,61 @@ class Asker:
         await self._screen.note(self._ink.yellow(f"Denied: {wash(ask.title)} ({NOBODY_HERE})"))
         return Decision("deny", text=NOBODY_HERE)
 
-    async def _put(self, ask: Ask) -> Decision:
+    async def _put(self, desk: Desk, ask: Ask) -> Decision:
         forget_typed(self._stage.streams)
         await self._screen.note(ask_text(ask, self._ink, self._stage.columns(), enter=True))
-        while (typed := await read_line(self._stage.streams)) is not None:
-            if decision := decide(ask, typed):
-                return decision
-            if wants_reason(ask, typed):
-                await self._screen.note(self._ink.dim(f"  {WHY}"))
-                if reason := (await read_line(self._stage.streams) or "").strip():
-                    return Decision("deny", text=reason)
-            keys = ", ".join(choice.key for choice in choices(ask))
-            await self._screen.note(self._ink.dim(f"  Press one of {keys}, then Enter."))
+        with self._screen.quiet():
+            while (typed := await read_line(self._stage.streams)) is not None:
+                if decision := await self._heard(desk, ask, typed):
+                    return decision
         return await self._deny(ask)
+
+    async def _heard(self, desk: Desk, ask: Ask, typed: str) -> Decision | None:
+        """What the line decides; None if it decides nothing yet."""
+        choice = chosen(ask, typed)
+        match choice.deed if choice else "answer":
+            case "reason":
+                await self._say(WHY)
+                reason = (await read_line(self._stage.streams) or "").strip()
+                return Decision("deny", text=reason) if reason else await self._say(NOT_YET)
+            case "change":
+                return await self._change(await whole_of(desk, self._stage, ask))
+            case "whole":
+                whole = whole_ask(await whole_of(desk, self._stage, ask))
+                await self._screen.note("\n".join(ask_body(whole, self._ink, self._stage.columns())))
+            case "help":
+                await self._screen.note(ask_help(ask, self._ink, self._stage.columns()))
+            case _:
+                if decision := decide(ask, typed):
+                    return decision
+        keys = ", ".join([*(choice.key for choice in choices(ask)), *_numbers(ask)])
+        return await self._say(f"Press one of {keys}, then Enter." if keys else NOT_YET)
+
+    async def _change(self, ask: Ask) -> Decision | None:
+        streams = self._stage.streams
+        in_editor = bool(streams.editor) and not streams.dumb
+        draft = draft_of(ask, in_editor=in_editor)
+        try:
+            if in_editor and not draft.is_command:
+                text = await edit_in_editor(streams, draft.text, self._stage.state_dir)
+            else:
+                text = await self._edited(draft)
+            decision = changed(ask, text) if text.strip() else None
+        except Unusable as problem:
+            return await self._say(f"{problem} {NOT_YET}")
+        return decision or await self._say(UNCHANGED)
+
+    async def _edited(self, draft: Draft) -> str:
+        streams = self._stage.streams
+        await self._say(draft.hint)
+        if streams.stderr_tty and not streams.dumb:
+            return await edit_line(streams, draft.text)
+        await self._screen.note(f"  {wash(draft.text)}")
+        return await read_line(streams) or ""
+
+    async def _say(self, text: str) -> None:
+        await self._screen.note(self._ink.dim(hang(text, self._stage.columns())))
+
+
+def _numbers(ask: Ask) -> list[str]:
+    return [str(number) for number in range(1, len(ask.options) + 1)]

@@ -60,6 +60,20 @@ def hang(text: str, width: int) -> str:
     return "\n".join(f"  {line}".rstrip() for wrapped in lines for line in wrapped)
 
 
+def fold_line(line: str, width: int) -> list[str]:
+    """One line as rows no wider than `width`, every character and every space kept; rows after the first have two
+    columns less, for they stand further in."""
+    rows, row, used = list[str](), "", 0
+    for char in line.expandtabs(4):
+        cell = _cell(char)
+        if used + cell > max(8, width - (2 if rows else 0)):
+            rows.append(row)
+            row, used = "", 0
+        row += char
+        used += cell
+    return [*rows, row]
+
+
 def fit(text: str, width: int) -> str:
     """One line, no wider than `width`."""
     line = " ".join(wash(text).split())

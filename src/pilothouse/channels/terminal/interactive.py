@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Literal
 
 import anyio
-import msgspec
 from anyio.streams.memory import MemoryObjectReceiveStream
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pilothouse.channels.terminal.ink import wash
+from pilothouse.channels.terminal.editing import UNCHANGED, Unusable, changed, draft_of, edit_in_editor
+from pilothouse.channels.terminal.ink import hang, wash
 from pilothouse.channels.terminal.lines import typed_lines
 from pilothouse.channels.terminal.pen import Look
 from pilothouse.channels.terminal.prompt import Prompt
@@ -22,14 +23,16 @@ from pilothouse.channels.terminal.receive import (
     Leave,
     Line,
     Typed,
-    choices,
+    chosen,
     decide,
-    wants_reason,
+    keys_of,
 )
+from pilothouse.channels.terminal.render import ask_body, ask_help
 from pilothouse.channels.terminal.screen import PlainScreen, Screen
-from pilothouse.channels.terminal.stage import TICK_S, Stage
+from pilothouse.channels.terminal.stage import TICK_S, Stage, open_asks, whole_of
 from pilothouse.channels.terminal.transcript import Transcript
 from pilothouse.core.ask import Ask, Decision
+from pilothouse.core.ask_view import whole_ask
 from pilothouse.core.channel import Desk, Receipt
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.event import TurnEnded
@@ -39,10 +42,11 @@ LEAVING = ("/exit", "/quit")
 HINT = "Ctrl-C stops a turn, Ctrl-D leaves."
 
 
-class OpenAsk(Struct, frozen=True):
-    """What `query("asks", conversation=…)` tells of each."""
+class Wanted(Struct, frozen=True):
+    """What the next line is for: the reason against an ask, or what shall be done instead."""
 
     ask: Ask
+    what: Literal["reason", "change"]
 
 
 class InteractiveTalk:
@@ -61,8 +65,7 @@ class InteractiveTalk:
         look = Look(self._ink, stage.columns, drawn, True, self._ink.color, stage.verbose)
         self._transcript = Transcript(screen, look, stage.clock, stage.seat.author, since=stage.clock.now())
         self._mark = stage.mark()
-        self._denying: Ask | None = None
-        """An ask that the next line is the reason against."""
+        self._wanted: Wanted | None = None
         self._armed = False
         """One Ctrl-C was pressed; another one leaves."""
 
@@ -95,16 +98,12 @@ class InteractiveTalk:
     async def _show_open_asks(self, desk: Desk) -> None:
         """Those of before: whoever does not see them would pass over them with the next message."""
         try:
-            asks = await self._open_asks(desk)
+            asks = await open_asks(desk, self._stage)
         except PilothouseError as error:
             return await self._complain(str(error))
         for ask in asks:
             await self._transcript.asked(ask)
         return None
-
-    async def _open_asks(self, desk: Desk) -> list[Ask]:
-        told = await desk.query("asks", self._stage.seat.author, conversation=self._stage.conversation)
-        return [row.ask for row in msgspec.convert(told, list[OpenAsk], from_attributes=True)]
 
     async def _follow(self, desk: Desk) -> None:
         after_seq = await self._read_until(desk)
@@ -139,8 +138,10 @@ class InteractiveTalk:
                     self._prompt.key_taken()
             case Line(text=text) if text.strip() in LEAVING:
                 return False
-            case Line(text=text) if self._denying and not text.startswith("/"):
-                await self._deny(desk, self._denying, text.strip())
+            case Line(text=text) if self._wanted and not (
+                self._wanted.what == "reason" and text.startswith("/")
+            ):
+                await self._complete(desk, self._wanted, text.strip())
             case Line(text=text) if text.strip():
                 self._armed = False
                 await self._say(desk, text.strip())
@@ -151,8 +152,9 @@ class InteractiveTalk:
     async def _interrupt(self, desk: Desk) -> bool:
         if self._armed:
             return False
-        self._denying = None
-        if self._transcript.running:
+        if self._wanted:
+            await self._go_back()
+        elif self._transcript.running:
             self._armed = True
             await self._send(desk, "/stop")
             await self._transcript.note(self._ink.dim("  Stopping… Ctrl-C again leaves."))
@@ -186,43 +188,100 @@ class InteractiveTalk:
             await self._transcript.note(paint(f"  {wash(receipt.text)}"))
 
     async def _answer_with(self, desk: Desk, typed: str) -> bool:
-        """Whether it was one; a key that wants a reason is, and the next line goes on with it."""
+        """Whether it was a word to an ask; where it wants more words, the next line goes on with it."""
         ask = self._transcript.ask
         if ask is None:
             return False
-        if wants_reason(ask, typed):
-            self._denying = ask
-            await self._transcript.note(self._ink.dim(f"  {WHY}"))
-        elif decision := decide(ask, typed):
-            await self._answer(desk, ask, decision)
-        else:
-            return False
+        choice = chosen(ask, typed)
+        match choice.deed if choice else "answer":
+            case "reason":
+                await self._want(Wanted(ask, "reason"), WHY)
+            case "change":
+                await self._change(desk, ask)
+            case "whole":
+                await self._show_whole(desk, ask)
+            case "help":
+                await self._transcript.note(ask_help(ask, self._ink, self._stage.columns()))
+            case _:
+                decision = decide(ask, typed)
+                if decision is None:
+                    return False
+                await self._answer(desk, ask, decision)
         return True
 
-    async def _deny(self, desk: Desk, ask: Ask, reason: str) -> None:
-        """Only the ask that the reason was typed for: it is a message to nobody else."""
-        self._denying = None
-        if not reason:
-            await self._transcript.note(self._ink.dim("  Not answered yet."))
-        else:
-            await self._echo(reason)
-            await self._answer(desk, ask, Decision("deny", text=reason))
+    async def _want(self, wanted: Wanted, hint: str, prefilled: str = "") -> None:
+        self._wanted = wanted
+        await self._transcript.note(self._ink.dim(hang(hint, self._stage.columns())))
+        if prefilled and self._prompt:
+            self._prompt.prefill(prefilled)
+        elif prefilled:
+            await self._transcript.note(f"  {wash(prefilled)}")
+
+    async def _go_back(self) -> None:
+        self._wanted = None
+        if self._prompt:
+            self._prompt.prefill("")
+        await self._transcript.note(self._ink.dim("  Not answered yet."))
+
+    async def _change(self, desk: Desk, ask: Ask) -> None:
+        """In the line, or, what is no line, in the person's own editor."""
+        try:
+            ask = await whole_of(desk, self._stage, ask)
+        except PilothouseError as error:
+            return await self._complain(str(error))
+        draft = draft_of(ask, in_editor=bool(self._stage.streams.editor and self._prompt))
+        if draft.is_command or not self._stage.streams.editor or self._prompt is None:
+            return await self._want(Wanted(ask, "change"), draft.hint, draft.text)
+        try:
+            async with self._transcript.hushed(), self._prompt.away():
+                text = await edit_in_editor(self._stage.streams, draft.text, self._stage.state_dir)
+        except Unusable as problem:
+            return await self._complain(f"{problem} Not answered yet.")
+        return await self._allow_changed(desk, ask, text)
+
+    async def _complete(self, desk: Desk, wanted: Wanted, text: str) -> None:
+        """Only for the ask that it was typed for: it is a message to nobody else."""
+        if not text:
+            return await self._go_back()
+        self._wanted = None
+        await self._echo(text)
+        if wanted.what == "change":
+            return await self._allow_changed(desk, wanted.ask, text)
+        return await self._answer(desk, wanted.ask, Decision("deny", text=text))
+
+    async def _allow_changed(self, desk: Desk, ask: Ask, text: str) -> None:
+        try:
+            decision = changed(ask, text)
+        except Unusable as problem:
+            return await self._want(Wanted(ask, "change"), f"{problem} Once more, or an empty line.", text)
+        if decision is None:
+            return await self._transcript.note(self._ink.dim(f"  {UNCHANGED}"))
+        return await self._answer(desk, ask, decision)
+
+    async def _show_whole(self, desk: Desk, ask: Ask) -> None:
+        try:
+            ask = await whole_of(desk, self._stage, ask)
+        except PilothouseError as error:
+            return await self._complain(str(error))
+        lines = ask_body(whole_ask(ask), self._ink, self._stage.columns())
+        return await self._transcript.note("\n".join(lines), alone=True)
 
     async def _answer(self, desk: Desk, ask: Ask, decision: Decision) -> None:
         author = self._stage.seat.author
         decision = replace(decision, by=author.id)
         try:
             answered = await desk.answer(ask.id, ask.payload_hash, decision, author)
-            open_asks = () if answered.accepted else await self._open_asks(desk)
+            waiting = () if answered.accepted else await open_asks(desk, self._stage)
         except PilothouseError as error:
             return await self._complain(f"{error} Answer again.")
-        if ask.id not in {found.id for found in open_asks}:
+        if ask.id not in {found.id for found in waiting}:
             self._transcript.settle(ask.id)
-        return await self._transcript.note(self._ink.dim(f"  → {wash(answered.text)}"), alone=True)
+        settled = hang(f"→ {answered.text}", self._stage.columns())
+        return await self._transcript.note(self._ink.dim(settled), alone=True)
 
     async def _complain(self, text: str) -> None:
         await self._transcript.note(self._ink.red(f"  {wash(text)}"))
 
     def _keys(self) -> str:
-        ask = None if self._denying else self._transcript.ask
-        return "".join(choice.key for choice in choices(ask)) if ask else ""
+        ask = None if self._wanted else self._transcript.ask
+        return keys_of(ask) if ask else ""

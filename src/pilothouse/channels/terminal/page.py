@@ -20,6 +20,8 @@ class Page:
         """All that is known of it happened before the terminal opened."""
         self.view = TurnView()
         self.printed: list[str] = []
+        self.held: list[str] = []
+        """Lines about calls that began, to be told once it is sure that nobody is asked about them."""
         self.began_at: float | None = None
         self.ended_at: float | None = None
         self.heard_at = 0.0

@@ -10,7 +10,7 @@ import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -80,6 +80,23 @@ class Prompt:
             self._status = line
             self._session.app.invalidate()
 
+    def prefill(self, text: str) -> None:
+        """Puts a text into the line, to be changed there."""
+        from prompt_toolkit.document import Document
+
+        self._session.default_buffer.document = Document(text)
+        self._session.app.invalidate()
+
+    @asynccontextmanager
+    async def away(self) -> AsyncIterator[None]:
+        """The line is gone and the tty is as a program expects it that we start: an editor."""
+        from prompt_toolkit.application.current import set_app
+        from prompt_toolkit.application.run_in_terminal import in_terminal
+
+        with set_app(self._session.app):
+            async with in_terminal():
+                yield
+
     def key_taken(self) -> None:
         """The last key was dealt with. Until then others are letters: they may be the reason that it asks for."""
         self._key_waits = False
@@ -96,8 +113,9 @@ class Prompt:
         from prompt_toolkit.output.color_depth import ColorDepth
         from prompt_toolkit.output.vt100 import Vt100_Output
 
+        stdout = self._streams.stdout
         # Asking the terminal for the cursor's place (CPR) earns a warning from those that do not answer.
-        output = Vt100_Output(self._streams.stdout, self._size, enable_cpr=False)
+        output = Vt100_Output(stdout, lambda: _size_of(stdout), enable_cpr=False)
         return PromptSession(
             self._message,
             history=_history(history),
@@ -107,12 +125,6 @@ class Prompt:
             color_depth=None if self._streams.color else ColorDepth.DEPTH_1_BIT,
             erase_when_done=True,
         )
-
-    def _size(self) -> Size:
-        from prompt_toolkit.data_structures import Size
-
-        columns, rows = os.get_terminal_size(self._streams.stdout.fileno())
-        return Size(rows=rows or 24, columns=columns or 80)
 
     def _message(self) -> StyleAndTextTuples:
         found: StyleAndTextTuples = [("dim", f"{self._status}\n")] if self._status else []
@@ -145,7 +157,7 @@ class Prompt:
         def leave(event: KeyPressEvent) -> None:
             self._put(Leave())
 
-        for char in "ynr123456789":
+        for char in "ysamnrd?123456789":
             answers = Condition(lambda char=char: not self._key_waits and char in self._keys())
 
             @bindings.add(char, filter=empty & answers, eager=True)
@@ -164,6 +176,27 @@ class Prompt:
             self._session.output.bell()
             return False
         return True
+
+
+def _size_of(stream: TextIO) -> Size:
+    from prompt_toolkit.data_structures import Size
+
+    columns, rows = os.get_terminal_size(stream.fileno())
+    return Size(rows=rows or 24, columns=columns or 80)
+
+
+async def edit_line(streams: Streams, text: str) -> str:
+    """One line, changed in place on the tty beside a one-shot answer; empty if the person goes back."""
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.input.vt100 import Vt100Input
+    from prompt_toolkit.output.vt100 import Vt100_Output
+
+    output = Vt100_Output(streams.stderr, lambda: _size_of(streams.stderr), enable_cpr=False)
+    session: PromptSession[str] = PromptSession(input=Vt100Input(streams.stdin), output=output)
+    try:
+        return await session.prompt_async("  ❯ ", default=text, handle_sigint=False)
+    except (EOFError, KeyboardInterrupt):
+        return ""
 
 
 def _history(path: Path | None) -> History:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import count
+from typing import Literal
 
 from msgspec import Struct
 
 from pilothouse.channels.terminal.config import TERMINAL
-from pilothouse.core.ask import Ask, Decision
+from pilothouse.core.ask import Ask, Decision, Remember
+from pilothouse.core.ask_view import input_of, rule_offered
 from pilothouse.core.ids import UserId
 from pilothouse.core.message import Address, Author, InboundMessage
 
 NOBODY_HERE = "nobody can answer here"
 SAID_NO = "The person said no."
 WHY = "Why not? Type the reason, then Enter; an empty line goes back."
+REMEMBER: tuple[tuple[str, str, Remember], ...] = (
+    ("s", "allow for this session", "session"),
+    ("a", "allow always here", "always"),
+)
 
 
 class Line(Struct, frozen=True):
@@ -59,32 +65,50 @@ def take_seat(place: str, user: str, now: Callable[[], float], pid: int) -> Seat
     )
 
 
+Deed = Literal["answer", "reason", "change", "whole", "help"]
+
+
 class Choice(Struct, frozen=True):
+    """A key, what it is called, and what it does. A `reason` or a `change` is complete only with more words."""
+
     key: str
     label: str
-    decision: Decision
-    wants_reason: bool = False
-    """The decision is complete only with words: the next line is its text."""
+    deed: Deed = "answer"
+    decision: Decision | None = None
+    rule: str = ""
+    """What it would save besides, exactly."""
 
 
 def choices(ask: Ask) -> tuple[Choice, ...]:
-    """The keys that answer an ask, in the order in which they are shown."""
+    """The keys that an ask has, in the order in which they are shown; the options of a question are apart."""
     if ask.kind == "approval":
+        return tuple(_approvals(ask))
+    if ask.kind == "plan" and not ask.options:
         return (
-            Choice("y", "allow", Decision("allow")),
-            Choice("n", "deny", Decision("deny")),
-            Choice("r", "deny, and say why", Decision("deny"), wants_reason=True),
-        )
-    if ask.options:
-        return tuple(
-            Choice(str(n), option.label, Decision("answer", (option.key,)))
-            for n, option in enumerate(ask.options[:9], 1)
-        )
-    if ask.kind == "plan":
-        return Choice("y", "go ahead", Decision("allow")), Choice(
-            "n", "not so", Decision("deny", text=SAID_NO)
+            Choice("y", "go ahead", decision=Decision("allow")),
+            Choice("n", "not so", decision=Decision("deny", text=SAID_NO)),
+            Choice("r", "not so, and say why", "reason"),
         )
     return ()
+
+
+def _approvals(ask: Ask) -> Iterator[Choice]:
+    yield Choice("y", "allow", decision=Decision("allow"))
+    for key, label, remember in REMEMBER:
+        if rule := rule_offered(ask, remember):
+            yield Choice(key, label, decision=Decision("allow", remember=remember), rule=rule)
+    if input_of(ask) is not None:
+        yield Choice("m", "change", "change")
+    yield Choice("n", "deny", decision=Decision("deny"))
+    yield Choice("r", "deny, and say why", "reason")
+    yield Choice("d", "all", "whole")
+    yield Choice("?", "help", "help")
+
+
+def keys_of(ask: Ask) -> str:
+    """Those that answer at once, without Enter: not the numbers where more may follow the first."""
+    numbers = "" if ask.many or len(ask.options) > 9 else "".join(map(str, range(1, len(ask.options) + 1)))
+    return "".join(choice.key for choice in choices(ask)) + numbers
 
 
 def chosen(ask: Ask, typed: str) -> Choice | None:
@@ -93,16 +117,44 @@ def chosen(ask: Ask, typed: str) -> Choice | None:
     return next((choice for choice in choices(ask) if word in (choice.key, choice.label.lower())), None)
 
 
-def wants_reason(ask: Ask, typed: str) -> bool:
-    choice = chosen(ask, typed)
-    return choice is not None and choice.wants_reason
-
-
 def decide(ask: Ask, typed: str) -> Decision | None:
-    """What `typed` says to the ask: one of its keys, or, where it takes words, the words."""
+    """What `typed` says to the ask: one of its keys, options by number or name, or, where it takes words, the words."""
     word = typed.strip()
     if choice := chosen(ask, word):
-        return None if choice.wants_reason else choice.decision
-    if word and (ask.free_text or not choices(ask)):
+        return choice.decision
+    if options := _options(ask, word):
+        return Decision("answer", options)
+    if word and (ask.free_text or not (choices(ask) or ask.options)):
         return Decision("answer", text=word)
     return None
+
+
+def _options(ask: Ask, word: str) -> tuple[str, ...]:
+    """`2`, `Blue`, or, where several may be chosen, `1,3`; nothing if any of them is no option."""
+    named = {str(n): option.key for n, option in enumerate(ask.options, 1)}
+    named |= {option.label.lower(): option.key for option in ask.options}
+    if word.lower() in named:
+        return (named[word.lower()],)
+    words = [part.strip().lower() for part in word.replace(";", ",").split(",")] if ask.many else []
+    if len(words) == 1:
+        words = word.lower().split()
+    found = [named.get(part) for part in words if part]
+    return tuple(dict.fromkeys(key for key in found if key is not None)) if None not in found else ()
+
+
+def explain_key(ask: Ask, choice: Choice) -> str:
+    """What a key does, in a sentence."""
+    return (ABOUT_PLANS if ask.kind == "plan" else ABOUT).get(choice.key, choice.label)
+
+
+ABOUT = {
+    "y": "allow it, this once",
+    "s": "allow it, and whatever the rule allows, until this session ends",
+    "a": "allow it, and whatever the rule allows, in this workspace from now on",
+    "m": "change what would be done, then allow that",
+    "n": "deny it, and stop the turn",
+    "r": "deny it and say why; the engine hears the reason and goes on",
+    "d": "the whole change, and exactly what is asked",
+    "?": "this",
+}
+ABOUT_PLANS = {"y": "let it go ahead", "n": "send the plan back", "r": "send it back and say why"}

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
-from pilothouse.channels.terminal.ink import Ink, fit, hang, wash
-from pilothouse.channels.terminal.receive import choices
+from pilothouse.channels.terminal.ink import Ink, cells, fit, fold_line, hang, wash
+from pilothouse.channels.terminal.receive import choices, explain_key
 from pilothouse.channels.text import activity_label, status_line
 from pilothouse.core.ask import Ask
+from pilothouse.core.ask_view import AskLine, ask_lines
 from pilothouse.core.event import Notice, PlanItem
 from pilothouse.core.message import Attachment, Content, Part, clean_text
 from pilothouse.core.view import Action, TurnView
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-PAYLOAD_LINES = 20
 NOTHING = "(no text)"
 _MARKS = {"done": "✓", "active": "▸", "pending": "·"}
 
@@ -87,30 +88,78 @@ def plan_lines(before: Sequence[PlanItem], after: Sequence[PlanItem], ink: Ink, 
 def ask_text(ask: Ask, ink: Ink, width: int, *, enter: bool = False) -> str:
     """The whole question, exactly what is asked, and the keys that answer it, with `enter` or at once."""
     title = hang(ask.title, width)[2:]
-    lines = [ink.yellow("? ") + ink.bold(title), *_payload(ask, ink)]
+    lines = [ink.yellow("? ") + ink.bold(title), *ask_body(ask_lines(ask), ink, width)]
     found = choices(ask)
-    if ask.options and ask.kind != "approval":
-        lines += [f"  {ink.bold(choice.key)} {fit(choice.label, width - 4)}" for choice in found]
-    elif found:
-        lines.append("  " + ink.dim(" · ").join(f"{ink.bold(c.key)} {ink.dim(c.label)}" for c in found))
-    if ask.free_text or not found:
-        lines.append(ink.dim("  Type your answer, then Enter." if enter else "  Type your answer."))
-    elif enter:
-        lines.append(ink.dim("  Type one of these, then Enter."))
+    for choice in (choice for choice in found if choice.rule):
+        lines += _keyed(choice.key, f"{choice.label}: {choice.rule}", ink, width)
+    plain = [choice for choice in found if not choice.rule]
+    lines += _key_rows([(choice.key, choice.label) for choice in plain], ink, width)
+    for number, option in enumerate(ask.options, 1):
+        lines += _keyed(str(number), option.label, ink, width)
+    return "\n".join([*lines, *filter(None, [_how(ask, ink, enter=enter)])])
+
+
+def ask_help(ask: Ask, ink: Ink, width: int) -> str:
+    """What each key does, wrapped beside it."""
+    found = choices(ask)
+    if not found:
+        return ink.dim(hang("Type the number of an option, or an answer in words, then Enter.", width))
+    rows = (textwrap.wrap(explain_key(ask, choice), width - 5) for choice in found)
+    lines = (
+        "\n".join(
+            [f"  {ink.bold(choice.key)}  {ink.dim(first)}", *(f"     {ink.dim(more)}" for more in rest)]
+        )
+        for choice, (first, *rest) in zip(found, rows, strict=True)
+    )
     return "\n".join(lines)
 
 
-def _payload(ask: Ask, ink: Ink) -> Iterable[str]:
-    """What is asked, value by value; nothing if that is only what the title says."""
-    if ask.payload.items() <= {"kind": ask.kind, "title": ask.title}.items():
-        return
-    for key, value in ask.payload.items():
-        words = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-        lines = wash(words).split("\n")
-        yield f"  {ink.dim(f'{wash(key)}:')} {lines[0]}"
-        yield from (f"    {line}" for line in lines[1:PAYLOAD_LINES])
-        if len(lines) > PAYLOAD_LINES:
-            yield ink.yellow(f"    … and {len(lines) - PAYLOAD_LINES} more lines that are not shown here")
+def _how(ask: Ask, ink: Ink, *, enter: bool) -> str:
+    """What to type, where the keys do not say it."""
+    if ask.many and ask.options:
+        words = ", or your own words" if ask.free_text else ""
+        return ink.dim(f"  Type one or several, as in 1,3{words}; then Enter.")
+    if ask.free_text or not (choices(ask) or ask.options):
+        return ink.dim("  Type your answer, then Enter." if enter else "  Type your answer.")
+    if enter or len(ask.options) > 9:
+        return ink.dim("  Type one of these, then Enter.")
+    return ""
+
+
+def ask_body(found: Iterable[AskLine], ink: Ink, width: int) -> Iterator[str]:
+    """Wrapped, never cut: whoever answers has seen it to the end."""
+    for line in found:
+        name = f"{wash(line.name)}: " if line.name else "" if line.sort == "diff" else "  "
+        paint = _paint(line, ink)
+        first, *rest = fold_line(name + wash(line.text), width - 2)
+        yield "  " + (ink.dim(name) + paint(first[len(name) :]) if line.name else paint(first))
+        yield from (f"    {paint(more)}" for more in rest)
+
+
+def _paint(line: AskLine, ink: Ink) -> Callable[[str], str]:
+    if line.sort == "diff":
+        marks = {"+": ink.green, "-": ink.red, "@": ink.dim, "…": ink.yellow}
+        return ink.dim if line.text.startswith(("---", "+++")) else marks.get(line.text[:1], str)
+    return {"more": ink.yellow, "why": ink.dim, "where": ink.dim}.get(line.sort, str)
+
+
+def _keyed(key: str, label: str, ink: Ink, width: int) -> list[str]:
+    first, *rest = fold_line(" ".join(wash(label).split()), width - 6)
+    return [f"  {ink.bold(key)} {first}", *(f"    {more}" for more in rest)]
+
+
+def _key_rows(keys: Sequence[tuple[str, str]], ink: Ink, width: int) -> list[str]:
+    """As many to a row as fit."""
+    rows: list[list[tuple[str, str]]] = []
+    used = width
+    for key, label in keys:
+        room = cells(f"{key} {label}") + 3
+        if used + room > width - 1:
+            rows.append([])
+            used = 0
+        rows[-1].append((key, label))
+        used += room
+    return ["  " + ink.dim(" · ").join(f"{ink.bold(k)} {ink.dim(label)}" for k, label in row) for row in rows]
 
 
 def attachment_line(attachment: Attachment, ink: Ink, width: int) -> str:

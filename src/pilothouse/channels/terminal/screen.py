@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol, TextIO
 
 from pilothouse.channels.terminal.streams import Streams
@@ -28,6 +30,7 @@ class PlainScreen:
         self._out = streams.stdout
         self._notes = notes or streams.stderr
         self._shown = ""
+        self._quiet = False
         self.live = streams.live
 
     async def say(self, text: str) -> None:
@@ -38,8 +41,18 @@ class PlainScreen:
         self._clear()
         put(self._notes, text + "\n")
 
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        """The status line is away meanwhile: it would be drawn over what somebody types."""
+        self._clear()
+        self._quiet = True
+        try:
+            yield
+        finally:
+            self._quiet = False
+
     def status(self, line: str) -> None:
-        if self.live and line != self._shown:
+        if self.live and line != self._shown and not self._quiet:
             self._shown = line
             put(self._notes, f"\r\x1b[2K{line}")
 

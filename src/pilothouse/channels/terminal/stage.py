@@ -8,12 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
 from msgspec import Struct
 
 from pilothouse.channels.terminal.config import TerminalConfig
 from pilothouse.channels.terminal.ink import Ink
 from pilothouse.channels.terminal.receive import Seat
 from pilothouse.channels.terminal.streams import Streams
+from pilothouse.core.ask import Ask
 from pilothouse.core.channel import Desk
 from pilothouse.core.clock import Clock
 from pilothouse.core.ids import ConversationId
@@ -46,6 +48,23 @@ class Stage(Struct, frozen=True):
     def mark(self) -> Mark:
         name = hashlib.sha256(self.conversation.encode()).hexdigest()[:16]
         return Mark(self.state_dir / f"{name}.seq")
+
+
+class OpenAsk(Struct, frozen=True):
+    """What `query("asks", conversation=…)` tells of each."""
+
+    ask: Ask
+
+
+async def open_asks(desk: Desk, stage: Stage) -> list[Ask]:
+    """Those that wait here, whole."""
+    told = await desk.query("asks", stage.seat.author, conversation=stage.conversation)
+    return [row.ask for row in msgspec.convert(told, list[OpenAsk], from_attributes=True)]
+
+
+async def whole_of(desk: Desk, stage: Stage, ask: Ask) -> Ask:
+    """The ask with all that was shortened to fit beside the question."""
+    return next((one for one in await open_asks(desk, stage) if one.id == ask.id), ask)
 
 
 class Talk(Protocol):

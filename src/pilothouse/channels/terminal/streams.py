@@ -27,6 +27,8 @@ class Streams(Struct, frozen=True):
     dumb: bool
     interrupts: Callable[[], AbstractContextManager[AsyncIterator[object]]]
     """Opens a stream that yields whenever the person presses Ctrl-C and no line editor takes it."""
+    editor: str = ""
+    """The person's own, as they name it in VISUAL or EDITOR."""
 
     @property
     def live(self) -> bool:
@@ -47,6 +49,7 @@ def system_streams(environ: Mapping[str, str] = os.environ) -> Streams:
         color=not dumb and not environ.get("NO_COLOR"),
         dumb=dumb,
         interrupts=_ctrl_c,
+        editor=environ.get("VISUAL") or environ.get("EDITOR") or "",
     )
 
 

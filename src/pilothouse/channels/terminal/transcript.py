@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import anyio
 import msgspec
@@ -21,7 +23,7 @@ from pilothouse.channels.terminal.render import (
     step_line,
 )
 from pilothouse.channels.terminal.screen import Screen
-from pilothouse.channels.text import activity_label
+from pilothouse.channels.text import activity_text
 from pilothouse.core.ask import Ask
 from pilothouse.core.channel import LoggedEvent
 from pilothouse.core.clock import Clock
@@ -44,8 +46,11 @@ END_WAIT_S = 0.5
 """How long a delivered answer waits for the end of its turn to be followed, so that it is drawn with it."""
 DELIVERY_WAIT_S = 2.0
 """How long an ended turn waits for its answer; after that the event's own words are shown."""
+HELD_S = 0.3
+"""How long a call that began waits to be told in a line of its own: an ask about it may follow."""
 QUIET_S = 0.3
 """After this much silence a turn that began before we came is taken to be running still."""
+NEWLINE = "\n"
 AWAY = "While you were away"
 
 
@@ -90,10 +95,10 @@ class Transcript:
         """A message was sent: something will begin."""
         self._expecting = self._clock.now()
 
-    def settle(self, ask: AskId) -> bool:
-        """The ask is not open any more; whether it was, here."""
+    def settle(self, ask: AskId) -> Ask | None:
+        """The ask is not open any more; what it was, if it was open here."""
         self._settled.add(ask)
-        return self._open.pop(ask, None) is not None
+        return self._open.pop(ask, None)
 
     # What comes in.
 
@@ -119,6 +124,8 @@ class Transcript:
             if page.closed or page.past or (page.delivered and page.ended_at is None):
                 return
             self._expecting = None
+            if isinstance(row.event, AskChanged) and row.event.said.startswith("denied"):
+                page.held.clear()
             await self._tell(page, row, before)
         self.draw_status()
 
@@ -144,10 +151,17 @@ class Transcript:
                     page.past = False
                 if self._look.streamed:
                     await self._pen.text(page.due(self._clock.now()))
+                await self._announce(page, held_s=HELD_S)
                 late = page.ended_at is not None and now - page.heard_at >= DELIVERY_WAIT_S
                 if late and not page.past and not page.closed:
                     await self._close(page)
         self.draw_status()
+
+    @asynccontextmanager
+    async def hushed(self) -> AsyncIterator[None]:
+        """Nothing is printed meanwhile: the screen belongs to another program."""
+        async with self._lock:
+            yield
 
     async def note(self, text: str, *, alone: bool = False) -> None:
         """A line of our own; one that stands `alone` has air after it."""
@@ -185,12 +199,14 @@ class Transcript:
 
     async def _tell(self, page: Page, row: LoggedEvent, before: TurnView) -> None:
         ink, columns = self._look.ink, self._look.columns
+        if not isinstance(row.event, Asked):
+            await self._announce(page)
         match row.event:
             case PromptAdded(text=text, by=by) if by not in ("", self._me.id, self._me.name):
                 await self._pen.aside(ink.dim(f"❯ {fit(text, columns - 2)}"))
             case ToolStarted(call=call):
                 await self._narration(page)
-                await self._pen.aside("" if self._screen.live else f"  {activity_label(call)}")
+                page.held += [] if self._screen.live else [f"  {fit(activity_text(call), columns - 2)}"]
             case ToolFinished(call_id=call_id):
                 done = (action for action in page.view.recent_actions if action.id == call_id)
                 await self._pen.aside(*(step_line(action, ink, columns) for action in done))
@@ -289,9 +305,19 @@ class Transcript:
         await self._pen.aside(ask_text(ask, ink, self._look.columns), ink.dim(AGAIN_MARK) if again else "")
 
     async def _ask_changed(self, change: AskChanged) -> None:
-        if self.settle(change.ask_id) and change.by != self._me.id:
-            by = f" by {wash(change.by)}" if change.by else ""
-            await self._pen.aside(self._look.ink.dim(f"  → {change.state}{by}"))
+        """Settled by somebody else: one line that says who answered what."""
+        ask = self.settle(change.ask_id)
+        if ask is None or change.by == self._me.id:
+            return
+        by = f", by {change.by}" if change.by else ""
+        line = f"→ {ask.title.split(NEWLINE)[0]} · {change.said or change.state}{by}"
+        await self._pen.aside(self._look.ink.dim(hang(line, self._look.columns)))
+
+    async def _announce(self, page: Page, *, held_s: float = 0.0) -> None:
+        """What runs, where no line tells it live. Not before it may: a call that is asked about does not run yet."""
+        if page.held and not page.view.asks and self._clock.monotonic() - page.heard_at >= held_s:
+            await self._pen.aside(*page.held)
+            page.held.clear()
 
     async def _narration(self, page: Page) -> None:
         """Words before a tool: they are not the answer, so they step back."""

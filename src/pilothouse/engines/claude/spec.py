@@ -14,11 +14,13 @@ from pilothouse.core.engine import (
     EngineSpec,
     EngineStatus,
     LineTranslator,
+    Obeyed,
     ResumeLines,
     SessionLog,
 )
 from pilothouse.core.ids import EngineId
 from pilothouse.engines.claude.config import ClaudeConfig
+from pilothouse.engines.claude.context_files import BOOTSTRAP, WORKSPACE_FILES
 from pilothouse.engines.claude.old_programs import INSTALL
 
 VERSION_WITHIN_S = 10.0
@@ -99,4 +101,14 @@ ENGINE = EngineSpec(
     translator=translator,
     find_logs=find_logs,
     resume_lines=resume_lines,
+    obeys=(
+        Obeyed(".claude/settings.json", "settings and hooks, which run programs"),
+        Obeyed(".claude/settings.local.json", "settings and hooks, which run programs"),
+        Obeyed(".mcp.json", "MCP servers, which are programs"),
+        Obeyed(".claude/agents", "sub-agents"),
+        Obeyed(".claude/commands", "commands"),
+        Obeyed(".claude/skills", "skills, which may run programs"),
+        *(Obeyed(name, "instructions") for name in ("CLAUDE.md", "CLAUDE.local.md", ".claude/CLAUDE.md")),
+        *(Obeyed(name, "words for the system prompt") for name in (*WORKSPACE_FILES, BOOTSTRAP)),
+    ),
 )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
 from msgspec import Struct
 
-from pilothouse.core.store import Store, StoreSpec
+from pilothouse.core.store import Look, Store, StoreSpec
 
 
 class SqliteConfig(Struct, frozen=True, forbid_unknown_fields=True):
@@ -26,4 +26,12 @@ def open_store(
     return open_sqlite(config.path, config.busy_timeout_s, on_commit)
 
 
-STORE = StoreSpec(id="sqlite", title="SQLite", config=SqliteConfig, open=open_store)
+def look_at_store(config: SqliteConfig) -> AbstractContextManager[Look]:
+    from pathlib import Path
+
+    from pilothouse.stores.sqlite.looking import open_look
+
+    return open_look(Path(config.path), config.busy_timeout_s)
+
+
+STORE = StoreSpec(id="sqlite", title="SQLite", config=SqliteConfig, open=open_store, look=look_at_store)

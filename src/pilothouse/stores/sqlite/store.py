@@ -126,8 +126,9 @@ class SqliteStore:
             make_durable(db, self._path)
             migrate(db, self._path, scripts)
             settle_files(db, self._files)
+            writer = Writer(self._path, db, self._files, self._writes, self._report_written, self._committed)
             ready()
-            Writer(self._path, db, self._files, self._writes, self._report_written, self._committed).run()
+            writer.run()
         finally:
             db.close()
 

@@ -6,13 +6,14 @@ share one sync. A unit that raises is rolled back alone. Nobody is told anything
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
-from pilothouse.core.errors import StoreError
+from pilothouse.core.errors import Fenced, StoreError
 from pilothouse.core.ids import Epoch
 from pilothouse.stores.sqlite.blob_files import BlobFiles
 from pilothouse.stores.sqlite.errors import translate, unusable
@@ -41,6 +42,7 @@ class Writer:
         self._path = path
         self._db = db
         self._link = Link(db)
+        self._file = _identity(path)
         self._files = files
         self._tx = SqliteTx(self._link, files)
         self._jobs = jobs
@@ -79,6 +81,7 @@ class Writer:
         return outcomes, changed
 
     def _transact(self, jobs: list[Job]) -> list[Outcome]:
+        self._check_file()
         self._db.execute("BEGIN IMMEDIATE")
         self._link.forget_fence()
         outcomes = [self._attempt(job) for job in jobs]
@@ -86,6 +89,14 @@ class Writer:
         self._db.execute("COMMIT")
         self._files.forget_fresh()
         return outcomes
+
+    def _check_file(self) -> None:
+        """What is written to a file that has lost its name is gone when we end: that is no durable write."""
+        if _identity(self._path) != self._file:
+            raise Fenced(
+                f"{self._path} was deleted or replaced while it was in use, so nothing is written any more;"
+                " put it back, or restore a backup, and start anew"
+            )
 
     def _attempt(self, job: Job) -> Outcome:
         epoch, before = self._link.epoch, self._db.total_changes
@@ -127,6 +138,14 @@ class Writer:
                 return unusable(error, self._path)
             case _:
                 return error
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def settle_files(db: sqlite3.Connection, files: BlobFiles) -> None:

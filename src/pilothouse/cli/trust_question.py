@@ -1,0 +1,73 @@
+"""The one question about trust: asked on a terminal, about a folder that brings something along, and never twice.
+
+Nobody is asked in a pipe, and no chat can answer: what is obeyed can run programs as the user, so the user says it here.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from pilothouse.bootstrap.people import terminal_user
+from pilothouse.cli.house import read_store, write_store
+from pilothouse.cli.table import plain, width
+from pilothouse.core.engine import Obeyed
+from pilothouse.runtime.trusting import trust, untrust, was_settled
+
+MEANING = (
+    "Trusted, all of that counts, and some of it can run programs as you. "
+    "Not trusted, engines work here without it."
+)
+KEPT = {
+    True: "Trusted. `pilothouse untrust {path}` takes it back.",
+    False: "Not trusted. `pilothouse trust {path}` changes that.",
+}
+
+
+def settle_trust(folders: Sequence[str], said: bool | None = None, *, ask: bool = True) -> None:
+    """Keeps what a flag said about each folder; else asks about those that nobody has settled."""
+    places = list(dict.fromkeys(os.path.realpath(os.path.expanduser(folder)) for folder in folders))
+    for place in (place for place in places if os.path.isdir(place)):
+        if said is not None:
+            _keep(place, said)
+        elif ask and _on_terminal():
+            _ask_about(place)
+
+
+def _ask_about(place: str) -> None:
+    found = _brought(place)
+    if not found or read_store(lambda tx: was_settled(tx, place)):
+        return
+    click.echo(render_question(place, found), err=True)
+    yes = click.confirm("Trust this folder?", default=False, err=True)
+    _keep(place, yes)
+    click.echo(KEPT[yes].format(path=place) + "\n", err=True)
+
+
+def render_question(place: str, found: Sequence[Obeyed]) -> str:
+    room = max(width(one.path) for one in found)
+    lines = [f"  {one.path}{' ' * (room - width(one.path))}  {one.means}" for one in found]
+    return "\n".join([f"{plain(place)} brings along what engines would obey:", *lines, MEANING])
+
+
+def _brought(place: str) -> list[Obeyed]:
+    """What is there of all that the installed engines would obey."""
+    from pilothouse.plugins import Broken, Plugins
+
+    specs = [row.spec for row in Plugins().engines() if not isinstance(row, Broken)]
+    named = {one.path: one for spec in specs for one in spec.obeys}
+    return [one for one in named.values() if Path(place, one.path).exists()]
+
+
+def _keep(place: str, yes: bool) -> None:
+    by, at = terminal_user(), time.time()
+    write_store(lambda tx: trust(tx, place, by, at) if yes else untrust(tx, place, by, at))
+
+
+def _on_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()

@@ -1,0 +1,101 @@
+"""All that a channel may show of an ask, in the order in which people need it, as plain lines. Pure.
+
+What is asked comes first, as far as it fits beside a question; a `more` line says what is missing, and `/show`, or the
+channel's own way, gives it whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from pilothouse.core.ask import Ask
+from pilothouse.core.preview import shorten
+
+VALUE_LINES = 20
+VALUE_CHARS = 4000
+
+Sort = Literal["value", "more", "diff", "where", "why"]
+
+
+class AskLine(Struct, frozen=True):
+    """`name` is what the line is called, where that needs saying; a line without one goes on with that before it."""
+
+    sort: Sort
+    text: str
+    name: str = ""
+
+
+def ask_lines(ask: Ask) -> list[AskLine]:
+    """What stands between an ask's title and its answers."""
+    lines = [AskLine("diff", line) for line in shorten(ask.preview).split("\n")] if ask.preview else []
+    if not lines:
+        lines = [line for name, value in _values(ask) for line in _value(name, value)]
+    cwd = ask.payload.get("cwd")
+    if isinstance(cwd, str) and cwd and input_of(ask) is not None:
+        lines.append(AskLine("where", cwd, "in"))
+    if ask.why:
+        lines.append(AskLine("why", " ".join(ask.why.split()), "why"))
+    return lines
+
+
+def whole_ask(ask: Ask) -> list[AskLine]:
+    """The diff and the payload to the last character, and the hash that an answer is bound to."""
+    diff = [AskLine("diff", line) for line in ask.preview.split("\n")] if ask.preview else []
+    payload = msgspec.json.format(msgspec.json.encode(ask.payload), indent=2).decode()
+    return [
+        *diff,
+        *(AskLine("value", line) for line in payload.split("\n")),
+        AskLine("where", ask.payload_hash, "sha256"),
+    ]
+
+
+def input_of(ask: Ask) -> dict[str, Any] | None:
+    """What the tool would be given, and a person may change; None where the ask is of another shape."""
+    given = ask.payload.get("input")
+    return given if isinstance(given, dict) else None
+
+
+def command_of(ask: Ask) -> str | None:
+    """The command line that would run, if that is what is asked."""
+    given = input_of(ask)
+    command = (ask.payload if given is None else given).get("command")
+    return command if isinstance(command, str) and command.strip() else None
+
+
+def rule_offered(ask: Ask, remember: str) -> str:
+    """The rule that this allow would save; empty if none is offered."""
+    return next((offer.rule for offer in ask.offers if offer.remember == remember), "")
+
+
+def _values(ask: Ask) -> Iterator[tuple[str, Any]]:
+    """Value by value, without what only repeats the title, or goes without saying."""
+    given = input_of(ask)
+    if given is not None:
+        tool = ask.payload.get("tool")
+        told = " ".join(ask.title.split())
+        if isinstance(tool, str) and not told.startswith(tool) and command_of(ask) is None:
+            yield "tool", tool
+        yield from ((name, value) for name, value in given.items() if not _says(told, value))
+    elif not ask.payload.items() <= {"kind": ask.kind, "title": ask.title}.items():
+        yield from ask.payload.items()
+
+
+def _says(title: str, value: Any) -> bool:
+    return isinstance(value, str) and "\n" not in value.strip() and " ".join(value.split()) == title
+
+
+def _value(name: str, value: Any) -> Iterator[AskLine]:
+    words = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    lines = words[:VALUE_CHARS].split("\n")
+    shown = lines[:VALUE_LINES]
+    yield AskLine("value", shown[0], name)
+    yield from (AskLine("value", line) for line in shown[1:])
+    missing = words.count("\n") + 1 - len(shown)
+    if missing:
+        yield AskLine("more", f"… and {missing} more lines")
+    elif len(words) > VALUE_CHARS:
+        yield AskLine("more", f"… and {len(words) - VALUE_CHARS:,} more characters")

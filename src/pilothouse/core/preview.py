@@ -1,0 +1,240 @@
+"""What an approval would change in a file, as a unified diff. Pure: the file as it is now is handed in.
+
+It goes by the shape of what was asked, not by the engine's names: a path, and either a text that replaces another, a
+whole new content, a notebook's cell, or a diff that the engine made itself. What cannot be shown is said, not shown.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from difflib import SequenceMatcher
+from pathlib import PurePosixPath
+from typing import Any
+
+from msgspec import Struct
+
+CONTEXT = 3
+COMPARED_LINES = 2000
+"""Beyond this many, what differs is shown as taken out and put in, and no likeness is looked for."""
+WHOLE_CHARS = 200_000
+BRIEF_LINES = 40
+BRIEF_CHARS = 3000
+LINE_CHARS = 400
+MORE = "… "
+"""How the line begins that says what is missing; no line of a diff does."""
+
+_PATHS = ("file_path", "notebook_path", "path", "filePath", "filename")
+_OLD = ("old_string", "old_str", "oldString", "oldText")
+_NEW = ("new_string", "new_str", "newString", "newText")
+_CONTENTS = ("content", "contents", "file_text")
+_DIFFS = ("unified_diff", "diff", "patch")
+
+
+class Found(Struct, frozen=True):
+    """A file as it is now: its text (None where there is no file), or why that is not shown."""
+
+    text: str | None = None
+    problem: str = ""
+
+
+class Replacement(Struct, frozen=True):
+    old: str
+    new: str
+    everywhere: bool = False
+
+
+class Change(Struct, frozen=True):
+    """What would be done to the file at `path`: one of the four."""
+
+    path: str
+    replacements: tuple[Replacement, ...] = ()
+    content: str | None = None
+    cell: Mapping[str, Any] | None = None
+    diff: str | None = None
+
+
+def parse_change(payload: Mapping[str, Any]) -> Change | None:
+    """The change that `{"tool", "input", …}` asks for; None if it is none that we can read."""
+    given = payload.get("input")
+    if not isinstance(given, dict):
+        return None
+    path = _first(given, _PATHS)
+    if diff := _first(given, _DIFFS):
+        return Change(path or "", diff=diff)
+    if not path:
+        return None
+    if "notebook_path" in given:
+        changes = isinstance(given.get("new_source"), str) or given.get("edit_mode") == "delete"
+        return Change(path, cell=given) if changes else None
+    edits = given.get("edits") if isinstance(given.get("edits"), list) else [given]
+    found = [_replacement(edit) for edit in edits if isinstance(edit, dict)]
+    replacements = tuple(one for one in found if one is not None)
+    if replacements and len(replacements) == len(edits):
+        return Change(path, replacements)
+    content = _first(given, _CONTENTS)
+    return None if content is None else Change(path, content=content)
+
+
+def render_change(change: Change, found: Found, cwd: str = "") -> str:
+    """The whole diff, with a word before it where one is needed; never longer than `WHOLE_CHARS`."""
+    if change.diff is not None:
+        return _bounded(change.diff)
+    name = _relative(change.path, cwd)
+    if change.cell is not None:
+        return _bounded(_cell(change.cell, found, name))
+    if found.problem or (found.text is None and change.replacements):
+        why = found.problem or "there is no such file now"
+        return _bounded(f"({why}; only what is asked for is shown)\n{_apart(change, name)}")
+    before = found.text
+    if change.content is not None:
+        return _bounded(diff_of(before, change.content, name))
+    after, notes = _replaced(before or "", change.replacements)
+    return _bounded("\n".join([*notes, diff_of(before, after, name) if not notes else _apart(change, name)]))
+
+
+def shorten(diff: str) -> str:
+    """What fits beside a question; its last line says how much is missing. What was shortened stays as it is."""
+    lines = diff.split("\n")
+    if lines[-1].startswith(MORE) and len(lines) <= BRIEF_LINES + 1 and len(diff) <= BRIEF_CHARS + LINE_CHARS:
+        return diff
+    kept, room = list[str](), BRIEF_CHARS
+    for long in lines[:BRIEF_LINES]:
+        line = long if len(long) <= LINE_CHARS else long[: LINE_CHARS - 1] + "…"
+        if len(line) > room:
+            break
+        room -= len(line) + 1
+        kept.append(line)
+    if kept == lines:
+        return diff
+    missing = len(lines) - len(kept)
+    more = f"{missing} more line{'' if missing == 1 else 's'}" if missing else "the lines above go on"
+    return "\n".join([*kept, f"{MORE}{more}"])
+
+
+def diff_of(before: str | None, after: str, name: str) -> str:
+    """A unified diff; `before` is None for a file that is new."""
+    if before == after:
+        return "(nothing would change)"
+    old, new = _lines(before or ""), _lines(after)
+    if old == new and before is not None:
+        return "(only line ends would change)"
+    head = [f"--- {'/dev/null' if before is None else name}", f"+++ {name}"]
+    return "\n".join([*head, *_hunks(old, new)])
+
+
+def _hunks(old: list[str], new: list[str]) -> Iterator[str]:
+    """What both begin and end with is never compared: a small change to a long file costs little."""
+    same = 0
+    while same < min(len(old), len(new)) and old[same] == new[same]:
+        same += 1
+    tail = 0
+    while tail < min(len(old), len(new)) - same and old[-1 - tail] == new[-1 - tail]:
+        tail += 1
+    start, old_end, new_end = max(0, same - CONTEXT), len(old) - tail, len(new) - tail
+    after = min(tail, CONTEXT)
+    left, right = old[start : old_end + after], new[start : new_end + after]
+    if max(old_end, new_end) - same > COMPARED_LINES:
+        codes = [
+            ("equal", 0, same - start, 0, same - start),
+            ("replace", same - start, old_end - start, same - start, new_end - start),
+            ("equal", old_end - start, len(left), new_end - start, len(right)),
+        ]
+        groups = [codes]
+    else:
+        groups = list(SequenceMatcher(None, left, right, autojunk=False).get_grouped_opcodes(CONTEXT))
+    for group in groups:
+        yield from _hunk(group, left, right, start)
+
+
+def _hunk(
+    codes: list[tuple[str, int, int, int, int]], old: list[str], new: list[str], offset: int
+) -> Iterator[str]:
+    (_, a, _, b, _), (_, _, a_end, _, b_end) = codes[0], codes[-1]
+    yield f"@@ -{_range(a + offset, a_end - a)} +{_range(b + offset, b_end - b)} @@"
+    for kind, i, i_end, j, j_end in codes:
+        if kind == "equal":
+            yield from (f" {line}" for line in old[i:i_end])
+        else:
+            yield from (f"-{line}" for line in old[i:i_end])
+            yield from (f"+{line}" for line in new[j:j_end])
+
+
+def _range(start: int, length: int) -> str:
+    first = start + 1 if length else start
+    return str(first) if length == 1 else f"{first},{length}"
+
+
+def _replaced(text: str, replacements: tuple[Replacement, ...]) -> tuple[str, list[str]]:
+    """The text after all of them, and what is odd about them: then nobody can tell what the text would be."""
+    notes = list[str]()
+    for one in replacements:
+        times = text.count(one.old) if one.old else int(not text)
+        if not times:
+            notes.append("(the text to replace is not in the file as it is now)")
+        elif times > 1 and not one.everywhere:
+            notes.append(f"(the text to replace is in the file {times} times)")
+        text = text.replace(one.old, one.new, -1 if one.everywhere else 1) if one.old else one.new + text
+    return text, list(dict.fromkeys(notes))
+
+
+def _apart(change: Change, name: str) -> str:
+    """The change without the file around it: no line numbers are known."""
+    lines = [f"--- {name}", f"+++ {name}"]
+    for one in change.replacements or (Replacement("", change.content or ""),):
+        lines += [
+            "@@ @@",
+            *(f"-{line}" for line in _lines(one.old)),
+            *(f"+{line}" for line in _lines(one.new)),
+        ]
+    return "\n".join(lines)
+
+
+def _cell(given: Mapping[str, Any], found: Found, name: str) -> str:
+    mode, id = str(given.get("edit_mode") or "replace"), str(given.get("cell_id") or "")
+    where = f"{name} {f'cell {id}' if id else 'first cell'}"
+    before = _source(found.text, id) if mode != "insert" else None
+    after = "" if mode == "delete" else str(given.get("new_source") or "")
+    if mode == "replace" and before is None:
+        return (
+            f"(that cell cannot be read now; only what is asked for is shown)\n{diff_of(None, after, where)}"
+        )
+    return f"({mode} {where})\n{diff_of(before, after, where)}"
+
+
+def _source(notebook: str | None, id: str) -> str | None:
+    """The source of a cell, by its id or by `cell-N` as CLIs count them; None where it cannot be found."""
+    try:
+        cells = json.loads(notebook or "")["cells"]
+        numbered = [(cell, cell.get("id"), f"cell-{n}") for n, cell in enumerate(cells)]
+        cell = next(cell for cell, *names in numbered if id in names or not id)
+        return "".join(cell["source"])
+    except (ValueError, KeyError, TypeError, AttributeError, StopIteration, RecursionError):
+        return None
+
+
+def _replacement(edit: Mapping[str, Any]) -> Replacement | None:
+    old, new = _first(edit, _OLD), _first(edit, _NEW)
+    if old is None or new is None:
+        return None
+    return Replacement(old, new, edit.get("replace_all") is True)
+
+
+def _first(given: Mapping[str, Any], keys: tuple[str, ...]) -> str | None:
+    return next((value for key in keys if isinstance(value := given.get(key), str)), None)
+
+
+def _lines(text: str) -> list[str]:
+    lines = text.replace("\r\n", "\n").split("\n")
+    return lines[:-1] if lines and not lines[-1] else lines
+
+
+def _relative(path: str, cwd: str) -> str:
+    whole = PurePosixPath(path)
+    return str(whole.relative_to(cwd)) if cwd and whole.is_relative_to(cwd) else path
+
+
+def _bounded(diff: str) -> str:
+    if len(diff) <= WHOLE_CHARS:
+        return diff
+    return f"{diff[:WHOLE_CHARS]}\n… {len(diff) - WHOLE_CHARS:,} more characters; the payload has all of them"

@@ -1,0 +1,32 @@
+"""Spans of time and sums of money as people read them: once, for every channel, command and log."""
+
+from __future__ import annotations
+
+_UNITS = ((86_400, "d"), (3600, "h"), (60, "m"), (1, "s"))
+
+
+def span(seconds: float) -> str:
+    """In one unit: `5s`, `12m`, `3h`, `9d`. Never negative: a clock may have been set back."""
+    whole = max(0, int(seconds))
+    size, unit = next((pair for pair in _UNITS if whole >= pair[0]), _UNITS[-1])
+    return f"{whole // size}{unit}"
+
+
+def format_duration(seconds: float) -> str:
+    """In two units: `12s`, `1m 02s`, `3h 05m`."""
+    whole = max(0, int(seconds))
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m {whole % 60:02d}s"
+    return f"{whole // 3600}h {whole % 3600 // 60:02d}m"
+
+
+def format_cost(usd: float) -> str:
+    """What one turn cost, to a hundredth of a cent."""
+    return f"${usd:.4f}" if usd < 1 else f"${usd:.2f}"
+
+
+def dollars(usd: float) -> str:
+    """A sum: cents where there are any, else what there is."""
+    return f"${usd:.4f}" if 0 < abs(usd) < 0.01 else f"${usd:.2f}"

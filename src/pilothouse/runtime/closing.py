@@ -1,0 +1,82 @@
+"""What a closed ask leaves behind: one line that says who answered what, in the place of the question.
+
+It goes through the outbox, behind the question itself, so that a crash loses neither. Only a channel that can edit
+shows it: everywhere else the question scrolled away, and who follows the log reads the same line there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import anyio
+
+from pilothouse.core.ask import Ask, AskState, Decision
+from pilothouse.core.channel import CanDelete, CanEdit, Channel
+from pilothouse.core.errors import Rejected
+from pilothouse.core.ids import IdMaker
+from pilothouse.core.message import Content, MessageRef
+from pilothouse.core.store import AskRow, QueueRow, Tx
+from pilothouse.runtime.raising import say_everywhere
+from pilothouse.runtime.wording import first_line
+
+REASON_CHARS = 200
+
+
+def decided(ask: Ask, decision: Decision) -> str:
+    """What was said, in one phrase."""
+    if decision.verdict == "allow":
+        changed = " with a change" if decision.input is not None else ""
+        kept = {"once": "", "session": " for this session", "always": " always here"}[decision.remember]
+        return f"allowed{changed}{kept}"
+    if decision.verdict == "deny":
+        return f"denied: {first_line(decision.text, REASON_CHARS)}" if decision.text else "denied"
+    labels = {option.key: option.label for option in ask.options}
+    chosen = [labels.get(key, key) for key in decision.options]
+    return first_line(", ".join([*chosen, *filter(None, [decision.text])]), REASON_CHARS) or "answered"
+
+
+def closed_line(ask: Ask, state: AskState, decision: Decision | None = None, name: str = "") -> str:
+    said = decided(ask, decision) if state == "answered" and decision is not None else state
+    by = name or (decision.by if state == "answered" and decision is not None and decision.by else "")
+    return f"{first_line(ask.title)} · {said}{f', by {by}' if by else ''}"
+
+
+def show_closed(tx: Tx, ids: IdMaker, row: AskRow, line: str, at: float) -> None:
+    """In every place where the question stands."""
+    say_everywhere(tx, ids, row, Content(line, "closed", turn_id=row.turn_id or None), "closed", at)
+
+
+def shown_asks(tx: Tx, row: QueueRow) -> list[list[MessageRef]]:
+    """Where the question of a `closed` row stands in its conversation: for each time that it was shown, its messages."""
+    about, _, elsewhere = row.key.partition(":closed")
+    first = tx.outbox.by_key(f"{about}:asked{elsewhere}")
+    again = tx.outbox.of_turn(row.turn_id) if row.turn_id else []
+    asked = {one.id: one for one in (first, *again) if one is not None and one.kind == "ask"}
+    here = [
+        one
+        for one in asked.values()
+        if one.key.startswith(f"{about}:") and one.conversation_id == row.conversation_id
+    ]
+    return [[part.ref for part in tx.outbox.parts(one.id) if part.ref is not None] for one in here]
+
+
+async def _leave(ref: MessageRef) -> None:
+    """It stays: the platform cannot take a message back."""
+
+
+async def put_in_place(
+    channel: Channel, content: Content, shown: Sequence[Sequence[MessageRef]], within_s: float
+) -> None:
+    """The line instead of the first message of each, and nothing instead of the others. May raise `TryLater`."""
+    if not isinstance(channel, CanEdit):
+        return
+    part = channel.render(content)[0]
+    remove = channel.delete if isinstance(channel, CanDelete) else _leave
+    for first, *others in filter(None, shown):
+        with anyio.fail_after(within_s):
+            try:
+                await channel.edit(first, part)
+                for other in others:
+                    await remove(other)
+            except Rejected:  # it is gone, or too old to be changed: the log has it all the same
+                continue

@@ -1,0 +1,72 @@
+"""A look at the store, for commands that only read: no thread, no schema is changed, nothing is made.
+
+It never migrates: an older Pilothouse may be working with the file at this moment.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from pilothouse.core.errors import StoreError, StoreTooOld
+from pilothouse.core.store import Tx
+from pilothouse.stores.sqlite.blob_files import BlobFiles
+from pilothouse.stores.sqlite.errors import translate
+from pilothouse.stores.sqlite.link import Link, connect, make_readonly, quick_check
+from pilothouse.stores.sqlite.migrate import check_ours, load_migrations, schema_version
+from pilothouse.stores.sqlite.tx import SqliteTx
+
+T = TypeVar("T")
+
+
+class SqliteLook:
+    def __init__(self, path: Path, db: sqlite3.Connection) -> None:
+        self._path = path
+        self._db = db
+        self._tx = SqliteTx(Link(db), BlobFiles(path.with_name(path.name + ".blobs")))
+
+    def read(self, unit: Callable[[Tx], T]) -> T:
+        try:
+            self._db.execute("BEGIN")
+            return unit(self._tx)
+        except sqlite3.Error as error:
+            raise translate(error, self._path) from error
+        finally:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+
+    def check(self) -> str:
+        return quick_check(self._path)
+
+
+@contextmanager
+def open_look(path: Path, busy_timeout_s: float) -> Iterator[SqliteLook]:
+    if not path.is_file():
+        raise StoreError(f"there is no store {path}; `pilothouse up` makes one")
+    try:
+        db = connect(path, busy_timeout_s)
+    except sqlite3.Error as error:
+        raise translate(error, path) from error
+    try:
+        make_readonly(db)
+        _check_schema(db, path)
+        yield SqliteLook(path, db)
+    finally:
+        db.close()
+
+
+def _check_schema(db: sqlite3.Connection, path: Path) -> None:
+    newest = len(load_migrations())
+    try:
+        check_ours(db, path, newest)
+        version = schema_version(db)
+    except sqlite3.Error as error:
+        raise translate(error, path) from error
+    if version < newest:
+        raise StoreTooOld(
+            f"{path} was last used by an older Pilothouse: its schema is {version}, this one reads {newest}."
+            " Stop the older one if it still runs, then start this one: `pilothouse up` brings the store up to date."
+        )

@@ -1,0 +1,233 @@
+"""Asks at a terminal: every key, what it shows before it is pressed, and what is answered."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.channels.terminal_rig import Pty
+from tests.channels.terminal_scene import DIFF, EDIT, PUSH, SIZES
+
+from pilothouse.channels.terminal.editing import Unusable, changed, draft_of
+from pilothouse.channels.terminal.ink import Ink, cells, fold_line
+from pilothouse.channels.terminal.receive import choices, decide, keys_of
+from pilothouse.channels.terminal.render import ask_help, ask_text
+from pilothouse.core.ask import Ask, Decision, Option
+from pilothouse.core.ids import AskId
+
+CTRL_C, CTRL_U, ENTER = "\x03", "\x15", "\r"
+HINT = "Ctrl-D leaves."
+PLAIN = Ink(color=False)
+
+
+def test_a_command_shows_where_why_and_the_rule_that_each_key_would_save() -> None:
+    assert ask_text(PUSH, PLAIN, 80).split("\n") == [
+        "? git push origin main",
+        "  timeout: 5",
+        "  in: /work/demo",
+        "  why: no rule matches",
+        "  s allow for this session: allow command git push",
+        "  a allow always here: allow command git push origin",
+        "  y allow · m change · n deny · r deny, and say why · d all · ? help",
+    ]
+
+
+def test_a_file_change_shows_its_diff_and_how_much_of_it_is_missing() -> None:
+    shown = ask_text(EDIT, PLAIN, 80)
+    assert "  -old\n  +new 0\n  +new 1\n" in shown
+    assert "  … 24 more lines\n" in shown
+    assert "old_string" not in shown, "the diff says it"
+    assert len(shown.split("\n")) < 50
+
+
+@pytest.mark.parametrize("ask", [PUSH, EDIT, SIZES])
+def test_at_60_columns_nothing_is_wider_and_nothing_is_cut(ask: Ask) -> None:
+    wide, narrow = ask_text(ask, PLAIN, 200), ask_text(ask, PLAIN, 60)
+    assert max(map(cells, narrow.split("\n"))) <= 60
+    assert "".join(narrow.replace(" · ", "").split()) == "".join(wide.replace(" · ", "").split())
+
+
+@given(st.text(alphabet="ab \t漢é", max_size=80), st.integers(10, 40))
+def test_a_folded_line_loses_nothing_and_fits(line: str, width: int) -> None:
+    rows = fold_line(line, width)
+    assert "".join(rows) == line.expandtabs(4)
+    assert all(cells(row) <= width for row in rows)
+
+
+def test_session_and_always_are_keys_only_where_a_rule_is_offered() -> None:
+    assert keys_of(PUSH) == "ysamnrd?"
+    assert keys_of(EDIT) == "ymnrd?"
+    assert keys_of(Ask(AskId("a"), "approval", "May I?")) == "ynrd?"
+    assert decide(EDIT, "s") is None
+    assert decide(PUSH, "a") == Decision("allow", remember="always")
+
+
+def test_help_names_every_key_and_fits() -> None:
+    text = ask_help(PUSH, PLAIN, 60)
+    assert [line[2] for line in text.split("\n") if line[2] != " "] == [c.key for c in choices(PUSH)]
+    assert max(map(cells, text.split("\n"))) <= 60
+    assert "number of an option" in ask_help(SIZES, PLAIN, 60)
+
+
+@pytest.mark.parametrize(
+    ("typed", "keys"),
+    [
+        ("1,3", ("1", "3")),
+        ("3 1", ("3", "1")),
+        ("2", ("2",)),
+        ("large, small", ("3", "1")),
+        ("1,1", ("1",)),
+        ("1,9", None),
+        ("0", None),
+        ("", None),
+    ],
+)
+def test_several_options_are_chosen_by_number_or_name(typed: str, keys: tuple[str, ...] | None) -> None:
+    assert decide(SIZES, typed) == (None if keys is None else Decision("answer", keys))
+    assert keys_of(SIZES) == "", "more may follow the first"
+
+
+def test_one_of_many_options_is_chosen_by_its_whole_number() -> None:
+    ask = Ask(AskId("q"), "question", "?", options=tuple(Option(f"k{n}", f"L{n}") for n in range(1, 13)))
+    assert decide(ask, "12") == Decision("answer", ("k12",))
+    assert decide(ask, "1,2") is None
+    assert keys_of(ask) == ""
+    assert "  12 L12\n  Type one of these, then Enter." in ask_text(ask, PLAIN, 60)
+
+
+def test_a_changed_command_keeps_the_rest_of_what_the_tool_is_given() -> None:
+    assert draft_of(PUSH).text == "git push origin main"
+    assert changed(PUSH, "git push origin dev") == Decision(
+        "allow", input={"command": "git push origin dev", "timeout": 5}
+    )
+    assert changed(PUSH, " git push origin main ") is None
+
+
+def test_anything_else_is_changed_as_json_and_only_an_object_will_do() -> None:
+    draft = draft_of(EDIT)
+    assert json.loads(draft.text) == EDIT.payload["input"] and "\n" not in draft.text
+    assert changed(EDIT, '{"file_path": "b.py"}') == Decision("allow", input={"file_path": "b.py"})
+    assert changed(EDIT, draft_of(EDIT, in_editor=True).text) is None
+    for wrong in ("{", "[1]", '"x"', ""):
+        with pytest.raises(Unusable):
+            changed(EDIT, wrong)
+
+
+@pytest.mark.parametrize(
+    ("word", "typed", "outcome"),
+    [
+        ("push", "s", "answered:allow:session"),
+        ("push", "a", "answered:allow:always"),
+        ("sizes", "1,3" + ENTER, "answered:answer:1:3"),
+        ("push", f"m{CTRL_U}git log{ENTER}", 'answered:allow:{"command": "git log", "timeout": 5}'),
+    ],
+)
+def test_a_key_says_it(tmp_path: Path, word: str, typed: str, outcome: str) -> None:
+    with Pty(str(tmp_path), columns=120) as terminal:
+        terminal.wait_for(HINT)
+        terminal.type(word + ENTER)
+        terminal.wait_for("Waiting for your answer")
+        first, rest = typed[0], typed[1:]
+        terminal.type(first)
+        if first == "m":
+            terminal.wait_for("❯ git push origin main")
+        terminal.type(rest)
+        terminal.wait_for("→ Noted.")
+        terminal.wait_for(f"You said: {outcome}")
+
+
+def test_whoever_looks_or_goes_back_has_answered_nothing(tmp_path: Path) -> None:
+    with Pty(str(tmp_path), columns=120) as terminal:
+        terminal.wait_for(HINT)
+        terminal.type("edit" + ENTER)
+        terminal.wait_for("… 24 more lines")
+        terminal.wait_for("Waiting for your answer")
+        terminal.type("?")
+        terminal.wait_for("r  deny it and say why; the engine hears the reason and goes on")
+        terminal.type("d")
+        terminal.wait_for(DIFF.split("\n")[-1])
+        terminal.wait_for("sha256: hash-5")
+        terminal.type("m")
+        terminal.wait_for('❯ {"file_path": "a.py"')
+        terminal.type(CTRL_C)
+        terminal.wait_for("Not answered yet.")
+        terminal.type("m")
+        terminal.wait_for("Change what the tool is given, as JSON")
+        terminal.type(ENTER)
+        terminal.wait_for("Nothing was changed; it is not answered yet.")
+        terminal.type("m")
+        terminal.type(CTRL_U + "{oops" + ENTER)
+        terminal.wait_for("That is no JSON")
+        terminal.type(CTRL_U + '{"file_path": "b.py"}' + ENTER)
+        terminal.wait_for('You said: answered:allow:{"file_path": "b.py"}')
+
+
+def editor_in(folder: Path, script: str) -> dict[str, str]:
+    """An editor of the person's own: a program that is given a file."""
+    path = folder / "my editor"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return {"VISUAL": "", "EDITOR": f"'{path}' --wait"}
+
+
+@pytest.mark.parametrize("talk", [True, False])
+def test_what_is_no_line_is_changed_in_the_person_s_own_editor(tmp_path: Path, talk: bool) -> None:
+    environ = editor_in(tmp_path, f'cp "$2" {tmp_path}/seen; sed -i s/a.py/c.py/ "$2"; test -t 0')
+    with Pty(str(tmp_path), *([] if talk else ["edit"]), columns=140, environ=environ) as terminal:
+        if talk:
+            terminal.wait_for(HINT)
+            terminal.type("edit" + ENTER)
+            terminal.wait_for("Waiting for your answer")
+            terminal.type("m")
+        else:
+            terminal.wait_for("Type one of these, then Enter.")
+            terminal.type("m\n")
+        terminal.wait_for('You said: answered:allow:{"file_path": "c.py"')
+    assert json.loads((tmp_path / "seen").read_text()) == EDIT.payload["input"]
+    assert not [name for name in os.listdir(tmp_path / "terminal") if name.startswith("change-")]
+
+
+def test_an_editor_that_fails_answers_nothing(tmp_path: Path) -> None:
+    with Pty(str(tmp_path), columns=140, environ=editor_in(tmp_path, "exit 3")) as terminal:
+        terminal.wait_for(HINT)
+        terminal.type("edit" + ENTER)
+        terminal.wait_for("Waiting for your answer")
+        terminal.type("m")
+        terminal.wait_for("ended with 3. Not answered yet.")
+        terminal.type("y")
+        terminal.wait_for("You said: answered:allow")
+
+
+@pytest.mark.parametrize("term", ["dumb", "xterm-256color"])
+def test_one_shot_changes_the_command_on_the_tty(tmp_path: Path, term: str) -> None:
+    with Pty(str(tmp_path), "push", columns=120, environ={"TERM": term}) as terminal:
+        terminal.wait_for("Type one of these, then Enter.")
+        terminal.type("d\n")
+        terminal.wait_for("sha256: hash-4")
+        terminal.wait_for("Press one of y, s, a, m, n, r, d, ?, then Enter.")
+        terminal.type("m\n")
+        terminal.wait_for("Change the command")
+        if term == "dumb":
+            terminal.type("git log\n")
+        else:
+            terminal.wait_for("❯ git push origin main")
+            terminal.type(CTRL_U + "git log" + ENTER)
+        terminal.wait_for('You said: answered:allow:{"command": "git log", "timeout": 5}')
+        assert terminal.wait() == 0
+
+
+def test_on_a_dumb_terminal_everything_is_typed_with_enter(tmp_path: Path) -> None:
+    with Pty(str(tmp_path), columns=120, environ={"TERM": "dumb"}) as terminal:
+        terminal.wait_for(HINT)
+        terminal.type("push\n")
+        terminal.wait_for("a allow always here: allow command git push origin")
+        terminal.type("m\n")
+        terminal.wait_for("Change the command")
+        terminal.type("git log\n")
+        terminal.wait_for('You said: answered:allow:{"command": "git log", "timeout": 5}')
+        assert "\x1b" not in terminal.raw

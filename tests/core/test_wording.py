@@ -1,0 +1,36 @@
+"""Spans and sums as people read them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pilothouse.core.wording import format_cost, format_duration, span
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-5, "0s"),
+        (0.9, "0s"),
+        (59.9, "59s"),
+        (60, "1m"),
+        (3599, "59m"),
+        (3600, "1h"),
+        (86_400, "1d"),
+        (9e5, "10d"),
+    ],
+)
+def test_a_span_is_told_in_one_unit(seconds: float, text: str) -> None:
+    assert span(seconds) == text
+
+
+@given(st.floats(0, 1e7))
+def test_both_ways_to_tell_a_span_begin_alike_below_an_hour(seconds: float) -> None:
+    if seconds < 3600:
+        assert format_duration(seconds).split()[0] == span(seconds)
+
+
+def test_small_sums_keep_four_digits_and_large_ones_two() -> None:
+    assert [format_cost(usd) for usd in (0, 0.0234, 1, 12.345)] == ["$0.0000", "$0.0234", "$1.00", "$12.35"]
