@@ -131,7 +131,10 @@ def test_what_waits_is_listed_and_shown_whole(house: House) -> None:
 def test_an_answer_from_the_shell_is_the_owners_and_is_said_where_it_was_asked(house: House) -> None:
     ask(house)
     done = house.run("asks", "allow", "one", "--session")
-    assert (done.returncode, done.stdout) == (0, f"Run make? · allowed, by {getpass.getuser()}\n")
+    assert (done.returncode, done.stdout) == (
+        0,
+        f"Run make? · allowed for this session, by {getpass.getuser()}\n",
+    )
     (row,) = [row for row in house.json("asks", "--all") if row["ask"]["id"] == "ask-one"]
     assert (row["state"], row["decision"]["by"], row["decision"]["remember"]) == ("answered", ME, "session")
     said = store(house, lambda tx: tx.outbox.by_key("ask:ask-one:settled"))
