@@ -447,8 +447,15 @@ class Asks(Protocol):
         """Oldest first."""
         ...
 
-    def open_questions(self, conversation_id: ConversationId, *, limit: int) -> list[AskRow]:
-        """Those that a plain reply may answer, oldest first."""
+    def open_question(
+        self,
+        conversation_id: ConversationId,
+        now: float,
+        accepts: Callable[[Authority], bool],
+        *,
+        session_id: SessionId | None = None,
+    ) -> AskRow | None:
+        """The one that a plain reply answers: the oldest, of the oldest 20 that have time left, that `accepts` it."""
         ...
 
     def open_of(self, session_id: SessionId) -> list[AskRow]:

@@ -89,10 +89,10 @@ class Answers:
     def role(self, tx: Tx, authority: Authority, user: UserId) -> Role:
         return role_of(tx, self._settings.people, user, authority.workspace)
 
-    def may_answer(self, tx: Tx, row: AskRow, user: UserId) -> bool:
-        if not may_say_yes(row.authority, user, "owner"):
+    def may_answer(self, tx: Tx, authority: Authority, user: UserId) -> bool:
+        if not may_say_yes(authority, user, "owner"):
             return False  # whoever they are: it spares a look at who they are
-        return may_say_yes(row.authority, user, self.role(tx, row.authority, user))
+        return may_say_yes(authority, user, self.role(tx, authority, user))
 
     def still_holds(self, tx: Tx, row: AskRow) -> bool:
         """Whether the stored yes would count today: those who said it may have been revoked meanwhile."""

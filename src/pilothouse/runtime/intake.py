@@ -26,7 +26,7 @@ from pilothouse.core.message import (
     conversation_id,
 )
 from pilothouse.core.people import AUTHORITY, Role, allows
-from pilothouse.core.store import CONTROL_LANE, NEVER, AskRow, Conversation, QueueRow, Tx, notes_lane
+from pilothouse.core.store import CONTROL_LANE, NEVER, Conversation, QueueRow, Tx, notes_lane
 from pilothouse.core.turn import Turn
 from pilothouse.runtime.admitting import is_worth_a_word, meet
 from pilothouse.runtime.answers import Answers
@@ -52,8 +52,6 @@ EDITED_INTO_COMMAND = (
 )
 NOT_YOURS = "Only an {role} may do that here."
 MAX_FILES = 20
-QUESTIONS_LOOKED_AT = 20
-"""A plain reply answers the oldest of so many; nobody is asked more at once."""
 MAX_NAME_CHARS = 200
 
 
@@ -325,13 +323,12 @@ class _Accept:
 
         One with files is a message: an answer is words, and the files would be lost.
         """
-        by, open_rows = (
-            self._message.author.id,
-            tx.asks.open_questions(conversation.id, limit=QUESTIONS_LOOKED_AT),
-        )
-        asked = next(
-            (row for row in open_rows if self._is_in_time(row) and self._answers.may_answer(tx, row, by)),
-            None,
+        by = self._message.author.id
+        asked = tx.asks.open_question(
+            conversation.id,
+            self._at,
+            lambda authority: self._answers.may_answer(tx, authority, by),
+            session_id=self._message.session_id,
         )
         if asked is None:
             return False
@@ -339,13 +336,6 @@ class _Accept:
         apply_answer(tx, self._ids, asked, decision, self._at)
         tx.inbox.claim([id])
         return tx.inbox.done(id, self._at, f"answered {asked.ask.id}")
-
-    def _is_in_time(self, row: AskRow) -> bool:
-        """Still open, and of the session that the message is for, where it says so."""
-        if self._message.session_id not in (None, row.session_id):
-            return False
-        expires_at = row.ask.expires_at
-        return expires_at is None or expires_at > self._at
 
     def _place_in_line(self, tx: Tx, conversation: Conversation, put: QueueRow) -> str:
         live = tx.turns.live_in(conversation.id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import pytest
 
@@ -160,16 +161,35 @@ class AskSuite(StoreSuite):
                 tx.asks.add(ask_row(f"k{number}", kind=kind))
             tx.asks.add(ask_row("else", kind="question", conversation_id=C2, session_id=S2))
             tx.asks.add(ask_row("join", topic="join", session_id=S2))
-            assert names(tx.asks.open_questions(C1, limit=10)) == ["k1", "k2"]
-            assert names(tx.asks.open_questions(C1, limit=1)) == ["k1"]
             assert names(tx.asks.open_of(S1)) == ["k0", "k1", "k2", "k3"]
             assert names(tx.asks.open_about("join")) == ["join"]
             assert tx.asks.open_about("") == [], "an engine's ask has no topic"
             tx.asks.move(AskId("k1"), "withdrawn", at=2.0)
-            assert names(tx.asks.open_questions(C1, limit=10)) == ["k2"]
             assert names(tx.asks.newest(limit=2)) == ["join", "else"]
             assert names(tx.asks.newest(states=("withdrawn",))) == ["k1"]
             assert len(tx.asks.newest(states=("open", "withdrawn"))) == 6
+
+        await store.write(unit)
+
+    async def test_a_plain_reply_finds_the_oldest_question_that_takes_it(self, store: Store) -> None:
+        ann, bob = Authority(only=UserId("memory:ann")), Authority(only=UserId("memory:bob"))
+
+        def unit(tx: Tx) -> None:
+            def found(wanted: Authority, now: float = 1.0, **terms: Any) -> str | None:
+                row = tx.asks.open_question(C1, now, lambda authority: authority == wanted, **terms)
+                return row.ask.id if row else None
+
+            tx.asks.add(ask_row("approval", authority=ann))
+            tx.asks.add(ask_row("brief", kind="question", authority=ann, expires_at=5.0))
+            tx.asks.add(ask_row("bobs", kind="question", authority=bob))
+            tx.asks.add(ask_row("long", kind="question", authority=ann, session_id=S2))
+            tx.asks.add(ask_row("elsewhere", kind="question", authority=bob, conversation_id=C2))
+            assert [found(ann), found(bob), found(Authority())] == ["brief", "bobs", None]
+            assert found(ann, now=5.0) == "long", "the other has no time left"
+            assert found(ann, session_id=S2) == "long"
+            assert found(bob, session_id=S2) is None
+            tx.asks.move(AskId("bobs"), "withdrawn", at=2.0)
+            assert found(bob) is None
 
         await store.write(unit)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -107,8 +107,22 @@ class AskTable:
     def open_in(self, conversation_id: ConversationId) -> list[AskRow]:
         return self._all("open_in", conversation_id=conversation_id)
 
-    def open_questions(self, conversation_id: ConversationId, *, limit: int) -> list[AskRow]:
-        return self._all("open_questions", conversation_id=conversation_id, limit=limit)
+    def open_question(
+        self,
+        conversation_id: ConversationId,
+        now: float,
+        accepts: Callable[[Authority], bool],
+        *,
+        session_id: SessionId | None = None,
+    ) -> AskRow | None:
+        """Whose it is comes first: most questions that are open are not this person's to answer."""
+        found = self._link.rows(
+            "asks.open_questions", conversation_id=conversation_id, session_id=session_id, now=now
+        )
+        for id, authority in found:
+            if accepts(_NOBODYS if authority is None else _decode_authority(authority)):
+                return self.get(id)
+        return None
 
     def open_of(self, session_id: SessionId) -> list[AskRow]:
         return self._all("open_of", session_id=session_id)

@@ -35,8 +35,10 @@ UPDATE asks SET used = 0 WHERE id = :id
 SELECT {_row} FROM asks WHERE conversation_id = :conversation_id AND state = 'open' ORDER BY seq
 
 -- name: open_questions: what a plain reply in a conversation may answer
-SELECT {_row} FROM asks INDEXED BY asks_questions
-WHERE conversation_id = :conversation_id AND state = 'open' AND kind = 'question' ORDER BY seq LIMIT :limit
+SELECT id, authority FROM asks INDEXED BY asks_questions
+WHERE conversation_id = :conversation_id AND state = 'open' AND kind = 'question'
+  AND (expires_at IS NULL OR expires_at > :now) AND (:session_id IS NULL OR session_id = :session_id)
+ORDER BY seq LIMIT 20
 
 -- name: open_of: what is open in a session
 SELECT {_row} FROM asks WHERE session_id = :session_id AND state = 'open' ORDER BY seq
