@@ -9,6 +9,20 @@ from typing import Any, Literal, Protocol
 from msgspec import Struct
 
 from pilothouse.core.ask import Ask
+from pilothouse.core.tool_class import ToolClass, tool_class
+
+__all__ = [
+    "NO_RULE",
+    "ApprovalMode",
+    "AskAlways",
+    "DefaultPolicy",
+    "Policy",
+    "PolicyOutcome",
+    "Ruling",
+    "ToolClass",
+    "strongest",
+    "tool_class",
+]
 
 PolicyOutcome = Literal["allow", "deny", "ask"]
 ApprovalMode = Literal["minimal", "trusted", "full-access"]
