@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from pilothouse.cli.options import approval_mode_option
+
 
 @click.command("chat")
 @click.argument("text", required=False)
@@ -11,6 +13,7 @@ import click
 @click.option("--engine", help="Which engine answers.")
 @click.option("--model", help="Which of the engine's models.")
 @click.option("--workspace", type=click.Path(), help="The folder to work in.")
+@approval_mode_option
 @click.option("--new", is_flag=True, help="Begin a new session.")
 @click.option("--verbose", is_flag=True, help="Show every step.")
 def command(
@@ -19,6 +22,7 @@ def command(
     engine: str | None,
     model: str | None,
     workspace: str | None,
+    approval_mode: str | None,
     new: bool,
     verbose: bool,
 ) -> int:
@@ -26,5 +30,12 @@ def command(
     from pilothouse.bootstrap.chat import run_chat
 
     return run_chat(
-        text=text, as_json=as_json, engine=engine, model=model, workspace=workspace, new=new, verbose=verbose
+        text=text,
+        as_json=as_json,
+        engine=engine,
+        model=model,
+        workspace=workspace,
+        approval_mode=approval_mode,
+        new=new,
+        verbose=verbose,
     )

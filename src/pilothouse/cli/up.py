@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import click
 
+from pilothouse.cli.options import approval_mode_option
+
 
 @click.command("up")
+@approval_mode_option
 @click.option("--safe", is_flag=True, help="Start without resuming turns that were lost.")
-def command(safe: bool) -> int:
+def command(safe: bool, approval_mode: str | None) -> int:
     """Run the gateway: every channel, every engine."""
     from pilothouse.bootstrap.up import run_up
 
-    return run_up(safe=safe)
+    return run_up(safe=safe, approval_mode=approval_mode)

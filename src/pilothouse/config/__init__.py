@@ -16,8 +16,10 @@ from pilothouse.config.model import (
     LogSection,
     Models,
     PeopleSection,
+    PolicySection,
     WorkspaceSection,
 )
+from pilothouse.config.narrowing import Narrowing, narrowing_of
 from pilothouse.config.paths import Paths, find_paths
 from pilothouse.config.problems import InvalidConfig, Problem
 from pilothouse.config.workspace import (
@@ -25,6 +27,7 @@ from pilothouse.config.workspace import (
     InWorkspace,
     Preferences,
     in_workspace,
+    mode_in,
     read_preferences,
 )
 from pilothouse.config.zones import find_zone
@@ -46,8 +49,10 @@ __all__ = [
     "Loaded",
     "LogSection",
     "Models",
+    "Narrowing",
     "Paths",
     "PeopleSection",
+    "PolicySection",
     "Preferences",
     "Problem",
     "Reloaded",
@@ -59,6 +64,8 @@ __all__ = [
     "in_workspace",
     "load",
     "may_reload",
+    "mode_in",
+    "narrowing_of",
     "read_preferences",
     "watch",
 ]

@@ -24,7 +24,7 @@ _PROGRAMS = frozenset(
         # what acts as somebody else, or on the machine
         "sudo doas su pkexec chown chgrp chmod setfacl mount umount insmod rmmod modprobe sysctl systemctl",
         "launchctl shutdown reboot halt poweroff kill pkill killall crontab iptables nft ufw useradd userdel usermod",
-        "passwd visudo",
+        "visudo",
         # what runs what nobody has read
         "eval xargs parallel osascript",
         # what changes things that others use
@@ -35,31 +35,27 @@ _PROGRAMS = frozenset(
 LONGEST_LINE = 4000
 """A longer line of a command was made to be read by nobody."""
 
-_DEEDS = re.compile(
+_DEEDS = (
     r"\b("
     r"git\b.*\b(push|clean|filter-branch|filter-repo|gc|prune|update-ref|reflog\s+(expire|delete)|rebase)"
     r"|git\b.*\breset\b.*--(hard|merge|keep)|git\b.*\b(checkout|restore|switch)\b.*(\s--\s|\s\.(\s|$)|-f\b|--force|--discard)"
     r"|git\b.*\b(branch|tag)\b.*\s(-[dD]\b|--delete)|git\b.*\bstash\s+(drop|clear)|git\b.*\bworktree\s+remove"
     r"|find\b.*\s-(delete|exec|execdir|ok|okdir|fprint|fprintf|fls)\b"
-    r"|(docker|podman)\b.*\b(rm|rmi|prune|kill|down)|kubectl\b.*\b(delete|drain|apply|replace|scale)|helm\b.*\b(delete|uninstall|upgrade)"
+    r"|(docker|podman)\b.*\s(rm|rmi|prune|kill|down)|kubectl\b.*\b(delete|drain|apply|replace|scale)|helm\b.*\b(delete|uninstall|upgrade)"
     r"|(npm|pnpm|yarn|bun|cargo|gem|poetry|uv|twine|flit|hatch)\b.*\b(publish|upload|unpublish|yank)"
     r"|gh\b.*\b(delete|merge|close|release)|(aws|gcloud|az|gsutil|rclone)\b.*\b(rm|delete|destroy|terminate|purge|sync)"
     r"|rsync\b.*--(delete|remove)|sed\b.*\s(-i|--in-place)|tar\b.*--(remove|overwrite)|mv\b.*\s(-f|--force)"
     r"|drop\s+(table|database|schema|index|view|user|role)|truncate\s+table|delete\s+from|flushall|flushdb"
     r"|mkfs\.\w+"
-    r")",
-    re.IGNORECASE,
+    r")"
 )
 _SHELLS = r"(ba|da|z|k|fi|a|c|tc)?sh|python[\d.]*|node|ruby|perl|php"
-_UNREAD = re.compile(
+_UNREAD = (
     rf"\|\s*&?\s*(\S*/)?(env\s+|sudo\s+)?({_SHELLS})\b|\b({_SHELLS})\s+(-\S+\s+)*-\w*c\b|\$'|base64\s+(-\w*d|--decode)"
     r"|>\s*\|?\s*/(?!dev/(null|stdout|stderr)\b)|>\s*~"
 )
-_TOOL_NAME = re.compile(
-    r"(^|[_\-.])(delete|remove|drop|destroy|purge|wipe|erase|truncate|kill|terminate|revoke|uninstall|force|merge|publish|deploy)",
-    re.IGNORECASE,
-)
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_TOOL_NAME = r"(^|[_\-.])(delete|remove|drop|destroy|purge|wipe|erase|truncate|kill|terminate|revoke|uninstall|force|merge|publish|deploy)"
+_HUMP = r"(?<=[a-z0-9])(?=[A-Z])"
 
 
 def tool_class(payload: Mapping[str, Any]) -> ToolClass:
@@ -74,7 +70,7 @@ def tool_class(payload: Mapping[str, Any]) -> ToolClass:
         return "destructive" if is_destructive_command(given.get("command")) else "ordinary"
     if name in _CHANGING_TOOLS:
         return "destructive" if _reaches_out(given, payload.get("cwd")) else "ordinary"
-    return "destructive" if _TOOL_NAME.search(_HUMP.sub("_", tool)) else "ordinary"
+    return "destructive" if re.search(_TOOL_NAME, re.sub(_HUMP, "_", tool), re.IGNORECASE) else "ordinary"
 
 
 def is_destructive_command(command: Any) -> bool:
@@ -85,8 +81,12 @@ def is_destructive_command(command: Any) -> bool:
     words = re.split(r"[\s;&|()<>`{}=$,]+", plain)
     if any(word.rpartition("/")[2].lower() in _PROGRAMS for word in words):
         return True
-    lines = [*plain.splitlines(), *command.splitlines()]
-    return any(len(line) > LONGEST_LINE or _DEEDS.search(line) or _UNREAD.search(line) for line in lines)
+    lines = {*plain.splitlines(), *command.splitlines()}
+    return any(len(line) > LONGEST_LINE or _does_harm(line) for line in lines)
+
+
+def _does_harm(line: str) -> bool:
+    return bool(re.search(_DEEDS, line, re.IGNORECASE) or re.search(_UNREAD, line))
 
 
 def _reaches_out(given: Mapping[str, Any], cwd: Any) -> bool:

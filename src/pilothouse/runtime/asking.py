@@ -15,6 +15,7 @@ from pilothouse.runtime.auditing import HOUSE, record_ask
 from pilothouse.runtime.raising import tell_places
 from pilothouse.runtime.reasons import REASON, want_reason
 from pilothouse.runtime.resuming import resume_with_answer
+from pilothouse.runtime.rule_keeping import remember_answer
 from pilothouse.runtime.topics import TOPICS
 from pilothouse.runtime.wording import first_line
 
@@ -27,6 +28,7 @@ def apply_answer(tx: Tx, ids: IdMaker, row: AskRow, decision: Decision, at: floa
     """Settles an open ask. Raises `IllegalMove` if it is not open, and then nothing changed."""
     tx.asks.move(row.ask.id, "answered", at=at, decision=decision)
     record_ask(tx, row, decision.verdict, at, decision.by or HOUSE)
+    remember_answer(tx, ids, row, decision, at)
     turn = tx.turns.get(row.turn_id)
     if row.topic:
         _settle_topic(tx, ids, row, "answered", decision, at)

@@ -15,6 +15,7 @@ from msgspec import Struct
 from pilothouse.core.errors import SessionBusy
 from pilothouse.core.ids import ConversationId, EngineId, IdMaker, SessionId, TurnId
 from pilothouse.core.message import Content, InboundMessage
+from pilothouse.core.policy import ApprovalMode
 from pilothouse.core.store import Conversation, QueueRow, Session, Tx, notes_lane
 from pilothouse.core.turn import Prompt, Turn
 from pilothouse.runtime.asking import supersede
@@ -23,12 +24,13 @@ from pilothouse.runtime.budgeting import reserve
 from pilothouse.runtime.continuing import bind
 from pilothouse.runtime.framing import cause_of, frame
 from pilothouse.runtime.holding import hold, let_go
+from pilothouse.runtime.modes import picked_mode
 from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.recapping import given_up, with_recap, write_recap
 from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.standing import may, role_of, workspace_of
 from pilothouse.runtime.trusting import is_trusted
-from pilothouse.runtime.wishes import with_wishes
+from pilothouse.runtime.wishes import wishes_of, with_wishes
 
 _decode = msgspec.json.Decoder(InboundMessage).decode
 
@@ -42,6 +44,8 @@ class Started(Struct, frozen=True):
     """What is left for it under the day's caps; None where there is none."""
     reserved_usd: float = math.inf
     """What it has reserved of that; where there is no cap, there is nothing to reserve."""
+    said_mode: ApprovalMode | None = None
+    picked_mode: ApprovalMode | None = None
 
 
 def start_from_inbox(
@@ -139,6 +143,8 @@ def _started(
         with_wishes(tx, conversation),
         is_trusted(tx, session.workspace),
         *(() if reserved is None else (reserved.left_usd, reserved.amount_usd)),
+        said_mode=wishes_of(tx, conversation.id).approval_mode,
+        picked_mode=picked_mode(tx, session.workspace),
     )
 
 

@@ -59,7 +59,7 @@ class House:
     def environ(self) -> dict[str, str]:
         path = os.pathsep.join(map(str, (SRC, self.packages, ROOT)))
         own = {"PYTHONPATH": path, "PILOTHOUSE_HOME": str(self.home), "COLUMNS": "100", "TERM": "xterm"}
-        return {**self.rig.environment(), **own}
+        return {**self.rig.environment(), **own, "PILOTHOUSE_APPROVAL_MODE": "minimal"}
 
     def argv(self, *words: str) -> list[str]:
         return [sys.executable, "-m", "pilothouse", "chat", "--workspace", str(self.rig.workspace), *words]

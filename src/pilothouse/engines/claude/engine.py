@@ -24,10 +24,10 @@ from pilothouse.core.engine import Brief, EngineHost
 from pilothouse.core.errors import EngineError
 from pilothouse.core.event import Notice, ResumeToken
 from pilothouse.core.failure import Failure
-from pilothouse.core.policy import NO_RULE, ApprovalMode, Ruling
+from pilothouse.core.policy import ApprovalMode, Ruling, Scope
 from pilothouse.engines.claude.config import ClaudeConfig, resolve
 from pilothouse.engines.claude.flags import SKIPS, skip_problem
-from pilothouse.engines.claude.gate import Gate
+from pilothouse.engines.claude.gate import Gate, let_nothing_pass
 from pilothouse.engines.claude.gate_proof import prove_gate
 from pilothouse.engines.claude.launch import Launch, check_token, plan_launch, plan_text_launch, resuming
 from pilothouse.engines.claude.memory import free_memory_mb
@@ -250,9 +250,9 @@ class ClaudeEngine:
         )
         self._open_gate(launch.session, cwd)
         process = await self._pool.lease(launch)
-        mode = self._mode(brief)
-        process.dialogue.gate.judge = partial(self._judge, mode)
-        process.guarded = mode != "full-access"
+        scope = self._scope(brief, cwd)
+        process.dialogue.gate.judge = partial(self._judge, scope)
+        process.guarded = scope.mode != "full-access"
         return process
 
     async def _lease_again(
@@ -278,17 +278,21 @@ class ClaudeEngine:
         return ClaudeProcess(launch, self._gates[launch.session], self._host.log)
 
     def _open_gate(self, session: str, cwd: str) -> None:
-        """One for each session, whichever process serves it: it knows what was allowed for the session."""
+        """One for each session, whichever process serves it: it knows which calls came by."""
         while len(self._gates) >= MAX_GATES:
             self._gates.pop(next(iter(self._gates)))
         if session not in self._gates:
-            self._gates[session] = Gate(lambda ask: NO_RULE, cwd, resolve_path)
+            self._gates[session] = Gate(let_nothing_pass, cwd)
 
     def _mode(self, brief: Brief) -> ApprovalMode:
         return "full-access" if self._config.dangerously_skip_permissions else brief.approval_mode
 
-    def _judge(self, mode: ApprovalMode, ask: Ask) -> Ruling:
-        return self._host.judge(ask, mode)
+    def _scope(self, brief: Brief, cwd: str) -> Scope:
+        """A folder of the session's own is as much inside as the workspace is."""
+        return msgspec.structs.replace(brief.scope, mode=self._mode(brief), folders=(cwd,))
+
+    async def _judge(self, scope: Scope, ask: Ask) -> Ruling:
+        return await self._host.judge(ask, scope)
 
     def _cwd(self, brief: Brief) -> str:
         """The workspace; or a folder for this session alone, to which the workspace is added."""
@@ -309,12 +313,3 @@ def _permissions_text(brief: Brief) -> str | bytes | None:
         return None
     except OSError as error:
         return f"unreadable: {error.strerror}"
-
-
-def resolve_path(folder: str, path: str) -> str:
-    """Where a path of the CLI's leads in truth. What cannot be looked at stays as it is, and is judged so."""
-    whole = os.path.join(folder, os.path.expanduser(path)) if path else folder
-    try:
-        return os.path.realpath(whole)
-    except (OSError, ValueError):
-        return path

@@ -1,0 +1,122 @@
+"""Paths against the workspace and against rules. A path is judged by where it leads, never by how it is written.
+
+Rules: to forbid, a rule about a folder covers all below it, and a pattern without a slash matches at any depth; to
+allow, a pattern matches as it stands, and relative ones begin at the workspace.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+
+from pilothouse.core.rules import Rule, literal_prefix, path_regex
+from pilothouse.core.script import Ground, Word
+
+_MAGIC = re.compile(r"[*?]")
+NOWHERE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/fd/1", "/dev/fd/2"})
+PROTECTED = frozenset(
+    {
+        ".git",
+        ".hg",
+        ".jj",
+        ".husky",
+        ".claude",
+        ".codex",
+        ".opencode",
+        ".gemini",
+        ".cursor",
+        ".vscode",
+        ".idea",
+    }
+    | {
+        ".pilothouse.toml",
+        ".mcp.json",
+        ".envrc",
+        ".gitmodules",
+        ".npmrc",
+        ".yarnrc.yml",
+        ".pre-commit-config.yaml",
+    }
+)
+"""Names in a workspace that make other programs run things, or loosen what an engine may do: changing them is asked."""
+
+
+class Places:
+    def __init__(self, workspace: str, folders: Sequence[str], ground: Ground) -> None:
+        self.ground = ground
+        self.root = ground.resolve("/", workspace) if workspace.startswith("/") else None
+        found = (ground.resolve("/", folder) for folder in folders if folder.startswith("/"))
+        self.roots = tuple(place for place in (self.root, *found) if place)
+
+    def resolve(self, cwd: str, path: str) -> str | None:
+        return self.ground.resolve(cwd, path)
+
+    def is_inside(self, real: str) -> bool:
+        return any(real == root or real.startswith(root.rstrip("/") + "/") for root in self.roots)
+
+    def is_protected(self, real: str) -> bool:
+        return any(part in PROTECTED for part in self._below_root(real).split("/"))
+
+    def shown(self, real: str) -> str:
+        """As people would write it in a rule: relative where it is in the workspace."""
+        return self._below_root(real) if self.is_inside(real) else real
+
+    def _below_root(self, real: str) -> str:
+        for root in self.roots:
+            if real.startswith(root.rstrip("/") + "/"):
+                return real[len(root.rstrip("/")) + 1 :]
+        return real
+
+    def expand(self, cwd: str, word: Word) -> tuple[str, ...] | None:
+        """The paths that a word means, as written; None if that cannot be told."""
+        return self.ground.expand(cwd, word.text) if word.form == "glob" else (word.text,)
+
+    def allowed_by(self, rules: Sequence[Rule], real: str, *, deep: bool = False) -> Rule | None:
+        """The rule that allows it. With `deep` it must allow everything below, too."""
+        for rule in rules:
+            pattern = self._absolute(rule)
+            if pattern and path_regex(pattern).fullmatch(real) and (not deep or pattern.endswith("/**")):
+                return rule
+        return None
+
+    def forbids(self, rule: Rule, cwd: str, path: str) -> bool:
+        """Generous: also what lies below; also where the path cannot be followed, by how it is written."""
+        real = self.resolve(cwd, path)
+        if real is None:
+            real = str(PurePosixPath(cwd, path))
+        return any(self._generous(pattern).fullmatch(real) for pattern in self._everywhere(rule))
+
+    def forbids_below(self, rule: Rule, folder: str) -> bool:
+        """Whether something below the folder may be meant."""
+        for pattern in self._everywhere(rule):
+            prefix = literal_prefix(pattern).rstrip("/")
+            if (prefix + "/").startswith(folder.rstrip("/") + "/"):
+                return True
+            if prefix != pattern.rstrip("/") and (folder + "/").startswith(prefix + "/"):
+                return True
+        return False
+
+    def _generous(self, pattern: str) -> re.Pattern[str]:
+        return path_regex(pattern if pattern.endswith("/**") else pattern.rstrip("/") + "/**")
+
+    def _everywhere(self, rule: Rule) -> list[str]:
+        pattern = rule.pattern.rstrip("/")
+        if pattern.startswith("**/"):
+            return [f"/{pattern}"]
+        if "/" not in pattern and not pattern.startswith("~"):
+            return [f"/**/{pattern}"]
+        found = self._absolute(rule)
+        return [found] if found else []
+
+    def _absolute(self, rule: Rule) -> str | None:
+        """The rule's pattern with its fixed part followed, for what it is compared with was followed too."""
+        pattern = rule.pattern
+        base = "/" if pattern.startswith(("/", "~")) else self.root
+        magic = _MAGIC.search(pattern)
+        fixed = pattern[: magic.start()].rpartition("/")[0] if magic else pattern.rstrip("/")
+        real = self.resolve(base, fixed) if base and fixed else base
+        if real is None:
+            return None
+        rest = pattern[len(fixed) :].strip("/") if magic else ""
+        return f"{real.rstrip('/')}/{rest}" if rest else real

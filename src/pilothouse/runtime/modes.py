@@ -1,0 +1,23 @@
+"""The approval mode of a turn: what was said for this chat, what is configured, what was picked, else the narrowest."""
+
+from __future__ import annotations
+
+import os
+
+from pilothouse.core.policy import MODES, ApprovalMode
+from pilothouse.core.store import Tx
+
+
+def picked_mode(tx: Tx, workspace: str) -> ApprovalMode | None:
+    """What was picked when a chat was first opened there."""
+    kept = tx.get_fact(_key(workspace))
+    return next((mode for mode in MODES if mode == kept), None)
+
+
+def pick_mode(tx: Tx, workspace: str, mode: ApprovalMode, at: float, by: str) -> None:
+    tx.set_fact(_key(workspace), mode)
+    tx.audit.add(at, by, "mode.picked", f"{os.path.realpath(workspace)}: {mode}")
+
+
+def _key(workspace: str) -> str:
+    return f"mode:{os.path.realpath(workspace)}"
