@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterator
 from functools import cached_property
 
 from pilothouse.core.call import Call, host_of
 from pilothouse.core.candidates import Candidates, fold, is_command
 from pilothouse.core.places import Places
 from pilothouse.core.rules import Rule, glob_regex
-from pilothouse.core.script import Script, Segmenter, no_segmenter
+from pilothouse.core.script import Script, Segmenter, joined, no_segmenter
 
 _HOME = re.compile(r"\$\{?HOME\}?")
 _HERE = re.compile(r"\$\{?PWD\}?")
+_MAGIC = re.compile(r"[*?\[]")
+_ATTACHED = re.compile(r"-\w[/~.\w]")
+MAX_PATH = 1024
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.\-]*://[^\s\"'`<>()]+", re.IGNORECASE)
 _HOST = re.compile(r"(?:[^\s@/]+@)?([a-z0-9\-]+(?:\.[a-z0-9\-]+)+)(?::\S*|/\S*)?", re.IGNORECASE)
 
@@ -33,7 +37,7 @@ class Catcher:
             case "tool":
                 return glob_regex(rule.pattern, case=False).fullmatch(call.tool) is not None
             case "command":
-                return any(is_command(rule.words, found) for found in self._candidates.commands)
+                return is_command(rule.words, self._candidates)
             case "glob":
                 pattern = glob_regex(rule.pattern, case=False)
                 return any(pattern.fullmatch(line) for line in self._lines)
@@ -64,7 +68,7 @@ class Catcher:
             return []
         whole = " ".join(self._call.command.split())
         lines = [fold(whole)]
-        for words in self._candidates.commands:
+        for words in self._candidates.lines():
             lines += [" ".join(words), shlex.join(words)]
         return list(dict.fromkeys(lines))
 
@@ -82,41 +86,63 @@ class Catcher:
         call = self._call
         if call.kind in ("read", "change"):
             return list(call.paths)
-        words = [*call.texts, *self._candidates.words]
-        values = [part for word in words if "=" in word for part in (word.partition("=")[2],)]
-        attached = [word[2:] for word in words if re.match(r"-\w[/~.]", word)]
-        found = dict.fromkeys(
-            (*words, *values, *attached, *(part for w in words if ":" in w for part in w.split(":")))
-        )
-        return [_HERE.sub(".", _HOME.sub("~", path.removeprefix("@"))) for path in found if path]
+        found = dict.fromkeys((*call.texts, *self._candidates.words))
+        for word in list(found):
+            found.update(dict.fromkeys(_inside(word)))
+        return [path for path in found if path and len(path) <= MAX_PATH]
 
     @cached_property
     def _folders(self) -> list[str]:
         """Where a relative path may begin: here, and wherever a `cd` in the command leads."""
         start = self._places.resolve("/", self._call.cwd) if self._call.cwd.startswith("/") else None
         folders = [folder for folder in (start, self._places.root) if folder]
-        for words in self._candidates.commands:
-            if words[0] in ("cd", "pushd", "git", "make", "tar", "env") and len(words) > 1:
-                more = [
-                    self._places.resolve(folder, _HOME.sub("~", word))
-                    for folder in folders[:4]
-                    for word in words[1:4]
-                ]
-                folders += [folder for folder in more if folder]
+        for place in self._moves():
+            more = [self._places.resolve(folder, place) for folder in folders[:4]]
+            folders += [folder for folder in more if folder]
         return list(dict.fromkeys(folders))[:16] or ["/"]
+
+    def _moves(self) -> Iterator[str]:
+        """What a command says about where it, or the next one, runs."""
+        for name in ("cd", "pushd", "git", "make", "tar", "env"):
+            for words in self._candidates.named(name):
+                places = words[:1] if name in ("cd", "pushd") else _after(words, "-C")
+                yield from (_HOME.sub("~", place) for place in places)
 
     def _touches(self, rule: Rule) -> bool:
         if rule.kind == "read" and self._call.kind == "change":
             return False
-        return any(self._meets(rule, folder, path) for path in self._paths for folder in self._folders)
+        return any(self._places.forbids(rule, real) for real in self._reals)
 
-    def _meets(self, rule: Rule, folder: str, path: str) -> bool:
-        if self._places.forbids(rule, folder, path):
-            return True
-        if self._call.kind != "command" or not re.search(r"[*?\[]", path):
-            return False
-        found = self._places.ground.expand(folder, path)
-        return found is not None and any(self._places.forbids(rule, folder, one) for one in found)
+    @cached_property
+    def _reals(self) -> list[str]:
+        """Where all of that leads, from wherever it may begin; a pattern is what it means now, too."""
+        found: dict[str, None] = {}
+        for path in self._paths:
+            for folder in self._folders:
+                found[self._places.resolve(folder, path) or joined(folder, path)] = None
+                if self._call.kind == "command" and _MAGIC.search(path):
+                    for one in self._places.ground.expand(folder, path) or ():
+                        found[self._places.resolve(folder, one) or joined(folder, one)] = None
+        return list(found)
+
+
+def _after(words: tuple[str, ...], option: str) -> list[str]:
+    return [words[at + 1] for at, word in enumerate(words[:-1]) if word == option]
+
+
+def _inside(word: str) -> Iterator[str]:
+    """Paths that are a part of a word: `--file=a`, `-fa`, `@a`, `host:a`, `$HOME/a`."""
+    if "$" in word:
+        word = _HERE.sub(".", _HOME.sub("~", word))
+        yield word
+    if "=" in word:
+        yield word.partition("=")[2]
+    if word[:1] == "-" and _ATTACHED.match(word):
+        yield word[2:]
+    if word[:1] == "@":
+        yield word[1:]
+    if ":" in word:
+        yield from word.split(":")
 
 
 def _is_host(pattern: str, host: str) -> bool:

@@ -65,6 +65,7 @@ class Walk:
         self._changeable = [rule for rule in rules if rule.kind == "path"]
         self._forbidding: Sequence[Rule] = ()
         self._crooked: set[str] = set()
+        self._posing: dict[str, bool] = {}
         self.gaps: list[Gap] = []
         self.used: dict[Rule, None] = {}
 
@@ -142,10 +143,10 @@ class Walk:
             return None
         if any(word.form == "dynamic" for word in segment.words):
             return None
-        texts = segment.texts
-        line = shlex.join(texts)
+        texts, line = segment.texts, ""
         for rule in self._commands if self._is_same_program(texts[0], folders) else ():
             if rule.kind == "glob":
+                line = line or shlex.join(texts)
                 if glob_regex(rule.pattern).fullmatch(line):
                     return rule
             elif texts[: len(rule.words)] == rule.words and not is_another_program(texts, rule.words):
@@ -194,7 +195,9 @@ class Walk:
     def _poses_as_git(self, folder: str) -> bool:
         """Here or above, for git looks upwards; the workspace's own `.git` is its own matter."""
         while self._places.is_inside(folder):
-            if self._places.ground.is_git_dir(folder):
+            if folder not in self._posing:
+                self._posing[folder] = self._places.ground.is_git_dir(folder)
+            if self._posing[folder]:
                 return True
             if folder == "/":
                 break

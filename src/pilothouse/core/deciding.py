@@ -30,12 +30,12 @@ def decide(ask: Ask, rules: Sequence[Rule], scope: Scope, senses: Senses) -> Rul
         return Ruling("ask")
     judging = _Judging(read_call(ask.payload), rules, scope, senses)
     ruling, gaps = judging.judge()
-    if ruling.outcome != "ask" or tool_class(ask.payload) == "destructive":
+    if ruling.outcome != "ask":
         return ruling
     wanted = tuple(dict.fromkeys(rule for gap in gaps for rule in gap.rules))
     if not gaps or len(wanted) > MAX_OFFERED or not all(gap.rules for gap in gaps):
         return ruling
-    if not judging.would_pass(wanted):
+    if tool_class(ask.payload) == "destructive" or not judging.would_pass(wanted):
         return ruling
     lines = "\n".join(map(str, wanted))
     return Ruling("ask", ruling.rule, (RuleOffer("session", lines), RuleOffer("always", lines)))

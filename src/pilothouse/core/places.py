@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import PurePosixPath
 
 from pilothouse.core.rules import Rule, literal_prefix, path_regex
 from pilothouse.core.script import Ground, Word
 
+MAX_DEPTH = 50
 _MAGIC = re.compile(r"[*?]")
 NOWHERE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/fd/1", "/dev/fd/2"})
 PROTECTED = frozenset(
@@ -45,12 +45,22 @@ PROTECTED = frozenset(
 class Places:
     def __init__(self, workspace: str, folders: Sequence[str], ground: Ground) -> None:
         self.ground = ground
+        self._forbidden: dict[Rule, list[re.Pattern[str]]] = {}
+        self._resolved: dict[tuple[str, str], str | None] = {}
+        self._patterns: dict[Rule, list[str]] = {}
         self.root = ground.resolve("/", workspace) if workspace.startswith("/") else None
         found = (ground.resolve("/", folder) for folder in folders if folder.startswith("/"))
         self.roots = tuple(place for place in (self.root, *found) if place)
 
     def resolve(self, cwd: str, path: str) -> str | None:
-        return self.ground.resolve(cwd, path)
+        """Each path, and each folder on its way, is followed once per decision."""
+        if (cwd, path) not in self._resolved:
+            folder, slash, name = path.rpartition("/")
+            whole = not slash or not folder or not name or name.startswith("~") or path.count("/") > MAX_DEPTH
+            start = cwd if whole else self.resolve(cwd, folder)
+            found = None if start is None else self.ground.resolve(start, path if whole else name)
+            self._resolved[cwd, path] = found
+        return self._resolved[cwd, path]
 
     def is_inside(self, real: str) -> bool:
         return any(real == root or real.startswith(root.rstrip("/") + "/") for root in self.roots)
@@ -80,12 +90,9 @@ class Places:
                 return rule
         return None
 
-    def forbids(self, rule: Rule, cwd: str, path: str) -> bool:
-        """Generous: also what lies below; also where the path cannot be followed, by how it is written."""
-        real = self.resolve(cwd, path)
-        if real is None:
-            real = str(PurePosixPath(cwd, path))
-        return any(self._generous(pattern).fullmatch(real) for pattern in self._everywhere(rule))
+    def forbids(self, rule: Rule, real: str) -> bool:
+        """Generous: also what lies below."""
+        return any(regex.fullmatch(real) for regex in self._generous(rule))
 
     def forbids_below(self, rule: Rule, folder: str) -> bool:
         """Whether something below the folder may be meant."""
@@ -97,10 +104,18 @@ class Places:
                 return True
         return False
 
-    def _generous(self, pattern: str) -> re.Pattern[str]:
-        return path_regex(pattern if pattern.endswith("/**") else pattern.rstrip("/") + "/**")
+    def _generous(self, rule: Rule) -> list[re.Pattern[str]]:
+        if rule not in self._forbidden:
+            patterns = [pattern.rstrip("/").removesuffix("/**") + "/**" for pattern in self._everywhere(rule)]
+            self._forbidden[rule] = [path_regex(pattern) for pattern in patterns]
+        return self._forbidden[rule]
 
     def _everywhere(self, rule: Rule) -> list[str]:
+        if rule not in self._patterns:
+            self._patterns[rule] = self._find_patterns(rule)
+        return self._patterns[rule]
+
+    def _find_patterns(self, rule: Rule) -> list[str]:
         pattern = rule.pattern.rstrip("/")
         if pattern.startswith("**/"):
             return [f"/{pattern}"]

@@ -19,6 +19,7 @@ SIMPLEST = re.compile(rb"[A-Za-z0-9_@%+:,./\-][A-Za-z0-9_@%+:,./=^\-]*")
 _ORDINARY = re.compile(r"[A-Za-z0-9_@%+=:,./~^#!*?\[\]{}\-]*")
 _BRACES = re.compile(r"\{[A-Za-z0-9_^\-]*\}")
 """What a shell leaves alone: `{}`, `@{u}`, `HEAD@{1}`; lists and ranges it would expand."""
+_SPECIAL = re.compile(r'[\\"`$]')
 _BRACE = re.compile(r"[{}]")
 _MAGIC = re.compile(r"[*?\[]")
 _LITERAL_DOLLAR = re.compile(r'\$(?=[ |)/"]|$)')
@@ -95,6 +96,8 @@ def _read_string(part: TreeNode, raw: str) -> tuple[str, Form, str]:
     inner = raw[1:-1] if len(raw) >= 2 and raw.endswith('"') else raw[1:]
     known = {'"', "string_content", "$"}
     dynamic = not raw.endswith('"') or len(raw) < 2 or any(child.type not in known for child in part.children)
+    if not _SPECIAL.search(inner):
+        return inner, "dynamic" if dynamic or not _is_visible(inner) else "plain", "\0"
     text = ""
     at = 0
     while at < len(inner):
