@@ -99,6 +99,7 @@ anything = settings(deadline=None, suppress_health_check=list(HealthCheck), max_
 @example(text="ls\nrm a")
 @example(text="find . > /dev/null -delete")
 @example(text="git log --abbrev --output=x")
+@example(text="sort README.md -\\\nofile")
 def test_what_is_allowed_by_itself_is_plainly_safe(plan: Plan, text: str) -> None:
     if plan.rule(text).outcome == "allow":
         assert is_plainly_safe(text, str(plan.root)), text

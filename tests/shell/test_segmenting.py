@@ -106,7 +106,20 @@ def test_nested_commands_are_found_wherever_they_stand(command: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["cat\r\r", "ls\x0b-l", "ls\x0c", "cat a\r", "ls \\", "a\0b", "x" * 200_000, "\ud800", "ls ;;"]
+    "command",
+    [
+        "cat\r\r",
+        "sort a -\\\no",
+        "git lo\\\ng",
+        "ls\x0b-l",
+        "ls\x0c",
+        "cat a\r",
+        "ls \\",
+        "a\0b",
+        "x" * 200_000,
+        "\ud800",
+        "ls ;;",
+    ],
 )
 def test_what_shells_and_the_grammar_read_differently_is_never_plain(command: str) -> None:
     assert SEGMENT(command).oddities

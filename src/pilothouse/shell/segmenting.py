@@ -123,7 +123,7 @@ class _Reading:
         gap = self._source[start:end]
         if not gap or gap == b" ":
             return gap
-        gap = gap.replace(b"\\\n", b" ")
+        gap = gap.replace(b"\\\n", b"")  # a shell joins the lines: without a blank beside it, also two words
         if gap.strip(b" \t\n" if lines else b" \t"):
             self._odd(HIDDEN)
         return gap
