@@ -15,7 +15,7 @@ from bench.measuring.table import Row
 from pilothouse.core.ask import Ask
 from pilothouse.core.deciding import decide
 from pilothouse.core.ids import AskId
-from pilothouse.core.policy import Scope, Senses
+from pilothouse.core.policy import Senses, Site
 from pilothouse.core.rules import parse_rule
 from pilothouse.shell import BashSegmenter, RealGround
 
@@ -57,14 +57,14 @@ def measure() -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         root = str(Path(folder).resolve())
         senses = Senses(BashSegmenter(), RealGround())
-        rules, scope = [parse_rule(line) for line in RULES], Scope(root)
+        rules, site = [parse_rule(line) for line in RULES], Site(root)
         times: dict[str, list[float]] = {}
         for round_ in range(ROUNDS):
             for name, command in texts(round_):
                 payload = {"tool": "Bash", "input": {"command": command}, "cwd": root}
                 ask = Ask(AskId("a"), "approval", "x", payload)
                 began = time.perf_counter()
-                decide(ask, rules, scope, senses)
+                decide(ask, rules, site, senses)
                 times.setdefault(name, []).append((time.perf_counter() - began) * 1000)
     each = [sample for samples in times.values() for sample in samples[10:]]
     told = ", ".join(f"{name} {median(samples[10:]):.2f}" for name, samples in times.items())

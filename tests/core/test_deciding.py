@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pilothouse.core.ask import Ask
 from pilothouse.core.deciding import decide
 from pilothouse.core.ids import AskId
-from pilothouse.core.policy import MODES, ApprovalMode, PolicyOutcome, Ruling, Scope, Senses
+from pilothouse.core.policy import MODES, ApprovalMode, PolicyOutcome, Ruling, Senses, Site
 from pilothouse.core.rules import Rule, parse_rule
 from pilothouse.core.script import BareGround
 from pilothouse.shell import BashSegmenter
@@ -22,7 +22,7 @@ HERE = "/work/shop"
 
 def ruled(tool: str, *rules: str, mode: ApprovalMode = "minimal", cwd: str = HERE, **given: Any) -> Ruling:
     ask = Ask(AskId("a"), "approval", tool, {"tool": tool, "input": given, "cwd": cwd})
-    return decide(ask, [parse_rule(line) for line in rules], Scope(HERE, mode=mode), SENSES)
+    return decide(ask, [parse_rule(line) for line in rules], Site(HERE, mode=mode), SENSES)
 
 
 # Every call below is covered by every rule of its group, so only the outcome decides.
@@ -241,7 +241,7 @@ def test_what_a_rule_wants_asked_is_not_offered_for_keeping() -> None:
 def test_a_question_is_never_decided_by_rules() -> None:
     ask = Ask(AskId("q"), "question", "Which?", {"tool": "Read", "input": {}, "cwd": HERE})
     for rules in ([Rule("deny", "tool", ("*",))], [Rule("allow", "tool", ("*",))]):
-        assert decide(ask, rules, Scope(HERE, mode="full-access"), SENSES).outcome == "ask"
+        assert decide(ask, rules, Site(HERE, mode="full-access"), SENSES).outcome == "ask"
 
 
 def test_a_call_from_outside_the_workspace_or_from_nowhere_is_asked() -> None:
@@ -252,4 +252,4 @@ def test_a_call_from_outside_the_workspace_or_from_nowhere_is_asked() -> None:
 
 def test_without_a_parser_every_command_is_asked() -> None:
     ask = Ask(AskId("a"), "approval", "x", {"tool": "Bash", "input": {"command": "ls"}, "cwd": HERE})
-    assert decide(ask, (), Scope(HERE), Senses()).outcome == "ask"
+    assert decide(ask, (), Site(HERE), Senses()).outcome == "ask"

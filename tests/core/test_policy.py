@@ -13,8 +13,8 @@ from pilothouse.core.policy import (
     ApprovalMode,
     PolicyOutcome,
     Ruling,
-    Scope,
     Senses,
+    Site,
     strongest,
 )
 
@@ -57,7 +57,7 @@ def approval(tool: str, cwd: str | None = "/work/shop", **given: Any) -> Ask:
 
 
 def ruled(ask: Ask, mode: ApprovalMode = "minimal") -> PolicyOutcome:
-    return decide(ask, (), Scope("/work/shop", mode=mode), Senses()).outcome
+    return decide(ask, (), Site("/work/shop", mode=mode), Senses()).outcome
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from tests.runtime.rig import MAIN, Rig, open_rig
 
 from pilothouse.core.ask import Ask, RuleOffer
 from pilothouse.core.ids import AskId, RuleId, SessionId
-from pilothouse.core.policy import Ruling, Scope, Senses
+from pilothouse.core.policy import Ruling, Senses, Site
 from pilothouse.core.rules import parse_rule
 from pilothouse.core.store import RuleRow, Store, Tx
 from pilothouse.runtime.clock import new_id
@@ -32,8 +32,8 @@ class LatePolicy:
     def open(self, store: Store) -> None:
         self.inner = HousePolicy(store, SENSES, lambda workspace: self.told)
 
-    async def judge(self, ask: Ask, scope: Scope) -> Ruling:
-        return await self.inner.judge(ask, scope)
+    async def judge(self, ask: Ask, site: Site) -> Ruling:
+        return await self.inner.judge(ask, site)
 
 
 def running(command: str, folder: Path) -> PuppetEngine:
@@ -140,7 +140,7 @@ async def test_a_workspace_may_narrow_the_mode_and_never_widen_it(tmp_path: Path
     async with open_rig(tmp_path) as rig:
         policy.open(rig.store)
         ask = Ask(AskId("a"), "approval", "x", {"tool": "Browser", "input": {}, "cwd": str(tmp_path)})
-        full, least = Scope(str(tmp_path), mode="full-access"), Scope(str(tmp_path))
+        full, least = Site(str(tmp_path), mode="full-access"), Site(str(tmp_path))
         assert (await policy.judge(ask, full)).outcome == "allow"
         policy.told = Told(at_most="minimal")
         assert (await policy.judge(ask, full)).outcome == "ask"
@@ -186,7 +186,7 @@ async def test_a_kept_rule_that_cannot_be_read_makes_everything_ask(tmp_path: Pa
         broken = RuleRow(RuleId("r"), "", "", "allow everything always", "ann", 1.0)
         await rig.store.write(lambda tx: tx.rules.add(broken))
         ask = Ask(AskId("a"), "approval", "x", {"tool": "TodoWrite", "input": {}, "cwd": str(tmp_path)})
-        assert (await policy.judge(ask, Scope(str(tmp_path), mode="full-access"))).outcome == "ask"
+        assert (await policy.judge(ask, Site(str(tmp_path), mode="full-access"))).outcome == "ask"
 
 
 async def test_where_the_store_cannot_be_read_nothing_is_allowed(tmp_path: Path) -> None:
@@ -194,4 +194,4 @@ async def test_where_the_store_cannot_be_read_nothing_is_allowed(tmp_path: Path)
     async with open_rig(tmp_path) as rig:
         policy.open(rig.store)
     ask = Ask(AskId("a"), "approval", "x", {"tool": "TodoWrite", "input": {}, "cwd": str(tmp_path)})
-    assert (await policy.judge(ask, Scope(str(tmp_path), mode="full-access"))).outcome == "ask"
+    assert (await policy.judge(ask, Site(str(tmp_path), mode="full-access"))).outcome == "ask"

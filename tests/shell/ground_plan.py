@@ -8,7 +8,7 @@ from pathlib import Path
 from pilothouse.core.ask import Ask
 from pilothouse.core.deciding import decide
 from pilothouse.core.ids import AskId
-from pilothouse.core.policy import ApprovalMode, Ruling, Scope, Senses
+from pilothouse.core.policy import ApprovalMode, Ruling, Senses, Site
 from pilothouse.core.rules import parse_rule
 from pilothouse.shell import BashSegmenter, RealGround
 
@@ -48,6 +48,4 @@ class Plan:
     ) -> Ruling:
         payload = {"tool": "Bash", "input": {"command": command}, "cwd": cwd or str(self.root)}
         ask = Ask(AskId("a"), "approval", command, payload)
-        return decide(
-            ask, [parse_rule(line) for line in rules], Scope(str(self.root), mode=mode), self.senses
-        )
+        return decide(ask, [parse_rule(line) for line in rules], Site(str(self.root), mode=mode), self.senses)

@@ -13,11 +13,12 @@ from typing import Any
 from pilothouse.bootstrap.policing import make_policy
 from pilothouse.bootstrap.sections import load_checked
 from pilothouse.config import AUTO, Config, ConfigHolder
+from pilothouse.core.ask import Ask
 from pilothouse.core.channel import Channel, ChannelHost
 from pilothouse.core.engine import Engine, EngineHost, EngineSpec, EngineStatus, ResumeLines
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.ids import ChannelId, EngineId
-from pilothouse.core.policy import Ruling, Scope
+from pilothouse.core.policy import Ruling, Site
 from pilothouse.core.store import STORE_NAME, Store, Tx
 from pilothouse.logs import Log, Redactor, open_log
 from pilothouse.plugins import Loaded as LoadedPlugin
@@ -159,9 +160,9 @@ def _engine_host(house: House, id: EngineId) -> EngineHost:
     )
 
 
-async def _judge(house: House, ask: Ask, scope: Scope) -> Ruling:
+async def _judge(house: House, ask: Ask, site: Site) -> Ruling:
     """What was decided without asking anybody is written down."""
-    ruling = await house.policy.judge(ask, scope)
+    ruling = await house.policy.judge(ask, site)
     house.trail.ruled(house.clock.now(), ask, ruling, cwd=ask.payload.get("cwd"))
     return ruling
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pilothouse.bootstrap.house import DEMO, House
-from pilothouse.bootstrap.machine import terminal_user
+from pilothouse.bootstrap.people import terminal_user
 from pilothouse.config import mode_in
 from pilothouse.core.ids import EngineId
 from pilothouse.core.policy import MODES, ApprovalMode

@@ -57,7 +57,7 @@ def list_rules(as_json: bool) -> None:
 @json_option
 def add(words: tuple[str, ...], workspace: str, everywhere: bool, as_json: bool) -> None:
     """Add a rule: `pilothouse rules add deny command git push`."""
-    from pilothouse.bootstrap.machine import terminal_user
+    from pilothouse.bootstrap.people import terminal_user
     from pilothouse.runtime.clock import new_id
     from pilothouse.runtime.rule_keeping import keep_rule
 
@@ -80,7 +80,7 @@ def add(words: tuple[str, ...], workspace: str, everywhere: bool, as_json: bool)
 @json_option
 def remove(id: str, as_json: bool) -> None:
     """Remove a rule by its id."""
-    from pilothouse.bootstrap.machine import terminal_user
+    from pilothouse.bootstrap.people import terminal_user
     from pilothouse.runtime.rule_keeping import drop_rule
 
     by, at = terminal_user(), time.time()

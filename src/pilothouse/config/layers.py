@@ -202,14 +202,23 @@ def _read_all(reader: Reader, models: Models, paths: Paths) -> Config | None:
     limits = reader.read(LimitsSection, ("limits",))
     if budget is None or limits is None or not _knows_zone(reader, budget.time_zone):
         return None
-    if gateway is None or people is None or approvals is None or policy is None or log is None or store is None:
+    if (
+        gateway is None
+        or people is None
+        or approvals is None
+        or policy is None
+        or log is None
+        or store is None
+    ):
         return None
     check_rules(reader, ("policy", "rules"), policy.rules)
     for name, section in workspaces.items():
         check_rules(reader, ("workspaces", name, "rules"), section.rules)
     gateway, workspaces = _resolve_engines(reader, models, gateway, workspaces)
     gateway = msgspec.structs.replace(gateway, default_workspace=_expand_home(gateway.default_workspace))
-    return Config(gateway, people, approvals, policy, log, store, engines, channels, workspaces, budget, limits)
+    return Config(
+        gateway, people, approvals, policy, log, store, engines, channels, workspaces, budget, limits
+    )
 
 
 def _knows_zone(reader: Reader, name: str) -> bool:

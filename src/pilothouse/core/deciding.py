@@ -15,7 +15,7 @@ from pilothouse.core.call import Call, read_call
 from pilothouse.core.catching import Catcher
 from pilothouse.core.command_ruling import Gap, Walk
 from pilothouse.core.places import Places
-from pilothouse.core.policy import Ruling, Scope, Senses
+from pilothouse.core.policy import Ruling, Senses, Site
 from pilothouse.core.remembering import name_rule, path_rule
 from pilothouse.core.rules import Rule, glob_regex
 from pilothouse.core.tool_class import tool_class
@@ -24,11 +24,11 @@ MAX_OFFERED = 5
 """Rules that one answer may save; more than that nobody reads."""
 
 
-def decide(ask: Ask, rules: Sequence[Rule], scope: Scope, senses: Senses) -> Ruling:
+def decide(ask: Ask, rules: Sequence[Rule], site: Site, senses: Senses) -> Ruling:
     """What rules and mode say about an ask. Only an approval is ever allowed without a person."""
     if ask.kind != "approval":
         return Ruling("ask")
-    judging = _Judging(read_call(ask.payload), rules, scope, senses)
+    judging = _Judging(read_call(ask.payload), rules, site, senses)
     ruling, gaps = judging.judge()
     if ruling.outcome != "ask":
         return ruling
@@ -44,11 +44,11 @@ def decide(ask: Ask, rules: Sequence[Rule], scope: Scope, senses: Senses) -> Rul
 class _Judging:
     """One call, against one set of rules."""
 
-    def __init__(self, call: Call, rules: Sequence[Rule], scope: Scope, senses: Senses) -> None:
+    def __init__(self, call: Call, rules: Sequence[Rule], site: Site, senses: Senses) -> None:
         self._call = call
         self._rules = rules
-        self._scope = scope
-        self._places = Places(scope.workspace, scope.folders, senses.ground)
+        self._site = site
+        self._places = Places(site.workspace, site.folders, senses.ground)
         self._allowing = [rule for rule in rules if rule.outcome == "allow"]
         self._script = senses.segment(call.command) if self._needs_script() else None
         self._catcher = Catcher(call, self._script, self._places, senses.segment)
@@ -56,7 +56,7 @@ class _Judging:
     def _needs_script(self) -> bool:
         if self._call.kind != "command":
             return False
-        return self._scope.mode != "full-access" or any(rule.outcome != "allow" for rule in self._rules)
+        return self._site.mode != "full-access" or any(rule.outcome != "allow" for rule in self._rules)
 
     def judge(self) -> tuple[Ruling, list[Gap]]:
         """The ruling; for an ask that no rule wants, also what is missing."""
@@ -66,7 +66,7 @@ class _Judging:
                     return Ruling(outcome, f"the rule says so: {rule}"), []
         if self._call.kind == "unreadable":
             return Ruling("ask", "what it would do cannot be read"), []
-        if self._scope.mode == "full-access":
+        if self._site.mode == "full-access":
             return Ruling("allow", "full access"), []
         return self._allowed(self._allowing)
 
@@ -93,7 +93,7 @@ class _Judging:
         assert self._script is not None, "only full access does without"
         if self._script.oddities:
             return Ruling("ask", self._script.oddities[0]), []
-        walk = Walk(self._places, rules, self._scope.mode)
+        walk = Walk(self._places, rules, self._site.mode)
         walk.walk(self._script, self._call.cwd, self._forbidding())
         if walk.gaps:
             return Ruling("ask", walk.gaps[0].why), walk.gaps
@@ -134,7 +134,7 @@ class _Judging:
             return Gap(f"it changes a file outside the workspace: {real}", path_rule("path", real))
         if places.is_protected(real):
             return Gap(f"it changes a file that others obey: {shown}", path_rule("path", shown))
-        if self._scope.mode == "trusted":
+        if self._site.mode == "trusted":
             return None
         if rule := next((rule for rule in rules if rule.kind == "tool" and _is_named(rule, call)), None):
             used[rule] = None
@@ -205,5 +205,5 @@ class FixedPolicy:
         self._rules = tuple(rules)
         self._senses = senses or Senses()
 
-    async def judge(self, ask: Ask, scope: Scope) -> Ruling:
-        return decide(ask, self._rules, scope, self._senses)
+    async def judge(self, ask: Ask, site: Site) -> Ruling:
+        return decide(ask, self._rules, site, self._senses)

@@ -19,7 +19,7 @@ from pilothouse.core.ask import Ask, Decision
 from pilothouse.core.event import EngineEvent, ResumeToken
 from pilothouse.core.ids import AskId, BlobHash, EngineId, SessionId
 from pilothouse.core.message import Attachment
-from pilothouse.core.policy import NO_RULE, ApprovalMode, Ruling, Scope
+from pilothouse.core.policy import NO_RULE, ApprovalMode, Ruling, Site
 from pilothouse.core.turn import Prompt
 
 
@@ -41,9 +41,9 @@ class Brief(Struct, frozen=True):
     """Where the owner keeps files about this workspace, outside of it; empty where there is no such folder."""
 
     @property
-    def scope(self) -> Scope:
+    def site(self) -> Site:
         """Where the session's calls are judged."""
-        return Scope(self.workspace, self.session_id, self.approval_mode)
+        return Site(self.workspace, self.session_id, self.approval_mode)
 
 
 class EngineSession(Protocol):
@@ -189,11 +189,11 @@ class ResumeLines(Struct, frozen=True):
     """Whether answers close with that line."""
 
 
-Judge = Callable[[Ask, Scope], Awaitable[Ruling]]
+Judge = Callable[[Ask, Site], Awaitable[Ruling]]
 """What the house's policy says about a call that a session is about to make, in its workspace and its mode."""
 
 
-async def ask_always(ask: Ask, scope: Scope) -> Ruling:
+async def ask_always(ask: Ask, site: Site) -> Ruling:
     return NO_RULE
 
 

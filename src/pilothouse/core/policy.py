@@ -21,8 +21,8 @@ __all__ = [
     "Policy",
     "PolicyOutcome",
     "Ruling",
-    "Scope",
     "Senses",
+    "Site",
     "ToolClass",
     "narrower",
     "parse_mode",
@@ -49,7 +49,7 @@ class Ruling(Struct, frozen=True):
 NO_RULE = Ruling("ask", "no rule matches")
 
 
-class Scope(Struct, frozen=True):
+class Site(Struct, frozen=True):
     """Where a call is made: rules hold per workspace and session. `folders` count as inside of the workspace too."""
 
     workspace: str
@@ -59,13 +59,13 @@ class Scope(Struct, frozen=True):
 
 
 class Policy(Protocol):
-    async def judge(self, ask: Ask, scope: Scope) -> Ruling: ...
+    async def judge(self, ask: Ask, site: Site) -> Ruling: ...
 
 
 class AskAlways:
     """The policy where none is configured: a person decides everything."""
 
-    async def judge(self, ask: Ask, scope: Scope) -> Ruling:
+    async def judge(self, ask: Ask, site: Site) -> Ruling:
         return NO_RULE
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from pilothouse.core.ask import Ask
 from pilothouse.core.errors import StoreError
-from pilothouse.core.policy import ApprovalMode, Ruling, Scope, Senses, narrower
+from pilothouse.core.policy import ApprovalMode, Ruling, Senses, Site, narrower
 from pilothouse.core.rules import Rule
 from pilothouse.core.store import Store
 from pilothouse.runtime.rule_keeping import kept_rules
@@ -34,13 +34,13 @@ class HousePolicy:
         self._senses = senses
         self._told = told
 
-    async def judge(self, ask: Ask, scope: Scope) -> Ruling:
+    async def judge(self, ask: Ask, site: Site) -> Ruling:
         try:
-            kept = await self._store.read(lambda tx: kept_rules(tx, scope.workspace, scope.session_id))
+            kept = await self._store.read(lambda tx: kept_rules(tx, site.workspace, site.session_id))
         except StoreError:
             return NO_STORE
         from pilothouse.core.deciding import decide
 
-        told = self._told(scope.workspace)
-        here = msgspec.structs.replace(scope, mode=narrower(scope.mode, told.at_most))
+        told = self._told(site.workspace)
+        here = msgspec.structs.replace(site, mode=narrower(site.mode, told.at_most))
         return decide(ask, [*told.rules, *kept], here, self._senses)

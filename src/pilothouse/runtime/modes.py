@@ -6,6 +6,7 @@ import os
 
 from pilothouse.core.policy import MODES, ApprovalMode
 from pilothouse.core.store import Tx
+from pilothouse.runtime.auditing import record
 
 
 def picked_mode(tx: Tx, workspace: str) -> ApprovalMode | None:
@@ -16,7 +17,7 @@ def picked_mode(tx: Tx, workspace: str) -> ApprovalMode | None:
 
 def pick_mode(tx: Tx, workspace: str, mode: ApprovalMode, at: float, by: str) -> None:
     tx.set_fact(_key(workspace), mode)
-    tx.audit.add(at, by, "mode.picked", f"{os.path.realpath(workspace)}: {mode}")
+    record(tx, at, by, "mode.picked", workspace=os.path.realpath(workspace), mode=mode)
 
 
 def _key(workspace: str) -> str:

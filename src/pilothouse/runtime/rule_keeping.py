@@ -13,6 +13,7 @@ from pilothouse.core.errors import ConfigError
 from pilothouse.core.ids import IdMaker, RuleId, SessionId
 from pilothouse.core.rules import Rule, parse_rule
 from pilothouse.core.store import AskRow, RuleRow, Tx
+from pilothouse.runtime.auditing import record
 from pilothouse.runtime.trusting import mark_of
 
 EVERYWHERE = ""
@@ -50,7 +51,7 @@ def keep_rule(
     row = RuleRow(RuleId(ids("rule")), place, mark, str(rule), by, at, session_id)
     if not tx.rules.add(row):
         return None
-    tx.audit.add(at, by, "rule.added", f"{row.id} {place or 'everywhere'}: {rule}")
+    record(tx, at, by, "rule.added", id=row.id, rule=str(rule), workspace=place, session=session_id)
     return row
 
 
@@ -58,7 +59,7 @@ def drop_rule(tx: Tx, id: RuleId, by: str, at: float) -> RuleRow | None:
     """What was there."""
     row = tx.rules.remove(id)
     if row is not None:
-        tx.audit.add(at, by, "rule.removed", f"{row.id} {row.workspace or 'everywhere'}: {row.rule}")
+        record(tx, at, by, "rule.removed", id=row.id, rule=row.rule, workspace=row.workspace)
     return row
 
 

@@ -11,7 +11,7 @@ from pilothouse.core.ask import Ask, Decision
 from pilothouse.core.engine import Answerable, EngineSession
 from pilothouse.core.event import AskChanged, Asked, Notice
 from pilothouse.core.ids import AskId
-from pilothouse.core.policy import Scope
+from pilothouse.core.policy import Site
 from pilothouse.core.store import AskRow, Tx
 from pilothouse.runtime.answers import Answers
 from pilothouse.runtime.asking import lapse
@@ -39,7 +39,7 @@ class TurnAsks:
         self._workspace = started.session.workspace
         self._recorder = recorder
         self._interrupt = interrupt
-        self.scope = Scope(started.session.workspace, started.session.id)
+        self.site = Site(started.session.workspace, started.session.id)
         """Where its asks are judged; as the brief says, once there is one."""
         self._open: dict[AskId, AskRow] = {}
         self._asked: set[AskId] = set()
@@ -51,7 +51,7 @@ class TurnAsks:
     async def asked(self, session: EngineSession, asked: Ask) -> None:
         ports = self._ports
         ask = make_ask(asked, ports.settings(), ports.ids, ports.clock.now())
-        ruling = await ports.policy.judge(ask, self.scope)
+        ruling = await ports.policy.judge(ask, self.site)
         ports.trail.ruled(ports.clock.now(), ask, ruling, turn=self._turn.id)
         if not isinstance(session, Answerable):
             self._recorder.take(Notice("warning", "unanswerable", f"Nobody can answer here: {ask.title}"))

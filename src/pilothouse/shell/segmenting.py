@@ -90,7 +90,8 @@ class BashSegmenter:
             return unreadable(UNREADABLE, command)
         if self._parser is None:
             self._parser = _make_parser()
-        return _Reading(source).script(self._parser.parse(source).root_node)
+        tree = self._parser.parse(source)  # held until the last node was read
+        return _Reading(source).script(tree.root_node)
 
 
 def _make_parser() -> Parser:

@@ -10,7 +10,7 @@ import pytest
 from pilothouse.core.ask import Ask, Decision
 from pilothouse.core.deciding import FixedPolicy
 from pilothouse.core.ids import AskId
-from pilothouse.core.policy import Ruling, Scope
+from pilothouse.core.policy import Ruling, Site
 from pilothouse.engines.claude import sending, wire
 from pilothouse.engines.claude.dialogue import Dialogue
 from pilothouse.engines.claude.gate import Gate
@@ -23,7 +23,7 @@ def dialogue(ruling: Ruling | None = None) -> Dialogue:
     policy = FixedPolicy()
 
     async def judge(ask: Ask) -> Ruling:
-        return ruling or await policy.judge(ask, Scope(CWD))
+        return ruling or await policy.judge(ask, Site(CWD))
 
     return Dialogue(Gate(judge, CWD))
 

@@ -24,7 +24,7 @@ from pilothouse.core.engine import Brief, EngineHost
 from pilothouse.core.errors import EngineError
 from pilothouse.core.event import Notice, ResumeToken
 from pilothouse.core.failure import Failure
-from pilothouse.core.policy import ApprovalMode, Ruling, Scope
+from pilothouse.core.policy import ApprovalMode, Ruling, Site
 from pilothouse.engines.claude.config import ClaudeConfig, resolve
 from pilothouse.engines.claude.flags import SKIPS, skip_problem
 from pilothouse.engines.claude.gate import Gate, let_nothing_pass
@@ -250,9 +250,9 @@ class ClaudeEngine:
         )
         self._open_gate(launch.session, cwd)
         process = await self._pool.lease(launch)
-        scope = self._scope(brief, cwd)
-        process.dialogue.gate.judge = partial(self._judge, scope)
-        process.guarded = scope.mode != "full-access"
+        site = self._site(brief, cwd)
+        process.dialogue.gate.judge = partial(self._judge, site)
+        process.guarded = site.mode != "full-access"
         return process
 
     async def _lease_again(
@@ -287,12 +287,12 @@ class ClaudeEngine:
     def _mode(self, brief: Brief) -> ApprovalMode:
         return "full-access" if self._config.dangerously_skip_permissions else brief.approval_mode
 
-    def _scope(self, brief: Brief, cwd: str) -> Scope:
+    def _site(self, brief: Brief, cwd: str) -> Site:
         """A folder of the session's own is as much inside as the workspace is."""
-        return msgspec.structs.replace(brief.scope, mode=self._mode(brief), folders=(cwd,))
+        return msgspec.structs.replace(brief.site, mode=self._mode(brief), folders=(cwd,))
 
-    async def _judge(self, scope: Scope, ask: Ask) -> Ruling:
-        return await self._host.judge(ask, scope)
+    async def _judge(self, site: Site, ask: Ask) -> Ruling:
+        return await self._host.judge(ask, site)
 
     def _cwd(self, brief: Brief) -> str:
         """The workspace; or a folder for this session alone, to which the workspace is added."""
