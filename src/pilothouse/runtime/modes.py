@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import os
 
+from pilothouse.core.ids import ConversationId
 from pilothouse.core.policy import MODES, ApprovalMode
 from pilothouse.core.store import Tx
+from pilothouse.core.turn import Turn
 from pilothouse.runtime.auditing import record
+from pilothouse.runtime.wishes import wishes_of
+
+
+def said_mode(tx: Tx, conversation_id: ConversationId, turn: Turn) -> ApprovalMode | None:
+    """What whoever opened the chat said with a flag. It is for what they say there, not for what comes by itself."""
+    return wishes_of(tx, conversation_id).approval_mode if turn.cause in ("message", "answer") else None
 
 
 def picked_mode(tx: Tx, workspace: str) -> ApprovalMode | None:

@@ -24,13 +24,13 @@ from pilothouse.runtime.budgeting import reserve
 from pilothouse.runtime.continuing import bind
 from pilothouse.runtime.framing import cause_of, frame
 from pilothouse.runtime.holding import hold, let_go
-from pilothouse.runtime.modes import picked_mode
+from pilothouse.runtime.modes import picked_mode, said_mode
 from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.recapping import given_up, with_recap, write_recap
 from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.standing import may, role_of, workspace_of
 from pilothouse.runtime.trusting import is_trusted
-from pilothouse.runtime.wishes import wishes_of, with_wishes
+from pilothouse.runtime.wishes import with_wishes
 
 _decode = msgspec.json.Decoder(InboundMessage).decode
 
@@ -143,7 +143,7 @@ def _started(
         with_wishes(tx, conversation),
         is_trusted(tx, session.workspace),
         *(() if reserved is None else (reserved.left_usd, reserved.amount_usd)),
-        said_mode=wishes_of(tx, conversation.id).approval_mode,
+        said_mode=said_mode(tx, conversation.id, turn),
         picked_mode=picked_mode(tx, session.workspace),
     )
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from tests.engines.claude.api import bash, call, open_api, say
 from tests.engines.claude.rig import Rig as ClaudeRig
+from tests.engines.claude.test_real_gateway import House, until
 from tests.runtime.rig import MAIN, Rig, open_rig
 from tests.runtime.test_rule_keeping import LatePolicy
 
@@ -96,3 +97,19 @@ async def test_what_only_reads_asks_nobody_and_a_link_out_does(tmp_path: Path) -
             await rig.channel.answer(row.ask, "deny", text="no")
             await until_answers(rig, 1)
         assert "the-secret" not in "".join(request.text for request in api.main)
+
+
+def test_a_mode_is_picked_once_where_nobody_said_one(tmp_path: Path) -> None:
+    with open_api(call("Write", file_path="made.txt", content="hi"), say("written")) as api:
+        house = House(tmp_path, api)
+        house.mode = ""
+        with house.chatting() as terminal:
+            terminal.see("Pick 1, 2 or 3")
+            terminal.type("2\r")
+            terminal.see("claude ·")
+            terminal.type("Write it\r")
+            terminal.see("written")
+            until((house.rig.workspace / "made.txt").exists, "the file", terminal.look)
+        with house.chatting() as terminal:
+            terminal.see("claude ·")
+            assert "Pick 1, 2 or 3" not in terminal.look()
