@@ -8,13 +8,14 @@ from typing import Protocol
 
 from msgspec import Struct, field
 
-from pilothouse.core.approvers import DESTRUCTIVE, ORDINARY, Approvers, ToolClass
+from pilothouse.core.approvers import DESTRUCTIVE, ORDINARY, Approvers
 from pilothouse.core.budget import Caps
 from pilothouse.core.engine import Brief, ResumeLines
 from pilothouse.core.ids import ChannelId, ConversationId, EngineId
 from pilothouse.core.people import People
 from pilothouse.core.policy import ApprovalMode
 from pilothouse.core.store import BusyPolicy
+from pilothouse.core.tool_class import ToolClass
 
 
 def no_mode(workspace: str) -> ApprovalMode | None:
