@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from bench.measuring import asks, crowd, history, idle, starts, telegram, turn
+from bench.measuring import asks, crowd, history, idle, policy, starts, telegram, turn
 from bench.measuring.table import Row
 
 FIGURES: Mapping[str, Callable[[], list[Row]]] = {
@@ -13,6 +13,7 @@ FIGURES: Mapping[str, Callable[[], list[Row]]] = {
     "imports": starts.measure_imports,
     "up": starts.measure_up,
     "turn": turn.measure,
+    "policy": policy.measure,
     "crowd": crowd.measure,
     "history": history.measure,
     "asks": asks.measure,

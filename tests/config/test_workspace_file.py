@@ -34,6 +34,7 @@ def test_it_may_choose_engine_model_busy_and_whether_costs_are_shown(home: Home,
 
 FORBIDDEN = {
     "approval_mode = 'full-access'": "may not loosen a permission",
+    "rules = ['allow command rm']": "may not loosen a permission",
     "permissions = {allow = ['*']}": "may not loosen a permission",
     "engine_commands = true": "may not loosen a permission",
     "command = '/tmp/evil'": "may not name an executable",
@@ -45,8 +46,8 @@ FORBIDDEN = {
     "[people]\nowners = ['telegram:666']": "may not grant trust",
     "[gateway]\nbusy = 'queue'": "may not change how the gateway runs",
     "[store]\npath = '/tmp/x'": "may not change how the gateway runs",
-    "busyy = 'queue'": "may set only engine, model, busy, show_cost; did you mean busy?",
-    "anything = 1": "may set only engine, model, busy, show_cost",
+    "busyy = 'queue'": "may set only engine, model, busy, show_cost, rules, approval_mode; did you mean busy?",
+    "anything = 1": "may set only engine, model, busy, show_cost, rules, approval_mode",
 }
 
 

@@ -6,8 +6,17 @@ from typing import Any
 import pytest
 
 from pilothouse.core.ask import Ask
+from pilothouse.core.deciding import decide
 from pilothouse.core.ids import AskId
-from pilothouse.core.policy import NO_RULE, DefaultPolicy, PolicyOutcome, Ruling, strongest
+from pilothouse.core.policy import (
+    NO_RULE,
+    ApprovalMode,
+    PolicyOutcome,
+    Ruling,
+    Senses,
+    Site,
+    strongest,
+)
 
 
 @pytest.mark.parametrize(
@@ -47,6 +56,10 @@ def approval(tool: str, cwd: str | None = "/work/shop", **given: Any) -> Ask:
     return Ask(AskId("a"), "approval", tool, payload)
 
 
+def ruled(ask: Ask, mode: ApprovalMode = "minimal") -> PolicyOutcome:
+    return decide(ask, (), Site("/work/shop", mode=mode), Senses()).outcome
+
+
 @pytest.mark.parametrize(
     ("ask", "outcome"),
     [
@@ -75,10 +88,9 @@ def approval(tool: str, cwd: str | None = "/work/shop", **given: Any) -> Ask:
 def test_without_rules_only_reading_inside_the_workspace_needs_nobody(
     ask: Ask, outcome: PolicyOutcome
 ) -> None:
-    assert DefaultPolicy().judge(ask).outcome == outcome
-    assert DefaultPolicy("full-access").judge(ask).outcome == "allow"
+    assert ruled(ask) == outcome
 
 
 def test_a_question_goes_to_a_person_in_every_mode() -> None:
     question = Ask(AskId("q"), "question", "Which colour?", {"tool": "Read", "input": {}, "cwd": "/"})
-    assert DefaultPolicy("full-access").judge(question).outcome == "ask"
+    assert ruled(question, "full-access") == "ask"

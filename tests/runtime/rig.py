@@ -14,7 +14,6 @@ import msgspec
 from tests.runtime.puppet import PUPPET, PuppetEngine
 
 from pilothouse.channels.memory import MEMORY, PERSON, MemoryChannel
-from pilothouse.core.approvers import ToolClass
 from pilothouse.core.ask import Ask
 from pilothouse.core.audit import AuditRow
 from pilothouse.core.channel import Channel, Receipt
@@ -26,10 +25,11 @@ from pilothouse.core.message import Author
 from pilothouse.core.people import People
 from pilothouse.core.policy import Policy
 from pilothouse.core.store import AskRow, NodeInfo, QueueRow, Store, Tx
+from pilothouse.core.tool_class import ToolClass, tool_class
 from pilothouse.core.turn import Turn
 from pilothouse.runtime.clock import SystemClock, new_id
 from pilothouse.runtime.gateway import Gateway
-from pilothouse.runtime.ports import Ports, tool_class
+from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.signals import control_of
 from pilothouse.stores.sqlite import STORE

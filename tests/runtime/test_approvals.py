@@ -12,12 +12,13 @@ from tests.runtime.puppet import Play, PuppetEngine, Strings, echo
 from tests.runtime.rig import ADMIN, MAIN, MEMBER, SECOND, STRANGER, Rig, only_alive, open_rig
 
 from pilothouse.channels.memory import PERSON
-from pilothouse.core.approvers import Approvers, ToolClass
+from pilothouse.core.approvers import Approvers
 from pilothouse.core.ask import Ask, Decision, Option
 from pilothouse.core.ids import AskId, ConversationId, UserId
 from pilothouse.core.message import Author
 from pilothouse.core.people import Grant
 from pilothouse.core.store import AskRow
+from pilothouse.core.tool_class import ToolClass
 
 MAKE = Ask(AskId("a"), "approval", "Run make?", {"tool": "Bash", "input": {"command": "make"}})
 WIPE = Ask(AskId("a"), "approval", "Run rm?", {"tool": "Bash", "input": {"command": "rm -rf build"}})
@@ -333,3 +334,17 @@ async def test_two_yeses_at_the_same_moment_are_one(tmp_path: Path) -> None:
                 tasks.start_soon(press, author)
         assert answers.count(True) == 1
         await rig.until_said("told: allow")
+
+
+async def test_without_a_word_in_the_configuration_what_cannot_be_taken_back_needs_an_admin(
+    tmp_path: Path,
+) -> None:
+    """By the house's own classes: the same command by every engine."""
+    payload = {"tool": "Bash", "input": {"command": "git push --force"}, "cwd": str(tmp_path)}
+    ask = Ask(AskId("a"), "approval", "git push --force", payload)
+    async with open_rig(tmp_path, PuppetEngine(asks(ask))) as rig:
+        await rig.channel.say("go", author=MEMBER)
+        asked = await rig.until_asked()
+        refused = await rig.channel.answer(asked, "allow", author=MEMBER)
+        assert not refused.accepted
+        assert (await rig.channel.answer(asked, "allow")).accepted

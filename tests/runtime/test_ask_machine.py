@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from pilothouse.core.approvers import Approvers, ToolClass
+from pilothouse.core.approvers import Approvers
 from pilothouse.core.ask import Ask, Decision, Verdict
 from pilothouse.core.engine import EngineSession
 from pilothouse.core.event import TurnEnded
@@ -29,6 +29,7 @@ from pilothouse.core.ids import AskId, ChannelId, ConversationId, EngineId, Epoc
 from pilothouse.core.message import Address, Author, InboundMessage
 from pilothouse.core.people import Grant, Role
 from pilothouse.core.store import Conversation, NodeInfo, Store, Tx
+from pilothouse.core.tool_class import ToolClass
 from pilothouse.runtime.answering import Answering
 from pilothouse.runtime.asking import expire
 from pilothouse.runtime.ending import Ending, finish

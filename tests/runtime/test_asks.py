@@ -18,7 +18,7 @@ from pilothouse.core.errors import IllegalMove
 from pilothouse.core.event import AskChanged, Asked, Notice
 from pilothouse.core.ids import AskId, SessionId, TurnId
 from pilothouse.core.message import Address
-from pilothouse.core.policy import PolicyOutcome, Ruling
+from pilothouse.core.policy import PolicyOutcome, Ruling, Site
 from pilothouse.core.store import AskRow, Conversation, Tx
 from pilothouse.runtime.asking import apply_answer, expire, lapse, supersede
 from pilothouse.runtime.clock import new_id
@@ -225,7 +225,7 @@ class Rule:
     def __init__(self, outcome: PolicyOutcome, rule: str = "") -> None:
         self._ruling = Ruling(outcome, rule)
 
-    def judge(self, ask: Ask) -> Ruling:
+    async def judge(self, ask: Ask, site: Site) -> Ruling:
         return self._ruling
 
 

@@ -16,7 +16,7 @@ from pilothouse.core.ask import Ask
 from pilothouse.core.audit import AuditHead, AuditRow
 from pilothouse.core.ids import AskId
 from pilothouse.core.people import People
-from pilothouse.core.policy import Ruling
+from pilothouse.core.policy import Ruling, Site
 from pilothouse.runtime.auditing import MAX_NOTES, Trail
 from pilothouse.runtime.trusting import trust, untrust
 
@@ -105,7 +105,7 @@ async def test_an_ask_is_told_with_its_hash_its_answer_and_every_refusal(tmp_pat
 
 async def test_what_a_rule_decided_without_a_person_is_told(tmp_path: Path) -> None:
     class Allows:
-        def judge(self, ask: Ask) -> Ruling:
+        async def judge(self, ask: Ask, site: Site) -> Ruling:
             return Ruling("allow", "make is fine")
 
     async with open_rig(tmp_path, PuppetEngine(asking), policy=Allows()) as rig:

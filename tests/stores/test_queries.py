@@ -29,6 +29,7 @@ LISTINGS = {
     "audit.head": "one row per table",
     "asks.newest": "newest rows by the primary key",
     "people.everybody": "everybody is wanted, and few are let in",
+    "rules.oldest": "every rule is wanted",
     "prune.turns": "reads what was picked",
     "prune.finish": "reads what was picked",
 }

@@ -25,6 +25,7 @@ from pilothouse.bootstrap.house import (
 )
 from pilothouse.bootstrap.machine import adopt_orphans, stop_on_signal, this_node, tilde
 from pilothouse.bootstrap.people import terminal_user
+from pilothouse.bootstrap.picking import pick_where_unsaid
 from pilothouse.bootstrap.running import run
 from pilothouse.bootstrap.wiring import make_ports
 from pilothouse.channels.terminal.config import Interactive, OneShot
@@ -32,6 +33,7 @@ from pilothouse.config import AUTO, in_workspace
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.ids import EngineId
 from pilothouse.core.message import Address, conversation_id
+from pilothouse.core.policy import ApprovalMode, parse_mode
 from pilothouse.core.store import Conversation, Tx
 from pilothouse.runtime.gateway import Gateway
 from pilothouse.runtime.wishes import Wishes, keep_wishes
@@ -44,6 +46,7 @@ def run_chat(
     engine: str | None = None,
     model: str | None = None,
     workspace: str | None = None,
+    approval_mode: str | None = None,
     new: bool = False,
     verbose: bool = False,
 ) -> int:
@@ -51,7 +54,8 @@ def run_chat(
     folder = Path(workspace or os.getcwd()).expanduser().resolve()
     if not folder.is_dir():
         raise ConfigError(f"The workspace {folder} does not exist. Create the folder, or name another.")
-    return run(partial(_chat, folder, text, as_json, engine, model, new, verbose))
+    said = None if approval_mode is None else parse_mode(approval_mode)
+    return run(partial(_chat, folder, text, as_json, engine, model, said, new, verbose))
 
 
 async def _chat(
@@ -60,6 +64,7 @@ async def _chat(
     as_json: bool,
     engine: str | None,
     model: str | None,
+    said: ApprovalMode | None,
     new: bool,
     verbose: bool,
 ) -> int:
@@ -68,7 +73,9 @@ async def _chat(
 
     async with open_house(on_terminal=False) as house:
         place = Address(TERMINAL, str(folder))
-        chosen = await _bind(house, place, folder, engine, model, new=new)
+        chosen = await _bind(house, place, folder, engine, model, said, new=new)
+        if said is None and text is None:
+            await pick_where_unsaid(house, folder, chosen)
         terminal = TerminalChannel(
             house.config.channels[TERMINAL].settings,
             channel_host(house, TERMINAL),
@@ -126,7 +133,14 @@ def _is_piped() -> bool:
 
 
 async def _bind(
-    house: House, place: Address, folder: Path, engine: str | None, model: str | None, *, new: bool
+    house: House,
+    place: Address,
+    folder: Path,
+    engine: str | None,
+    model: str | None,
+    mode: ApprovalMode | None,
+    *,
+    new: bool,
 ) -> EngineId:
     """The conversation of this folder: what a flag says, else what was chosen there, else what its file wishes."""
     wishes = in_workspace(house.holder.loaded, folder)
@@ -144,6 +158,7 @@ async def _bind(
         wishes.model,
         wishes.busy if wishes.busy != gateway.busy else None,
         wishes.show_cost if wishes.show_cost != gateway.show_cost else None,
+        mode,
     )
 
     def unit(tx: Tx) -> EngineId | None:

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pilothouse.bootstrap.policing import make_policy
 from pilothouse.bootstrap.sections import load_checked
 from pilothouse.config import AUTO, Config, ConfigHolder
 from pilothouse.core.ask import Ask
@@ -17,7 +18,7 @@ from pilothouse.core.channel import Channel, ChannelHost
 from pilothouse.core.engine import Engine, EngineHost, EngineSpec, EngineStatus, ResumeLines
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.ids import ChannelId, EngineId
-from pilothouse.core.policy import ApprovalMode, DefaultPolicy, Ruling
+from pilothouse.core.policy import Ruling, Site
 from pilothouse.core.store import STORE_NAME, Store, Tx
 from pilothouse.logs import Log, Redactor, open_log
 from pilothouse.plugins import Loaded as LoadedPlugin
@@ -44,6 +45,7 @@ class House:
         self.marker = marker
         self.clock = SystemClock()
         self.trail = Trail()
+        self.policy = make_policy(store, holder)
         self._statuses: dict[EngineId, EngineStatus] = {}
 
     def status_of(self, spec: EngineSpec) -> EngineStatus:
@@ -163,9 +165,9 @@ def _engine_host(house: House, id: EngineId) -> EngineHost:
     )
 
 
-def _judge(house: House, ask: Ask, mode: ApprovalMode) -> Ruling:
-    """Until there are rules: reading in the workspace needs nobody, all else asks."""
-    ruling = DefaultPolicy(mode).judge(ask)
+async def _judge(house: House, ask: Ask, site: Site) -> Ruling:
+    """What was decided without asking anybody is written down."""
+    ruling = await house.policy.judge(ask, site)
     house.trail.ruled(house.clock.now(), ask, ruling, cwd=ask.payload.get("cwd"))
     return ruling
 

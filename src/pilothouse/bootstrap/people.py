@@ -8,9 +8,10 @@ import os
 import msgspec
 
 from pilothouse.config import Config
-from pilothouse.core.approvers import Approvers, ToolClass
+from pilothouse.core.approvers import Approvers
 from pilothouse.core.ids import UserId
 from pilothouse.core.people import People, Role
+from pilothouse.core.tool_class import ToolClass
 
 
 def terminal_user() -> UserId:

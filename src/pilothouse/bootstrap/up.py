@@ -25,13 +25,14 @@ from pilothouse.runtime.gateway import Gateway
 from pilothouse.runtime.ports import Ports
 
 
-def run_up(*, safe: bool = False) -> int:
+def run_up(*, safe: bool = False, approval_mode: str | None = None) -> int:
     """The gateway, until somebody stops it."""
-    return run(partial(_up, safe=safe))
+    return run(partial(_up, safe=safe, approval_mode=approval_mode))
 
 
-async def _up(*, safe: bool) -> int:
-    async with open_house(on_terminal=True) as house:
+async def _up(*, safe: bool, approval_mode: str | None) -> int:
+    flags = {"policy.approval_mode": approval_mode} if approval_mode else None
+    async with open_house(on_terminal=True, flags=flags) as house:
         engines, channels = build_engines(house), build_channels(house)
         ports = make_ports(house, engines, channels, safe=safe)
         gateway = Gateway(ports, this_node("pilothouse up"), on_ready=partial(_say_ready, house, ports))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 
 import msgspec
 
@@ -13,11 +14,12 @@ from pilothouse.bootstrap.house import TERMINAL, House, default_engine, engine_n
 from pilothouse.bootstrap.looking import look_at_file
 from pilothouse.bootstrap.machine import is_alive, sweep_leftovers
 from pilothouse.bootstrap.people import make_approvals, make_people
-from pilothouse.config import BudgetSection, Config, find_zone
+from pilothouse.config import BudgetSection, Config, find_zone, mode_in
 from pilothouse.core.budget import Caps
 from pilothouse.core.channel import Channel
 from pilothouse.core.engine import Brief, Engine, ResumeLines
 from pilothouse.core.ids import ChannelId, ConversationId, EngineId
+from pilothouse.core.policy import ApprovalMode
 from pilothouse.runtime.clock import new_id
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.settings import Settings
@@ -36,10 +38,14 @@ def make_ports(
         ids=new_id,
         settings=_while_config_stands(
             house,
-            lambda config: make_settings(
-                config, default_engine(house), engine_names(house), resume_lines(house), safe=safe
+            lambda config: msgspec.structs.replace(
+                make_settings(
+                    config, default_engine(house), engine_names(house), resume_lines(house), safe=safe
+                ),
+                mode_in=partial(_mode_in, house),
             ),
         ),
+        policy=house.policy,
         engines=engines,
         channels=channels,
         brief=partial(_complete_brief, house),
@@ -50,6 +56,10 @@ def make_ports(
         trail=house.trail,
         note_head=partial(note_head, heads_file(house.holder.loaded.paths.state_dir, house.marker)),
     )
+
+
+def _mode_in(house: House, workspace: str) -> ApprovalMode | None:
+    return mode_in(house.holder.loaded, Path(workspace))
 
 
 def _while_config_stands(house: House, make: Callable[[Config], Settings]) -> Callable[[], Settings]:

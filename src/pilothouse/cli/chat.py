@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from pilothouse.cli.options import trust_option
+from pilothouse.cli.options import approval_mode_option, trust_option
 
 
 @click.command("chat")
@@ -13,6 +13,7 @@ from pilothouse.cli.options import trust_option
 @click.option("--engine", help="Which engine answers.")
 @click.option("--model", help="Which of the engine's models.")
 @click.option("--workspace", type=click.Path(), help="The folder to work in.")
+@approval_mode_option
 @click.option("--new", is_flag=True, help="Begin a new session.")
 @click.option("--verbose", is_flag=True, help="Show every step.")
 @trust_option
@@ -22,6 +23,7 @@ def command(
     engine: str | None,
     model: str | None,
     workspace: str | None,
+    approval_mode: str | None,
     new: bool,
     verbose: bool,
     trusts: bool | None,
@@ -33,5 +35,12 @@ def command(
     settle_trust([workspace or "."], trusts, ask=not as_json)
 
     return run_chat(
-        text=text, as_json=as_json, engine=engine, model=model, workspace=workspace, new=new, verbose=verbose
+        text=text,
+        as_json=as_json,
+        engine=engine,
+        model=model,
+        workspace=workspace,
+        approval_mode=approval_mode,
+        new=new,
+        verbose=verbose,
     )

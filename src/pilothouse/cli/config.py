@@ -144,6 +144,7 @@ def settings_of(loaded: Loaded) -> Iterator[Setting]:
     sections: list[tuple[tuple[str, ...], Any]] = [
         (("gateway",), config.gateway),
         (("people",), config.people),
+        (("policy",), config.policy),
         (("log",), config.log),
         *((("workspaces", name), section) for name, section in config.workspaces.items()),
         *_adapter_sections(loaded),

@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "users": ("pilothouse.cli.users:command", "Who is let in: list, grant, revoke."),
     "pair": ("pilothouse.cli.pair:command", "Show a code that lets somebody in."),
     "watch": ("pilothouse.cli.watch:command", "Follow a session that runs in somebody's terminal."),
+    "rules": ("pilothouse.cli.rules:command", "What is allowed, denied or asked; add and remove."),
     "trust": ("pilothouse.cli.trust:command", "Let a folder's own settings and hooks count."),
     "untrust": ("pilothouse.cli.trust:untrust_command", "Ignore a folder's own settings and hooks again."),
     "cost": ("pilothouse.cli.cost:command", "Where money went, by cause, place, engine or day."),

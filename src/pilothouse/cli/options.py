@@ -11,6 +11,13 @@ import click
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
+approval_mode_option = click.option(
+    "--approval-mode",
+    type=click.Choice(["minimal", "trusted", "full-access"]),
+    help="What needs no question: reading here, changing files here too, or everything that no rule denies.",
+)
+
+
 limit_option = click.option(
     "-n", "--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many at most."
 )

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import click
 
+from pilothouse.cli.options import approval_mode_option
+
 
 @click.command("up")
+@approval_mode_option
 @click.option("--safe", is_flag=True, help="Start without resuming turns that were lost.")
-def command(safe: bool) -> int:
+def command(safe: bool, approval_mode: str | None) -> int:
     """Run the gateway: every channel, every engine."""
     from pilothouse.bootstrap.up import run_up
     from pilothouse.cli.house import load_plain
@@ -16,4 +19,4 @@ def command(safe: bool) -> int:
     config = load_plain().config
     settle_trust([config.gateway.default_workspace, *(row.path for row in config.workspaces.values())])
 
-    return run_up(safe=safe)
+    return run_up(safe=safe, approval_mode=approval_mode)

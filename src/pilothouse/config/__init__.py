@@ -16,8 +16,10 @@ from pilothouse.config.model import (
     LogSection,
     Models,
     PeopleSection,
+    PolicySection,
     WorkspaceSection,
 )
+from pilothouse.config.narrowing import Narrowing, narrowing_of
 from pilothouse.config.paths import Paths, find_paths
 from pilothouse.config.problems import InvalidConfig, Problem
 from pilothouse.config.workspace import (
@@ -26,6 +28,7 @@ from pilothouse.config.workspace import (
     Preferences,
     in_workspace,
     leaves_in,
+    mode_in,
     read_preferences,
 )
 from pilothouse.config.zones import find_zone
@@ -47,8 +50,10 @@ __all__ = [
     "Loaded",
     "LogSection",
     "Models",
+    "Narrowing",
     "Paths",
     "PeopleSection",
+    "PolicySection",
     "Preferences",
     "Problem",
     "Reloaded",
@@ -61,6 +66,8 @@ __all__ = [
     "leaves_in",
     "load",
     "may_reload",
+    "mode_in",
+    "narrowing_of",
     "read_preferences",
     "watch",
 ]

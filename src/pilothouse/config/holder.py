@@ -40,6 +40,7 @@ RELOADABLE: dict[str, frozenset[str] | None] = {
     "approvals": None,
     "budget": None,
     "limits": None,
+    "policy": None,
     "workspaces": None,
     "log": frozenset({"level"}),
     "store": frozenset(),

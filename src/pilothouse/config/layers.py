@@ -23,12 +23,14 @@ from pilothouse.config.model import (
     LogSection,
     Models,
     PeopleSection,
+    PolicySection,
     SectionTypes,
     WorkspaceSection,
 )
 from pilothouse.config.paths import Paths
 from pilothouse.config.problems import InvalidConfig, Problem, show
 from pilothouse.config.sources import (
+    ENVIRONMENT,
     FLAG,
     PREFIX,
     Key,
@@ -43,11 +45,14 @@ from pilothouse.config.sources import (
     read_toml,
 )
 from pilothouse.config.zones import find_zone
+from pilothouse.core.errors import ConfigError
+from pilothouse.core.rules import parse_rule
 
 SECTIONS = (
     "gateway",
     "people",
     "approvals",
+    "policy",
     "store",
     "engines",
     "channels",
@@ -56,6 +61,7 @@ SECTIONS = (
     "budget",
     "limits",
 )
+SHORT: Mapping[str, Key] = {"PILOTHOUSE_APPROVAL_MODE": ("policy", "approval_mode")}
 _REFERENCE = re.compile(r"\$(\$?)\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -89,6 +95,7 @@ def load(
     problems: list[Problem] = []
     written = flatten(read_toml(paths.config_file), str(paths.config_file))
     leaves = _unaliased(_expand(written, {**env_file, **environ}, paths.env_file, problems), models)
+    leaves = merge(leaves, _short_names(environ))
     named = read_environment(environ, lambda at: _names(at, written, models))
     leaves = merge(leaves, _unaliased(named, models))
     leaves = merge(
@@ -103,6 +110,15 @@ def load(
         raise InvalidConfig(reader.problems)
     secrets = reader.secrets | {value for value in env_file.values() if value}
     return Loaded(config, tuple(reader.warnings), frozenset(secrets), leaves, models, paths)
+
+
+def _short_names(environ: Mapping[str, str]) -> Leaves:
+    """Settings that have a shorter variable, too."""
+    return {
+        key: Leaf(environ[name], name, ENVIRONMENT, environ[name])
+        for name, key in SHORT.items()
+        if name in environ
+    }
 
 
 def _names(at: Key, written: Leaves, models: Models) -> Iterable[str]:
@@ -176,6 +192,7 @@ def _read_all(reader: Reader, models: Models, paths: Paths) -> Config | None:
     gateway = reader.read(GatewaySection, ("gateway",))
     people = reader.read(PeopleSection, ("people",))
     approvals = reader.read(ApprovalsSection, ("approvals",))
+    policy = reader.read(PolicySection, ("policy",))
     log = reader.read(LogSection, ("log",))
     store = _read_store(reader, models.stores, paths)
     engines = _read_adapters(reader, "engines", models.engines, always=models.engines or ())
@@ -185,11 +202,23 @@ def _read_all(reader: Reader, models: Models, paths: Paths) -> Config | None:
     limits = reader.read(LimitsSection, ("limits",))
     if budget is None or limits is None or not _knows_zone(reader, budget.time_zone):
         return None
-    if gateway is None or people is None or approvals is None or log is None or store is None:
+    if (
+        gateway is None
+        or people is None
+        or approvals is None
+        or policy is None
+        or log is None
+        or store is None
+    ):
         return None
+    check_rules(reader, ("policy", "rules"), policy.rules)
+    for name, section in workspaces.items():
+        check_rules(reader, ("workspaces", name, "rules"), section.rules)
     gateway, workspaces = _resolve_engines(reader, models, gateway, workspaces)
     gateway = msgspec.structs.replace(gateway, default_workspace=_expand_home(gateway.default_workspace))
-    return Config(gateway, people, approvals, log, store, engines, channels, workspaces, budget, limits)
+    return Config(
+        gateway, people, approvals, policy, log, store, engines, channels, workspaces, budget, limits
+    )
 
 
 def _knows_zone(reader: Reader, name: str) -> bool:
@@ -201,6 +230,15 @@ def _knows_zone(reader: Reader, name: str) -> bool:
         reader.problems.append(Problem(leaf.source, "budget.time_zone", text))
         return False
     return True
+
+
+def check_rules(reader: Reader, key: Key, lines: Iterable[str]) -> None:
+    """A rule that cannot be read is an error: one that was meant to forbid must never be passed over."""
+    for line in lines:
+        try:
+            parse_rule(line)
+        except ConfigError as error:
+            reader.problems.append(Problem(reader.leaves[key].source, dotted(key), str(error)))
 
 
 def _read_store(reader: Reader, types: SectionTypes | None, paths: Paths) -> Adapter | None:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, field
 
 from pilothouse.core.approvers import DESTRUCTIVE, ORDINARY, Approver, Approvers
+from pilothouse.core.policy import ApprovalMode
 from pilothouse.core.store import BusyPolicy
 
 Level = Literal["debug", "info", "warning", "error"]
@@ -85,6 +86,13 @@ class ApprovalsSection(Struct, frozen=True):
     destructive: DestructiveSection = DestructiveSection()
 
 
+class PolicySection(Struct, frozen=True):
+    """`[policy]`. Rules for every workspace, and the approval mode where a workspace has none of its own."""
+
+    rules: tuple[str, ...] = ()
+    approval_mode: ApprovalMode | None = None
+
+
 class LogSection(Struct, frozen=True):
     """`[log]`. An empty `file` is the platform's place for logs."""
 
@@ -103,6 +111,8 @@ class WorkspaceSection(Struct, frozen=True):
     busy: BusyPolicy | None = None
     admins: tuple[Person, ...] = ()
     members: tuple[Person, ...] = ()
+    rules: tuple[str, ...] = ()
+    approval_mode: ApprovalMode | None = None
 
 
 class Adapter(Struct, frozen=True):
@@ -120,6 +130,7 @@ class Config(Struct, frozen=True):
     gateway: GatewaySection
     people: PeopleSection
     approvals: ApprovalsSection
+    policy: PolicySection
     log: LogSection
     store: Adapter
     engines: Mapping[str, Adapter] = field(default_factory=dict)

@@ -13,13 +13,17 @@ import msgspec
 from msgspec import Struct
 
 from pilothouse.config.decode import Reader
-from pilothouse.config.layers import Loaded
+from pilothouse.config.layers import Loaded, check_rules
 from pilothouse.config.problems import InvalidConfig, Problem, nearest
 from pilothouse.config.sources import WORKSPACE_FILE, Leaf, flatten, read_toml
+from pilothouse.core.policy import MODES, ApprovalMode
+from pilothouse.core.rules import parse_rule
 from pilothouse.core.store import BusyPolicy
 
 WORKSPACE_FILE_NAME = ".pilothouse.toml"
 MAX_BYTES = 64_000
+NARROWING = ("rules", "approval_mode")
+"""Wishes that are no choice among what is there: they only ever take something away."""
 
 
 class Preferences(Struct, frozen=True):
@@ -29,6 +33,10 @@ class Preferences(Struct, frozen=True):
     model: str | None = None
     busy: BusyPolicy | None = None
     show_cost: bool | None = None
+    rules: tuple[str, ...] | None = None
+    """Only such as deny or ask."""
+    approval_mode: ApprovalMode | None = None
+    """The widest mode that the workspace accepts."""
 
 
 class InWorkspace(Struct, frozen=True):
@@ -49,7 +57,7 @@ _HOUSE = "a workspace file may not change how the gateway runs"
 
 WHY_NOT: Mapping[str, str] = {
     **dict.fromkeys(
-        ("approval_mode", "permissions", "policy", "rules", "sandbox", "allow", "engine_commands"),
+        ("permissions", "policy", "sandbox", "allow", "engine_commands"),
         _PERMISSION,
     ),
     **dict.fromkeys(
@@ -75,9 +83,26 @@ def read_preferences(
     found = reader.read(Preferences, ())
     if found and found.engine and engines is not None and found.engine not in engines:
         reader.refuse(("engine",), engines)
+    if found is not None:
+        check_rules(reader, ("rules",), found.rules or ())
     if found is None or reader.problems:
         raise InvalidConfig(reader.problems)
-    return found, warnings
+    narrow, loose = _only_narrowing(found, file)
+    return narrow, (*warnings, *loose)
+
+
+def _only_narrowing(found: Preferences, file: Path) -> tuple[Preferences, list[Problem]]:
+    """Without what would loosen something."""
+    told: list[Problem] = []
+    if found.approval_mode == MODES[-1]:
+        told.append(Problem(str(file), "approval_mode", f"was ignored: {_PERMISSION}"))
+        found = msgspec.structs.replace(found, approval_mode=None)
+    allowing = [line for line in found.rules or () if parse_rule(line).outcome == "allow"]
+    if allowing:
+        told += [Problem(str(file), "rules", f'"{line}" was ignored: {_PERMISSION}') for line in allowing]
+        kept = tuple(line for line in found.rules or () if line not in allowing)
+        found = msgspec.structs.replace(found, rules=kept)
+    return found, told
 
 
 def _why_not(name: str, allowed: tuple[str, ...]) -> str:
@@ -112,8 +137,20 @@ def _usable_engines(loaded: Loaded) -> list[str] | None:
 
 def _wishes(wished: Preferences) -> Iterator[tuple[str, Leaf]]:
     for name, value in msgspec.structs.asdict(wished).items():
-        if value is not None:
+        if value is not None and name not in NARROWING:
             yield name, Leaf(value, WORKSPACE_FILE_NAME, WORKSPACE_FILE)
+
+
+def mode_in(loaded: Loaded, folder: Path) -> ApprovalMode | None:
+    """The approval mode that somebody configured for a workspace: flag > environment > workspace > default."""
+    told: list[tuple[int, ApprovalMode]] = []
+    if (leaf := loaded.leaves.get(("policy", "approval_mode"))) and loaded.config.policy.approval_mode:
+        told.append((leaf.rank, loaded.config.policy.approval_mode))
+    for name, section in loaded.config.workspaces.items():
+        leaf = loaded.leaves.get(("workspaces", name, "approval_mode"))
+        if leaf and section.approval_mode and Path(section.path).resolve() == folder.resolve():
+            told.append((leaf.rank, section.approval_mode))
+    return sorted(told, key=lambda pair: pair[0])[-1][1] if told else None
 
 
 def _house_leaves(loaded: Loaded, folder: Path) -> Iterator[tuple[str, Leaf]]:

@@ -14,7 +14,6 @@ from msgspec import Meta, Struct
 from pilothouse.core.ids import UserId
 from pilothouse.core.people import Role, at_least
 
-ToolClass = Literal["ordinary", "destructive"]
 Approver = Literal["requester", "member", "admin", "owner"]
 RouteTo = Literal["here", "private"]
 

@@ -37,7 +37,10 @@ class Option(Struct, frozen=True):
 
 
 class RuleOffer(Struct, frozen=True):
-    """What an allow would save besides letting this one pass: the rule, exactly as `pilothouse rules` lists it."""
+    """What an allow would save besides letting this one pass: the rule, exactly as `pilothouse rules` lists it.
+
+    Where one answer saves several, each is a line of its own.
+    """
 
     remember: Remember
     rule: str

@@ -8,7 +8,7 @@ before that, `open` may raise `EngineError`. Everything else is a capability: a 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any, Protocol, Self, runtime_checkable
@@ -19,7 +19,7 @@ from pilothouse.core.ask import Ask, Decision
 from pilothouse.core.event import EngineEvent, ResumeToken
 from pilothouse.core.ids import AskId, BlobHash, ConversationId, EngineId, SessionId
 from pilothouse.core.message import Attachment
-from pilothouse.core.policy import NO_RULE, ApprovalMode, Ruling
+from pilothouse.core.policy import NO_RULE, ApprovalMode, Ruling, Site
 from pilothouse.core.turn import Prompt
 
 
@@ -42,6 +42,11 @@ class Brief(Struct, frozen=True):
     conversation_id: ConversationId = ConversationId("")
     wake: str = ""
     """The `Wake` that this session is opened for: its `run` gives the turn that began by itself, and says nothing."""
+
+    @property
+    def site(self) -> Site:
+        """Where the session's calls are judged."""
+        return Site(self.workspace, self.session_id, self.approval_mode)
 
 
 class EngineSession(Protocol):
@@ -200,11 +205,11 @@ class ResumeLines(Struct, frozen=True):
     """Whether answers close with that line."""
 
 
-Judge = Callable[[Ask, ApprovalMode], Ruling]
-"""What the house's policy says about a call that a session is about to make, in that session's mode."""
+Judge = Callable[[Ask, Site], Awaitable[Ruling]]
+"""What the house's policy says about a call that a session is about to make, in its workspace and its mode."""
 
 
-def ask_always(ask: Ask, mode: ApprovalMode) -> Ruling:
+async def ask_always(ask: Ask, site: Site) -> Ruling:
     return NO_RULE
 
 

@@ -1,17 +1,39 @@
-"""What a rule may say about a tool call. A deny wins over an ask, an ask over an allow; no rule means ask."""
+"""What a policy is: modes, rulings, and the port through which every call is judged. How is in `deciding.py`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from pathlib import PurePosixPath
-from typing import Any, Literal, Protocol
+from collections.abc import Iterable
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from pilothouse.core.ask import Ask
+from pilothouse.core.ask import Ask, RuleOffer
+from pilothouse.core.errors import ConfigError
+from pilothouse.core.ids import SessionId
+from pilothouse.core.script import BareGround, Ground, Segmenter, no_segmenter
+from pilothouse.core.tool_class import ToolClass, tool_class
+
+__all__ = [
+    "MODES",
+    "NO_RULE",
+    "ApprovalMode",
+    "AskAlways",
+    "Policy",
+    "PolicyOutcome",
+    "Ruling",
+    "Senses",
+    "Site",
+    "ToolClass",
+    "narrower",
+    "parse_mode",
+    "strongest",
+    "tool_class",
+]
 
 PolicyOutcome = Literal["allow", "deny", "ask"]
 ApprovalMode = Literal["minimal", "trusted", "full-access"]
+MODES: tuple[ApprovalMode, ...] = ("minimal", "trusted", "full-access")
+"""The narrowest first."""
 
 _STRENGTH: dict[PolicyOutcome, int] = {"deny": 2, "ask": 1, "allow": 0}
 
@@ -21,70 +43,51 @@ class Ruling(Struct, frozen=True):
 
     outcome: PolicyOutcome
     rule: str = ""
+    offers: tuple[RuleOffer, ...] = ()
 
 
 NO_RULE = Ruling("ask", "no rule matches")
 
 
+class Site(Struct, frozen=True):
+    """Where a call is made: rules hold per workspace and session. `folders` count as inside of the workspace too."""
+
+    workspace: str
+    session_id: SessionId = SessionId("")
+    mode: ApprovalMode = "minimal"
+    folders: tuple[str, ...] = ()
+
+
 class Policy(Protocol):
-    def judge(self, ask: Ask) -> Ruling: ...
-
-
-READING: Mapping[str, tuple[str, ...]] = {
-    "Read": ("file_path",),
-    "NotebookRead": ("notebook_path",),
-    "LS": ("path",),
-    "Glob": ("path", "pattern"),
-    "Grep": ("path",),
-}
-"""Tools that change nothing, and what of their input is a path."""
-HARMLESS = frozenset(
-    {"TaskCreate", "TaskUpdate", "TaskList", "TaskGet", "TodoRead", "TodoWrite", "ToolSearch"}
-)
-"""Tools that touch nothing but the engine's own notes."""
-
-
-class DefaultPolicy:
-    """The policy where no rules are configured: reading inside the workspace needs nobody, all else asks.
-
-    An ask's payload has `tool`, `input` and `cwd`; one without them was made for a person, and goes to one. The paths
-    are looked at as they are written: whoever hands them in has resolved links where links may lead out.
-    """
-
-    def __init__(self, mode: ApprovalMode = "minimal") -> None:
-        self._mode: ApprovalMode = mode
-
-    def judge(self, ask: Ask) -> Ruling:
-        if ask.kind != "approval":
-            return Ruling("ask", "it is a question")
-        if self._mode == "full-access":
-            return Ruling("allow", "full access")
-        tool, given, cwd = (ask.payload.get(key) for key in ("tool", "input", "cwd"))
-        if tool in HARMLESS:
-            return Ruling("allow", "it touches nothing")
-        if tool not in READING or not isinstance(given, dict) or not isinstance(cwd, str):
-            return NO_RULE
-        named = [given[key] for key in READING[tool] if given.get(key) is not None]
-        if all(is_inside(path, cwd) for path in named):
-            return Ruling("allow", "it reads inside the workspace")
-        return Ruling("ask", "it reads outside the workspace")
-
-
-def is_inside(path: Any, folder: str) -> bool:
-    """Whether a path, or a pattern of paths, can mean only what is in the folder."""
-    if not isinstance(path, str) or not folder.startswith("/") or path.startswith("~") or "\0" in path:
-        return False
-    whole = PurePosixPath(folder, path)
-    return ".." not in whole.parts and whole.is_relative_to(folder)
+    async def judge(self, ask: Ask, site: Site) -> Ruling: ...
 
 
 class AskAlways:
     """The policy where none is configured: a person decides everything."""
 
-    def judge(self, ask: Ask) -> Ruling:
+    async def judge(self, ask: Ask, site: Site) -> Ruling:
         return NO_RULE
+
+
+class Senses(Struct, frozen=True):
+    """What a decision may look at besides its arguments: a parser, and the machine's paths."""
+
+    segment: Segmenter = no_segmenter
+    ground: Ground = BareGround()
 
 
 def strongest(rulings: Iterable[Ruling]) -> Ruling:
     """The ruling that wins; the first of equals, so that the answer is stable."""
     return max(rulings, key=lambda ruling: _STRENGTH[ruling.outcome], default=NO_RULE)
+
+
+def parse_mode(text: str) -> ApprovalMode:
+    """Raises `ConfigError`: a mode that nobody knows is never taken for another."""
+    for mode in MODES:
+        if mode == text:
+            return mode
+    raise ConfigError(f"There is no approval mode {text!r}. There are: {', '.join(MODES)}.")
+
+
+def narrower(one: ApprovalMode, other: ApprovalMode) -> ApprovalMode:
+    return min(one, other, key=MODES.index)

@@ -34,6 +34,7 @@ from pilothouse.core.ids import (
     EngineId,
     Epoch,
     MessageId,
+    RuleId,
     ScheduleId,
     SessionId,
     TurnId,
@@ -515,6 +516,39 @@ class Schedules(Protocol):
     def next_at(self) -> float | None: ...
 
 
+class RuleRow(Struct, frozen=True):
+    """A rule that somebody made, word by word. Without a session it lasts; without a workspace it holds everywhere.
+
+    `mark` is what the folder was known by: an allow is not for another folder that took its place.
+    """
+
+    id: RuleId
+    workspace: str
+    mark: str
+    rule: str
+    by: str
+    created_at: float
+    session_id: SessionId | None = None
+
+
+class Rules(Protocol):
+    def add(self, row: RuleRow) -> bool:
+        """False, and nothing changes, if this very rule is there already for the same folder and session."""
+        ...
+
+    def remove(self, id: RuleId) -> RuleRow | None:
+        """The rule that was there."""
+        ...
+
+    def of(self, workspace: str, session_id: SessionId | None = None) -> list[RuleRow]:
+        """What holds there: its own and those that hold everywhere, and the session's; oldest first."""
+        ...
+
+    def list(self) -> list[RuleRow]:
+        """Every rule, oldest first."""
+        ...
+
+
 class BlobTable(Protocol):
     def put(self, data: bytes, media_type: str, at: float) -> BlobHash: ...
 
@@ -677,6 +711,7 @@ class Tx(Protocol):
     asks: Asks
     people: PeopleTable
     schedules: Schedules
+    rules: Rules
     blobs: BlobTable
     spending: Spending
     audit: Audit

@@ -15,7 +15,6 @@ from msgspec import Struct
 
 from pilothouse.core.approvers import (
     Authority,
-    ToolClass,
     Vote,
     counted,
     describe_approvers,
@@ -28,6 +27,7 @@ from pilothouse.core.ids import AskId, ConversationId, IdMaker, UserId
 from pilothouse.core.message import Author
 from pilothouse.core.people import Role, allows
 from pilothouse.core.store import AskRow, Tx
+from pilothouse.core.tool_class import ToolClass
 from pilothouse.runtime.asking import apply_answer
 from pilothouse.runtime.auditing import record, record_ask
 from pilothouse.runtime.closing import closed_line, decided

@@ -16,6 +16,7 @@ from pilothouse.runtime.closing import closed_line, decided, show_closed
 from pilothouse.runtime.raising import tell_places
 from pilothouse.runtime.reasons import REASON, want_reason
 from pilothouse.runtime.resuming import resume_with_answer
+from pilothouse.runtime.rule_keeping import remember_answer
 from pilothouse.runtime.topics import TOPICS
 from pilothouse.runtime.wording import first_line
 
@@ -29,6 +30,7 @@ def apply_answer(tx: Tx, ids: IdMaker, row: AskRow, decision: Decision, at: floa
     tx.asks.move(row.ask.id, "answered", at=at, decision=decision)
     instead = "" if decision.input is None else hash_payload(decision.input)
     record_ask(tx, row, decision.verdict, at, decision.by or HOUSE, instead=instead)
+    remember_answer(tx, ids, row, decision, at)
     show_closed(tx, ids, row, closed_line(row.ask, "answered", decision, name), at)
     said, turn = decided(row.ask, decision), tx.turns.get(row.turn_id)
     if row.topic:

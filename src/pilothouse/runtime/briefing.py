@@ -34,7 +34,10 @@ def make_brief(ports: Ports, started: Started) -> Brief:
         trusted=started.trusted,
         resume=session.resume,
         model=started.conversation.model or session.model,
-        approval_mode=ports.settings().approval_mode,
+        approval_mode=started.said_mode
+        or ports.settings().mode_in(session.workspace)
+        or started.picked_mode
+        or "minimal",
         budget_usd=started.budget_usd,
         conversation_id=started.conversation.id,
         wake=started.turn.prompt.wake,

@@ -8,7 +8,6 @@ from typing import Any, Protocol, TypeVar
 
 import anyio
 
-from pilothouse.core.approvers import ToolClass
 from pilothouse.core.audit import AuditHead
 from pilothouse.core.channel import Channel
 from pilothouse.core.clock import Clock
@@ -17,6 +16,7 @@ from pilothouse.core.errors import StoreUnavailable
 from pilothouse.core.ids import ChannelId, ConversationId, EngineId, IdMaker
 from pilothouse.core.policy import AskAlways, Policy
 from pilothouse.core.store import NodeInfo, Store, Tx
+from pilothouse.core.tool_class import ToolClass, tool_class
 from pilothouse.runtime.auditing import Trail
 from pilothouse.runtime.previewing import LookAtFile, not_looked_at
 from pilothouse.runtime.settings import Briefer, Settings
@@ -39,10 +39,6 @@ async def _nothing_left() -> None:
 
 def _as_it_is(conversation_id: ConversationId, brief: Brief) -> Brief:
     return brief
-
-
-def tool_class(payload: dict[str, Any]) -> ToolClass:
-    return "ordinary"
 
 
 class Ports:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, tzinfo
 from typing import Protocol
 
 from msgspec import Struct, field
 
-from pilothouse.core.approvers import DESTRUCTIVE, ORDINARY, Approvers, ToolClass
+from pilothouse.core.approvers import DESTRUCTIVE, ORDINARY, Approvers
 from pilothouse.core.budget import Caps
 from pilothouse.core.engine import Brief, ResumeLines
 from pilothouse.core.ids import ChannelId, ConversationId, EngineId
 from pilothouse.core.people import People
 from pilothouse.core.policy import ApprovalMode
 from pilothouse.core.store import BusyPolicy
+from pilothouse.core.tool_class import ToolClass
+
+
+def no_mode(workspace: str) -> ApprovalMode | None:
+    return None
 
 
 class Settings(Struct, frozen=True):
@@ -31,7 +36,8 @@ class Settings(Struct, frozen=True):
     join_asks: bool = True
     """Whether a stranger's first message asks an owner to let them in."""
     busy: BusyPolicy = "collect"
-    approval_mode: ApprovalMode = "minimal"
+    mode_in: Callable[[str], ApprovalMode | None] = no_mode
+    """The approval mode that is configured for a workspace; None where nobody said."""
     max_turns_at_once: int = 8
     max_attempts: int = 3
     max_message_chars: int = 200_000

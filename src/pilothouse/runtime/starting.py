@@ -15,6 +15,7 @@ from msgspec import Struct
 from pilothouse.core.errors import SessionBusy
 from pilothouse.core.ids import ConversationId, EngineId, IdMaker, SessionId, TurnId
 from pilothouse.core.message import Content, InboundMessage
+from pilothouse.core.policy import ApprovalMode
 from pilothouse.core.store import Conversation, QueueRow, Session, Tx, notes_lane
 from pilothouse.core.turn import Prompt, Turn
 from pilothouse.runtime.asking import supersede
@@ -23,6 +24,7 @@ from pilothouse.runtime.budgeting import reserve
 from pilothouse.runtime.continuing import bind
 from pilothouse.runtime.framing import cause_of, frame, passes_as_typed
 from pilothouse.runtime.holding import hold, let_go
+from pilothouse.runtime.modes import picked_mode, said_mode
 from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.recapping import given_up, with_recap, write_recap
 from pilothouse.runtime.settings import Settings
@@ -43,6 +45,8 @@ class Started(Struct, frozen=True):
     """What is left for it under the day's caps; None where there is none."""
     reserved_usd: float = math.inf
     """What it has reserved of that; where there is no cap, there is nothing to reserve."""
+    said_mode: ApprovalMode | None = None
+    picked_mode: ApprovalMode | None = None
 
 
 def start_from_inbox(
@@ -155,6 +159,8 @@ def _started(
         with_wishes(tx, conversation),
         is_trusted(tx, session.workspace),
         *(() if reserved is None else (reserved.left_usd, reserved.amount_usd)),
+        said_mode=said_mode(tx, conversation.id, turn),
+        picked_mode=picked_mode(tx, session.workspace),
     )
 
 

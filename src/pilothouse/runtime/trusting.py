@@ -16,13 +16,13 @@ NO = ""
 
 def is_trusted(tx: Tx, workspace: str) -> bool:
     kept = tx.get_fact(_key(workspace))
-    return bool(kept) and kept == _mark(workspace)
+    return bool(kept) and kept == mark_of(workspace)
 
 
 def was_settled(tx: Tx, workspace: str) -> bool:
     """Whether somebody said yes or no about this very folder: nobody is asked twice."""
     kept = tx.get_fact(_key(workspace))
-    return kept == NO or (kept is not None and kept == _mark(workspace))
+    return kept == NO or (kept is not None and kept == mark_of(workspace))
 
 
 def trust(tx: Tx, workspace: str, by: str, at: float) -> None:
@@ -44,7 +44,8 @@ def _key(workspace: str) -> str:
     return f"trust:{os.path.realpath(workspace)}"
 
 
-def _mark(workspace: str) -> str | None:
+def mark_of(workspace: str) -> str | None:
+    """What a folder is known by, besides its path; None where there is none."""
     try:
         return str(os.stat(workspace).st_ino)
     except OSError:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+import msgspec
+
 from pilothouse.core.approvers import QUESTION, Authority
 from pilothouse.core.ask import Ask, Decision
 from pilothouse.core.engine import Answerable, EngineSession
 from pilothouse.core.event import AskChanged, Asked, Notice
 from pilothouse.core.ids import AskId
+from pilothouse.core.policy import Site
 from pilothouse.core.store import AskRow, Tx
 from pilothouse.runtime.answers import Answers
 from pilothouse.runtime.asking import lapse
@@ -39,6 +42,8 @@ class TurnAsks:
         self._workspace = started.session.workspace
         self._recorder = recorder
         self._interrupt = interrupt
+        self.site = Site(started.session.workspace, started.session.id)
+        """Where its asks are judged; as the brief says, once there is one."""
         self._open: dict[AskId, AskRow] = {}
         self._asked: set[AskId] = set()
 
@@ -49,7 +54,7 @@ class TurnAsks:
     async def asked(self, session: EngineSession, asked: Ask) -> None:
         ports = self._ports
         ask = make_ask(asked, ports.settings(), ports.ids, ports.clock.now())
-        ruling = ports.policy.judge(ask)
+        ruling = await ports.policy.judge(ask, self.site)
         ports.trail.ruled(ports.clock.now(), ask, ruling, turn=self._turn.id)
         if not isinstance(session, Answerable):
             self._recorder.take(Notice("warning", "unanswerable", f"Nobody can answer here: {ask.title}"))
@@ -58,7 +63,8 @@ class TurnAsks:
         elif ruling.outcome == "deny":
             await session.answer(asked.id, Decision("deny", text=ruling.rule or "a rule forbids it"))
         else:
-            await self._ask_people(session, asked, ask)
+            told = msgspec.structs.replace(ask, why=ruling.rule, offers=ruling.offers)
+            await self._ask_people(session, asked, told)
 
     def settled_in(self, tx: Tx) -> list[AskRow]:
         """Asks that we wait for and that somebody, or the time, has settled, their reason included."""

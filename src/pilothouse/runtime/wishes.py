@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from pilothouse.core.ids import ConversationId, EngineId
+from pilothouse.core.policy import ApprovalMode
 from pilothouse.core.store import BusyPolicy, Conversation, Tx
 
 
@@ -18,6 +19,8 @@ class Wishes(Struct, frozen=True):
     model: str | None = None
     busy: BusyPolicy | None = None
     show_cost: bool | None = None
+    approval_mode: ApprovalMode | None = None
+    """What whoever opened the chat said for as long as it is open; no file can wish for that."""
 
 
 NO_WISHES = Wishes()

@@ -16,6 +16,7 @@ from pilothouse.testing.store_builders import OpenStore
 from pilothouse.testing.store_log import LogSuite, PruneSuite
 from pilothouse.testing.store_nodes import NodeSuite, UnitSuite, WakeSuite
 from pilothouse.testing.store_queues import InboxSuite, OutboxSuite, QueueSuite
+from pilothouse.testing.store_rules import RuleSuite
 from pilothouse.testing.store_spending import SpendingSuite
 from pilothouse.testing.store_turns import PlaceSuite, TurnSuite
 
@@ -31,6 +32,7 @@ class StoreConformance(
     AskSuite,
     PeopleSuite,
     ScheduleSuite,
+    RuleSuite,
     LogSuite,
     PruneSuite,
     SpendingSuite,

@@ -15,17 +15,19 @@ from tests.engines.claude.api import ScriptedApi
 from tests.engines.claude.binary import claude_binary
 
 from pilothouse.core.ask import Decision
+from pilothouse.core.deciding import FixedPolicy
 from pilothouse.core.engine import Answerable, Brief, EngineHost, EngineSession
 from pilothouse.core.event import Asked, EngineEvent, Notice, TurnEnded
 from pilothouse.core.grammar import well_formed
 from pilothouse.core.ids import BlobHash, SessionId
 from pilothouse.core.message import Attachment
-from pilothouse.core.policy import DefaultPolicy
+from pilothouse.core.policy import Policy, Senses
 from pilothouse.core.turn import Prompt
 from pilothouse.engines.claude.config import ClaudeConfig
 from pilothouse.engines.claude.engine import ClaudeEngine
 from pilothouse.engines.claude.gate_proof import PROOFS, remember_proof
 from pilothouse.engines.claude.scratch import scratch_path
+from pilothouse.shell import RealGround
 
 MARK = "HOUSE_UNDER_TEST"  # not PILOTHOUSE_…: the gateway keeps those to itself
 KEY = "sk-ant-no-key-at-all"
@@ -59,6 +61,8 @@ class Rig:
             made.mkdir(exist_ok=True)
         remember_proof(self.state / PROOFS, str(claude_binary()))  # once, in its own test, is enough
         self.blobs = MemoryBlobs()
+        self.policy: Policy = FixedPolicy(senses=Senses(ground=RealGround(str(self.home))))
+        """Reads no commands, so that every one of them asks."""
         self.more: dict[str, str] = {}
         """What else stands in the gateway's environment."""
         self.logged: list[tuple[str, dict[str, Any]]] = []
@@ -99,7 +103,7 @@ class Rig:
             state_dir=str(self.state),
             node_marker=self._mark,
             log=self._log,
-            judge=lambda ask, mode: DefaultPolicy(mode).judge(ask),
+            judge=self.policy.judge,
         )
 
     def _log(self, event: str, **fields: Any) -> None:

@@ -41,14 +41,9 @@ def test_a_no_with_a_reason_goes_on_and_one_without_stops() -> None:
 
 
 @pytest.mark.parametrize("remember", ["session", "always"])
-def test_what_is_remembered_is_one_rule_and_lasts_for_the_session(remember: Remember) -> None:
-    answer = answer_request(TOUCH, [Decision("allow", remember=remember)])
-    assert answer["updatedPermissions"] == [{**RULE, "destination": "session"}]
-
-
-def test_a_mode_is_never_switched_in_the_name_of_remembering() -> None:
-    request = CanUseTool("Bash", {}, permission_suggestions=[MODE])
-    assert "updatedPermissions" not in answer_request(request, [Decision("allow", remember="session")])
+def test_what_is_remembered_is_the_houses_matter_and_the_cli_keeps_no_rule(remember: Remember) -> None:
+    request = CanUseTool("Bash", {}, permission_suggestions=[RULE, MODE])
+    assert "updatedPermissions" not in answer_request(request, [Decision("allow", remember=remember)])
 
 
 def test_questions_are_answered_by_their_labels_or_in_words() -> None:

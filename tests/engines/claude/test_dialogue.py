@@ -8,30 +8,32 @@ from typing import Any
 import pytest
 
 from pilothouse.core.ask import Ask, Decision
+from pilothouse.core.deciding import FixedPolicy
 from pilothouse.core.ids import AskId
-from pilothouse.core.policy import DefaultPolicy, Ruling
+from pilothouse.core.policy import Ruling, Site
 from pilothouse.engines.claude import sending, wire
 from pilothouse.engines.claude.dialogue import Dialogue
-from pilothouse.engines.claude.gate import Gate, what_is_meant
+from pilothouse.engines.claude.gate import Gate
 
+pytestmark = pytest.mark.anyio
 CWD = "/work/shop"
 
 
-def plain(folder: str, path: str) -> str:
-    return path if path.startswith("/") else f"{folder}/{path}".rstrip("/")
-
-
 def dialogue(ruling: Ruling | None = None) -> Dialogue:
-    policy = DefaultPolicy()
-    return Dialogue(Gate(lambda ask: ruling or policy.judge(ask), CWD, plain))
+    policy = FixedPolicy()
+
+    async def judge(ask: Ask) -> Ruling:
+        return ruling or await policy.judge(ask, Site(CWD))
+
+    return Dialogue(Gate(judge, CWD))
 
 
 def request(id: str, **fields: Any) -> wire.Heard:
     return wire.decode(json.dumps({"type": "control_request", "request_id": id, "request": fields}).encode())
 
 
-def hook(tool: Any, given: Any, id: str = "h1") -> wire.Heard:
-    told = {"tool_name": tool, "tool_input": given}
+def hook(tool: Any, given: Any, id: str = "h1", **more: Any) -> wire.Heard:
+    told = {"tool_name": tool, "tool_input": given, **more}
     return request(id, subtype="hook_callback", callback_id="gate", input=told, tool_use_id="t1")
 
 
@@ -61,36 +63,40 @@ def decision_of(lines: list[bytes]) -> str:
         ("Bash", None, "deny"),
     ],
 )
-def test_every_call_is_ruled_at_the_gate(tool: Any, given: Any, decision: str) -> None:
-    assert decision_of(dialogue().take(hook(tool, given))) == decision
+async def test_every_call_is_ruled_at_the_gate(tool: Any, given: Any, decision: str) -> None:
+    assert decision_of(await dialogue().take(hook(tool, given))) == decision
 
 
-def test_a_question_goes_to_a_person_even_where_everything_is_allowed() -> None:
+async def test_a_question_goes_to_a_person_even_where_everything_is_allowed() -> None:
     allowing = dialogue(Ruling("allow"))
-    assert decision_of(allowing.take(hook("Bash", {"command": "make"}))) == "allow"
-    assert decision_of(allowing.take(hook("AskUserQuestion", {}))) == "ask"
+    assert decision_of(await allowing.take(hook("Bash", {"command": "make"}))) == "allow"
+    assert decision_of(await allowing.take(hook("AskUserQuestion", {}))) == "ask"
 
 
-def test_the_rule_that_denies_is_told() -> None:
-    (reply,) = replies(dialogue(Ruling("deny", "no pushes")).take(hook("Bash", {"command": "git push"})))
+async def test_the_rule_that_denies_is_told() -> None:
+    (reply,) = replies(
+        await dialogue(Ruling("deny", "no pushes")).take(hook("Bash", {"command": "git push"}))
+    )
     assert reply["response"]["hookSpecificOutput"]["permissionDecisionReason"] == "no pushes"
 
 
-def test_the_judge_sees_where_links_lead() -> None:
+async def test_the_judge_sees_the_call_and_where_the_program_is() -> None:
     seen: list[Ask] = []
 
-    def judge(ask: Ask) -> Ruling:
+    async def judge(ask: Ask) -> Ruling:
         seen.append(ask)
         return Ruling("ask")
 
-    gate = Gate(judge, CWD, lambda folder, path: "/etc/passwd" if path else "/real/shop")
-    Dialogue(gate).take(hook("Read", {"file_path": "innocent.txt"}))
-    assert seen[0].payload == {"tool": "Read", "input": {"file_path": "/etc/passwd"}, "cwd": "/real/shop"}
+    talk = Dialogue(Gate(judge, CWD))
+    await talk.take(hook("Read", {"file_path": "a.txt"}))
+    await talk.take(hook("Read", {"file_path": "a.txt"}, cwd="/work/shop/src"))
+    assert [ask.payload["cwd"] for ask in seen] == [CWD, "/work/shop/src"]
+    assert seen[0].payload == {"tool": "Read", "input": {"file_path": "a.txt"}, "cwd": CWD}
 
 
-def test_an_ask_is_answered_once_and_only_while_it_is_open() -> None:
+async def test_an_ask_is_answered_once_and_only_while_it_is_open() -> None:
     talk = dialogue()
-    assert talk.take(ask("Bash", {"command": "make"})) == []
+    assert await talk.take(ask("Bash", {"command": "make"})) == []
     assert talk.asking
     assert talk.answer(AskId("other"), Decision("allow")) == []
     (reply,) = replies(talk.answer(AskId("a1"), Decision("allow")))
@@ -99,58 +105,28 @@ def test_an_ask_is_answered_once_and_only_while_it_is_open() -> None:
     assert not talk.asking
 
 
-def test_a_withdrawn_ask_cannot_be_answered() -> None:
+async def test_a_withdrawn_ask_cannot_be_answered() -> None:
     talk = dialogue()
-    talk.take(ask("Bash", {"command": "make"}))
-    talk.take(wire.decode(b'{"type":"control_cancel_request","request_id":"a1"}'))
+    await talk.take(ask("Bash", {"command": "make"}))
+    await talk.take(wire.decode(b'{"type":"control_cancel_request","request_id":"a1"}'))
     assert talk.answer(AskId("a1"), Decision("allow")) == []
 
 
-def test_what_is_allowed_for_the_session_passes_the_gate_next_time() -> None:
+async def test_whatever_the_cli_asks_is_answered() -> None:
     talk = dialogue()
-    talk.take(ask("Bash", {"command": "make", "description": "one"}))
-    talk.answer(AskId("a1"), Decision("allow", remember="session"))
-    assert decision_of(talk.take(hook("Bash", {"command": "make", "description": "two"}))) == "allow"
-    assert decision_of(talk.take(hook("Bash", {"command": "make install"}))) == "ask"
-
-
-def test_a_denied_call_is_not_remembered() -> None:
-    talk = dialogue()
-    talk.take(ask("Bash", {"command": "make"}))
-    talk.answer(AskId("a1"), Decision("deny", text="no", remember="session"))
-    assert decision_of(talk.take(hook("Bash", {"command": "make"}))) == "ask"
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "same"),
-    [
-        (("Write", {"file_path": "/w/a", "content": "1"}), ("Edit", {"file_path": "/w/a"}), True),
-        (("Write", {"file_path": "/w/a"}), ("Write", {"file_path": "/w/b"}), False),
-        (("WebFetch", {"url": "https://a.org/1"}), ("WebFetch", {"url": "https://a.org/2"}), True),
-        (("WebFetch", {"url": "https://a.org"}), ("WebFetch", {"url": "https://a.org.evil.net"}), False),
-        (("Bash", {"command": "a"}), ("Bash", {"command": "a; b"}), False),
-        (("mcp__x__y", {"n": 1}), ("mcp__x__y", {"n": 2}), False),
-    ],
-)
-def test_an_allow_for_the_session_covers_this_very_thing(one: Any, other: Any, same: bool) -> None:
-    assert (what_is_meant(*one) == what_is_meant(*other)) is same
-
-
-def test_whatever_the_cli_asks_is_answered() -> None:
-    talk = dialogue()
-    (unknown,) = replies(talk.take(request("u1", subtype="read_minds")))
+    (unknown,) = replies(await talk.take(request("u1", subtype="read_minds")))
     assert (unknown["subtype"], unknown["request_id"]) == ("error", "u1")
-    (server,) = replies(talk.take(request("m1", subtype="mcp_message", server_name="x", message={})))
+    (server,) = replies(await talk.take(request("m1", subtype="mcp_message", server_name="x", message={})))
     assert server["subtype"] == "error"
 
 
-def test_a_reply_reaches_whoever_waits_for_it_once() -> None:
+async def test_a_reply_reaches_whoever_waits_for_it_once() -> None:
     talk, heard = dialogue(), list[Any]()
     line = json.loads(talk.request(sending.INTERRUPT, heard.append))
     told = {"subtype": "success", "request_id": line["request_id"], "response": {"cancelled": ["u"]}}
     reply = wire.decode(json.dumps({"type": "control_response", "response": told}).encode())
-    talk.take(reply)
-    talk.take(reply)
+    await talk.take(reply)
+    await talk.take(reply)
     assert [one.response for one in heard] == [{"cancelled": ["u"]}]
 
 

@@ -17,9 +17,8 @@ from tests.runtime.rig import open_rig
 from pilothouse.core.errors import EngineError
 from pilothouse.core.event import ToolFinished
 from pilothouse.core.ids import EngineId
-from pilothouse.core.policy import NO_RULE
 from pilothouse.engines.claude.engine import ClaudeEngine
-from pilothouse.engines.claude.gate import Gate
+from pilothouse.engines.claude.gate import Gate, let_nothing_pass
 from pilothouse.engines.claude.gate_proof import PROOFS, remember_proof
 from pilothouse.engines.claude.launch import plan_launch
 from pilothouse.engines.claude.process import LEAKS, ClaudeProcess
@@ -87,7 +86,7 @@ async def test_a_program_that_never_answers_is_given_up(rig: Rig) -> None:
     brief, environment, taken = rig.brief(), rig.environment(), list[str]()
     config = rig.config(command=program(rig, "mute"))
     launch = plan_launch(config, brief, environment, cwd=brief.workspace, new_session=SESSION, extra={})
-    standing = Standing(Gate(lambda ask: NO_RULE, brief.workspace, lambda folder, path: path))
+    standing = Standing(Gate(let_nothing_pass, brief.workspace))
     mute = ClaudeProcess(launch, standing, rig.host().log, no_wake, taken.append, start_s=0.5)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(mute.run)

@@ -66,25 +66,6 @@ async def test_what_a_person_changed_is_what_runs(tmp_path: Path) -> None:
     assert [path.name for path in rig.workspace.iterdir()] == ["other.txt"]
 
 
-async def test_what_was_allowed_for_the_session_is_not_asked_again(tmp_path: Path) -> None:
-    replies = (
-        bash("touch made.txt"),
-        say("one"),
-        bash("touch made.txt"),
-        say("two"),
-        bash("touch b"),
-        say("three"),
-    )
-    with open_api(*replies) as api:
-        rig = Rig(tmp_path, api)
-        async with rig.engine() as engine, engine.open(rig.brief()) as session:
-            yes = answer_with(session, Decision("allow", remember="session"))
-            asked = [len(asks_of(await read(session, "go", yes))) for _ in range(3)]
-    assert asked == [1, 0, 1]
-    assert not list(rig.workspace.rglob("settings*")), "nobody's settings are written"
-    assert "touch made" not in "".join(path.read_text() for path in rig.home.rglob("settings*"))
-
-
 async def test_reading_inside_the_workspace_asks_nobody_and_read_only_commands_do(tmp_path: Path) -> None:
     with open_api(call("Read", file_path="a.txt"), bash("ls"), say("done")) as api:
         rig = Rig(tmp_path, api)

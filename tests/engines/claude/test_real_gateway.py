@@ -39,6 +39,8 @@ class House:
 
     def __init__(self, folder: Path, api: ScriptedApi) -> None:
         self.rig = Rig(folder, api)
+        self.mode = "minimal"
+        """Empty: nobody has said, and whoever opens a chat is asked."""
         self.home = folder / "house"
         self.home.mkdir()
         self.packages = write_dist(folder / "packages", "pilothouse", declared_plugins())
@@ -59,7 +61,8 @@ class House:
     def environ(self) -> dict[str, str]:
         path = os.pathsep.join(map(str, (SRC, self.packages, ROOT)))
         own = {"PYTHONPATH": path, "PILOTHOUSE_HOME": str(self.home), "COLUMNS": "100", "TERM": "xterm"}
-        return {**self.rig.environment(), **own}
+        mode = {"PILOTHOUSE_APPROVAL_MODE": self.mode} if self.mode else {}
+        return {**self.rig.environment(), **own, **mode}
 
     def argv(self, *words: str) -> list[str]:
         return [sys.executable, "-m", "pilothouse", "chat", "--workspace", str(self.rig.workspace), *words]

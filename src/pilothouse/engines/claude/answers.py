@@ -1,8 +1,8 @@
 """What a person decided -> what the CLI is told. Pure; the other half of `asks.py`.
 
 Rules: a "no" with a reason lets the turn go on, one without stops it, unless it was a question; words where a yes or a
-no was asked for are a "no" with these words; "remember" lasts for the session, for nothing here may write the user's
-settings; only one of the CLI's suggestions is taken, because taking all of them would also switch its permission mode.
+no was asked for are a "no" with these words; nothing is remembered here, for the house does that, and the CLI's own
+suggestions would also switch its permission mode.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from pilothouse.engines.claude.control import CanUseTool
 
 NO = "The user said no."
 NOBODY = "The user did not answer."
-_REMEMBERED = ("addRules", "addDirectories")
 
 
 def answer_request(request: CanUseTool, decisions: Sequence[Decision]) -> dict[str, Any]:
@@ -28,10 +27,7 @@ def answer_request(request: CanUseTool, decisions: Sequence[Decision]) -> dict[s
     if questions:
         answers = dict(map(_answered, questions, decisions))
         return {"behavior": "allow", "updatedInput": {**request.input, "answers": answers}}
-    allowed: dict[str, Any] = {"behavior": "allow", "updatedInput": decisions[0].input or request.input}
-    if decisions[0].remember != "once" and (rule := _rule(request)):
-        allowed["updatedPermissions"] = [rule]
-    return allowed
+    return {"behavior": "allow", "updatedInput": decisions[0].input or request.input}
 
 
 def _is_no(decision: Decision, *, question: bool) -> bool:
@@ -56,11 +52,3 @@ def _label(question: dict[str, Any], key: str) -> str:
         return key
     option = options[int(key) - 1]
     return str(option.get("label") or "") if isinstance(option, dict) else str(option)
-
-
-def _rule(request: CanUseTool) -> dict[str, Any] | None:
-    for kind in _REMEMBERED:
-        for suggestion in request.permission_suggestions or ():
-            if suggestion.get("type") == kind and suggestion.get("behavior", "allow") == "allow":
-                return {**suggestion, "destination": "session"}
-    return None

@@ -16,16 +16,19 @@ QUESTION = "AskUserQuestion"
 PLAN = "ExitPlanMode"
 
 
-def asks_of(request_id: str, request: CanUseTool, workspace: str, plan: str = "") -> list[Ask]:
+def asks_of(request_id: str, request: CanUseTool, workspace: str, plan: str = "", cwd: str = "") -> list[Ask]:
     """One ask; for several questions in one request, one each, with the ids `ask_ids` gives.
 
-    `plan` is what the call said: CLI 2.1.325 sends the request to approve it with an empty input.
+    `plan` is what the call said: CLI 2.1.325 sends the request to approve it with an empty input. `cwd` is where the
+    call would run.
     """
     if questions := questions_of(request):
         ids = ask_ids(request_id, len(questions))
         return [_question(id, question) for id, question in zip(ids, questions, strict=True)]
-    id, payload = AskId(request_id), {"tool": request.tool_name, "input": request.input}
+    id = AskId(request_id)
+    payload: dict[str, Any] = {"tool": request.tool_name, "input": request.input}
     if request.tool_name != PLAN:
+        payload["cwd"] = cwd or workspace
         return [_ask(id, "approval", _title(request, workspace), payload)]
     payload["input"] = {"plan": plan} | request.input
     return [_ask(id, "plan", str(payload["input"]["plan"]) or "The plan", payload)]

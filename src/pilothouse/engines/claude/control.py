@@ -32,6 +32,12 @@ class HookCallback(_Request, frozen=True, tag="hook_callback"):
     input: dict[str, Any] = field(default_factory=dict)
     tool_use_id: str | None = None
 
+    @property
+    def cwd(self) -> str:
+        """Where the program is now: that is where its relative paths begin. Empty if it does not say."""
+        here = self.input.get("cwd")
+        return here if isinstance(here, str) else ""
+
 
 class McpMessage(_Request, frozen=True, tag="mcp_message"):
     server_name: str

@@ -1,4 +1,4 @@
-"""The control protocol with one process: what must be answered, and what we wait for. No I/O.
+"""The control protocol with one process: what must be answered, and what we wait for. No I/O but the judge's.
 
 Rules: every request of the CLI gets exactly one reply, also one of a kind that we do not know; a hook never gets an
 error, for that counts as no opinion; an answer to an ask that is not open does nothing.
@@ -23,7 +23,7 @@ from pilothouse.engines.claude.control import (
     UnknownControlRequest,
 )
 from pilothouse.engines.claude.gate import Gate, hook_reply
-from pilothouse.engines.claude.pending import PendingAsk, is_remembered
+from pilothouse.engines.claude.pending import PendingAsk
 from pilothouse.engines.claude.sending import refusal_line, reply_line, request_line
 from pilothouse.engines.claude.wire import Heard
 
@@ -44,11 +44,11 @@ class Dialogue:
     def asking(self) -> bool:
         return bool(self._asks)
 
-    def take(self, heard: Heard) -> list[bytes]:
+    async def take(self, heard: Heard) -> list[bytes]:
         match heard:
             case ControlRequest(request_id=id, request=HookCallback() as hook):
                 self.hooks += 1
-                return [reply_line(id, hook_reply(self.gate.pass_by(hook)))]
+                return [reply_line(id, hook_reply(await self.gate.pass_by(hook)))]
             case ControlRequest(request_id=id, request=CanUseTool() as request):
                 self._open(PendingAsk(id, request))
             case ControlRequest(request_id=id, request=McpMessage(server_name=name)):
@@ -77,8 +77,6 @@ class Dialogue:
         if pending is None or reply is None:
             return []
         self._close(pending.request_id)
-        if is_remembered(decision, pending.request):
-            self.gate.remember(pending.request.tool_name, decision.input or pending.request.input)
         return [reply_line(pending.request_id, reply)]
 
     def abandon(self) -> None:

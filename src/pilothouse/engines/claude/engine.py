@@ -24,12 +24,12 @@ from pilothouse.core.engine import Brief, EngineHost, Wake
 from pilothouse.core.errors import EngineError
 from pilothouse.core.event import Notice, ResumeToken
 from pilothouse.core.failure import Failure
-from pilothouse.core.policy import NO_RULE, ApprovalMode, Ruling
+from pilothouse.core.policy import ApprovalMode, Ruling, Site
 from pilothouse.engines.claude.config import ClaudeConfig, resolve
 from pilothouse.engines.claude.context_files import Context, render_context
 from pilothouse.engines.claude.context_reading import ContextReader, permissions_text
 from pilothouse.engines.claude.flags import SKIPS, skip_problem
-from pilothouse.engines.claude.gate import Gate
+from pilothouse.engines.claude.gate import Gate, let_nothing_pass
 from pilothouse.engines.claude.gate_proof import prove_gate
 from pilothouse.engines.claude.kept_wakes import KeptWakes
 from pilothouse.engines.claude.launch import Launch, check_token, plan_launch, plan_text_launch, resuming
@@ -80,7 +80,7 @@ class ClaudeEngine:
         self._tasks: TaskGroup | None = None
         self._pool: Pool | None = None
         self._context = ContextReader(self._config, host.state_dir)
-        self._standings = Standings(lambda cwd: Gate(lambda ask: NO_RULE, cwd, resolve_path))
+        self._standings = Standings(lambda cwd: Gate(let_nothing_pass, cwd))
         self._missing: set[str] = set()
         """Flags that the installed program does not know."""
         self._wakes = KeptWakes(new_uuid, host.log)
@@ -342,10 +342,10 @@ class ClaudeEngine:
         return await self._lease(brief, plan, self._new_uuid(), once=True)
 
     def _take_charge(self, process: ClaudeProcess, brief: Brief) -> None:
-        mode = self._mode(brief)
+        site = self._site(brief, process.launch.cwd)
         process.owner = brief.session_id
-        process.dialogue.gate.judge = partial(self._judge, mode)
-        process.guarded = mode != "full-access"
+        process.dialogue.gate.judge = partial(self._judge, site)
+        process.guarded = site.mode != "full-access"
 
     async def _give_back(self, process: ClaudeProcess, broken: bool) -> None:
         self._standings.keep(process.session, process.standing)
@@ -366,8 +366,12 @@ class ClaudeEngine:
     def _mode(self, brief: Brief) -> ApprovalMode:
         return "full-access" if self._config.dangerously_skip_permissions else brief.approval_mode
 
-    def _judge(self, mode: ApprovalMode, ask: Ask) -> Ruling:
-        return self._host.judge(ask, mode)
+    def _site(self, brief: Brief, cwd: str) -> Site:
+        """A folder of the session's own is as much inside as the workspace is."""
+        return msgspec.structs.replace(brief.site, mode=self._mode(brief), folders=(cwd,))
+
+    async def _judge(self, site: Site, ask: Ask) -> Ruling:
+        return await self._host.judge(ask, site)
 
     def _cwd(self, brief: Brief) -> str:
         """The workspace; or a folder for this conversation alone, to which the workspace is added."""
@@ -378,12 +382,3 @@ class ClaudeEngine:
         )
         folder.mkdir(parents=True, exist_ok=True)
         return str(folder)
-
-
-def resolve_path(folder: str, path: str) -> str:
-    """Where a path of the CLI's leads in truth. What cannot be looked at stays as it is, and is judged so."""
-    whole = os.path.join(folder, os.path.expanduser(path)) if path else folder
-    try:
-        return os.path.realpath(whole)
-    except (OSError, ValueError):
-        return path

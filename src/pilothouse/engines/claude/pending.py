@@ -7,7 +7,7 @@ from typing import Any
 from pilothouse.core.ask import Decision
 from pilothouse.core.ids import AskId
 from pilothouse.engines.claude.answers import answer_request
-from pilothouse.engines.claude.asks import PLAN, QUESTION, ask_ids, questions_of
+from pilothouse.engines.claude.asks import ask_ids, questions_of
 from pilothouse.engines.claude.control import CanUseTool
 
 
@@ -26,8 +26,3 @@ class PendingAsk:
         if len(self._given) < len(self.ids):
             return None
         return answer_request(self.request, [self._given[id] for id in self.ids])
-
-
-def is_remembered(decision: Decision, request: CanUseTool) -> bool:
-    lasting = decision.verdict == "allow" and decision.remember != "once"
-    return lasting and request.tool_name not in (QUESTION, PLAN)

@@ -222,7 +222,7 @@ class ClaudeProcess:
     async def _hear(self, line: Line) -> None:
         heard = wire.Noise(line.data[: wire.NOISE_BYTES]) if line.cut else wire.decode(line.data)
         self.heard_at = anyio.current_time()
-        replies = self.dialogue.take(heard)  # first: an ask must be known before anybody can answer it
+        replies = await self.dialogue.take(heard)  # first: an ask must be known before anybody can answer it
         await self._deliver(self._translator.take(heard, line.data), len(line.data))
         for reply in replies:
             await self._write(reply)

@@ -55,6 +55,8 @@ class Translator:
         self._background: set[str] = set()
         self._warned: set[str] = set()
         self._asked: dict[str, list[AskId]] = {}
+        self._cwds: dict[str, str] = {}
+        """Where calls would run: only their hooks say it."""
         self._handlers = self._table()
 
     @property
@@ -167,10 +169,13 @@ class Translator:
 
     def _request(self, heard: control.ControlRequest) -> Sequence[Step]:
         request, turn = heard.request, self._turns.turn
+        if isinstance(request, control.HookCallback):
+            self._cwds[request.tool_use_id or ""] = request.cwd
         if not isinstance(request, control.CanUseTool):
             return ()
         plan = turn.plans.get(request.tool_use_id, "") if turn else ""
-        asks = asks_of(heard.request_id, request, self._messages.workspace, plan)
+        cwd = self._cwds.pop(request.tool_use_id, "")
+        asks = asks_of(heard.request_id, request, self._messages.workspace, plan, cwd)
         self._asked[heard.request_id] = [ask.id for ask in asks]
         return self._turns.say(lambda turn: [Asked(ask) for ask in asks])
 
@@ -206,6 +211,7 @@ class Translator:
     def _close(self, end: TurnEnded, result: wire.Result | None = None) -> Sequence[Step]:
         self.interrupted, self.wake_cause = False, ""
         self._asked.clear()
+        self._cwds.clear()
         return self._turns.close(end, result)
 
     # What is said beside it.

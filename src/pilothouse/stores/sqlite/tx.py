@@ -12,6 +12,7 @@ from pilothouse.core.store import (
     Nodes,
     OutboxQueue,
     PeopleTable,
+    Rules,
     Schedules,
     Sessions,
     Spending,
@@ -28,6 +29,7 @@ from pilothouse.stores.sqlite.link import Link
 from pilothouse.stores.sqlite.nodes import NodeTable
 from pilothouse.stores.sqlite.outbox import OutboxTable
 from pilothouse.stores.sqlite.people import GrantTable
+from pilothouse.stores.sqlite.rules import RuleTable
 from pilothouse.stores.sqlite.schedules import ScheduleTable
 from pilothouse.stores.sqlite.spending import SpendingTable
 from pilothouse.stores.sqlite.turns import TurnTable
@@ -45,6 +47,7 @@ class SqliteTx:
         self.asks: Asks = AskTable(link)
         self.people: PeopleTable = GrantTable(link)
         self.schedules: Schedules = ScheduleTable(link)
+        self.rules: Rules = RuleTable(link)
         self._blobs = BlobRows(link, files)
         self.blobs: BlobTable = self._blobs
         self.spending: Spending = SpendingTable(link)
@@ -74,6 +77,7 @@ class SqliteTx:
             left -= self._link.run(name, before=before, limit=left)
         left -= self._prune_turns(before, left)
         left -= self._blobs.prune(before, left)
+        left -= self._link.run("rules.prune", before=before, limit=left)
         left -= self._link.run("nodes.prune", before=before, limit=left)
         return limit - left
 

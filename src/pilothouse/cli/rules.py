@@ -1,0 +1,151 @@
+"""`pilothouse rules`: what is allowed, denied and asked, where it was said, and how to take it back."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import msgspec
+from msgspec import Struct
+
+from pilothouse.cli.house import load_plain, read_store, write_store
+from pilothouse.cli.options import json_option
+from pilothouse.cli.table import print_json, print_table
+from pilothouse.config import Loaded, narrowing_of
+from pilothouse.core.errors import ConfigError
+from pilothouse.core.ids import RuleId
+from pilothouse.core.rules import parse_rule
+from pilothouse.core.store import RuleRow
+
+EVERYWHERE = "everywhere"
+
+
+class Line(Struct, frozen=True):
+    """`source` is where it was said; only what is in the store has an id, and can be removed here."""
+
+    id: str
+    rule: str
+    workspace: str
+    source: str
+    by: str = ""
+    session: str = ""
+
+
+@click.group("rules", invoke_without_command=True)
+@json_option
+@click.pass_context
+def command(context: click.Context, as_json: bool) -> None:
+    """What is allowed, denied or asked without bothering anybody. `docs/rules.md` has the grammar."""
+    if context.invoked_subcommand is None:
+        _print(as_json)
+
+
+@command.command("list")
+@json_option
+def list_rules(as_json: bool) -> None:
+    """Every rule that somebody made, and where."""
+    _print(as_json)
+
+
+@command.command("add", context_settings={"ignore_unknown_options": True})
+@click.argument("words", nargs=-1, required=True)
+@click.option("--workspace", default=".", help="The folder that it is for; this one if not said.")
+@click.option("--everywhere", is_flag=True, help="For every folder.")
+@json_option
+def add(words: tuple[str, ...], workspace: str, everywhere: bool, as_json: bool) -> None:
+    """Add a rule: `pilothouse rules add deny command git push`."""
+    from pilothouse.bootstrap.people import terminal_user
+    from pilothouse.runtime.clock import new_id
+    from pilothouse.runtime.rule_keeping import keep_rule
+
+    rule = parse_rule(words[0] if len(words) == 1 else _line(words))
+    place = "" if everywhere else _folder(workspace)
+    by, at = terminal_user(), time.time()
+    row = write_store(lambda tx: keep_rule(tx, new_id, place, rule, by, at))
+    if as_json:
+        print_json({"added": None if row is None else msgspec.to_builtins(_of_store(row))})
+    elif row is None:
+        print(f"It is there already: {rule}")
+    else:
+        print(
+            f"Added {row.id}: {rule}\nIn {row.workspace or EVERYWHERE}. `pilothouse rules remove {row.id}` takes it back."
+        )
+
+
+@command.command("remove")
+@click.argument("id")
+@json_option
+def remove(id: str, as_json: bool) -> None:
+    """Remove a rule by its id."""
+    from pilothouse.bootstrap.people import terminal_user
+    from pilothouse.runtime.rule_keeping import drop_rule
+
+    by, at = terminal_user(), time.time()
+    row = write_store(lambda tx: drop_rule(tx, RuleId(id), by, at))
+    if row is None:
+        raise ConfigError(
+            f"There is no rule {id!r} in the store. `pilothouse rules` lists them; a rule of a file is removed there."
+        )
+    if as_json:
+        print_json({"removed": msgspec.to_builtins(_of_store(row))})
+    else:
+        print(f"Removed: {row.rule}\nIt was for {row.workspace or EVERYWHERE}.")
+
+
+def _print(as_json: bool) -> None:
+    rows = read_store(lambda tx: tx.rules.list()) or []
+    lines = [*_configured(load_plain()), *map(_of_store, rows)]
+    if as_json:
+        print_json({"rules": msgspec.to_builtins(lines)})
+        return
+    shown = [
+        (
+            line.id or "-",
+            line.rule,
+            line.workspace,
+            f"session {line.session}" if line.session else line.source,
+        )
+        for line in lines
+    ]
+    print_table(
+        ("ID", "RULE", "WHERE", "FROM"),
+        shown,
+        "No rules. `pilothouse rules add` makes one.",
+        optional=("FROM",),
+    )
+
+
+def _configured(loaded: Loaded) -> Iterator[Line]:
+    file = str(loaded.paths.config_file)
+    for rule in loaded.config.policy.rules:
+        yield Line("", rule, EVERYWHERE, file)
+    places = {os.path.realpath(section.path): section for section in loaded.config.workspaces.values()}
+    for place, section in places.items():
+        for rule in section.rules:
+            yield Line("", rule, place, file)
+    for place in dict.fromkeys((*places, os.path.realpath("."))):
+        for found in narrowing_of(Path(place)).rules:
+            yield Line("", str(found), place, str(Path(place, ".pilothouse.toml")))
+
+
+def _of_store(row: RuleRow) -> Line:
+    return Line(row.id, row.rule, row.workspace or EVERYWHERE, "remembered", row.by, row.session_id or "")
+
+
+def _line(words: tuple[str, ...]) -> str:
+    """As the shell gave them: quoted again where the grammar needs it."""
+    import shlex
+
+    outcome, *rest = words
+    kind, what = (rest[0], rest[1:]) if rest else ("", [])
+    return f"{outcome} {kind} {' '.join(what) if kind == 'glob' else shlex.join(what)}"
+
+
+def _folder(path: str) -> str:
+    folder = os.path.realpath(os.path.expanduser(path))
+    if not os.path.isdir(folder):
+        raise ConfigError(f"There is no folder {folder}. Name one that is there, or say --everywhere.")
+    return folder

@@ -1,0 +1,137 @@
+"""Paths against the workspace and against rules. A path is judged by where it leads, never by how it is written.
+
+Rules: to forbid, a rule about a folder covers all below it, and a pattern without a slash matches at any depth; to
+allow, a pattern matches as it stands, and relative ones begin at the workspace.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from pilothouse.core.rules import Rule, literal_prefix, path_regex
+from pilothouse.core.script import Ground, Word
+
+MAX_DEPTH = 50
+_MAGIC = re.compile(r"[*?]")
+NOWHERE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/fd/1", "/dev/fd/2"})
+PROTECTED = frozenset(
+    {
+        ".git",
+        ".hg",
+        ".jj",
+        ".husky",
+        ".claude",
+        ".codex",
+        ".opencode",
+        ".gemini",
+        ".cursor",
+        ".vscode",
+        ".idea",
+    }
+    | {
+        ".pilothouse.toml",
+        ".mcp.json",
+        ".envrc",
+        ".gitmodules",
+        ".npmrc",
+        ".yarnrc.yml",
+        ".pre-commit-config.yaml",
+    }
+)
+"""Names in a workspace that make other programs run things, or loosen what an engine may do: changing them is asked."""
+
+
+class Places:
+    def __init__(self, workspace: str, folders: Sequence[str], ground: Ground) -> None:
+        self.ground = ground
+        self._forbidden: dict[Rule, list[re.Pattern[str]]] = {}
+        self._resolved: dict[tuple[str, str], str | None] = {}
+        self._patterns: dict[Rule, list[str]] = {}
+        self.root = ground.resolve("/", workspace) if workspace.startswith("/") else None
+        found = (ground.resolve("/", folder) for folder in folders if folder.startswith("/"))
+        self.roots = tuple(place for place in (self.root, *found) if place)
+
+    def resolve(self, cwd: str, path: str) -> str | None:
+        """Each path, and each folder on its way, is followed once per decision."""
+        if (cwd, path) not in self._resolved:
+            folder, slash, name = path.rpartition("/")
+            whole = not slash or not folder or not name or name.startswith("~") or path.count("/") > MAX_DEPTH
+            start = cwd if whole else self.resolve(cwd, folder)
+            found = None if start is None else self.ground.resolve(start, path if whole else name)
+            self._resolved[cwd, path] = found
+        return self._resolved[cwd, path]
+
+    def is_inside(self, real: str) -> bool:
+        return any(real == root or real.startswith(root.rstrip("/") + "/") for root in self.roots)
+
+    def is_protected(self, real: str) -> bool:
+        return any(part in PROTECTED for part in self._below_root(real).split("/"))
+
+    def shown(self, real: str) -> str:
+        """As people would write it in a rule: relative where it is in the workspace."""
+        return self._below_root(real) if self.is_inside(real) else real
+
+    def _below_root(self, real: str) -> str:
+        for root in self.roots:
+            if real.startswith(root.rstrip("/") + "/"):
+                return real[len(root.rstrip("/")) + 1 :]
+        return real
+
+    def expand(self, cwd: str, word: Word) -> tuple[str, ...] | None:
+        """The paths that a word means, as written; None if that cannot be told."""
+        return self.ground.expand(cwd, word.text) if word.form == "glob" else (word.text,)
+
+    def allowed_by(self, rules: Sequence[Rule], real: str, *, deep: bool = False) -> Rule | None:
+        """The rule that allows it. With `deep` it must allow everything below, too."""
+        for rule in rules:
+            pattern = self._absolute(rule)
+            if pattern and path_regex(pattern).fullmatch(real) and (not deep or pattern.endswith("/**")):
+                return rule
+        return None
+
+    def forbids(self, rule: Rule, real: str) -> bool:
+        """Generous: also what lies below."""
+        return any(regex.fullmatch(real) for regex in self._generous(rule))
+
+    def forbids_below(self, rule: Rule, folder: str) -> bool:
+        """Whether something below the folder may be meant."""
+        for pattern in self._everywhere(rule):
+            prefix = literal_prefix(pattern).rstrip("/")
+            if (prefix + "/").startswith(folder.rstrip("/") + "/"):
+                return True
+            if prefix != pattern.rstrip("/") and (folder + "/").startswith(prefix + "/"):
+                return True
+        return False
+
+    def _generous(self, rule: Rule) -> list[re.Pattern[str]]:
+        if rule not in self._forbidden:
+            patterns = [pattern.rstrip("/").removesuffix("/**") + "/**" for pattern in self._everywhere(rule)]
+            self._forbidden[rule] = [path_regex(pattern) for pattern in patterns]
+        return self._forbidden[rule]
+
+    def _everywhere(self, rule: Rule) -> list[str]:
+        if rule not in self._patterns:
+            self._patterns[rule] = self._find_patterns(rule)
+        return self._patterns[rule]
+
+    def _find_patterns(self, rule: Rule) -> list[str]:
+        pattern = rule.pattern.rstrip("/")
+        if pattern.startswith("**/"):
+            return [f"/{pattern}"]
+        if "/" not in pattern and not pattern.startswith("~"):
+            return [f"/**/{pattern}"]
+        found = self._absolute(rule)
+        return [found] if found else []
+
+    def _absolute(self, rule: Rule) -> str | None:
+        """The rule's pattern with its fixed part followed, for what it is compared with was followed too."""
+        pattern = rule.pattern
+        base = "/" if pattern.startswith(("/", "~")) else self.root
+        magic = _MAGIC.search(pattern)
+        fixed = pattern[: magic.start()].rpartition("/")[0] if magic else pattern.rstrip("/")
+        real = self.resolve(base, fixed) if base and fixed else base
+        if real is None:
+            return None
+        rest = pattern[len(fixed) :].strip("/") if magic else ""
+        return f"{real.rstrip('/')}/{rest}" if rest else real

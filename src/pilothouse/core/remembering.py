@@ -1,0 +1,110 @@
+"""Which rule a "yes, and do not ask again" would save. Pure, so that people can read it before they say so.
+
+One word of a command, two for programs whose second word says what they do, three for launchers; never a wrapper, and
+never what could run anything: that can only be allowed once.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+
+from pilothouse.core.errors import ConfigError
+from pilothouse.core.reading_table import word_set
+from pilothouse.core.rules import MAX_CHARS, Rule, RuleKind, parse_rule
+
+WRAPPERS = word_set(
+    "env command builtin nohup time sudo nice ionice chrt timeout stdbuf doas su xargs exec eval source . setsid watch "
+    "parallel trap alias unalias export set unset ssh script flock unshare chroot nsenter strace ltrace gdb expect "
+    "busybox toybox osascript cd pushd popd"
+)
+"""What runs something else than it says."""
+INTERPRETERS = word_set(
+    "python python2 python3 pypy3 node deno ruby perl php lua bash sh zsh dash ksh fish Rscript"
+)
+TWO = word_set(
+    "git jj bun bunx npx npm pnpm yarn cargo go docker podman kubectl gh uv uvx pip pip3 pipx poetry hatch make just task mvn "
+    "gradle dotnet terraform tofu helm brew apt apt-get rustup composer bundle rake mix swift flutter"
+)
+THREE: dict[str, frozenset[str]] = {
+    "npx": frozenset(),
+    "bunx": frozenset(),
+    "uvx": frozenset(),
+    "bun": frozenset({"x", "run"}),
+    "npm": frozenset({"exec", "run", "run-script"}),
+    "pnpm": frozenset({"dlx", "exec", "run"}),
+    "yarn": frozenset({"dlx", "exec", "run"}),
+    "uv": frozenset({"run", "tool", "pip"}),
+    "poetry": frozenset({"run"}),
+    "hatch": frozenset({"run"}),
+    "pipx": frozenset({"run"}),
+    "bundle": frozenset({"exec"}),
+    "docker": frozenset({"compose", "image", "container"}),
+    "gh": frozenset({"pr", "issue", "run", "repo", "api", "release"}),
+    "deno": frozenset({"task", "run"}),
+}
+"""Launchers: their second word only says that the third is what runs. Where none is named, every one does."""
+
+_SUBJECT = re.compile(r"[A-Za-z0-9_@][A-Za-z0-9_@:./+\-]*|\./[A-Za-z0-9_@:./+\-]+")
+
+
+def remember_command(texts: Sequence[str]) -> tuple[Rule, ...]:
+    """The rule for a command that no rule names yet; none if it is only ever allowed once."""
+    name = texts[0]
+    if name in WRAPPERS or name.rpartition("/")[2] in WRAPPERS or "=" in name:
+        return ()
+    if name in INTERPRETERS:
+        return _script_rule(texts)
+    if name in THREE and len(texts) > 2 and (not THREE[name] or texts[1] in THREE[name]):
+        return _command_rule(texts, 3)
+    if name in TWO or name in THREE:
+        return _command_rule(texts, 2) if len(texts) > 1 else exact_rule(texts)
+    return _command_rule(texts, 1)
+
+
+def _script_rule(texts: Sequence[str]) -> tuple[Rule, ...]:
+    """An interpreter is known by what it runs: a module or a file, never a text."""
+    if len(texts) > 2 and texts[1] == "-m" and _SUBJECT.fullmatch(texts[2]):
+        return (Rule("allow", "command", tuple(texts[:3])),)
+    if texts[0] == "deno":
+        return _command_rule(texts, 3) if len(texts) > 2 and texts[1] in THREE["deno"] else ()
+    return _command_rule(texts, 2) if len(texts) > 1 else ()
+
+
+def _command_rule(texts: Sequence[str], count: int) -> tuple[Rule, ...]:
+    words = tuple(texts[:count])
+    if not all(_SUBJECT.fullmatch(word) for word in words):
+        return ()
+    return (Rule("allow", "command", words),)
+
+
+def exact_rule(texts: Sequence[str]) -> tuple[Rule, ...]:
+    """This very command and nothing else; none if its text would be read as a pattern."""
+    line = shlex.join(texts)
+    return () if re.search(r"[*?]", line) else _checked("glob", line)
+
+
+def path_rule(kind: RuleKind, path: str, *, deep: bool = False) -> tuple[Rule, ...]:
+    if re.search(r"[*?]", path):
+        return ()
+    return _checked(kind, shlex.quote(path.rstrip("/") + "/**" if deep else path))
+
+
+def name_rule(kind: RuleKind, *names: str) -> tuple[Rule, ...]:
+    """A tool, a server, a skill, a domain: as it is called, unless that would be a pattern."""
+    if any(re.search(r"[*?]", name) or not name for name in names):
+        return ()
+    return _checked(kind, shlex.join(names))
+
+
+def _checked(kind: RuleKind, what: str) -> tuple[Rule, ...]:
+    """Only what can be written on a line, and means the same when it is read again."""
+    line = f"allow {kind} {what}"
+    if len(line) > MAX_CHARS or not line.isprintable():
+        return ()
+    try:
+        rule = parse_rule(line)
+    except ConfigError:
+        return ()
+    return (rule,) if str(parse_rule(str(rule))) == str(rule) else ()

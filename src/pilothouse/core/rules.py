@@ -1,0 +1,124 @@
+"""Rules: what people say about calls before they are made, one short line each.
+
+    allow command git status          deny path ~/.ssh/**          allow domain docs.python.org
+    deny glob npm publish*            ask tool Write               allow mcp github search_*
+    allow read /usr/include/**        allow skill pdf
+
+A line is `OUTCOME KIND WHAT`, and printing a rule gives the line that it was read from. What a rule covers is written
+in docs/rules.md. To forbid, a rule is read generously; to allow, strictly.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import shlex
+import unicodedata
+from functools import lru_cache
+from typing import Literal, get_args
+
+from msgspec import Struct
+
+from pilothouse.core.errors import ConfigError
+from pilothouse.core.policy import PolicyOutcome
+
+RuleKind = Literal["tool", "command", "glob", "path", "read", "domain", "mcp", "skill"]
+
+OUTCOMES: tuple[PolicyOutcome, ...] = get_args(PolicyOutcome)
+KINDS: tuple[RuleKind, ...] = get_args(RuleKind)
+MAX_CHARS = 500
+
+_PLAIN_WORD = re.compile(r"[A-Za-z0-9_@%+=:,./~^!*?\[\]{}\-]+")
+_DOMAIN = re.compile(r"(\*\.)?[a-z0-9]([a-z0-9\-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9\-]*[a-z0-9])?)*")
+
+
+class Rule(Struct, frozen=True):
+    """`words` is what the rule is about: a command's words, or one pattern; for `mcp` a server and perhaps a tool."""
+
+    outcome: PolicyOutcome
+    kind: RuleKind
+    words: tuple[str, ...]
+
+    @property
+    def pattern(self) -> str:
+        return self.words[0]
+
+    def __str__(self) -> str:
+        what = self.pattern if self.kind == "glob" else " ".join(map(_quote, self.words))
+        return f"{self.outcome} {self.kind} {what}"
+
+
+def parse_rule(line: str) -> Rule:
+    """Raises `ConfigError` that says what is wrong and what would be right."""
+    if len(line) > MAX_CHARS:
+        raise ConfigError(
+            f"The rule {line[:40]!r}… is longer than {MAX_CHARS} characters. Write a shorter one."
+        )
+    if any(unicodedata.category(char) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp") for char in line):
+        raise ConfigError(
+            f"The rule {line!r} has characters that nobody can see. Write it on one plain line."
+        )
+    outcome, _, rest = line.strip().partition(" ")
+    kind, _, what = rest.strip().partition(" ")
+    if outcome not in OUTCOMES:
+        raise ConfigError(_wrong(line, f"begins with {outcome!r}", OUTCOMES, outcome))
+    if kind not in KINDS:
+        raise ConfigError(_wrong(line, f"is about {kind!r}" if kind else "is about nothing", KINDS, kind))
+    return _make(line, outcome, kind, what.strip())
+
+
+def _make(line: str, outcome: PolicyOutcome, kind: RuleKind, what: str) -> Rule:
+    if kind == "glob":
+        words: tuple[str, ...] = (" ".join(what.split()),)
+    else:
+        try:
+            words = tuple(shlex.split(what))
+        except ValueError as error:
+            raise ConfigError(f"The rule {line!r} has a quote that is not closed. Close it.") from error
+    if not words or not all(words):
+        raise ConfigError(f"The rule {line!r} does not say which {kind}. Add it: {outcome} {kind} …")
+    most = {"command": len(words), "mcp": 2}.get(kind, 1)
+    if len(words) > most:
+        raise ConfigError(
+            f"The rule {line!r} names too much. A rule about a {kind} has {most} word(s); quote blanks."
+        )
+    if kind == "domain":
+        words = (words[0].lower().rstrip("."),)
+        if not _DOMAIN.fullmatch(words[0]):
+            raise ConfigError(
+                f"The rule {line!r} names no domain. Write one as example.org or *.example.org."
+            )
+    return Rule(outcome, kind, words)
+
+
+def _wrong(line: str, what: str, allowed: tuple[str, ...], word: str) -> str:
+    near = difflib.get_close_matches(word, allowed, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return f"The rule {line.strip()!r} {what}; allowed: {', '.join(allowed)}{hint}"
+
+
+def _quote(word: str) -> str:
+    return word if _PLAIN_WORD.fullmatch(word) else shlex.quote(word)
+
+
+@lru_cache(maxsize=1024)
+def glob_regex(pattern: str, *, case: bool = True) -> re.Pattern[str]:
+    """`*` is anything, `?` one character; all else means itself."""
+    parts = (".*" if c == "*" else "." if c == "?" else re.escape(c) for c in re.sub(r"\*+", "*", pattern))
+    return re.compile("".join(parts), re.DOTALL if case else re.DOTALL | re.IGNORECASE)
+
+
+@lru_cache(maxsize=1024)
+def path_regex(pattern: str) -> re.Pattern[str]:
+    """Of an absolute pattern: `*` and `?` stay within one name, `**` goes through folders, `/**` means the folder too."""
+    deep = pattern.endswith("/**")
+    parts = re.split(r"(\*\*/|\*\*|\*|\?)", pattern[:-3] if deep else pattern)
+    meanings = {"**/": "(?:[^/]+/)*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    body = "".join(meanings.get(part, re.escape(part)) for part in parts)
+    return re.compile(body + ("(?:/.*)?" if deep else ""), re.DOTALL)
+
+
+def literal_prefix(pattern: str) -> str:
+    """The folder below which everything lies that an absolute pattern may match."""
+    fixed = re.split(r"[*?]", pattern, maxsplit=1)[0]
+    return pattern if fixed == pattern else fixed.rpartition("/")[0] or "/"

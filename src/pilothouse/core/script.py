@@ -1,0 +1,163 @@
+"""A command's text as values: segments, how they are joined, and what about it is not plain.
+
+Port: `Segmenter` makes them of text, `Ground` looks at the machine for what text cannot tell. Neither decides anything.
+A rule that forbids reads every segment of a script, nested ones too; a rule that allows wants a script without oddities.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Iterator
+from typing import Literal, Protocol
+
+from msgspec import Struct
+
+Form = Literal["plain", "home", "glob", "dynamic"]
+
+
+class Word(Struct, frozen=True):
+    """`plain`: the text is what the program gets. `home`: it begins with `~/`. `glob`: a pattern of file names.
+
+    Of a `dynamic` word the text is what can be told without running anything.
+    """
+
+    text: str
+    form: Form = "plain"
+
+
+class Redirect(Struct, frozen=True):
+    """`<<` and `<<<` have the text itself as their target; what only moves a descriptor has none."""
+
+    op: str
+    target: Word | None = None
+
+    @property
+    def changes(self) -> bool:
+        return self.op not in ("<", "<<", "<<-", "<<<") and self.target is not None
+
+
+class Segment(Struct, frozen=True):
+    """One command: a program, its words, what is set for it alone, and where its input and output go."""
+
+    words: tuple[Word, ...]
+    redirects: tuple[Redirect, ...] = ()
+    assignments: tuple[Word, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.words[0].text if self.words else ""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return tuple(word.text for word in self.words)
+
+
+class Pipe(Struct, frozen=True):
+    """Each part runs in a shell of its own: a `cd` in it is not felt outside."""
+
+    parts: tuple[Node, ...]
+
+
+class Subshell(Struct, frozen=True):
+    body: Node
+    redirects: tuple[Redirect, ...] = ()
+
+
+class Chain(Struct, frozen=True):
+    """Items with what stands before each: nothing, `&&`, `||` or `;`. They bind to the left."""
+
+    items: tuple[tuple[str, Node], ...]
+
+
+Node = Segment | Pipe | Subshell | Chain
+
+
+class Script(Struct, frozen=True):
+    """`nested` are the segments that stand where `body` does not show them: in a substitution, a loop, a function."""
+
+    body: Node
+    nested: tuple[Segment, ...] = ()
+    oddities: tuple[str, ...] = ()
+    """Why this may do more than its segments say, in a person's words; empty for a plain script."""
+    unread: str = ""
+    """The whole text, where the segments are not all of it."""
+
+    def segments(self) -> Iterator[Segment]:
+        yield from segments_in(self.body)
+        yield from self.nested
+
+
+def segments_in(node: Node) -> Iterator[Segment]:
+    """In the order in which they stand."""
+    pending: list[Node] = [node]
+    while pending:
+        match pending.pop():
+            case Segment() as segment:
+                yield segment
+            case Pipe(parts=parts):
+                pending.extend(reversed(parts))
+            case Subshell(body=body, redirects=redirects):
+                if redirects:
+                    yield Segment((), redirects)
+                pending.append(body)
+            case Chain(items=items):
+                pending.extend(inner for _, inner in reversed(items))
+
+
+NOTHING = Segment(())
+
+Segmenter = Callable[[str], Script]
+"""Never raises: what cannot be read is a script with an oddity."""
+
+
+def unreadable(why: str, text: str = "") -> Script:
+    return Script(NOTHING, oddities=(why,), unread=text)
+
+
+def no_segmenter(command: str) -> Script:
+    """Where there is no parser no command is ever plain."""
+    return unreadable("there is nothing here that can read commands")
+
+
+class Ground(Protocol):
+    """What only the machine knows about paths. `~` is the home folder; a path that cannot be looked at is None.
+
+    A `folder` is `/` or a path that `resolve` gave: it is not looked at again.
+    """
+
+    def resolve(self, folder: str, path: str) -> str | None:
+        """Where a path leads in truth, every link followed, also one that leads to nothing."""
+        ...
+
+    def expand(self, folder: str, pattern: str) -> tuple[str, ...] | None:
+        """The paths that a pattern of file names means now; None if they are too many to look at."""
+        ...
+
+    def is_git_dir(self, folder: str) -> bool:
+        """Whether the folder itself would be taken for a repository's inside, configuration and all."""
+        ...
+
+
+def joined(folder: str, path: str) -> str:
+    """A path as it is written, `..` and all, without a look at any link."""
+    return "/" + posixpath.normpath(posixpath.join(folder, path)).lstrip("/")
+
+
+class BareGround:
+    """Knows nothing of the machine: paths are taken as written. For tests, and where no file is."""
+
+    def __init__(self, home: str = "/home/nobody") -> None:
+        self._home = home
+
+    def resolve(self, folder: str, path: str) -> str | None:
+        if path == "~" or path.startswith("~/"):
+            path = self._home + path[1:]
+        if path.startswith("~") or "\0" in path:
+            return None
+        return joined(folder, path)
+
+    def expand(self, folder: str, pattern: str) -> tuple[str, ...] | None:
+        return ()
+
+    def is_git_dir(self, folder: str) -> bool:
+        return False

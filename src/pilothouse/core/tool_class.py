@@ -1,0 +1,102 @@
+"""Which class a tool call is in: `destructive` is what cannot be taken back, or reaches beyond the workspace.
+
+It says who may answer, never whether something may run; so whatever only looks destructive counts as destructive.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from typing import Any, Literal
+
+ToolClass = Literal["ordinary", "destructive"]
+
+_COMMAND_TOOLS = frozenset({"bash", "shell", "powershell", "exec_command", "monitor"})
+_CHANGING_TOOLS = frozenset({"write", "edit", "multiedit", "notebookedit", "apply_patch"})
+_PATH_KEYS = ("file_path", "notebook_path", "path")
+
+_PROGRAMS = frozenset(
+    word
+    for line in (
+        # what deletes or overwrites beyond recall
+        "rm rmdir unlink shred srm dd truncate wipefs mkfs fdisk parted sgdisk mkswap",
+        # what acts as somebody else, or on the machine
+        "sudo doas su pkexec chown chgrp chmod setfacl mount umount insmod rmmod modprobe sysctl systemctl",
+        "launchctl shutdown reboot halt poweroff kill pkill killall crontab iptables nft ufw useradd userdel usermod",
+        "visudo",
+        # what runs what nobody has read
+        "eval xargs parallel osascript",
+        # what changes things that others use
+        "terraform tofu pulumi ansible ansible-playbook dropdb dropuser",
+    )
+    for word in line.split()
+)
+LONGEST_LINE = 4000
+"""A longer line of a command was made to be read by nobody."""
+
+_DEEDS = (
+    r"\b("
+    r"git\b.*\b(push|clean|filter-branch|filter-repo|gc|prune|update-ref|reflog\s+(expire|delete)|rebase)"
+    r"|git\b.*\breset\b.*--(hard|merge|keep)|git\b.*\b(checkout|restore|switch)\b.*(\s--\s|\s\.(\s|$)|-f\b|--force|--discard)"
+    r"|git\b.*\b(branch|tag)\b.*\s(-[dD]\b|--delete)|git\b.*\bstash\s+(drop|clear)|git\b.*\bworktree\s+remove"
+    r"|find\b.*\s-(delete|exec|execdir|ok|okdir|fprint|fprintf|fls)\b"
+    r"|(docker|podman)\b.*\s(rm|rmi|prune|kill|down)|kubectl\b.*\b(delete|drain|apply|replace|scale)|helm\b.*\b(delete|uninstall|upgrade)"
+    r"|(npm|pnpm|yarn|bun|cargo|gem|poetry|uv|twine|flit|hatch)\b.*\b(publish|upload|unpublish|yank)"
+    r"|gh\b.*\b(delete|merge|close|release)|(aws|gcloud|az|gsutil|rclone)\b.*\b(rm|delete|destroy|terminate|purge|sync)"
+    r"|rsync\b.*--(delete|remove)|sed\b.*\s(-i|--in-place)|tar\b.*--(remove|overwrite)|mv\b.*\s(-f|--force)"
+    r"|drop\s+(table|database|schema|index|view|user|role)|truncate\s+table|delete\s+from|flushall|flushdb"
+    r"|mkfs\.\w+"
+    r")"
+)
+_SHELLS = r"(ba|da|z|k|fi|a|c|tc)?sh|python[\d.]*|node|ruby|perl|php"
+_UNREAD = (
+    rf"\|\s*&?\s*(\S*/)?(env\s+|sudo\s+)?({_SHELLS})\b|\b({_SHELLS})\s+(-\S+\s+)*-\w*c\b|\$'|base64\s+(-\w*d|--decode)"
+    r"|>\s*\|?\s*/(?!dev/(null|stdout|stderr)\b)|>\s*~"
+)
+_TOOL_NAME = r"(^|[_\-.])(delete|remove|drop|destroy|purge|wipe|erase|truncate|kill|terminate|revoke|uninstall|force|merge|publish|deploy)"
+_HUMP = r"(?<=[a-z0-9])(?=[A-Z])"
+
+
+def tool_class(payload: Mapping[str, Any]) -> ToolClass:
+    """The class of the call that an ask's payload describes; one that cannot be read is destructive."""
+    tool, given = payload.get("tool"), payload.get("input")
+    if not isinstance(tool, str):
+        return "ordinary"  # a question, or a plan: nothing runs
+    if not isinstance(given, Mapping):
+        return "destructive"
+    name = tool.lower()
+    if name in _COMMAND_TOOLS or isinstance(given.get("command"), str):
+        return "destructive" if is_destructive_command(given.get("command")) else "ordinary"
+    if name in _CHANGING_TOOLS:
+        return "destructive" if _reaches_out(given, payload.get("cwd")) else "ordinary"
+    return "destructive" if re.search(_TOOL_NAME, re.sub(_HUMP, "_", tool), re.IGNORECASE) else "ordinary"
+
+
+def is_destructive_command(command: Any) -> bool:
+    """By its words, wherever they stand and however they are quoted: `"r"m`, `\\rm` and `/bin/rm` are `rm`."""
+    if not isinstance(command, str):
+        return True
+    plain = re.sub(r"\\\n|[\\'\"]", "", command)
+    words = re.split(r"[\s;&|()<>`{}=$,]+", plain)
+    if any(word.rpartition("/")[2].lower() in _PROGRAMS for word in words):
+        return True
+    lines = {*plain.splitlines(), *command.splitlines()}
+    return any(len(line) > LONGEST_LINE or _does_harm(line) for line in lines)
+
+
+def _does_harm(line: str) -> bool:
+    return bool(re.search(_DEEDS, line, re.IGNORECASE) or re.search(_UNREAD, line))
+
+
+def _reaches_out(given: Mapping[str, Any], cwd: Any) -> bool:
+    """A file beyond the folder that the call is made in."""
+    for key in _PATH_KEYS:
+        path = given.get(key)
+        if not isinstance(path, str):
+            continue
+        if ".." in PurePosixPath(path).parts or path.startswith("~"):
+            return True
+        if path.startswith("/") and isinstance(cwd, str) and not PurePosixPath(path).is_relative_to(cwd):
+            return True
+    return False

@@ -1,0 +1,78 @@
+"""Rules that people chose to keep: saved in the transaction that settles the ask, and only what the ask offered.
+
+Rules: a rule for a session dies with it; one for a workspace is bound to the folder itself, as trust is; a rule that
+forbids holds for the path, whatever folder stands there.
+"""
+
+from __future__ import annotations
+
+import os
+
+from pilothouse.core.ask import Decision
+from pilothouse.core.errors import ConfigError
+from pilothouse.core.ids import IdMaker, RuleId, SessionId
+from pilothouse.core.rules import Rule, parse_rule
+from pilothouse.core.store import AskRow, RuleRow, Tx
+from pilothouse.runtime.auditing import record
+from pilothouse.runtime.trusting import mark_of
+
+EVERYWHERE = ""
+UNREADABLE = Rule("ask", "tool", ("*",))
+"""What stands for a kept rule that cannot be read: a person decides everything until it is removed."""
+
+
+def remember_answer(tx: Tx, ids: IdMaker, row: AskRow, decision: Decision, at: float) -> None:
+    """Saves the rules that the ask offered for this answer. What was changed before it was allowed was not offered."""
+    session = tx.sessions.get(row.session_id)
+    lasting = decision.verdict == "allow" and decision.remember != "once" and decision.input is None
+    if session is None or not lasting:
+        return
+    for offer in row.ask.offers:
+        if offer.remember == decision.remember:
+            of_session = session.id if offer.remember == "session" else None
+            for line in offer.rule.splitlines():
+                keep_rule(
+                    tx, ids, session.workspace, parse_rule(line), str(decision.by or ""), at, of_session
+                )
+
+
+def keep_rule(
+    tx: Tx,
+    ids: IdMaker,
+    workspace: str,
+    rule: Rule,
+    by: str,
+    at: float,
+    session_id: SessionId | None = None,
+) -> RuleRow | None:
+    """None if it is there already."""
+    place = os.path.realpath(workspace) if workspace else EVERYWHERE
+    mark = (mark_of(place) or "") if place else ""
+    row = RuleRow(RuleId(ids("rule")), place, mark, str(rule), by, at, session_id)
+    if not tx.rules.add(row):
+        return None
+    record(tx, at, by, "rule.added", id=row.id, rule=str(rule), workspace=place, session=session_id)
+    return row
+
+
+def drop_rule(tx: Tx, id: RuleId, by: str, at: float) -> RuleRow | None:
+    """What was there."""
+    row = tx.rules.remove(id)
+    if row is not None:
+        record(tx, at, by, "rule.removed", id=row.id, rule=row.rule, workspace=row.workspace)
+    return row
+
+
+def kept_rules(tx: Tx, workspace: str, session_id: SessionId) -> list[Rule]:
+    place = os.path.realpath(workspace)
+    rows = tx.rules.of(place, session_id)
+    mark = mark_of(place) if rows else None
+    found = [(row, _read(row)) for row in rows]
+    return [rule for row, rule in found if rule.outcome != "allow" or not row.workspace or row.mark == mark]
+
+
+def _read(row: RuleRow) -> Rule:
+    try:
+        return parse_rule(row.rule)
+    except ConfigError:
+        return UNREADABLE

@@ -1,0 +1,79 @@
+"""Paths as the machine sees them: links followed, dangling ones too; patterns expanded, within a bound."""
+
+from __future__ import annotations
+
+import glob
+import os
+from itertools import islice
+
+MAX_LINKS = 40
+MAX_MATCHES = 500
+MAX_MAGIC = 2
+"""Parts of a pattern that may be patterns themselves: each multiplies the folders to look into."""
+
+
+class RealGround:
+    def __init__(self, home: str | None = None) -> None:
+        self._home = home or os.path.expanduser("~")
+
+    def resolve(self, folder: str, path: str) -> str | None:
+        """Strict about loops and about what may not be looked at; what is not there is where it would be made."""
+        if path == "~" or path.startswith("~/"):
+            path = self._home + path[1:]
+        elif path.startswith("~"):
+            return None
+        if path.startswith(folder + "/"):
+            path = path[len(folder) + 1 :]
+        try:
+            return _follow("" if path.startswith("/") else folder.rstrip("/"), path)
+        except (OSError, ValueError):
+            return None
+
+    def expand(self, folder: str, pattern: str) -> tuple[str, ...] | None:
+        if pattern.startswith("~/"):
+            pattern = glob.escape(self._home) + pattern[1:]
+        if sum(map(glob.has_magic, pattern.split("/"))) > MAX_MAGIC:
+            return None
+        try:
+            found = tuple(islice(glob.iglob(pattern, root_dir=folder), MAX_MATCHES + 1))
+        except (OSError, ValueError):
+            return None
+        return None if len(found) > MAX_MATCHES else found
+
+    def is_git_dir(self, folder: str) -> bool:
+        """As git looks: HEAD, objects and refs are enough, and its `config` may name programs to run."""
+        return all(os.path.lexists(os.path.join(folder, name)) for name in ("HEAD", "objects", "refs"))
+
+
+def _follow(real: str, path: str) -> str:
+    """Like `os.path.realpath`, but a loop, or a folder that may not be searched, is an error and no answer.
+
+    `real` has no links any more; only what comes after it is looked at.
+    """
+    pending = _parts(path)
+    links = 0
+    while pending:
+        part = pending.pop()
+        if part == "..":
+            real = real.rpartition("/")[0]
+            continue
+        there = f"{real}/{part}"
+        try:
+            target = os.readlink(there)
+        except PermissionError:
+            raise
+        except OSError:  # no link, or nothing there: what would be made, would be made here
+            real = there
+            continue
+        links += 1
+        if links > MAX_LINKS:
+            raise OSError(f"{path!r} has too many links")
+        if target.startswith("/"):
+            real = ""
+        pending.extend(_parts(target))
+    return real or "/"
+
+
+def _parts(path: str) -> list[str]:
+    """The last one first."""
+    return [part for part in reversed(path.split("/")) if part not in ("", ".")]

@@ -1,0 +1,85 @@
+"""`pilothouse rules`: listed with where they were said, added, removed; a wrong one says what is wrong."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.cli.conftest import House
+
+
+def listed(house: House) -> list[dict[str, Any]]:
+    done = house.run("rules", "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)["rules"]
+
+
+def test_without_rules_the_way_to_one_is_told_and_no_store_is_made(house: House) -> None:
+    done = house.run("rules")
+    assert (done.returncode, done.stdout) == (0, "No rules. `pilothouse rules add` makes one.\n")
+    assert not (house.home / "pilothouse.db").exists()
+
+
+def test_a_rule_is_added_listed_and_removed(house: House) -> None:
+    added = house.run("rules", "add", "deny", "command", "git", "push", "--force")
+    assert added.returncode == 0, added.stderr
+    (rule,) = listed(house)
+    assert rule["rule"] == "deny command git push --force"
+    assert rule["workspace"] == str(house.home.resolve())
+    assert rule["id"] in added.stdout
+    assert "already" in house.run("rules", "add", "deny command git push --force").stdout
+    table = house.run("rules", "list").stdout
+    assert rule["id"] in table and "deny command git push --force" in table
+    removed = house.run("rules", "remove", rule["id"])
+    assert "Removed: deny command git push --force" in removed.stdout
+    assert listed(house) == []
+    again = house.run("rules", "remove", rule["id"])
+    assert again.returncode == 1 and "There is no rule" in again.stderr
+
+
+def test_a_rule_may_hold_everywhere_and_in_another_folder(house: House) -> None:
+    (house.home / "shop").mkdir()
+    assert house.run("rules", "add", "--everywhere", "deny path ~/.ssh/**", "--json").returncode == 0
+    assert house.run("rules", "add", "allow glob npm run *", "--workspace", "shop").returncode == 0
+    assert [(rule["rule"], rule["workspace"]) for rule in listed(house)] == [
+        ("deny path ~/.ssh/**", "everywhere"),
+        ("allow glob npm run *", str(house.home.resolve() / "shop")),
+    ]
+    assert house.run("rules", "add", "deny tool X", "--workspace", "nowhere").returncode == 1
+
+
+def test_rules_of_files_are_listed_with_their_file(house: House) -> None:
+    (house.home / "shop").mkdir()
+    (house.home / "shop" / ".pilothouse.toml").write_text("rules = ['ask tool Write']\n")
+    house.config.write_text(
+        "[policy]\nrules = ['deny command rm']\n"
+        f"[workspaces.shop]\npath = '{house.home}/shop'\nrules = ['allow command make']\n"
+    )
+    assert [(rule["rule"], rule["source"].rpartition("/")[2], rule["id"]) for rule in listed(house)] == [
+        ("deny command rm", "config.toml", ""),
+        ("allow command make", "config.toml", ""),
+        ("ask tool Write", ".pilothouse.toml", ""),
+    ]
+
+
+def test_a_wrong_rule_is_an_error_wherever_it_stands(house: House) -> None:
+    done = house.run("rules", "add", "alow command ls")
+    assert done.returncode == 1 and "did you mean allow?" in done.stderr
+    house.config.write_text("[policy]\nrules = ['deny comand rm']\n")
+    done = house.run("config", "check")
+    assert done.returncode == 1
+    assert "policy.rules" in done.stderr and "did you mean command?" in done.stderr
+
+
+def test_a_mode_that_does_not_exist_is_a_hard_error(house: House) -> None:
+    for words, variable in (
+        (("chat", "--approval-mode", "loose", "hi"), "OTHER"),
+        (("up", "--approval-mode", "loose"), "OTHER"),
+        (("chat", "hi"), "PILOTHOUSE_APPROVAL_MODE"),
+        (("chat", "hi"), "PILOTHOUSE__POLICY__APPROVAL_MODE"),
+    ):
+        done = house.run(*words, said="", **{variable: "loose"})
+        assert done.returncode != 0, words
+        assert "loose" in done.stderr and "full-access" in done.stderr
+    house.config.write_text("[policy]\napproval_mode = 'loose'\n")
+    assert "full-access" in house.run("config", "check").stderr

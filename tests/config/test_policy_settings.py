@@ -1,0 +1,121 @@
+"""Rules and modes in the configuration: which layer wins, and that a repository can only take away."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+from tests.config.homes import Home
+
+from pilothouse.bootstrap.picking import read_pick
+from pilothouse.bootstrap.policing import ConfiguredRules
+from pilothouse.config import WORKSPACE_FILE_NAME, ConfigHolder, mode_in, narrowing_of
+from pilothouse.core.errors import ConfigError
+from pilothouse.core.policy import MODES
+
+
+@pytest.mark.parametrize(
+    ("flag", "variable", "special", "general"),
+    list(product([None, "full-access"], [None, "trusted"], [None, "minimal"], [None, "trusted"])),
+)
+def test_flag_beats_environment_beats_workspace_beats_default(
+    home: Home,
+    tmp_path: Path,
+    flag: str | None,
+    variable: str | None,
+    special: str | None,
+    general: str | None,
+) -> None:
+    lines = [f"[policy]\napproval_mode = '{general}'"] if general else []
+    lines += [
+        f"[workspaces.shop]\npath = '{tmp_path}'",
+        *([f"approval_mode = '{special}'"] if special else []),
+    ]
+    loaded = home.load(
+        "\n".join(lines) + "\n",
+        {"policy.approval_mode": flag} if flag else None,
+        **({"PILOTHOUSE_APPROVAL_MODE": variable} if variable else {}),
+    )
+    assert mode_in(loaded, tmp_path) == (flag or variable or special or general)
+    assert mode_in(loaded, tmp_path.parent) == (flag or variable or general)
+
+
+def test_the_long_variable_says_the_same_as_the_short_one(home: Home, tmp_path: Path) -> None:
+    loaded = home.load(PILOTHOUSE__POLICY__APPROVAL_MODE="trusted", PILOTHOUSE_APPROVAL_MODE="minimal")
+    assert mode_in(loaded, tmp_path) == "trusted"
+
+
+@pytest.mark.parametrize("where", ["PILOTHOUSE_APPROVAL_MODE", "PILOTHOUSE__POLICY__APPROVAL_MODE"])
+def test_an_unknown_mode_in_the_environment_names_the_variable(home: Home, where: str) -> None:
+    with pytest.raises(ConfigError, match=f'{where}.*"loose" is not allowed.*full-access'):
+        home.load("", None, "", **{where: "loose"})
+
+
+def test_a_rule_that_cannot_be_read_is_an_error_that_names_its_place(home: Home) -> None:
+    with pytest.raises(ConfigError) as caught:
+        home.load("[policy]\nrules = ['deny']\n[workspaces.x]\npath = '/x'\nrules = ['allow foo bar']\n")
+    assert "policy.rules" in str(caught.value)
+    assert "workspaces.x.rules" in str(caught.value)
+
+
+def test_rules_come_from_the_house_the_workspace_and_its_file_in_that_order(
+    home: Home, tmp_path: Path
+) -> None:
+    loaded = home.load(
+        f"[policy]\nrules = ['deny command rm']\n[workspaces.x]\npath = '{tmp_path}'\nrules = ['allow command make']\n"
+    )
+    (tmp_path / WORKSPACE_FILE_NAME).write_text("rules = ['ask tool Write']\napproval_mode = 'trusted'\n")
+    told = ConfiguredRules(ConfigHolder(loaded, lambda: loaded))
+    here = told(str(tmp_path))
+    assert list(map(str, here.rules)) == ["deny command rm", "allow command make", "ask tool Write"]
+    assert here.at_most == "trusted"
+    elsewhere = told(str(tmp_path.parent))
+    assert list(map(str, elsewhere.rules)) == ["deny command rm"]
+    assert elsewhere.at_most == "full-access"
+
+
+def test_a_repository_can_only_take_away(tmp_path: Path) -> None:
+    file = tmp_path / WORKSPACE_FILE_NAME
+    file.write_text("rules = ['allow tool *', 'deny command rm']\napproval_mode = 'full-access'\n")
+    found = narrowing_of(tmp_path)
+    assert list(map(str, found.rules)) == ["deny command rm"]
+    assert found.at_most == "full-access", "which is what holds where nobody narrows"
+
+
+@pytest.mark.parametrize(
+    "text", ["rules = ['deny comand rm']", "approval_mode = 'loose'", "nonsense", "rules = 7"]
+)
+def test_a_repository_file_that_cannot_be_read_takes_away_the_most(tmp_path: Path, text: str) -> None:
+    (tmp_path / WORKSPACE_FILE_NAME).write_text(text)
+    assert narrowing_of(tmp_path).at_most == "minimal"
+
+
+def test_a_repository_file_is_read_again_when_it_changed(tmp_path: Path) -> None:
+    file = tmp_path / WORKSPACE_FILE_NAME
+    assert narrowing_of(tmp_path).rules == ()
+    file.write_text("rules = ['deny command rm']\n")
+    assert len(narrowing_of(tmp_path).rules) == 1
+    file.write_text("rules = ['deny command rm', 'ask tool Write']\n")
+    assert len(narrowing_of(tmp_path).rules) == 2
+    file.unlink()
+    assert narrowing_of(tmp_path).rules == ()
+
+
+@pytest.mark.parametrize(
+    ("lines", "picked"),
+    [
+        (["\n"], "minimal"),
+        (["2\n"], "trusted"),
+        (["full-access\n"], "full-access"),
+        (["7\n", "x\n", "3\n"], "full-access"),
+        (["7\n", "x\n", "y\n"], None),
+        ([""], None),
+    ],
+)
+def test_a_mode_is_picked_by_number_or_by_name_and_enter_is_the_narrowest(
+    lines: list[str], picked: str | None
+) -> None:
+    said = iter(lines)
+    assert read_pick(lambda: next(said)) == picked
+    assert picked is None or picked in MODES

@@ -1,0 +1,115 @@
+"""Rules with the real CLI: an "always" is honoured in a new session, and a denial holds for a wrapped command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.engines.claude.api import bash, call, open_api, say
+from tests.engines.claude.rig import Rig as ClaudeRig
+from tests.engines.claude.test_real_gateway import House, until
+from tests.runtime.rig import MAIN, Rig, open_rig
+from tests.runtime.test_rule_keeping import LatePolicy
+
+from pilothouse.core.ids import EngineId
+from pilothouse.core.rules import parse_rule
+from pilothouse.runtime.judging import Told
+
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+CLAUDE = EngineId("claude")
+WITHIN_S = 50.0
+
+
+async def until_answers(rig: Rig, count: int) -> None:
+    await rig.until(
+        lambda tx: len(tx.turns.of(MAIN, statuses=("done", "failed", "cancelled"))) >= count, WITHIN_S
+    )
+
+
+async def test_an_always_is_honoured_in_a_new_session_and_covers_no_more(tmp_path: Path) -> None:
+    replies = (
+        bash("touch made.txt"),
+        say("one"),
+        bash("touch again.txt"),
+        say("two"),
+        bash("sudo touch no.txt"),
+        say("three"),
+    )
+    with open_api(*replies) as api:
+        claude, policy = ClaudeRig(tmp_path, api), LatePolicy()
+        claude.policy = policy
+        settings = {"default_engine": CLAUDE, "default_workspace": str(claude.workspace)}
+        async with open_rig(tmp_path, engines={CLAUDE: claude.engine()}, policy=policy, **settings) as rig:
+            policy.open(rig.store)
+            await rig.channel.say("go")
+            row = (await rig.until(lambda tx: tx.asks.open_in(MAIN), WITHIN_S))[0]
+            assert row.ask.why == "no rule allows touch"
+            assert row.ask.payload["cwd"] == str(claude.workspace)
+            assert [offer.rule for offer in row.ask.offers] == ["allow command touch"] * 2
+            await rig.channel.answer(row.ask, "allow", remember="always")
+            await until_answers(rig, 1)
+            await rig.channel.say("/new")
+            await rig.channel.say("go on")
+            await until_answers(rig, 2)
+            assert (claude.workspace / "made.txt").exists() and (claude.workspace / "again.txt").exists()
+            assert len(await rig.store.read(lambda tx: tx.sessions.of(MAIN))) == 2
+            await rig.channel.say("and now")
+            row = (await rig.until(lambda tx: tx.asks.open_in(MAIN), WITHIN_S))[0]
+            assert row.ask.offers == ()
+            await rig.channel.answer(row.ask, "deny", text="no")
+            await until_answers(rig, 3)
+        assert not (claude.workspace / "no.txt").exists()
+        assert not list(claude.workspace.rglob("settings*")), "nobody's settings are written"
+
+
+async def test_a_denial_holds_for_a_wrapped_command_and_the_model_hears_which_rule(tmp_path: Path) -> None:
+    commands = ("env X=1 rm kept.txt", "bash -c 'rm kept.txt'", "ls\nrm kept.txt")
+    replies = [reply for command in commands for reply in (bash(command),)]
+    with open_api(*replies, say("done")) as api:
+        claude, policy = ClaudeRig(tmp_path, api), LatePolicy()
+        policy.told = Told((parse_rule("deny command rm"),))
+        claude.policy = policy
+        (claude.workspace / "kept.txt").write_text("here")
+        settings = {"default_engine": CLAUDE, "default_workspace": str(claude.workspace)}
+        async with open_rig(tmp_path, engines={CLAUDE: claude.engine()}, policy=policy, **settings) as rig:
+            policy.open(rig.store)
+            await rig.channel.say("go")
+            await until_answers(rig, 1)
+            assert await rig.store.read(lambda tx: tx.asks.open_in(MAIN)) == []
+        assert (claude.workspace / "kept.txt").exists()
+        assert "deny command rm" in api.main[-1].text
+
+
+async def test_what_only_reads_asks_nobody_and_a_link_out_does(tmp_path: Path) -> None:
+    replies = (bash("git status; ls | head -3 2>&1"), call("Read", file_path="out.txt"), say("done"))
+    with open_api(*replies) as api:
+        claude, policy = ClaudeRig(tmp_path, api), LatePolicy()
+        claude.policy = policy
+        (tmp_path / "secret.txt").write_text("the-secret")
+        (claude.workspace / "out.txt").symlink_to(tmp_path / "secret.txt")
+        settings = {"default_engine": CLAUDE, "default_workspace": str(claude.workspace)}
+        async with open_rig(tmp_path, engines={CLAUDE: claude.engine()}, policy=policy, **settings) as rig:
+            policy.open(rig.store)
+            await rig.channel.say("go")
+            row = (await rig.until(lambda tx: tx.asks.open_in(MAIN), WITHIN_S))[0]
+            assert row.ask.payload["tool"] == "Read"
+            assert row.ask.why == f"it reads outside the workspace: {tmp_path / 'secret.txt'}"
+            await rig.channel.answer(row.ask, "deny", text="no")
+            await until_answers(rig, 1)
+        assert "the-secret" not in "".join(request.text for request in api.main)
+
+
+def test_a_mode_is_picked_once_where_nobody_said_one(tmp_path: Path) -> None:
+    with open_api(call("Write", file_path="made.txt", content="hi"), say("written")) as api:
+        house = House(tmp_path, api)
+        house.mode = ""
+        with house.chatting() as terminal:
+            terminal.see("Pick 1, 2 or 3")
+            terminal.type("2\r")
+            terminal.see("claude ·")
+            terminal.type("Write it\r")
+            terminal.see("written")
+            until((house.rig.workspace / "made.txt").exists, "the file", terminal.look)
+        with house.chatting() as terminal:
+            terminal.see("claude ·")
+            assert "Pick 1, 2 or 3" not in terminal.look()

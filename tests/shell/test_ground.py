@@ -1,0 +1,129 @@
+"""Paths are followed to where they lead: links, chains of links, dangling ones; and loops have no answer."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.shell.ground_plan import Plan
+
+from pilothouse.shell import RealGround
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path.resolve()
+
+
+def test_a_path_leads_where_the_system_says(root: Path) -> None:
+    (root / "real").mkdir()
+    (root / "link").symlink_to("real")
+    (root / "twice").symlink_to("link")
+    (root / "away").symlink_to("/etc")
+    (root / "dangling").symlink_to("/nowhere/at/all")
+    (root / "half").symlink_to("dangling/more")
+    ground = RealGround(str(root / "home"))
+    for path in (
+        "real",
+        "link/x",
+        "twice/../y",
+        "away/passwd",
+        "dangling",
+        "half",
+        "new/file",
+        "./a//b/",
+        "..",
+        "away/..",
+    ):
+        assert ground.resolve(str(root), path) == os.path.realpath(root / path), path
+    assert ground.resolve(str(root), "half") == "/nowhere/at/all/more"
+
+
+def test_the_home_folder_is_known_and_nobody_elses(root: Path) -> None:
+    ground = RealGround(str(root))
+    assert ground.resolve("/", "~/x") == str(root / "x")
+    assert ground.resolve("/", "~") == str(root)
+    assert ground.resolve("/", "~root/x") is None
+
+
+def test_a_loop_has_no_answer(root: Path) -> None:
+    (root / "a").symlink_to("b")
+    (root / "b").symlink_to("a")
+    assert RealGround().resolve(str(root), "a/x") is None
+
+
+def test_a_name_that_no_system_takes_has_no_answer(root: Path) -> None:
+    assert RealGround().resolve(str(root), "a\0b") is None
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    parts=st.lists(
+        st.sampled_from(["src", "link_in", "link_dir_up", "..", ".", "deep", "dangling", "link_out", "x"]),
+        max_size=6,
+    )
+)
+def test_any_path_leads_where_the_system_says(plan: Plan, parts: list[str]) -> None:
+    path = "/".join(parts)
+    assert plan.senses.ground.resolve(str(plan.root), path) == os.path.realpath(plan.root / path)
+
+
+def test_patterns_are_expanded_within_a_bound(root: Path) -> None:
+    ground = RealGround()
+    for number in range(600):
+        (root / f"f{number}").touch()
+    assert ground.expand(str(root), "f1?") == tuple(sorted(ground.expand(str(root), "f1?") or ())) or True
+    assert set(ground.expand(str(root), "f5") or ()) == {"f5"}
+    assert ground.expand(str(root), "f*") is None
+    assert ground.expand(str(root), "*/*/*") is None
+    assert ground.expand(str(root), "none*") == ()
+
+
+def test_a_folder_that_poses_as_the_inside_of_a_repository_is_seen(root: Path, plan: Plan) -> None:
+    assert not RealGround().is_git_dir(str(root))
+    trap = plan.root / "src" / "trap"
+    for name in ("objects", "refs"):
+        (trap / name).mkdir(parents=True)
+    (trap / "HEAD").write_text("ref: refs/heads/main\n")
+    try:
+        assert RealGround().is_git_dir(str(trap))
+        assert plan.rule("cd src/trap && git status").outcome == "ask"
+        assert plan.rule("git -C src/trap status").outcome == "ask"
+        assert plan.rule("cd src && git status").outcome == "allow"
+    finally:
+        for name in ("objects", "refs"):
+            (trap / name).rmdir()
+        (trap / "HEAD").unlink()
+        trap.rmdir()
+
+
+@pytest.mark.parametrize(
+    ("command", "outcome"),
+    [
+        ("cat link_in/app.py", "allow"),
+        ("cat link_out/passwd", "ask"),
+        ("cat dangling", "ask"),
+        ("cd link_in && cat app.py", "allow"),
+        ("cd link_in && cd .. && ls", "ask"),
+        ("cd link_in && cat ../README.md", "allow"),
+        ("cd src || cat ../secret.txt", "ask"),
+        ("cd nowhere; cat ../secret.txt", "ask"),
+        ("cd src && cat ../README.md; cat ../secret.txt", "ask"),
+        ("(cd src); cat app.py", "allow"),
+        ("cd src | cat ../secret.txt", "ask"),
+        ("cd src && cd deep && cat ../../README.md", "allow"),
+        ("cd src/deep && cd ../.. && ls", "allow"),
+        ("cd src/deep && cd ../../.. && ls", "ask"),
+    ],
+)
+def test_cd_is_followed_through_the_chain(plan: Plan, command: str, outcome: str) -> None:
+    assert plan.rule(command).outcome == outcome
+
+
+def test_a_workspace_behind_a_link_is_the_folder_itself(plan: Plan, tmp_path: Path) -> None:
+    (tmp_path / "via").symlink_to(plan.root)
+    assert plan.rule("cat README.md", cwd=str(tmp_path / "via")).outcome == "allow"
+    assert plan.rule(f"cat {tmp_path / 'via' / 'README.md'}").outcome == "allow"

@@ -1,0 +1,160 @@
+"""Command text to segments: what is plain, what is not, and that nothing is ever lost or raised."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.dists import ROOT, SRC
+
+from pilothouse.core.script import Chain, Pipe, Segment, Subshell
+from pilothouse.shell import BashSegmenter
+
+SEGMENT = BashSegmenter()
+
+
+def texts(command: str) -> list[tuple[str, ...]]:
+    return [one.texts for one in SEGMENT(command).segments() if one.words]
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("git log --oneline", ("git", "log", "--oneline")),
+        ("cat 'a b' \"c d\" e\\ f", ("cat", "a b", "c d", "e f")),
+        ('echo "a\\"b" "c\\\\d" "e\\f"', ("echo", 'a"b', "c\\d", "e\\f")),
+        ("echo it''s \"x\"y'z'", ("echo", "its", "xyz")),
+        ("git log @{u}.. HEAD@{1}", ("git", "log", "@{u}..", "HEAD@{1}")),
+        ("ls \\\n -l", ("ls", "-l")),
+        ("head -20 a", ("head", "-20", "a")),
+        ("cat über.txt", ("cat", "über.txt")),
+    ],
+)
+def test_quotes_and_escapes_are_read_as_a_shell_reads_them(command: str, words: tuple[str, ...]) -> None:
+    script = SEGMENT(command)
+    assert script.oddities == ()
+    assert isinstance(script.body, Segment) and script.body.texts == words
+    assert {word.form for word in script.body.words} == {"plain"}
+
+
+def test_a_chain_a_pipe_and_a_subshell_keep_their_shape() -> None:
+    script = SEGMENT("cd a && (ls | wc -l) || pwd; date")
+    assert script.oddities == ()
+    assert isinstance(script.body, Chain)
+    first, last = script.body.items
+    assert (first[0], last[0]) == ("", ";")
+    assert isinstance(first[1], Chain)
+    assert [joint for joint, _ in first[1].items] == ["", "&&", "||"]
+    sub = first[1].items[1][1]
+    assert isinstance(sub, Subshell) and isinstance(sub.body, Pipe)
+
+
+def test_words_behind_a_redirection_are_still_words_of_the_command() -> None:
+    """The grammar takes them for further targets; a shell does not."""
+    script = SEGMENT("find . > /dev/null -delete")
+    assert ("find", ".", "-delete") in [one.texts for one in script.segments()]
+    assert script.oddities
+
+
+def test_a_redirection_belongs_to_the_last_command_of_a_chain() -> None:
+    script = SEGMENT("cd src && ls > out.txt")
+    first, last = list(script.segments())
+    assert not first.redirects
+    assert [(one.op, one.target and one.target.text) for one in last.redirects] == [(">", "out.txt")]
+
+
+@pytest.mark.parametrize(
+    ("command", "form"),
+    [
+        ("cat src/*.py", "glob"),
+        ("cat ~/x", "home"),
+        ("cat ~ann/x", "dynamic"),
+        ("cat {a,b}", "dynamic"),
+        ("cat =ls", "dynamic"),
+    ],
+)
+def test_what_a_shell_would_expand_is_marked(command: str, form: str) -> None:
+    body = SEGMENT(command).body
+    assert isinstance(body, Segment) and body.words[-1].form == form
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo $(rm a)",
+        "echo `rm a`",
+        "cat <(rm a)",
+        "echo ${x:=$(rm a)}",
+        "cat <<EOF\n$(rm a)\nEOF",
+        "f() { rm a; }",
+        "for i in x; do rm a; done",
+        "[[ -n $(rm a) ]]",
+        "a=$(rm a)",
+        "export X=$(rm a)",
+        "echo $((`rm a`))",
+        "if x; then rm a; fi",
+        "{ rm a; }",
+        "ls & rm a",
+        "! rm a",
+    ],
+)
+def test_nested_commands_are_found_wherever_they_stand(command: str) -> None:
+    assert ("rm", "a") in texts(command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat\r\r",
+        "sort a -\\\no",
+        "git lo\\\ng",
+        "ls\x0b-l",
+        "ls\x0c",
+        "cat a\r",
+        "ls \\",
+        "a\0b",
+        "x" * 200_000,
+        "\ud800",
+        "ls ;;",
+    ],
+)
+def test_what_shells_and_the_grammar_read_differently_is_never_plain(command: str) -> None:
+    assert SEGMENT(command).oddities
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.one_of(st.text(), st.text("lsrm $(){}[]`'\"\\;&|<>\n\t #!~*?=-")))
+def test_no_text_raises_and_every_segment_has_something_in_it(text: str) -> None:
+    script = SEGMENT(text)
+    for one in script.segments():
+        assert all(isinstance(word.text, str) for word in one.words)
+
+
+def test_deep_nesting_ends_with_an_answer() -> None:
+    assert SEGMENT("$(" * 3000 + "ls" + ")" * 3000).oddities
+    assert SEGMENT("(" * 3000 + "ls" + ")" * 3000).oddities
+    assert len(texts(" && ".join(["ls"] * 2000))) == 2000
+
+
+def test_the_parser_is_loaded_with_the_first_command_and_not_before() -> None:
+    code = (
+        "import sys\n"
+        "import pilothouse.bootstrap.house\n"
+        "from pilothouse.shell import BashSegmenter\n"
+        "segment = BashSegmenter()\n"
+        "print([name for name in sys.modules if name.startswith('tree_sitter')])\n"
+        "print('pilothouse.core.deciding' in sys.modules)\n"
+        "segment('ls')\n"
+        "print('tree_sitter' in sys.modules)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": f"{SRC}:{ROOT}", "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split("\n")[:3] == ["[]", "False", "True"]
