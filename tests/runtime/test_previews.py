@@ -18,6 +18,7 @@ from pilothouse.core.errors import TryLater
 from pilothouse.core.event import AskChanged, Asked, ToolFinished, ToolStarted
 from pilothouse.core.ids import AskId
 from pilothouse.core.message import MessageRef, Part
+from pilothouse.core.policy import Ruling, Site
 from pilothouse.core.preview import BRIEF_LINES, Found
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.previewing import with_preview
@@ -44,6 +45,15 @@ def changing(ask: Ask) -> PuppetEngine:
         await strings.end(f"told: {decision.verdict} {decision.input}")
 
     return PuppetEngine(play)
+
+
+class NotThere:
+    """Asks about everything, and forbids one file."""
+
+    async def judge(self, ask: Ask, site: Site) -> Ruling:
+        if ask.payload["input"].get("file_path") == "secret.txt":
+            return Ruling("deny", "deny path secret.txt")
+        return Ruling("ask", "no rule matches", (RuleOffer("session", "allow edit a.txt"),))
 
 
 def looking(ports: Ports) -> None:
@@ -123,8 +133,7 @@ async def test_a_stopped_turn_s_ask_is_settled_too(tmp_path: Path) -> None:
 
 async def test_a_long_diff_is_short_beside_the_question_and_whole_on_request(tmp_path: Path) -> None:
     new = "\n".join(f"line {n}" for n in range(300))
-    ask = edit("a.txt", "x", new, why="no rule matches", offers=(RuleOffer("session", "allow edit a.txt"),))
-    async with open_rig(tmp_path, changing(ask)) as rig:
+    async with open_rig(tmp_path, changing(edit("a.txt", "x", new)), policy=NotThere()) as rig:
         await rig.channel.say("go")
         shown = await rig.until_asked()
         text = await rig.until_said("edit: a.txt")
@@ -197,3 +206,11 @@ def test_only_plain_text_inside_the_workspace_is_read(tmp_path: Path, name: str,
     found = read_inside(str(work / name), str(work))
     assert (said in found.problem) if said else not found.problem
     assert found.text == ("text" if name == "plain.txt" else None)
+
+
+async def test_what_an_approval_was_changed_to_is_held_to_the_rules_too(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, changing(edit("a.txt", "x", "y")), policy=NotThere()) as rig:
+        await rig.channel.say("go")
+        instead = {"file_path": "secret.txt", "old_string": "x", "new_string": "y"}
+        await rig.channel.answer(await rig.until_asked(), "allow", instead=instead)
+        await rig.until_said("told: deny None")

@@ -39,7 +39,6 @@ class TurnAsks:
         self._turn = started.turn
         self._session_id = started.session.id
         self._workspace = started.session.workspace
-        self._workspace = started.session.workspace
         self._recorder = recorder
         self._interrupt = interrupt
         self.site = Site(started.session.workspace, started.session.id)
@@ -81,6 +80,7 @@ class TurnAsks:
         if self._open.pop(row.ask.id, None) is None:
             return
         decision = row.decision or Decision("deny", text=f"the question was {row.state}")
+        decision = await self._within_rules(row.ask, decision)
         if not decision.reason_wanted:  # else that was said when the no was, before its reason came
             said = decided(row.ask, decision) if row.state == "answered" else ""
             self._recorder.take(AskChanged(row.ask.id, row.state, decision.by, said))
@@ -88,6 +88,17 @@ class TurnAsks:
         await self._recorder.commit(lambda tx: self._go_on(tx, row))
         if isinstance(session, Answerable):
             await self._tell(session, AskId(row.engine_key), row.ask, decision)
+
+    async def _within_rules(self, ask: Ask, decision: Decision) -> Decision:
+        """What somebody put in the place of what was asked was judged by nobody yet, and a rule that denies holds."""
+        if decision.verdict != "allow" or decision.input is None:
+            return decision
+        changed = msgspec.structs.replace(ask, payload={**ask.payload, "input": decision.input})
+        ruling = await self._ports.policy.judge(changed, self.site)
+        self._ports.trail.ruled(self._ports.clock.now(), changed, ruling, turn=self._turn.id)
+        if ruling.outcome != "deny":
+            return decision
+        return Decision("deny", text=f"what it was changed to is forbidden: {ruling.rule}", by=decision.by)
 
     async def settled_by_engine(self, event: AskChanged) -> None:
         """The engine does not want to know any more."""
@@ -168,6 +179,7 @@ class TurnAsks:
         return tx.asks.unused_answer(self._session_id, ask.payload_hash)
 
     async def _use(self, session: Answerable, asked: Ask, stored: AskRow, decision: Decision) -> None:
+        decision = await self._within_rules(stored.ask, decision)
         self._recorder.take(Asked(brief_ask(stored.ask)))
         said = decided(stored.ask, decision)
         self._recorder.take(AskChanged(stored.ask.id, "answered", decision.by, said))
