@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pilothouse.core.errors import ConfigError
-from pilothouse.core.rules import KINDS, OUTCOMES, Rule, parse_rule, path_regex
+from pilothouse.core.rules import KINDS, OUTCOMES, Rule, matches_glob, parse_rule, path_regex
 
 visible = st.text(st.characters(categories=("L", "N", "P", "S", "Zs")), min_size=1, max_size=20)
 one_line = visible.map(lambda text: " ".join(text.split())).filter(bool)
@@ -79,6 +81,13 @@ def test_the_lines_of_the_manual_are_printed_as_they_were_written(line: str) -> 
 def test_a_wrong_rule_says_what_is_wrong(line: str, complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint.replace("?", r"\?")):
         parse_rule(line)
+
+
+@given(st.text("ab*?. ", max_size=8), st.text("ab. X", max_size=10), st.booleans())
+def test_a_glob_matches_what_the_same_regular_expression_matches(pattern: str, text: str, case: bool) -> None:
+    meanings = {"*": ".*", "?": "."}
+    slow = re.compile("".join(meanings.get(c, re.escape(c)) for c in pattern), 0 if case else re.IGNORECASE)
+    assert matches_glob(pattern, text, case=case) is (slow.fullmatch(text) is not None)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,8 @@ MAX_DEPTH = 5
 MAX_NESTED = 400
 """Characters of a string that is read as a command of its own; a longer one is searched word by word."""
 MAX_WORDS = 200
+MAX_SAME = 200
+"""A text that names a program more often than this was made to hide something: it counts as found."""
 MAX_CRUDE = 20_000
 """Characters of a text that no grammar understood."""
 
@@ -80,6 +82,9 @@ class Candidates:
         """The words of every command whose program, without its folder, has this name; without the name."""
         for words, at in self._commands.get(name, ()):
             yield words[at + 1 : at + 1 + MAX_WORDS]
+
+    def count(self, name: str) -> int:
+        return len(self._commands.get(name, ()))
 
     def lines(self) -> Iterator[Words]:
         """Every command with its name."""
@@ -182,7 +187,10 @@ def rule_name(rule: Words) -> str:
 
 def is_command(rule: Words, found: Candidates) -> bool:
     """Whether one of the commands is what a rule names: its program, then its words in order, options between them."""
-    return any(_says(rule[1:], words) for words in found.named(rule_name(rule)))
+    name = rule_name(rule)
+    if len(rule) > 1 and found.count(name) > MAX_SAME:
+        return True
+    return any(_says(rule[1:], words) for words in found.named(name))
 
 
 def _says(rule: Words, found: Words) -> bool:

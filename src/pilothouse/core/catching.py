@@ -6,11 +6,12 @@ import re
 import shlex
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import islice
 
 from pilothouse.core.call import Call, host_of
 from pilothouse.core.candidates import Candidates, fold, is_command
 from pilothouse.core.places import Places
-from pilothouse.core.rules import Rule, glob_regex
+from pilothouse.core.rules import Rule, matches_glob
 from pilothouse.core.script import Script, Segmenter, joined, no_segmenter
 
 _HOME = re.compile(r"\$\{?HOME\}?")
@@ -18,6 +19,8 @@ _HERE = re.compile(r"\$\{?PWD\}?")
 _MAGIC = re.compile(r"[*?\[]")
 _ATTACHED = re.compile(r"-\w[/~.\w]")
 MAX_PATH = 1024
+MAX_LINES = 1000
+"""Commands in one text that are looked at as lines; beyond that the whole text must do."""
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.\-]*://[^\s\"'`<>()]+", re.IGNORECASE)
 _HOST = re.compile(r"(?:[^\s@/]+@)?([a-z0-9\-]+(?:\.[a-z0-9\-]+)+)(?::\S*|/\S*)?", re.IGNORECASE)
 
@@ -35,23 +38,20 @@ class Catcher:
         call = self._call
         match rule.kind:
             case "tool":
-                return glob_regex(rule.pattern, case=False).fullmatch(call.tool) is not None
+                return matches_glob(rule.pattern, call.tool, case=False)
             case "command":
                 return is_command(rule.words, self._candidates)
             case "glob":
-                pattern = glob_regex(rule.pattern, case=False)
-                return any(pattern.fullmatch(line) for line in self._lines)
+                return any(matches_glob(rule.pattern, line, case=False) for line in self._lines)
             case "domain":
                 return any(_is_host(rule.pattern, host) for host in self._hosts)
             case "mcp":
                 tool = rule.words[1] if len(rule.words) > 1 else "*"
-                server = glob_regex(rule.pattern, case=False).fullmatch(call.server)
-                named = glob_regex(tool, case=False).fullmatch(call.server_tool)
+                server = matches_glob(rule.pattern, call.server, case=False)
+                named = matches_glob(tool, call.server_tool, case=False)
                 return call.kind == "mcp" and bool(server and named)
             case "skill":
-                return call.kind == "skill" and bool(
-                    glob_regex(rule.pattern, case=False).fullmatch(call.skill)
-                )
+                return call.kind == "skill" and bool(matches_glob(rule.pattern, call.skill, case=False))
             case "path" | "read":
                 return self._touches(rule)
 
@@ -68,7 +68,7 @@ class Catcher:
             return []
         whole = " ".join(self._call.command.split())
         lines = [fold(whole)]
-        for words in self._candidates.lines():
+        for words in islice(self._candidates.lines(), MAX_LINES):
             lines += [" ".join(words), shlex.join(words)]
         return list(dict.fromkeys(lines))
 

@@ -17,7 +17,7 @@ from pilothouse.core.places import NOWHERE, Places
 from pilothouse.core.reading import NO_GLOB, Reads, Unknown, read_only
 from pilothouse.core.reading_table import READERS
 from pilothouse.core.remembering import exact_rule, path_rule, remember_command
-from pilothouse.core.rules import Rule, glob_regex
+from pilothouse.core.rules import Rule, matches_glob
 from pilothouse.core.script import Chain, Node, Pipe, Redirect, Script, Segment, Subshell, Word, joined
 
 MAX_FOLDERS = 8
@@ -147,7 +147,7 @@ class Walk:
         for rule in self._commands if self._is_same_program(texts[0], folders) else ():
             if rule.kind == "glob":
                 line = line or shlex.join(texts)
-                if glob_regex(rule.pattern).fullmatch(line):
+                if matches_glob(rule.pattern, line):
                     return rule
             elif texts[: len(rule.words)] == rule.words and not is_another_program(texts, rule.words):
                 return rule

@@ -17,9 +17,10 @@ from pilothouse.core.command_ruling import Gap, Walk
 from pilothouse.core.places import Places
 from pilothouse.core.policy import Ruling, Senses, Site
 from pilothouse.core.remembering import name_rule, path_rule
-from pilothouse.core.rules import Rule, glob_regex
+from pilothouse.core.rules import Rule, matches_glob
 from pilothouse.core.tool_class import tool_class
 
+MAX_REASON = 600
 MAX_OFFERED = 5
 """Rules that one answer may save; more than that nobody reads."""
 
@@ -30,6 +31,7 @@ def decide(ask: Ask, rules: Sequence[Rule], site: Site, senses: Senses) -> Rulin
         return Ruling("ask")
     judging = _Judging(read_call(ask.payload), rules, site, senses)
     ruling, gaps = judging.judge()
+    ruling = Ruling(ruling.outcome, _short(ruling.rule))
     if ruling.outcome != "ask":
         return ruling
     wanted = tuple(dict.fromkeys(rule for gap in gaps for rule in gap.rules))
@@ -152,15 +154,15 @@ def _is_named(rule: Rule, call: Call) -> bool:
     """Strictly: for what a rule allows by name."""
     match rule.kind:
         case "tool":
-            return glob_regex(rule.pattern).fullmatch(call.tool) is not None
+            return matches_glob(rule.pattern, call.tool)
         case "domain":
             return call.kind == "web" and is_domain(rule.pattern, call.host)
         case "mcp":
             tool = rule.words[1] if len(rule.words) > 1 else "*"
-            server = call.kind == "mcp" and glob_regex(rule.pattern).fullmatch(call.server)
-            return bool(server) and glob_regex(tool).fullmatch(call.server_tool) is not None
+            server = call.kind == "mcp" and matches_glob(rule.pattern, call.server)
+            return bool(server) and matches_glob(tool, call.server_tool)
         case "skill":
-            return call.kind == "skill" and glob_regex(rule.pattern).fullmatch(call.skill) is not None
+            return call.kind == "skill" and matches_glob(rule.pattern, call.skill)
         case _:
             return False
 
@@ -192,6 +194,11 @@ def _what(call: Call) -> str:
             return f"the skill {call.skill}"
         case _:
             return f"the tool {call.tool}"
+
+
+def _short(why: str) -> str:
+    """What a person can read at a glance; what was asked stands beside it, whole."""
+    return why if len(why) <= MAX_REASON else why[: MAX_REASON - 1] + "…"
 
 
 def _because(used: Mapping[Rule, Any], otherwise: str) -> str:

@@ -19,6 +19,7 @@ class Edits(Struct, frozen=True):
 _ADDRESS = r"(?:\d+|\$|\d+~\d+|/(?:\\.|[^/\\\n])*/I?)"
 _SUBSTITUTE = r"s([/|#,@])(?:\\.|(?!\1)[^\\\n])*\1(?:\\.|(?!\1)[^\\\n])*\1[gpiI0-9]*"
 _SED_ONE = re.compile(rf"\s*(?:{_ADDRESS}(?:,(?:{_ADDRESS}|\+\d+))?)?\s*!?\s*(?:[pdqnN=]|{_SUBSTITUTE})\s*")
+MAX_SCRIPT = 1000
 _SED_LETTERS = "nErsuz"
 _AWK_FORBIDDEN = re.compile(r"[|><@`]|system|getline|ENVIRON|PROCINFO|close|printf\s*\(|srand|-f")
 
@@ -62,6 +63,8 @@ def _sed(args: Sequence[Word]) -> Edits | Unknown:
 
 
 def _is_sed_plain(script: str) -> bool:
+    if len(script) > MAX_SCRIPT:
+        return False
     at = 0
     while True:
         found = _SED_ONE.match(script, at)

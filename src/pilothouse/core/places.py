@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from pilothouse.core.rules import Rule, literal_prefix, path_regex
 from pilothouse.core.script import Ground, Word
 
+MAX_CHARS = 4096
+"""No system takes a longer path."""
 MAX_DEPTH = 50
 _MAGIC = re.compile(r"[*?]")
 NOWHERE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/fd/1", "/dev/fd/2"})
@@ -54,6 +56,8 @@ class Places:
 
     def resolve(self, cwd: str, path: str) -> str | None:
         """Each path, and each folder on its way, is followed once per decision."""
+        if len(path) > MAX_CHARS:
+            return None
         if (cwd, path) not in self._resolved:
             folder, slash, name = path.rpartition("/")
             whole = not slash or not folder or not name or name.startswith("~") or path.count("/") > MAX_DEPTH
@@ -66,7 +70,7 @@ class Places:
         return any(real == root or real.startswith(root.rstrip("/") + "/") for root in self.roots)
 
     def is_protected(self, real: str) -> bool:
-        return any(part in PROTECTED for part in self._below_root(real).split("/"))
+        return any(part.casefold() in PROTECTED for part in self._below_root(real).split("/"))
 
     def shown(self, real: str) -> str:
         """As people would write it in a rule: relative where it is in the workspace."""

@@ -101,11 +101,30 @@ def _quote(word: str) -> str:
     return word if _PLAIN_WORD.fullmatch(word) else shlex.quote(word)
 
 
+def matches_glob(pattern: str, text: str, *, case: bool = True) -> bool:
+    """`*` is anything, `?` one character; all else means itself. Its time grows with the text, however many stars."""
+    first, *others = _glob_pieces(pattern, case)
+    found = first.match(text)
+    if not others:
+        return found is not None and found.end() == len(text)
+    if found is None:
+        return False
+    at = found.end()
+    for piece in others[:-1]:
+        found = piece.search(text, at)
+        if found is None:
+            return False
+        at = found.end()
+    last = others[-1]
+    start = len(text) - len(pattern.rpartition("*")[2])
+    return start >= at and last.fullmatch(text, start) is not None
+
+
 @lru_cache(maxsize=1024)
-def glob_regex(pattern: str, *, case: bool = True) -> re.Pattern[str]:
-    """`*` is anything, `?` one character; all else means itself."""
-    parts = (".*" if c == "*" else "." if c == "?" else re.escape(c) for c in re.sub(r"\*+", "*", pattern))
-    return re.compile("".join(parts), re.DOTALL if case else re.DOTALL | re.IGNORECASE)
+def _glob_pieces(pattern: str, case: bool) -> list[re.Pattern[str]]:
+    flags = re.DOTALL if case else re.DOTALL | re.IGNORECASE
+    texts = ("".join("." if c == "?" else re.escape(c) for c in piece) for piece in pattern.split("*"))
+    return [re.compile(text, flags) for text in texts]
 
 
 @lru_cache(maxsize=1024)

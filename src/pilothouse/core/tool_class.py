@@ -6,7 +6,7 @@ It says who may answer, never whether something may run; so whatever only looks 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
@@ -32,23 +32,30 @@ _PROGRAMS = frozenset(
     )
     for word in line.split()
 )
-LONGEST_LINE = 4000
+_DEEDS: Mapping[str, frozenset[str]] = {
+    name: frozenset(deeds.split())
+    for names, deeds in {
+        "git": "push clean filter-branch filter-repo gc prune update-ref expire rebase --hard --merge --keep restore "
+        "--force -f --discard-changes -d -D --delete drop clear",
+        "find": "-delete -exec -execdir -ok -okdir -fprint -fprintf -fprint0 -fls",
+        "docker podman": "rm rmi prune kill down",
+        "kubectl": "delete drain apply replace scale",
+        "helm": "delete uninstall upgrade",
+        "npm pnpm yarn bun cargo gem poetry uv twine flit hatch": "publish upload unpublish yank",
+        "gh": "delete merge close release",
+        "aws gcloud az gsutil rclone": "rm delete destroy terminate purge sync",
+        "rsync": "--delete --delete-after --delete-before --remove-source-files",
+        "sed": "-i --in-place",
+        "tar": "--remove-files --overwrite",
+        "mv cp": "-f --force",
+    }.items()
+    for name in names.split()
+}
+"""Words that make of an everyday program one that cannot be taken back, wherever behind it they stand."""
+_SQL = r"\bdrop\s+(table|database|schema|index|view|user|role)\b|\btruncate\s+table\b|\bdelete\s+from\b|\bflush(all|db)\b"
+LONGEST_LINE = 2000
 """A longer line of a command was made to be read by nobody."""
 
-_DEEDS = (
-    r"\b("
-    r"git\b.*\b(push|clean|filter-branch|filter-repo|gc|prune|update-ref|reflog\s+(expire|delete)|rebase)"
-    r"|git\b.*\breset\b.*--(hard|merge|keep)|git\b.*\b(checkout|restore|switch)\b.*(\s--\s|\s\.(\s|$)|-f\b|--force|--discard)"
-    r"|git\b.*\b(branch|tag)\b.*\s(-[dD]\b|--delete)|git\b.*\bstash\s+(drop|clear)|git\b.*\bworktree\s+remove"
-    r"|find\b.*\s-(delete|exec|execdir|ok|okdir|fprint|fprintf|fls)\b"
-    r"|(docker|podman)\b.*\s(rm|rmi|prune|kill|down)|kubectl\b.*\b(delete|drain|apply|replace|scale)|helm\b.*\b(delete|uninstall|upgrade)"
-    r"|(npm|pnpm|yarn|bun|cargo|gem|poetry|uv|twine|flit|hatch)\b.*\b(publish|upload|unpublish|yank)"
-    r"|gh\b.*\b(delete|merge|close|release)|(aws|gcloud|az|gsutil|rclone)\b.*\b(rm|delete|destroy|terminate|purge|sync)"
-    r"|rsync\b.*--(delete|remove)|sed\b.*\s(-i|--in-place)|tar\b.*--(remove|overwrite)|mv\b.*\s(-f|--force)"
-    r"|drop\s+(table|database|schema|index|view|user|role)|truncate\s+table|delete\s+from|flushall|flushdb"
-    r"|mkfs\.\w+"
-    r")"
-)
 _SHELLS = r"(ba|da|z|k|fi|a|c|tc)?sh|python[\d.]*|node|ruby|perl|php"
 _UNREAD = (
     rf"\|\s*&?\s*(\S*/)?(env\s+|sudo\s+)?({_SHELLS})\b|\b({_SHELLS})\s+(-\S+\s+)*-\w*c\b|\$'|base64\s+(-\w*d|--decode)"
@@ -78,15 +85,24 @@ def is_destructive_command(command: Any) -> bool:
     if not isinstance(command, str):
         return True
     plain = re.sub(r"\\\n|[\\'\"]", "", command)
-    words = re.split(r"[\s;&|()<>`{}=$,]+", plain)
-    if any(word.rpartition("/")[2].lower() in _PROGRAMS for word in words):
-        return True
     lines = {*plain.splitlines(), *command.splitlines()}
     return any(len(line) > LONGEST_LINE or _does_harm(line) for line in lines)
 
 
 def _does_harm(line: str) -> bool:
-    return bool(re.search(_DEEDS, line, re.IGNORECASE) or re.search(_UNREAD, line))
+    words = [word.rpartition("/")[2] or word for word in re.split(r"[\s;&|()<>`{}=$,]+", line)]
+    if any(word.lower() in _PROGRAMS or word.startswith("mkfs.") for word in words):
+        return True
+    for name in _DEEDS.keys() & set(words):
+        after = words[words.index(name) + 1 :]
+        if not _DEEDS[name].isdisjoint(after) or (name == "git" and _overwrites(after)):
+            return True
+    return bool(re.search(_SQL, line, re.IGNORECASE) or re.search(_UNREAD, line))
+
+
+def _overwrites(words: Sequence[str]) -> bool:
+    """`git checkout -- .` throws work away; `git checkout topic` does not."""
+    return "checkout" in words and ("--" in words or "." in words)
 
 
 def _reaches_out(given: Mapping[str, Any], cwd: Any) -> bool:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 100_000
 MAX_DEPTH = 60
+MAX_DOCUMENTS = 50
+"""Here-documents in one text: the grammar takes ever longer for each."""
 
 _WORDS = frozenset(
     {"word", "number", "string", "raw_string", "concatenation", "ansi_c_string", "translated_string"}
@@ -86,7 +88,7 @@ class BashSegmenter:
             return unreadable(UNREADABLE, command)
         if len(source) > MAX_BYTES:
             return unreadable(f"it is longer than {MAX_BYTES} bytes", command)
-        if b"\0" in source:
+        if b"\0" in source or source.count(b"<<") > MAX_DOCUMENTS:
             return unreadable(UNREADABLE, command)
         if self._parser is None:
             self._parser = _make_parser()

@@ -106,10 +106,10 @@ def test_a_mode_is_picked_once_where_nobody_said_one(tmp_path: Path) -> None:
         with house.chatting() as terminal:
             terminal.see("Pick 1, 2 or 3")
             terminal.type("2\r")
-            terminal.see("claude ·")
+            terminal.see("Ctrl-D leaves")
             terminal.type("Write it\r")
             terminal.see("written")
             until((house.rig.workspace / "made.txt").exists, "the file", terminal.look)
         with house.chatting() as terminal:
-            terminal.see("claude ·")
+            terminal.see("Ctrl-D leaves")
             assert "Pick 1, 2 or 3" not in terminal.look()

@@ -1,0 +1,46 @@
+"""Whoever writes a command must not be able to hold up the gateway with it: hostile texts are ruled in bounded time."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from tests.shell.ground_plan import Plan
+
+SIZE = 60_000
+RULES = ["deny command rm", "deny command git push --force", "deny path ~/.ssh/**", "deny path **/*.pem"]
+RULES += ["deny glob *a*b*c*d*e", "ask domain example.org", "allow command make"]
+
+
+def fill(text: str) -> str:
+    return (text * (SIZE // len(text) + 1))[:SIZE]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        fill('"$('),
+        fill("`"),
+        fill("<<A "),
+        fill("("),
+        fill("ls|") + "ls",
+        "x " + fill("git "),
+        fill("git reset "),
+        f"sed '{fill(' ')}x' a",
+        "cat " + fill("a/"),
+        "echo " + fill("{a,"),
+        "echo " + fill("$a"),
+        fill("a=b ") + "ls",
+        fill("ls\n"),
+        "cat " + fill("src/*"),
+        fill("if x; then "),
+        "bash -c '" + fill("x ") + "'",
+        "x " + fill("a=b=c "),
+    ],
+    ids=lambda command: ascii(command[:16]),
+)
+def test_a_long_hostile_command_is_ruled_within_seconds(plan: Plan, command: str) -> None:
+    began = time.process_time()
+    ruling = plan.rule(command, RULES)
+    assert time.process_time() - began < 10, "it took fractions of a second when this was written"
+    assert len(ruling.rule) <= 600
