@@ -12,7 +12,8 @@ from pilothouse.channels.terminal.ink import wash
 if TYPE_CHECKING:
     from rich.markdown import Markdown
 
-_TRAILING = re.compile(r"(?:(?:\x1b\[[0-9;]*m)* +)+((?:\x1b\[0m)?)$", re.M)
+_SGR = re.compile(r"\x1b\[[0-9;]*m")
+_RESET = "\x1b[0m"
 
 
 def draw(text: str, width: int, *, color: bool) -> str:
@@ -31,7 +32,18 @@ def draw(text: str, width: int, *, color: bool) -> str:
         _environ={},
     )
     console.print(_markdown()(wash(text), code_theme="ansi_dark", hyperlinks=False))
-    return _TRAILING.sub(r"\1", out.getvalue()).strip("\n")
+    return "\n".join(map(trim, out.getvalue().split("\n"))).strip("\n")
+
+
+def trim(line: str) -> str:
+    """Without the blanks at its end, and the colours that only they have. Not one pattern: on a table it took for ever."""
+    body = line.removesuffix(_RESET)
+    shown = body
+    while shown.endswith(" "):
+        shown = shown.rstrip(" ")
+        while (start := shown.rfind("\x1b[")) >= 0 and _SGR.fullmatch(shown, start):
+            shown = shown[:start]
+    return line if shown == body else shown + line[len(body) :]
 
 
 @cache
