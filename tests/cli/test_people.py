@@ -16,7 +16,7 @@ from tests.cli.conftest import House
 from tests.shelf import ADDRESS, PLACE, SESSION
 
 from pilothouse.core.approvers import Approvers, Authority
-from pilothouse.core.ask import Ask, Option, hash_payload
+from pilothouse.core.ask import Ask, Option, RuleOffer, hash_payload
 from pilothouse.core.ids import AskId, TurnId, UserId
 from pilothouse.core.message import Author
 from pilothouse.core.store import AskRow, Conversation, Tx
@@ -129,7 +129,9 @@ def test_what_waits_is_listed_and_shown_whole(house: House) -> None:
 
 
 def test_an_answer_from_the_shell_is_the_owners_and_is_said_where_it_was_asked(house: House) -> None:
-    ask(house)
+    ask(house, offers=(RuleOffer("session", "allow command make"),))
+    refused = house.run("asks", "allow", "one", "--always")
+    assert refused.returncode == 1 and "can only be allowed once" in refused.stderr
     done = house.run("asks", "allow", "one", "--session")
     assert (done.returncode, done.stdout) == (
         0,
@@ -142,7 +144,7 @@ def test_an_answer_from_the_shell_is_the_owners_and_is_said_where_it_was_asked(h
     again = house.run("asks", "deny", "one", "--reason", "too late")
     assert again.returncode == 1
     assert f"Already answered by {ME}: allowed" in again.stderr
-    assert audit(house)[:2] == [(ME, "ask.refused"), (ME, "ask.allow")]
+    assert audit(house)[:3] == [(ME, "ask.refused"), (ME, "ask.allow"), (ME, "ask.refused")]
 
 
 def test_a_question_is_answered_by_options_or_in_words(house: House) -> None:

@@ -13,10 +13,11 @@ from tests.runtime.rig import ADMIN, MAIN, MEMBER, SECOND, STRANGER, Rig, only_a
 
 from pilothouse.channels.memory import PERSON
 from pilothouse.core.approvers import Approvers
-from pilothouse.core.ask import Ask, Decision, Option
+from pilothouse.core.ask import Ask, Decision, Option, RuleOffer
 from pilothouse.core.ids import AskId, ConversationId, UserId
 from pilothouse.core.message import Author
 from pilothouse.core.people import Grant
+from pilothouse.core.policy import Ruling, Site
 from pilothouse.core.store import AskRow
 from pilothouse.core.tool_class import ToolClass
 
@@ -29,6 +30,14 @@ GRANTED = Author(UserId("memory:granted"), "Granted")
 
 def by_words(payload: dict[str, Any]) -> ToolClass:
     return "destructive" if "rm " in str(payload) else "ordinary"
+
+
+class Offering:
+    """Asks about everything, and offers to remember it."""
+
+    async def judge(self, ask: Ask, site: Site) -> Ruling:
+        rule = "allow command make"
+        return Ruling("ask", "no rule matches", (RuleOffer("session", rule), RuleOffer("always", rule)))
 
 
 def asks(*asked: Ask) -> Play:
@@ -138,7 +147,7 @@ async def test_whoever_changes_what_runs_must_be_able_to_allow_that(tmp_path: Pa
 
 
 async def test_only_an_admin_allows_something_for_good(tmp_path: Path) -> None:
-    async with open_rig(tmp_path, PuppetEngine(asks(MAKE))) as rig:
+    async with open_rig(tmp_path, PuppetEngine(asks(MAKE)), policy=Offering()) as rig:
         await rig.channel.say("go", author=MEMBER)
         asked = await rig.until_asked()
         assert (

@@ -109,7 +109,9 @@ async def test_only_what_was_offered_is_kept(tmp_path: Path) -> None:
         ask = await rig.until_asked()
         assert ask.offers == ()
         forged = msgspec.structs.replace(ask, offers=(RuleOffer("always", "allow tool *"),))
-        await rig.channel.answer(forged, "allow", remember="always")
+        refused = await rig.channel.answer(forged, "allow", remember="always")
+        assert (refused.accepted, "only be allowed once" in refused.text) == (False, True)
+        await rig.channel.answer(forged, "allow")
         await rig.until_ended(1)
         assert await rules_in(rig) == []
 

@@ -110,6 +110,8 @@ def misfit(ask: Ask, decision: Decision) -> str:
         return "Only one option can be chosen."
     if decision.verdict == "allow" and ask.kind == "question":
         return "This is a question: choose an option, or say it in words."
+    if decision.verdict == "allow" and decision.remember not in {"once", *(o.remember for o in ask.offers)}:
+        return "There is no rule to save for this: it can only be allowed once."
     if decision.verdict == "answer" and not decision.options and not decision.text.strip():
         return "The answer is empty."
     return ""
