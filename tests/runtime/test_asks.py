@@ -16,12 +16,14 @@ from pilothouse.channels.memory import MEMORY, PERSON
 from pilothouse.core.ask import ASK_STATES, Ask, AskState, Decision, Option, hash_payload
 from pilothouse.core.errors import IllegalMove
 from pilothouse.core.event import AskChanged, Asked, Notice
-from pilothouse.core.ids import AskId, SessionId, TurnId
+from pilothouse.core.ids import AskId, EngineId, SessionId, TurnId
 from pilothouse.core.message import Address
 from pilothouse.core.policy import PolicyOutcome, Ruling, Site
 from pilothouse.core.store import AskRow, Conversation, Tx
+from pilothouse.core.turn import Cause, Prompt, Turn
 from pilothouse.runtime.asking import apply_answer, expire, lapse, supersede
 from pilothouse.runtime.clock import new_id
+from pilothouse.runtime.ending import forget_answers
 from pilothouse.testing.clock import FakeClock
 
 APPROVAL = Ask(AskId("a"), "approval", "Run make?", {"command": "make"})
@@ -337,3 +339,26 @@ async def test_whatever_is_done_to_an_ask_that_is_settled_changes_nothing_at_all
             with pytest.raises(IllegalMove):
                 await store.write(lambda tx: DEEDS[deed](tx, row))
             assert await store.read(everything) == before
+
+
+@pytest.mark.parametrize(
+    ("cause", "turn_id", "kept"), [("message", "t1", False), ("answer", "t0", False), ("message", "t0", True)]
+)
+async def test_a_yes_that_no_engine_heard_allows_nothing_once_its_turn_is_over(
+    tmp_path: Path, cause: Cause, turn_id: str, kept: bool
+) -> None:
+    ask = Ask(AskId("ask-1"), "approval", "Run make?", {"x": 1}, hash_payload({"x": 1}))
+    row = AskRow(ask, MAIN, SessionId("s"), TurnId(turn_id), "", "open", 1.0)
+    turn = Turn(
+        TurnId("t1"), SessionId("s"), MAIN, EngineId("e"), "running", cause, Prompt("go"), 1.0, started_at=9.0
+    )
+
+    def unit(tx: Tx) -> bool:
+        tx.conversations.ensure(Conversation(MAIN, Address(MEMORY, "main"), 1.0))
+        tx.asks.add(row)
+        tx.asks.move(ask.id, "answered", at=5.0, decision=Decision("allow"))
+        forget_answers(tx, turn)
+        return tx.asks.unused_answer(SessionId("s"), ask.payload_hash) is not None
+
+    async with open_at(tmp_path / "p.db") as store:
+        assert await store.write(unit) is kept

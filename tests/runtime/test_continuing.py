@@ -19,9 +19,12 @@ from pilothouse.core.channel import Receipt
 from pilothouse.core.engine import ResumeLines
 from pilothouse.core.event import ResumeToken
 from pilothouse.core.ids import AskId, ConversationId, EngineId, UserId
-from pilothouse.core.message import Author, MessageRef
+from pilothouse.core.message import Author, Content, MessageRef
 from pilothouse.core.people import Grant
 from pilothouse.core.store import Conversation, Session
+from pilothouse.runtime.clock import new_id
+from pilothouse.runtime.outgoing import say
+from pilothouse.runtime.signals import OUTBOX
 
 OTHER = EngineId("other")
 LINE = re.compile(r"^puppet resume (\w[\w-]*)(?: in (\S+))?$\n?", re.MULTILINE)
@@ -329,3 +332,23 @@ async def test_a_prompt_is_an_owners_only_if_every_word_of_it_is(tmp_path: Path)
         go.set()
         first, batch = await rig.until_ended(2)
         assert first.prompt.by_owner and not batch.prompt.by_owner
+
+
+async def test_a_reply_to_what_was_shown_from_elsewhere_goes_on_with_nobody_elses_session(
+    tmp_path: Path,
+) -> None:
+    """An ask of another conversation may be shown in somebody's own chat: that makes its session no more theirs."""
+    other = ConversationId("memory:other")
+    async with open_rig(tmp_path, PuppetEngine(tell_token)) as rig:
+        await say_and_end(rig, "one", 1)
+        (turn,) = await rig.turns()
+        await rig.channel.say("hello", "other", author=MEMBER)
+        await rig.until_ended(1, other)
+        shown = Content("Run make?", "notice", turn_id=turn.id)
+        await rig.store.write(lambda tx: say(tx, new_id, other, shown, key="shown", at=1.0))
+        rig.ports.signals.poke(OUTBOX)
+        await rig.until_said("Run make?")
+        ref = next(p.ref for p in rig.channel.sent if p.text == "Run make?")
+        await rig.channel.say("what is this?", "other", author=MEMBER, reply_to=ref)
+        first, second = await rig.until_ended(2, other)
+        assert first.session_id == second.session_id != turn.session_id

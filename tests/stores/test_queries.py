@@ -116,6 +116,7 @@ def test_no_query_reads_a_growing_table(plans: dict[str, list[str]], name: str) 
         ("asks.open_of", "asks_alike"),
         ("tallies.prune", "tallies_since"),
         ("asks.unused_answer", "asks_unused"),
+        ("asks.unused_of", "asks_unused"),
         ("schedules.due", "schedules_due"),
         ("schedules.next_at", "schedules_due"),
         ("nodes.alive", "nodes_alive"),

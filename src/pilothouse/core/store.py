@@ -473,6 +473,10 @@ class Asks(Protocol):
 
     def of_turn(self, turn_id: TurnId) -> list[AskRow]: ...
 
+    def unused_of(self, session_id: SessionId) -> list[AskRow]:
+        """Every answer that never reached an engine, oldest first."""
+        ...
+
     def unused_answer(self, session_id: SessionId, payload_hash: str) -> AskRow | None:
         """An answered ask of this session whose decision never reached an engine."""
         ...

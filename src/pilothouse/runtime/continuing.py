@@ -38,7 +38,9 @@ def aim(
 ) -> Aim:
     token, text = parse_resume(settings, message.text)
     if token is None:
-        return Aim(msgspec.structs.replace(message, session_id=_replied_to(tx, message)))
+        return Aim(
+            msgspec.structs.replace(message, session_id=_replied_to(tx, settings, conversation, message))
+        )
     found = find_session(tx, ids, settings, conversation, message.author, token, at)
     if isinstance(found, Refused):
         return Aim(message, f"{found.why} Your message was not taken.")
@@ -117,11 +119,17 @@ def _adopt(
     return session
 
 
-def _replied_to(tx: Tx, message: InboundMessage) -> SessionId | None:
-    """The session that said what this replies to. One that is retired, or forgotten, cannot be gone on with."""
+def _replied_to(
+    tx: Tx, settings: Settings, conversation: Conversation, message: InboundMessage
+) -> SessionId | None:
+    """The session that said what this replies to. One that is retired, or forgotten, cannot be gone on with; nor, by
+    whoever may not, one of another conversation whose ask was shown here too."""
     if message.reply_to is None:
         return None
     row = tx.outbox.find_ref(MessageRef(message.address, message.reply_to))
     turn = tx.turns.get(row.turn_id) if row is not None and row.turn_id is not None else None
     session = tx.sessions.get(turn.session_id) if turn is not None else None
-    return session.id if session is not None and not session.retired else None
+    if session is None:
+        return None
+    found = may_continue(tx, settings, conversation, message.author, session)
+    return found.id if isinstance(found, Session) else None

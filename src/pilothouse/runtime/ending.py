@@ -78,6 +78,7 @@ def finish(tx: Tx, ids: IdMaker, settings: Settings, ending: Ending, at: float) 
         ended_at=at,
     )
     _finish_rows(tx, turn, at)
+    forget_answers(tx, turn)
     wished = wishes_of(tx, turn.conversation_id).show_cost
     show_cost = settings.show_cost if wished is None else wished
     content = closing_content(end, ending.text, ending.attachments, turn_id=turn.id, show_cost=show_cost)
@@ -256,6 +257,14 @@ def withdraw_asks(tx: Tx, ids: IdMaker, turn: Turn, at: float) -> list[EngineEve
         for row in tx.asks.of_turn(turn.id)
         if row.state == "open"
     ]
+
+
+def forget_answers(tx: Tx, turn: Turn) -> None:
+    """A yes is for the turn that asked, or the one that went on with it: once those are over, it allows nothing more."""
+    for row in tx.asks.unused_of(turn.session_id):
+        before = turn.cause == "answer" and (row.answered_at or 0.0) <= (turn.started_at or 0.0)
+        if row.turn_id == turn.id or before:
+            tx.asks.mark_used(row.ask.id)
 
 
 def _finish_rows(tx: Tx, turn: Turn, at: float) -> None:

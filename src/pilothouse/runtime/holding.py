@@ -121,7 +121,10 @@ def _ask_for_more(
         why="the day's budget has no room for it",
         expires_at=at + settings.ask_timeout_s,
     )
-    authority = Authority(OWNERS, workspace=session.workspace)
+    workspace = (
+        "" if short.scope.kind == "all" else session.workspace
+    )  # a folder's owner owns no more than it
+    authority = Authority(OWNERS, workspace=workspace)
     places = dict.fromkeys((turn.conversation_id, *homes_of(tx, settings.people, authority)))
     ask = raise_ask(tx, ids, ask, topic=BUDGET, authority=authority, places=[*places], at=at).ask
     known = tx.spending.cap_day(short.scope, short.day)

@@ -16,7 +16,7 @@ from pilothouse.core.message import Content
 from pilothouse.core.store import AskRow, QueueRow, Tx
 from pilothouse.core.turn import Turn, may_run_again
 from pilothouse.runtime.budgeting import settle_lost
-from pilothouse.runtime.ending import withdraw_asks
+from pilothouse.runtime.ending import forget_answers, withdraw_asks
 from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.raising import show_ask
 from pilothouse.runtime.resuming import resume_with_answer
@@ -66,6 +66,7 @@ def lose(
         _tell(tx, ids, turn, LOST_AGAIN, f"lost:{turn.id}:{turn.attempts}", at)
     else:
         tx.events.append(turn.conversation_id, turn.id, withdraw_asks(tx, ids, turn, at), at)
+        forget_answers(tx, turn)
         text = _last_word(turn)
         if turn.stop_requested:
             _cancel(tx, turn, rows, at)

@@ -81,6 +81,7 @@ class AskSuite(StoreSuite):
             tx.asks.move(A1, "answered", at=2.0, decision=YES)
             assert tx.asks.open_of(S1) == []
             answer = tx.asks.unused_answer(S1, "same")
+            assert tx.asks.unused_of(S1) == [answer] and tx.asks.unused_of(S2) == []
             assert answer is not None and answer.decision == YES and not answer.used
             assert tx.asks.unused_answer(S1, "other") is None
             assert tx.asks.unused_answer(S2, "same") is None

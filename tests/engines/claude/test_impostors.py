@@ -17,6 +17,7 @@ from tests.runtime.rig import open_rig
 from pilothouse.core.errors import EngineError
 from pilothouse.core.event import ToolFinished
 from pilothouse.core.ids import EngineId
+from pilothouse.core.policy import ApprovalMode
 from pilothouse.engines.claude.engine import ClaudeEngine
 from pilothouse.engines.claude.gate import Gate, let_nothing_pass
 from pilothouse.engines.claude.gate_proof import PROOFS, remember_proof
@@ -125,6 +126,10 @@ async def test_who_is_cancelled_while_a_model_is_changed_leaves_no_process_that_
             assert end_of(await read(session)).outcome == "completed"
 
 
+def full_access(workspace: str) -> ApprovalMode:
+    return "full-access"
+
+
 @pytest.mark.timeout(180)
 async def test_ten_thousand_calls_in_one_turn_take_bounded_time_and_memory(rig: Rig) -> None:
     """Through the gate, the engine and a whole gateway, into the store."""
@@ -135,7 +140,7 @@ async def test_ten_thousand_calls_in_one_turn_take_bounded_time_and_memory(rig: 
         engines={claude: engine(rig, "calls", str(CALLS))},
         default_engine=claude,
         default_workspace=str(rig.workspace),
-        approval_mode="full-access",
+        mode_in=full_access,
     ) as house:
         await house.channel.say("go")
         await house.until_said("done", 120)

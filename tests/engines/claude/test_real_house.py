@@ -120,7 +120,7 @@ def in_background(command: str) -> Reply:
 WAKING: dict[str, Any] = {
     "background_tasks": True,
     "tools": ["Bash", "Read"],
-    "settings": {"approval_mode": "full-access"},
+    "settings": {"mode_in": lambda workspace: "full-access"},
 }
 
 

@@ -138,6 +138,9 @@ class AskTable:
     def of_turn(self, turn_id: TurnId) -> list[AskRow]:
         return self._all("of_turn", turn_id=turn_id)
 
+    def unused_of(self, session_id: SessionId) -> list[AskRow]:
+        return self._all("unused_of", session_id=session_id)
+
     def unused_answer(self, session_id: SessionId, payload_hash: str) -> AskRow | None:
         return self._one("unused_answer", session_id=session_id, payload_hash=payload_hash)
 

@@ -87,12 +87,6 @@ def _step(db: sqlite3.Connection, path: Path, scripts: list[str]) -> None:
     db.execute(f"PRAGMA user_version = {reached}")
 
 
-def _holds_anything(db: sqlite3.Connection) -> bool:
-    """A store that is just being made, by us or by another process, is nothing to keep a copy of."""
-    tables = db.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
-    return any(db.execute(f'SELECT 1 FROM "{name}" LIMIT 1').fetchone() for (name,) in tables.fetchall())  # noqa: S608
-
-
 def backup_path(path: Path, version: int) -> Path:
     return path.with_name(f"{path.name}.schema-{version:04d}.bak")
 

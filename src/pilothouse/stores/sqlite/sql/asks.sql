@@ -56,6 +56,10 @@ SELECT {_row} FROM asks WHERE state IN (SELECT value FROM json_each(:states)) OR
 -- name: of_turn: what a turn asked
 SELECT {_row} FROM asks WHERE turn_id = :turn_id ORDER BY seq
 
+-- name: unused_of: the answers of a session that never reached an engine
+SELECT {_row} FROM asks INDEXED BY asks_unused
+WHERE session_id = :session_id AND state = 'answered' AND used = 0 ORDER BY seq
+
 -- name: unused_answer: an answer that never reached an engine
 SELECT {_row} FROM asks
 WHERE session_id = :session_id AND payload_hash = :payload_hash AND state = 'answered' AND used = 0
