@@ -34,6 +34,7 @@ AUTHORITY: Mapping[str, Role] = {
     "query.turns": "member",
     "query.live_turn": "member",
     "query.asks": "member",
+    "query.ask": "member",
     "query.queue": "member",
     "query.last_seq": "member",
     "query.across": "owner",
