@@ -130,6 +130,7 @@ async def test_what_may_stand_there_is_not_repeated_without_a_word(server: Serve
         with pytest.raises(TryLater) as caught:
             await _soon(house, channel.send, address, part)
         assert caught.value.after_s == 7
+        await house.clock.advance(7.0)
         ada.block()
         with pytest.raises(Rejected):
             await _soon(house, channel.send, address, part)
