@@ -50,6 +50,8 @@ AUTHORITY: Mapping[str, Role] = {
     "command.engine.set": "admin",
     "command.model": "member",
     "command.model.set": "admin",
+    "command.bind": "member",
+    "command.bind.set": "admin",
     "command.resume": "member",
     "command.resume.foreign": "owner",
     "command.session": "member",
