@@ -37,7 +37,7 @@ class Tending:
     async def _look_after(self, id: ChannelId, health: ChannelHealth) -> None:
         ports, now = self._ports, self._ports.clock.now()
         before = self._noted.get(id)
-        if before is not None and before.trouble == health.trouble and now - before.at < NOTE_EVERY_S:
+        if before is not None and _is_old_news(before, health) and now - before.at < NOTE_EVERY_S:
             return
         noted = Noted(now, health.heard_at, health.trouble)
 
@@ -69,3 +69,7 @@ class Tending:
             if place.address.channel != id:
                 key = f"alert:{id}:{noted.at}:{place.id}"
                 say(tx, self._ports.ids, place.id, Content(text), key=key, at=noted.at)
+
+
+def _is_old_news(noted: Noted, health: ChannelHealth) -> bool:
+    return noted.trouble == health.trouble and (noted.heard_at is None) == (health.heard_at is None)
