@@ -157,6 +157,14 @@ class ChannelHost(Struct, frozen=True):
     commands: tuple[MenuCommand, ...] = ()
 
 
+class Met(Struct, frozen=True):
+    """Who we are on a platform, and the address under which people find us; or why that is not known."""
+
+    name: str = ""
+    link: str = ""
+    problem: str = ""
+
+
 class ChannelSpec(Struct, frozen=True):
     """How a channel presents itself; the object that an entry point of `pilothouse.channels` names."""
 
@@ -166,3 +174,5 @@ class ChannelSpec(Struct, frozen=True):
     build: Callable[[Any, ChannelHost], Channel]
     problem: Callable[[Any], str]
     """Why this configuration cannot work, in plain words with the fix; empty if it can."""
+    meet: Callable[[Any], Met] | None = None
+    """Asks the platform who we are: whoever sets the channel up learns at once whether that works."""

@@ -81,6 +81,28 @@ async def test_a_person_pairs_by_a_link_and_is_answered(server: Server, tmp_path
     assert server.token not in log
 
 
+async def test_init_tries_the_token_and_shows_a_link_that_pairs(server: Server, tmp_path: Path) -> None:
+    installed = Installed(tmp_path, server)
+    for file in (".env", "config.toml"):
+        (installed.home / file).unlink()
+    (installed.home / ".env").write_text("OTHER=1\n")
+    words = ("init", "--yes", "--telegram", "--telegram-api", server.url, "--workspace", str(installed.home))
+    installed.env["TELEGRAM_TOKEN"] = "1:wrong"
+    code, told = await installed.run(*words)
+    assert (code, "the token is refused" in told) == (1, True)
+    assert not (installed.home / "config.toml").exists()
+    installed.env["TELEGRAM_TOKEN"] = server.token
+    code, told = await installed.run(*words)
+    assert code == 0, told
+    assert "this is @pilot_test_bot" in told
+    assert re.search(r"https://t.me/pilot_test_bot\?start=\w{4}-\w{4}", told)
+    assert server.token not in told + (installed.home / "config.toml").read_text()
+    assert (installed.home / ".env").read_text() == f"OTHER=1\nTELEGRAM_TOKEN={server.token}\n"
+    assert (installed.home / ".env").stat().st_mode & 0o777 == 0o600
+    del installed.env["TELEGRAM_TOKEN"]
+    assert "telegram  on" in re.sub(" +", "  ", (await installed.run("channels"))[1])
+
+
 async def test_a_malformed_token_is_told_and_nothing_starts(server: Server, tmp_path: Path) -> None:
     installed = Installed(tmp_path, server)
     installed.configure("nonsense")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pilothouse.channels.telegram.config import TelegramConfig, problem
-from pilothouse.core.channel import ChannelHost, ChannelSpec
+from pilothouse.core.channel import ChannelHost, ChannelSpec, Met
 from pilothouse.core.ids import ChannelId
 
 if TYPE_CHECKING:
@@ -18,4 +18,10 @@ def _build(config: TelegramConfig, host: ChannelHost) -> TelegramChannel:
     return TelegramChannel(config, host)
 
 
-CHANNEL = ChannelSpec(ChannelId("telegram"), "Telegram", TelegramConfig, _build, problem)
+def _meet(config: TelegramConfig) -> Met:
+    from pilothouse.channels.telegram.meeting import meet
+
+    return meet(config)
+
+
+CHANNEL = ChannelSpec(ChannelId("telegram"), "Telegram", TelegramConfig, _build, problem, _meet)
