@@ -6,7 +6,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from tests.channels.telegram.gateway_house import MENU, config_for, open_gateway
+from tests.channels.telegram.gateway_house import MENU, LateBlobs, config_for, open_gateway
 from tests.channels.telegram.server.people import Person
 from tests.channels.telegram.server.running import Server
 from tests.runtime.puppet import Play, Strings, echo, until_interrupted
@@ -14,9 +14,11 @@ from tests.runtime.rig import only_alive
 
 from pilothouse.channels.telegram.config import Trigger
 from pilothouse.core.ask import Ask, Decision, Option
-from pilothouse.core.event import ToolCall, ToolStarted
+from pilothouse.core.event import MediaProduced, ToolCall, ToolStarted
 from pilothouse.core.ids import AskId, CallId, ConversationId
 from pilothouse.core.people import Role
+from pilothouse.runtime.blobs import StoreBlobs
+from pilothouse.runtime.clock import SystemClock
 from pilothouse.runtime.pairing import offer_pairing
 
 pytestmark = pytest.mark.anyio
@@ -71,7 +73,7 @@ async def test_a_stranger_starts_no_turn(server: Server, tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     ("button", "verdict", "line"),
-    [("Allow once", "allow", "✓ Allowed once · Ada"), ("Deny", "deny", "✗ Denied · Ada")],
+    [("Allow once", "allow", "Run make? · allowed, by Ada"), ("Deny", "deny", "Run make? · denied, by Ada")],
 )
 async def test_an_approval_is_given_by_a_button_and_says_who_gave_it(
     server: Server, tmp_path: Path, button: str, verdict: str, line: str
@@ -85,7 +87,6 @@ async def test_an_approval_is_given_by_a_button_and_says_who_gave_it(
         assert {"allow": "allowed", "deny": "denied"}[verdict] in await house.until_toast(query)
         await house.until(lambda: line in post.text)
         assert post.buttons == {}
-        assert "Run make?" in post.text
         await house.until(lambda: heard)
         assert heard[0].verdict == verdict
 
@@ -101,7 +102,7 @@ async def test_a_no_with_a_reason_reaches_the_engine_with_it(server: Server, tmp
         ada.say("use ninja")
         await house.until(lambda: heard)
         assert (heard[0].verdict, heard[0].text) == ("deny", "use ninja")
-        await house.until(lambda: "✗ Denied · Ada: use ninja" in post.text)
+        await house.until(lambda: "denied" in post.text and not post.buttons)
 
 
 async def test_several_options_are_chosen_and_then_done(server: Server, tmp_path: Path) -> None:
@@ -118,7 +119,7 @@ async def test_several_options_are_chosen_and_then_done(server: Server, tmp_path
         ada.press(post, "Done (2 chosen)")
         await house.until(lambda: heard)
         assert heard[0].options == ("r", "b")
-        await house.until(lambda: "→ Red, Blue · Ada" in post.text)
+        await house.until(lambda: "Red, Blue, by Ada" in post.text)
 
 
 async def test_only_who_may_answer_does_and_the_other_is_told_alone(server: Server, tmp_path: Path) -> None:
@@ -165,6 +166,23 @@ async def test_forged_buttons_change_nothing(server: Server, tmp_path: Path) -> 
         assert heard == []
         ada.press(post, "Allow once")
         await house.until(lambda: heard)
+
+
+async def test_what_is_too_long_to_be_read_is_a_file_and_its_buttons_go_away_too(
+    server: Server, tmp_path: Path
+) -> None:
+    ada = server.person("Ada")
+    heard: list[Decision] = []
+    long = Ask(AskId("l"), "approval", "Run this?", {"command": "echo word; " * 3000})
+    async with open_gateway(server, tmp_path, {ada: "owner"}, asks(long, heard)) as house:
+        ada.say("build it")
+        post = await house.until(
+            lambda: next((p for p in server.world.shown(ada.id) if "Allow once" in p.buttons), None)
+        )
+        assert server.called("sendDocument")
+        ada.press(post, "Allow once")
+        await house.until_shown(ada.id, "allowed, by Ada")
+        await house.until(lambda: not any(p.buttons for p in server.world.shown(ada.id)))
 
 
 async def test_a_question_outlives_a_restart_and_its_old_button_still_works(
@@ -246,18 +264,24 @@ async def test_an_answer_may_take_the_place_of_the_progress(server: Server, tmp_
         assert len(server.world.shown(ada.id)) == 1
 
 
-async def test_a_photo_reaches_the_engine_and_a_picture_comes_back(server: Server, tmp_path: Path) -> None:
-    ada = server.person("Ada")
+async def test_a_photo_reaches_the_engine_and_files_come_back(server: Server, tmp_path: Path) -> None:
+    ada, blobs = server.person("Ada"), LateBlobs()
 
     async def play(strings: Strings) -> None:
         await strings.start()
         names = ", ".join(f"{a.media_type} {a.size}" for a in strings.prompt.attachments)
+        for name, kind in (("plot.png", "image/png"), ("../../.ssh/notes.txt", "text/plain")):
+            await strings.emit(MediaProduced(await blobs.put(JPEG, name, kind)))
         await strings.end(f"I see {names}.")
 
     async with open_gateway(server, tmp_path, {ada: "owner"}, play) as house:
+        blobs.inner = StoreBlobs(house.rig.store, SystemClock())
         ada.photo(JPEG, "what is this?")
         await house.until_shown(ada.id, f"I see image/jpeg {len(JPEG)}.")
         assert house.rig.engine.turns[0].prompt.text.startswith("what is this?")
+        await house.until(lambda: server.called("sendPhoto") and server.called("sendDocument"))
+        assert server.called("sendPhoto")[0].uploads["file"].data == JPEG
+        assert server.called("sendDocument")[0].uploads["file"].name == "notes.txt"
 
 
 async def test_a_topic_is_a_session_of_its_own(server: Server, tmp_path: Path) -> None:

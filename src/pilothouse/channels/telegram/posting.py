@@ -12,7 +12,7 @@ from pilothouse.channels.telegram.payload import File, Message, Payload, Progres
 from pilothouse.channels.telegram.shapes import ReplyTo
 from pilothouse.channels.telegram.shapes import Rich as RichShape
 from pilothouse.channels.telegram.shapes import Upload as Bytes
-from pilothouse.channels.telegram.trouble import Trouble
+from pilothouse.channels.telegram.trouble import Refused, Trouble
 from pilothouse.channels.telegram.wire import Message as Posted
 from pilothouse.core.engine import Blobs
 from pilothouse.core.message import Attachment
@@ -88,9 +88,13 @@ class Poster:
         client, keyboard = self._client, payload.reply_markup
         match payload:
             case Message(entities=entities) | Progress(entities=entities):
-                return await client.edit_text(
-                    spot.chat, message_id, payload.text, entities=entities, keyboard=keyboard
+                text = payload.text
+                found = await client.edit_text(
+                    spot.chat, message_id, text, entities=entities, keyboard=keyboard
                 )
+                if not isinstance(found, Refused) or "no text" not in found.text:
+                    return found
+                caption = text  # words that shall stand there instead of a file stand below it
             case Rich():
                 return await client.edit_rich(spot.chat, message_id, _rich(payload), keyboard=keyboard)
             case File(caption=caption, caption_entities=entities):
