@@ -191,6 +191,7 @@ TX: Any = SimpleNamespace(
     people=SimpleNamespace(everybody=list),
     nodes=Rows(NODE),
     audit=Rows(),
+    get_fact={}.get,
 )
 
 

@@ -244,7 +244,7 @@ class NoBlobs:
 def make_channel(
     state_dir: Path, mode: Mode, streams: Streams, clock: Clock | None = None, **options: Any
 ) -> TerminalChannel:
-    host = ChannelHost(NoBlobs(), str(state_dir), _silent)
+    host = ChannelHost(NoBlobs(), str(state_dir), _silent, clock or WallClock())
     options = {"place": "/work/demo", "user": "ada", "header": HEADER, **options}
     return TerminalChannel(TerminalConfig(), host, mode=mode, streams=streams, clock=clock, **options)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.cli.conftest import House
 
@@ -54,12 +56,20 @@ def test_status_shows_nodes_asks_and_the_last_errors(lived_in: House) -> None:
     for part in ("NODES", "home@box", "ASKS", "Run make?", "LAST ERRORS", "auth: log in again"):
         assert part in text
     document = lived_in.json("status")
-    assert set(document) == {"nodes", "turns", "queues", "asks", "failures"}
+    assert set(document) == {"nodes", "turns", "queues", "asks", "failures", "channels"}
     assert document["nodes"][0]["roles"] == ["engines"]
 
 
 def test_an_empty_status_has_the_same_shape(house: House) -> None:
-    assert house.json("status") == {"nodes": [], "turns": [], "queues": [], "asks": [], "failures": []}
+    empty: dict[str, Any] = {
+        "nodes": [],
+        "turns": [],
+        "queues": [],
+        "asks": [],
+        "failures": [],
+        "channels": {},
+    }
+    assert house.json("status") == empty
 
 
 def test_engines_tell_what_works_and_the_exact_fix(lived_in: House) -> None:

@@ -8,11 +8,13 @@ from pathlib import Path
 import anyio
 import pytest
 from tests.runtime.puppet import PUPPET, PuppetEngine, Strings, echo, until_interrupted
-from tests.runtime.rig import MAIN, MEMBER, Rig, open_rig
+from tests.runtime.rig import ADMIN, MAIN, MEMBER, Rig, open_rig
 
+from pilothouse.channels.memory import PERSON
 from pilothouse.core.ask import Ask
 from pilothouse.core.ids import AskId, EngineId
 from pilothouse.core.message import InboundMessage
+from pilothouse.core.people import People
 from pilothouse.runtime.commands import COMMANDS
 from pilothouse.runtime.outgoing import content_of
 
@@ -43,8 +45,38 @@ async def test_help_names_every_command(tmp_path: Path) -> None:
     async with open_rig(tmp_path) as rig:
         text = await reply_to(rig, "/help")
         assert all(f"/{name}" in text for name in COMMANDS)
-        wanted = "help new stop status queue cancel engine model resume session cost show pair"
+        wanted = "help new stop status queue cancel engine model bind resume session cost show pair"
         assert set(COMMANDS) == set(wanted.split())
+
+
+async def test_a_conversation_is_bound_to_a_folder_that_the_configuration_names(tmp_path: Path) -> None:
+    folder = tmp_path / "api"
+    folder.mkdir()
+    async with open_rig(tmp_path, workspaces={"api": str(folder)}) as rig:
+        assert "There are: api." in await reply_to(rig, "/bind")
+        assert "There is no workspace '/etc'" in await reply_to(rig, "/bind /etc")
+        await rig.channel.say("one")
+        await rig.until_ended()
+        assert f"{folder}, in a new session" in await reply_to(rig, "/bind api")
+        await rig.channel.say("two")
+        await rig.until_ended(2)
+        assert [brief.workspace for brief in rig.engine.briefs] == [str(tmp_path), str(folder)]
+
+
+async def test_only_an_admin_of_both_folders_binds(tmp_path: Path) -> None:
+    people = People(
+        {PERSON.id: "owner", MEMBER.id: "member", ADMIN.id: "member"},
+        {str(tmp_path): {ADMIN.id: "admin"}},
+    )
+    async with open_rig(tmp_path, workspaces={"api": "/srv/api"}, people=people) as rig:
+        for author, words in (
+            (MEMBER, "Only an admin may do that here."),
+            (ADMIN, "Only an admin of api may do that."),
+        ):
+            await rig.channel.say("/bind api", author=author)
+            await rig.until_said(words)
+        bound = await rig.store.read(lambda tx: tx.conversations.get(MAIN))
+        assert bound is not None and bound.workspace is None
 
 
 async def test_new_starts_a_new_session_with_the_next_message(tmp_path: Path) -> None:

@@ -14,10 +14,11 @@ from pilothouse.bootstrap.policing import make_policy
 from pilothouse.bootstrap.sections import load_checked
 from pilothouse.config import AUTO, Config, ConfigHolder
 from pilothouse.core.ask import Ask
-from pilothouse.core.channel import Channel, ChannelHost
+from pilothouse.core.channel import Channel, ChannelHost, MenuCommand
 from pilothouse.core.engine import Engine, EngineHost, EngineSpec, EngineStatus, ResumeLines
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.ids import ChannelId, EngineId
+from pilothouse.core.people import AUTHORITY
 from pilothouse.core.policy import Ruling, Site
 from pilothouse.core.store import STORE_NAME, Store, Tx
 from pilothouse.logs import Log, Redactor, open_log
@@ -26,6 +27,7 @@ from pilothouse.plugins import Plugins
 from pilothouse.runtime.auditing import Trail
 from pilothouse.runtime.blobs import StoreBlobs
 from pilothouse.runtime.clock import SystemClock, new_id
+from pilothouse.runtime.commands import COMMANDS
 
 TERMINAL = ChannelId("terminal")
 DEMO = EngineId("script")
@@ -179,7 +181,10 @@ def _environment() -> dict[str, str]:
 
 def channel_host(house: House, id: ChannelId) -> ChannelHost:
     state = _made(house.holder.loaded.paths.state_dir / "channels" / id)
-    return ChannelHost(StoreBlobs(house.store, house.clock), str(state), house.log)
+    commands = tuple(
+        MenuCommand(name, spec.summary, AUTHORITY[f"command.{name}"]) for name, spec in COMMANDS.items()
+    )
+    return ChannelHost(StoreBlobs(house.store, house.clock), str(state), house.log, house.clock, commands)
 
 
 def _made(folder: Path) -> Path:

@@ -109,6 +109,9 @@ def make_settings(
         default_workspace=gateway.default_workspace,
         engine_names=names,
         resume_lines=lines,
+        workspaces={
+            name: os.path.realpath(os.path.expanduser(row.path)) for name, row in config.workspaces.items()
+        },
         people=make_people(config),
         approvals=make_approvals(config),
         join_asks=config.people.join_asks,

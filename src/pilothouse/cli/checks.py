@@ -17,6 +17,8 @@ from pilothouse.cli.house import channel_problem, examined, probe, read_store, s
 from pilothouse.config import AUTO, Config, InvalidConfig, Loaded, Paths, find_paths
 from pilothouse.core.engine import EngineStatus
 from pilothouse.core.errors import PilothouseError, StoreTooOld
+from pilothouse.core.health import health_of
+from pilothouse.core.ids import ChannelId
 from pilothouse.core.store import Node, Store, StoreSpec, Tx
 from pilothouse.plugins import Broken, Plugins
 
@@ -219,6 +221,17 @@ def check_channels(plugins: Plugins, config: Config) -> Iterator[Check]:
             continue
         problem = channel_problem(row.spec, channel)
         yield Check(f"channel {row.name}", "broken" if problem else "ok", problem or row.spec.title)
+        if not problem and (trouble := _trouble_of(row.spec.id)):
+            yield Check(f"channel {row.name}", "warn", trouble, "pilothouse status")
+
+
+def _trouble_of(channel: ChannelId) -> str:
+    """What the gateway that serves it said last."""
+    try:
+        noted = read_store(lambda tx: health_of(tx, channel))
+    except PilothouseError:
+        return ""  # that the store does not work is said elsewhere
+    return noted.trouble if noted else ""
 
 
 def _existing(folder: Path) -> Path:

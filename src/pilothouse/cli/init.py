@@ -11,10 +11,12 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
+from pilothouse.cli.files import quote, write_private
+from pilothouse.cli.init_telegram import ask_bot, keep_token, offer_link, section
 from pilothouse.cli.options import trust_option
 from pilothouse.cli.trust_question import settle_trust
 from pilothouse.config import AUTO, InvalidConfig, Paths, find_paths, load
-from pilothouse.config.sources import parse_literal, read_toml
+from pilothouse.config.sources import read_toml
 from pilothouse.core.errors import ConfigError, PluginError
 
 TEMPLATE = """\
@@ -51,6 +53,12 @@ class Answers(Struct, frozen=True):
 @click.option("--workspace", type=click.Path(), help="The folder that engines work in.")
 @click.option("--engine", help="The engine that answers by default, or auto.")
 @click.option("--owner", "owners", multiple=True, metavar="CHANNEL:ID", help="Who may configure. Repeatable.")
+@click.option(
+    "--telegram/--no-telegram",
+    default=None,
+    help="Set Telegram up; the token is asked for, or TELEGRAM_TOKEN.",
+)
+@click.option("--telegram-api", default="", metavar="URL", help="A Bot API server of your own.")
 @click.option("--yes", is_flag=True, help="Ask nothing: take the flags and the defaults.")
 @click.option("--force", is_flag=True, help="Replace a configuration that exists; a backup is kept.")
 @trust_option
@@ -58,6 +66,8 @@ def command(
     workspace: str | None,
     engine: str | None,
     owners: tuple[str, ...],
+    telegram: bool | None,
+    telegram_api: str,
     yes: bool,
     force: bool,
     trusts: bool | None,
@@ -68,7 +78,8 @@ def command(
         print("nothing was changed; --force replaces it and keeps a backup")
         return
     answers = ask(workspace, engine, owners, yes)
-    text = render(answers)
+    bot = ask_bot(telegram, telegram_api, yes)
+    text = render(answers) + (section(bot) if bot else "")
     _check(paths, text, answers)
     backup = keep_backup(paths.config_file)
     write_private(paths.config_file, text)
@@ -77,6 +88,9 @@ def command(
     print(f"wrote {paths.config_file}")
     settle_trust([answers.workspace], trusts, ask=not yes)
     print("next: pilothouse doctor, then pilothouse chat")
+    if bot:
+        keep_token(paths, bot)
+        offer_link(bot)
 
 
 def _may_replace(file: Path, yes: bool, force: bool) -> bool:
@@ -155,14 +169,6 @@ def render(answers: Answers) -> str:
     )
 
 
-def quote(text: str) -> str:
-    """A TOML string. What JSON leaves bare and TOML forbids is escaped too."""
-    quoted = json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if parse_literal(quoted) != text:
-        raise ConfigError(f"{text!r} cannot be written into a configuration")
-    return quoted
-
-
 def _check(paths: Paths, text: str, answers: Answers) -> None:
     """Nothing is written that would be refused when it is read."""
     if not Path(answers.workspace).is_dir():
@@ -188,28 +194,3 @@ def keep_backup(file: Path) -> Path | None:
         backup = file.with_name(f"{file.name}.{stamp}-{number}.bak")
     os.link(file, backup)
     return backup
-
-
-def write_private(file: Path, text: str) -> None:
-    """Whole or not at all, and readable by its owner alone."""
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        _write_whole(file, text)
-    except OSError as error:
-        raise ConfigError(
-            f"{file} cannot be written: {error.strerror}; PILOTHOUSE_HOME names another folder"
-        ) from error
-
-
-def _write_whole(file: Path, text: str) -> None:
-    draft = file.with_name(f".{file.name}.{os.getpid()}.new")
-    try:
-        with os.fdopen(
-            os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"
-        ) as out:
-            out.write(text)
-            out.flush()
-            os.fsync(out.fileno())
-        draft.replace(file)
-    finally:
-        draft.unlink(missing_ok=True)

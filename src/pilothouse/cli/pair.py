@@ -31,10 +31,22 @@ Whoever does first is let in as {role}{where}. A new code ends this one."""
 @json_option
 def command(role: Role | None, workspace: str | None, minutes: float, as_json: bool) -> None:
     """Show a code that lets somebody in. It counts once, and not for long."""
+    folder = existing_folder(workspace) if workspace else ""
+    shown, given = offer(role, folder, minutes)
+    if as_json:
+        document = {"code": shown, "role": given, "workspace": folder, "expires_in_s": minutes * 60}
+        print_json(document)
+        return
+    where = f" of {folder}" if folder else ""
+    print(TEXT.format(code=shown, minutes=minutes, role=given, where=where))
+
+
+def offer(role: Role | None, folder: str, minutes: float) -> tuple[str, Role]:
+    """A new code, and what it gives: without a `role` an owner's, if there is none yet, else a member's."""
     from pilothouse.bootstrap.people import make_people, terminal_user
     from pilothouse.runtime.pairing import ALPHABET, has_owner, offer_pairing
 
-    people, folder = make_people(load_plain().config), existing_folder(workspace) if workspace else ""
+    people = make_people(load_plain().config)
     code = "".join(secrets.choice(ALPHABET) for _ in range(8))
 
     def unit(tx: Tx) -> Role:
@@ -43,10 +55,4 @@ def command(role: Role | None, workspace: str | None, minutes: float, as_json: b
         offer_pairing(tx, code, role=given, workspace=folder, at=time.time(), open_s=minutes * 60)
         return given
 
-    given, shown = write_store(unit), f"{code[:4]}-{code[4:]}"
-    if as_json:
-        document = {"code": shown, "role": given, "workspace": folder, "expires_in_s": minutes * 60}
-        print_json(document)
-        return
-    where = f" of {folder}" if folder else ""
-    print(TEXT.format(code=shown, minutes=minutes, role=given, where=where))
+    return f"{code[:4]}-{code[4:]}", write_store(unit)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import click
 import msgspec
 from msgspec import Struct
 
-from pilothouse.cli.house import NOTHING_YET, read_store
+from pilothouse.cli.house import NOTHING_YET, load_plain, read_store
 from pilothouse.cli.options import json_option
 from pilothouse.cli.table import ago, plain, print_json, render_table
+from pilothouse.core.health import Noted, health_of
+from pilothouse.core.ids import ChannelId
 from pilothouse.core.store import AskRow, Node, Tx
 from pilothouse.core.turn import Turn
 from pilothouse.runtime.framing import unframe
@@ -32,9 +36,10 @@ class Status(Struct, frozen=True):
     queues: list[Queued]
     asks: list[AskRow]
     failures: list[Turn]
+    channels: dict[str, Noted] = {}
 
 
-def look(tx: Tx) -> Status:
+def look(tx: Tx, channels: Iterable[str] = ()) -> Status:
     conversations = tx.conversations.list(limit=MAX_CONVERSATIONS)
     queues = [
         Queued(place.id, len(tx.inbox.unfinished(place.id)), len(tx.outbox.unfinished(place.id)))
@@ -46,6 +51,7 @@ def look(tx: Tx) -> Status:
         queues=[queue for queue in queues if queue.inbox or queue.outbox],
         asks=[ask for place in conversations for ask in tx.asks.open_in(place.id)],
         failures=tx.turns.of(statuses=("failed",), limit=3),
+        channels={id: noted for id in channels if (noted := health_of(tx, ChannelId(id)))},
     )
 
 
@@ -53,7 +59,8 @@ def look(tx: Tx) -> Status:
 @json_option
 def command(as_json: bool) -> None:
     """What runs, what waits, what went wrong."""
-    status = read_store(look)
+    enabled = [id for id, row in load_plain().config.channels.items() if row.enabled]
+    status = read_store(partial(look, channels=enabled))
     if as_json:
         print_json(msgspec.to_builtins(status or Status([], [], [], [], [])))
     elif status is None:
@@ -65,6 +72,11 @@ def command(as_json: bool) -> None:
 def render_status(status: Status, now: float) -> str:
     parts = [
         _part("NODES", ("NODE", "ROLES", "PID", "LEASE"), [_node(node, now) for node in status.nodes]),
+        _part(
+            "CHANNELS",
+            ("CHANNEL", "HEARD", "TROUBLE"),
+            [_channel(id, noted, now) for id, noted in status.channels.items()],
+        ),
         _part("TURNS", ("TURN", "STATUS", "ENGINE", "AGO", "PROMPT"), [_turn(t, now) for t in status.turns]),
         _part(
             "WAITING",
@@ -85,6 +97,11 @@ def _node(node: Node, now: float) -> tuple[Any, ...]:
     left = node.lease_until - now
     lease = f"{left:.0f}s left" if left >= 0 else f"ran out {ago(-left)} ago"
     return (f"{node.info.name}@{node.info.host}", ", ".join(node.roles) or "none", node.info.pid, lease)
+
+
+def _channel(id: str, noted: Noted, now: float) -> tuple[Any, ...]:
+    heard = f"{ago(now - noted.heard_at)} ago" if noted.heard_at else "never"
+    return (id, heard, noted.trouble or "none")
 
 
 def _turn(turn: Turn, now: float) -> tuple[Any, ...]:

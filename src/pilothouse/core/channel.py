@@ -1,7 +1,7 @@
 """Port: what every surface looks like from the inside of the house.
 
 `run(desk)` receives until it is cancelled. `render` is pure; `send` sends exactly one part. A delivery error is
-`TryLater` or `Rejected`; anything else is a bug. *How* something looks is the channel's, *when* it is shown is
+`TryLater`, `Rejected` or `Unconfirmed`; anything else is a bug. *How* something looks is the channel's, *when* it is shown is
 delivery's. Optional powers are protocols of one method, found with `isinstance`.
 """
 
@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from msgspec import Struct
 
 from pilothouse.core.ask import Decision
+from pilothouse.core.clock import Clock
 from pilothouse.core.engine import Blobs
 from pilothouse.core.event import EngineEvent
 from pilothouse.core.ids import AskId, ChannelId, ConversationId, MessageId, TurnId
@@ -26,6 +27,7 @@ from pilothouse.core.message import (
     MessageRef,
     Part,
 )
+from pilothouse.core.people import Role
 from pilothouse.core.view import TurnView
 
 ReceiptState = Literal["queued", "duplicate", "refused"]
@@ -125,12 +127,42 @@ class HoldsPlaces(Protocol):
     def holds(self) -> tuple[ConversationId, ...]: ...
 
 
+class ChannelHealth(Struct, frozen=True):
+    """`heard_at` is when the platform last answered us, in UTC epoch seconds; `trouble` what a person should know."""
+
+    heard_at: float | None = None
+    trouble: str = ""
+
+
+@runtime_checkable
+class HasHealth(Protocol):
+    def health(self) -> ChannelHealth: ...
+
+
+class MenuCommand(Struct, frozen=True):
+    """A command for a platform's menu, and who may use it at least."""
+
+    name: str
+    summary: str
+    role: Role
+
+
 class ChannelHost(Struct, frozen=True):
     """What the house gives to a channel that it builds."""
 
     blobs: Blobs
     state_dir: str
     log: Callable[..., None]
+    clock: Clock
+    commands: tuple[MenuCommand, ...] = ()
+
+
+class Met(Struct, frozen=True):
+    """Who we are on a platform, and the address under which people find us; or why that is not known."""
+
+    name: str = ""
+    link: str = ""
+    problem: str = ""
 
 
 class ChannelSpec(Struct, frozen=True):
@@ -142,3 +174,5 @@ class ChannelSpec(Struct, frozen=True):
     build: Callable[[Any, ChannelHost], Channel]
     problem: Callable[[Any], str]
     """Why this configuration cannot work, in plain words with the fix; empty if it can."""
+    meet: Callable[[Any], Met] | None = None
+    """Asks the platform who we are: whoever sets the channel up learns at once whether that works."""

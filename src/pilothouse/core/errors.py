@@ -6,7 +6,8 @@
     ├── EngineError            an engine could not be opened; carries a Failure
     ├── DeliveryError
     │   ├── TryLater           the platform wants us to wait `after_s`
-    │   └── Rejected           the platform will never take it, and says why
+    │   ├── Rejected           the platform will never take it, and says why
+    │   └── Unconfirmed        the platform may have taken it: a repeat must say that it is one
     ├── StoreError
     │   ├── StoreUnavailable   disk full, read-only, locked: nothing was written; it may work later
     │   ├── StoreTooNew        written by a newer Pilothouse
@@ -56,6 +57,10 @@ class Rejected(DeliveryError):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class Unconfirmed(DeliveryError):
+    pass
 
 
 class StoreError(PilothouseError):

@@ -25,6 +25,7 @@ from pilothouse.runtime.continuing import Refused, bind, find_session, may_conti
 from pilothouse.runtime.costs import CostLine, line_words, standing_words, sum_up, total
 from pilothouse.runtime.pairing import pair, parse_code
 from pilothouse.runtime.settings import Settings
+from pilothouse.runtime.standing import role_of
 from pilothouse.runtime.trusting import is_trusted
 from pilothouse.runtime.wishes import with_wishes
 from pilothouse.runtime.wording import ago, fenced, first_line
@@ -150,6 +151,23 @@ def _set_model(call: CommandCall) -> Reply:
     if session is not None:  # else the session would bring back the model that it was opened with
         call.tx.sessions.save(msgspec.structs.replace(session, model=model))
     return Reply(f"From your next message on: {model or 'the engine’s own model'}.")
+
+
+def _bind(call: CommandCall) -> Reply:
+    """Only to a folder that the configuration names, and only by somebody who is an admin here and there."""
+    names = ", ".join(call.settings.workspaces) or "none; the configuration names them under [workspaces]"
+    if not call.args:
+        return Reply(f"The workspace is {_workspace(call, _session(call))}. There are: {names}.")
+    folder = call.settings.workspaces.get(call.args)
+    if folder is None:
+        return Reply(f"There is no workspace {call.args!r}. There are: {names}.")
+    there = role_of(call.tx, call.settings.people, call.by.id, folder)
+    if refused := _refusal(call, "command.bind.set"):
+        return refused
+    if not allows(there, "command.bind.set"):
+        return Reply(f"Only an {AUTHORITY['command.bind.set']} of {call.args} may do that.")
+    _save(call, workspace=folder, session_id=None)
+    return Reply(f"From your next message on: {folder}, in a new session.")
 
 
 def _resume(call: CommandCall) -> Reply:
@@ -281,6 +299,7 @@ COMMANDS: Mapping[str, CommandSpec] = {
     "cancel": CommandSpec("/cancel N", "drop a waiting message", _cancel),
     "engine": CommandSpec("/engine NAME", "change the engine", _set_engine),
     "model": CommandSpec("/model NAME", "change the model", _set_model),
+    "bind": CommandSpec("/bind WORKSPACE", "change the workspace", _bind),
     "resume": CommandSpec("/resume TOKEN", "continue an earlier session", _resume),
     "session": CommandSpec("/session", "this session, and how to go on in a terminal", _show_session),
     "cost": CommandSpec("/cost", "what this session and this day cost", _cost),

@@ -92,6 +92,9 @@ def _place(tx: Tx, what: str, terms: Mapping[str, Any]) -> ConversationId | None
     if what == "message":
         row = tx.inbox.get(MessageId(terms.get("id", "")))
         return row.conversation_id if row else None
+    if what == "ask":
+        asked = tx.asks.get(AskId(terms.get("id", "")))
+        return asked.conversation_id if asked else None
     return terms.get("id" if what == "conversation" else "conversation")
 
 
@@ -126,6 +129,11 @@ def _asks(tx: Tx, conversation: ConversationId) -> list[AskRow]:
     return tx.asks.open_in(conversation)
 
 
+def _ask(tx: Tx, id: AskId) -> AskRow | None:
+    """In whatever state: a button may be older than what became of its ask."""
+    return tx.asks.get(id)
+
+
 def _queue(tx: Tx, conversation: ConversationId) -> list[QueueRow]:
     return tx.inbox.unfinished(conversation)
 
@@ -144,6 +152,7 @@ QUERIES: Mapping[str, Callable[..., Any]] = {
     "turns": _turns,
     "live_turn": _live_turn,
     "asks": _asks,
+    "ask": _ask,
     "queue": _queue,
     "last_seq": _last_seq,
 }

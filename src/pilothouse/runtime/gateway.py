@@ -28,6 +28,7 @@ from pilothouse.runtime.live import LiveViews
 from pilothouse.runtime.membership import Membership
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.scheduling import Scheduling
+from pilothouse.runtime.tending import Tending
 
 PRUNE_EVERY_S = 3600.0
 PRUNE_STEP = 500
@@ -94,6 +95,7 @@ class Gateway:
             tasks.start_soon(self._delivery.run)
             tasks.start_soon(LiveViews(ports).run)
             tasks.start_soon((anchoring := Anchoring(ports)).run)
+            tasks.start_soon(Tending(ports).run)
             turns_done = anyio.Event()
             begun = [turns_begun := anyio.Event()]
             tasks.start_soon(self._run_turns, turns_begun, turns_done)

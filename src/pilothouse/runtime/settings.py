@@ -29,6 +29,8 @@ class Settings(Struct, frozen=True):
     """Every name that people may say, aliases too, and the engine it means."""
     resume_lines: Mapping[EngineId, ResumeLines] = field(default_factory=dict)
     """Of the engines whose sessions people can also continue by hand."""
+    workspaces: Mapping[str, str] = field(default_factory=dict)
+    """The folders that the configuration names, by name."""
     people: People = field(default_factory=People)
     approvals: Mapping[ToolClass, Approvers] = field(
         default_factory=lambda: {"ordinary": ORDINARY, "destructive": DESTRUCTIVE}

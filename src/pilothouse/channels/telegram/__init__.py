@@ -1,1 +1,27 @@
-"""Telegram as a channel. Importing this costs nothing: the HTTP library is imported when a client is opened."""
+"""Telegram as a channel. Importing this costs nothing: the HTTP library is imported when the channel is built."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pilothouse.channels.telegram.config import TelegramConfig, problem
+from pilothouse.core.channel import ChannelHost, ChannelSpec, Met
+from pilothouse.core.ids import ChannelId
+
+if TYPE_CHECKING:
+    from pilothouse.channels.telegram.channel import TelegramChannel
+
+
+def _build(config: TelegramConfig, host: ChannelHost) -> TelegramChannel:
+    from pilothouse.channels.telegram.channel import TelegramChannel
+
+    return TelegramChannel(config, host)
+
+
+def _meet(config: TelegramConfig) -> Met:
+    from pilothouse.channels.telegram.meeting import meet
+
+    return meet(config)
+
+
+CHANNEL = ChannelSpec(ChannelId("telegram"), "Telegram", TelegramConfig, _build, problem, _meet)

@@ -38,6 +38,8 @@ class Poller:
         self._log = log
         self._setbacks = Setbacks(clock, log, alarm)
         self._next = 0
+        self.tried_at = clock.monotonic()
+        """When the last round began: a poller that does not even try is stuck."""
         self.succeeded_at: float | None = None
         """When a poll last went well, by the clock that never jumps: its age is the channel's health."""
 
@@ -52,6 +54,7 @@ class Poller:
                     await self._client.get_updates(self._offset, timeout_s=0, limit=1)
 
     async def _round(self, tasks: TaskGroup) -> None:
+        self.tried_at = self._clock.monotonic()
         wait_s = 0 if self._lanes.is_busy else POLL_S
         answer = await self._client.get_updates(self._offset, timeout_s=wait_s)
         if isinstance(answer, Trouble):

@@ -117,7 +117,7 @@ def _said(messages: Sequence[Message], me: Me, trigger: Trigger) -> Happening:
         address_of(first),
         author,
         str(first.message_id),
-        without_our_name(text, me),
+        _opened(without_our_name(text, me)),
         reply_to=None if answered is None else str(answered.message_id),
         quoted=_quoted(first, answered),
         private=first.chat.type == "private",
@@ -126,6 +126,13 @@ def _said(messages: Sequence[Message], me: Me, trigger: Trigger) -> Happening:
     )
     to_us = any(is_for_us(message, me, Trigger("mention")) for message in messages)
     return Said(message, files, to_us)
+
+
+def _opened(text: str) -> str:
+    """Telegram's button "Start" says `/start`, and a link to us `/start WORD`: help, or the code of a pairing."""
+    if text.partition("@")[0] == "/start":
+        return "/help"
+    return f"/pair {text.removeprefix('/start ')}" if text.startswith("/start ") else text
 
 
 def _joined(messages: Sequence[Message], files: Sequence[WantedFile]) -> str:

@@ -21,7 +21,7 @@ OTHER_POLLER = (
     "Another program receives messages with this bot's token, so Telegram gives them now to one and now to the "
     "other. Stop the other one, or give this Pilothouse a bot of its own."
 )
-REFUSED = "Telegram refuses the bot token ({text}). Take the current one from @BotFather and set it under [telegram]."
+REFUSED = "Telegram refuses the bot token ({text}). Take the current one from @BotFather and put it into .env as TELEGRAM_TOKEN."
 DOWN = "Telegram could not be reached for {seconds:.0f} s ({text}). Messages wait there, and are taken up when it is back."
 
 

@@ -6,21 +6,11 @@ A command is always meant for us, unless it names another bot; so is an answer t
 from __future__ import annotations
 
 import re
-from typing import Literal
 
-from msgspec import Struct
-
+from pilothouse.channels.telegram.config import Trigger
 from pilothouse.channels.telegram.wire import Entity, Me, Message
 
-Mode = Literal["all", "mention", "reply", "pattern"]
 _COMMAND = re.compile(r"/(?P<name>[A-Za-z0-9_]{1,32})(?:@(?P<bot>[A-Za-z0-9_]{3,32}))?(?=\s|$)")
-
-
-class Trigger(Struct, frozen=True, forbid_unknown_fields=True):
-    """`mention` reacts to our name and to replies, `reply` to replies alone, `pattern` to what it matches, too."""
-
-    mode: Mode = "mention"
-    pattern: str = ""
 
 
 def is_for_us(message: Message, me: Me, trigger: Trigger) -> bool:

@@ -1,0 +1,92 @@
+"""The section `[channels.telegram]`, and what may be wrong with it."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct, field
+
+from pilothouse.channels.telegram.endpoint import API_BASE, Endpoint
+from pilothouse.core.secret import Secret
+
+Mode = Literal["all", "mention", "reply", "pattern"]
+
+_CHAT = re.compile(r"-?\d{1,20}")
+_SECRET = re.compile(r"[A-Za-z0-9_-]{16,256}")
+
+
+class Trigger(Struct, frozen=True, forbid_unknown_fields=True):
+    """`mention` reacts to our name and to replies, `reply` to replies alone, `pattern` to what it matches, too."""
+
+    mode: Mode = "mention"
+    pattern: str = ""
+
+
+class WebhookConfig(Struct, frozen=True, forbid_unknown_fields=True):
+    """`url` is what Telegram calls; a proxy that does TLS passes it on to `host` and `port`."""
+
+    url: str = ""
+    secret: Secret = Secret("")
+    host: str = "127.0.0.1"
+    port: Annotated[int, Meta(ge=1, le=65535, description="a port, from 1 to 65535")] = 8443
+    path: str = "/telegram"
+
+
+class TelegramConfig(Struct, frozen=True, forbid_unknown_fields=True):
+    """`chats` says by a group's number what we react to there; `trigger` is for all others."""
+
+    token: Secret = Secret("")
+    api_base: str = API_BASE
+    file_base: str = ""
+    proxy: str = ""
+    mode: Literal["poll", "webhook"] = "poll"
+    webhook: WebhookConfig = WebhookConfig()
+    trigger: Trigger = Trigger()
+    chats: dict[str, Trigger] = field(default_factory=dict)
+    final: Literal["new", "edit"] = "new"
+    """Whether an answer is a new message, which makes a sound, or takes the place of the progress."""
+
+    @property
+    def endpoint(self) -> Endpoint:
+        return Endpoint(self.token, self.api_base, self.file_base, self.proxy)
+
+
+def problem(config: TelegramConfig) -> str:
+    """Why this cannot work, in plain words with the fix; empty if it can."""
+    if not config.token:
+        return "the bot token is missing: @BotFather gives one; put TELEGRAM_TOKEN=… into .env"
+    if not config.endpoint.token_is_plausible:
+        return "the bot token does not look like one (123456:ABC…): copy it anew from @BotFather"
+    for name in ("api_base", "file_base", "proxy"):
+        value = getattr(config, name)
+        if value and not re.match(r"https?://\S+$", value):
+            return f"{name} is {value!r}; it must begin with https:// or http://"
+    return _webhook_problem(config) or _trigger_problem(config)
+
+
+def _webhook_problem(config: TelegramConfig) -> str:
+    if config.mode == "poll":
+        return ""
+    hook = config.webhook
+    if not hook.url.startswith("https://"):
+        return f"webhook.url is {hook.url!r}; Telegram calls only an address that begins with https://"
+    if not _SECRET.fullmatch(hook.secret.reveal()):
+        return "webhook.secret must be 16 to 256 letters, digits, _ or -; put TELEGRAM_WEBHOOK_SECRET=… into .env"
+    return "" if hook.path.startswith("/") else f"webhook.path is {hook.path!r}; it must begin with /"
+
+
+def _trigger_problem(config: TelegramConfig) -> str:
+    for name, trigger in (
+        ("trigger", config.trigger),
+        *((f"chats.{id}", t) for id, t in config.chats.items()),
+    ):
+        if name != "trigger" and not _CHAT.fullmatch(name.removeprefix("chats.")):
+            return f"{name}: a chat is named by its number, such as -1001234567890"
+        if trigger.mode == "pattern" and not trigger.pattern:
+            return f"{name}.pattern is missing: say which words we shall react to"
+        try:
+            re.compile(trigger.pattern)
+        except (re.error, RecursionError, OverflowError) as error:
+            return f"{name}.pattern {trigger.pattern!r} is no regular expression: {error}"
+    return ""

@@ -1,0 +1,162 @@
+"""One run of whoever receives: learns who we are, puts up the menu, and takes updates until it is cancelled.
+
+A token that is refused, or a network that is down, is waited out and told once. A poller that has not even tried for a
+while is started anew: its updates are still at Telegram's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from pathlib import Path
+
+import anyio
+
+from pilothouse.channels.telegram.addressing import TELEGRAM
+from pilothouse.channels.telegram.client import BotClient
+from pilothouse.channels.telegram.config import TelegramConfig, Trigger
+from pilothouse.channels.telegram.hooked import Hooked
+from pilothouse.channels.telegram.journal import Journal
+from pilothouse.channels.telegram.lanes import Lanes
+from pilothouse.channels.telegram.menu import put_up_menu
+from pilothouse.channels.telegram.poll import Poller
+from pilothouse.channels.telegram.presses import Presses
+from pilothouse.channels.telegram.receive import Happening, Membership, Moved, Pressed, Stopped
+from pilothouse.channels.telegram.setbacks import Setbacks
+from pilothouse.channels.telegram.taking import Taker, Tell
+from pilothouse.channels.telegram.trouble import Trouble
+from pilothouse.channels.telegram.webhook import Door
+from pilothouse.channels.telegram.wire import Me
+from pilothouse.core.channel import ChannelHealth, ChannelHost, Desk
+from pilothouse.core.message import Address
+
+STUCK_S = 180.0
+"""A poll waits for 65 s at most, and a pause between two is 60 s."""
+LOOK_EVERY_S = 15.0
+
+
+class Receiving:
+    def __init__(
+        self,
+        config: TelegramConfig,
+        host: ChannelHost,
+        desk: Desk,
+        client: BotClient,
+        *,
+        tell: Tell,
+        moved: MutableMapping[int, int],
+    ) -> None:
+        self._config = config
+        self._host = host
+        self._desk = desk
+        self._client = client
+        self._tell = tell
+        self._moved = moved
+        self._presses = Presses(desk, client, host.log)
+        self._setbacks = Setbacks(host.clock, host.log, self._alarm)
+        self._source: Poller | Hooked | None = None
+        self._heard_at: float | None = None
+        self._trouble = ""
+        self._trouble_at = 0.0
+
+    async def run(self) -> None:
+        me = await self._meet()
+        self._host.log("telegram.connected", bot=me.username or str(me.id), mode=self._config.mode)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(put_up_menu, self._client, self._host.commands, self._host.log)
+            if self._config.mode == "webhook":
+                await self._be_called(me)
+            else:
+                await self._poll(me)
+
+    def health(self) -> ChannelHealth:
+        clock, heard = self._host.clock, self._last_heard()
+        trouble = "" if heard is not None and heard >= self._trouble_at else self._trouble
+        return ChannelHealth(None if heard is None else clock.now() - (clock.monotonic() - heard), trouble)
+
+    def _last_heard(self) -> float | None:
+        times = [self._heard_at, self._source.succeeded_at if self._source else None]
+        return max((at for at in times if at is not None), default=None)
+
+    async def _meet(self) -> Me:
+        while True:
+            me = await self._client.get_me()
+            if not isinstance(me, Trouble):
+                self._setbacks.over()
+                self._heard_at = self._host.clock.monotonic()
+                return me
+            await self._host.clock.sleep(self._setbacks.wait_s(me))
+
+    async def _poll(self, me: Me) -> None:
+        clock = self._host.clock
+        while True:
+            poller = Poller(self._client, self._lanes(me), clock, self._host.log, self._alarm)
+            self._source = poller
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(poller.run)
+                while clock.monotonic() - poller.tried_at < STUCK_S:
+                    await clock.sleep(LOOK_EVERY_S)
+                self._host.log("telegram.poller_stuck", level="error", after_s=STUCK_S)
+                tasks.cancel_scope.cancel()
+
+    async def _be_called(self, me: Me) -> None:
+        hook, clock = self._config.webhook, self._host.clock
+        door = Door(hook.secret, hook.host, hook.port, hook.path)
+        journal = Journal(Path(self._host.state_dir) / "updates.jsonl")
+        hooked = self._source = Hooked(door, self._lanes(me), journal, clock)
+        async with anyio.create_task_group() as tasks:
+
+            def opened(_port: int) -> None:
+                tasks.start_soon(self._tell_address)
+
+            await hooked.run(opened)
+
+    async def _tell_address(self) -> None:
+        hook = self._config.webhook
+        while True:
+            told = await self._client.set_webhook(hook.url, hook.secret.reveal())
+            if not isinstance(told, Trouble):
+                self._setbacks.over()
+                self._heard_at = self._host.clock.monotonic()
+                return
+            await self._host.clock.sleep(self._setbacks.wait_s(told))
+
+    def _lanes(self, me: Me) -> Lanes:
+        clock, log = self._host.clock, self._host.log
+        taker = Taker(
+            self._desk,
+            self._client,
+            self._host.blobs,
+            me,
+            clock,
+            trigger_of=self._trigger_of,
+            tell=self._tell,
+            others=self._other,
+            log=log,
+        )
+        return Lanes(taker.take, clock, log)
+
+    def _trigger_of(self, address: Address) -> Trigger:
+        """A group that got a new number keeps what was said about its old one."""
+        before = next((old for old, new in self._moved.items() if str(new) == address.place), "")
+        chats = self._config.chats
+        return chats.get(address.place) or chats.get(str(before)) or self._config.trigger
+
+    async def _other(self, happening: Happening) -> None:
+        match happening:
+            case Pressed():
+                await self._presses.pressed(happening)
+            case Stopped(stop=stop):
+                thread = str(stop.message_thread_id) if stop.message_thread_id else None
+                await self._presses.stopped(happening, Address(TELEGRAM, str(stop.chat.id), thread))
+            case Moved(old=old, new=new):
+                self._moved[old] = new
+                self._host.log("telegram.group_moved", level="warning", old=old, new=new)
+            case Membership(change=change):
+                now = change.new_chat_member.status
+                self._host.log("telegram.membership", chat=change.chat.id, status=now, by=change.from_.id)
+            case _:
+                pass
+
+    def _alarm(self, text: str) -> None:
+        self._trouble, self._trouble_at = text, self._host.clock.monotonic()
+        self._host.log("telegram.trouble", level="error", text=text)

@@ -1,0 +1,355 @@
+"""The whole house behind a Bot API server: what people send, see and press, and what the engine gets of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import pytest
+from tests.channels.telegram.gateway_house import MENU, LateBlobs, config_for, open_gateway
+from tests.channels.telegram.server.people import Person
+from tests.channels.telegram.server.running import Server
+from tests.runtime.puppet import Play, Strings, echo, until_interrupted
+from tests.runtime.rig import only_alive
+
+from pilothouse.channels.telegram.config import Trigger
+from pilothouse.core.ask import Ask, Decision, Option
+from pilothouse.core.event import MediaProduced, ToolCall, ToolStarted
+from pilothouse.core.ids import AskId, CallId, ConversationId
+from pilothouse.core.people import Role
+from pilothouse.runtime.blobs import StoreBlobs
+from pilothouse.runtime.clock import SystemClock
+from pilothouse.runtime.pairing import offer_pairing
+
+pytestmark = pytest.mark.anyio
+
+APPROVAL = Ask(AskId("a"), "approval", "Run make?", {"command": "make"})
+QUESTION = Ask(
+    AskId("q"), "question", "Which colours?", {}, options=(Option("r", "Red"), Option("b", "Blue")), many=True
+)
+JPEG = b"\xff\xd8\xff\xe0 a picture"
+
+
+def place(chat_id: int) -> ConversationId:
+    return ConversationId(f"telegram:{chat_id}")
+
+
+def asks(ask: Ask, heard: list[Decision]) -> Play:
+    async def play(strings: Strings) -> None:
+        await strings.start()
+        heard.append(await strings.ask(ask))
+        await strings.say("Went on.")
+        await strings.end("Went on.")
+
+    return play
+
+
+async def slow(strings: Strings) -> None:
+    await strings.start()
+    await strings.emit(ToolStarted(ToolCall(CallId("c"), "command", "make")))
+    await strings.interrupted.wait()
+    await strings.fail("crash", "stopped")
+
+
+async def test_a_message_is_answered_where_it_was_sent(server: Server, tmp_path: Path) -> None:
+    ada, bob = server.person("Ada"), server.person("Bob")
+    async with open_gateway(server, tmp_path, {ada: "owner", bob: "member"}) as house:
+        ada.say("hello")
+        bob.say("good day")
+        await house.until_shown(ada.id, "you said: hello")
+        await house.until_shown(bob.id, "you said: good day")
+        assert len(server.world.texts(ada.id)) == 1
+        assert not server.world.shown(ada.id)[0].silent
+
+
+async def test_a_stranger_starts_no_turn(server: Server, tmp_path: Path) -> None:
+    ada, eve = server.person("Ada"), server.person("Eve")
+    async with open_gateway(server, tmp_path, {ada: "owner"}) as house:
+        eve.say("let me in")
+        ada.say("hello")
+        await house.until_shown(ada.id, "you said: hello")
+        assert [turn.prompt.text for turn in house.rig.engine.turns] == ["hello"]
+
+
+@pytest.mark.parametrize(
+    ("button", "verdict", "line"),
+    [("Allow once", "allow", "Run make? · allowed, by Ada"), ("Deny", "deny", "Run make? · denied, by Ada")],
+)
+async def test_an_approval_is_given_by_a_button_and_says_who_gave_it(
+    server: Server, tmp_path: Path, button: str, verdict: str, line: str
+) -> None:
+    ada = server.person("Ada")
+    heard: list[Decision] = []
+    async with open_gateway(server, tmp_path, {ada: "owner"}, asks(APPROVAL, heard)) as house:
+        ada.say("build it")
+        post = await house.until_shown(ada.id, "Run make?")
+        query = ada.press(post, button)
+        assert {"allow": "allowed", "deny": "denied"}[verdict] in await house.until_toast(query)
+        await house.until(lambda: line in post.text)
+        assert post.buttons == {}
+        await house.until(lambda: heard)
+        assert heard[0].verdict == verdict
+
+
+async def test_a_no_with_a_reason_reaches_the_engine_with_it(server: Server, tmp_path: Path) -> None:
+    ada = server.person("Ada")
+    heard: list[Decision] = []
+    async with open_gateway(server, tmp_path, {ada: "owner"}, asks(APPROVAL, heard)) as house:
+        ada.say("build it")
+        post = await house.until_shown(ada.id, "Run make?")
+        ada.press(post, "Deny and say why")
+        await house.until_shown(ada.id, "Why not?")
+        ada.say("use ninja")
+        await house.until(lambda: heard)
+        assert (heard[0].verdict, heard[0].text) == ("deny", "use ninja")
+        await house.until(lambda: "denied" in post.text and not post.buttons)
+
+
+async def test_several_options_are_chosen_and_then_done(server: Server, tmp_path: Path) -> None:
+    ada = server.person("Ada")
+    heard: list[Decision] = []
+    async with open_gateway(server, tmp_path, {ada: "owner"}, asks(QUESTION, heard)) as house:
+        ada.say("paint")
+        post = await house.until_shown(ada.id, "Which colours?")
+        assert await house.until_toast(ada.press(post, "Done")) == "Choose at least one first."
+        ada.press(post, "☐ Red")
+        await house.until(lambda: "☑ Red" in post.buttons)
+        ada.press(post, "☐ Blue")
+        await house.until(lambda: "☑ Blue" in post.buttons)
+        ada.press(post, "Done (2 chosen)")
+        await house.until(lambda: heard)
+        assert heard[0].options == ("r", "b")
+        await house.until(lambda: "Red, Blue, by Ada" in post.text)
+
+
+async def test_only_who_may_answer_does_and_the_other_is_told_alone(server: Server, tmp_path: Path) -> None:
+    ada, bob, eve = server.person("Ada"), server.person("Bob"), server.person("Eve")
+    heard: list[Decision] = []
+    group = ada.make_group("Work", bob, eve)
+    people: dict[Person, Role] = {ada: "owner", bob: "member"}
+    async with open_gateway(server, tmp_path, people, asks(APPROVAL, heard)) as house:
+        ada.say("@pilot_test_bot build it", chat=group)
+        post = await house.until_shown(group.id, "Run make?")
+        for person in (bob, eve):
+            query = person.press(post, "Allow once")
+            assert "may not" in await house.until_toast(query)
+            assert server.called("answerCallbackQuery")[-1].params["show_alert"]
+        assert heard == []
+        assert "Allow once" in post.buttons
+        ada.press(post, "Allow once")
+        await house.until(lambda: heard)
+
+
+async def test_forged_buttons_change_nothing(server: Server, tmp_path: Path) -> None:
+    ada = server.person("Ada")
+    heard: list[Decision] = []
+    async with open_gateway(server, tmp_path, {ada: "owner"}, asks(APPROVAL, heard)) as house:
+        ada.say("build it")
+        post = await house.until_shown(ada.id, "Run make?")
+        real = post.buttons["Allow once"]
+        _, ask_id, _, act = real.split("|")
+        forged = (
+            "",
+            "x",
+            f"a|{ask_id}|{'0' * 12}|{act}",
+            "a|ask-nope|000000000000|c0",
+            f"{real}9",
+            "s|turn-x",
+            "\0" * 64,
+        )
+        for data in forged:
+            query = ada.forge(post, data or "?")
+            assert await house.until_toast(query) in (
+                "This button is not known any more.",
+                "That is over already.",
+            )
+        assert heard == []
+        ada.press(post, "Allow once")
+        await house.until(lambda: heard)
+
+
+async def test_what_is_too_long_to_be_read_is_a_file_and_its_buttons_go_away_too(
+    server: Server, tmp_path: Path
+) -> None:
+    ada = server.person("Ada")
+    heard: list[Decision] = []
+    long = Ask(AskId("l"), "approval", "Run this?", {"command": "echo word; " * 3000})
+    async with open_gateway(server, tmp_path, {ada: "owner"}, asks(long, heard)) as house:
+        ada.say("build it")
+        post = await house.until(
+            lambda: next((p for p in server.world.shown(ada.id) if "Allow once" in p.buttons), None)
+        )
+        assert server.called("sendDocument")
+        ada.press(post, "Allow once")
+        await house.until_shown(ada.id, "allowed, by Ada")
+        await house.until(lambda: not any(p.buttons for p in server.world.shown(ada.id)))
+
+
+async def test_a_question_outlives_a_restart_and_its_old_button_still_works(
+    server: Server, tmp_path: Path
+) -> None:
+    ada = server.person("Ada")
+    heard: list[Decision] = []
+    async with open_gateway(server, tmp_path, {ada: "owner"}, asks(APPROVAL, heard)) as house:
+        ada.say("build it")
+        post = await house.until_shown(ada.id, "Run make?")
+        house.rig.crash()
+    async with open_gateway(
+        server, tmp_path, {ada: "owner"}, asks(APPROVAL, heard), alive=only_alive("nobody")
+    ) as house:
+        again = await house.until(
+            lambda: [p for p in server.world.shown(ada.id) if p.buttons and p is not post]
+        )
+        ada.press(post, "Allow once")
+        await house.until(lambda: heard)
+        assert heard[0].verdict == "allow"
+        await house.until(lambda: not post.buttons and not again[0].buttons)
+        late = ada.forge(post, "a|ask-x|000000000000|c0")
+        assert await house.until_toast(late)
+
+
+async def test_a_draft_shows_the_progress_and_stops_its_turn(server: Server, tmp_path: Path) -> None:
+    ada = server.person("Ada")
+    async with open_gateway(server, tmp_path, {ada: "owner"}, slow, echo) as house:
+        ada.say("build it")
+        await house.until(lambda: any("make" in draft.text for draft in server.world.drafts))
+        draft = server.world.drafts[-1]
+        assert draft.can_stop
+        ada.stop_draft(draft)
+        await house.rig.until_ended(1, place(ada.id))
+        ada.stop_draft(draft)
+        ada.say("and now")
+        await house.until_shown(ada.id, "you said: and now")
+
+
+async def test_in_a_group_the_progress_is_a_message_with_a_stop_button(
+    server: Server, tmp_path: Path
+) -> None:
+    ada = server.person("Ada")
+    group = ada.make_group("Work")
+    async with open_gateway(server, tmp_path, {ada: "owner"}, slow) as house:
+        ada.say("@pilot_test_bot build it", chat=group)
+        progress = await house.until(
+            lambda: next((p for p in server.world.shown(group.id) if "Stop" in p.buttons), None)
+        )
+        assert progress.silent
+        assert await house.until_toast(ada.press(progress, "Stop")) == "Stopping."
+        await house.rig.until_ended(1, place(group.id))
+        await house.until(lambda: progress.deleted)
+        assert (
+            await house.until_toast(ada.forge(progress, progress.buttons["Stop"])) == "That is over already."
+        )
+        assert server.world.drafts == []
+
+
+async def test_an_answer_may_take_the_place_of_the_progress(server: Server, tmp_path: Path) -> None:
+    ada, go_on = server.person("Ada"), anyio.Event()
+
+    async def play(strings: Strings) -> None:
+        await strings.start()
+        await strings.emit(ToolStarted(ToolCall(CallId("c"), "command", "make")))
+        await go_on.wait()
+        await strings.end("All built.")
+
+    config = config_for(server, final="edit")
+    async with open_gateway(server, tmp_path, {ada: "owner"}, play, config=config) as house:
+        ada.say("build it")
+        progress = await house.until(
+            lambda: next((p for p in server.world.shown(ada.id) if "Stop" in p.buttons), None)
+        )
+        go_on.set()
+        await house.until(lambda: "All built." in progress.text)
+        await house.rig.until_idle()
+        assert not progress.deleted
+        assert len(server.world.shown(ada.id)) == 1
+
+
+async def test_a_photo_reaches_the_engine_and_files_come_back(server: Server, tmp_path: Path) -> None:
+    ada, blobs = server.person("Ada"), LateBlobs()
+
+    async def play(strings: Strings) -> None:
+        await strings.start()
+        names = ", ".join(f"{a.media_type} {a.size}" for a in strings.prompt.attachments)
+        for name, kind in (("plot.png", "image/png"), ("../../.ssh/notes.txt", "text/plain")):
+            await strings.emit(MediaProduced(await blobs.put(JPEG, name, kind)))
+        await strings.end(f"I see {names}.")
+
+    async with open_gateway(server, tmp_path, {ada: "owner"}, play) as house:
+        blobs.inner = StoreBlobs(house.rig.store, SystemClock())
+        ada.photo(JPEG, "what is this?")
+        await house.until_shown(ada.id, f"I see image/jpeg {len(JPEG)}.")
+        assert house.rig.engine.turns[0].prompt.text.startswith("what is this?")
+        await house.until(lambda: server.called("sendPhoto") and server.called("sendDocument"))
+        assert server.called("sendPhoto")[0].uploads["file"].data == JPEG
+        assert server.called("sendDocument")[0].uploads["file"].name == "notes.txt"
+
+
+async def test_a_topic_is_a_session_of_its_own(server: Server, tmp_path: Path) -> None:
+    ada = server.person("Ada")
+    group = ada.make_group("Work", forum=True)
+    config = config_for(server, chats={str(group.id): Trigger("all")})
+    async with open_gateway(server, tmp_path, {ada: "owner"}, config=config) as house:
+        one, two = ada.make_topic(group, "one"), ada.make_topic(group, "two")
+        ada.say("first", chat=group, topic=one)
+        await house.until_shown(group.id, "first", one.thread_id)
+        ada.say("second", chat=group, topic=two)
+        await house.until_shown(group.id, "second", two.thread_id)
+        sessions = await house.rig.store.read(lambda tx: tx.sessions.of())
+        assert len({session.id for session in sessions}) == 2
+
+
+async def test_a_reply_to_an_old_answer_goes_on_in_its_session(server: Server, tmp_path: Path) -> None:
+    ada, numbers = server.person("Ada"), iter("12345")
+
+    async def play(strings: Strings) -> None:
+        await strings.start(f"token-{next(numbers)}")
+        await strings.end(f"you said: {strings.prompt.text}")
+
+    async with open_gateway(server, tmp_path, {ada: "owner"}, play) as house:
+        ada.say("first")
+        first = await house.until_shown(ada.id, "you said: first")
+        ada.say("/new")
+        await house.until_shown(ada.id, "starts a new session")
+        ada.say("second")
+        await house.until_shown(ada.id, "you said: second")
+        ada.say("back to it", reply_to=first)
+        await house.until(lambda: len(house.rig.engine.turns) == 3)
+        resumed = [brief.resume.value if brief.resume else None for brief in house.rig.engine.briefs]
+        assert resumed == [None, None, "token-1"]
+
+
+async def test_a_message_during_a_turn_waits_and_its_sender_is_told(server: Server, tmp_path: Path) -> None:
+    ada = server.person("Ada")
+    async with open_gateway(server, tmp_path, {ada: "owner"}, until_interrupted, echo) as house:
+        ada.say("first")
+        await house.rig.until_live(place(ada.id), "running")
+        ada.say("second")
+        told = await house.until_shown(ada.id, "Still working")
+        assert told.silent
+        ada.say("/stop")
+        await house.until_shown(ada.id, "you said: second")
+
+
+async def test_the_menu_differs_by_scope(server: Server, tmp_path: Path) -> None:
+    ada = server.person("Ada")
+    async with open_gateway(server, tmp_path, {ada: "owner"}, menu=MENU) as house:
+        commands = server.world.commands
+        await house.until(lambda: len(commands) == 3)
+        names = {scope: {row["command"] for row in rows} for scope, rows in commands.items()}
+        assert len({frozenset(found) for found in names.values()}) >= 2
+        assert all("stop" in found for found in names.values())
+
+
+async def test_start_is_help_and_a_link_pairs(server: Server, tmp_path: Path) -> None:
+    ada, bob = server.person("Ada"), server.person("Bob")
+    async with open_gateway(server, tmp_path, {ada: "owner"}) as house:
+        ada.say("/start")
+        await house.until_shown(ada.id, "/status")
+        now = house.rig.ports.clock.now()
+        await house.rig.store.write(
+            lambda tx: offer_pairing(tx, "K7QM2XFP", role="member", workspace="", at=now)
+        )
+        bob.say("/start K7QM-2XFP")
+        await house.until_shown(bob.id, "You are let in as member")
+        bob.say("hello")
+        await house.until_shown(bob.id, "you said: hello")

@@ -1,0 +1,114 @@
+"""`pilothouse up` as people start it: the file, the token in .env, a code that pairs, and a bot that answers."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+from tests.channels.telegram.server.running import Server
+from tests.dists import ROOT, SRC, write_dist
+
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+
+POINTS = {
+    "stores": {"sqlite": "pilothouse.stores.sqlite:STORE"},
+    "engines": {"script": "pilothouse.engines.script:ENGINE"},
+    "channels": {"telegram": "pilothouse.channels.telegram:CHANNEL"},
+}
+
+
+class Installed:
+    def __init__(self, folder: Path, server: Server) -> None:
+        self.home = folder / "home"
+        self.home.mkdir()
+        packages = write_dist(folder / "packages", "pilothouse", POINTS)
+        path = os.pathsep.join(map(str, (SRC, packages, ROOT)))
+        self.env = {"PATH": os.environ["PATH"], "PYTHONPATH": path, "PILOTHOUSE_HOME": str(self.home)}
+        self.configure(server.token)
+        (self.home / "config.toml").write_text(
+            f'[gateway]\ndefault_engine = "script"\ndefault_workspace = "{self.home}"\n'
+            f'[channels.telegram]\napi_base = "{server.url}"\n'
+        )
+
+    def configure(self, token: str) -> None:
+        file = self.home / ".env"
+        file.write_text(f"TELEGRAM_TOKEN={token}\n")
+        file.chmod(0o600)
+
+    def command(self, *words: str) -> list[str]:
+        return [sys.executable, "-m", "pilothouse", *words]
+
+    async def run(self, *words: str) -> tuple[int, str]:
+        done = await anyio.run_process(
+            self.command(*words), env=self.env, cwd=self.home, stderr=subprocess.STDOUT, check=False
+        )
+        return done.returncode, done.stdout.decode()
+
+
+async def test_a_person_pairs_by_a_link_and_is_answered(server: Server, tmp_path: Path) -> None:
+    installed, ada = Installed(tmp_path, server), server.person("Ada")
+    command = installed.command("up")
+    async with await anyio.open_process(
+        command, env=installed.env, cwd=installed.home, stderr=None
+    ) as process:
+        try:
+            with anyio.fail_after(60):
+                await server.world.until(lambda: server.called("getUpdates"))
+                code, told = await installed.run("pair")
+                assert code == 0, told
+                ada.say(f"/start {told.split()[0]}")
+                await server.world.until(
+                    lambda: any("let in as owner" in t for t in server.world.texts(ada.id))
+                )
+                ada.say("hello")
+                await server.world.until(lambda: len(server.world.texts(ada.id)) >= 2)
+                await server.world.until(lambda: len(server.world.commands) == 3)
+                status = ""
+                while not re.search(r"telegram +\d+s ago +none", status):
+                    status = (await installed.run("status"))[1]
+        finally:
+            process.terminate()
+            with anyio.fail_after(30, shield=True):
+                await process.wait()
+    assert process.returncode == 0
+    log = "".join(file.read_text() for file in (installed.home / "logs").iterdir())
+    assert "telegram.connected" in log
+    assert server.token not in log
+
+
+async def test_init_tries_the_token_and_shows_a_link_that_pairs(server: Server, tmp_path: Path) -> None:
+    installed = Installed(tmp_path, server)
+    for file in (".env", "config.toml"):
+        (installed.home / file).unlink()
+    (installed.home / ".env").write_text("OTHER=1\n")
+    words = ("init", "--yes", "--telegram", "--telegram-api", server.url, "--workspace", str(installed.home))
+    installed.env["TELEGRAM_TOKEN"] = "1:wrong"
+    code, told = await installed.run(*words)
+    assert (code, "the token is refused" in told) == (1, True)
+    assert not (installed.home / "config.toml").exists()
+    installed.env["TELEGRAM_TOKEN"] = server.token
+    code, told = await installed.run(*words)
+    assert code == 0, told
+    assert "this is @pilot_test_bot" in told
+    assert re.search(r"https://t.me/pilot_test_bot\?start=\w{4}-\w{4}", told)
+    assert server.token not in told + (installed.home / "config.toml").read_text()
+    assert (installed.home / ".env").read_text() == f"OTHER=1\nTELEGRAM_TOKEN={server.token}\n"
+    assert (installed.home / ".env").stat().st_mode & 0o777 == 0o600
+    del installed.env["TELEGRAM_TOKEN"]
+    assert "telegram  on" in re.sub(" +", "  ", (await installed.run("channels"))[1])
+
+
+async def test_a_malformed_token_is_told_and_nothing_starts(server: Server, tmp_path: Path) -> None:
+    installed = Installed(tmp_path, server)
+    installed.configure("nonsense")
+    with anyio.fail_after(60):
+        code, told = await installed.run("up")
+    assert code != 0
+    assert "@BotFather" in told
+    assert "nonsense" not in told
+    assert "Traceback" not in told
