@@ -38,7 +38,7 @@ BAD: dict[str, str] = {
     "grep": r"--(file|deref|exclude-f)|-[^-]*[Rf]",
     "egrep": r"--(file|deref|exclude-f)|-[^-]*[Rf]",
     "fgrep": r"--(file|deref|exclude-f)|-[^-]*[Rf]",
-    "git": r"--(output|ext-|textconv$|open|no-index|exec|git-dir|work-tree|config|upload|receive|contents|filters)|-c$|-O|-p$",
+    "git": r"--(output|ext-|textconv$|open|no-index|exec|git-dir|work-tree|config|upload|receive|contents|filters)|-O",
     "tail": r"--(follow|retry|pid)|-[^-]*[fF]",
     "tree": r"--(out|from)|-[^-]*[oRl]",
     "date": r"--(set|file|ref)|-[^-]*[sfr]",
@@ -278,6 +278,8 @@ def check_words(name: str, args: list[Piece], texts: list[str], here: str, root:
     if name == "git":
         names = [text for text in texts if not text.startswith("-") or text == "--version"]
         at = 1 if texts[:1] == ["-C"] else 0
+        if {"-c", "-p", "--paginate"} & set(before(texts, names[at:])):
+            raise Unsafe  # behind the name of what git does, they are about what is shown
         if not names[at:] or names[at] not in GIT:
             raise Unsafe
     if name == "sed" and not (texts[:1] == ["-n"] and re.fullmatch(r"[\d,$+p;]+", (texts[1:2] or ["x"])[0])):
@@ -294,6 +296,10 @@ def check_words(name: str, args: list[Piece], texts: list[str], here: str, root:
     for arg in args:
         if arg is not skipped:
             check_path(arg, here, root)
+
+
+def before(texts: list[str], names: list[str]) -> list[str]:
+    return texts[: texts.index(names[0])] if names else texts
 
 
 def check_path(piece: Piece, here: str, root: str) -> None:

@@ -99,6 +99,9 @@ anything = settings(deadline=None, suppress_health_check=list(HealthCheck), max_
 @example(text="ls\nrm a")
 @example(text="find . > /dev/null -delete")
 @example(text="git log --abbrev --output=x")
+@example(text="git status&&git cat-file -p")
+@example(text="git log -p -1")
+@example(text="git -p log")
 @example(text="sort README.md -\\\nofile")
 def test_what_is_allowed_by_itself_is_plainly_safe(plan: Plan, text: str) -> None:
     if plan.rule(text).outcome == "allow":

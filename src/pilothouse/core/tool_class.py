@@ -10,9 +10,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
+from pilothouse.core.call import COMMAND_TOOLS
+
 ToolClass = Literal["ordinary", "destructive"]
 
-_COMMAND_TOOLS = frozenset({"bash", "shell", "powershell", "exec_command", "monitor"})
+_COMMAND_TOOLS = frozenset(map(str.lower, COMMAND_TOOLS)) | {"powershell"}
+"""Those that rules can read, and one whose commands are in no language that they know."""
 _CHANGING_TOOLS = frozenset({"write", "edit", "multiedit", "notebookedit", "apply_patch"})
 _PATH_KEYS = ("file_path", "notebook_path", "path")
 
@@ -61,6 +64,15 @@ _UNREAD = (
     rf"\|\s*&?\s*(\S*/)?(env\s+|sudo\s+)?({_SHELLS})\b|\b({_SHELLS})\s+(-\S+\s+)*-\w*c\b|\$'|base64\s+(-\w*d|--decode)"
     r"|>\s*\|?\s*/(?!dev/(null|stdout|stderr)\b)|>\s*~"
 )
+_QUOTED = re.compile(r"""\\.|'[^']*'|"(?:\\.|[^"\\])*\"""")
+_BEFORE = r"(?:^|[;&|(`!]|[{]\s|\b(?:then|do|else|elif|if|while|until)\s)\s*"
+_NOT_YET = r"(?:\w+\+?=[^\s;&|]*\s+|\d*[<>]+&?\s*[^\s;&|]+\s+)*"
+_WRAPPERS = r"env|nice|ionice|nohup|timeout|time|command|builtin|exec|stdbuf|setsid|chroot|coproc|watch"
+_NAMELESS = re.compile(
+    rf"{_BEFORE}{_NOT_YET}(?!(?:\[\[?|\{{)\s)[^\s;&|()<>=]*[$`*?\[{{]"
+    rf"|\b(?:{_WRAPPERS})\s[^;&|]*[$`*?\[{{]|\w=[^\s;&|]*[(`].*[)`]\s+[^\s;&|)#]"
+)
+"""Where a program's name should stand: a word that a shell makes another one of, `r$()m` or `/bin/r?`."""
 _TOOL_NAME = r"(^|[_\-.])(delete|remove|drop|destroy|purge|wipe|erase|truncate|kill|terminate|revoke|uninstall|force|merge|publish|deploy)"
 _HUMP = r"(?<=[a-z0-9])(?=[A-Z])"
 
@@ -73,7 +85,7 @@ def tool_class(payload: Mapping[str, Any]) -> ToolClass:
     if not isinstance(given, Mapping):
         return "destructive"
     name = tool.lower()
-    if name in _COMMAND_TOOLS or isinstance(given.get("command"), str):
+    if name in _COMMAND_TOOLS or "command" in given:
         return "destructive" if is_destructive_command(given.get("command")) else "ordinary"
     if name in _CHANGING_TOOLS:
         return "destructive" if _reaches_out(given, payload.get("cwd")) else "ordinary"
@@ -86,7 +98,21 @@ def is_destructive_command(command: Any) -> bool:
         return True
     plain = re.sub(r"\\\n|[\\'\"]", "", command)
     lines = {*plain.splitlines(), *command.splitlines()}
-    return any(len(line) > LONGEST_LINE or _does_harm(line) for line in lines)
+    if any(len(line) > LONGEST_LINE or _does_harm(line) for line in lines):
+        return True
+    return any(_NAMELESS.search(line) for line in _without_quoted(command.replace("\\\n", "").splitlines()))
+
+
+def _without_quoted(lines: Sequence[str]) -> Sequence[str]:
+    """Quoted text means itself; unless a quote is left open, for then nobody knows what is quoted and what is not."""
+    bare = [_QUOTED.sub(_blot, line) for line in lines]
+    return lines if any(re.search(r"""['"]""", line) for line in bare) else bare
+
+
+def _blot(quoted: re.Match[str]) -> str:
+    """As one word; what a shell replaces in it is still seen."""
+    dynamic = quoted[0].startswith('"') and re.search(r"[$`]", quoted[0])
+    return re.sub(r"""[\s'"]""", "_", quoted[0]) if dynamic else "_"
 
 
 def _does_harm(line: str) -> bool:
