@@ -22,6 +22,13 @@ def test_every_setting_is_shown_with_its_source(house: House) -> None:
     assert found["store.path"] == (str(house.home / "pilothouse.db"), "default")
 
 
+def test_who_may_answer_and_what_may_be_spent_is_shown_too(house: House) -> None:
+    house.config.write_text("[approvals.ordinary]\nquorum = 2\n[budget]\nall_usd = 5\n")
+    found = settings(house)
+    assert (found["approvals.ordinary.quorum"][0], found["budget.all_usd"][0]) == (2, 5.0)
+    assert found["limits.messages_per_minute"][1] == "default"
+
+
 def test_no_secret_is_shown_wherever_it_stands(house: House) -> None:
     house.config.write_text(
         '[channels.telegraph]\ntoken = "inline-secret"\n'

@@ -144,7 +144,11 @@ def settings_of(loaded: Loaded) -> Iterator[Setting]:
     sections: list[tuple[tuple[str, ...], Any]] = [
         (("gateway",), config.gateway),
         (("people",), config.people),
+        (("approvals", "ordinary"), config.approvals.ordinary),
+        (("approvals", "destructive"), config.approvals.destructive),
         (("policy",), config.policy),
+        (("budget",), config.budget),
+        (("limits",), config.limits),
         (("log",), config.log),
         *((("workspaces", name), section) for name, section in config.workspaces.items()),
         *_adapter_sections(loaded),
