@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from tests.channels.telegram.scenes import ASKS, CONTENTS, PARTS, PUSH, VIEWS, all_contents, asked
+from tests.channels.telegram.scenes import ASKS, CONTENTS, VIEWS, all_contents, asked
 
-from pilothouse.channels.telegram.asks import over_line, render_settled, settled_line
 from pilothouse.channels.telegram.look import Look
 from pilothouse.channels.telegram.payload import (
     Entity,
     File,
-    Message,
     Payload,
     Progress,
     Rich,
@@ -21,7 +19,6 @@ from pilothouse.channels.telegram.payload import (
 )
 from pilothouse.channels.telegram.progress import render_view
 from pilothouse.channels.telegram.render import render
-from pilothouse.core.ask import Decision
 
 FOLDER = Path(__file__).parent / "golden"
 SHOWN_LINES = 40
@@ -74,23 +71,6 @@ def scenes() -> Iterator[tuple[str, str]]:
     for name, content in all_contents():
         yield f"say-{name}", "\n".join(draw(unpack(part)) for part in render(content, plain))
     yield "say-answer-rich", "\n".join(draw(unpack(part)) for part in render(CONTENTS["answer"], rich))
-    yield "ask-settled", "\n".join(_settled(plain))
-
-
-def _settled(look: Look) -> Iterator[str]:
-    decisions = [
-        Decision("allow"),
-        Decision("allow", remember="always"),
-        Decision("deny"),
-        Decision("deny", text="No."),
-    ]
-    lines = [settled_line(PUSH, decision, "Alice") for decision in decisions]
-    chosen = settled_line(PARTS, Decision("answer", ("1", "2")), "Bob")
-    for ask, line in (*((PUSH, line) for line in lines), (PARTS, chosen), (PARTS, over_line("expired"))):
-        (part,) = render(asked(ask), look)
-        shown = unpack(part)
-        assert isinstance(shown, Message)
-        yield draw(render_settled(shown.text, shown.entities, line))
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tests.channels.telegram.judging import check
 from tests.channels.telegram.scenes import COLOUR, HIDDEN, LONG, PARTS, PLAN, PUSH, asked
 
-from pilothouse.channels.telegram.asks import render_ask, render_settled, settled_line
+from pilothouse.channels.telegram.asks import render_ask
 from pilothouse.channels.telegram.callback import (
     AskPress,
     StopPress,
@@ -61,13 +61,11 @@ def pressed(buttons: Keyboard | None, label: str) -> AskPress:
 
 
 @given(asks(), st.booleans())
-def test_telegram_takes_any_ask_before_and_after_it_is_settled(ask: Ask, bare: bool) -> None:
+def test_telegram_takes_any_ask(ask: Ask, bare: bool) -> None:
     *files, question = render_ask(ask, LOOK, said="" if bare else ask_words(ask, AUTHORITY))
     for payload in (*files, question):
         check(payload)
     assert isinstance(question, Message)
-    line = settled_line(ask, Decision("deny", text="no " * 900), "A" * 300)
-    check(render_settled(question.text, question.entities, line))
 
 
 @given(asks())

@@ -12,11 +12,12 @@ from tests.channels.telegram.server.running import Server
 from tests.runtime.puppet import Play, Strings, echo, until_interrupted
 from tests.runtime.rig import only_alive
 
-from pilothouse.channels.telegram.config import Trigger
+from pilothouse.channels.telegram.config import Trigger, WebhookConfig
 from pilothouse.core.ask import Ask, Decision, Option
 from pilothouse.core.event import MediaProduced, ToolCall, ToolStarted
 from pilothouse.core.ids import AskId, CallId, ConversationId
 from pilothouse.core.people import Role
+from pilothouse.core.secret import Secret
 from pilothouse.runtime.blobs import StoreBlobs
 from pilothouse.runtime.clock import SystemClock
 from pilothouse.runtime.pairing import offer_pairing
@@ -353,3 +354,21 @@ async def test_start_is_help_and_a_link_pairs(server: Server, tmp_path: Path) ->
         await house.until_shown(bob.id, "You are let in as member")
         bob.say("hello")
         await house.until_shown(bob.id, "you said: hello")
+
+
+async def test_a_webhook_brings_messages_and_presses_too(
+    server: Server, tmp_path: Path, free_tcp_port: int
+) -> None:
+    ada = server.person("Ada")
+    heard: list[Decision] = []
+    # The server of these tests calls without TLS where it calls this machine; Telegram would not.
+    hook = WebhookConfig(
+        f"http://127.0.0.1:{free_tcp_port}/telegram", Secret("a-secret-of-the-test"), port=free_tcp_port
+    )
+    config = config_for(server, mode="webhook", webhook=hook)
+    async with open_gateway(server, tmp_path, {ada: "owner"}, asks(APPROVAL, heard), config=config) as house:
+        ada.say("build it")
+        post = await house.until_shown(ada.id, "Run make?")
+        ada.press(post, "Allow once")
+        await house.until(lambda: heard)
+        assert server.called("getUpdates") == []

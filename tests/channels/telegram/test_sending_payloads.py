@@ -5,10 +5,9 @@ from __future__ import annotations
 import anyio
 import pytest
 from tests.channels.telegram.golden import Look, all_contents
-from tests.channels.telegram.scenes import ASKS, PUSH, VIEWS, asked
+from tests.channels.telegram.scenes import ASKS, VIEWS, asked
 from tests.channels.telegram.server.running import Server
 
-from pilothouse.channels.telegram.asks import render_settled
 from pilothouse.channels.telegram.client import BotClient
 from pilothouse.channels.telegram.gate import Gate
 from pilothouse.channels.telegram.pacing import Request
@@ -66,19 +65,6 @@ async def test_every_view_is_taken_as_a_draft_and_as_a_message(
             ada.id, first.message_id, shown.text, entities=shown.entities, keyboard=shown.reply_markup
         )
         assert not isinstance(edited, Trouble)
-
-
-async def test_a_settled_ask_loses_its_buttons(server: Server, client: BotClient) -> None:
-    ada = server.person()
-    (part,) = render(asked(PUSH), Look())
-    shown = unpack(part)
-    assert isinstance(shown, Message)
-    sent = await client.send_message(ada.id, shown.text, entities=shown.entities, keyboard=shown.reply_markup)
-    assert not isinstance(sent, Trouble)
-    settled = render_settled(shown.text, shown.entities, "✓ Allowed once · Ada")
-    edited = await client.edit_text(ada.id, sent.message_id, settled.text, entities=settled.entities)
-    assert not isinstance(edited, Trouble)
-    assert edited.text == settled.text
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""An ask as a message with buttons: exactly what the house says about it, and, once settled, who answered what.
+"""An ask as a message with buttons: exactly what the house says about it.
 
 What a person approves is shown as it is: only the fences that the house put around it are read as markup, and what could
 hide or turn around a word is made visible. A question and a plan are an engine's prose, and read as Markdown.
@@ -17,27 +17,20 @@ from pilothouse.channels.telegram.cut import Formatted, cut, head
 from pilothouse.channels.telegram.limits import AGAIN_ROOM, TEXT
 from pilothouse.channels.telegram.look import Look
 from pilothouse.channels.telegram.markdown import parse_markdown
-from pilothouse.channels.telegram.payload import Entity, File, Message
+from pilothouse.channels.telegram.payload import File, Message
 from pilothouse.channels.telegram.styled import style_blocks
 from pilothouse.channels.text import utf16_units
-from pilothouse.core.ask import Ask, AskState, Decision
+from pilothouse.core.ask import Ask
 from pilothouse.core.message import clean_text
 
-SETTLED_ROOM = 500
-"""Kept free below a question for the line that says who answered what."""
-BODY_UNITS = TEXT - AGAIN_ROOM - SETTLED_ROOM
+TAIL_ROOM = 500
+"""Kept free below a question for what is said about how to answer it."""
+BODY_UNITS = TEXT - AGAIN_ROOM - TAIL_ROOM
 SHORT_UNITS = 1500
-WIDTH = 36
 ALSO_WORDS = "Or answer in your own words."
 ONLY_WORDS = "Answer in your own words."
 _FENCE = re.compile(r"(?P<marks>`{3,})(?P<language>[\w+#.-]*)")
 _HIDDEN = re.compile("[\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
-_OVER: dict[AskState, str] = {
-    "expired": "Nobody answered, so it is a no.",
-    "withdrawn": "No longer asked.",
-    "superseded": "No longer open.",
-}
-_ALLOWED = {"once": "Allowed once", "session": "Allowed for this session", "always": "Always allowed"}
 
 
 def render_ask(ask: Ask, look: Look, *, said: str = "") -> Sequence[File | Message]:
@@ -54,32 +47,6 @@ def render_ask(ask: Ask, look: Look, *, said: str = "") -> Sequence[File | Messa
     note = Formatted(f"This is not all of it: read {name}. SHA-256 {ask.payload_hash[:12]}…")
     file = File(text=styled.text, name=name, caption="What is asked, whole.", silent=True)
     return [file, _question(ask, _joined(head(styled, SHORT_UNITS), note))]
-
-
-def render_settled(text: str, entities: Sequence[Entity], line: str) -> Message:
-    """The question as it stands there, without its buttons, and what became of it."""
-    tail = head(style_blocks([Paragraph(words(_plainly(line), "bold"))], WIDTH), SETTLED_ROOM - 2)
-    found = _joined(Formatted(text, tuple(entities)), tail)
-    return Message(text=found.text, entities=found.entities)
-
-
-def settled_line(ask: Ask, decision: Decision, by: str) -> str:
-    """Who answered what."""
-    labels = {option.key: option.label for option in ask.options}
-    match decision.verdict:
-        case "allow":
-            word = "✓ Go ahead" if ask.kind == "plan" else f"✓ {_ALLOWED[decision.remember]}"
-        case "deny":
-            word = "✗ Denied"
-        case "answer":
-            word = "→ " + (", ".join(labels.get(key, key) for key in decision.options) or "Answered")
-    reason = f": {decision.text}" if decision.text else ""
-    return f"{word} · {by}{reason}"
-
-
-def over_line(state: AskState) -> str:
-    """What became of an ask that nobody answered."""
-    return _OVER.get(state, "Already answered.")
 
 
 def _question(ask: Ask, body: Formatted) -> Message:
