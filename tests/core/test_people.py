@@ -22,7 +22,13 @@ PEOPLE = People(
 )
 
 FOR_STRANGERS = {"command.pair"}
-FOR_ADMINS = {"command.engine.set", "command.model.set", "command.cancel.foreign", "button.always"}
+FOR_ADMINS = {
+    "command.bind.set",
+    "command.engine.set",
+    "command.model.set",
+    "command.cancel.foreign",
+    "button.always",
+}
 FOR_OWNERS = {"query.across", "command.resume.foreign", "command.engines_own"}
 
 
