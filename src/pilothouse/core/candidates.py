@@ -17,7 +17,7 @@ from pilothouse.core.script import Script, Segment, Segmenter
 MAX_TEXTS = 100
 """Strings inside one command that are read as commands themselves."""
 MAX_DEPTH = 5
-MAX_NESTED = 400
+MAX_NESTED = 2000
 """Characters of a string that is read as a command of its own; a longer one is searched word by word."""
 MAX_WORDS = 200
 MAX_SAME = 200
@@ -26,7 +26,7 @@ MAX_CRUDE = 20_000
 """Characters of a text that no grammar understood."""
 
 _KEEPS_WORDS = frozenset(READERS) | word_set(
-    "echo find test sed awk mkdir touch cp mv rm ln chmod chown tee pytest ruff mypy black tsc eslint cd"
+    "echo find test mkdir touch cp mv rm ln chmod chown tee pytest ruff mypy black tsc eslint cd"
 )
 """Programs that run none of the words that they are given, options apart."""
 _RUNNING_OPTION = re.compile(r"-(exec|execdir|ok|okdir)$|--(pre|hostname-bin|compress-program|to-command)\b")
@@ -36,6 +36,8 @@ _GIT_WORDS = frozenset(GIT) | word_set(
 _SHELLS = word_set(
     "sh bash dash zsh ksh mksh ash fish csh tcsh pdksh eval source . xargs parallel busybox su ssh exec trap watch script"
 )
+_LONG = {"o": "output", "f": "force", "r": "recursive", "i": "in-place", "d": "delete", "a": "all"}
+"""What a letter stands for in nearly every program that has it."""
 _JOINED = "\\\n"
 """A shell reads on as if it were not there, in the middle of a word too; both readings count."""
 _ODD_SPACE = re.compile(r"[^\S \t\n]")
@@ -75,7 +77,10 @@ class Candidates:
     def __init__(self, script: Script, segment: Segmenter) -> None:
         self._segment = segment
         self._texts = 0
+        self._seen: set[str] = set()
         self._commands: dict[str, list[tuple[Words, int]]] = {}
+        self.incomplete = script.incomplete
+        """Whether a bound cut something off: then that nothing was found means nothing."""
         self.words: list[str] = []
         """Every word of every command that may run, and every target: what might be a path or an address."""
         self._take(script, 0)
@@ -87,6 +92,14 @@ class Candidates:
 
     def count(self, name: str) -> int:
         return len(self._commands.get(name, ()))
+
+    def is_cut(self, name: str) -> bool:
+        """Whether a command of this name has more words than a rule looks at."""
+        return any(len(words) - at - 1 > MAX_WORDS for words, at in self._commands.get(name, ()))
+
+    @property
+    def total(self) -> int:
+        return sum(map(len, self._commands.values()))
 
     def lines(self) -> Iterator[Words]:
         """Every command with its name."""
@@ -106,6 +119,7 @@ class Candidates:
         """What no grammar understood: every word may be a program."""
         if _JOINED in text:
             text = f"{text.replace(_JOINED, '')}\n{text}"
+        self.incomplete = self.incomplete or len(text) > MAX_CRUDE
         text = text[:MAX_CRUDE] if text.isascii() else " ".join(map(fold, _CRUDE.split(text[:MAX_CRUDE])))
         words = tuple(filter(None, _CRUDE.split(text)))
         self.words += words
@@ -163,15 +177,22 @@ class Candidates:
             self._read(text.lstrip("!"), depth)
 
     def _read(self, text: str, depth: int) -> None:
-        if not text.strip() or depth >= MAX_DEPTH or self._texts >= MAX_TEXTS:
+        if not text.strip() or text in self._seen:
+            return
+        self._seen.add(text)
+        if depth >= MAX_DEPTH or self._texts >= MAX_TEXTS:
+            self.incomplete = True
             return
         if _JOINED in text:
             self._read(text.replace(_JOINED, ""), depth)
         self._texts += 1
         if len(text) > MAX_NESTED:
+            self.incomplete = True  # word by word, quotes in the middle of a name are not seen through
             self._take_crudely(text)
         else:
-            self._take(self._segment(text.strip("'\"")), depth + 1)
+            script = self._segment(text.strip("'\""))
+            self.incomplete = self.incomplete or script.incomplete
+            self._take(script, depth + 1)
 
 
 def _runs_words(texts: Words) -> bool:
@@ -210,9 +231,17 @@ def _says(rule: Words, found: Words) -> bool:
     words = [word.casefold() for word in found]
     options = [word for word in rest if word.startswith("-") and word != "-"]
     plain = [word for word in rest if word not in options]
+    options = [one for option in options for one in _unbundled(option, words)]
     return all(any(_is_option(option, word) for word in words) for option in options) and _follow(
         plain, words
     )
+
+
+def _unbundled(option: str, words: Sequence[str]) -> Sequence[str]:
+    """`-rf` is `-r` and `-f`, in any order and apart; `-exec` may be one too, so as it stands it counts first."""
+    if option in words or not re.fullmatch(r"-[a-z]{2,}", option):
+        return (option,)
+    return [f"-{letter}" for letter in option[1:]]
 
 
 def _is_option(option: str, word: str) -> bool:
@@ -222,8 +251,12 @@ def _is_option(option: str, word: str) -> bool:
     if option.startswith("--"):
         name = word.partition("=")[0]
         return len(name) > 3 and name.startswith("--") and option.startswith(name)
-    single = len(option) == 2 and word.startswith("-") and not word.startswith("--")
-    return single and option[1] in word[1:]
+    if len(option) != 2 or not word.startswith("-"):
+        return False
+    if word.startswith("--"):
+        name = word[2:].partition("=")[0]
+        return bool(name) and _LONG.get(option[1], "").startswith(name)
+    return option[1] in word[1:]
 
 
 def _follow(rule: Sequence[str], words: Sequence[str]) -> bool:
