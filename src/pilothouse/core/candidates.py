@@ -36,6 +36,8 @@ _GIT_WORDS = frozenset(GIT) | word_set(
 _SHELLS = word_set(
     "sh bash dash zsh ksh mksh ash fish csh tcsh pdksh eval source . xargs parallel busybox su ssh exec trap watch script"
 )
+_JOINED = "\\\n"
+"""A shell reads on as if it were not there, in the middle of a word too; both readings count."""
 _ODD_SPACE = re.compile(r"[^\S \t\n]")
 _EMPTY = re.compile(r"\$\(\s*\)|``|\$\{\w*\}|\$[@*#?$!_]|\$\w+")
 """What often stands for nothing: `r$()m` is `rm`."""
@@ -102,6 +104,8 @@ class Candidates:
 
     def _take_crudely(self, text: str) -> None:
         """What no grammar understood: every word may be a program."""
+        if _JOINED in text:
+            text = f"{text.replace(_JOINED, '')}\n{text}"
         text = text[:MAX_CRUDE] if text.isascii() else " ".join(map(fold, _CRUDE.split(text[:MAX_CRUDE])))
         words = tuple(filter(None, _CRUDE.split(text)))
         self.words += words
@@ -124,8 +128,12 @@ class Candidates:
                 if redirect.op.startswith("<<") and fed:
                     self._read(redirect.target.text, depth)
         for assigned in one.assignments:
-            self.words.append(fold(assigned.text.partition("=")[2]))
-            self._read(assigned.text.partition("=")[2], depth)
+            value = assigned.text.partition("=")[2]
+            self.words.append(fold(value))
+            if _INNOCENT.fullmatch(value):
+                self._add((value,), 0)
+            else:
+                self._read(value, depth)
         if runs:
             for text in raw:
                 if not _INNOCENT.fullmatch(text):
@@ -157,6 +165,8 @@ class Candidates:
     def _read(self, text: str, depth: int) -> None:
         if not text.strip() or depth >= MAX_DEPTH or self._texts >= MAX_TEXTS:
             return
+        if _JOINED in text:
+            self._read(text.replace(_JOINED, ""), depth)
         self._texts += 1
         if len(text) > MAX_NESTED:
             self._take_crudely(text)

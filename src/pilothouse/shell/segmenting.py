@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from pilothouse.core.script import (
     NOTHING,
     Chain,
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node as TreeNode
     from tree_sitter import Parser
 
+_JOINED = b"\\\n"
 MAX_BYTES = 100_000
 MAX_DEPTH = 60
 MAX_DOCUMENTS = 50
@@ -92,8 +95,17 @@ class BashSegmenter:
             return unreadable(UNREADABLE, command)
         if self._parser is None:
             self._parser = _make_parser()
-        tree = self._parser.parse(source)  # held until the last node was read
-        return _Reading(source).script(tree.root_node)
+        script = _read(self._parser, source)
+        if not script.nested or _JOINED not in source:
+            return script
+        # Inside what is never plain nobody looks at gaps, and a line may go on in the middle of a word.
+        joined = _read(self._parser, source.replace(_JOINED, b""))
+        return structs.replace(script, nested=(*script.nested, *joined.segments()))
+
+
+def _read(parser: Parser, source: bytes) -> Script:
+    tree = parser.parse(source)  # held until the last node was read
+    return _Reading(source).script(tree.root_node)
 
 
 def _make_parser() -> Parser:
@@ -126,7 +138,7 @@ class _Reading:
         gap = self._source[start:end]
         if not gap or gap == b" ":
             return gap
-        gap = gap.replace(b"\\\n", b"")  # a shell joins the lines: without a blank beside it, also two words
+        gap = gap.replace(_JOINED, b"")  # a shell joins the lines: without a blank beside it, also two words
         if gap.strip(b" \t\n" if lines else b" \t"):
             self._odd(HIDDEN)
         return gap
@@ -318,12 +330,12 @@ class _Reading:
 
     def _strange(self, node: TreeNode) -> Node:
         """A statement that is never plain: its commands are still found."""
-        self._descend(node)
+        self._descend(node, itself=True)
         return NOTHING
 
-    def _descend(self, top: TreeNode) -> None:
+    def _descend(self, top: TreeNode, *, itself: bool = False) -> None:
         """Every command below a node, however deep; no recursion, for the depth is somebody else's choice."""
-        pending = list(reversed(top.children))
+        pending = [top] if itself else list(reversed(top.children))
         while pending:
             node = pending.pop()
             if node.type in ODD:
@@ -335,11 +347,18 @@ class _Reading:
             elif node.type == "variable_assignment":
                 text = Word((node.text or b"").decode("utf-8"), "dynamic")
                 self._nested.append(Segment((), (), (text,)))
+            elif node.type == "for_statement":
+                self._nested.append(self._loop(node))
             pending.extend(reversed(node.children))
 
     def _flat(self, node: TreeNode) -> Segment:
         words = [child for child in node.children if child.type in _WORDS or child.type == "command_name"]
         return Segment(tuple(self._flat_word(child) for child in words))
+
+    def _loop(self, node: TreeNode) -> Segment:
+        """What it goes through, as words of a command: each may be run in its turn."""
+        words = [read_word(child, self._source) for child in node.children if child.type in _WORDS]
+        return Segment((Word("for"), *words))
 
     def _flat_word(self, node: TreeNode) -> Word:
         return read_word(
