@@ -38,3 +38,50 @@ def test_a_line_that_goes_on_in_the_next_hides_nothing(plan: Plan, command: str,
 )
 def test_a_program_that_a_variable_names_is_found(plan: Plan, command: str) -> None:
     assert plan.rule(command, ["deny command curl"], "full-access").outcome == "deny"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "x " + "".join(f"'a {n}' " for n in range(120)) + "'cu\"\"rl x'",
+        "x '" + "a " * 1200 + 'cu""rl x\'',
+        ": '" + "a " * 60_000 + "'; cu''rl x",
+        "cat <<A\nA\n" * 60 + "cu''rl x",
+        "ls )" + " a" * 20_000 + "; cu''rl x",
+    ],
+    ids=["texts", "nested", "bytes", "documents", "crude"],
+)
+def test_what_is_too_much_to_read_is_asked_where_a_rule_might_mean_it(plan: Plan, command: str) -> None:
+    for rule in ("deny command curl", "ask path .env", "deny glob *curl* x*", "deny domain example.org"):
+        assert plan.rule(command, [rule], "full-access").outcome != "allow"
+    for rule in ("allow command curl", "deny mcp hub"):
+        assert plan.rule(command, [rule], "full-access").outcome == "allow"
+
+
+def test_more_commands_than_a_pattern_is_tried_on_are_asked_about(plan: Plan) -> None:
+    command = "".join(f"echo a{n};" for n in range(1200)) + "cu''rl x"
+    assert plan.rule(command, ["deny glob curl x"], "full-access").outcome == "ask"
+    assert plan.rule(command, ["deny command wget"], "full-access").outcome == "allow"
+
+
+def test_more_words_than_a_rule_looks_at_are_asked_about(plan: Plan) -> None:
+    command = "git" + " -c a=b" * 150 + " push"
+    assert plan.rule(command, ["deny command git push"], "full-access").outcome == "ask"
+    assert plan.rule(command, ["deny command curl"], "full-access").outcome != "deny"
+    assert plan.rule("git add" + " a" * 300, ["deny command curl"], "full-access").outcome == "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "make $X",
+        'npm run "$X" -- "${Y:-a b}" $(git rev-parse HEAD)',
+        "docker run -v $(pwd):/x `id -u` a",
+        "for f in " + "a.py " * 300 + '; do python "$f"; done',
+        "gh pr create --body '" + "It works, and it doesn't. ".replace("'", "") * 60 + "'",
+        "cat > a <<'EOF'\n" + "x = 'a b'\n" * 1000 + "EOF",
+    ],
+)
+def test_everyday_work_is_not_too_much_to_read(plan: Plan, command: str) -> None:
+    rules = ["deny command curl", "deny command git push", "deny path .env", "deny glob curl *"]
+    assert plan.rule(command, rules, "full-access").outcome == "allow"

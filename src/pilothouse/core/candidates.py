@@ -17,7 +17,7 @@ from pilothouse.core.script import Script, Segment, Segmenter
 MAX_TEXTS = 100
 """Strings inside one command that are read as commands themselves."""
 MAX_DEPTH = 5
-MAX_NESTED = 400
+MAX_NESTED = 2000
 """Characters of a string that is read as a command of its own; a longer one is searched word by word."""
 MAX_WORDS = 200
 MAX_SAME = 200
@@ -75,7 +75,10 @@ class Candidates:
     def __init__(self, script: Script, segment: Segmenter) -> None:
         self._segment = segment
         self._texts = 0
+        self._seen: set[str] = set()
         self._commands: dict[str, list[tuple[Words, int]]] = {}
+        self.incomplete = script.incomplete
+        """Whether a bound cut something off: then that nothing was found means nothing."""
         self.words: list[str] = []
         """Every word of every command that may run, and every target: what might be a path or an address."""
         self._take(script, 0)
@@ -87,6 +90,14 @@ class Candidates:
 
     def count(self, name: str) -> int:
         return len(self._commands.get(name, ()))
+
+    def is_cut(self, name: str) -> bool:
+        """Whether a command of this name has more words than a rule looks at."""
+        return any(len(words) - at - 1 > MAX_WORDS for words, at in self._commands.get(name, ()))
+
+    @property
+    def total(self) -> int:
+        return sum(map(len, self._commands.values()))
 
     def lines(self) -> Iterator[Words]:
         """Every command with its name."""
@@ -106,6 +117,7 @@ class Candidates:
         """What no grammar understood: every word may be a program."""
         if _JOINED in text:
             text = f"{text.replace(_JOINED, '')}\n{text}"
+        self.incomplete = self.incomplete or len(text) > MAX_CRUDE
         text = text[:MAX_CRUDE] if text.isascii() else " ".join(map(fold, _CRUDE.split(text[:MAX_CRUDE])))
         words = tuple(filter(None, _CRUDE.split(text)))
         self.words += words
@@ -163,15 +175,22 @@ class Candidates:
             self._read(text.lstrip("!"), depth)
 
     def _read(self, text: str, depth: int) -> None:
-        if not text.strip() or depth >= MAX_DEPTH or self._texts >= MAX_TEXTS:
+        if not text.strip() or text in self._seen:
+            return
+        self._seen.add(text)
+        if depth >= MAX_DEPTH or self._texts >= MAX_TEXTS:
+            self.incomplete = True
             return
         if _JOINED in text:
             self._read(text.replace(_JOINED, ""), depth)
         self._texts += 1
         if len(text) > MAX_NESTED:
+            self.incomplete = True  # word by word, quotes in the middle of a name are not seen through
             self._take_crudely(text)
         else:
-            self._take(self._segment(text.strip("'\"")), depth + 1)
+            script = self._segment(text.strip("'\""))
+            self.incomplete = self.incomplete or script.incomplete
+            self._take(script, depth + 1)
 
 
 def _runs_words(texts: Words) -> bool:

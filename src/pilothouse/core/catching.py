@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import islice
 
 from pilothouse.core.call import Call, host_of
-from pilothouse.core.candidates import Candidates, fold, is_command
+from pilothouse.core.candidates import Candidates, fold, is_command, rule_name
 from pilothouse.core.places import Places
 from pilothouse.core.rules import Rule, matches_glob
 from pilothouse.core.script import Script, Segmenter, joined, no_segmenter
@@ -20,7 +20,7 @@ _MAGIC = re.compile(r"[*?\[]")
 _ATTACHED = re.compile(r"-\w[/~.\w]")
 MAX_PATH = 1024
 MAX_LINES = 1000
-"""Commands in one text that are looked at as lines; beyond that the whole text must do."""
+"""Commands in one text that are looked at as lines; beyond that a rule may miss one."""
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.\-]*://[^\s\"'`<>()]+", re.IGNORECASE)
 _HOST = re.compile(r"(?:[^\s@/]+@)?([a-z0-9\-]+(?:\.[a-z0-9\-]+)+)(?::\S*|/\S*)?", re.IGNORECASE)
 
@@ -54,6 +54,19 @@ class Catcher:
                 return call.kind == "skill" and bool(matches_glob(rule.pattern, call.skill, case=False))
             case "path" | "read":
                 return self._touches(rule)
+
+    def may_miss(self, rule: Rule) -> bool:
+        """Whether a bound cut off what this rule would have looked at."""
+        if self._script is None or rule.kind not in ("command", "glob", "path", "read", "domain"):
+            return False
+        found = self._candidates
+        match rule.kind:
+            case "glob" if found.total > MAX_LINES:
+                return True
+            case "command" if len(rule.words) > 1 and found.is_cut(rule_name(rule.words)):
+                return True
+            case _:
+                return found.incomplete
 
     @cached_property
     def _candidates(self) -> Candidates:

@@ -66,6 +66,11 @@ class _Judging:
             for rule in self._rules:
                 if rule.outcome == outcome and self._catcher.catches(rule):
                     return Ruling(outcome, f"the rule says so: {rule}"), []
+        for rule in self._rules:
+            if rule.outcome != "allow" and self._catcher.may_miss(rule):
+                return Ruling(
+                    "ask", f"there is too much in it to tell whether this rule is meant: {rule}"
+                ), []
         if self._call.kind == "unreadable":
             return Ruling("ask", "what it would do cannot be read"), []
         if self._site.mode == "full-access":

@@ -81,6 +81,8 @@ class Script(Struct, frozen=True):
     """Why this may do more than its segments say, in a person's words; empty for a plain script."""
     unread: str = ""
     """The whole text, where the segments are not all of it."""
+    incomplete: bool = False
+    """It was beyond a bound, and nobody read it: that nothing is found in it means nothing."""
 
     def segments(self) -> Iterator[Segment]:
         yield from segments_in(self.body)
@@ -111,7 +113,7 @@ Segmenter = Callable[[str], Script]
 
 
 def unreadable(why: str, text: str = "") -> Script:
-    return Script(NOTHING, oddities=(why,), unread=text)
+    return Script(NOTHING, oddities=(why,), unread=text, incomplete=bool(text))
 
 
 def no_segmenter(command: str) -> Script:
