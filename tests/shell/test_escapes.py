@@ -85,3 +85,35 @@ def test_more_words_than_a_rule_looks_at_are_asked_about(plan: Plan) -> None:
 def test_everyday_work_is_not_too_much_to_read(plan: Plan, command: str) -> None:
     rules = ["deny command curl", "deny command git push", "deny path .env", "deny glob curl *"]
     assert plan.rule(command, rules, "full-access").outcome == "allow"
+
+
+@pytest.mark.parametrize(
+    ("command", "rule"),
+    [
+        ("sort --output=x a", "deny command sort -o"),
+        ("sort --out x a", "deny command sort -o"),
+        ("rm -fr a", "deny command rm -rf"),
+        ("rm -r -f a", "deny command rm -rf"),
+        ("rm -r a -v --force", "deny command rm -rf"),
+        ("find . -exec ls {} +", "deny command find -exec"),
+        ("awk 'BEGIN { system(\"curl x\") }'", "deny command curl"),
+        ("sed '1e curl x' a", "deny command curl"),
+    ],
+)
+def test_an_option_or_a_program_in_another_spelling_is_the_same(plan: Plan, command: str, rule: str) -> None:
+    assert plan.rule(command, [rule], "full-access").outcome == "deny"
+
+
+@pytest.mark.parametrize(
+    ("command", "rule"),
+    [
+        ("rm -r a", "deny command rm -rf"),
+        ("rm -f a", "deny command rm -rf"),
+        ("sort -u a", "deny command sort -o"),
+        ("git push --follow-tags", "deny command git push -f"),
+        ("find . -name x", "deny command find -exec"),
+        ("sed -n 1,5p curl", "deny command wget"),
+    ],
+)
+def test_an_option_that_is_not_there_is_not_found(plan: Plan, command: str, rule: str) -> None:
+    assert plan.rule(command, [rule], "full-access").outcome == "allow"

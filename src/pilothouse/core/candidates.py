@@ -26,7 +26,7 @@ MAX_CRUDE = 20_000
 """Characters of a text that no grammar understood."""
 
 _KEEPS_WORDS = frozenset(READERS) | word_set(
-    "echo find test sed awk mkdir touch cp mv rm ln chmod chown tee pytest ruff mypy black tsc eslint cd"
+    "echo find test mkdir touch cp mv rm ln chmod chown tee pytest ruff mypy black tsc eslint cd"
 )
 """Programs that run none of the words that they are given, options apart."""
 _RUNNING_OPTION = re.compile(r"-(exec|execdir|ok|okdir)$|--(pre|hostname-bin|compress-program|to-command)\b")
@@ -36,6 +36,8 @@ _GIT_WORDS = frozenset(GIT) | word_set(
 _SHELLS = word_set(
     "sh bash dash zsh ksh mksh ash fish csh tcsh pdksh eval source . xargs parallel busybox su ssh exec trap watch script"
 )
+_LONG = {"o": "output", "f": "force", "r": "recursive", "i": "in-place", "d": "delete", "a": "all"}
+"""What a letter stands for in nearly every program that has it."""
 _JOINED = "\\\n"
 """A shell reads on as if it were not there, in the middle of a word too; both readings count."""
 _ODD_SPACE = re.compile(r"[^\S \t\n]")
@@ -229,9 +231,17 @@ def _says(rule: Words, found: Words) -> bool:
     words = [word.casefold() for word in found]
     options = [word for word in rest if word.startswith("-") and word != "-"]
     plain = [word for word in rest if word not in options]
+    options = [one for option in options for one in _unbundled(option, words)]
     return all(any(_is_option(option, word) for word in words) for option in options) and _follow(
         plain, words
     )
+
+
+def _unbundled(option: str, words: Sequence[str]) -> Sequence[str]:
+    """`-rf` is `-r` and `-f`, in any order and apart; `-exec` may be one too, so as it stands it counts first."""
+    if option in words or not re.fullmatch(r"-[a-z]{2,}", option):
+        return (option,)
+    return [f"-{letter}" for letter in option[1:]]
 
 
 def _is_option(option: str, word: str) -> bool:
@@ -241,8 +251,12 @@ def _is_option(option: str, word: str) -> bool:
     if option.startswith("--"):
         name = word.partition("=")[0]
         return len(name) > 3 and name.startswith("--") and option.startswith(name)
-    single = len(option) == 2 and word.startswith("-") and not word.startswith("--")
-    return single and option[1] in word[1:]
+    if len(option) != 2 or not word.startswith("-"):
+        return False
+    if word.startswith("--"):
+        name = word[2:].partition("=")[0]
+        return bool(name) and _LONG.get(option[1], "").startswith(name)
+    return option[1] in word[1:]
 
 
 def _follow(rule: Sequence[str], words: Sequence[str]) -> bool:
