@@ -246,6 +246,8 @@ def run_one(pieces: object, ok: bool, here: list[str], root: str) -> None:
             check_path(rest.pop(0), here[0], root)
         elif rest.pop(0).text not in NOWHERE:
             raise Unsafe
+    if not words and pieces:
+        return  # only redirections, each looked at above: nothing runs
     while words and words[0].bare == "!":
         words.pop(0)
     check_command(words, ok, here, root)

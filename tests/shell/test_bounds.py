@@ -36,6 +36,9 @@ def fill(text: str) -> str:
         fill("if x; then "),
         "bash -c '" + fill("x ") + "'",
         "x " + fill("a=b=c "),
+        "x " + fill("{a,b}{a,b}{a,b}{a,b}{a,b}{a,b} "),
+        "x " + fill("{a,b}"),
+        fill("/*?*?*?*[a] ") + "x",
     ],
     ids=lambda command: ascii(command[:16]),
 )

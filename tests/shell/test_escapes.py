@@ -48,8 +48,10 @@ def test_a_program_that_a_variable_names_is_found(plan: Plan, command: str) -> N
         ": '" + "a " * 60_000 + "'; cu''rl x",
         "cat <<A\nA\n" * 60 + "cu''rl x",
         "ls )" + " a" * 20_000 + "; cu''rl x",
+        "env c{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b} x",
+        "c{" + "a," * 200 + "url} x",
     ],
-    ids=["texts", "nested", "bytes", "documents", "crude"],
+    ids=["texts", "nested", "bytes", "documents", "crude", "spread", "spelling"],
 )
 def test_what_is_too_much_to_read_is_asked_where_a_rule_might_mean_it(plan: Plan, command: str) -> None:
     for rule in ("deny command curl", "ask path .env", "deny glob *curl* x*", "deny domain example.org"):
@@ -96,6 +98,14 @@ def test_everyday_work_is_not_too_much_to_read(plan: Plan, command: str) -> None
         ("rm -r -f a", "deny command rm -rf"),
         ("rm -r a -v --force", "deny command rm -rf"),
         ("find . -exec ls {} +", "deny command find -exec"),
+        ("/usr/bin/cur? x", "deny command curl"),
+        ("env /usr/bin/c[u]* x", "deny command curl"),
+        ("{cu,}rl x", "deny command curl"),
+        ("ls;{cu,}rl x", "deny command curl"),
+        ("env cu{r,}l x", "deny command curl"),
+        ("git pus[h]", "deny command git push"),
+        ("git pu{sh,}", "deny command git push"),
+        ("/usr/bin/gi? push", "deny command git push"),
         ("awk 'BEGIN { system(\"curl x\") }'", "deny command curl"),
         ("sed '1e curl x' a", "deny command curl"),
     ],
@@ -112,6 +122,10 @@ def test_an_option_or_a_program_in_another_spelling_is_the_same(plan: Plan, comm
         ("sort -u a", "deny command sort -o"),
         ("git push --follow-tags", "deny command git push -f"),
         ("find . -name x", "deny command find -exec"),
+        ("tar czf a.tgz *", "deny command curl"),
+        ("python a.py c*", "deny command curl"),
+        ("mkdir -p {src,tests}", "deny command curl"),
+        ("git add *", "deny command git push"),
         ("sed -n 1,5p curl", "deny command wget"),
     ],
 )

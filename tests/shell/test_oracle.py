@@ -102,6 +102,7 @@ anything = settings(deadline=None, suppress_health_check=list(HealthCheck), max_
 @example(text="git status&&git cat-file -p")
 @example(text="git log -p -1")
 @example(text="git -p log")
+@example(text="<0")
 @example(text="sort README.md -\\\nofile")
 def test_what_is_allowed_by_itself_is_plainly_safe(plan: Plan, text: str) -> None:
     if plan.rule(text).outcome == "allow":

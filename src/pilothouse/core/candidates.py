@@ -13,6 +13,7 @@ from functools import lru_cache
 
 from pilothouse.core.reading_table import GIT, READERS, word_set
 from pilothouse.core.script import Script, Segment, Segmenter
+from pilothouse.core.spellings import MAX_SPELLING, MAX_SPREAD, could_be, is_pattern, spread
 
 MAX_TEXTS = 100
 """Strings inside one command that are read as commands themselves."""
@@ -44,6 +45,7 @@ _ODD_SPACE = re.compile(r"[^\S \t\n]")
 _EMPTY = re.compile(r"\$\(\s*\)|``|\$\{\w*\}|\$[@*#?$!_]|\$\w+")
 """What often stands for nothing: `r$()m` is `rm`."""
 _CRUDE = re.compile(r"[\s\0;&|()<>`{},$\"'\\]+")
+_BLANK = re.compile(r"[\s;&|()<>]+")
 _INNOCENT = re.compile(r"[A-Za-z0-9_./:,@%+\-]+")
 _HOLDS_MORE = re.compile(r"[\s;&|$`(]")
 _SPACES = re.compile(r"\$\{?IFS\}?")
@@ -79,6 +81,7 @@ class Candidates:
         self._texts = 0
         self._seen: set[str] = set()
         self._commands: dict[str, list[tuple[Words, int]]] = {}
+        self._patterns: dict[str, list[tuple[Words, int]]] = {}
         self.incomplete = script.incomplete
         """Whether a bound cut something off: then that nothing was found means nothing."""
         self.words: list[str] = []
@@ -89,6 +92,10 @@ class Candidates:
         """The words of every command whose program, without its folder, has this name; without the name."""
         for words, at in self._commands.get(name, ()):
             yield words[at + 1 : at + 1 + MAX_WORDS]
+        for pattern, found in self._patterns.items():
+            if could_be(pattern, name):
+                for words, at in found:
+                    yield words[at + 1 : at + 1 + MAX_WORDS]
 
     def count(self, name: str) -> int:
         return len(self._commands.get(name, ()))
@@ -126,6 +133,11 @@ class Candidates:
         for at, word in enumerate(words):
             name = word.rpartition("/")[2] or word
             self._commands.setdefault(name.casefold(), []).append((words, at))
+        if "{" in text:
+            whole = tuple(_BLANK.split(text))  # the grammar takes `{cu,}rl` for a group of commands
+            for at, word in enumerate(whole):
+                if "{" in word:
+                    self._add_spread(whole, at)
 
     def _take_segment(self, one: Segment, raw: Words, depth: int, *, fed: bool) -> None:
         """`fed`: somewhere in the script is a shell, so any text may reach it."""
@@ -159,10 +171,24 @@ class Candidates:
         self._commands.setdefault(name.casefold(), []).append((words, at))
         if "$" in name or "`" in name:
             self._commands.setdefault(_EMPTY.sub("", name).casefold(), []).append((words, at))
+        self._add_spread(words, at)
         if word.startswith("{") or _SPACES.search(word):
-            spread = re.split(r"[ ,]+", _SPACES.sub(" ", word).strip("{}"))
-            first = spread[0].rpartition("/")[2].casefold()
-            self._commands.setdefault(first, []).append(((*spread, *words[at + 1 :]), 0))
+            listed = re.split(r"[ ,]+", _SPACES.sub(" ", word).strip("{}"))
+            first = listed[0].rpartition("/")[2].casefold()
+            self._commands.setdefault(first, []).append(((*listed, *words[at + 1 :]), 0))
+
+    def _add_spread(self, words: Words, at: int) -> None:
+        word = words[at]
+        found = spread(word)
+        if len(found) >= MAX_SPREAD or (at == 0 and len(word) > MAX_SPELLING):
+            self.incomplete = True
+        for one in found:
+            name = one.rpartition("/")[2]
+            # Not first, and not from the root: files of the project are meant.
+            if is_pattern(name) and (at == 0 or one.startswith("/")):
+                self._patterns.setdefault(name.casefold(), []).append((words, at))
+            elif one != word:
+                self._commands.setdefault(name.casefold(), []).append((words, at))
 
     def _read_inside(self, text: str, depth: int) -> None:
         """A word that holds a command: a string, the value of an option or of an alias, a default."""
@@ -263,7 +289,9 @@ def _follow(rule: Sequence[str], words: Sequence[str]) -> bool:
     """Between the words of a rule only options may stand, each perhaps with a value."""
     reached = {0}
     for wanted in rule:
-        reached = {at + 1 for start in reached for at in _reachable(words, start) if words[at] == wanted}
+        reached = {
+            at + 1 for start in reached for at in _reachable(words, start) if could_be(words[at], wanted)
+        }
     return bool(reached)
 
 

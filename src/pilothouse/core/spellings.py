@@ -1,0 +1,48 @@
+"""What a shell may make of a word with braces or a pattern in it, for rules that forbid: `cu{r,}l` and `/bin/r?`.
+
+Generous: a pattern counts as everything that it could mean, whichever files there are.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pilothouse.core.rules import matches_glob
+
+MAX_SPREAD = 64
+MAX_SPELLING = 256
+"""Characters of a word that is still looked at: no program has a longer name."""
+_BRACES = re.compile(r"\{([^{}\s]*,[^{}\s]*)\}")
+_CLASS = re.compile(r"\[[^\]]+\]")
+_PATTERN = re.compile(r"[*?\[]")
+
+
+def spread(word: str) -> tuple[str, ...]:
+    """Every word that braces make of one; itself if there are none."""
+    if "{" not in word or len(word) > MAX_SPELLING:
+        return (word,)
+    done, pending = dict[str, None](), [word]
+    while pending and len(done) < MAX_SPREAD:
+        one = pending.pop()
+        found = _BRACES.search(one)
+        if found is None:
+            done[one] = None
+        else:
+            pending += [one[: found.start()] + part + one[found.end() :] for part in found[1].split(",")]
+    return tuple(done)
+
+
+def is_pattern(word: str) -> bool:
+    return len(word) <= MAX_SPELLING and _PATTERN.search(word) is not None
+
+
+def could_be(word: str, wanted: str) -> bool:
+    """Whether a word is another one, or stands for it."""
+    if word == wanted:
+        return True
+    if "{" not in word and not is_pattern(word):
+        return False
+    return any(
+        one == wanted or (is_pattern(one) and matches_glob(_CLASS.sub("?", one), wanted, case=False))
+        for one in spread(word)
+    )
