@@ -186,6 +186,23 @@ async def test_what_is_too_long_to_be_read_is_a_file_and_its_buttons_go_away_too
         await house.until(lambda: not any(p.buttons for p in server.world.shown(ada.id)))
 
 
+async def test_a_button_that_was_left_behind_goes_away_when_it_is_pressed(
+    server: Server, tmp_path: Path
+) -> None:
+    ada = server.person("Ada")
+    heard: list[Decision] = []
+    async with open_gateway(server, tmp_path, {ada: "owner"}, asks(APPROVAL, heard)) as house:
+        ada.say("build it")
+        post = await house.until_shown(ada.id, "Run make?")
+        server.faults.refuse("editMessageText", 400, "Bad Request: message can't be edited")
+        ada.press(post, "Allow once")
+        await house.until_shown(ada.id, "Went on.")
+        await house.until(lambda: server.called("editMessageText"))
+        assert "Deny" in post.buttons
+        assert "Already answered" in await house.until_toast(ada.press(post, "Deny"))
+        await house.until(lambda: not post.buttons)
+
+
 async def test_a_question_outlives_a_restart_and_its_old_button_still_works(
     server: Server, tmp_path: Path
 ) -> None:
@@ -194,6 +211,7 @@ async def test_a_question_outlives_a_restart_and_its_old_button_still_works(
     async with open_gateway(server, tmp_path, {ada: "owner"}, asks(APPROVAL, heard)) as house:
         ada.say("build it")
         post = await house.until_shown(ada.id, "Run make?")
+        await house.rig.until(lambda tx: not tx.outbox.channels_waiting())
         house.rig.crash()
     async with open_gateway(
         server, tmp_path, {ada: "owner"}, asks(APPROVAL, heard), alive=only_alive("nobody")

@@ -103,6 +103,10 @@ class Presses:
         if decision is None:
             return await self._choose(press.query, found, row.ask) if row.state == "open" else (ENDED, False)
         answered = await self._desk.answer(row.ask.id, row.ask.payload_hash, decision, press.by)
+        if row.state != "open" and press.query.message is not None:
+            # A crash may leave a question that nobody knows the number of; who presses tells us.
+            message = press.query.message
+            await self._client.edit_keyboard(message.chat.id, message.message_id, None)
         return answered.text, not answered.accepted
 
     async def _choose(self, query: CallbackQuery, found: AskPress, ask: Ask) -> tuple[str, bool]:
