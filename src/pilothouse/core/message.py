@@ -43,6 +43,11 @@ def conversation_id(address: Address) -> ConversationId:
     return ConversationId(f"{channel}:{place}{tail}")
 
 
+def inbox_key(place: ConversationId, native_id: str) -> str:
+    """What makes a message that a platform brings twice one message. Whoever looks for a repeat looks under this."""
+    return f"{place}|{native_id}"
+
+
 class Author(Struct, frozen=True):
     """`id` is `channel:native`, so that two platforms never share a person by accident."""
 

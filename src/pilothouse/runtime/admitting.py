@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pilothouse.core.channel import Receipt
 from pilothouse.core.ids import IdMaker, MessageId, UserId
-from pilothouse.core.message import Content, InboundMessage, conversation_id
+from pilothouse.core.message import Content, InboundMessage, conversation_id, inbox_key
 from pilothouse.core.people import People
 from pilothouse.core.store import CONTROL_LANE, Conversation, Tx
 from pilothouse.runtime.auditing import record
@@ -49,7 +49,7 @@ def meet(tx: Tx, ids: IdMaker, settings: Settings, message: InboundMessage, at: 
 def _pair(tx: Tx, ids: IdMaker, code: str, message: InboundMessage, at: float) -> Receipt:
     """The message is put down as done, so that the platform may bring it twice."""
     place = Conversation(conversation_id(message.address), message.address, at, private=message.private)
-    known = tx.inbox.by_key(f"{place.id}|{message.native_id}")
+    known = tx.inbox.by_key(inbox_key(place.id, message.native_id))
     if known is not None:
         return Receipt("duplicate", known.id)
     grant, text = pair(tx, code, message.author, at)
@@ -59,7 +59,7 @@ def _pair(tx: Tx, ids: IdMaker, code: str, message: InboundMessage, at: float) -
     note_home(tx, message.author.id, place)
     put = tx.inbox.put(
         id=MessageId(ids("msg")),
-        key=f"{place.id}|{message.native_id}",
+        key=inbox_key(place.id, message.native_id),
         lane=CONTROL_LANE,
         conversation_id=place.id,
         kind="command",

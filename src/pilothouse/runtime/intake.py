@@ -24,6 +24,7 @@ from pilothouse.core.message import (
     MessageEdited,
     clean_text,
     conversation_id,
+    inbox_key,
 )
 from pilothouse.core.people import AUTHORITY, Role, allows
 from pilothouse.core.store import CONTROL_LANE, NEVER, Conversation, QueueRow, Tx, notes_lane
@@ -134,7 +135,7 @@ class Intake:
         text = self._pacing.refusal(by.id, ports.settings().messages_per_minute, ports.clock.monotonic())
         if not text:
             return None
-        known = await ports.store.read(lambda tx: tx.inbox.by_key(f"{place}|{native_id}"))
+        known = await ports.store.read(lambda tx: tx.inbox.by_key(inbox_key(place, native_id)))
         if known is not None:
             return Receipt("duplicate", known.id)
         ports.trail.note(
@@ -197,7 +198,7 @@ class Intake:
             conversation = tx.conversations.ensure(_conversation(address, at))
             put = tx.inbox.put(
                 id=MessageId(ports.ids("msg")),
-                key=_key(conversation, native_id),
+                key=inbox_key(conversation.id, native_id),
                 lane=CONTROL_LANE,
                 conversation_id=conversation.id,
                 kind="command",
@@ -239,7 +240,7 @@ class Intake:
 
         def unit(tx: Tx) -> Receipt:
             conversation = tx.conversations.ensure(_conversation(message.address, at))
-            row = tx.inbox.by_key(_key(conversation, message.native_id))
+            row = tx.inbox.by_key(inbox_key(conversation.id, message.native_id))
             if row is None or row.lane == CONTROL_LANE or row.status in ("done", "failed", "withdrawn"):
                 return Receipt("duplicate")
             if _decode(row.body).author.id != message.author.id:
@@ -287,7 +288,7 @@ class _Accept:
         note = message.kind == "system"
         put = tx.inbox.put(
             id=MessageId(self._ids("msg")),
-            key=_key(conversation, message.native_id),
+            key=inbox_key(conversation.id, message.native_id),
             lane=notes_lane(conversation.id) if note else conversation.id,
             conversation_id=conversation.id,
             kind=message.kind,
@@ -399,10 +400,6 @@ def _cleaned(message: InboundMessage) -> InboundMessage:
 
 def _conversation(address: Address, at: float, *, private: bool = False) -> Conversation:
     return Conversation(conversation_id(address), address, at, private=private)
-
-
-def _key(conversation: Conversation, native_id: str) -> str:
-    return f"{conversation.id}|{native_id}"
 
 
 def _short(name: str) -> str:
