@@ -136,7 +136,7 @@ class Walk:
         elif isinstance(found, Unknown):
             self.gaps.append(Gap(found.why, self._to_remember(segment, found)))
         else:
-            self._read(segment, found, folders)
+            self._read(found, folders)
 
     def _allowing(self, segment: Segment, folders: Folders) -> Rule | None:
         if any(word.form == "glob" and word.text[0] in "*?[" for word in segment.words):
@@ -176,7 +176,7 @@ class Walk:
         for word in edits.changes:
             self._change_path(word, folders)
 
-    def _read(self, segment: Segment, reads: Reads, folders: Folders) -> None:
+    def _read(self, reads: Reads, folders: Folders) -> None:
         for word in reads.paths:
             self._read_path(word, folders, deep=reads.deep)
         if reads.deep and not reads.paths:

@@ -16,7 +16,6 @@ from pilothouse.core.ids import EngineId, SessionId
 from pilothouse.engines.claude.config import FALLBACKS, FILE_TOOLS, HELPER_TOOLS, ClaudeConfig, resolve
 from pilothouse.engines.claude.flags import (
     child_environment,
-    one_shot_argv,
     pooled_argv,
     skip_problem,
     text_argv,
@@ -65,11 +64,6 @@ def test_a_pooled_process_reads_and_writes_json_and_asks_its_host() -> None:
     )
 
 
-def test_a_one_shot_process_is_the_same_and_asks_nobody() -> None:
-    pooled, alone = parsed(pooled_argv(PLAIN, BRIEF, ID)), parsed(one_shot_argv(PLAIN, BRIEF, ID))
-    assert [row for row in pooled if row not in alone] == [("--permission-prompt-tool", "stdio")]
-
-
 def test_text_mode_has_its_prompt_behind_a_terminator() -> None:
     argv = text_argv(ClaudeConfig(add_dirs=["/x"], extra_args=["--foo"]), BRIEF, ID, "-rf @/etc/passwd")
     assert argv[-2:] == ["--", "-rf @/etc/passwd"]
@@ -79,7 +73,6 @@ def test_text_mode_has_its_prompt_behind_a_terminator() -> None:
 
 def test_no_prompt_is_in_argv_but_in_text_mode() -> None:
     assert "--" not in pooled_argv(PLAIN, BRIEF, ID)
-    assert "--" not in one_shot_argv(PLAIN, BRIEF, ID)
 
 
 @pytest.mark.parametrize(

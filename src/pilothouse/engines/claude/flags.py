@@ -34,7 +34,7 @@ _ENVIRONMENT = {
 def pooled_argv(
     config: ClaudeConfig, brief: Brief, session_id: str, tools: Sequence[str] | None = None
 ) -> list[str]:
-    """A process that lives for many turns and asks its host. `tools` is what is left after PERMISSIONS.json."""
+    """A process for many turns, or for one, that asks its host. `tools` is what is left after PERMISSIONS.json."""
     asks = ["--permission-prompt-tool", "stdio"]
     return [
         *_head(config),
@@ -42,19 +42,6 @@ def pooled_argv(
         "stream-json",
         *_STREAMS,
         *asks,
-        *_tail(config, brief, session_id, tools),
-    ]
-
-
-def one_shot_argv(
-    config: ClaudeConfig, brief: Brief, session_id: str, tools: Sequence[str] | None = None
-) -> list[str]:
-    """One message on stdin, then its end: nobody is there to be asked."""
-    return [
-        *_head(config),
-        "--input-format",
-        "stream-json",
-        *_STREAMS,
         *_tail(config, brief, session_id, tools),
     ]
 
