@@ -24,7 +24,7 @@ def parse_pins(lock: str) -> set[str]:
 
 
 def parse_name(requirement: str) -> str:
-    return re.split(r"[^\w.-]", requirement)[0].replace("_", "-")
+    return re.sub(r"[_.]", "-", re.split(r"[^\w.-]", requirement)[0])
 
 
 @pytest.mark.parametrize("kind", ASKED)

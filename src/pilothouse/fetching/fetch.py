@@ -1,0 +1,126 @@
+"""One guarded GET. Importing this imports the HTTP library: do it where something is fetched, and nowhere else.
+
+There is one deadline over everything, and a bound on bytes that holds while they come, whatever was announced. A
+redirect is a refusal, and so is a body that is compressed although we asked for none: what it would unpack to is
+unknown. No cookie, no proxy and no setting of the environment takes part; each fetch has a connection of its own.
+"""
+
+from __future__ import annotations
+
+import ssl
+from contextlib import aclosing
+from functools import cached_property
+
+import anyio
+import httpcore2
+from httpcore2 import AsyncConnectionPool, AsyncNetworkBackend
+
+from pilothouse.fetching.hosts import Hosts, Target
+from pilothouse.fetching.outcome import Unfetched
+from pilothouse.fetching.pinning import Pinned, PrivateAddress, Resolve, real_net, resolve
+
+FETCH_S = 10.0
+CONNECT_S = 4.0
+"""For one address: another one may be tried in the time that is left."""
+
+_HEADERS = ((b"Accept-Encoding", b"identity"), (b"User-Agent", b"pilothouse"), (b"Connection", b"close"))
+_LATE = Unfetched("late", "it did not come in time")
+_BROKEN = Unfetched("broken", "the connection broke off before all of it had come")
+
+
+class Fetcher:
+    """Fetches from `hosts`. It holds nothing open between two fetches, and any number of them may run at once."""
+
+    def __init__(
+        self,
+        hosts: Hosts,
+        *,
+        timeout_s: float = FETCH_S,
+        resolve: Resolve = resolve,
+        net: AsyncNetworkBackend | None = None,
+        trust: ssl.SSLContext | None = None,
+    ) -> None:
+        self._hosts = hosts
+        self._timeout_s = timeout_s
+        self._resolve = resolve
+        self._net = net or real_net()
+        self._trust = trust
+
+    async def __call__(self, url: str, limit: int) -> bytes | Unfetched:
+        target = self._hosts.find(url)
+        if isinstance(target, Unfetched):
+            return target
+        try:
+            with anyio.fail_after(self._timeout_s):
+                return await self._get(target, limit)
+        except (TimeoutError, httpcore2.TimeoutException):
+            return _LATE
+        except PrivateAddress:
+            return Unfetched("private", "its host leads to a private network address")
+        except httpcore2.ConnectError as error:
+            return _unreachable(error)
+        except (httpcore2.NetworkError, httpcore2.ProtocolError, OSError):
+            return _BROKEN
+
+    async def _get(self, target: Target, limit: int) -> bytes | Unfetched:
+        origin = target.origin
+        url = httpcore2.URL(scheme=origin.scheme, host=origin.host, port=origin.port, target=target.path)
+        way = Pinned(origin, self._resolve, self._net)
+        timeouts = {"connect": CONNECT_S}
+        trust = self._ssl if origin.scheme == "https" else None
+        async with (
+            AsyncConnectionPool(ssl_context=trust, network_backend=way, max_connections=1) as pool,
+            pool.stream("GET", url, headers=list(_HEADERS), extensions={"timeout": timeouts}) as response,
+        ):
+            return _refusal(response, limit) or await _read(response, limit)
+
+    @cached_property
+    def _ssl(self) -> ssl.SSLContext:
+        """Made with the first fetch: it reads the machine's certificates."""
+        return self._trust or httpcore2.default_ssl_context()
+
+
+def _refusal(response: httpcore2.Response, limit: int) -> Unfetched | None:
+    headers = {name.lower(): value.strip().lower() for name, value in response.headers}
+    length = headers.get(b"content-length", b"")
+    if 300 <= response.status < 400:
+        return Unfetched("redirect", "its host wanted to send us elsewhere")
+    if response.status in (404, 410):
+        return Unfetched("status", "it is not there any more")
+    if response.status != 200:
+        return Unfetched("status", f"its host answered {response.status}")
+    if headers.get(b"content-encoding", b"identity") != b"identity":
+        return Unfetched("encoded", "it came compressed, although it was asked for as it is")
+    if not length and b"transfer-encoding" not in headers:
+        # The end of such a body cannot be told from a connection that broke.
+        return Unfetched("broken", "its host did not say how long it is")
+    if length.isdigit() and int(length[:20]) > limit:
+        return _too_big(limit)
+    return None
+
+
+async def _read(response: httpcore2.Response, limit: int) -> bytes | Unfetched:
+    data = bytearray()
+    async with aclosing(response.aiter_stream()) as pieces:
+        async for piece in pieces:
+            data += piece
+            if len(data) > limit:
+                return _too_big(limit)
+    return bytes(data)
+
+
+def _too_big(limit: int) -> Unfetched:
+    return Unfetched("too_big", f"it has more than {_size(limit)}")
+
+
+def _size(limit: int) -> str:
+    return f"{limit >> 20} MB" if limit >= 1 << 20 else f"{limit:,} bytes"
+
+
+def _unreachable(error: httpcore2.ConnectError) -> Unfetched:
+    # The pool cuts the chain of causes off (httpcore2 2.16), but an error holds what it was made of.
+    if any(isinstance(cause, ssl.SSLError) for cause in error.args):
+        return Unfetched(
+            "unreachable", "its host could not prove who it is: its certificate was not accepted"
+        )
+    return Unfetched("unreachable", "its host could not be reached")
