@@ -238,6 +238,20 @@ def test_what_a_rule_wants_asked_is_not_offered_for_keeping() -> None:
     assert ruled("Bash", "ask command make", command="make").offers == ()
 
 
+@pytest.mark.parametrize(
+    ("command", "named"),
+    [
+        ("git push", "git push"),
+        ("npm test --watch", "npm test"),
+        ("npm --silent test", "npm"),
+        ("npm 'a b'", "npm"),
+        ("touch notes", "touch"),
+    ],
+)
+def test_what_no_rule_allows_is_named_as_a_rule_would_name_it(command: str, named: str) -> None:
+    assert ruled("Bash", command=command).rule == f"no rule allows {named}"
+
+
 def test_a_question_is_never_decided_by_rules() -> None:
     ask = Ask(AskId("q"), "question", "Which?", {"tool": "Read", "input": {}, "cwd": HERE})
     for rules in ([Rule("deny", "tool", ("*",))], [Rule("allow", "tool", ("*",))]):
@@ -253,3 +267,52 @@ def test_a_call_from_outside_the_workspace_or_from_nowhere_is_asked() -> None:
 def test_without_a_parser_every_command_is_asked() -> None:
     ask = Ask(AskId("a"), "approval", "x", {"tool": "Bash", "input": {"command": "ls"}, "cwd": HERE})
     assert decide(ask, (), Site(HERE), Senses()).outcome == "ask"
+
+
+RULES_ABOUT_TEXTS = ("deny path ~/.ssh/**", "deny read ~/.ssh/**", "deny domain evil.example")
+
+
+@pytest.mark.parametrize("tool", ["mcp__hub__do", "Browser"])
+def test_a_text_that_a_rule_forbids_is_found_wherever_it_stands_in_an_input(tool: str) -> None:
+    many: list[Any] = [f"text {number}" for number in range(900)]
+    contents: list[dict[str, Any]] = [
+        {"x": [*many, "~/.ssh/id_rsa"]},
+        {"x": ["~/.ssh/id_rsa", *many]},
+        {"x": {"y": [{"z": "~/.ssh/id_rsa"}]}},
+    ]
+    for content in contents:
+        assert ruled(tool, "deny path ~/.ssh/**", mode="full-access", **content).outcome == "deny"
+    long = "a " * 20_000 + "https://evil.example/x"
+    assert ruled(tool, "deny domain evil.example", mode="full-access", text=long).outcome == "deny"
+
+
+@pytest.mark.parametrize("tool", ["mcp__hub__do", "Browser"])
+def test_an_input_with_more_in_it_than_is_looked_at_is_asked_about(tool: str) -> None:
+    contents: list[dict[str, Any]] = [
+        {"x": ["~/.ssh/id_rsa", *("a" for _ in range(5000))]},
+        {"x": [*("a" for _ in range(5000)), "~/.ssh/id_rsa"]},
+        {"x": "a " * 200_000 + "https://evil.example/x"},
+    ]
+    for content in contents:
+        for rule in RULES_ABOUT_TEXTS:
+            assert ruled(tool, rule, mode="full-access", **content).outcome in ("ask", "deny")
+            assert ruled(tool, rule, f"allow tool {tool}", **content).outcome in ("ask", "deny")
+        assert ruled(tool, "deny command rm", mode="full-access", **content).outcome == "allow"
+
+
+def test_a_long_way_to_a_path_is_the_same_path() -> None:
+    long = "./" * 1000 + "secret"
+    assert ruled("Bash", "deny path secret", mode="full-access", command=f"cat {long}").outcome == "deny"
+    chain = "cd a; cd b; cd c; cd d; cd e; cd f; cat secret"
+    assert ruled("Bash", "deny path a/b/c/d/e/f/secret", mode="full-access", command=chain).outcome == "deny"
+    assert ruled("Bash", "deny path a/c/e/secret", mode="full-access", command=chain).outcome == "deny"
+
+
+def test_more_folders_than_are_followed_are_asked_about() -> None:
+    moves = "".join(f"cd d{number}; " for number in range(12)) + "cat secret"
+    rule = "deny path " + "/".join(f"d{number}" for number in range(12)) + "/secret"
+    assert ruled("Bash", rule, mode="full-access", command=moves).outcome == "ask"
+    assert ruled("Bash", "deny command rm", mode="full-access", command=moves).outcome == "allow"
+    words = "cat " + "".join(f"f{number} " for number in range(12_000))
+    some = "cd a; cd b; cd c; " + words + "secret"
+    assert ruled("Bash", "deny path a/b/c/secret", mode="full-access", command=some).outcome != "allow"

@@ -26,16 +26,17 @@ FOR_ADMINS = {
     "command.bind.set",
     "command.engine.set",
     "command.model.set",
+    "command.trigger.set",
     "command.cancel.foreign",
     "button.always",
 }
-FOR_OWNERS = {"query.across", "command.resume.foreign", "command.engines_own"}
+FOR_OWNERS = {"desk.moved", "query.across", "command.resume.foreign", "command.engines_own"}
 
 
 def doors() -> set[str]:
     """Whatever a surface can reach, read from the code itself."""
     desk = {f"desk.{name}" for name in vars(Desk) if not name.startswith("_")}
-    queries = {f"query.{name}" for name in QUERIES}
+    queries = {f"query.{name}" for name in (*QUERIES, "engines", "models")}
     commands = {f"command.{name}" for name in COMMANDS}
     buttons = {f"button.{name}" for name in (*get_args(Verdict), *get_args(Remember))}
     return desk | queries | commands | buttons

@@ -215,10 +215,12 @@ def play(items: list[Item], root: str) -> None:
 
 
 def run_all(items: list[Item], outcomes: tuple[bool, ...], here: list[str], root: str) -> None:
-    ok = True
+    ok, skipped = True, False
     piped = [joint in ("|", "|&") for joint, _ in items[1:]] + [False]
     for index, ((joint, item), outcome) in enumerate(zip(items, outcomes, strict=True)):
-        if (joint == "&&" and not ok) or (joint == "||" and ok):
+        if joint not in ("|", "|&"):  # a pipe runs as a whole, or not at all
+            skipped = (joint == "&&" and not ok) or (joint == "||" and ok)
+        if skipped:
             continue
         alone = piped[index] or joint in ("|", "|&")  # a part of a pipe moves nobody else
         if isinstance(item, list) and item and isinstance(item[0], tuple):

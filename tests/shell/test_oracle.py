@@ -104,6 +104,7 @@ anything = settings(deadline=None, suppress_health_check=list(HealthCheck), max_
 @example(text="git -p log")
 @example(text="<0")
 @example(text="sort README.md -\\\nofile")
+@example(text="cd src&&ls|cd deep&&cat ..")
 def test_what_is_allowed_by_itself_is_plainly_safe(plan: Plan, text: str) -> None:
     if plan.rule(text).outcome == "allow":
         assert is_plainly_safe(text, str(plan.root)), text
@@ -151,8 +152,26 @@ def toolbox(tmp_path_factory: pytest.TempPathFactory) -> Path:
 STARTER = 'command_not_found_handle() { "$TOOLS/mkdir" -p "$STRANGERS/${1//\\//_}"; return 127; }\neval "$COMMAND"\n'
 
 
+def run_shell(environment: dict[str, str], folder: Path) -> bytes:
+    """What it said until it ended, or until it had long enough: a slow machine proves nothing about a command."""
+    command = ["/bin/bash", "-c", STARTER]
+    try:
+        return subprocess.run(
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=30,
+            check=False,
+        ).stdout
+    except subprocess.TimeoutExpired as error:
+        return error.stdout or b""
+
+
 @pytest.mark.slow
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 @settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=60)
 @given(
     text=st.one_of(
@@ -165,6 +184,7 @@ def test_a_real_shell_changes_nothing_and_tells_nothing_from_outside(
     plan: Plan, toolbox: Path, tmp_path_factory: pytest.TempPathFactory, text: str
 ) -> None:
     assume(plan.rule(text).outcome == "allow")
+    assume("sleep" not in text and "seq" not in text)  # a digit more, and they go on for hours
     strangers = tmp_path_factory.getbasetemp() / "strangers"
     before = tree_of(plan.root.parent)
     environment = {
@@ -175,15 +195,7 @@ def test_a_real_shell_changes_nothing_and_tells_nothing_from_outside(
         "TOOLS": "/bin",
         "GIT_CEILING_DIRECTORIES": str(plan.root.parent),
     }
-    done = subprocess.run(
-        ["/bin/bash", "-c", STARTER],
-        cwd=plan.root,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=20,
-        check=False,
-    )
+    said = run_shell(environment, plan.root)
     assert tree_of(plan.root.parent) == before
     assert {path.name for path in strangers.glob("*")} <= SAFE
-    assert b"secret" not in done.stdout.replace(b"secret.txt", b"") and b"root:" not in done.stdout
+    assert b"secret" not in said.replace(b"secret.txt", b"") and b"root:" not in said

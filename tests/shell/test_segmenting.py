@@ -158,3 +158,34 @@ def test_the_parser_is_loaded_with_the_first_command_and_not_before() -> None:
         check=True,
     )
     assert done.stdout.split("\n")[:3] == ["[]", "False", "True"]
+
+
+@settings(max_examples=300, deadline=None)
+@given(word=st.text(st.characters(min_codepoint=0x80, exclude_categories=["Cs"]), min_size=1, max_size=8))
+def test_foreign_letters_come_out_as_they_were_written(word: str) -> None:
+    """The grammar never sees them: it would look them up where there is no memory."""
+    script = SEGMENT(f"echo {word} '{word}' a > {word} && X={word} ls")
+    segments = list(script.segments())
+    assert segments[0].texts == ("echo", word, word, "a")
+    assert [one.target.text for one in segments[0].redirects if one.target] == [word]
+    assert any(f"X={word}" == assigned.text for one in segments for assigned in one.assignments)
+
+
+HIGH = """
+from pilothouse.shell import BashSegmenter
+segment = BashSegmenter()
+for char in map(chr, range(0x10000, 0x110000, 0x3333)):
+    for text in ("x@{%}m", "%=1", "${%}", "[[ % ]]", "<<%\\nx\\n%", "a >% {%"):
+        segment(text.replace("%", char))
+"""
+
+
+def test_no_letter_of_any_language_ends_the_process() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", HIGH],
+        env={"PYTHONPATH": str(SRC)},
+        capture_output=True,
+        timeout=50,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr

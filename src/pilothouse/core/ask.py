@@ -64,6 +64,8 @@ class Ask(Struct, frozen=True):
     preview: str = ""
     """A file change as a bounded unified diff; empty where the title says it all."""
     offers: tuple[RuleOffer, ...] = ()
+    of_house: bool = False
+    """Whether Pilothouse itself asks: then the title says all of it, and nobody waits for a reason."""
 
 
 class Decision(Struct, frozen=True):

@@ -32,7 +32,7 @@ class AskLine(Struct, frozen=True):
 def ask_lines(ask: Ask) -> list[AskLine]:
     """What stands between an ask's title and its answers."""
     lines = [AskLine("diff", line) for line in shorten(ask.preview).split("\n")] if ask.preview else []
-    if not lines:
+    if not lines and not ask.of_house:
         lines = [line for name, value in _values(ask) for line in _value(name, value)]
     cwd = ask.payload.get("cwd")
     if isinstance(cwd, str) and cwd and input_of(ask) is not None:

@@ -64,9 +64,13 @@ class Call(Struct, frozen=True):
     skill: str = ""
     texts: tuple[str, ...] = ()
     """Of a tool that is not known: every text in its input, for what forbids looks at them all."""
+    cut: bool = False
+    """There was more in its input than anybody looks at: that nothing is found in `texts` means nothing."""
 
 
-MAX_TEXTS = 200
+MAX_TEXTS = 1000
+MAX_CHARS = 200_000
+"""Of all of them together."""
 
 
 def read_call(payload: Mapping[str, Any]) -> Call:
@@ -112,24 +116,28 @@ def _other_call(tool: str, cwd: str, given: Mapping[str, Any]) -> Call:
         return Call(tool, "skill", cwd, skill=names[0].lstrip("/")) if names else Call(tool, "other", cwd)
     if tool.startswith(MCP_PREFIX):
         server, _, name = tool.removeprefix(MCP_PREFIX).partition("__")
-        return Call(tool, "mcp", cwd, server=server, server_tool=name, texts=_texts_in(given))
-    return Call(tool, "other", cwd, texts=_texts_in(given))
+        texts, cut = _texts_in(given)
+        return Call(tool, "mcp", cwd, server=server, server_tool=name, texts=texts, cut=cut)
+    texts, cut = _texts_in(given)
+    return Call(tool, "other", cwd, texts=texts, cut=cut)
 
 
-def _texts_in(given: Any) -> tuple[str, ...]:
+def _texts_in(given: Any) -> tuple[tuple[str, ...], bool]:
+    """Every text in an input; and whether there was more than is looked at."""
     found: list[str] = []
-    pending = [given]
-    while pending and len(found) < MAX_TEXTS:
+    pending, room = [given], MAX_CHARS
+    while pending and len(found) < MAX_TEXTS and room >= 0:
         match pending.pop():
             case str() as text:
-                found.append(text[:4096])
+                found.append(text[:room])
+                room -= len(text)
             case Mapping() as inner:
                 pending.extend(inner.values())
             case list() as items:
                 pending.extend(items)
             case _:
                 pass
-    return tuple(found)
+    return tuple(found), bool(pending) or room < 0
 
 
 def host_of(url: Any) -> str:

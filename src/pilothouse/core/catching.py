@@ -8,9 +8,14 @@ from collections.abc import Iterator
 from functools import cached_property
 from itertools import islice
 
+from msgspec import Struct
+
 from pilothouse.core.call import Call, host_of
-from pilothouse.core.candidates import Candidates, fold, is_command, rule_name
-from pilothouse.core.places import Places
+from pilothouse.core.candidates import Candidates
+from pilothouse.core.command_naming import is_command, may_be_command, rule_name
+from pilothouse.core.expansions import HOLE
+from pilothouse.core.look_alikes import fold
+from pilothouse.core.places import MAX_CHARS, Places
 from pilothouse.core.rules import Rule, matches_glob
 from pilothouse.core.script import Script, Segmenter, joined, no_segmenter
 
@@ -18,7 +23,10 @@ _HOME = re.compile(r"\$\{?HOME\}?")
 _HERE = re.compile(r"\$\{?PWD\}?")
 _MAGIC = re.compile(r"[*?\[]")
 _ATTACHED = re.compile(r"-\w[/~.\w]")
-MAX_PATH = 1024
+MAX_FOLDERS = 64
+"""Folders that a path may begin in, by all the ways that `cd` may go."""
+MAX_LOOKS = 30_000
+"""Paths that are followed, from every folder. Beyond either bound a rule about paths may miss one."""
 MAX_LINES = 1000
 """Commands in one text that are looked at as lines; beyond that a rule may miss one."""
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.\-]*://[^\s\"'`<>()]+", re.IGNORECASE)
@@ -57,6 +65,10 @@ class Catcher:
 
     def may_miss(self, rule: Rule) -> bool:
         """Whether a bound cut off what this rule would have looked at."""
+        if rule.kind in ("path", "read", "domain") and self._call.cut:
+            return True
+        if rule.kind in ("path", "read") and self._may_miss_path(rule):
+            return True
         if self._script is None or rule.kind not in ("command", "glob", "path", "read", "domain"):
             return False
         found = self._candidates
@@ -67,6 +79,22 @@ class Catcher:
                 return True
             case _:
                 return found.incomplete
+
+    def _may_miss_path(self, rule: Rule) -> bool:
+        if rule.kind == "read" and self._call.kind == "change":
+            return False
+        sight = self._sight
+        return not sight.whole or any(self._places.forbids_below(rule, folder) for folder in sight.unseen)
+
+    def cannot_tell(self, rule: Rule) -> bool:
+        """Whether only the running shell knows if this rule is meant: a program or its words are not there yet."""
+        if self._script is None or rule.kind not in ("command", "glob"):
+            return False
+        if rule.kind == "command":
+            return may_be_command(rule.words, self._candidates)
+        wanted = rule.pattern.split("*")[0].split("?")[0].casefold()
+        lines = (" ".join(words).casefold().split(HOLE)[0] for words in self._candidates.open_lines)
+        return any(line.startswith(wanted) or wanted.startswith(line) for line in lines)
 
     @cached_property
     def _candidates(self) -> Candidates:
@@ -95,24 +123,28 @@ class Catcher:
 
     @cached_property
     def _paths(self) -> list[str]:
-        """Everything in the call that could be a path, as written."""
+        """Everything in the call that could be a path, as written; what is longer no system takes for one."""
         call = self._call
         if call.kind in ("read", "change"):
             return list(call.paths)
         found = dict.fromkeys((*call.texts, *self._candidates.words))
         for word in list(found):
-            found.update(dict.fromkeys(_inside(word)))
-        return [path for path in found if path and len(path) <= MAX_PATH]
+            if word[:1] in ("-", "@") or "=" in word or ":" in word or "$" in word:
+                found.update(dict.fromkeys(_inside(word)))
+        return [path for path in found if path and len(path) <= MAX_CHARS]
 
     @cached_property
     def _folders(self) -> list[str]:
-        """Where a relative path may begin: here, and wherever a `cd` in the command leads."""
+        """Where a relative path may begin: here, and wherever a `cd` in the command leads. One more than the bound is cut."""
         start = self._places.resolve("/", self._call.cwd) if self._call.cwd.startswith("/") else None
-        folders = [folder for folder in (start, self._places.root) if folder]
-        for place in self._moves():
-            more = [self._places.resolve(folder, place) for folder in folders[:4]]
-            folders += [folder for folder in more if folder]
-        return list(dict.fromkeys(folders))[:16] or ["/"]
+        folders = dict.fromkeys(folder for folder in (start, self._places.root) if folder)
+        for place in dict.fromkeys(self._moves()):
+            for folder in list(folders):
+                if real := self._places.resolve(folder, place):
+                    folders[real] = None
+                if len(folders) > MAX_FOLDERS:
+                    return list(folders)
+        return list(folders) or ["/"]
 
     def _moves(self) -> Iterator[str]:
         """What a command says about where it, or the next one, runs."""
@@ -124,19 +156,48 @@ class Catcher:
     def _touches(self, rule: Rule) -> bool:
         if rule.kind == "read" and self._call.kind == "change":
             return False
-        return any(self._places.forbids(rule, real) for real in self._reals)
+        return self._places.forbids(rule, self._sight.reals)
 
     @cached_property
-    def _reals(self) -> list[str]:
+    def _sight(self) -> _Sight:
         """Where all of that leads, from wherever it may begin; a pattern is what it means now, too."""
+        paths, resolve = self._paths, self._places.resolve
+        patterns = [path for path in paths if _is_pattern(path)] if self._call.kind == "command" else []
         found: dict[str, None] = {}
-        for path in self._paths:
-            for folder in self._folders:
-                found[self._places.resolve(folder, path) or joined(folder, path)] = None
-                if self._call.kind == "command" and _MAGIC.search(path):
-                    for one in self._places.ground.expand(folder, path) or ():
-                        found[self._places.resolve(folder, one) or joined(folder, one)] = None
-        return list(found)
+        unseen: dict[str, None] = {}
+        folders = self._folders
+        room = max(1, MAX_LOOKS // max(1, len(paths)))
+        for folder in folders[: min(room, MAX_FOLDERS)]:
+            meant: list[str] = []
+            for path in patterns:
+                expanded = self._places.ground.expand(folder, path)
+                meant += expanded or ()
+                if expanded is None:
+                    unseen[resolve(folder, _fixed_part(path)) or "/"] = None
+            for path in (*paths, *meant):
+                found[resolve(folder, path) or joined(folder, path)] = None
+        return _Sight(list(found), list(unseen), len(folders) <= min(room, MAX_FOLDERS))
+
+
+class _Sight(Struct, frozen=True):
+    """Where the paths of a call lead; `unseen` are folders in which a pattern means more than was looked at."""
+
+    reals: list[str]
+    unseen: list[str]
+    whole: bool
+    """Whether every path was followed from every folder."""
+
+
+def _is_pattern(path: str) -> bool:
+    """A long text of several lines stood in quotes, so no shell takes it for one."""
+    return _MAGIC.search(path) is not None and (len(path) <= 255 or "\n" not in path)
+
+
+def _fixed_part(pattern: str) -> str:
+    """The folder before the first sign of a pattern."""
+    return _MAGIC.split(pattern, maxsplit=1)[0].rpartition("/")[0] or (
+        "/" if pattern.startswith("/") else "."
+    )
 
 
 def _after(words: tuple[str, ...], option: str) -> list[str]:

@@ -28,6 +28,7 @@ from pilothouse.core.message import (
     Part,
 )
 from pilothouse.core.people import Role
+from pilothouse.core.trigger import Trigger
 from pilothouse.core.view import TurnView
 
 ReceiptState = Literal["queued", "duplicate", "refused"]
@@ -57,6 +58,14 @@ class LoggedEvent(Struct, frozen=True):
     event: EngineEvent
 
 
+class PlaceSettings(Struct, frozen=True):
+    """What the people of a place chose for it, as far as its channel must know. None is as the channel is configured."""
+
+    trigger: Trigger | None = None
+    former: tuple[Address, ...] = ()
+    """The addresses that the place had before it moved, the first one first."""
+
+
 class Desk(Protocol):
     """All that a surface may ask of the centre. Each method has a row in the authority table."""
 
@@ -77,6 +86,14 @@ class Desk(Protocol):
         ...
 
     async def query(self, what: str, by: Author, **terms: Any) -> Any: ...
+
+    async def moved(self, old: Address, new: Address) -> None:
+        """The platform gave a place a new address: its conversation goes on there. Told twice, it is told once."""
+        ...
+
+    async def settings_of(self, address: Address) -> PlaceSettings:
+        """For the channel itself, before it knows whether a message is for us. Cheap: asked for each one of a group."""
+        ...
 
 
 class Channel(Protocol):
@@ -105,12 +122,29 @@ class CanDelete(Protocol):
 
 @runtime_checkable
 class CanType(Protocol):
+    """Shows that somebody is writing. The runtime calls `type` from a turn's start, every `type_every_s`, until it ends
+    or waits for an answer. It must never hold up a message: what a platform's limits have no room for is not shown."""
+
+    type_every_s: float
+    """A little less than the time after which the platform takes the sign away."""
+
     async def type(self, address: Address) -> None: ...
 
 
 @runtime_checkable
 class CanReact(Protocol):
     async def react(self, ref: MessageRef, emoji: str) -> None: ...
+
+
+@runtime_checkable
+class CanOpenThread(Protocol):
+    """Makes a thread (a topic) for something of its own: `/topic NAME`, which is also `/thread NAME`."""
+
+    async def open_thread(self, address: Address, name: str) -> Address:
+        """The thread's address: the same place, with `thread` set. `address` may itself be one of the place's threads.
+
+        `Rejected` says in plain words why there can be none here, and what would help."""
+        ...
 
 
 @runtime_checkable
@@ -125,6 +159,11 @@ class HoldsPlaces(Protocol):
     """A channel that serves only some conversations of its kind: a terminal holds its own, no other's."""
 
     def holds(self) -> tuple[ConversationId, ...]: ...
+
+
+def serves(channel: Channel, place: ConversationId) -> bool:
+    """Whether what happens in this conversation is shown through this channel, here."""
+    return not isinstance(channel, HoldsPlaces) or place in channel.holds()
 
 
 class ChannelHealth(Struct, frozen=True):
@@ -145,6 +184,8 @@ class MenuCommand(Struct, frozen=True):
     name: str
     summary: str
     role: Role
+    usage: str = ""
+    """How it is written, with what stands behind it: `/cancel N`."""
 
 
 class ChannelHost(Struct, frozen=True):

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from pilothouse.core.candidates import is_alike
 from pilothouse.core.editing import edit_only
+from pilothouse.core.look_alikes import is_alike
 from pilothouse.core.places import NOWHERE, Places
 from pilothouse.core.reading import NO_GLOB, Reads, Unknown, read_only
 from pilothouse.core.reading_table import READERS
@@ -66,6 +66,7 @@ class Walk:
         self._forbidding: Sequence[Rule] = ()
         self._crooked: set[str] = set()
         self._posing: dict[str, bool] = {}
+        self._walked: set[tuple[Segment, Folders]] = set()
         self.gaps: list[Gap] = []
         self.used: dict[Rule, None] = {}
 
@@ -112,12 +113,15 @@ class Walk:
         return good, bad
 
     def _segment(self, segment: Segment, folders: Folders) -> tuple[Folders, Folders]:
+        if (segment, folders) in self._walked:
+            return folders, folders
         self._redirects(segment.redirects, folders)
         if segment.assignments:
             self.gaps.append(Gap("it sets a variable"))
         if segment.name == "cd":
             return self._cd(segment, folders)
-        if any(is_alike(word.text) for word in segment.words):
+        self._walked.add((segment, folders))
+        if any(is_alike(word.text) for word in segment.words if not word.text.isascii()):
             self.gaps.append(Gap("it has letters that look like others"))
         elif segment.words:
             self._command(segment, folders)
@@ -139,9 +143,10 @@ class Walk:
             self._read(found, folders)
 
     def _allowing(self, segment: Segment, folders: Folders) -> Rule | None:
-        if any(word.form == "glob" and word.text[0] in "*?[" for word in segment.words):
+        forms = {word.form for word in segment.words}
+        if "dynamic" in forms:
             return None
-        if any(word.form == "dynamic" for word in segment.words):
+        if "glob" in forms and any(word.form == "glob" and word.text[0] in "*?[" for word in segment.words):
             return None
         texts, line = segment.texts, ""
         for rule in self._commands if self._is_same_program(texts[0], folders) else ():

@@ -71,6 +71,9 @@ class _Judging:
                 return Ruling(
                     "ask", f"there is too much in it to tell whether this rule is meant: {rule}"
                 ), []
+        for rule in self._rules:
+            if rule.outcome != "allow" and self._catcher.cannot_tell(rule):
+                return Ruling("ask", f"only when it runs it is known whether this rule is meant: {rule}"), []
         if self._call.kind == "unreadable":
             return Ruling("ask", "what it would do cannot be read"), []
         if self._site.mode == "full-access":
@@ -208,14 +211,3 @@ def _short(why: str) -> str:
 
 def _because(used: Mapping[Rule, Any], otherwise: str) -> str:
     return f"the rule says so: {next(iter(used))}" if used else otherwise
-
-
-class FixedPolicy:
-    """A policy of rules that never change, for whoever has no store: tests, embedding."""
-
-    def __init__(self, rules: Sequence[Rule] = (), senses: Senses | None = None) -> None:
-        self._rules = tuple(rules)
-        self._senses = senses or Senses()
-
-    async def judge(self, ask: Ask, site: Site) -> Ruling:
-        return decide(ask, self._rules, site, self._senses)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from pilothouse.core.reading import Unknown
+from pilothouse.core.reading import Unknown, unallowed
 from pilothouse.core.script import Segment, Word
 
 
@@ -32,7 +32,7 @@ def edit_only(segment: Segment) -> Edits | Unknown:
         return _sed(segment.words[1:])
     if segment.name in ("awk", "gawk", "mawk"):
         return _awk(segment.words[1:])
-    return Unknown(f"no rule allows {segment.name}", program=True)
+    return unallowed(segment)
 
 
 def _sed(args: Sequence[Word]) -> Edits | Unknown:

@@ -15,6 +15,10 @@ from pilothouse.core.ids import BlobHash, ChannelId, ConversationId, SessionId, 
 from pilothouse.core.usage import Usage
 
 MessageKind = Literal["chat", "task", "webhook", "system", "agent", "reaction", "wake"]
+"""All start a turn, but for `system`: that is a note, which goes along with the next turn. So a channel where a thumb
+shall start something sends it as a `reaction`, and one where it shall start nothing as a note."""
+BY_PEOPLE: frozenset[MessageKind] = frozenset({"chat", "reaction"})
+"""What a person did, and answers for."""
 ContentKind = Literal["answer", "notice", "ask", "closed", "reply"]
 """`closed` is what stands in the place of an ask once it is open no longer."""
 
@@ -41,6 +45,12 @@ def conversation_id(address: Address) -> ConversationId:
     place = address.place.replace("%", "%25").replace("#", "%23")
     tail = "" if address.thread is None else f"#{address.thread}"
     return ConversationId(f"{channel}:{place}{tail}")
+
+
+def parent_id(id: ConversationId) -> ConversationId | None:
+    """The place that a thread belongs to: it has that one's binding and trigger, until it has its own."""
+    place, mark, _ = id.partition("#")
+    return ConversationId(place) if mark else None
 
 
 def inbox_key(place: ConversationId, native_id: str) -> str:
@@ -99,8 +109,10 @@ class MessageEdited(Struct, frozen=True):
 
 
 class MessageDeleted(Struct, frozen=True):
+    """`author` is None where a platform does not tell who did it: it let only those who may."""
+
     address: Address
-    author: Author
+    author: Author | None
     native_id: str
 
 

@@ -27,6 +27,8 @@ AUTHORITY: Mapping[str, Role] = {
     "desk.command": "member",
     "desk.follow": "member",
     "desk.query": "member",
+    "desk.settings_of": "member",
+    "desk.moved": "owner",  # a channel says it for its platform; nobody else but an owner may
     # What may be asked of it. Across conversations it tells of everybody.
     "query.message": "member",
     "query.conversation": "member",
@@ -37,6 +39,8 @@ AUTHORITY: Mapping[str, Role] = {
     "query.ask": "member",
     "query.queue": "member",
     "query.last_seq": "member",
+    "query.engines": "member",
+    "query.models": "member",
     "query.across": "owner",
     # Commands. Those that bind a conversation to something else are not a member's.
     "command.help": "member",
@@ -52,6 +56,9 @@ AUTHORITY: Mapping[str, Role] = {
     "command.model.set": "admin",
     "command.bind": "member",
     "command.bind.set": "admin",
+    "command.topic": "member",
+    "command.trigger": "member",
+    "command.trigger.set": "admin",
     "command.resume": "member",
     "command.resume.foreign": "owner",
     "command.session": "member",

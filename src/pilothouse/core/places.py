@@ -15,7 +15,10 @@ from pilothouse.core.script import Ground, Word
 MAX_CHARS = 4096
 """No system takes a longer path."""
 MAX_DEPTH = 50
+MANY = 8
+"""Names in one folder, from which on a look at the whole folder is cheaper than one at each."""
 _MAGIC = re.compile(r"[*?]")
+_NAME = re.compile(r"(?!\.\.?$)[A-Za-z0-9_.,@+=\-]{1,100}")
 NOWHERE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/fd/1", "/dev/fd/2"})
 PROTECTED = frozenset(
     {
@@ -50,24 +53,37 @@ class Places:
         self._forbidden: dict[Rule, list[re.Pattern[str]]] = {}
         self._resolved: dict[tuple[str, str], str | None] = {}
         self._patterns: dict[Rule, list[str]] = {}
+        self._looks: dict[str, int] = {}
+        self._linkless: set[str] = set()
         self.root = ground.resolve("/", workspace) if workspace.startswith("/") else None
         found = (ground.resolve("/", folder) for folder in folders if folder.startswith("/"))
         self.roots = tuple(place for place in (self.root, *found) if place)
+        self._prefixes = tuple(root.rstrip("/") + "/" for root in self.roots)
 
     def resolve(self, cwd: str, path: str) -> str | None:
         """Each path, and each folder on its way, is followed once per decision."""
+        known = self._resolved
+        if (cwd, path) in known:
+            return known[cwd, path]
         if len(path) > MAX_CHARS:
             return None
-        if (cwd, path) not in self._resolved:
-            folder, slash, name = path.rpartition("/")
-            whole = not slash or not folder or not name or name.startswith("~") or path.count("/") > MAX_DEPTH
-            start = cwd if whole else self.resolve(cwd, folder)
-            found = None if start is None else self.ground.resolve(start, path if whole else name)
-            self._resolved[cwd, path] = found
-        return self._resolved[cwd, path]
+        folder, _, name = path.rpartition("/")
+        whole = not folder or not name or name[0] == "~" or path.count("/") > MAX_DEPTH
+        start = cwd if whole else self.resolve(cwd, folder)
+        found = None if start is None else self._look(start, path if whole else name)
+        known[cwd, path] = found
+        return found
+
+    def _look(self, folder: str, path: str) -> str | None:
+        if folder in self._linkless and _NAME.fullmatch(path):
+            return f"{folder}/{path}" if folder != "/" else f"/{path}"
+        looks = self._looks[folder] = self._looks.get(folder, 0) + 1
+        if looks == MANY and self.ground.has_no_links(folder):
+            self._linkless.add(folder)
+        return self.ground.resolve(folder, path)
 
     def is_inside(self, real: str) -> bool:
-        return any(real == root or real.startswith(root.rstrip("/") + "/") for root in self.roots)
+        return real.startswith(self._prefixes) or real in self.roots
 
     def is_protected(self, real: str) -> bool:
         return any(part.casefold() in PROTECTED for part in self._below_root(real).split("/"))
@@ -77,10 +93,7 @@ class Places:
         return self._below_root(real) if self.is_inside(real) else real
 
     def _below_root(self, real: str) -> str:
-        for root in self.roots:
-            if real.startswith(root.rstrip("/") + "/"):
-                return real[len(root.rstrip("/")) + 1 :]
-        return real
+        return next((real[len(prefix) :] for prefix in self._prefixes if real.startswith(prefix)), real)
 
     def expand(self, cwd: str, word: Word) -> tuple[str, ...] | None:
         """The paths that a word means, as written; None if that cannot be told."""
@@ -94,9 +107,9 @@ class Places:
                 return rule
         return None
 
-    def forbids(self, rule: Rule, real: str) -> bool:
-        """Generous: also what lies below."""
-        return any(regex.fullmatch(real) for regex in self._generous(rule))
+    def forbids(self, rule: Rule, reals: Sequence[str]) -> bool:
+        """Whether one of the paths is meant. Generous: also what lies below."""
+        return any(any(map(regex.fullmatch, reals)) for regex in self._generous(rule))
 
     def forbids_below(self, rule: Rule, folder: str) -> bool:
         """Whether something below the folder may be meant."""

@@ -18,6 +18,7 @@ from pilothouse.core.reading_table import (
     GIT_FIXED,
     READERS,
     SEPARATE,
+    TWO,
     VERSIONS,
     Reader,
 )
@@ -53,6 +54,8 @@ _TELLS_TOO_MUCH = re.compile(
 _NEWER = re.compile(r"-newer[aBcm][aBcmt]")
 _CHECKS = frozenset({"-d", "-e", "-f", "-L", "-h", "-r", "-s", "-w", "-x"})
 
+_SUBCOMMAND = re.compile(r"[A-Za-z][\w:-]{0,30}", re.ASCII)
+
 NO_GLOB = "a pattern could become an option"
 
 
@@ -66,8 +69,16 @@ def read_only(segment: Segment) -> Reads | Unknown:
         return special(args)
     reader = READERS.get(name)
     if reader is None:
-        return Unknown(f"no rule allows {name}", program=True)
+        return unallowed(segment)
     return _by_table(name, reader, args)
+
+
+def unallowed(segment: Segment) -> Unknown:
+    """Named as a rule would name it: `npm test`, but `touch`."""
+    name, args = segment.name, segment.words[1:]
+    what = args[0].text if name in TWO and args else ""
+    told = f"{name} {what}" if _SUBCOMMAND.fullmatch(what) else name
+    return Unknown(f"no rule allows {told}", program=True)
 
 
 def _by_table(name: str, reader: Reader, args: Sequence[Word]) -> Reads | Unknown:
@@ -79,7 +90,7 @@ def _by_table(name: str, reader: Reader, args: Sequence[Word]) -> Reads | Unknow
         return Unknown(f"{name} is given more than it needs to only read")
     if reader.operands == "stamp" and not all(word.text.startswith("+") for word in operands):
         return Unknown(f"{name} might set the clock")
-    deep = reader.deep == "*" or any(option in reader.deep.split() for option in split.options)
+    deep = reader.deep == "*" or not frozenset(reader.deep.split()).isdisjoint(split.options)
     if reader.operands == "paths":
         return Reads(operands, deep)
     if reader.operands == "text then paths":

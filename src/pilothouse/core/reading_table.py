@@ -322,6 +322,11 @@ GIT: Mapping[str, Reader] = {
     "whatchanged": _LOGS,
 }
 """Subcommands that only read. Options that write (`--output`) or run something (`--ext-diff`, `-O`) are not here."""
+TWO = word_set(
+    "git jj bun bunx npx npm pnpm yarn cargo go docker podman kubectl gh uv uvx pip pip3 pipx poetry hatch make just task mvn "
+    "gradle dotnet terraform tofu helm brew apt apt-get rustup composer bundle rake mix swift flutter"
+)
+"""Programs whose second word says what they do."""
 GIT_FIXED: frozenset[tuple[str, ...]] = frozenset(
     {
         ("remote",),

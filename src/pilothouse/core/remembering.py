@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Sequence
 
 from pilothouse.core.errors import ConfigError
-from pilothouse.core.reading_table import word_set
+from pilothouse.core.reading_table import TWO, word_set
 from pilothouse.core.rules import MAX_CHARS, Rule, RuleKind, parse_rule
 
 WRAPPERS = word_set(
@@ -22,10 +22,6 @@ WRAPPERS = word_set(
 """What runs something else than it says."""
 INTERPRETERS = word_set(
     "python python2 python3 pypy3 node deno ruby perl php lua bash sh zsh dash ksh fish Rscript"
-)
-TWO = word_set(
-    "git jj bun bunx npx npm pnpm yarn cargo go docker podman kubectl gh uv uvx pip pip3 pipx poetry hatch make just task mvn "
-    "gradle dotnet terraform tofu helm brew apt apt-get rustup composer bundle rake mix swift flutter"
 )
 THREE: dict[str, frozenset[str]] = {
     "npx": frozenset(),

@@ -49,7 +49,7 @@ class Segment(Struct, frozen=True):
 
     @property
     def texts(self) -> tuple[str, ...]:
-        return tuple(word.text for word in self.words)
+        return tuple([word.text for word in self.words])
 
 
 class Pipe(Struct, frozen=True):
@@ -81,6 +81,8 @@ class Script(Struct, frozen=True):
     """Why this may do more than its segments say, in a person's words; empty for a plain script."""
     unread: str = ""
     """The whole text, where the segments are not all of it."""
+    settled: tuple[str, ...] = ()
+    """Variables that have one value from the first command to the last: set before anything runs, and never again."""
     incomplete: bool = False
     """It was beyond a bound, and nobody read it: that nothing is found in it means nothing."""
 
@@ -135,6 +137,10 @@ class Ground(Protocol):
         """The paths that a pattern of file names means now; None if they are too many to look at."""
         ...
 
+    def has_no_links(self, folder: str) -> bool:
+        """Whether no name in the folder is a link: then each leads where it says. False where that is not known."""
+        ...
+
     def is_git_dir(self, folder: str) -> bool:
         """Whether the folder itself would be taken for a repository's inside, configuration and all."""
         ...
@@ -160,6 +166,9 @@ class BareGround:
 
     def expand(self, folder: str, pattern: str) -> tuple[str, ...] | None:
         return ()
+
+    def has_no_links(self, folder: str) -> bool:
+        return False
 
     def is_git_dir(self, folder: str) -> bool:
         return False

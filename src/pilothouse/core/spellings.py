@@ -13,8 +13,17 @@ MAX_SPREAD = 64
 MAX_SPELLING = 256
 """Characters of a word that is still looked at: no program has a longer name."""
 _BRACES = re.compile(r"\{([^{}\s]*,[^{}\s]*)\}")
-_CLASS = re.compile(r"\[[^\]]+\]")
+_CLASS = re.compile(r"\[[!^]?\]?(?:\[:\w*:\]|[^\]])*\]")
 _PATTERN = re.compile(r"[*?\[]")
+_CHOICE = re.compile(r"[@?+*!]\([^()\s]*\)")
+"""What some shells take for one of several: `g@(i)t`."""
+_NO_END = r"[^\s;&|()<>`\"'$]"
+_FIRST = re.compile(
+    r"(?:^|(\()|[\n;&|{`!]|\b(?:then|do|else|elif|if|while|until|time|exec|sudo|env)\s)\s{0,20}"
+    r"(?:\w{1,64}=\S{0,256}\s{1,20}){0,8}"
+    rf"({_NO_END}{{0,256}}[*?\[\]]{_NO_END}{{0,256}}+)([ \t]++[^\n;&|()<>`]++|(?(1)|(?![ \t]{{0,20}}\))))"
+)
+"""In a text that no grammar understood: a pattern where a program stands, and the words behind it. Not a case's pattern."""
 
 
 def spread(word: str) -> tuple[str, ...]:
@@ -34,6 +43,15 @@ def spread(word: str) -> tuple[str, ...]:
 
 def is_pattern(word: str) -> bool:
     return len(word) <= MAX_SPELLING and _PATTERN.search(word) is not None
+
+
+def first_patterns(text: str) -> list[tuple[str, ...]]:
+    """Commands whose program is a pattern, in a text that no grammar understood: it stumbles over `gi[t] push`."""
+    text = _CHOICE.sub("*", text)
+    found = _FIRST.findall(text) if _PATTERN.search(text) else ()
+    return [
+        (name, *rest.split()) for _, name, rest in found if is_pattern(_CLASS.sub("?", name).replace("[", ""))
+    ]
 
 
 def could_be(word: str, wanted: str) -> bool:

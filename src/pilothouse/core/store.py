@@ -49,6 +49,7 @@ T = TypeVar("T")
 
 RowStatus = Literal["queued", "claimed", "done", "failed", "withdrawn"]
 BusyPolicy = Literal["collect", "queue", "steer", "interrupt"]
+ThreadSessions = Literal["own", "shared"]
 PartState = Literal["pending", "sending", "sent"]
 Role = Literal["engines", "channels", "scheduler"]
 
@@ -481,7 +482,7 @@ class Asks(Protocol):
         """An answered ask of this session whose decision never reached an engine."""
         ...
 
-    def expired(self, now: float) -> list[AskRow]: ...
+    def expired(self, now: float, *, limit: int) -> list[AskRow]: ...
 
     def next_expiry(self) -> float | None: ...
 

@@ -6,7 +6,7 @@ It says who may answer, never whether something may run; so whatever only looks 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
@@ -55,12 +55,17 @@ _DEEDS: Mapping[str, frozenset[str]] = {
     for name in names.split()
 }
 """Words that make of an everyday program one that cannot be taken back, wherever behind it they stand."""
-_SQL = r"\bdrop\s+(table|database|schema|index|view|user|role)\b|\btruncate\s+table\b|\bdelete\s+from\b|\bflush(all|db)\b"
+_SQL = re.compile(
+    r"\bdrop\s+(table|database|schema|index|view|user|role)\b|\btruncate\s+table\b|\bdelete\s+from\b"
+    r"|\bflush(all|db)\b",
+    re.IGNORECASE,
+)
+_BETWEEN_WORDS = re.compile(r"[\s;&|()<>`{}=$,]+")
 LONGEST_LINE = 2000
 """A longer line of a command was made to be read by nobody."""
 
 _SHELLS = r"(ba|da|z|k|fi|a|c|tc)?sh|python[\d.]*|node|ruby|perl|php"
-_UNREAD = (
+_UNREAD = re.compile(
     rf"\|\s*&?\s*(\S*/)?(env\s+|sudo\s+)?({_SHELLS})\b|\b({_SHELLS})\s+(-\S+\s+)*-\w*c\b|\$'|base64\s+(-\w*d|--decode)"
     r"|>\s*\|?\s*/(?!dev/(null|stdout|stderr)\b)|>\s*~"
 )
@@ -73,6 +78,8 @@ _NAMELESS = re.compile(
     rf"|\b(?:{_WRAPPERS})\s[^;&|]*[$`*?\[{{]|\w=[^\s;&|]*[(`].*[)`]\s+[^\s;&|)#]"
 )
 """Where a program's name should stand: a word that a shell makes another one of, `r$()m` or `/bin/r?`."""
+_MAKES_NAMES = re.compile(r"[$`*?\[{(]")
+"""One of them is in everything that `_NAMELESS` finds; most lines have none, and need no long look."""
 _TOOL_NAME = r"(^|[_\-.])(delete|remove|drop|destroy|purge|wipe|erase|truncate|kill|terminate|revoke|uninstall|force|merge|publish|deploy)"
 _HUMP = r"(?<=[a-z0-9])(?=[A-Z])"
 
@@ -100,10 +107,11 @@ def is_destructive_command(command: Any) -> bool:
     lines = {*plain.splitlines(), *command.splitlines()}
     if any(len(line) > LONGEST_LINE or _does_harm(line) for line in lines):
         return True
-    return any(_NAMELESS.search(line) for line in _without_quoted(command.replace("\\\n", "").splitlines()))
+    bare = _without_quoted({*command.replace("\\\n", "").splitlines()})
+    return any(_MAKES_NAMES.search(line) and _NAMELESS.search(line) for line in bare)
 
 
-def _without_quoted(lines: Sequence[str]) -> Sequence[str]:
+def _without_quoted(lines: Collection[str]) -> Collection[str]:
     """Quoted text means itself; unless a quote is left open, for then nobody knows what is quoted and what is not."""
     bare = [_QUOTED.sub(_blot, line) for line in lines]
     return lines if any(re.search(r"""['"]""", line) for line in bare) else bare
@@ -116,14 +124,14 @@ def _blot(quoted: re.Match[str]) -> str:
 
 
 def _does_harm(line: str) -> bool:
-    words = [word.rpartition("/")[2] or word for word in re.split(r"[\s;&|()<>`{}=$,]+", line)]
-    if any(word.lower() in _PROGRAMS or word.startswith("mkfs.") for word in words):
+    words = [word.rpartition("/")[2] or word for word in _BETWEEN_WORDS.split(line)]
+    if not _PROGRAMS.isdisjoint(map(str.lower, words)) or any(word.startswith("mkfs.") for word in words):
         return True
     for name in _DEEDS.keys() & set(words):
         after = words[words.index(name) + 1 :]
         if not _DEEDS[name].isdisjoint(after) or (name == "git" and _overwrites(after)):
             return True
-    return bool(re.search(_SQL, line, re.IGNORECASE) or re.search(_UNREAD, line))
+    return bool(_SQL.search(line) or _UNREAD.search(line))
 
 
 def _overwrites(words: Sequence[str]) -> bool:

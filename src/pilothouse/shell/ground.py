@@ -8,6 +8,7 @@ from itertools import islice
 
 MAX_LINKS = 40
 MAX_MATCHES = 500
+MAX_LISTED = 1000
 MAX_MAGIC = 2
 """Parts of a pattern that may be patterns themselves: each multiplies the folders to look into."""
 
@@ -18,10 +19,10 @@ class RealGround:
 
     def resolve(self, folder: str, path: str) -> str | None:
         """Strict about loops and about what may not be looked at; what is not there is where it would be made."""
-        if path == "~" or path.startswith("~/"):
+        if path[:1] == "~":
+            if path[1:2] not in ("", "/"):
+                return None
             path = self._home + path[1:]
-        elif path.startswith("~"):
-            return None
         if path.startswith(folder + "/"):
             path = path[len(folder) + 1 :]
         try:
@@ -39,6 +40,19 @@ class RealGround:
         except (OSError, ValueError):
             return None
         return None if len(found) > MAX_MATCHES else found
+
+    def has_no_links(self, folder: str) -> bool:
+        """One list instead of a look at each name. Any link at all is a no: systems differ in which names are the same."""
+        try:
+            with os.scandir(folder) as entries:
+                listed = list(islice(entries, MAX_LISTED + 1))
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
+        if len(listed) > MAX_LISTED or not os.access(folder, os.X_OK):
+            return False
+        return not any(entry.is_symlink() for entry in listed)
 
     def is_git_dir(self, folder: str) -> bool:
         """As git looks: HEAD, objects and refs are enough, and its `config` may name programs to run."""
@@ -76,4 +90,6 @@ def _follow(real: str, path: str) -> str:
 
 def _parts(path: str) -> list[str]:
     """The last one first."""
-    return [part for part in reversed(path.split("/")) if part not in ("", ".")]
+    if "/" not in path:
+        return [] if path in ("", ".") else [path]
+    return [part for part in path.split("/")[::-1] if part and part != "."]

@@ -7,6 +7,7 @@ found. The grammar is forgiving, a shell is not: that is why gaps and doubled ta
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -24,14 +25,22 @@ from pilothouse.core.script import (
     Word,
     unreadable,
 )
-from pilothouse.shell.words import SIMPLEST, read_word
+from pilothouse.shell.oddities import BACKGROUND, DYNAMIC, HIDDEN, NAMELESS, NEWLINE, ODD, UNREADABLE
+from pilothouse.shell.settling import settled_in
+from pilothouse.shell.words import SIMPLEST, SIMPLEST_ROW, read_word
 
 if TYPE_CHECKING:
     from tree_sitter import Node as TreeNode
     from tree_sitter import Parser
 
 _JOINED = b"\\\n"
+_PLAIN = bytes.maketrans(bytes(range(128, 256)), b"%" * 128)
+"""The grammar is shown a plain character for every byte of a foreign one: tree-sitter-bash 0.25.1 looks those up beyond
+the end of a table, and the process dies of it. `%` means nothing to it, and is no part of a name, as those are not."""
 MAX_BYTES = 100_000
+MAX_SIGNS = 15_000
+"""Characters that mean something to a shell. The grammar takes its time for them, holds up everybody, and cannot be stopped."""
+_SIGNS = b"$`\"'(){}[]<>&|;=\\#!"
 MAX_DEPTH = 60
 MAX_DOCUMENTS = 50
 """Here-documents in one text: the grammar takes ever longer for each."""
@@ -48,41 +57,13 @@ _WORDS = frozenset(
     | {"brace_expression", "extglob_pattern", "regex"}
 )
 _REDIRECTS = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
-ODD: dict[str, str] = {
-    "command_substitution": "it runs a command inside another",
-    "process_substitution": "it runs a command inside another",
-    "simple_expansion": "it depends on a variable",
-    "expansion": "it depends on a variable",
-    "arithmetic_expansion": "it computes what it runs",
-    "variable_assignment": "it sets a variable",
-    "variable_assignments": "it sets variables",
-    "declaration_command": "it sets a variable",
-    "unset_command": "it unsets a variable",
-    "function_definition": "it defines a function",
-    "heredoc_redirect": "it feeds a text to a command (<<)",
-    "herestring_redirect": "it feeds a text to a command (<<<)",
-    "for_statement": "it is a loop",
-    "c_style_for_statement": "it is a loop",
-    "while_statement": "it is a loop",
-    "if_statement": "it branches",
-    "case_statement": "it branches",
-    "compound_statement": "it groups commands",
-    "test_command": "it tests a condition",
-    "ERROR": "it cannot be read as a shell command",
-}
-UNREADABLE = ODD["ERROR"]
-BACKGROUND = "it runs something in the background (&)"
-NEWLINE = "it is several lines of commands"
-HIDDEN = "its parts are not what they look like"
-DYNAMIC = "a part of it is only known when it runs"
-NAMELESS = "which program it runs is not plain"
 
 
 class BashSegmenter:
-    """Callable, a `Segmenter`. The parser is made when the first command comes."""
+    """Callable, a `Segmenter`. A parser is made when the first command comes; each thread has its own."""
 
     def __init__(self) -> None:
-        self._parser: Parser | None = None
+        self._made = threading.local()
 
     def __call__(self, command: str) -> Script:
         try:
@@ -93,18 +74,33 @@ class BashSegmenter:
             return unreadable(f"it is longer than {MAX_BYTES} bytes", command)
         if b"\0" in source or source.count(b"<<") > MAX_DOCUMENTS:
             return unreadable(UNREADABLE, command)
-        if self._parser is None:
-            self._parser = _make_parser()
-        script = _read(self._parser, source)
+        if len(source) > MAX_SIGNS and len(source) - len(source.translate(None, _SIGNS)) > MAX_SIGNS:
+            return unreadable("there is too much in it to read", command)
+        try:
+            return self._read(source)
+        except UnicodeDecodeError:  # the grammar, which is not shown foreign characters, cut one in two
+            return unreadable(UNREADABLE, command)
+
+    def _read(self, source: bytes) -> Script:
+        parser = self._parser
+        script = _read(parser, source)
         if not script.nested or _JOINED not in source:
             return script
         # Inside what is never plain nobody looks at gaps, and a line may go on in the middle of a word.
-        joined = _read(self._parser, source.replace(_JOINED, b""))
+        joined = _read(parser, source.replace(_JOINED, b""))
         return structs.replace(script, nested=(*script.nested, *joined.segments()))
+
+    @property
+    def _parser(self) -> Parser:
+        found: Parser | None = getattr(self._made, "parser", None)
+        if found is None:
+            found = self._made.parser = _make_parser()
+        return found
 
 
 def _read(parser: Parser, source: bytes) -> Script:
-    tree = parser.parse(source)  # held until the last node was read
+    shown = source if source.isascii() else source.translate(_PLAIN)
+    tree = parser.parse(shown)  # held until the last node was read
     return _Reading(source).script(tree.root_node)
 
 
@@ -128,7 +124,12 @@ class _Reading:
             self._odd(UNREADABLE)
         body = self._sequence(root.children, 0, len(self._source), 0)
         unread = self._source.decode("utf-8") if {UNREADABLE, HIDDEN} & self._oddities.keys() else ""
-        return Script(body, tuple(self._nested), tuple(self._oddities), unread)
+        settled = settled_in(root, self._source) if b"$" in self._source and b"=" in self._source else ()
+        return Script(body, tuple(self._nested), tuple(self._oddities), unread, settled)
+
+    def _text(self, node: TreeNode) -> str:
+        """As it was written: the node's own text is what the grammar was shown."""
+        return self._source[node.start_byte : node.end_byte].decode("utf-8")
 
     def _odd(self, why: str) -> None:
         self._oddities[why] = None
@@ -201,16 +202,17 @@ class _Reading:
     def _list(self, node: TreeNode, depth: int) -> Node:
         """A long chain is a deep tree that leans to the left; here it is one row."""
         items: list[tuple[str, Node]] = []
-        while node.type == "list" and len(node.children) == 3:
-            left, joint, right = node.children
+        while (kind := node.type) == "list" and len(children := node.children) == 3:
+            left, joint, right = children
+            sign = joint.type
             self._gap(left.end_byte, joint.start_byte)
             self._gap(joint.end_byte, right.start_byte, lines=True)
-            if joint.type not in ("&&", "||"):
+            if sign not in ("&&", "||"):
                 self._odd(UNREADABLE)
             self._gap(right.end_byte, node.end_byte)
-            items.append((joint.type, self._statement(right, depth + 1)))
+            items.append((sign, self._statement(right, depth + 1)))
             node = left
-        if node.type == "list":
+        if kind == "list":
             self._odd(UNREADABLE)
             items.append(("", self._strange(node)))
         else:
@@ -248,6 +250,15 @@ class _Reading:
         return _with_redirects(body, tuple(redirects))
 
     def _command(self, node: TreeNode) -> Segment:
+        """Where the grammar counts as many words as a row of the simplest ones has, it has nothing to add to them."""
+        raw = self._source[node.start_byte : node.end_byte]
+        if SIMPLEST_ROW.fullmatch(raw):
+            texts = raw.decode("ascii").split(" ")
+            if len(texts) == node.child_count:
+                return Segment(tuple(map(Word, texts)))
+        return self._any_command(node)
+
+    def _any_command(self, node: TreeNode) -> Segment:
         words: list[Word] = []
         redirects: list[Redirect] = []
         assignments: list[Word] = []
@@ -299,7 +310,7 @@ class _Reading:
     def _assignment(self, node: TreeNode) -> Word:
         self._odd(ODD["variable_assignment"])
         self._descend(node)
-        return Word((node.text or b"").decode("utf-8"), "dynamic")
+        return Word(self._text(node), "dynamic")
 
     def _redirect(self, node: TreeNode) -> tuple[Redirect, list[Word]]:
         """The redirection, and words of the command that stand behind it."""
@@ -325,8 +336,8 @@ class _Reading:
     def _fed(self, node: TreeNode) -> Word:
         """The text of a heredoc or a here-string, as it stands."""
         kinds = ("heredoc_body", *_WORDS)
-        texts = [child.text or b"" for child in node.children if child.type in kinds]
-        return Word(b"\n".join(texts).decode("utf-8"), "dynamic")
+        texts = [self._text(child) for child in node.children if child.type in kinds]
+        return Word("\n".join(texts), "dynamic")
 
     def _strange(self, node: TreeNode) -> Node:
         """A statement that is never plain: its commands are still found."""
@@ -345,7 +356,7 @@ class _Reading:
             elif node.type in _REDIRECTS:
                 self._nested.append(Segment((), (self._flat_redirect(node),)))
             elif node.type == "variable_assignment":
-                text = Word((node.text or b"").decode("utf-8"), "dynamic")
+                text = Word(self._text(node), "dynamic")
                 self._nested.append(Segment((), (), (text,)))
             elif node.type == "for_statement":
                 self._nested.append(self._loop(node))
@@ -356,9 +367,12 @@ class _Reading:
         return Segment(tuple(self._flat_word(child) for child in words))
 
     def _loop(self, node: TreeNode) -> Segment:
-        """What it goes through, as words of a command: each may be run in its turn."""
+        """What it goes through, as words of a command: each may be run in its turn, by the loop's name for it."""
         words = [read_word(child, self._source) for child in node.children if child.type in _WORDS]
-        return Segment((Word("for"), *words))
+        names = [self._text(child) for child in node.children if child.type == "variable_name"]
+        name = names[0] if names else ""
+        values = tuple(Word(f"{name}={word.text}", "dynamic") for word in words) if name else ()
+        return Segment((Word("for"), *words), (), values)
 
     def _flat_word(self, node: TreeNode) -> Word:
         return read_word(

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from tree_sitter import Node as TreeNode
 
 SIMPLEST = re.compile(rb"[A-Za-z0-9_@%+:,./\-][A-Za-z0-9_@%+:,./=^\-]*")
+SIMPLEST_ROW = re.compile(
+    rb"[A-Za-z_./][A-Za-z0-9_@%+:,./\-]*(?: [A-Za-z0-9_@%+:,./\-][A-Za-z0-9_@%+:,./=^\-]*)*"
+)
+"""A program and words that no shell changes, a blank between them; no `=` in the first, for that would be a variable."""
 _ORDINARY = re.compile(r"[A-Za-z0-9_@%+=:,./~^#!*?\[\]{}\-]*")
 _BRACES = re.compile(r"\{[A-Za-z0-9_^\-]*\}")
 """What a shell leaves alone: `{}`, `@{u}`, `HEAD@{1}`; lists and ranges it would expand."""
