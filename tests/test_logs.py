@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilothouse.logs import MARK, Redactor, emergency, open_log, redact, with_fields
-from pilothouse.logs.sinks import RotatingFile
+from pilothouse.logs.sinks import RotatingFile, clean, clean_entry
 
 LETTERS = st.sampled_from("abcXYZ019_-+/= \"'\\\n%ü€")
 CANARIES = st.text(LETTERS, min_size=4, max_size=40).map(lambda text: f"k{text}k")
@@ -247,3 +247,34 @@ def test_on_a_narrow_terminal_a_long_line_goes_on_under_its_event(tmp_path: Path
     assert all(line.startswith(" " * 9) for line in lines[1:])
     assert all(len(line) <= 60 for line in lines if path not in line)
     assert path in shown
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(("event", "text", "token", "path", "n", "at")),
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.floats(allow_nan=False)
+        | st.text(max_size=30)
+        | st.lists(st.sampled_from(("hunter2hunter2", "sk-", "x" * 14, "Bearer ", "y" * 7)), max_size=3).map(
+            "".join
+        )
+        | st.just(["hunter2hunter2"])
+        | st.just(b"hunter2hunter2"),
+    )
+)
+def test_the_quick_look_at_an_entry_lets_nothing_pass_that_the_thorough_one_hides(
+    entry: dict[str, Any],
+) -> None:
+    redactor = Redactor(["hunter2hunter2"])
+    assert clean_entry(entry, redactor) == clean(entry, redactor)
+
+
+def test_what_cannot_even_say_its_name_does_not_lose_the_entry() -> None:
+    class Broken:
+        def __repr__(self) -> str:
+            raise RuntimeError("no")
+
+    entry = clean_entry({"event": "x", "value": Broken()}, Redactor(["hunter2hunter2"]))
+    assert "without a repr" in entry["value"]

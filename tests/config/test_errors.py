@@ -13,8 +13,8 @@ from pilothouse.core.errors import ConfigError
 BUSY = "allowed: collect, queue, steer, interrupt"
 
 MISTAKES = {
-    "a broken line": ("[gateway]\nbusy 1\n", "FILE:2:6: line 2, column 6 is not valid TOML: Expected '='"),
-    "an open text": ("a = 'x", "FILE:1:7: line 1, column 7 is not valid TOML"),
+    "a broken line": ("[gateway]\nbusy 1\n", "FILE:2:6: this is not valid TOML: Expected '='"),
+    "an open text": ("a = 'x", "FILE:1:7: this is not valid TOML"),
     "a wrong choice": (
         "[gateway]\nbusy = 'colect'\n",
         f'FILE: gateway.busy: "colect" is not allowed; {BUSY}; did you mean collect?',
@@ -46,6 +46,10 @@ MISTAKES = {
     "a time zone that leads elsewhere": (
         "[budget]\ntime_zone = '../../etc/passwd'\n",
         "FILE: budget.time_zone:",
+    ),
+    "a time zone that is no text": (
+        "[budget]\ntime_zone = 5\n",
+        "FILE: budget.time_zone: 5 is not allowed; allowed: a text",
     ),
     "a value for a section": ("gateway = 3\n", "FILE: gateway: 3 is not allowed: a table is"),
     "a value for the store": ("store = 'sqlite'\n", 'FILE: store: "sqlite" is not allowed: a table is'),
@@ -107,6 +111,7 @@ def test_a_mistake_is_named_with_file_key_value_and_what_is_allowed(home: Home, 
     with pytest.raises(ConfigError) as caught:
         home.load(text)
     assert complaint.replace("FILE", str(home.file)) in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_every_problem_is_told_at_once(home: Home) -> None:
@@ -117,6 +122,31 @@ def test_every_problem_is_told_at_once(home: Home) -> None:
         "gateway.grace_s",
         "log.level",
     ]
+
+
+def test_what_means_nothing_is_told_beside_what_is_no_value(home: Home) -> None:
+    with pytest.raises(InvalidConfig) as caught:
+        home.load(
+            "[gateway]\nbusy = 1\ndefault_engine = 'nope'\n"
+            "[policy]\napproval_mode = 'wide'\nrules = ['perhaps', 'deny tool Bash']\n"
+            "[budget]\nall_usd = 0\ntime_zone = 'Mars/Base'\n"
+            "[limits]\nmessages_per_minute = 'many'\n"
+            "[workspaces.app]\nengine = 'nope'\nrules = ['perhaps']\n"
+        )
+    told = [problem.key for problem in caught.value.problems]
+    assert len(told) == len(set(told))
+    assert set(told) == {
+        "gateway.busy",
+        "gateway.default_engine",
+        "policy.approval_mode",
+        "policy.rules",
+        "budget.all_usd",
+        "budget.time_zone",
+        "limits.messages_per_minute",
+        "workspaces.app.path",
+        "workspaces.app.engine",
+        "workspaces.app.rules",
+    }
 
 
 def test_a_bad_variable_is_named_instead_of_the_file(home: Home) -> None:

@@ -77,7 +77,7 @@ def test_what_it_may_not_set_is_ignored_and_says_why(home: Home, repo: Path, tex
         ),
         ("engine = '/bin/sh'", 'engine: "/bin/sh" is not allowed'),
         ("busy = 3", "busy: 3 is not allowed; allowed: collect, queue, steer, interrupt"),
-        ("busy", "line 1, column 5 is not valid TOML"),
+        ("busy", ":1:5: this is not valid TOML"),
     ],
 )
 def test_a_wrong_wish_is_an_error_that_names_the_file(

@@ -393,10 +393,9 @@ class StoreMachine(RuleBasedStateMachine):
             assert [row.ask.id for row in found] == [
                 id for id, (where, _) in opened.items() if where == place
             ]
-        expired = tx.asks.expired(self.now)
-        assert [row.ask.id for row in expired] == [
-            id for id, (_, expiry) in opened.items() if expiry <= self.now
-        ]
+        expired = tx.asks.expired(self.now, limit=1000)
+        over = [(expiry, id) for id, (_, expiry) in opened.items() if expiry <= self.now]
+        assert [row.ask.id for row in expired] == [id for _, id in sorted(over, key=lambda pair: pair[0])]
         assert tx.asks.next_expiry() == min((e for _, e in opened.values()), default=None)
 
     def check_schedules(self, tx: Tx) -> None:

@@ -22,6 +22,7 @@ from pilothouse.config.model import (
 from pilothouse.config.narrowing import Narrowing, narrowing_of
 from pilothouse.config.paths import Paths, find_paths
 from pilothouse.config.problems import InvalidConfig, Problem
+from pilothouse.config.sources import read_env_names
 from pilothouse.config.workspace import (
     WORKSPACE_FILE_NAME,
     InWorkspace,
@@ -68,6 +69,7 @@ __all__ = [
     "may_reload",
     "mode_in",
     "narrowing_of",
+    "read_env_names",
     "read_preferences",
     "watch",
 ]

@@ -25,6 +25,7 @@ RELOADABLE: dict[str, frozenset[str] | None] = {
             "default_engine",
             "default_workspace",
             "busy",
+            "threads",
             "grace_s",
             "hang_after_s",
             "max_message_chars",

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from pilothouse.config.decode import Reader, metas
+from pilothouse.config.meanings import check_meanings
 from pilothouse.config.model import (
     ALWAYS_ON,
     AUTO,
@@ -28,7 +29,7 @@ from pilothouse.config.model import (
     WorkspaceSection,
 )
 from pilothouse.config.paths import Paths
-from pilothouse.config.problems import InvalidConfig, Problem, show
+from pilothouse.config.problems import InvalidConfig, Problem
 from pilothouse.config.sources import (
     ENVIRONMENT,
     FLAG,
@@ -44,9 +45,6 @@ from pilothouse.config.sources import (
     read_environment,
     read_toml,
 )
-from pilothouse.config.zones import find_zone
-from pilothouse.core.errors import ConfigError
-from pilothouse.core.rules import parse_rule
 
 SECTIONS = (
     "gateway",
@@ -107,7 +105,7 @@ def load(
     config = _read_all(reader, models, paths)
     _warn_about_files(reader, paths, environ, env_file)
     if reader.problems or config is None:
-        raise InvalidConfig(reader.problems)
+        raise InvalidConfig(reader.problems, reader.warnings)
     secrets = reader.secrets | {value for value in env_file.values() if value}
     return Loaded(config, tuple(reader.warnings), frozenset(secrets), leaves, models, paths)
 
@@ -200,10 +198,11 @@ def _read_all(reader: Reader, models: Models, paths: Paths) -> Config | None:
     workspaces = _read_workspaces(reader)
     budget = reader.read(BudgetSection, ("budget",))
     limits = reader.read(LimitsSection, ("limits",))
-    if budget is None or limits is None or not _knows_zone(reader, budget.time_zone):
-        return None
+    check_meanings(reader, models)
     if (
-        gateway is None
+        budget is None
+        or limits is None
+        or gateway is None
         or people is None
         or approvals is None
         or policy is None
@@ -211,34 +210,11 @@ def _read_all(reader: Reader, models: Models, paths: Paths) -> Config | None:
         or store is None
     ):
         return None
-    check_rules(reader, ("policy", "rules"), policy.rules)
-    for name, section in workspaces.items():
-        check_rules(reader, ("workspaces", name, "rules"), section.rules)
-    gateway, workspaces = _resolve_engines(reader, models, gateway, workspaces)
+    gateway, workspaces = _resolve_engines(models, gateway, workspaces)
     gateway = msgspec.structs.replace(gateway, default_workspace=_expand_home(gateway.default_workspace))
     return Config(
         gateway, people, approvals, policy, log, store, engines, channels, workspaces, budget, limits
     )
-
-
-def _knows_zone(reader: Reader, name: str) -> bool:
-    try:
-        find_zone(name)
-    except LookupError:
-        leaf = reader.leaves[("budget", "time_zone")]
-        text = f'{show(leaf.shown)} is no time zone that is known here; say "UTC" or "Europe/Berlin"'
-        reader.problems.append(Problem(leaf.source, "budget.time_zone", text))
-        return False
-    return True
-
-
-def check_rules(reader: Reader, key: Key, lines: Iterable[str]) -> None:
-    """A rule that cannot be read is an error: one that was meant to forbid must never be passed over."""
-    for line in lines:
-        try:
-            parse_rule(line)
-        except ConfigError as error:
-            reader.problems.append(Problem(reader.leaves[key].source, dotted(key), str(error)))
 
 
 def _read_store(reader: Reader, types: SectionTypes | None, paths: Paths) -> Adapter | None:
@@ -315,24 +291,16 @@ def _read_workspaces(reader: Reader) -> dict[str, WorkspaceSection]:
 
 
 def _resolve_engines(
-    reader: Reader, models: Models, gateway: GatewaySection, workspaces: dict[str, WorkspaceSection]
+    models: Models, gateway: GatewaySection, workspaces: dict[str, WorkspaceSection]
 ) -> tuple[GatewaySection, dict[str, WorkspaceSection]]:
-    """Names of engines are checked, and aliases give way to ids."""
+    """Aliases of engines give way to ids."""
 
-    def resolve(key: Key, name: str | None) -> str | None:
-        name = models.engine_aliases.get(name or "", name)
-        known = [
-            n
-            for n in models.engines or ()
-            if reader.leaves.get(("engines", n, "enabled"), Leaf(True, "")).value
-        ]
-        if models.engines is not None and name and name != AUTO and name not in known:
-            reader.refuse(key, (AUTO, *known) if key[0] == "gateway" else known)
-        return name
+    def resolve(name: str | None) -> str | None:
+        return models.engine_aliases.get(name or "", name)
 
-    engine = resolve(("gateway", "default_engine"), gateway.default_engine) or AUTO
+    engine = resolve(gateway.default_engine) or AUTO
     return msgspec.structs.replace(gateway, default_engine=engine), {
-        name: msgspec.structs.replace(section, engine=resolve(("workspaces", name, "engine"), section.engine))
+        name: msgspec.structs.replace(section, engine=resolve(section.engine))
         for name, section in workspaces.items()
     }
 

@@ -12,7 +12,7 @@ from msgspec import Meta, Struct, field
 
 from pilothouse.core.approvers import DESTRUCTIVE, ORDINARY, Approver, Approvers
 from pilothouse.core.policy import ApprovalMode
-from pilothouse.core.store import BusyPolicy
+from pilothouse.core.store import BusyPolicy, ThreadSessions
 
 Level = Literal["debug", "info", "warning", "error"]
 Person = Annotated[
@@ -32,6 +32,7 @@ class GatewaySection(Struct, frozen=True):
     default_engine: str = AUTO
     default_workspace: str = ""
     busy: BusyPolicy = "collect"
+    threads: ThreadSessions = "own"
     max_turns_at_once: Count = 8
     grace_s: Seconds = 10.0
     hang_after_s: Seconds = 600.0

@@ -24,11 +24,12 @@ class Problem(Struct, frozen=True):
 
 
 class InvalidConfig(ConfigError):
-    """Every problem at once, so that nobody has to start five times."""
+    """Every problem at once, so that nobody has to start five times; and what else would be warned of."""
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[Problem], warnings: Sequence[Problem] = ()) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
         self.problems = tuple(problems)
+        self.warnings = tuple(warnings)
 
 
 def show(value: object) -> str:

@@ -103,7 +103,7 @@ def _broken_toml(path: Path, text: str, message: str) -> Problem:
         reason = message.removesuffix(" (at end of document)")
         lines = text.split("\n")
         line, column = str(len(lines)), str(len(lines[-1]) + 1)
-    return Problem(f"{path}:{line}:{column}", "", f"line {line}, column {column} is not valid TOML: {reason}")
+    return Problem(f"{path}:{line}:{column}", "", f"this is not valid TOML: {reason}")
 
 
 def flatten(tree: Mapping[str, Any], source: str, rank: int = FILE, at: Key = ()) -> Leaves:
@@ -152,6 +152,15 @@ def read_env_file(path: Path) -> dict[str, str]:
             text = f"line {number} is not of the form NAME=value"
             raise InvalidConfig([Problem(f"{path}:{number}", "", text)])
         found[parts[1]] = _unquote(parts[2])
+    return found
+
+
+def read_env_names(path: Path, names: Iterable[str]) -> dict[str, str]:
+    """Of a file that is not ours only what these names say; whatever else stands there, and how, is not looked at."""
+    wanted, found = set(names), dict[str, str]()
+    for line in (read_text(path) or "").splitlines():
+        if (parts := _ENV_LINE.match(line.strip())) and parts[1] in wanted:
+            found[parts[1]] = _unquote(parts[2])
     return found
 
 

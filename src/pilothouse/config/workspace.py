@@ -13,7 +13,8 @@ import msgspec
 from msgspec import Struct
 
 from pilothouse.config.decode import Reader
-from pilothouse.config.layers import Loaded, check_rules
+from pilothouse.config.layers import Loaded
+from pilothouse.config.meanings import check_rules
 from pilothouse.config.problems import InvalidConfig, Problem, nearest
 from pilothouse.config.sources import WORKSPACE_FILE, Leaf, flatten, read_toml
 from pilothouse.core.policy import MODES, ApprovalMode
@@ -81,10 +82,10 @@ def read_preferences(
     warnings = tuple(Problem(str(file), name, f"was ignored: {_why_not(name, allowed)}") for name in refused)
     reader = Reader({k: v for k, v in leaves.items() if k[0] in allowed}, str(file), lambda key, kind: None)
     found = reader.read(Preferences, ())
-    if found and found.engine and engines is not None and found.engine not in engines:
+    wanted = reader.leaves.get(("engine",))
+    if wanted and isinstance(wanted.value, str) and engines is not None and wanted.value not in engines:
         reader.refuse(("engine",), engines)
-    if found is not None:
-        check_rules(reader, ("rules",), found.rules or ())
+    check_rules(reader, ("rules",))
     if found is None or reader.problems:
         raise InvalidConfig(reader.problems)
     narrow, loose = _only_narrowing(found, file)

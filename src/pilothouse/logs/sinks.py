@@ -21,6 +21,7 @@ Entry = Mapping[str, Any]
 
 MAX_TEXT = 20_000
 MAX_SCANNED = 500_000
+MAX_PLAIN = 2000
 MAX_DEPTH = 8
 MAX_ITEMS = 200
 FIRST = ("at", "level", "event")
@@ -33,6 +34,16 @@ COLOURS = {"debug": "2", "info": "36", "warning": "33", "error": "31", "critical
 
 
 _names_secret = lru_cache(maxsize=512)(names_secret)
+
+
+def clean_entry(entry: Entry, redactor: Redactor) -> Entry:
+    """What `clean` makes of it. Nearly every entry is a few short words without a secret: one look tells that of all."""
+    if not all(isinstance(value, str | int | float | None) for value in entry.values()):
+        return clean(entry, redactor)
+    together = "\n".join([*entry, *map(str, entry.values())])
+    if len(together) > MAX_PLAIN or any(map(_names_secret, entry)) or redactor.redact(together) != together:
+        return clean(entry, redactor)
+    return entry
 
 
 def clean(value: Any, redactor: Redactor, depth: int = 0) -> Any:
@@ -132,7 +143,7 @@ class FileSink:
     def __call__(self, entry: Entry) -> None:
         ordered = {name: entry[name] for name in FIRST if name in entry} | dict(entry)
         try:
-            self._file.write(json.dumps(clean(ordered, self._redactor), ensure_ascii=False))
+            self._file.write(json.dumps(clean_entry(ordered, self._redactor), ensure_ascii=False))
             self._failed = False
         except (OSError, ValueError) as error:
             if not self._failed:
@@ -164,7 +175,7 @@ class TerminalSink:
         return 80
 
     def render(self, entry: Entry) -> str:
-        plain = clean(entry, self._redactor)
+        plain = clean_entry(entry, self._redactor)
         level = str(plain.get("level", "info"))
         fields = " ".join(
             f"{name}={_shorten(name, value)}"

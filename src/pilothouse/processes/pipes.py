@@ -6,6 +6,7 @@ this one.
 """
 
 import os
+import select
 from contextlib import suppress
 from typing import IO
 
@@ -13,6 +14,8 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 _PORTION_BYTES = 256 * 1024
+ATOMIC = select.PIPE_BUF
+"""A pipe takes this much whole or not at all."""
 
 
 class PipeReader:
@@ -81,6 +84,15 @@ class PipeWriter:
         self._turn = anyio.Lock(fast_acquire=True)
         os.set_blocking(file.fileno(), False)
 
+    def offer(self, data: bytes) -> bool:
+        """True if the pipe took all of it at once, as it nearly always does; else it took nothing."""
+        if self._turn.locked() or len(data) > ATOMIC:
+            return False
+        try:
+            return self._take(memoryview(data)) > 0
+        except BlockingIOError:
+            return False
+
     async def send(self, data: bytes) -> None:
         async with self._turn:
             rest = memoryview(data)
@@ -96,15 +108,19 @@ class PipeWriter:
             self._file.close()
 
     async def _write(self, data: memoryview) -> int:
+        try:
+            return self._take(data)
+        except BlockingIOError:
+            await self._wait()
+            return 0
+
+    def _take(self, data: memoryview) -> int:
         if self._torn:
             raise BrokenPipeError("an earlier message was cut short")
         if self._file.closed:
             raise BrokenPipeError("its input was closed")
         try:
             return os.write(self._file.fileno(), data)
-        except BlockingIOError:
-            await self._wait()
-            return 0
         except BrokenPipeError:
             raise BrokenPipeError("it no longer reads") from None
 

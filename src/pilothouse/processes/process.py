@@ -116,8 +116,9 @@ class Process:
         try:
             if self._life.exited.is_set():
                 raise BrokenPipeError("it has ended")
-            with anyio.fail_after(limit_s):
-                await self._stdin.send(data)
+            if not self._stdin.offer(data):
+                with anyio.fail_after(limit_s):
+                    await self._stdin.send(data)
         except BrokenPipeError as error:
             raise InputClosed(
                 str(error), argv0=self._argv0, pid=self.pid, exit_code=self.exit_code

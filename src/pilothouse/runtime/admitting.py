@@ -5,15 +5,19 @@ Nothing else happens, and nothing of what they said is kept (law 7).
 
 from __future__ import annotations
 
-from pilothouse.core.channel import Receipt
-from pilothouse.core.ids import IdMaker, MessageId, UserId
+from collections.abc import Mapping
+
+from pilothouse.core.channel import Channel, Receipt, serves
+from pilothouse.core.ids import ChannelId, IdMaker, MessageId, UserId
 from pilothouse.core.message import Content, InboundMessage, conversation_id, inbox_key
 from pilothouse.core.people import People
-from pilothouse.core.store import CONTROL_LANE, Conversation, Tx
+from pilothouse.core.store import CONTROL_LANE, AskRow, Tx
 from pilothouse.runtime.auditing import record
 from pilothouse.runtime.joining import ask_to_join
 from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.pairing import TRIES, TRIES_WITHIN_S, pair, parse_code
+from pilothouse.runtime.placing import ensure_place
+from pilothouse.runtime.raising import places_of
 from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.standing import note_home
 
@@ -21,6 +25,7 @@ DAY_S = 86_400.0
 NOT_LET_IN = "Hello. Only people who were let in can talk to this Pilothouse. {next} Your id here is {user}."
 ASKED = "Its owner has been asked; you will hear of it if they agree."
 ASK_THEM = "Its owner can let you in."
+BY_CODE = "To get in, send the code that `pilothouse pair` shows on its machine."
 ELSEWHERE = "You were let in, but not for the workspace of this conversation. An owner can change that."
 
 
@@ -32,7 +37,16 @@ def is_worth_a_word(tx: Tx, message: InboundMessage, at: float) -> bool:
     return not tx.tallied(_told(user), at, DAY_S)
 
 
-def meet(tx: Tx, ids: IdMaker, settings: Settings, message: InboundMessage, at: float) -> Receipt:
+def meet(
+    tx: Tx,
+    ids: IdMaker,
+    settings: Settings,
+    message: InboundMessage,
+    at: float,
+    *,
+    channels: Mapping[ChannelId, Channel],
+) -> Receipt:
+    """`channels` are those that are served here: in a terminal that is closed, nobody is asked anything."""
     if code := parse_code(message.text):
         return _pair(tx, ids, code, message, at)
     user = message.author.id
@@ -42,24 +56,31 @@ def meet(tx: Tx, ids: IdMaker, settings: Settings, message: InboundMessage, at: 
     if _is_known(tx, settings.people, user):
         return Receipt("refused", text=ELSEWHERE)
     may_ask = settings.join_asks and not message.author.is_bot
-    asked = may_ask and ask_to_join(tx, ids, settings.people, message, at)
-    return Receipt("refused", text=NOT_LET_IN.format(next=ASKED if asked else ASK_THEM, user=user))
+    asked = ask_to_join(tx, ids, settings.people, message, at) if may_ask else None
+    how = ASK_THEM if asked is None else ASKED if _is_shown(tx, asked, channels) else BY_CODE
+    return Receipt("refused", text=NOT_LET_IN.format(next=how, user=user))
+
+
+def _is_shown(tx: Tx, asked: AskRow, channels: Mapping[ChannelId, Channel]) -> bool:
+    places = filter(None, map(tx.conversations.get, places_of(asked)))
+    shown = ((channels.get(place.address.channel), place.id) for place in places)
+    return any(channel is not None and serves(channel, place) for channel, place in shown)
 
 
 def _pair(tx: Tx, ids: IdMaker, code: str, message: InboundMessage, at: float) -> Receipt:
     """The message is put down as done, so that the platform may bring it twice."""
-    place = Conversation(conversation_id(message.address), message.address, at, private=message.private)
-    known = tx.inbox.by_key(inbox_key(place.id, message.native_id))
+    key = inbox_key(conversation_id(message.address), message.native_id)
+    known = tx.inbox.by_key(key)
     if known is not None:
         return Receipt("duplicate", known.id)
-    grant, text = pair(tx, code, message.author, at)
+    grant, text = pair(tx, ids, code, message.author, at)
     if grant is None:
         return Receipt("refused", text=text)
-    place = tx.conversations.ensure(place)
+    place = ensure_place(tx, message.address, at, private=message.private)
     note_home(tx, message.author.id, place)
     put = tx.inbox.put(
         id=MessageId(ids("msg")),
-        key=inbox_key(place.id, message.native_id),
+        key=key,
         lane=CONTROL_LANE,
         conversation_id=place.id,
         kind="command",

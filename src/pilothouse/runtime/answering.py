@@ -68,11 +68,11 @@ class Answering:
 
     async def expire(self) -> None:
         ports, now = self._ports, self._ports.clock.now()
-        if not await ports.store.read(lambda tx: tx.asks.expired(now)):
+        if not await ports.store.read(lambda tx: tx.asks.expired(now, limit=1)):
             return
 
         def unit(tx: Tx) -> set[ConversationId]:
-            rows = tx.asks.expired(now)[:EXPIRE_AT_ONCE]
+            rows = tx.asks.expired(now, limit=EXPIRE_AT_ONCE)
             for row in rows:
                 expire(tx, ports.ids, row, now)
             turns = [tx.turns.get(row.turn_id) for row in rows]

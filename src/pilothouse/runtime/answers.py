@@ -33,7 +33,7 @@ from pilothouse.runtime.auditing import record, record_ask
 from pilothouse.runtime.closing import closed_line, decided
 from pilothouse.runtime.raising import places_of, tell_places
 from pilothouse.runtime.settings import Settings
-from pilothouse.runtime.standing import role_of
+from pilothouse.runtime.standing import name_of, role_of
 from pilothouse.runtime.wording import first_line
 
 DAY_S = 86_400.0
@@ -114,7 +114,8 @@ class Answers:
             text = "This is not what was asked any more. Nothing was done; look at the question again."
             return _Refused("forged", text)
         if row.state == "answered" and row.decision is not None:
-            text = f"Already answered by {row.decision.by or 'a rule'}: {decided(row.ask, row.decision)}."
+            who = name_of(tx, row.decision.by) if row.decision.by else "a rule"
+            text = f"Already answered by {who}: {decided(row.ask, row.decision)}."
             return _Refused("repeated" if _same(row.decision, decision, by) else "replayed", text)
         if row.state != "open" or (row.ask.expires_at is not None and row.ask.expires_at <= answer.at):
             state = row.state if row.state != "open" else "expired"
@@ -180,7 +181,7 @@ class Answers:
         )
         apply_answer(tx, self._ids, row, decision, answer.at, name=answer.by.name)
         text = closed_line(row.ask, "answered", decision, answer.by.name)
-        if tell or row.shown_in:
+        if tell or row.shown_in:  # for whoever cannot see the question change
             tell_places(tx, self._ids, row, text, occasion="settled", at=answer.at)
         turn = tx.turns.get(row.turn_id)
         wake = (*places_of(row), *((turn.conversation_id,) if turn else ()))

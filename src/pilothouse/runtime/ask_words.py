@@ -36,7 +36,7 @@ def readable(ask: Ask) -> str:
 
 
 def _body(ask: Ask) -> str:
-    if ask.kind == "question" or _said(ask.payload, ask.title):
+    if ask.kind == "question" or ask.of_house or _said(ask.payload, ask.title):
         return ""
     text = readable(ask)
     if len(text) <= INLINE:

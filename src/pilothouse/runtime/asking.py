@@ -17,6 +17,7 @@ from pilothouse.runtime.raising import tell_places
 from pilothouse.runtime.reasons import REASON, want_reason
 from pilothouse.runtime.resuming import resume_with_answer
 from pilothouse.runtime.rule_keeping import remember_answer
+from pilothouse.runtime.standing import note_name
 from pilothouse.runtime.topics import TOPICS
 from pilothouse.runtime.wording import first_line
 
@@ -28,6 +29,8 @@ TITLE_CHARS = 300
 def apply_answer(tx: Tx, ids: IdMaker, row: AskRow, decision: Decision, at: float, *, name: str = "") -> None:
     """Settles an open ask. Raises `IllegalMove` if it is not open, and then nothing changed."""
     tx.asks.move(row.ask.id, "answered", at=at, decision=decision)
+    if decision.by:
+        note_name(tx, decision.by, name)
     instead = "" if decision.input is None else hash_payload(decision.input)
     record_ask(tx, row, decision.verdict, at, decision.by or HOUSE, instead=instead)
     remember_answer(tx, ids, row, decision, at)

@@ -7,12 +7,20 @@ import os
 from pilothouse.core.engine import Brief
 from pilothouse.core.errors import EngineError
 from pilothouse.core.failure import Failure
+from pilothouse.core.policy import ApprovalMode
+from pilothouse.core.store import Tx
+from pilothouse.runtime.modes import picked_mode
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.starting import Started
+from pilothouse.runtime.trusting import is_trusted
 
 
-def make_brief(ports: Ports, started: Started) -> Brief:
-    """Raises `EngineError` where the folder is missing: an engine in a wrong folder would do wrong things."""
+async def make_brief(ports: Ports, started: Started) -> Brief:
+    """Raises `EngineError` where the folder is missing: an engine in a wrong folder would do wrong things.
+
+    What hangs on the folder itself is looked up here, and not in the transaction that starts the turn: a disk may take
+    its time, and whoever writes would wait for it.
+    """
     session = started.session
     if not session.workspace:
         raise EngineError(
@@ -21,25 +29,31 @@ def make_brief(ports: Ports, started: Started) -> Brief:
                 "No workspace is chosen for this conversation. Set gateway.default_workspace to a folder.",
             )
         )
-    if not os.path.isdir(session.workspace):
+    found = await ports.look(lambda tx: _look(tx, session.workspace))
+    if found is None:
         raise EngineError(
             Failure(
                 "bad_request",
                 f"The workspace {session.workspace} does not exist. Create the folder, or choose another.",
             )
         )
+    trusted, picked = found
     brief = Brief(
         session.id,
         session.workspace,
-        trusted=started.trusted,
+        trusted=trusted,
         resume=session.resume,
         model=started.conversation.model or session.model,
-        approval_mode=started.said_mode
-        or ports.settings().mode_in(session.workspace)
-        or started.picked_mode
-        or "minimal",
+        approval_mode=started.said_mode or ports.settings().mode_in(session.workspace) or picked or "minimal",
         budget_usd=started.budget_usd,
         conversation_id=started.conversation.id,
         wake=started.turn.prompt.wake,
     )
     return ports.brief(started.conversation.id, brief)
+
+
+def _look(tx: Tx, workspace: str) -> tuple[bool, ApprovalMode | None] | None:
+    """Whether the folder is trusted, and the mode that was picked in it; None where there is no folder."""
+    if not os.path.isdir(workspace):
+        return None
+    return is_trusted(tx, workspace), picked_mode(tx, workspace)

@@ -20,6 +20,8 @@ from pilothouse.runtime.raising import say_everywhere
 from pilothouse.runtime.wording import first_line
 
 REASON_CHARS = 200
+IN_PLACE = "in place"
+"""Of a `closed` row whose line stands where the question stood."""
 
 
 def decided(ask: Ask, decision: Decision) -> str:
@@ -60,23 +62,34 @@ def shown_asks(tx: Tx, row: QueueRow) -> list[list[MessageRef]]:
     return [[part.ref for part in tx.outbox.parts(one.id) if part.ref is not None] for one in here]
 
 
+def is_said_in_place(tx: Tx, row: QueueRow) -> bool:
+    """Whether this row tells what the question's own message says by now: nothing should stand there twice."""
+    about, settled, elsewhere = row.key.partition(":settled")
+    closed = tx.outbox.by_key(f"{about}:closed{elsewhere}") if settled else None
+    return closed is not None and closed.why == IN_PLACE
+
+
 async def _leave(ref: MessageRef) -> None:
     """It stays: the platform cannot take a message back."""
 
 
 async def put_in_place(
     channel: Channel, content: Content, shown: Sequence[Sequence[MessageRef]], within_s: float
-) -> None:
-    """The line instead of the first message of each, and nothing instead of the others. May raise `TryLater`."""
+) -> bool:
+    """The line instead of the first message of each, and nothing instead of the others; whether it stands anywhere now.
+    May raise `TryLater`."""
     if not isinstance(channel, CanEdit):
-        return
+        return False
     part = channel.render(content)[0]
     remove = channel.delete if isinstance(channel, CanDelete) else _leave
+    edited = False
     for first, *others in filter(None, shown):
         with anyio.fail_after(within_s):
             try:
                 await channel.edit(first, part)
+                edited = True
                 for other in others:
                     await remove(other)
             except Rejected:  # it is gone, or too old to be changed: the log has it all the same
                 continue
+    return edited

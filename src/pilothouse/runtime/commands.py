@@ -15,22 +15,31 @@ from pilothouse.core.ask import payload_bytes
 from pilothouse.core.budget import day_of
 from pilothouse.core.event import ResumeToken
 from pilothouse.core.ids import EngineId, IdMaker, SessionId
-from pilothouse.core.message import Attachment, Author, InboundMessage
+from pilothouse.core.message import Address, Attachment, Author, Content, InboundMessage
 from pilothouse.core.people import AUTHORITY, Role, allows
 from pilothouse.core.store import AskRow, Conversation, QueueRow, Session, Tx
+from pilothouse.core.trigger import describe_trigger, parse_trigger, trigger_problem
 from pilothouse.core.turn import Turn
 from pilothouse.core.wording import span
 from pilothouse.runtime.ask_words import INLINE, file_name, is_long, readable
+from pilothouse.runtime.binding import bound
 from pilothouse.runtime.continuing import Refused, bind, find_session, may_continue, parse_resume
 from pilothouse.runtime.costs import CostLine, line_words, standing_words, sum_up, total
+from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.pairing import pair, parse_code
+from pilothouse.runtime.placing import ensure_place
 from pilothouse.runtime.settings import Settings
+from pilothouse.runtime.sharing import keep_session, keeper
 from pilothouse.runtime.standing import role_of
+from pilothouse.runtime.triggering import keep_trigger, trigger_of
 from pilothouse.runtime.trusting import is_trusted
-from pilothouse.runtime.wishes import with_wishes
 from pilothouse.runtime.wording import ago, fenced, first_line
 
 _decode = msgspec.json.Decoder(InboundMessage).decode
+
+QUOTES = "\"'`“”‘’ "
+"""Around a name, these are how somebody writes it, and no part of it."""
+TRIGGER_USAGE = "/trigger all, mention, reply, pattern WORDS, or default changes it."
 
 
 class CommandCall(Struct, frozen=True):
@@ -43,6 +52,8 @@ class CommandCall(Struct, frozen=True):
     at: float
     role: Role
     """Of whoever said it, in the workspace of the conversation."""
+    opened: Address | str = ""
+    """Of `/topic`: where the new thread is, or why there is none."""
 
 
 class Reply(Struct, frozen=True):
@@ -63,7 +74,8 @@ def _help(_call: CommandCall) -> Reply:
 
 
 def _new(call: CommandCall) -> Reply:
-    _save(call, session_id=None)
+    kept = keeper(call.tx, call.settings, call.conversation, call.at)
+    keep_session(call.tx, kept, call.conversation, None)
     live = call.tx.turns.live_in(call.conversation.id)
     tail = " The running turn finishes first; /stop ends it." if live else ""
     return Reply(f"Your next message starts a new session.{tail}")
@@ -110,7 +122,7 @@ def _queue(call: CommandCall) -> Reply:
     rows = _queued(call)
     if not rows:
         return Reply("Nothing waits.")
-    return Reply("\n".join(f"- `{row.seq}` {first_line(_decode(row.body).text)}" for row in rows))
+    return Reply("\n".join(f"- `#{row.seq}` {first_line(_decode(row.body).text)}" for row in rows))
 
 
 def _cancel(call: CommandCall) -> Reply:
@@ -139,13 +151,13 @@ def _set_engine(call: CommandCall) -> Reply:
 
 
 def _set_model(call: CommandCall) -> Reply:
-    if not call.args:
-        return Reply(
-            f"The model is {call.conversation.model or 'the engine’s own'}. /model NAME sets another."
-        )
+    said = call.args.strip(QUOTES)
+    if not said:
+        now = f"The model is {_bound(call).model or 'the engine’s own'}."
+        return Reply(f"{now} /model NAME sets another, /model default the engine’s own.")
     if refused := _refusal(call, "command.model.set"):
         return refused
-    model = None if call.args.lower() in ("default", "none") else call.args
+    model = None if said.lower() in ("default", "none") else said
     _save(call, model=model)
     session = _session(call)
     if session is not None:  # else the session would bring back the model that it was opened with
@@ -168,6 +180,40 @@ def _bind(call: CommandCall) -> Reply:
         return Reply(f"Only an {AUTHORITY['command.bind.set']} of {call.args} may do that.")
     _save(call, workspace=folder, session_id=None)
     return Reply(f"From your next message on: {folder}, in a new session.")
+
+
+def _topic(call: CommandCall) -> Reply:
+    """A conversation of its own, bound as its place is: nothing is chosen for it, so it inherits."""
+    if isinstance(call.opened, str):
+        return Reply(call.opened)
+    place = ensure_place(call.tx, call.opened, call.at)
+    here = bound(call.tx, place)
+    works = f"{here.engine or call.settings.default_engine} in {here.workspace or call.settings.default_workspace}"
+    first = Content(f"What is said here is a conversation of its own, with {works}.")
+    say(call.tx, call.ids, place.id, first, key=f"opened:{place.id}", at=call.at)
+    return Reply(f"Opened: {' '.join(call.args.split())}")
+
+
+def _trigger(call: CommandCall) -> Reply:
+    """Of the place alone in which it is said, whatever the configuration says about that one."""
+    if call.conversation.private:
+        return Reply("We are alone here: I hear everything you say.")
+    chosen, said = trigger_of(call.tx, call.conversation.id), call.args.strip()
+    if not said:
+        now = f"Here I hear {describe_trigger(chosen)}." if chosen else "Here I hear what is configured."
+        return Reply(f"{now} {TRIGGER_USAGE}")
+    if refused := _refusal(call, "command.trigger.set"):
+        return refused
+    if said.lower() == "default":
+        keep_trigger(call.tx, call.conversation.id, None)
+        return Reply("From now on I hear here what is configured.")
+    trigger = parse_trigger(said)
+    if trigger is None:
+        return Reply(f"There is no trigger {said!r}. {TRIGGER_USAGE}")
+    if problem := trigger_problem(trigger):
+        return Reply(f"Nothing was changed: {problem}.")
+    keep_trigger(call.tx, call.conversation.id, trigger)
+    return Reply(f"From now on I hear here {describe_trigger(trigger)}. Commands I always hear.")
 
 
 def _resume(call: CommandCall) -> Reply:
@@ -287,7 +333,7 @@ def _pair(call: CommandCall) -> Reply:
         return Reply(
             "/pair CODE takes a code that `pilothouse pair` shows on the machine, such as K7QM-2XFP."
         )
-    return Reply(pair(call.tx, code, call.by, call.at)[1])
+    return Reply(pair(call.tx, call.ids, code, call.by, call.at)[1])
 
 
 COMMANDS: Mapping[str, CommandSpec] = {
@@ -300,12 +346,17 @@ COMMANDS: Mapping[str, CommandSpec] = {
     "engine": CommandSpec("/engine NAME", "change the engine", _set_engine),
     "model": CommandSpec("/model NAME", "change the model", _set_model),
     "bind": CommandSpec("/bind WORKSPACE", "change the workspace", _bind),
+    "topic": CommandSpec("/topic NAME", "open a topic, or a thread, for something of its own", _topic),
+    "trigger": CommandSpec("/trigger HOW", "choose what I react to in a group", _trigger),
     "resume": CommandSpec("/resume TOKEN", "continue an earlier session", _resume),
     "session": CommandSpec("/session", "this session, and how to go on in a terminal", _show_session),
     "cost": CommandSpec("/cost", "what this session and this day cost", _cost),
     "show": CommandSpec("/show ID", "a question or an answer, whole", _show),
     "pair": CommandSpec("/pair CODE", "be let in with a code from the machine", _pair),
 }
+
+ALIASES: Mapping[str, str] = {"thread": "topic"}
+"""What some platforms call a thing that we have one name for. They stand in no list."""
 
 
 def _save(call: CommandCall, **changes: object) -> None:
@@ -317,11 +368,12 @@ def _refusal(call: CommandCall, deed: str) -> Reply | None:
 
 
 def _bound(call: CommandCall) -> Conversation:
-    return with_wishes(call.tx, call.conversation)
+    return bound(call.tx, call.conversation)
 
 
 def _session(call: CommandCall) -> Session | None:
-    return call.tx.sessions.get(call.conversation.session_id) if call.conversation.session_id else None
+    kept = keeper(call.tx, call.settings, call.conversation, call.at)
+    return call.tx.sessions.get(kept.session_id) if kept.session_id else None
 
 
 def _queued(call: CommandCall) -> list[QueueRow]:
@@ -333,7 +385,7 @@ def _engine(call: CommandCall, session: Session | None) -> EngineId:
 
 
 def _workspace(call: CommandCall, session: Session | None) -> str:
-    chosen = call.conversation.workspace or (session.workspace if session else None)
+    chosen = _bound(call).workspace or (session.workspace if session else None)
     return chosen or call.settings.default_workspace
 
 

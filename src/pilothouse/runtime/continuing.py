@@ -13,9 +13,9 @@ from pilothouse.core.event import ResumeToken
 from pilothouse.core.ids import IdMaker, SessionId
 from pilothouse.core.message import Author, InboundMessage, MessageRef
 from pilothouse.core.store import Conversation, Session, Tx
+from pilothouse.runtime.binding import bound, workspace_of
 from pilothouse.runtime.settings import Settings
-from pilothouse.runtime.standing import may, workspace_of
-from pilothouse.runtime.wishes import with_wishes
+from pilothouse.runtime.standing import may
 
 NOT_YOURS = "That session is not of this conversation; only an owner may continue it here."
 RETIRED = "That session was retired because it could not be resumed. /new starts a fresh one."
@@ -36,7 +36,8 @@ class Refused(Struct, frozen=True):
 def aim(
     tx: Tx, ids: IdMaker, settings: Settings, conversation: Conversation, message: InboundMessage, at: float
 ) -> Aim:
-    token, text = parse_resume(settings, message.text)
+    # A reaction tells of a message that somebody else may have written: a line in that one resumes nothing.
+    token, text = parse_resume(settings, message.text) if message.kind == "chat" else (None, message.text)
     if token is None:
         return Aim(
             msgspec.structs.replace(message, session_id=_replied_to(tx, settings, conversation, message))
@@ -84,22 +85,21 @@ def may_continue(
 
 def _may_go_beyond(tx: Tx, settings: Settings, conversation: Conversation, by: Author) -> bool:
     """Whether they may go on with what was not said in this conversation."""
-    workspace = workspace_of(conversation, settings.default_workspace)
+    workspace = workspace_of(tx, conversation.id, settings.default_workspace)
     return may(tx, settings.people, by.id, "command.resume.foreign", workspace)
 
 
 def bind(tx: Tx, settings: Settings, conversation: Conversation, session: Session) -> Conversation:
     """The conversation goes on in this session from now on; of its binding only what does not fit is changed."""
-    engine = with_wishes(tx, conversation).engine or settings.default_engine
-    workspace = conversation.workspace or settings.default_workspace
-    bound = msgspec.structs.replace(conversation, session_id=session.id)
-    if session.engine != engine:
-        bound = msgspec.structs.replace(bound, engine=session.engine, model=None)
-    if session.workspace != workspace:
-        bound = msgspec.structs.replace(bound, workspace=session.workspace)
-    if bound != conversation:
-        tx.conversations.save(bound)
-    return bound
+    now = bound(tx, conversation)
+    chosen = msgspec.structs.replace(conversation, session_id=session.id)
+    if session.engine != (now.engine or settings.default_engine):
+        chosen = msgspec.structs.replace(chosen, engine=session.engine, model=None)
+    if session.workspace != (now.workspace or settings.default_workspace):
+        chosen = msgspec.structs.replace(chosen, workspace=session.workspace)
+    if chosen != conversation:
+        tx.conversations.save(chosen)
+    return chosen
 
 
 def _adopt(
@@ -110,7 +110,8 @@ def _adopt(
     if lines is None or lines.read(token.value) is None:
         return Refused(f"{token.value!r} is no session of {token.engine}.")
     current = tx.sessions.get(conversation.session_id) if conversation.session_id else None
-    workspace = conversation.workspace or (current.workspace if current else "") or settings.default_workspace
+    chosen = bound(tx, conversation).workspace
+    workspace = chosen or (current.workspace if current else "") or settings.default_workspace
     resume = ResumeToken(token.engine, token.value, token.cwd or workspace)
     session = Session(
         SessionId(ids("session")), conversation.id, token.engine, workspace, at, at, resume=resume

@@ -19,10 +19,11 @@ from pilothouse.core.ids import ChannelId, ConversationId, MessageId, UserId
 from pilothouse.core.message import Address, Author, Content, InboundMessage, MessageRef, Part
 from pilothouse.core.store import NEVER, Conversation, PartRow, QueueRow, Tx, notes_lane
 from pilothouse.runtime.auditing import HOUSE, record
-from pilothouse.runtime.closing import put_in_place, shown_asks
+from pilothouse.runtime.closing import IN_PLACE, is_said_in_place, put_in_place, shown_asks
 from pilothouse.runtime.fencing import fenced_in
 from pilothouse.runtime.outgoing import content_of, say
 from pilothouse.runtime.ports import Ports
+from pilothouse.runtime.serving import served_channels
 from pilothouse.runtime.settings import backoff_s
 from pilothouse.runtime.signals import OUTBOX, Signals
 from pilothouse.runtime.wording import first_line
@@ -97,7 +98,11 @@ class Delivery:
             places_of = tx.conversations.some({row.conversation_id for row in rows})
             return _Seen(
                 ready=[(row, places_of[id]) for row in rows if (id := row.conversation_id) in places_of],
-                unknown=[channel for channel in tx.outbox.channels_waiting() if channel not in known],
+                unknown=[
+                    channel
+                    for channel in tx.outbox.channels_waiting()
+                    if channel not in known and channel not in served_channels(tx)
+                ],
                 next_at=tx.outbox.next_ready_at(now),
             )
 
@@ -194,12 +199,13 @@ class Delivery:
         ports = self._ports
         shown = await ports.store.write(lambda tx: shown_asks(tx, row) if tx.outbox.claim([row.id]) else [])
         try:
-            await put_in_place(channel, content_of(row), shown, ports.settings().send_timeout_s)
+            edited = await put_in_place(channel, content_of(row), shown, ports.settings().send_timeout_s)
         except TryLater as error:
             again_at, why = ports.clock.now() + error.after_s, str(error)
             await ports.persist(lambda tx: tx.outbox.retry(row.id, again_at, why))
         else:
-            await ports.persist(lambda tx: tx.outbox.done(row.id, ports.clock.now(), "in place"))
+            how = IN_PLACE if edited else "nothing to edit"
+            await ports.persist(lambda tx: tx.outbox.done(row.id, ports.clock.now(), how))
 
     def _take(self, tx: Tx, row: QueueRow, rendered: Sequence[Part]) -> list[PartRow]:
         """Claims the row, stores its parts and marks the first open one as being sent: one transaction.
@@ -207,6 +213,9 @@ class Delivery:
         The rows are returned as they were *before* that mark: one that was `sending` already is ambiguous.
         """
         if not tx.outbox.claim([row.id]):
+            return []
+        if is_said_in_place(tx, row):
+            tx.outbox.done(row.id, self._ports.clock.now(), "said in place")
             return []
         parts = tx.outbox.store_parts(row.id, rendered)
         first = next((part for part in parts if part.state != "sent"), None)

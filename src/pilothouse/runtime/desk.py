@@ -8,18 +8,23 @@ from typing import Any
 import msgspec
 
 from pilothouse.core.ask import Decision
-from pilothouse.core.channel import Answered, LoggedEvent, Receipt
+from pilothouse.core.channel import Answered, LoggedEvent, PlaceSettings, Receipt
+from pilothouse.core.engine import ListsModels
 from pilothouse.core.errors import PilothouseError
-from pilothouse.core.ids import AskId, ConversationId, MessageId
+from pilothouse.core.ids import AskId, ConversationId, EngineId, MessageId
 from pilothouse.core.message import Address, Author, InboundMessage, MessageDeleted, MessageEdited
 from pilothouse.core.people import Role, allows
 from pilothouse.core.store import AskRow, Conversation, QueueRow, Session, Tx
 from pilothouse.core.turn import Turn
 from pilothouse.runtime.answering import Answering
+from pilothouse.runtime.binding import bound, workspace_of
 from pilothouse.runtime.following import follow
 from pilothouse.runtime.intake import Intake
+from pilothouse.runtime.placing import move_place, resolve
 from pilothouse.runtime.ports import Ports
-from pilothouse.runtime.standing import role_of, workspace_of
+from pilothouse.runtime.signals import INBOX, OUTBOX, PLACES
+from pilothouse.runtime.standing import role_of
+from pilothouse.runtime.triggering import Places
 
 
 class MessageState(msgspec.Struct, frozen=True):
@@ -31,11 +36,17 @@ class MessageState(msgspec.Struct, frozen=True):
     delivered: bool
 
 
+class _Models(msgspec.Struct, frozen=True):
+    engine: EngineId
+    used: tuple[str, ...]
+
+
 class GatewayDesk:
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
         self._intake = Intake(ports)
         self._answering = Answering(ports)
+        self._places = Places(ports)
 
     async def accept(self, message: InboundMessage) -> Receipt:
         return await self._intake.accept(message)
@@ -55,6 +66,7 @@ class GatewayDesk:
     async def follow(
         self, conversation: ConversationId, after_seq: int, by: Author
     ) -> AsyncIterator[LoggedEvent]:
+        conversation = await self._ports.look(lambda tx: resolve(tx, conversation))
         role = await self._ports.look(lambda tx: self._role(tx, by, conversation))
         if not allows(role, "desk.follow"):
             raise PilothouseError(f"{by.id} may not look at this.")
@@ -64,27 +76,66 @@ class GatewayDesk:
     async def query(self, what: str, by: Author, **terms: Any) -> Any:
         """Authority and answer are one read: nobody learns a thing that they may not at that moment."""
 
+        queries = {**QUERIES, "engines": self._engines, "models": self._models}
+
         def unit(tx: Tx) -> Any:
-            place = _place(tx, what, terms)
+            asked = _resolved(tx, what, terms)
+            place = _place(tx, what, asked)
             role = self._role(tx, by, place)
             if not allows(role, "desk.query"):
                 raise PilothouseError(f"{by.id} may not look at this.")
-            if what not in QUERIES:
-                names = ", ".join(QUERIES)
+            if what not in queries:
+                names = ", ".join(queries)
                 raise PilothouseError(f"There is nothing to ask under {what!r}. There are: {names}.")
             if what in ACROSS and place is None and not allows(role, "query.across"):
                 raise PilothouseError(f"{by.id} may look only at a conversation of theirs: name it.")
             if not allows(role, f"query.{what}"):
                 raise PilothouseError(f"{by.id} may not look at this.")
-            return QUERIES[what](tx, **terms)
+            return queries[what](tx, **asked)
 
-        return await self._ports.store.read(unit)
+        found = await self._ports.store.read(unit)
+        return await self._list_models(found) if isinstance(found, _Models) else found
+
+    async def settings_of(self, address: Address) -> PlaceSettings:
+        return await self._places.of(address)
+
+    async def moved(self, old: Address, new: Address) -> None:
+        """No person asks for it, so no role is looked at; but no channel moves what is another's."""
+        ports, at = self._ports, self._ports.clock.now()
+        if old.channel != new.channel:
+            raise PilothouseError(f"A place of {old.channel} cannot move to {new.channel}.")
+        if await ports.store.write(lambda tx: move_place(tx, ports.ids, old, new, at)):
+            ports.log("conversation.moved", level="warning", old=old.place, new=new.place)
+            ports.signals.poke(INBOX, OUTBOX, PLACES)
+
+    def _engines(self, _tx: Tx, conversation: ConversationId) -> list[str]:
+        """Which ones people may choose between, wherever they are."""
+        return sorted(set(self._ports.settings().engine_names.values()))
+
+    def _models(self, tx: Tx, conversation: ConversationId) -> _Models:
+        known = tx.conversations.get(conversation)
+        works = bound(tx, known) if known is not None else None
+        used = [session.model for session in tx.sessions.of(conversation)]
+        names = dict.fromkeys(name for name in (works.model if works else None, *used) if name)
+        engine = (works.engine if works else None) or self._ports.settings().default_engine
+        return _Models(engine, tuple(names))
+
+    async def _list_models(self, found: _Models) -> list[str]:
+        """What the engine says that it has, then what was used here."""
+        engine = self._ports.engines.get(found.engine)
+        listed = await engine.models() if isinstance(engine, ListsModels) else ()
+        return list(dict.fromkeys([*(model.name for model in listed), *found.used]))
 
     def _role(self, tx: Tx, by: Author, place: ConversationId | None) -> Role:
         settings = self._ports.settings()
-        known = tx.conversations.get(place) if place is not None else None
-        workspace = workspace_of(known, settings.default_workspace) if place is not None else ""
+        workspace = workspace_of(tx, place, settings.default_workspace) if place is not None else ""
         return role_of(tx, settings.people, by.id, workspace)
+
+
+def _resolved(tx: Tx, what: str, terms: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Whoever asks names a conversation by the address at hand, which may be newer than the conversation."""
+    name = "id" if what == "conversation" else "conversation"
+    return {**terms, name: resolve(tx, terms[name])} if terms.get(name) else terms
 
 
 def _place(tx: Tx, what: str, terms: Mapping[str, Any]) -> ConversationId | None:

@@ -40,6 +40,7 @@ class Dispatch:
         self._ports = ports
         self._running: dict[ConversationId, TurnRun] = {}
         self._stopping = anyio.Event()
+        self._hurried = False
 
     @property
     def running(self) -> int:
@@ -47,6 +48,11 @@ class Dispatch:
 
     def stop(self) -> None:
         self._stopping.set()
+        self._ports.signals.poke(INBOX)
+
+    def hurry(self) -> None:
+        """What still runs is cut now, and everybody is told as they would be after the grace."""
+        self._hurried = True
         self._ports.signals.poke(INBOX)
 
     async def run(self) -> None:
@@ -60,7 +66,7 @@ class Dispatch:
 
     async def _let_finish(self) -> None:
         with anyio.move_on_after(self._ports.settings().grace_s):
-            while self._running:
+            while self._running and not self._hurried:
                 ticket = self._ports.signals.ticket(INBOX)
                 await Signals.wait(ticket, 0.2)
         for run in list(self._running.values()):

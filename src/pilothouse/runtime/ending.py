@@ -26,6 +26,7 @@ from pilothouse.runtime.budgeting import settle
 from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.recapping import given_up, with_recap, write_recap
 from pilothouse.runtime.settings import Settings, backoff_s
+from pilothouse.runtime.sharing import keep_session, keeper
 from pilothouse.runtime.wishes import wishes_of
 
 MENDS_BY_ITSELF: frozenset[FailureKind] = frozenset({"transport", "overloaded", "rate_limit", "crash"})
@@ -62,7 +63,7 @@ def finish(tx: Tx, ids: IdMaker, settings: Settings, ending: Ending, at: float) 
     afresh = retired and _may_begin_afresh(turn, settings)
     _settle(tx, ids, settings, turn, ending, at, ended=retry_at is None and not afresh)
     if afresh:
-        return _begin_afresh(tx, ids, turn, ending, at)
+        return _begin_afresh(tx, ids, settings, turn, ending, at)
     if retry_at is not None:
         return _park(tx, ids, turn, ending, retry_at, at)
     end = _explained(turn, ending.end, settings, retired=retired)
@@ -150,16 +151,15 @@ def _may_begin_afresh(turn: Turn, settings: Settings) -> bool:
     return not (turn.began or turn.stop_requested) and turn.attempts < settings.max_attempts + RETIRE_AFTER
 
 
-def _begin_afresh(tx: Tx, ids: IdMaker, turn: Turn, ending: Ending, at: float) -> Turn:
+def _begin_afresh(tx: Tx, ids: IdMaker, settings: Settings, turn: Turn, ending: Ending, at: float) -> Turn:
     """Its session is given up: the turn runs again in a new one, which is told what was said in the old."""
     old, conversation = tx.sessions.get(turn.session_id), tx.conversations.get(turn.conversation_id)
     assert old is not None and conversation is not None, "a turn has both"
-    new = Session(
-        SessionId(ids("session")), conversation.id, old.engine, old.workspace, at, at, model=old.model
-    )
+    kept = keeper(tx, settings, conversation, at)
+    new = Session(SessionId(ids("session")), kept.id, old.engine, old.workspace, at, at, model=old.model)
     tx.sessions.add(new)
-    if conversation.session_id == old.id:
-        tx.conversations.save(msgspec.structs.replace(conversation, session_id=new.id))
+    if kept.session_id == old.id:
+        keep_session(tx, kept, conversation, new.id)
     recap = write_recap(tx, conversation.id, old.id)
     word = given_up(recap)
     events = [*ending.events, *withdraw_asks(tx, ids, turn, at), Notice("warning", "session_retired", word)]

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from html import escape, unescape
 
-from pilothouse.core.message import Attachment, InboundMessage
+from pilothouse.core.message import BY_PEOPLE, Attachment, InboundMessage
 from pilothouse.core.turn import Cause, Prompt
 
 _FRAMED = re.compile(
@@ -33,7 +33,7 @@ _CAUSES: dict[str, Cause] = {
 def frame(messages: Sequence[InboundMessage]) -> Prompt:
     attachments = tuple(a for message in messages for a in message.attachments)
     by = ", ".join(dict.fromkeys(message.author.name for message in messages))
-    authors = tuple(dict.fromkeys(m.author.id for m in messages if m.kind in ("chat", "reaction")))
+    authors = tuple(dict.fromkeys(m.author.id for m in messages if m.kind in BY_PEOPLE))
     if len(messages) == 1 and passes_as_typed(messages[0]):
         return Prompt(messages[0].text, attachments, by, authors)
     if len(messages) == 1 and messages[0].kind == "wake":

@@ -65,6 +65,10 @@ class Gateway:
     def stop(self) -> None:
         self._stopping.set()
 
+    def hurry(self) -> None:
+        """Who waits for us to stop waits no longer for turns."""
+        self._dispatch.hurry()
+
     async def run(self) -> None:
         """Until `stop`, or until the primary channel ends. Raises `RoleHeld` or `Fenced` in plain words."""
         await self._join()
@@ -93,7 +97,7 @@ class Gateway:
             tasks.start_soon(self._membership.beat_for_ever)
             tasks.start_soon(self._hear_others)
             tasks.start_soon(self._delivery.run)
-            tasks.start_soon(LiveViews(ports).run)
+            tasks.start_soon((live := LiveViews(ports)).run)
             tasks.start_soon((anchoring := Anchoring(ports)).run)
             tasks.start_soon(Tending(ports).run)
             turns_done = anyio.Event()
@@ -109,6 +113,7 @@ class Gateway:
             self._dispatch.stop()
             await turns_done.wait()
             await self._delivery.drain(ports.settings().drain_s)
+            await live.clear(ports.settings().drain_s)
             await anchoring.close()
             tasks.cancel_scope.cancel()
         ports.log("gateway.stopped")

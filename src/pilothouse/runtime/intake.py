@@ -14,8 +14,9 @@ import msgspec
 
 from pilothouse.core.ask import parse_reply
 from pilothouse.core.channel import Receipt
-from pilothouse.core.ids import IdMaker, MessageId
+from pilothouse.core.ids import ConversationId, IdMaker, MessageId
 from pilothouse.core.message import (
+    BY_PEOPLE,
     Address,
     Author,
     Content,
@@ -33,16 +34,18 @@ from pilothouse.runtime.admitting import is_worth_a_word, meet
 from pilothouse.runtime.answers import Answers
 from pilothouse.runtime.asking import apply_answer
 from pilothouse.runtime.auditing import record
-from pilothouse.runtime.commands import COMMANDS, CommandCall, Reply
+from pilothouse.runtime.binding import bound, workspace_of
+from pilothouse.runtime.commands import ALIASES, COMMANDS, CommandCall, Reply
 from pilothouse.runtime.continuing import GOES_ON, aim, parse_resume
+from pilothouse.runtime.opening import open_thread
 from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.pacing import Pacing
+from pilothouse.runtime.placing import ensure_place, place_id
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.routing import Command, Route, Say, Unknown, route
 from pilothouse.runtime.settings import Settings
-from pilothouse.runtime.signals import ASKS, INBOX, OUTBOX, control_of
-from pilothouse.runtime.standing import note_home, role_of, workspace_of
-from pilothouse.runtime.wishes import with_wishes
+from pilothouse.runtime.signals import ASKS, INBOX, OUTBOX, PLACES, control_of
+from pilothouse.runtime.standing import note_home, role_of
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(InboundMessage).decode
@@ -69,7 +72,7 @@ class Intake:
             return Receipt("refused", text=too_much)
         message = _cleaned(message)
         if message.kind == "chat":
-            way = route(message.text, COMMANDS)
+            way = route(message.text, COMMANDS, ALIASES)
             if isinstance(way, Say) and _only_resumes(message, settings):
                 way = Command("resume", message.text)
             if not self._is_message(way, role):
@@ -83,8 +86,7 @@ class Intake:
             return "owner"
 
         def unit(tx: Tx) -> Role:
-            place = tx.conversations.get(conversation_id(address))
-            workspace = workspace_of(place, settings.default_workspace)
+            workspace = workspace_of(tx, place_id(tx, address), settings.default_workspace)
             return role_of(tx, settings.people, author.id, workspace)
 
         return await self._ports.store.read(unit)
@@ -92,13 +94,18 @@ class Intake:
     async def _meet(self, message: InboundMessage) -> Receipt:
         """A stranger, whatever they say. That most of it changes nothing must not cost a write."""
         ports, at = self._ports, self._ports.clock.now()
-        ports.log("message.refused", author=message.author.id, why="stranger")
         author = msgspec.structs.replace(message.author, name=_short(message.author.name))
         message = msgspec.structs.replace(message, author=author, text=message.text[:200])
-        if not await ports.store.read(lambda tx: is_worth_a_word(tx, message, at)):
-            return Receipt("refused")
-        receipt = await ports.store.write(lambda tx: meet(tx, ports.ids, ports.settings(), message, at))
-        ports.signals.poke(OUTBOX)
+        receipt = Receipt("refused")
+        if await ports.store.read(lambda tx: is_worth_a_word(tx, message, at)):
+            receipt = await ports.store.write(
+                lambda tx: meet(tx, ports.ids, ports.settings(), message, at, channels=ports.channels)
+            )
+            ports.signals.poke(OUTBOX, ASKS)
+        if receipt.state == "refused":
+            ports.log("message.refused", author=author.id, why="stranger")
+        else:
+            ports.log("message.accepted", message_id=receipt.message_id, state=receipt.state)
         return receipt
 
     async def _store(self, message: InboundMessage, settings: Settings) -> Receipt:
@@ -110,7 +117,7 @@ class Intake:
         receipt = await self._ports.store.write(unit)
         if receipt.state == "duplicate":
             self._pacing.give_back(author.id, settings.messages_per_minute)
-        self._ports.signals.poke(INBOX, ASKS, control_of(conversation_id(message.address)))
+        self._ports.signals.poke(INBOX, ASKS, control_of(unit.place))
         self._ports.log("message.accepted", message_id=receipt.message_id, state=receipt.state)
         return receipt
 
@@ -122,7 +129,7 @@ class Intake:
         if len(line) > settings.max_message_chars:
             return Receipt("refused", text=_too_long(len(line), settings.max_message_chars))
         line = clean_text(line)
-        way = route(line if line.startswith("/") else f"/{line}", COMMANDS)
+        way = route(line if line.startswith("/") else f"/{line}", COMMANDS, ALIASES)
         if line.startswith("/") and self._is_message(way, role):
             return await self._store(await self._as_message(address, by, line, native_id), settings)
         if isinstance(way, Say):
@@ -131,13 +138,14 @@ class Intake:
 
     async def _too_fast(self, address: Address, by: Author, native_id: str, deed: str) -> Receipt | None:
         """None if it is counted and may pass. What we have already is a repeat, however fast it comes."""
-        ports, place = self._ports, conversation_id(address)
+        ports = self._ports
         text = self._pacing.refusal(by.id, ports.settings().messages_per_minute, ports.clock.monotonic())
         if not text:
             return None
-        known = await ports.store.read(lambda tx: tx.inbox.by_key(inbox_key(place, native_id)))
+        known = await ports.store.read(lambda tx: tx.inbox.by_key(_key(address, native_id)))
         if known is not None:
             return Receipt("duplicate", known.id)
+        place = conversation_id(address)
         ports.trail.note(
             ports.clock.now(), by.id, "sender.refused", deed=deed, conversation=place, why="too fast"
         )
@@ -147,7 +155,7 @@ class Intake:
         settings, text = self._ports.settings(), clean_text(message.text)
         at = self._ports.clock.now()
         role = await self._role(message.author, message.address)
-        command = not self._is_message(route(text, COMMANDS), role)
+        command = not self._is_message(route(text, COMMANDS, ALIASES), role)
 
         def change(tx: Tx, row: QueueRow) -> Receipt:
             said = msgspec.structs.replace(_decode(row.body), text=text)
@@ -156,7 +164,7 @@ class Intake:
             if said.kind == "chat":
                 if command or _only_resumes(said, settings):
                     return Receipt("refused", row.id, EDITED_INTO_COMMAND)
-                conversation = tx.conversations.ensure(_conversation(said.address, at))
+                conversation = ensure_place(tx, said.address, at)
                 aimed = aim(tx, self._ports.ids, settings, conversation, said, at)
                 if aimed.refusal:
                     return Receipt("refused", row.id, aimed.refusal)
@@ -167,7 +175,8 @@ class Intake:
         return await self._amend(message, role, "edited", change)
 
     async def deleted(self, message: MessageDeleted) -> Receipt:
-        at, role = self._ports.clock.now(), await self._role(message.author, message.address)
+        at, by = self._ports.clock.now(), message.author
+        role: Role = "member" if by is None else await self._role(by, message.address)
 
         def drop(tx: Tx, row: QueueRow) -> Receipt:
             tx.inbox.withdraw(row.id, at, "deleted by its sender")
@@ -182,7 +191,7 @@ class Intake:
         return isinstance(way, Say)
 
     async def _as_message(self, address: Address, by: Author, line: str, native_id: str) -> InboundMessage:
-        known = await self._ports.store.read(lambda tx: tx.conversations.get(conversation_id(address)))
+        known = await self._ports.store.read(lambda tx: tx.conversations.get(place_id(tx, address)))
         private = known is not None and known.private
         return InboundMessage(address, by, native_id, line, private=private, sent_at=self._ports.clock.now())
 
@@ -194,11 +203,17 @@ class Intake:
         if not urgent and (refused := await self._too_fast(address, by, native_id, "command")):
             return refused
 
-        def unit(tx: Tx) -> Receipt:
-            conversation = tx.conversations.ensure(_conversation(address, at))
+        opened: Address | str = ""
+        if isinstance(way, Command) and way.name == "topic":
+            known = await ports.store.read(lambda tx: tx.inbox.by_key(_key(address, native_id)))
+            if known is None and allows(await self._role(by, address), "command.topic"):
+                opened = await open_thread(ports, address, way.args)
+
+        def unit(tx: Tx) -> tuple[Receipt, ConversationId]:
+            conversation = ensure_place(tx, address, at)
             put = tx.inbox.put(
                 id=MessageId(ports.ids("msg")),
-                key=inbox_key(conversation.id, native_id),
+                key=_key(address, native_id),
                 lane=CONTROL_LANE,
                 conversation_id=conversation.id,
                 kind="command",
@@ -206,13 +221,13 @@ class Intake:
                 at=at,
             )
             if not put.fresh:
-                return Receipt("duplicate", put.row.id)
+                return Receipt("duplicate", put.row.id), conversation.id
             note_home(tx, by.id, conversation)
-            workspace = workspace_of(conversation, settings.default_workspace)
+            workspace = workspace_of(tx, conversation.id, settings.default_workspace)
             role = role_of(tx, settings.people, by.id, workspace)
             if isinstance(way, Command):
                 record(tx, at, by.id, f"command.{way.name}", args=way.args, conversation=conversation.id)
-                call = CommandCall(tx, conversation, by, way.args, settings, ports.ids, at, role)
+                call = CommandCall(tx, conversation, by, way.args, settings, ports.ids, at, role, opened)
                 reply = _run(way, call)
             else:
                 reply = Reply(_unknown_hint(way))
@@ -220,10 +235,10 @@ class Intake:
             tx.inbox.done(put.row.id, at, "carried out")
             content = Content(reply.text, "reply", reply.attachments, reply_to=native_id)
             say(tx, ports.ids, conversation.id, content, key=f"reply:{put.row.id}", at=at)
-            return Receipt("queued", put.row.id)
+            return Receipt("queued", put.row.id), conversation.id
 
-        receipt = await ports.store.write(unit)
-        ports.signals.poke(INBOX, OUTBOX, ASKS, control_of(conversation_id(address)))
+        receipt, place = await ports.store.write(unit)
+        ports.signals.poke(INBOX, OUTBOX, ASKS, PLACES, control_of(place))
         return receipt
 
     async def _amend(
@@ -239,12 +254,16 @@ class Intake:
             return Receipt("refused")
 
         def unit(tx: Tx) -> Receipt:
-            conversation = tx.conversations.ensure(_conversation(message.address, at))
-            row = tx.inbox.by_key(inbox_key(conversation.id, message.native_id))
+            conversation = ensure_place(tx, message.address, at)
+            row = tx.inbox.by_key(_key(message.address, message.native_id))
             if row is None or row.lane == CONTROL_LANE or row.status in ("done", "failed", "withdrawn"):
                 return Receipt("duplicate")
-            if _decode(row.body).author.id != message.author.id:
+            said = _decode(row.body)
+            if message.author is not None and said.author.id != message.author.id:
                 return Receipt("refused", row.id, "Only its sender may change a message.")
+            if isinstance(message, MessageEdited) and said.text == clean_text(message.text):
+                # A channel that was killed brings again what it is not sure about; nobody is told twice.
+                return Receipt("duplicate", row.id)
             if row.status == "claimed":
                 text = f"That message runs already, so it was not {what}. /stop stops it."
                 receipt = Receipt("refused", row.id, text)
@@ -271,16 +290,17 @@ class _Accept:
         self._answers = answers
         self._ids = ids
         self._at = at
+        self.place = conversation_id(message.address)
+        """The conversation that it went into, once it did."""
 
     def __call__(self, tx: Tx) -> Receipt:
         message = self._message
-        conversation = tx.conversations.ensure(
-            _conversation(message.address, self._at, private=message.private)
-        )
+        conversation = ensure_place(tx, message.address, self._at, private=message.private)
+        self.place = conversation.id
         if message.private and not conversation.private:  # a command made it, and those do not know
             conversation = msgspec.structs.replace(conversation, private=True)
             tx.conversations.save(conversation)
-        if message.kind == "chat":
+        if message.kind in BY_PEOPLE:
             aimed = aim(tx, self._ids, self._settings, conversation, message, self._at)
             if aimed.refusal:
                 return Receipt("refused", text=aimed.refusal)
@@ -288,7 +308,7 @@ class _Accept:
         note = message.kind == "system"
         put = tx.inbox.put(
             id=MessageId(self._ids("msg")),
-            key=inbox_key(conversation.id, message.native_id),
+            key=_key(message.address, message.native_id),
             lane=notes_lane(conversation.id) if note else conversation.id,
             conversation_id=conversation.id,
             kind=message.kind,
@@ -334,7 +354,7 @@ class _Accept:
         if asked is None:
             return False
         decision = msgspec.structs.replace(parse_reply(asked.ask, self._message.text), by=by)
-        apply_answer(tx, self._ids, asked, decision, self._at)
+        apply_answer(tx, self._ids, asked, decision, self._at, name=self._message.author.name)
         tx.inbox.claim([id])
         return tx.inbox.done(id, self._at, f"answered {asked.ask.id}")
 
@@ -351,7 +371,7 @@ class _Accept:
 
     def _during(self, tx: Tx, live: Turn, conversation: Conversation, queued: str) -> str:
         elsewhere = self._message.session_id not in (None, live.session_id)
-        match with_wishes(tx, conversation).busy or self._settings.busy:
+        match bound(tx, conversation).busy or self._settings.busy:
             case "interrupt":
                 tx.turns.note(live.id, stop_requested=True)
                 return "Stopping the running turn to take this one."
@@ -381,7 +401,9 @@ def _only_resumes(message: InboundMessage, settings: Settings) -> bool:
 
 
 def _queued(row: QueueRow, ahead: int) -> str:
-    return f"Queued, number {ahead + 1} in line; /cancel {row.seq} drops it."
+    """Its number is a name that stays, and no place in the line: that changes."""
+    place = f"behind {ahead} other{'s' if ahead > 1 else ''}" if ahead else "next in line"
+    return f"Your message has been queued as #{row.seq}, {place}; /cancel #{row.seq} drops it."
 
 
 def _cleaned(message: InboundMessage) -> InboundMessage:
@@ -398,8 +420,9 @@ def _cleaned(message: InboundMessage) -> InboundMessage:
     )
 
 
-def _conversation(address: Address, at: float, *, private: bool = False) -> Conversation:
-    return Conversation(conversation_id(address), address, at, private=private)
+def _key(address: Address, native_id: str) -> str:
+    """By where it came from, wherever its conversation began: numbers of messages are a place's own."""
+    return inbox_key(conversation_id(address), native_id)
 
 
 def _short(name: str) -> str:

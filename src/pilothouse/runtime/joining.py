@@ -7,11 +7,12 @@ import msgspec
 from pilothouse.core.approvers import OWNERS, Authority
 from pilothouse.core.ask import Ask, Decision
 from pilothouse.core.ids import AskId, IdMaker, UserId
-from pilothouse.core.message import Address, Content, InboundMessage, conversation_id
+from pilothouse.core.message import Address, Content, InboundMessage
 from pilothouse.core.people import Grant, People
-from pilothouse.core.store import AskRow, Conversation, Tx
+from pilothouse.core.store import AskRow, Tx
 from pilothouse.runtime.auditing import record
 from pilothouse.runtime.outgoing import say
+from pilothouse.runtime.placing import ensure_place
 from pilothouse.runtime.raising import raise_ask
 from pilothouse.runtime.standing import homes_of
 from pilothouse.runtime.wording import first_line
@@ -24,14 +25,14 @@ MOST_OPEN = 5
 WELCOME = "You are let in. Send a message to begin; /help lists the commands."
 
 
-def ask_to_join(tx: Tx, ids: IdMaker, people: People, message: InboundMessage, at: float) -> bool:
-    """Whether an owner is asked, now or already."""
+def ask_to_join(tx: Tx, ids: IdMaker, people: People, message: InboundMessage, at: float) -> AskRow | None:
+    """What the owners are asked, now or already; None if they are not."""
     user = message.author.id
     waiting = tx.asks.open_about(JOIN, limit=MOST_OPEN)
-    if any(row.ask.payload["user"] == user for row in waiting):
-        return True
+    if already := [row for row in waiting if row.ask.payload["user"] == user]:
+        return already[0]
     if len(waiting) >= MOST_OPEN or tx.tallied(_unwanted(user), at, UNWANTED_S):
-        return False
+        return None
     name = first_line(message.author.name)  # theirs to choose: it must not write lines of its own
     asked = Ask(
         AskId(""),
@@ -42,8 +43,7 @@ def ask_to_join(tx: Tx, ids: IdMaker, people: People, message: InboundMessage, a
     )
     authority = Authority(OWNERS)
     places = homes_of(tx, people, authority)
-    raise_ask(tx, ids, asked, topic=JOIN, authority=authority, places=places, at=at)
-    return True
+    return raise_ask(tx, ids, asked, topic=JOIN, authority=authority, places=places, at=at)
 
 
 def settle_join(tx: Tx, ids: IdMaker, row: AskRow, decision: Decision, at: float) -> None:
@@ -56,7 +56,7 @@ def settle_join(tx: Tx, ids: IdMaker, row: AskRow, decision: Decision, at: float
     tx.people.grant(Grant(user, "member", name=payload["name"], by=by, at=at))
     record(tx, at, by, "people.granted", user=user, role="member")
     address = msgspec.convert(payload["address"], Address)
-    place = tx.conversations.ensure(Conversation(conversation_id(address), address, at))
+    place = ensure_place(tx, address, at)
     say(tx, ids, place.id, Content(WELCOME, "notice"), key=f"welcome:{row.ask.id}", at=at)
 
 

@@ -10,8 +10,9 @@ Whatever goes wrong is logged and costs nothing but the view.
 from __future__ import annotations
 
 import anyio
+from anyio.abc import TaskGroup
 
-from pilothouse.core.channel import CanDelete, CanEdit, Channel, LoggedEvent
+from pilothouse.core.channel import CanDelete, CanEdit, Channel, LoggedEvent, serves
 from pilothouse.core.errors import Rejected, StoreError, TryLater
 from pilothouse.core.event import SessionStarted
 from pilothouse.core.ids import TurnId
@@ -22,6 +23,7 @@ from pilothouse.core.view import TurnView, fold
 from pilothouse.runtime.fencing import fenced_in
 from pilothouse.runtime.following import PAGE
 from pilothouse.runtime.ports import Ports
+from pilothouse.runtime.showing_typing import Typing
 from pilothouse.runtime.signals import TURNS, Signals, end_of
 
 LOOK_SHARE = 0.2
@@ -38,24 +40,40 @@ class LiveViews:
         self._shown: set[TurnId] = set()
         self._due: dict[TurnId, float] = {}
         """When a turn that is still young will be shown, by the monotonic clock."""
+        self._typing = Typing(ports)
+        """One look at what lives is enough for both."""
+        self._open: set[Progress] = set()
+        self._leaving = False
+        self._all_gone = anyio.Event()
+
+    async def clear(self, within_s: float) -> None:
+        """Takes away what is shown, while there is still a channel to do it through; shows nothing any more."""
+        self._leaving, self._all_gone = True, anyio.Event()
+        for progress in self._open:
+            progress.leave()
+        if self._open:
+            with anyio.move_on_after(within_s):
+                await self._all_gone.wait()
 
     async def run(self) -> None:
-        if not any(isinstance(channel, CanEdit) for channel in self._ports.channels.values()):
+        can_edit = any(isinstance(channel, CanEdit) for channel in self._ports.channels.values())
+        if not can_edit and not self._typing.is_possible:
             return
         async with anyio.create_task_group() as tasks:
             while True:
                 settings = self._ports.settings()
                 ticket = self._ports.signals.ticket(TURNS)
-                for progress in await self._changes():
+                for progress in await self._changes(tasks):
                     tasks.start_soon(self._show, progress)
                 await Signals.wait(ticket, self._pause_s(settings.poll_s))
                 await anyio.sleep(settings.edit_every_s * LOOK_SHARE)
 
-    async def _changes(self) -> list[Progress]:
+    async def _changes(self, tasks: TaskGroup) -> list[Progress]:
         """Forgets what is no longer live; returns what is due. One that broke stays known: it is not tried again."""
         read = self._ports.store.read
         try:
             live = await read(lambda tx: tx.turns.of(statuses=tuple(LIVE), limit=500))
+            await self._typing.see(live, tasks)
             due = self._take_due(live)
             places = await read(lambda tx: tx.conversations.some(turn.conversation_id for turn in due))
         except StoreError as error:
@@ -66,6 +84,7 @@ class LiveViews:
             for turn in due
             if (place := places.get(turn.conversation_id)) is not None
             and isinstance(channel := self._ports.channels.get(place.address.channel), CanEdit)
+            and serves(channel, place.id)
         ]
 
     def _take_due(self, live: list[Turn]) -> list[Turn]:
@@ -91,13 +110,25 @@ class LiveViews:
 
     async def _show(self, progress: Progress) -> None:
         try:
-            await progress.run()
+            await self._show_until_over(progress)
         except Exception as error:
             if fenced_in(error):
                 raise
             self._ports.log("live.dropped", turn_id=progress.turn.id, level="error", error=error)
         else:
             self._shown.discard(progress.turn.id)  # a parked turn may be live again before the next look
+
+    async def _show_until_over(self, progress: Progress) -> None:
+        """Until its turn ends, or we leave: what is shown goes away with either."""
+        if self._leaving:
+            return
+        self._open.add(progress)
+        try:
+            await progress.run()
+        finally:
+            self._open.discard(progress)
+            if not self._open:
+                self._all_gone.set()
 
 
 class Progress:
@@ -112,15 +143,21 @@ class Progress:
         self._ref: MessageRef | None = None
         self._last: Part | None = None
         self._seq: int | None = None
+        self._leaving = False
 
     async def run(self) -> None:
         pause_s = 0.0
         try:
-            while not await self._ends_within(pause_s):
+            while not await self._ends_within(pause_s) and not self._leaving:
                 await self._refresh()
                 pause_s = self._ports.settings().edit_every_s
         finally:
             await self._remove()
+
+    def leave(self) -> None:
+        """Ends this soon: what is on its way arrives first, else nobody would know what to take away."""
+        self._leaving = True
+        self._ports.signals.poke(end_of(self.turn.id))
 
     async def _ends_within(self, seconds: float) -> bool:
         """Folds what the log has that we have not seen; true once the turn lives no more."""
@@ -159,7 +196,7 @@ class Progress:
                     await self._channel.edit(self._ref, part)
             self._last = part
         except TryLater as error:
-            self._ports.log("live.skipped", turn_id=self.turn.id, level="warning", error=str(error))
+            self._ports.log("live.skipped", turn_id=self.turn.id, level="debug", error=str(error))
             await Signals.wait(self._ports.signals.ticket(end_of(self.turn.id)), error.after_s)
 
     async def _remove(self) -> None:

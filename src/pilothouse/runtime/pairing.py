@@ -13,11 +13,12 @@ import re
 import msgspec
 from msgspec import Struct
 
-from pilothouse.core.ids import UserId
+from pilothouse.core.ids import IdMaker, UserId
 from pilothouse.core.message import Author
 from pilothouse.core.people import Grant, People, Role, at_least
 from pilothouse.core.store import Tx
 from pilothouse.runtime.auditing import record
+from pilothouse.runtime.letting_in import let_in
 
 OPEN_S = 600.0
 TRIES = 5
@@ -62,7 +63,7 @@ def has_owner(tx: Tx, people: People, machine: UserId) -> bool:
     return configured or any(grant.role == "owner" and not grant.workspace for grant in tx.people.everybody())
 
 
-def pair(tx: Tx, code: str, author: Author, at: float) -> tuple[Grant | None, str]:
+def pair(tx: Tx, ids: IdMaker, code: str, author: Author, at: float) -> tuple[Grant | None, str]:
     """What the code gave its sender, if anything, and what they should be told."""
     if tx.tally(f"pair:{author.id}", at, TRIES_WITHIN_S) > TRIES:
         return None, "That were too many tries. Wait an hour, and ask for a new code."
@@ -79,7 +80,7 @@ def pair(tx: Tx, code: str, author: Author, at: float) -> tuple[Grant | None, st
     held = [grant for grant in tx.people.of(author.id) if grant.workspace == pairing.workspace]
     role = held[0].role if held and at_least(held[0].role, pairing.role) else pairing.role
     grant = Grant(author.id, role, pairing.workspace, author.name, "pairing", at)
-    tx.people.grant(grant)
+    let_in(tx, ids, grant, at)
     record(tx, at, author.id, "people.paired", role=role, workspace=pairing.workspace)
     where = f" of {pairing.workspace}" if pairing.workspace else ""
     return grant, f"You are let in as {role}{where}. Send a message to begin; /help lists the commands."

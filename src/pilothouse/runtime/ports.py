@@ -84,6 +84,8 @@ class Ports:
         self.trail = trail or Trail()
         self.note_head = note_head
         self.signals = Signals()
+        self.flushing = 0
+        """How many turns write what they do into the log just now."""
         self._wall_minus_monotonic = clock.now() - clock.monotonic()
 
     def jumped_s(self) -> float:

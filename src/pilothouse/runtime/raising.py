@@ -28,9 +28,11 @@ NOWHERE = ConversationId("")
 
 
 def make_ask(asked: Ask, settings: Settings, ids: IdMaker, now: float) -> Ask:
-    """The ask under our id, with the hash that an answer must name and the time it has."""
+    """The ask under our id, with the hash that an answer must name and the time it has. No engine speaks for the house."""
     wait_s = settings.question_timeout_s if asked.kind == "question" else settings.ask_timeout_s
-    return _ready(msgspec.structs.replace(asked, expires_at=asked.expires_at or now + wait_s), ids)
+    return _ready(
+        msgspec.structs.replace(asked, expires_at=asked.expires_at or now + wait_s, of_house=False), ids
+    )
 
 
 def raise_ask(
@@ -51,7 +53,7 @@ def raise_ask(
     """
     here, *others = places or (NOWHERE,)
     row = AskRow(
-        _ready(asked, ids),
+        _ready(msgspec.structs.replace(asked, of_house=True), ids),
         here,
         turn.session_id if turn else SessionId(""),
         turn.id if turn else TurnId(""),
@@ -74,11 +76,15 @@ def raise_ask(
 def show_ask(
     tx: Tx, ids: IdMaker, row: AskRow, at: float, *, occasion: str = "asked", before: str = ""
 ) -> None:
-    """In every place of it. A payload that is too long to be read there goes along as a file, whole."""
-    files, ask = _files(tx, row.ask, at), brief_ask(row.ask)
-    text = ask_words(ask, row.authority, before)
-    content = Content(text, "ask", files, turn_id=row.turn_id or None, ask=ask)
-    say_everywhere(tx, ids, row, content, occasion, at)
+    """In every place of it."""
+    say_everywhere(tx, ids, row, _content(tx, row, at, before), occasion, at)
+
+
+def show_ask_in(
+    tx: Tx, ids: IdMaker, row: AskRow, place: ConversationId, at: float, *, occasion: str
+) -> None:
+    """Once more, in one place of it."""
+    say(tx, ids, place, _content(tx, row, at), key=f"ask:{row.ask.id}:{occasion}", at=at)
 
 
 def tell_places(tx: Tx, ids: IdMaker, row: AskRow, text: str, *, occasion: str, at: float) -> None:
@@ -101,6 +107,13 @@ def _ready(asked: Ask, ids: IdMaker) -> Ask:
         payload=payload,
         payload_hash=hash_payload(payload),
     )
+
+
+def _content(tx: Tx, row: AskRow, at: float, before: str = "") -> Content:
+    """A payload that is too long to be read goes along as a file, whole."""
+    files, ask = _files(tx, row.ask, at), brief_ask(row.ask)
+    text = ask_words(ask, row.authority, before)
+    return Content(text, "ask", files, turn_id=row.turn_id or None, ask=ask)
 
 
 def _files(tx: Tx, ask: Ask, at: float) -> tuple[Attachment, ...]:

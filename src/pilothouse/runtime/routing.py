@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 
 from msgspec import Struct
 
@@ -34,11 +35,13 @@ class Unknown(Struct, frozen=True):
 Route = Say | Command | Unknown
 
 
-def route(text: str, commands: Collection[str]) -> Route:
+def route(text: str, commands: Collection[str], aliases: Mapping[str, str] = MappingProxyType({})) -> Route:
+    """`aliases` are further names of commands: people who come from elsewhere know them by those."""
     match = _SLASH_WORD.match(text)
     if match is None:
         return Say()
-    word = match.group(1).lower()
+    said = match.group(1).lower()
+    word = aliases.get(said, said)
     if word in commands:
         return Command(word, text[match.end() :].strip())
     near = difflib.get_close_matches(word, list(commands), n=1, cutoff=0.6)

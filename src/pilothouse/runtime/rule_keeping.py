@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 
+from msgspec import Struct
+
 from pilothouse.core.ask import Decision
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.ids import IdMaker, RuleId, SessionId
@@ -21,37 +23,52 @@ UNREADABLE = Rule("ask", "tool", ("*",))
 """What stands for a kept rule that cannot be read: a person decides everything until it is removed."""
 
 
+class Place(Struct, frozen=True):
+    """A folder as rules know it: where it leads, and what it is known by. Empty is everywhere."""
+
+    path: str = EVERYWHERE
+    mark: str = ""
+
+
+def find_place(workspace: str) -> Place:
+    """Looks at the disk."""
+    path = os.path.realpath(workspace) if workspace else EVERYWHERE
+    return Place(path, (mark_of(path) or "") if path else "")
+
+
 def remember_answer(tx: Tx, ids: IdMaker, row: AskRow, decision: Decision, at: float) -> None:
     """Saves the rules that the ask offered for this answer. What was changed before it was allowed was not offered."""
     session = tx.sessions.get(row.session_id)
     lasting = decision.verdict == "allow" and decision.remember != "once" and decision.input is None
     if session is None or not lasting:
         return
-    for offer in row.ask.offers:
-        if offer.remember == decision.remember:
-            of_session = session.id if offer.remember == "session" else None
-            for line in offer.rule.splitlines():
-                keep_rule(
-                    tx, ids, session.workspace, parse_rule(line), str(decision.by or ""), at, of_session
-                )
+    lines = [
+        line
+        for offer in row.ask.offers
+        if offer.remember == decision.remember
+        for line in offer.rule.splitlines()
+    ]
+    if lines:
+        place = find_place(session.workspace)  # once, however many rules: nothing else here waits for a disk
+        of_session = session.id if decision.remember == "session" else None
+        for line in lines:
+            keep_rule(tx, ids, place, parse_rule(line), str(decision.by or ""), at, of_session)
 
 
 def keep_rule(
     tx: Tx,
     ids: IdMaker,
-    workspace: str,
+    place: Place,
     rule: Rule,
     by: str,
     at: float,
     session_id: SessionId | None = None,
 ) -> RuleRow | None:
     """None if it is there already."""
-    place = os.path.realpath(workspace) if workspace else EVERYWHERE
-    mark = (mark_of(place) or "") if place else ""
-    row = RuleRow(RuleId(ids("rule")), place, mark, str(rule), by, at, session_id)
+    row = RuleRow(RuleId(ids("rule")), place.path, place.mark, str(rule), by, at, session_id)
     if not tx.rules.add(row):
         return None
-    record(tx, at, by, "rule.added", id=row.id, rule=str(rule), workspace=place, session=session_id)
+    record(tx, at, by, "rule.added", id=row.id, rule=str(rule), workspace=place.path, session=session_id)
     return row
 
 

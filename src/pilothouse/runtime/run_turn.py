@@ -118,7 +118,7 @@ class TurnRun:
         if engine is None:
             text = f"The engine {self._turn.engine!r} is not available here. /engine lists those that are."
             raise EngineError(Failure("bad_request", text))
-        brief = make_brief(self._ports, self._started)
+        brief = await make_brief(self._ports, self._started)
         self._asks.site = brief.site
         return await stack.enter_async_context(engine.open(brief))
 

@@ -14,7 +14,7 @@ from pilothouse.core.engine import Brief, ResumeLines
 from pilothouse.core.ids import ChannelId, ConversationId, EngineId
 from pilothouse.core.people import People
 from pilothouse.core.policy import ApprovalMode
-from pilothouse.core.store import BusyPolicy
+from pilothouse.core.store import BusyPolicy, ThreadSessions
 from pilothouse.core.tool_class import ToolClass
 
 
@@ -38,6 +38,8 @@ class Settings(Struct, frozen=True):
     join_asks: bool = True
     """Whether a stranger's first message asks an owner to let them in."""
     busy: BusyPolicy = "collect"
+    threads: ThreadSessions = "own"
+    """Whether a thread goes on in a session of its own, or in its place's."""
     mode_in: Callable[[str], ApprovalMode | None] = no_mode
     """The approval mode that is configured for a workspace; None where nobody said."""
     max_turns_at_once: int = 8

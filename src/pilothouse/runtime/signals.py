@@ -13,6 +13,8 @@ from pilothouse.core.ids import ConversationId, TurnId
 INBOX = "inbox"
 OUTBOX = "outbox"
 ASKS = "asks"
+PLACES = "places"
+"""What is chosen for some place may have changed."""
 TURNS = "turns"
 """A turn began: for those who show what runs."""
 

@@ -22,11 +22,6 @@ def may(tx: Tx, people: People, user: UserId, deed: str, workspace: str = "") ->
     return allows(role_of(tx, people, user, workspace), deed)
 
 
-def workspace_of(conversation: Conversation | None, default: str) -> str:
-    """The folder whose roles hold in a conversation."""
-    return (conversation.workspace if conversation else None) or default
-
-
 def note_home(tx: Tx, user: UserId, conversation: Conversation) -> None:
     """Where somebody was last heard in private: what is for them alone is shown there."""
     if conversation.private and tx.get_fact(_home(user)) != conversation.id:
@@ -49,6 +44,20 @@ def homes_of(tx: Tx, people: People, authority: Authority) -> tuple[Conversation
     ]
     homes = dict.fromkeys(home for user in able if (home := home_of(tx, user)))
     return tuple(homes)[:MOST_HOMES]
+
+
+def note_name(tx: Tx, user: UserId, name: str) -> None:
+    """What somebody was last called when they answered: others should not read an id."""
+    if name and tx.get_fact(_name(user)) != name:
+        tx.set_fact(_name(user), name)
+
+
+def name_of(tx: Tx, user: UserId) -> str:
+    return tx.get_fact(_name(user)) or user
+
+
+def _name(user: UserId) -> str:
+    return f"name:{user}"
 
 
 def _home(user: UserId) -> str:

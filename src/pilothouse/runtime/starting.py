@@ -14,24 +14,24 @@ from msgspec import Struct
 
 from pilothouse.core.errors import SessionBusy
 from pilothouse.core.ids import ConversationId, EngineId, IdMaker, SessionId, TurnId
-from pilothouse.core.message import Content, InboundMessage
+from pilothouse.core.message import BY_PEOPLE, Content, InboundMessage
 from pilothouse.core.policy import ApprovalMode
 from pilothouse.core.store import Conversation, QueueRow, Session, Tx, notes_lane
 from pilothouse.core.turn import Prompt, Turn
 from pilothouse.runtime.asking import supersede
 from pilothouse.runtime.auditing import record_turn
+from pilothouse.runtime.binding import bound, workspace_of
 from pilothouse.runtime.budgeting import reserve
 from pilothouse.runtime.continuing import bind
 from pilothouse.runtime.framing import cause_of, frame, passes_as_typed
 from pilothouse.runtime.holding import hold, let_go
-from pilothouse.runtime.modes import picked_mode, said_mode
+from pilothouse.runtime.modes import said_mode
 from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.recapping import given_up, with_recap, write_recap
 from pilothouse.runtime.settings import Settings
-from pilothouse.runtime.standing import may, role_of, workspace_of
-from pilothouse.runtime.trusting import is_trusted
+from pilothouse.runtime.sharing import keep_session, keeper
+from pilothouse.runtime.standing import may, role_of
 from pilothouse.runtime.waking import WAKE
-from pilothouse.runtime.wishes import with_wishes
 
 _decode = msgspec.json.Decoder(InboundMessage).decode
 
@@ -40,13 +40,11 @@ class Started(Struct, frozen=True):
     turn: Turn
     session: Session
     conversation: Conversation
-    trusted: bool = False
     budget_usd: float | None = None
     """What is left for it under the day's caps; None where there is none."""
     reserved_usd: float = math.inf
     """What it has reserved of that; where there is no cap, there is nothing to reserve."""
     said_mode: ApprovalMode | None = None
-    picked_mode: ApprovalMode | None = None
 
 
 def start_from_inbox(
@@ -105,7 +103,8 @@ def _after_the_lost(
 
 def _prompt(tx: Tx, settings: Settings, session: Session, messages: list[InboundMessage]) -> Prompt:
     """Some things an engine does for owners alone, so it is told whether all of it is theirs; its own commands count
-    where one of them typed the whole prompt, alone with the bot. A wake is the work of whoever set the session to work."""
+    where one of them typed the whole prompt, alone with the bot. A reaction brings words that another may have written.
+    A wake is the work of whoever set the session to work."""
     prompt = frame(messages)
     if prompt.wake:
         turns = tx.turns.of(session.conversation_id)
@@ -113,6 +112,7 @@ def _prompt(tx: Tx, settings: Settings, session: Session, messages: list[Inbound
         return msgspec.structs.replace(prompt, authors=last.prompt.authors if last else ())
     authors = {message.author.id for message in messages}
     owners = all(role_of(tx, settings.people, user, session.workspace) == "owner" for user in authors)
+    owners = owners and not any(message.kind == "reaction" for message in messages)
     typed = len(messages) == 1 and passes_as_typed(messages[0])
     return msgspec.structs.replace(prompt, by_owner=owners, commands=owners and typed)
 
@@ -156,11 +156,9 @@ def _started(
     return Started(
         turn,
         session,
-        with_wishes(tx, conversation),
-        is_trusted(tx, session.workspace),
+        bound(tx, conversation),
         *(() if reserved is None else (reserved.left_usd, reserved.amount_usd)),
         said_mode=said_mode(tx, conversation.id, turn),
-        picked_mode=picked_mode(tx, session.workspace),
     )
 
 
@@ -178,18 +176,18 @@ def _aimed_at(
 
 def open_session(tx: Tx, ids: IdMaker, settings: Settings, conversation: Conversation, at: float) -> Session:
     """The conversation's session if it still fits what was chosen, else a new one."""
-    bound = with_wishes(tx, conversation)
-    engine = bound.engine or settings.default_engine
-    workspace = conversation.workspace or settings.default_workspace
-    if conversation.session_id is not None:
-        session = tx.sessions.get(conversation.session_id)
-        if session is not None and _fits(session, engine, workspace, bound):
+    chosen = bound(tx, conversation)
+    engine = chosen.engine or settings.default_engine
+    workspace = chosen.workspace or settings.default_workspace
+    kept = keeper(tx, settings, conversation, at)
+    if kept.session_id is not None:
+        session = tx.sessions.get(kept.session_id)
+        if session is not None and _fits(session, engine, workspace, chosen):
+            keep_session(tx, kept, conversation, session.id)
             return session
-    session = Session(
-        SessionId(ids("session")), conversation.id, engine, workspace, at, at, model=bound.model
-    )
+    session = Session(SessionId(ids("session")), kept.id, engine, workspace, at, at, model=chosen.model)
     tx.sessions.add(session)
-    tx.conversations.save(msgspec.structs.replace(conversation, session_id=session.id))
+    keep_session(tx, kept, conversation, session.id)
     return session
 
 
@@ -212,7 +210,7 @@ def _take(tx: Tx, ids: IdMaker, settings: Settings, conversation: Conversation, 
     if ready[0].kind == WAKE:
         return ready[:1]
     ready = list(takewhile(lambda row: row.kind != WAKE, ready))
-    if (with_wishes(tx, conversation).busy or settings.busy) == "queue":
+    if (bound(tx, conversation).busy or settings.busy) == "queue":
         ready = ready[:1]
     target = _target(ready[0], conversation)
     ready = list(takewhile(lambda row: _target(row, conversation) == target, ready))
@@ -224,9 +222,12 @@ def _is_still_let_in(
     tx: Tx, ids: IdMaker, settings: Settings, conversation: Conversation, row: QueueRow, at: float
 ) -> bool:
     """Whoever was revoked starts nothing any more, not even with what they said before."""
-    if row.kind != "chat" or not _readable(row):
+    if row.kind not in BY_PEOPLE or not _readable(row):
         return True
-    author, workspace = _decode(row.body).author, workspace_of(conversation, settings.default_workspace)
+    author, workspace = (
+        _decode(row.body).author,
+        workspace_of(tx, conversation.id, settings.default_workspace),
+    )
     if may(tx, settings.people, author.id, "desk.accept", workspace):
         return True
     tx.inbox.claim([row.id])

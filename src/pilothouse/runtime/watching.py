@@ -17,6 +17,7 @@ from pilothouse.core.ids import MessageId
 from pilothouse.core.message import Content, InboundMessage
 from pilothouse.core.store import AskRow, Conversation, QueueRow, Tx
 from pilothouse.core.turn import Prompt, Turn
+from pilothouse.runtime.binding import bound
 from pilothouse.runtime.framing import frame
 from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.ports import Ports
@@ -24,7 +25,6 @@ from pilothouse.runtime.recording import Recorder
 from pilothouse.runtime.signals import OUTBOX, Signals, control_of
 from pilothouse.runtime.turn_asks import TurnAsks
 from pilothouse.runtime.waking import WAKE
-from pilothouse.runtime.wishes import with_wishes
 
 _decode = msgspec.json.Decoder(InboundMessage).decode
 
@@ -105,7 +105,7 @@ class Watch:
         def unit(tx: Tx) -> tuple[Turn | None, list[AskRow], Conversation | None, list[QueueRow]]:
             settled = self._asks.settled_in(tx)
             stored = tx.conversations.get(conversation_id)
-            conversation = None if stored is None else with_wishes(tx, stored)
+            conversation = None if stored is None else bound(tx, stored)
             return tx.turns.get(turn_id), settled, conversation, tx.inbox.waiting(conversation_id)
 
         turn, settled, conversation, waiting = await self._ports.store.read(unit)

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from pilothouse.core.ids import ConversationId, EngineId
 from pilothouse.core.policy import ApprovalMode
-from pilothouse.core.store import BusyPolicy, Conversation, Tx
+from pilothouse.core.store import BusyPolicy, Tx
 
 
 class Wishes(Struct, frozen=True):
@@ -30,19 +30,6 @@ _decode = msgspec.json.Decoder(Wishes).decode
 def wishes_of(tx: Tx, conversation_id: ConversationId) -> Wishes:
     kept = tx.get_fact(_key(conversation_id))
     return _decode(kept) if kept else NO_WISHES
-
-
-def with_wishes(tx: Tx, conversation: Conversation) -> Conversation:
-    """The binding as it works: what nobody chose is as the workspace wishes. Not to be saved."""
-    wishes = wishes_of(tx, conversation.id)
-    if wishes == NO_WISHES:
-        return conversation
-    return msgspec.structs.replace(
-        conversation,
-        engine=conversation.engine or wishes.engine,
-        model=conversation.model or wishes.model,
-        busy=conversation.busy or wishes.busy,
-    )
 
 
 def keep_wishes(tx: Tx, conversation_id: ConversationId, wishes: Wishes) -> None:

@@ -1,1 +1,1 @@
-"""Public: conformance suites for engines, channels and stores, builders, and a fake clock."""
+"""Public: conformance suites for engines, channels and stores, builders, a fixed policy, and a fake clock."""

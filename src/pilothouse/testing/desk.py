@@ -14,7 +14,7 @@ import anyio
 from msgspec import Struct
 
 from pilothouse.core.ask import Ask, Decision
-from pilothouse.core.channel import Answered, LoggedEvent, Receipt
+from pilothouse.core.channel import Answered, LoggedEvent, PlaceSettings, Receipt
 from pilothouse.core.errors import StoreUnavailable
 from pilothouse.core.event import EngineEvent
 from pilothouse.core.ids import AskId, ConversationId, MessageId, TurnId
@@ -65,6 +65,9 @@ class ScriptedDesk:
         self.troubles: dict[str, int] = {}
         """How many of the next calls fail as a locked store does, by method: `answer`, `command`, `query`."""
         self.queries: list[str] = []
+        self.moves: list[tuple[Address, Address]] = []
+        self.places: dict[Address, PlaceSettings] = {}
+        """What `settings_of` answers; for any other place, as configured."""
         self.on_accept: Callable[[InboundMessage, MessageId], None] = lambda message, id: None
         self.on_command: Callable[[Command], None] = lambda command: None
         self.on_answer: Callable[[Answer], None] = lambda answer: None
@@ -147,6 +150,15 @@ class ScriptedDesk:
                 return len(self._logs[terms["conversation"]])
             case _:
                 raise ValueError(f"a scripted desk knows nothing about {what!r}; see its query()")
+
+    async def moved(self, old: Address, new: Address) -> None:
+        self._suffer("moved")
+        self.moves.append((old, new))
+        self._wake()
+
+    async def settings_of(self, address: Address) -> PlaceSettings:
+        self._suffer("settings_of")
+        return self.places.get(address, PlaceSettings())
 
     def _suffer(self, method: str) -> None:
         if self.troubles.get(method, 0) > 0:

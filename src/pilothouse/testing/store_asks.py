@@ -114,11 +114,12 @@ class AskSuite(StoreSuite):
             tx.asks.add(ask_row("a1", expires_at=20.0))
             tx.asks.add(ask_row("a2", expires_at=10.0))
             assert tx.asks.next_expiry() == 10.0
-            assert tx.asks.expired(9.9) == []
-            assert names(tx.asks.expired(10.0)) == ["a2"]
-            assert names(tx.asks.expired(20.0)) == ["a1", "a2"]
+            assert tx.asks.expired(9.9, limit=9) == []
+            assert names(tx.asks.expired(10.0, limit=9)) == ["a2"]
+            assert names(tx.asks.expired(20.0, limit=9)) == ["a2", "a1"]
+            assert names(tx.asks.expired(20.0, limit=1)) == ["a2"], "the oldest first"
             tx.asks.move(A2, "expired", at=20.0)
-            assert names(tx.asks.expired(20.0)) == ["a1"]
+            assert names(tx.asks.expired(20.0, limit=9)) == ["a1"]
             tx.asks.shift(3600.0, 3610.0)
             shifted = tx.asks.get(A1)
             assert shifted is not None and shifted.ask.expires_at == 3620.0 == tx.asks.next_expiry()

@@ -10,8 +10,8 @@ import hashlib
 
 from pilothouse.core.engine import MediaFound
 from pilothouse.core.event import Notice
+from pilothouse.core.sniffing import EXTENSIONS, sniff
 from pilothouse.engines.claude.blocks import Source
-from pilothouse.engines.claude.sniffing import EXTENSIONS, sniff
 
 MAX_IMAGES = 10
 MAX_BASE64_CHARS = 25 * 1024 * 1024

@@ -68,7 +68,7 @@ class Turn:
 
     def _run(self) -> None:
         session = self._session
-        play = Play(session.script, self._prompt, self, self.cue)
+        play = Play(session.script, self._prompt, self, self.cue, session.cwd)
         self.event(
             {"type": "session_started", "resume": session.token, "cwd": session.cwd, "model": "script"}
         )

@@ -77,8 +77,9 @@ class Cue:
 class Play:
     """Plays the steps of one turn. `answer` is all text so far, `usage` what the turn reports at its end."""
 
-    def __init__(self, script: Script, prompt: str, stage: Stage, cue: Cue) -> None:
+    def __init__(self, script: Script, prompt: str, stage: Stage, cue: Cue, cwd: str = "") -> None:
         self._folder = script.folder
+        self._cwd = cwd
         self._stage = stage
         self._cue = cue
         self._words = {"prompt": prompt, "answer": ""}
@@ -143,12 +144,16 @@ class Play:
             "id": f"ask-{uuid.uuid4().hex[:12]}",
             "kind": kind,
             "title": title,
-            "payload": step.get("payload", {"kind": kind, "title": title}),
+            "payload": self._placed(step.get("payload", {"kind": kind, "title": title})),
             "options": [{"key": text, "label": text} for text in step.get("options", [])],
             "free_text": step.get("free_text", kind == "question" and "options" not in step),
         }
         self._stage.event({"type": "asked", "ask": ask})
         self._decided(step, self._cue.await_answer(ask["id"]))
+
+    def _placed(self, payload: Table) -> Table:
+        """A tool's call says where it runs: without that no rule can tell what it would touch."""
+        return {**payload, "cwd": self._cwd} if "input" in payload and "cwd" not in payload else payload
 
     def _decided(self, step: Table, decision: Table) -> None:
         chosen = [*decision.get("options", []), decision.get("text", "")]

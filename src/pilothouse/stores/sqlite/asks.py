@@ -144,8 +144,8 @@ class AskTable:
     def unused_answer(self, session_id: SessionId, payload_hash: str) -> AskRow | None:
         return self._one("unused_answer", session_id=session_id, payload_hash=payload_hash)
 
-    def expired(self, now: float) -> list[AskRow]:
-        return self._all("expired", now=now)
+    def expired(self, now: float, *, limit: int) -> list[AskRow]:
+        return self._all("expired", now=now, limit=limit)
 
     def next_expiry(self) -> float | None:
         row = self._link.row("asks.next_expiry")

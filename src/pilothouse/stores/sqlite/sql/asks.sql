@@ -66,7 +66,8 @@ WHERE session_id = :session_id AND payload_hash = :payload_hash AND state = 'ans
 ORDER BY seq LIMIT 1
 
 -- name: expired: open asks whose time is over
-SELECT {_row} FROM asks WHERE state = 'open' AND expires_at IS NOT NULL AND expires_at <= :now ORDER BY seq
+SELECT {_row} FROM asks WHERE state = 'open' AND expires_at IS NOT NULL AND expires_at <= :now
+ORDER BY expires_at, seq LIMIT :limit
 
 -- name: next_expiry: when the next open ask expires
 SELECT min(expires_at) FROM asks WHERE state = 'open' AND expires_at IS NOT NULL
