@@ -152,7 +152,8 @@ def default_engine(house: House) -> EngineId:
 
 def name_engine(house: House, id: EngineId) -> str:
     """With the version of its program, where it has one."""
-    return f"{id} {house.status_of(house.plugins.engine(id)).version}".strip()
+    version = house.status_of(house.plugins.engine(id)).version
+    return id if version in ("", id) else f"{id} {version}"
 
 
 def _engine_host(house: House, id: EngineId) -> EngineHost:
@@ -176,13 +177,19 @@ async def _judge(house: House, ask: Ask, site: Site) -> Ruling:
 
 def _environment() -> dict[str, str]:
     """What engines may choose from. Our own settings may hold secrets, and are nobody's business."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("PILOTHOUSE")}
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("PILOTHOUSE") and name != "DISCORD_TOKEN"
+    }
 
 
-def channel_host(house: House, id: ChannelId) -> ChannelHost:
-    state = _made(house.holder.loaded.paths.state_dir / "channels" / id)
+def channel_host(house: House, id: ChannelId, *, apart: str = "") -> ChannelHost:
+    """`apart` names a folder of its own for what the channel remembers: it serves only a part of its platform."""
+    state = _made(house.holder.loaded.paths.state_dir / "channels" / (apart or id))
     commands = tuple(
-        MenuCommand(name, spec.summary, AUTHORITY[f"command.{name}"]) for name, spec in COMMANDS.items()
+        MenuCommand(name, spec.summary, AUTHORITY[f"command.{name}"], spec.usage)
+        for name, spec in COMMANDS.items()
     )
     return ChannelHost(StoreBlobs(house.store, house.clock), str(state), house.log, house.clock, commands)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import anyio
 
+from pilothouse.bootstrap.running import LeftAtOnce
 from pilothouse.core.engine import NODE_MARKER
 from pilothouse.core.store import NodeInfo
 
@@ -51,15 +52,20 @@ async def adopt_orphans() -> None:
 async def stop_on_signal(
     stop: Callable[[], None],
     signals: tuple[signal.Signals, ...] = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP),
+    hurry: Callable[[], None] | None = None,
 ) -> None:
-    """The first one asks nicely; a second one leaves at once, as people expect of Ctrl-C."""
+    """The first one asks nicely; a second one leaves at once, as people expect of Ctrl-C. With `hurry` there is a step
+    between the two: it waits for nobody, and still puts things away."""
     with anyio.open_signal_receiver(*signals) as received:
         heard = 0
         async for _ in received:
             heard += 1
-            if heard > 1:
-                raise KeyboardInterrupt
-            stop()
+            if heard == 1:
+                stop()
+            elif heard == 2 and hurry is not None:
+                hurry()
+            else:
+                raise LeftAtOnce
 
 
 def tilde(path: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 
 import anyio
@@ -12,14 +13,20 @@ from pilothouse.core.errors import PilothouseError
 INTERRUPTED = 130
 
 
+class LeftAtOnce(Exception):
+    """Somebody asked twice. A `KeyboardInterrupt` in a task would tear the event loop, and print where."""
+
+
 def run(main: Callable[[], Awaitable[int]]) -> int:
     try:
         return anyio.run(main)
     except KeyboardInterrupt:
         return INTERRUPTED
+    except LeftAtOnce:
+        return INTERRUPTED
     except BaseExceptionGroup as group:
         error = _main_error(group)
-        if isinstance(error, KeyboardInterrupt):
+        if isinstance(error, KeyboardInterrupt | LeftAtOnce):
             return INTERRUPTED
         raise error from group
 
@@ -37,9 +44,19 @@ def _flatten(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException
             yield error
 
 
+def spare_collector() -> None:
+    """Modules that are being imported are not garbage: to look for some after every 700 objects takes time for nothing."""
+    gc.set_threshold(50_000, 20, 20)
+
+
+def say_leaving(grace_s: float, running: int) -> None:
+    if running:
+        sys.stderr.write(f"Leaving: a running turn has {grace_s:.0f} s to end. Ctrl-C leaves now.\n")
+
+
 def calm_collector() -> None:
     """What is loaded by now stays, and is never looked at again. What a turn makes is almost all freed by itself:
     looking for cycles after every 700 objects took a fifth of the time under load."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(10_000, 20, 20)
+    spare_collector()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +17,8 @@ from pilothouse.bootstrap.house import (
     open_house,
 )
 from pilothouse.bootstrap.machine import adopt_orphans, stop_on_signal, this_node, tilde
-from pilothouse.bootstrap.running import calm_collector, run
+from pilothouse.bootstrap.running import calm_collector, run, spare_collector
+from pilothouse.bootstrap.saying import say
 from pilothouse.bootstrap.wiring import make_ports
 from pilothouse.config import watch
 from pilothouse.runtime.gateway import Gateway
@@ -31,6 +31,7 @@ def run_up(*, safe: bool = False, approval_mode: str | None = None) -> int:
 
 
 async def _up(*, safe: bool, approval_mode: str | None) -> int:
+    spare_collector()
     flags = {"policy.approval_mode": approval_mode} if approval_mode else None
     async with open_house(on_terminal=True, flags=flags) as house:
         engines, channels = build_engines(house), build_channels(house)
@@ -51,7 +52,7 @@ def _say_ready(house: House, ports: Ports) -> None:
     engine = name_engine(house, default_engine(house))
     folder = house.config.gateway.default_workspace
     where = tilde(Path(folder).expanduser()) if folder else "no folder chosen"
-    sys.stderr.write(f"pilothouse {__version__} is ready · {engine} · {where} · {names}\n")
+    say(f"pilothouse {__version__} is ready · {engine} · {where} · {names}")
 
 
 async def _reload_on_change(house: House) -> None:

@@ -116,6 +116,7 @@ def make_settings(
         approvals=make_approvals(config),
         join_asks=config.people.join_asks,
         busy=gateway.busy,
+        threads=gateway.threads,
         max_turns_at_once=gateway.max_turns_at_once,
         max_attempts=gateway.max_attempts,
         max_message_chars=gateway.max_message_chars,

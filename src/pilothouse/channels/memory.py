@@ -143,6 +143,10 @@ class MemoryChannel:
         await self._suffer()
         self._show("delete", msgspec.structs.replace(self._find(ref), deleted=True))
 
+    async def open_thread(self, address: Address, name: str) -> Address:
+        await self._suffer()
+        return self.address(address.place, name)
+
     # What a person does.
 
     async def say(
@@ -153,13 +157,15 @@ class MemoryChannel:
         author: Author = PERSON,
         native_id: str = "",
         reply_to: MessageRef | None = None,
+        thread: str | None = None,
+        private: bool = True,
     ) -> Receipt:
         """A line that starts with `/` is a command. The same `native_id` again is the same message. `reply_to` is one of
-        `sent`."""
+        `sent`, `thread` a thread of the conversation."""
         desk, native_id = await self._open(), native_id or self._native_ids()
-        address = self.address(conversation)
+        address = self.address(conversation, thread)
         replied = reply_to.native_id if reply_to else None
-        message = InboundMessage(address, author, native_id, text, reply_to=replied, private=True)
+        message = InboundMessage(address, author, native_id, text, reply_to=replied, private=private)
 
         async def arrive() -> Receipt:
             if text.startswith("/"):
@@ -179,6 +185,11 @@ class MemoryChannel:
     ) -> Receipt:
         desk = await self._open()
         return await desk.deleted(MessageDeleted(self.address(conversation), author, native_id))
+
+    async def move(self, old: str, new: str) -> None:
+        """The platform gives a conversation another address, and tells so."""
+        desk = await self._open()
+        await desk.moved(self.address(old), self.address(new))
 
     async def answer(
         self,
@@ -204,8 +215,8 @@ class MemoryChannel:
         """Oldest first."""
         return list(self._posted.values())
 
-    def address(self, conversation: str = "main") -> Address:
-        return Address(self.id, conversation)
+    def address(self, conversation: str = "main", thread: str | None = None) -> Address:
+        return Address(self.id, conversation, thread)
 
     def visible(self, conversation: str = "main") -> list[str]:
         """The texts that stand in a conversation now, oldest first."""

@@ -1,7 +1,8 @@
 """Words for people: splitting Markdown into parts, and saying in a few words what a turn is doing.
 
 Shared by every channel, pure, and without loss: the bodies of all pieces, joined, are the text. A cut falls
-between paragraphs, else lines, else words, else graphemes. A cut within a fence closes it and opens it again.
+between paragraphs, else lines, else words, else graphemes. A cut within a fence closes it and opens it again, also
+in a quote or a list; one that the text leaves open is closed at its end.
 """
 
 from __future__ import annotations
@@ -21,7 +22,11 @@ Measure = Callable[[str], int]
 """How long a platform finds a text. It must be additive: `measure(a + b) == measure(a) + measure(b)`."""
 
 SMALLEST_LIMIT = 16
-_FENCE = re.compile(r"^[ \t]*(?P<marks>`{3,}(?=[^`]*$)|~{3,})")
+_LEAD = r"(?:[ \t]*(?:>|(?:[-*+]|[0-9]{1,9}[.)])(?=[ \t])))*[ \t]*"
+"""Marks of quotes and list items, within which a fence may stand."""
+_FENCE = re.compile(rf"^(?P<lead>{_LEAD})(?P<marks>`{{3,}}(?=[^`]*$)|~{{3,}})(?P<info>.*)$")
+_QUOTE = re.compile(r"[ \t]*>")
+_BULLET = re.compile(r"[^>\t]")
 _LINE = re.compile(r"[^\n]*\n|[^\n]+\Z")
 _ZWJ = "\N{ZERO WIDTH JOINER}"
 
@@ -29,6 +34,11 @@ _ZWJ = "\N{ZERO WIDTH JOINER}"
 def utf16_units(text: str) -> int:
     """How Telegram and Discord count."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def is_visible(text: str) -> bool:
+    """Nobody takes a message that shows nothing."""
+    return any(not char.isspace() and unicodedata.category(char) not in ("Cc", "Cf") for char in text)
 
 
 class Piece(Struct, frozen=True):
@@ -54,18 +64,39 @@ def split_pieces(text: str, limit: int, measure: Measure = utf16_units) -> list[
     return list(_Splitter(text, limit, measure).pieces())
 
 
-class _Line(Struct, frozen=True):
-    """`fence` is the opening line of the fence that is open after this line; `edge` if the line is a fence's."""
+class Fence(Struct, frozen=True):
+    """The line that opens a block of code: `lead` is what opens it again below, so a list's bullet is blank in it."""
+
+    lead: str
+    marks: str
+    info: str = ""
+
+    @property
+    def depth(self) -> int:
+        """How many quotes it stands in."""
+        return self.lead.count(">")
+
+    def closed_by(self, line: str) -> bool:
+        inner = _quoted(line, self.depth)
+        return (
+            inner is not None
+            and inner.strip().startswith(self.marks)
+            and not inner.strip().strip(self.marks[0])
+        )
+
+
+class Line(Struct, frozen=True):
+    """`fence` is the one that is open after this line; `edge` says if the line is a fence's own."""
 
     start: int
     end: int
-    fence: str
+    fence: Fence | None
     edge: str = ""
 
 
 class _Cut(Struct, frozen=True):
     at: int
-    fence: str
+    fence: Fence | None
     rank: int
     """0 between paragraphs, 1 between lines, 2 between lines of code, 3 beside a fence's own line."""
 
@@ -75,20 +106,22 @@ class _Splitter:
         self.text = text
         self.limit = limit
         self.measure = measure
-        self.lines = list(_scan(text))
+        self.lines = list(scan_lines(text))
 
     def pieces(self) -> Iterator[Piece]:
-        at, fence, first = 0, "", 0
+        at, fence, first = 0, None, 0
         while at < len(self.text):
             before = self._reopened(fence)
+            if before and fence and at > self.lines[first].start:
+                before += fence.lead  # the rest of a line is still in its quote
             cut = self._cut(at, first, fence, self.limit - self.measure(before))
             body = self.text[at : cut.at]
-            yield Piece(body, before, self._closed(cut.fence, body) if cut.at < len(self.text) else "")
+            yield Piece(body, before, self._closed(cut.fence, body))
             at, fence = cut.at, cut.fence
             while first < len(self.lines) and self.lines[first].end <= at:
                 first += 1
 
-    def _cut(self, at: int, first: int, fence: str, room: int) -> _Cut:
+    def _cut(self, at: int, first: int, fence: Fence | None, room: int) -> _Cut:
         """The best place to end a piece that begins at `at`, which is in line `first`."""
         cuts: list[_Cut] = []
         start, left, state = at, room, fence
@@ -98,10 +131,14 @@ class _Splitter:
             if size > left:
                 cut = None if line.edge else self._in_line(start, line.end, state, left)
                 break
-            left -= size
+            closes = self.measure(self._closed(line.fence, self.text[line.start : line.end])) <= left - size
             if line.end == len(self.text):
-                return _Cut(line.end, line.fence, 0)
-            if self.measure(self._closed(line.fence, "\n")) <= left:
+                if closes:
+                    return _Cut(line.end, line.fence, 0)
+                cut = None if line.edge else self._in_line(start, line.end, state, left)
+                break
+            left -= size
+            if closes:
                 cuts.append(_Cut(line.end, line.fence, self._rank(index)))
             start, state = line.end, line.fence
         else:
@@ -115,7 +152,7 @@ class _Splitter:
             return size
         return self.measure(self.text[start:end])
 
-    def _in_line(self, start: int, end: int, fence: str, room: int) -> _Cut | None:
+    def _in_line(self, start: int, end: int, fence: Fence | None, room: int) -> _Cut | None:
         room -= self.measure(self._closed(fence, "x"))
         size = longest(self.text, start, end, room, self.measure) if room > 0 else 0
         if not size:
@@ -140,38 +177,50 @@ class _Splitter:
                 return fitting[-1]
         return None
 
-    def _reopened(self, fence: str) -> str:
+    def _reopened(self, fence: Fence | None) -> str:
         """The opening line again; without its language where that is too long, not at all if even that is."""
-        if not fence:
+        if fence is None:
             return ""
-        bare = _marks(fence)
-        for opening in (fence, bare):
-            if self.measure(f"{opening}\n\n{bare}") * 2 <= self.limit:
+        bare = fence.lead + fence.marks
+        for opening in (bare + fence.info, bare):
+            if self.measure(f"{opening}\n{fence.lead}\n{bare}") * 2 <= self.limit:
                 return f"{opening}\n"
         return ""
 
-    def _closed(self, fence: str, body: str) -> str:
-        if not self._reopened(fence):
+    def _closed(self, fence: Fence | None, body: str) -> str:
+        if fence is None or not self._reopened(fence):
             return ""
-        return _marks(fence) if body.endswith("\n") else f"\n{_marks(fence)}"
+        closing = fence.lead + fence.marks
+        return closing if body.endswith("\n") else f"\n{closing}"
 
 
-def _scan(text: str) -> Iterator[_Line]:
-    fence = ""
+def scan_lines(text: str) -> Iterator[Line]:
+    fence: Fence | None = None
     for match in _LINE.finditer(text):
-        content = match[0].rstrip("\n")
-        marks = _marks(content)
-        edge = ""
-        if not fence and marks:
-            fence, edge = content, "opens"
-        elif fence and marks.startswith(_marks(fence)) and content.strip() == marks:
-            fence, edge = "", "closes"
-        yield _Line(match.start(), match.end(), fence, edge)
+        content, edge = match[0].rstrip("\n"), ""
+        if fence and _quoted(content, fence.depth) is None:
+            fence = None  # whoever leaves the quote leaves the block
+        if fence and fence.closed_by(content):
+            fence, edge = None, "closes"
+        elif not fence and (found := parse_fence(content)):
+            fence, edge = found, "opens"
+        yield Line(match.start(), match.end(), fence, edge)
 
 
-def _marks(line: str) -> str:
+def parse_fence(line: str) -> Fence | None:
     found = _FENCE.match(line)
-    return found["marks"] if found else ""
+    return Fence(_BULLET.sub(" ", found["lead"]), found["marks"], found["info"]) if found else None
+
+
+def _quoted(line: str, depth: int) -> str | None:
+    """The line without as many marks of quotes; None if it has fewer."""
+    at = 0
+    for _ in range(depth):
+        mark = _QUOTE.match(line, at)
+        if mark is None:
+            return None
+        at = mark.end()
+    return line[at:]
 
 
 def longest(text: str, start: int, end: int, room: int, measure: Measure) -> int:
@@ -192,6 +241,14 @@ def word_end(text: str, end: int) -> int:
     """After the last space that leaves the piece at least a third full; 0 if there is none."""
     space = max(text.rfind(" ", 0, end), text.rfind("\t", 0, end))
     return space + 1 if (space + 1) * 3 >= end else 0
+
+
+def clip(text: str, limit: int, measure: Measure = utf16_units) -> str:
+    """The beginning that fits; an ellipsis says that it is not all."""
+    if measure(text) <= limit:
+        return text
+    size = longest(text, 0, len(text), limit - 1, measure)
+    return f"{text[: grapheme_end(text, size)].rstrip()}…"
 
 
 def grapheme_end(text: str, end: int) -> int:

@@ -38,6 +38,8 @@ def _run(words: list[str]) -> int:
     except (KeyboardInterrupt, BrokenPipeError):
         raise
     except BaseException as error:  # noqa: BLE001 - here it becomes words and an exit code
+        if isinstance(error, OSError) and error.filename is None and (stuck := _stuck("\n")):
+            return _say_stuck(stuck)
         return _explain(error)
 
 
@@ -62,15 +64,26 @@ def _fill_streams() -> None:
 
 def _finish(code: int) -> int:
     """What is still in the buffer may find a closed pipe; better here than while the interpreter ends."""
+    stuck = _stuck()
+    return code if stuck is None else _say_stuck(stuck)
+
+
+def _say_stuck(stuck: OSError) -> int:
+    print(f"error: The output cannot be written: {stuck.strerror}", file=sys.stderr)
+    _go_quietly()
+    return BROKEN
+
+
+def _stuck(probe: str = "") -> OSError | None:
+    """Why standard output takes nothing. Without a buffer, only one more write can tell: what failed is not kept."""
     try:
+        sys.stdout.write(probe)
         sys.stdout.flush()
     except BrokenPipeError:
         raise
     except OSError as error:
-        print(f"error: standard output cannot be written: {error.strerror}", file=sys.stderr)
-        _go_quietly()
-        return BROKEN
-    return code
+        return error
+    return None
 
 
 def _go_quietly() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import datetime
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from pilothouse.core.store import STORE_NAME, Tx
 
 HEADS = ("ROW", "TIME", "WHO", "WHAT", "DETAIL")
 ALL = 2**62
+ROOMY = 80
+"""With fewer columns the year goes, so that the details have room."""
 
 
 @click.group("audit", invoke_without_command=True)
@@ -38,7 +41,8 @@ def command(ctx: click.Context, limit: int, since: float | None, as_json: bool) 
     if as_json:
         print_json([_plain(row) for row in rows])
         return
-    print_table(HEADS, [_cells(row) for row in rows], NOTHING_YET, wrap=True)
+    form = "%Y-%m-%d %H:%M:%S" if shutil.get_terminal_size((100, 24)).columns >= ROOMY else "%m-%d %H:%M:%S"
+    print_table(HEADS, [_cells(row, form) for row in rows], NOTHING_YET, wrap=True, whole=("TIME",))
 
 
 @command.command("verify")
@@ -60,7 +64,12 @@ def verify_command(told: tuple[str, ...], file: Path | None, as_json: bool) -> i
         print(f"Intact: {verified.rows} rows, {noted} noted heads agree.")
         print(f"Head: {render_head(verified.head)}")
     else:
-        say_error(f"The audit log was changed: {verified.why}. Rows 1 to {verified.rows} are as they were.")
+        kept = (
+            f"Rows 1 to {verified.rows} are as they were."
+            if verified.rows
+            else "No row before it can vouch for it."
+        )
+        say_error(f"The audit log was changed: {verified.why}. {kept}")
     return 0 if verified.intact else BROKEN
 
 
@@ -83,7 +92,7 @@ def _detail(row: AuditRow) -> dict[str, object]:
     return found if isinstance(found, dict) else {"text": row.detail}
 
 
-def _cells(row: AuditRow) -> tuple[object, ...]:
-    when = datetime.fromtimestamp(row.at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+def _cells(row: AuditRow, form: str) -> tuple[object, ...]:
+    when = datetime.fromtimestamp(row.at).astimezone().strftime(form)
     told = "  ".join(f"{key}={plain(value)}" for key, value in _detail(row).items())
     return row.seq, when, row.who, row.what, told

@@ -1,4 +1,4 @@
-"""`pilothouse channels`: which there are, and whether they can start."""
+"""`pilothouse channels`: which there are, whether they can start, and what is wrong with those that run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from pilothouse.bootstrap.sections import load_checked
-from pilothouse.cli.house import channel_problem
+from pilothouse.cli.house import channel_problem, channel_trouble
 from pilothouse.cli.options import json_option
 from pilothouse.cli.table import print_json, print_table
 from pilothouse.config import Adapter
@@ -20,6 +20,7 @@ class Row(Struct, frozen=True):
     title: str
     enabled: bool
     problem: str = ""
+    trouble: str = ""
     package: str = ""
 
 
@@ -36,22 +37,25 @@ def command(as_json: bool) -> None:
     if as_json:
         print_json(msgspec.to_builtins(rows))
         return
-    cells = [(row.id, _state(row), row.problem or row.title) for row in rows]
+    cells = [(row.id, _state(row), row.problem or row.trouble or row.title) for row in rows]
     print_table(("CHANNEL", "STATE", "WHAT"), cells, "no channel is installed", wrap=True)
 
 
 def look(plugin: Loaded[ChannelSpec], channel: Adapter | None) -> Row:
     enabled = channel is not None and channel.enabled
     problem = channel_problem(plugin.spec, channel) if channel is not None and channel.enabled else ""
-    return Row(plugin.name, plugin.spec.title, enabled, problem, plugin.dist)
+    trouble = channel_trouble(plugin.spec.id) if enabled and not problem else ""
+    return Row(plugin.name, plugin.spec.title, enabled, problem, trouble, plugin.dist)
 
 
 def _broken(plugin: Broken, channel: Adapter | None) -> Row:
     enabled = channel is not None and channel.enabled
-    return Row(plugin.name, "", enabled, f"did not load: {plugin.error}", plugin.dist)
+    return Row(plugin.name, "", enabled, f"did not load: {plugin.error}", package=plugin.dist)
 
 
 def _state(row: Row) -> str:
     if row.problem:
         return "broken"
+    if row.trouble:
+        return "in trouble"
     return "on" if row.enabled else "off"

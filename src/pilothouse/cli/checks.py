@@ -13,12 +13,10 @@ from typing import Literal, Protocol, runtime_checkable
 from msgspec import Struct
 
 from pilothouse.bootstrap.sections import load_checked
-from pilothouse.cli.house import channel_problem, examined, probe, read_store, store_file
+from pilothouse.cli.house import channel_problem, channel_trouble, examined, probe, read_store, store_file
 from pilothouse.config import AUTO, Config, InvalidConfig, Loaded, Paths, find_paths
 from pilothouse.core.engine import EngineStatus
 from pilothouse.core.errors import PilothouseError, StoreTooOld
-from pilothouse.core.health import health_of
-from pilothouse.core.ids import ChannelId
 from pilothouse.core.store import Node, Store, StoreSpec, Tx
 from pilothouse.plugins import Broken, Plugins
 
@@ -33,6 +31,16 @@ class Check(Struct, frozen=True):
     state: State
     text: str
     fix: str = ""
+
+
+class Disk:
+    """What the operating system says of a folder."""
+
+    def free_mb(self, folder: Path) -> int:
+        return shutil.disk_usage(folder).free // 1_000_000
+
+    def takes_files(self, folder: Path) -> bool:
+        return os.access(folder, os.W_OK | os.X_OK)
 
 
 @runtime_checkable
@@ -130,16 +138,19 @@ def check_workspaces(config: Config) -> Iterator[Check]:
             yield Check(name, "ok", place)
 
 
-def check_store(plugins: Plugins, config: Config) -> Iterator[Check]:
-    file = store_file(config.store)
+def check_store(plugins: Plugins, config: Config, disk: Disk | None = None) -> Iterator[Check]:
+    file, disk = store_file(config.store), disk or Disk()
+    cure = "restore a backup, or move the file away" if file else ""
     if file:
-        free = shutil.disk_usage(_existing(file.parent)).free // 1_000_000
-        low = free < LOW_DISK_MB
-        yield Check(
-            "disk", "warn" if low else "ok", f"{free} MB free", f"free some space for {file}" if low else ""
-        )
+        folder = _existing(file.parent)
+        free = disk.free_mb(folder)
+        if free < LOW_DISK_MB:
+            yield Check("disk", "warn", f"{free} MB free", f"free some space for {file}")
+            cure = f"free some space for {file}, then ask again; only if it stays so, {cure}"
+        else:
+            yield Check("disk", "ok", f"{free} MB free")
         if not file.exists():
-            yield Check("store", "ok", f"none yet: {file} is made when it is needed")
+            yield _check_first_store(file, folder, disk)
             return
     try:
         nodes, problem = _look_into_store(plugins.store(config.store.id), config)
@@ -147,13 +158,24 @@ def check_store(plugins: Plugins, config: Config) -> Iterator[Check]:
         yield Check("store", "warn", str(error), "pilothouse up")
         return
     except (PilothouseError, OSError) as error:
-        yield Check("store", "broken", str(error), "restore a backup, or move the file away" if file else "")
+        yield Check("store", "broken", str(error), cure)
         return
     where = str(file or config.store.id)
     yield Check(
         "store", "broken" if problem else "ok", problem or where, "restore a backup" if problem else ""
     )
     yield _check_role(nodes)
+
+
+def _check_first_store(file: Path, folder: Path, disk: Disk) -> Check:
+    if disk.takes_files(folder):
+        return Check("store", "ok", f"none yet: {file} is made when it is needed")
+    return Check(
+        "store",
+        "broken",
+        f"none yet, and {file} cannot be made: {folder} cannot be written",
+        f"chown {os.getuid()} {folder}, or name another folder in PILOTHOUSE_HOME",
+    )
 
 
 def _look_into_store(spec: StoreSpec, config: Config) -> tuple[list[Node], str]:
@@ -221,17 +243,8 @@ def check_channels(plugins: Plugins, config: Config) -> Iterator[Check]:
             continue
         problem = channel_problem(row.spec, channel)
         yield Check(f"channel {row.name}", "broken" if problem else "ok", problem or row.spec.title)
-        if not problem and (trouble := _trouble_of(row.spec.id)):
+        if not problem and (trouble := channel_trouble(row.spec.id)):
             yield Check(f"channel {row.name}", "warn", trouble, "pilothouse status")
-
-
-def _trouble_of(channel: ChannelId) -> str:
-    """What the gateway that serves it said last."""
-    try:
-        noted = read_store(lambda tx: health_of(tx, channel))
-    except PilothouseError:
-        return ""  # that the store does not work is said elsewhere
-    return noted.trouble if noted else ""
 
 
 def _existing(folder: Path) -> Path:

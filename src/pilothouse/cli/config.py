@@ -84,23 +84,29 @@ def path(as_json: bool) -> None:
 @command.command("check")
 @json_option
 def check(as_json: bool) -> int:
-    """Check every section, also those of plugins. Exit code 1 if something is wrong."""
-    from pilothouse.plugins import Plugins
-
-    problems: tuple[Problem, ...] = ()
-    warnings: tuple[Problem, ...] = ()
-    try:
-        warnings = load_checked(Plugins()).warnings
-    except InvalidConfig as error:
-        problems = error.problems
+    """Check every section, also those of plugins, and the files of workspaces. Exit code 1 if something is wrong."""
+    problems, warnings = _find_problems()
     if as_json:
         print_json({"problems": msgspec.to_builtins(problems), "warnings": msgspec.to_builtins(warnings)})
         return 1 if problems else 0
+    warn(warnings)
     if problems:
         raise InvalidConfig(problems)
-    warn(warnings)
-    print(f"{find_paths(os.environ).config_file}: no problem")
+    file = find_paths(os.environ).config_file
+    print(f"{file}: no problem" if file.exists() else f"there is no {file}; defaults hold")
     return 0
+
+
+def _find_problems() -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
+    from pilothouse.cli.folders import check_folders, missing_folders
+    from pilothouse.plugins import Plugins
+
+    try:
+        loaded = load_checked(Plugins())
+    except InvalidConfig as error:
+        return error.problems, error.warnings
+    problems, warnings = check_folders(loaded, Path.cwd())
+    return tuple(problems), (*loaded.warnings, *missing_folders(loaded), *warnings)
 
 
 def warn(warnings: tuple[Problem, ...]) -> None:

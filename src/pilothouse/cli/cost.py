@@ -52,10 +52,11 @@ def _row(line: CostLine) -> tuple[object, ...]:
 
 
 def _closing(all_of_it: CostLine, first: str, zone: str) -> str:
-    words = f"Since {first} ({zone}): {money(all_of_it.cost_usd)} in {all_of_it.turns} turns."
+    words = f"Since {first} ({zone}): {money(all_of_it.cost_usd)} in {all_of_it.turns} turn{'' if all_of_it.turns == 1 else 's'}."
     if not all_of_it.untold:
         return words
-    return f"{words} {all_of_it.untold} did not tell what they cost, and are not in it."
+    it = "it cost, and is" if all_of_it.untold == 1 else "they cost, and are"
+    return f"{words} {all_of_it.untold} did not tell what {it} not in it."
 
 
 def _document(

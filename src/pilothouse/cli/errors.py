@@ -16,6 +16,7 @@ def explain(error: BaseException) -> int:
     """Says it on stderr. What nobody foresaw is kept, with its traceback, in the log file alone."""
     import click
 
+    from pilothouse.config import InvalidConfig
     from pilothouse.core.errors import PilothouseError, RoleHeld
 
     match error:
@@ -31,6 +32,9 @@ def explain(error: BaseException) -> int:
             return error.exit_code
         case BaseExceptionGroup() if len(error.exceptions) == 1:
             return explain(error.exceptions[0])
+        case InvalidConfig():
+            say_error(*map(str, error.problems))
+            return BROKEN
         case PilothouseError():
             say_error(str(error))
             return BUSY if isinstance(error, RoleHeld) else BROKEN
@@ -38,10 +42,15 @@ def explain(error: BaseException) -> int:
             return _say_unforeseen(error)
 
 
-def say_error(text: str) -> None:
+def say_error(*texts: str) -> None:
+    """Each with its own mark: who looks for errors finds all of them."""
     colour = sys.stderr.isatty() and "NO_COLOR" not in os.environ
     head = "\x1b[31merror:\x1b[0m" if colour else "error:"
-    print(f"{head} {_redactor().redact(text)}", file=sys.stderr)
+    from pilothouse.bootstrap.saying import say
+
+    redactor = _redactor()
+    for text in texts:
+        say(redactor.redact(text), head=head)
 
 
 def _redactor() -> Redactor:

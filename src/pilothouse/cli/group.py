@@ -20,6 +20,7 @@ else:
 COMMANDS: dict[str, tuple[str, str]] = {
     "chat": ("pilothouse.cli.chat:command", "Talk to an engine here, in this terminal."),
     "up": ("pilothouse.cli.up:command", "Run the gateway: every channel, every engine."),
+    "discord": ("pilothouse.cli.discord:command", "Put this folder behind one channel of Discord's."),
     "init": ("pilothouse.cli.init:command", "Write a first configuration, question by question."),
     "doctor": ("pilothouse.cli.doctor:command", "Check everything, and name the exact fix."),
     "status": ("pilothouse.cli.status:command", "What runs, what waits, what went wrong."),

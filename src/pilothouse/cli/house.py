@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pilothouse.config import Adapter, Loaded, Models, find_paths, load
 from pilothouse.core.engine import EngineSpec, EngineStatus
-from pilothouse.core.errors import ConfigError
+from pilothouse.core.errors import ConfigError, PilothouseError
 
 if TYPE_CHECKING:
     from pilothouse.core.channel import ChannelSpec
+    from pilothouse.core.ids import ChannelId
     from pilothouse.core.store import Tx
 
 T = TypeVar("T")
@@ -99,6 +100,17 @@ def examined(spec: EngineSpec, engine: Adapter) -> str:
         return spec.examine(engine.settings) if spec.examine else ""
     except Exception as error:  # noqa: BLE001 - a plugin's fault is data here
         return f"its examination broke: {type(error).__name__}: {error}"
+
+
+def channel_trouble(id: ChannelId) -> str:
+    """What is wrong with it, as the gateway that serves it said last."""
+    from pilothouse.core.health import health_of
+
+    try:
+        noted = read_store(lambda tx: health_of(tx, id))
+    except PilothouseError:
+        return ""  # that the store does not work is said elsewhere
+    return noted.trouble if noted else ""
 
 
 def channel_problem(spec: ChannelSpec, channel: Adapter) -> str:

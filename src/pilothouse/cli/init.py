@@ -7,15 +7,21 @@ import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
+import msgspec
 from msgspec import Struct
 
+from pilothouse.bootstrap.saying import say
 from pilothouse.cli.files import quote, write_private
-from pilothouse.cli.init_telegram import ask_bot, keep_token, offer_link, section
-from pilothouse.cli.options import trust_option
+from pilothouse.cli.init_bots import keep_token
+from pilothouse.cli.init_discord import ask_discord, discord_section, offer_code
+from pilothouse.cli.init_telegram import ask_telegram, offer_link, telegram_section
+from pilothouse.cli.options import NoContradiction, address_of_api, trust_option
 from pilothouse.cli.trust_question import settle_trust
 from pilothouse.config import AUTO, InvalidConfig, Paths, find_paths, load
+from pilothouse.config.model import Person
 from pilothouse.config.sources import read_toml
 from pilothouse.core.errors import ConfigError, PluginError
 
@@ -33,13 +39,16 @@ default_workspace = {workspace}
 busy = "collect"
 
 [people]
-# Who may configure, and who may talk: "channel:id". Whoever is in neither list is not let in.
+# Who may configure, and who may talk: "channel:id". Others come in with a code of `pilothouse pair`, or when an
+# owner says yes to their first message.
 owners = {owners}
 members = []
 
 # A channel is on when its section stands here:
 # [channels.telegram]
 # token = "${{TELEGRAM_TOKEN}}"
+# [channels.discord]
+# token = "${{DISCORD_TOKEN}}"
 """
 
 
@@ -49,7 +58,22 @@ class Answers(Struct, frozen=True):
     owners: tuple[str, ...]
 
 
-@click.command("init")
+class Wanted(Struct, frozen=True):
+    """What flags say about channels: None where they say nothing."""
+
+    telegram: bool | None
+    telegram_api: str
+    discord: bool | None
+    discord_channel: str
+    discord_api: str
+
+    def asks(self, name: str) -> bool | None:
+        """Whoever names one channel is asked about no other."""
+        said = {"telegram": self.telegram, "discord": self.discord}
+        return False if said[name] is None and any(said.values()) else said[name]
+
+
+@click.command("init", cls=NoContradiction)
 @click.option("--workspace", type=click.Path(), help="The folder that engines work in.")
 @click.option("--engine", help="The engine that answers by default, or auto.")
 @click.option("--owner", "owners", multiple=True, metavar="CHANNEL:ID", help="Who may configure. Repeatable.")
@@ -58,7 +82,20 @@ class Answers(Struct, frozen=True):
     default=None,
     help="Set Telegram up; the token is asked for, or TELEGRAM_TOKEN.",
 )
-@click.option("--telegram-api", default="", metavar="URL", help="A Bot API server of your own.")
+@click.option(
+    "--telegram-api", callback=address_of_api, default="", metavar="URL", help="A Bot API server of your own."
+)
+@click.option(
+    "--discord/--no-discord", default=None, help="Set Discord up; the token is asked for, or DISCORD_TOKEN."
+)
+@click.option("--discord-channel", default="", metavar="ID", help="A channel where every message is for it.")
+@click.option(
+    "--discord-api",
+    callback=address_of_api,
+    default="",
+    metavar="URL",
+    help="Where Discord's API is, if not at Discord's.",
+)
 @click.option("--yes", is_flag=True, help="Ask nothing: take the flags and the defaults.")
 @click.option("--force", is_flag=True, help="Replace a configuration that exists; a backup is kept.")
 @trust_option
@@ -66,20 +103,24 @@ def command(
     workspace: str | None,
     engine: str | None,
     owners: tuple[str, ...],
-    telegram: bool | None,
-    telegram_api: str,
     yes: bool,
     force: bool,
     trusts: bool | None,
+    **bots: Any,
 ) -> None:
     """Write a first configuration, question by question."""
     paths = find_paths(os.environ)
-    if paths.config_file.exists() and not _may_replace(paths.config_file, yes, force):
-        print("nothing was changed; --force replaces it and keeps a backup")
-        return
+    if paths.config_file.exists():
+        readable = _show(paths.config_file)
+        if not _may_replace(yes, force):
+            _leave_alone(readable)
+            return
     answers = ask(workspace, engine, owners, yes)
-    bot = ask_bot(telegram, telegram_api, yes)
-    text = render(answers) + (section(bot) if bot else "")
+    wanted = Wanted(**bots)
+    on_telegram = ask_telegram(wanted.asks("telegram"), wanted.telegram_api, yes)
+    on_discord = ask_discord(wanted.asks("discord"), wanted.discord_channel, wanted.discord_api, yes)
+    text = render(answers) + (telegram_section(on_telegram) if on_telegram else "")
+    text += discord_section(on_discord) if on_discord else ""
     _check(paths, text, answers)
     backup = keep_backup(paths.config_file)
     write_private(paths.config_file, text)
@@ -88,15 +129,35 @@ def command(
     print(f"wrote {paths.config_file}")
     settle_trust([answers.workspace], trusts, ask=not yes)
     print("next: pilothouse doctor, then pilothouse chat")
-    if bot:
-        keep_token(paths, bot)
-        offer_link(bot)
+    if on_telegram:
+        keep_token(paths, "telegram", on_telegram.token)
+    if on_discord:
+        keep_token(paths, "discord", on_discord.token)
+        offer_code(on_discord)
+    elif on_telegram:
+        offer_link(on_telegram)
 
 
-def _may_replace(file: Path, yes: bool, force: bool) -> bool:
+def _show(file: Path) -> bool:
+    """Whether it can be read; what stands in it, or where it is broken, is told."""
+    try:
+        rows = _summary(file)
+    except InvalidConfig as error:
+        say(f"{file} exists, and is broken:\n  {error}", sys.stdout)
+        return False
     print(f"{file} exists:")
-    for key, value in _summary(file):
+    for key, value in rows:
         print(f"  {key} = {value}")
+    return True
+
+
+def _leave_alone(readable: bool) -> None:
+    if not readable:
+        raise ConfigError("nothing was changed; mend the file, or --force replaces it and keeps a backup")
+    print("nothing was changed; --force replaces it and keeps a backup")
+
+
+def _may_replace(yes: bool, force: bool) -> bool:
     if force:
         return True
     return not yes and sys.stdin.isatty() and click.confirm("Replace it? A backup is kept.", default=False)
@@ -104,10 +165,7 @@ def _may_replace(file: Path, yes: bool, force: bool) -> bool:
 
 def _summary(file: Path) -> list[tuple[str, str]]:
     """The plain settings of our own sections: adapters' ones may be secrets."""
-    try:
-        tree = read_toml(file)
-    except InvalidConfig as error:
-        return [("(broken)", str(error))]
+    tree = read_toml(file)
     rows = [
         (f"{s}.{k}", json.dumps(v, default=str))
         for s in ("gateway", "people")
@@ -118,6 +176,7 @@ def _summary(file: Path) -> list[tuple[str, str]]:
 
 def ask(workspace: str | None, engine: str | None, owners: tuple[str, ...], yes: bool) -> Answers:
     """Only what no flag answered is asked."""
+    owners = tuple(_person(owner) for owner in owners)
     engine = None if engine is None else _known_engine(engine)
     if workspace is None:
         here = str(Path.cwd())
@@ -128,8 +187,12 @@ def ask(workspace: str | None, engine: str | None, owners: tuple[str, ...], yes:
         names = ", ".join((AUTO, *_engines()))
         engine = AUTO if yes else click.prompt(f"Engine ({names})", default=AUTO, value_proc=_engine_answer)
     if not owners and not yes:
-        said = click.prompt("Who may configure, as channel:id, or nothing", default="", show_default=False)
-        owners = tuple(said.replace(",", " ").split())
+        owners = click.prompt(
+            "Who may configure, as channel:id, or nothing",
+            default="",
+            show_default=False,
+            value_proc=_owners_answer,
+        )
     return Answers(str(Path(workspace).expanduser().absolute()), engine, owners)
 
 
@@ -140,6 +203,22 @@ def _known_engine(name: str) -> str:
 
         Plugins().engine(name)
     return name
+
+
+def _person(said: str) -> str:
+    try:
+        return msgspec.convert(said, Person)
+    except msgspec.ValidationError:
+        raise ConfigError(
+            f"{said!r} is nobody: who may configure is named as channel:id, such as telegram:12345"
+        ) from None
+
+
+def _owners_answer(said: str) -> tuple[str, ...]:
+    try:
+        return tuple(_person(word) for word in said.replace(",", " ").split())
+    except ConfigError as error:
+        raise click.BadParameter(str(error)) from error
 
 
 def _engine_answer(said: str) -> str:

@@ -5,8 +5,17 @@ from __future__ import annotations
 import re
 import time
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from typing_extensions import override
+else:
+
+    def override(method):
+        return method
+
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
@@ -46,6 +55,27 @@ def _since(_ctx: click.Context, _param: click.Parameter, text: str | None) -> fl
 since_option = click.option(
     "--since", callback=_since, metavar="TIME", help="Only what is younger: 90m, 24h, 7d, or 2026-11-15."
 )
+
+
+class NoContradiction(click.Command):
+    """`--x --no-x` is a mistake of whoever wrote it, and not whichever comes last."""
+
+    @override
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        given = set(args)
+        for param in self.params:
+            yes, no = given.intersection(param.opts), given.intersection(param.secondary_opts)
+            if yes and no:
+                ctx.fail(f"{yes.pop()} and {no.pop()} contradict each other; give one of them.")
+        return super().parse_args(ctx, args)
+
+
+def address_of_api(_ctx: click.Context, _param: click.Parameter, text: str) -> str:
+    """Before any question: no answer could mend it."""
+    if text and not re.match(r"https?://\S+$", text):
+        raise click.BadParameter(f"{text!r} must begin with https:// or http://")
+    return text
+
 
 trust_option = click.option(
     "--trust/--no-trust",

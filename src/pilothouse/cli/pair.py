@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 
 import click
@@ -11,7 +10,6 @@ from pilothouse.cli.house import existing_folder, load_plain, write_store
 from pilothouse.cli.options import json_option
 from pilothouse.cli.table import print_json
 from pilothouse.core.people import Role
-from pilothouse.core.store import Tx
 
 TEXT = """\
 {code}
@@ -42,17 +40,9 @@ def command(role: Role | None, workspace: str | None, minutes: float, as_json: b
 
 
 def offer(role: Role | None, folder: str, minutes: float) -> tuple[str, Role]:
-    """A new code, and what it gives: without a `role` an owner's, if there is none yet, else a member's."""
-    from pilothouse.bootstrap.people import make_people, terminal_user
-    from pilothouse.runtime.pairing import ALPHABET, has_owner, offer_pairing
+    """A new code, and what it gives."""
+    from pilothouse.bootstrap.offering import offer as offer_in
 
-    people = make_people(load_plain().config)
-    code = "".join(secrets.choice(ALPHABET) for _ in range(8))
-
-    def unit(tx: Tx) -> Role:
-        first = not folder and not has_owner(tx, people, terminal_user())
-        given: Role = role or ("owner" if first else "member")
-        offer_pairing(tx, code, role=given, workspace=folder, at=time.time(), open_s=minutes * 60)
-        return given
-
-    return f"{code[:4]}-{code[4:]}", write_store(unit)
+    config, at = load_plain().config, time.time()
+    made = write_store(lambda tx: offer_in(tx, config, at=at, open_s=minutes * 60, role=role, folder=folder))
+    return made.code, made.role

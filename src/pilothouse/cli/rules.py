@@ -59,10 +59,10 @@ def add(words: tuple[str, ...], workspace: str, everywhere: bool, as_json: bool)
     """Add a rule: `pilothouse rules add deny command git push`."""
     from pilothouse.bootstrap.people import terminal_user
     from pilothouse.runtime.clock import new_id
-    from pilothouse.runtime.rule_keeping import keep_rule
+    from pilothouse.runtime.rule_keeping import find_place, keep_rule
 
     rule = parse_rule(words[0] if len(words) == 1 else _line(words))
-    place = "" if everywhere else _folder(workspace)
+    place = find_place("" if everywhere else _folder(workspace))
     by, at = terminal_user(), time.time()
     row = write_store(lambda tx: keep_rule(tx, new_id, place, rule, by, at))
     if as_json:
@@ -71,7 +71,7 @@ def add(words: tuple[str, ...], workspace: str, everywhere: bool, as_json: bool)
         print(f"It is there already: {rule}")
     else:
         print(
-            f"Added {row.id}: {rule}\nIn {row.workspace or EVERYWHERE}. `pilothouse rules remove {row.id}` takes it back."
+            f"Added {row.id}: {rule}\n{_place_words(row.workspace)} `pilothouse rules remove {row.id}` takes it back."
         )
 
 
@@ -142,6 +142,10 @@ def _line(words: tuple[str, ...]) -> str:
     outcome, *rest = words
     kind, what = (rest[0], rest[1:]) if rest else ("", [])
     return f"{outcome} {kind} {' '.join(what) if kind == 'glob' else shlex.join(what)}"
+
+
+def _place_words(workspace: str) -> str:
+    return f"In {workspace}." if workspace else "Everywhere."
 
 
 def _folder(path: str) -> str:

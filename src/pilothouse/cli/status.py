@@ -19,8 +19,10 @@ from pilothouse.core.ids import ChannelId
 from pilothouse.core.store import AskRow, Node, Tx
 from pilothouse.core.turn import Turn
 from pilothouse.runtime.framing import unframe
+from pilothouse.runtime.serving import served_channels
 
 MAX_CONVERSATIONS = 1000
+CHANNELS = "CHANNELS"
 ERRORS = "LAST ERRORS"
 
 
@@ -51,7 +53,11 @@ def look(tx: Tx, channels: Iterable[str] = ()) -> Status:
         queues=[queue for queue in queues if queue.inbox or queue.outbox],
         asks=[ask for place in conversations for ask in tx.asks.open_in(place.id)],
         failures=tx.turns.of(statuses=("failed",), limit=3),
-        channels={id: noted for id in channels if (noted := health_of(tx, ChannelId(id)))},
+        channels={
+            id: noted
+            for id in dict.fromkeys((*channels, *served_channels(tx)))
+            if (noted := health_of(tx, ChannelId(id)))
+        },
     )
 
 
@@ -73,7 +79,7 @@ def render_status(status: Status, now: float) -> str:
     parts = [
         _part("NODES", ("NODE", "ROLES", "PID", "LEASE"), [_node(node, now) for node in status.nodes]),
         _part(
-            "CHANNELS",
+            CHANNELS,
             ("CHANNEL", "HEARD", "TROUBLE"),
             [_channel(id, noted, now) for id, noted in status.channels.items()],
         ),
@@ -90,7 +96,7 @@ def render_status(status: Status, now: float) -> str:
 
 
 def _part(title: str, heads: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
-    return f"{title}\n{render_table(heads, rows, wrap=title == ERRORS)}" if rows else ""
+    return f"{title}\n{render_table(heads, rows, wrap=title in (CHANNELS, ERRORS))}" if rows else ""
 
 
 def _node(node: Node, now: float) -> tuple[Any, ...]:

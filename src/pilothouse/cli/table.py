@@ -14,6 +14,8 @@ from pilothouse.core.wording import dollars, span
 
 NARROWEST = 40
 GAP = "  "
+LEAST = 4
+LITTLE = 8
 ENOUGH = 16
 """A column that may be cut is readable from here on."""
 
@@ -49,10 +51,12 @@ def render_table(
     *,
     optional: Sequence[str] = (),
     wrap: bool = False,
+    whole: Sequence[str] = (),
 ) -> str:
     """Every column as wide as it needs. Where that is too much, the `optional` ones go, then the widest give way.
 
-    The first column is what people copy, so it is never cut; with `wrap`, neither is the last.
+    The first column is what people copy, so it is never cut; with `wrap`, neither is the last, which then gets the
+    most room. Those in `whole` give way only when nothing else can.
     """
     room = max(NARROWEST, columns or shutil.get_terminal_size((100, 24)).columns)
     cells = [list(heads), *([plain(cell) for cell in row] for row in rows)]
@@ -60,7 +64,8 @@ def render_table(
         if _total([min(w, ENOUGH) if i else w for i, w in enumerate(_widths(cells))]) > room:
             gone = cells[0].index(name)
             cells = [row[:gone] + row[gone + 1 :] for row in cells]
-    widths = _narrow(_widths(cells), room)
+    floors = _floors(cells[0], room, whole) if wrap else [LEAST] * len(cells[0])
+    widths = _narrow(_widths(cells), room, floors)
     return "\n".join(line for row in cells for line in _lines(row, widths, wrap))
 
 
@@ -72,9 +77,19 @@ def _total(widths: Sequence[int]) -> int:
     return sum(widths) + len(GAP) * (len(widths) - 1)
 
 
-def _narrow(widths: list[int], room: int) -> list[int]:
-    while _total(widths) > room and len(widths) > 1 and max(widths[1:]) > 4:
-        widths[widths.index(max(widths[1:]), 1)] -= 1
+def _floors(heads: Sequence[str], room: int, whole: Sequence[str]) -> list[int]:
+    """How narrow each column gets before another must give way."""
+    *others, _last = heads
+    return [room if head in whole else LITTLE for head in others] + [room * 2 // 5]
+
+
+def _narrow(widths: list[int], room: int, floors: Sequence[int]) -> list[int]:
+    while _total(widths) > room:
+        later = range(1, len(widths))
+        able = [i for i in later if widths[i] > floors[i]] or [i for i in later if widths[i] > LEAST]
+        if not able:
+            break
+        widths[max(able, key=widths.__getitem__)] -= 1
     return widths
 
 
@@ -102,8 +117,9 @@ def print_table(
     *,
     optional: Sequence[str] = (),
     wrap: bool = False,
+    whole: Sequence[str] = (),
 ) -> None:
-    print(render_table(heads, rows, optional=optional, wrap=wrap) if rows else empty)
+    print(render_table(heads, rows, optional=optional, wrap=wrap, whole=whole) if rows else empty)
 
 
 def ago(seconds: float) -> str:

@@ -57,8 +57,11 @@ def grant(user: str, role: Role, workspace: str | None, name: str, as_json: bool
     person, at = _person(user), time.time()
     given = Grant(person, role, existing_folder(workspace) if workspace else "", name, "shell", at)
 
+    from pilothouse.runtime.clock import new_id
+    from pilothouse.runtime.letting_in import let_in
+
     def unit(tx: Tx) -> None:
-        tx.people.grant(given)
+        let_in(tx, new_id, given, at)
         record(tx, at, _shell(), "people.granted", user=person, role=role, workspace=given.workspace)
 
     write_store(unit)

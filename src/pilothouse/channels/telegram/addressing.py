@@ -18,6 +18,11 @@ def address_of(message: Message) -> Address:
     return Address(TELEGRAM, str(message.chat.id), thread)
 
 
+def group(chat_id: int) -> Address:
+    """A group as a whole, not one of its topics."""
+    return Address(TELEGRAM, str(chat_id))
+
+
 def chat_of(address: Address) -> tuple[int, int | None]:
     """The chat and the topic that an address names."""
     return int(address.place), int(address.thread) if address.thread else None

@@ -6,13 +6,14 @@ hide or turn around a word is made visible. A question and a plan are an engine'
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from pilothouse.channels.choices import choices
+from pilothouse.channels.literal import literals, plainly
 from pilothouse.channels.telegram.blocks import Block, Code, Item, Items, Paragraph, words
-from pilothouse.channels.telegram.choices import choices, is_numbered, keyboard
+from pilothouse.channels.telegram.choices import is_numbered, keyboard
 from pilothouse.channels.telegram.cut import Formatted, cut, head
 from pilothouse.channels.telegram.limits import AGAIN_ROOM, TEXT
 from pilothouse.channels.telegram.look import Look
@@ -21,7 +22,6 @@ from pilothouse.channels.telegram.payload import File, Message
 from pilothouse.channels.telegram.styled import style_blocks
 from pilothouse.channels.text import utf16_units
 from pilothouse.core.ask import Ask
-from pilothouse.core.message import clean_text
 
 TAIL_ROOM = 500
 """Kept free below a question for what is said about how to answer it."""
@@ -29,8 +29,6 @@ BODY_UNITS = TEXT - AGAIN_ROOM - TAIL_ROOM
 SHORT_UNITS = 1500
 ALSO_WORDS = "Or answer in your own words."
 ONLY_WORDS = "Answer in your own words."
-_FENCE = re.compile(r"(?P<marks>`{3,})(?P<language>[\w+#.-]*)")
-_HIDDEN = re.compile("[\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
 
 
 def render_ask(ask: Ask, look: Look, *, said: str = "") -> Sequence[File | Message]:
@@ -64,7 +62,7 @@ def _joined(body: Formatted, tail: Formatted) -> Formatted:
 
 
 def _blocks(ask: Ask, said: str) -> Iterator[Block]:
-    said, title = _plainly(said), _plainly(ask.title).strip()
+    said, title = plainly(said), plainly(ask.title).strip()
     before, _, after = said.partition(title) if title and title in said else ("", "", said)
     if before.strip():
         yield Paragraph(words(before.strip(), "italic"))
@@ -81,35 +79,10 @@ def _blocks(ask: Ask, said: str) -> Iterator[Block]:
 
 
 def _literally(text: str) -> Iterator[Block]:
-    """Lines as they are, but for the fences around blocks: each is closed by its own marks alone on a line."""
-    lines = iter(text.strip("\n").split("\n"))
-    plain: list[str] = []
-    for line in lines:
-        fence = _FENCE.fullmatch(line)
-        if fence is None:
-            plain.append(line)
-            continue
-        yield from _paragraph(plain)
-        plain = []
-        inner: list[str] = []
-        for code in lines:
-            if code == fence["marks"]:
-                break
-            inner.append(code)
-        yield Code("\n".join(inner).rstrip("\n"), fence["language"])
-    yield from _paragraph(plain)
-
-
-def _paragraph(lines: list[str]) -> Iterator[Block]:
-    if text := "\n".join(lines).strip():
-        yield Paragraph(words(text))
+    for found in literals(text):
+        yield Paragraph(words(found.text)) if found.language is None else Code(found.text, found.language)
 
 
 def _options(ask: Ask) -> Iterator[Block]:
     if ask.options and is_numbered(ask):
-        yield Items(tuple(Item((Paragraph(words(_plainly(o.label))),)) for o in ask.options), 1)
-
-
-def _plainly(text: str) -> str:
-    """With what could hide or turn around a word made visible: nobody approves what they cannot read."""
-    return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", clean_text(text))
+        yield Items(tuple(Item((Paragraph(words(plainly(o.label))),)) for o in ask.options), 1)

@@ -7,8 +7,9 @@ from typing import Literal
 
 from msgspec import Struct
 
+from pilothouse.channels.columns import Align
+
 Mark = Literal["bold", "italic", "strikethrough", "code"]
-Align = Literal["", "left", "center", "right"]
 
 
 class Span(Struct, frozen=True):

@@ -8,20 +8,18 @@ from __future__ import annotations
 import anyio
 from anyio.abc import TaskGroup
 
-from pilothouse.channels.telegram.addressing import TELEGRAM, chat_of
+from pilothouse.channels.standing import Standing
+from pilothouse.channels.telegram.addressing import TELEGRAM, chat_of, group
 from pilothouse.channels.telegram.client import open_client
 from pilothouse.channels.telegram.config import TelegramConfig
 from pilothouse.channels.telegram.gate import Gate
 from pilothouse.channels.telegram.look import Look
 from pilothouse.channels.telegram.payload import Message, Payload, Progress, Rich, pack, unpack
 from pilothouse.channels.telegram.posting import Spot
-from pilothouse.channels.telegram.progress import render_view
 from pilothouse.channels.telegram.receiving import Receiving
-from pilothouse.channels.telegram.render import render
 from pilothouse.channels.telegram.sending import Powers, Sender, draft_number
-from pilothouse.channels.telegram.standing import Standing
 from pilothouse.core.channel import ChannelHealth, ChannelHost, Desk
-from pilothouse.core.errors import DeliveryError, Rejected, TryLater
+from pilothouse.core.errors import DeliveryError, PilothouseError, Rejected, TryLater
 from pilothouse.core.ids import ChannelId, TurnId
 from pilothouse.core.message import Address, Content, MessageRef, Part
 from pilothouse.core.view import TurnView
@@ -34,6 +32,8 @@ TELLS = 16
 
 class TelegramChannel:
     id: ChannelId = TELEGRAM
+    type_every_s: float = 4.0
+    """Telegram takes the sign away after five."""
 
     def __init__(self, config: TelegramConfig, host: ChannelHost) -> None:
         self._config = config
@@ -55,13 +55,15 @@ class TelegramChannel:
                 self._host,
                 desk,
                 client,
+                self._sender,
                 tell=lambda address, text, reply_to: self._tell(tasks, address, text, reply_to),
-                moved=self._powers.moved,
+                moved=self._powers.move,
             )
+            self._powers.on_moved = lambda old, new: tasks.start_soon(self._tell_moved, desk, old, new)
             try:
                 await self._receiving.run()
             finally:
-                self._sender, self._opened = None, anyio.Event()
+                self._sender, self._opened, self._powers.on_moved = None, anyio.Event(), None
                 tasks.cancel_scope.cancel()
 
     def health(self) -> ChannelHealth:
@@ -70,6 +72,9 @@ class TelegramChannel:
     # What is said.
 
     def render(self, content: Content) -> tuple[Part, ...]:
+        """Markdown, and all that is made of it, is read in with the first message: a start waits for none of it."""
+        from pilothouse.channels.telegram.render import render
+
         return render(content, Look(rich=self._powers.rich))
 
     async def send(self, address: Address, part: Part) -> MessageRef:
@@ -81,14 +86,22 @@ class TelegramChannel:
         if stands is not None and await self._take_place(sender, stands, payload):
             self._standing.take(turn_id)
             return stands
-        return MessageRef(address, str(await sender.send(spot, payload, part.attachments)))
+        number = await sender.send(spot, payload, part.attachments)
+        return MessageRef(self._now_at(address), str(number))
 
     async def type(self, address: Address) -> None:
         await (await self._open()).type(_spot(address))
 
+    async def open_thread(self, address: Address, name: str) -> Address:
+        """A topic of the group, whichever of its topics that was said in."""
+        number = await (await self._open()).open_topic(_spot(address), name)
+        return Address(TELEGRAM, address.place, str(number))
+
     # What changes.
 
     def render_view(self, view: TurnView, now: float) -> Part | None:
+        from pilothouse.channels.telegram.progress import render_view
+
         shown = render_view(view, now, Look(rich=self._powers.rich))
         return pack(shown, about={"turn_id": view.turn_id or ""})
 
@@ -114,7 +127,8 @@ class TelegramChannel:
             number = draft_number(turn_id)
             if await sender.draft(spot, number, payload):
                 return MessageRef(address, f"{DRAFT}{number}")
-        ref = MessageRef(address, str(await sender.send(spot, payload)))
+        number = await sender.send(spot, payload)
+        ref = MessageRef(self._now_at(address), str(number))
         if self._config.final == "edit" and turn_id:
             self._standing.put(turn_id, ref)
         return ref
@@ -130,6 +144,17 @@ class TelegramChannel:
         except Rejected:
             return False
         return True
+
+    def _now_at(self, address: Address) -> Address:
+        """Where something that was sent to this address really stands."""
+        return Address(TELEGRAM, str(self._powers.spot(_spot(address)).chat), address.thread)
+
+    async def _tell_moved(self, desk: Desk, old: int, new: int) -> None:
+        """Whatever is in its way now: the update about it, or the next refusal, tells it again."""
+        try:
+            await desk.moved(group(old), group(new))
+        except PilothouseError as error:
+            self._host.log("telegram.move_not_told", level="warning", why=str(error))
 
     async def _open(self) -> Sender:
         """Nothing was sent yet, so whoever comes too early may come again."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from msgspec import Raw
 
@@ -254,11 +254,12 @@ class BotClient:
 
     # Files.
 
-    async def send_photo(
+    async def send_file(
         self,
         chat_id: ChatId,
-        photo: Upload,
+        upload: Upload,
         *,
+        kind: Literal["document", "photo"] = "document",
         caption: str = "",
         entities: Sequence[EntityShape] = (),
         thread_id: int | None = None,
@@ -266,35 +267,16 @@ class BotClient:
         reply_to: ReplyTo | None = None,
         silent: bool = False,
     ) -> Message | Trouble:
-        if problem := too_big(photo, PHOTO_BYTES):
+        """A photo is shown as one, and loses quality; a document stays as it is."""
+        if problem := too_big(upload, PHOTO_BYTES if kind == "photo" else UPLOAD_BYTES):
             return problem
         params = {
             **place(chat_id, thread_id, keyboard, reply_to, silent),
             **words("caption", caption, "caption_entities", entities, None),
-            "photo": "attach://file",
+            kind: "attach://file",
         }
-        return await self.call("sendPhoto", params, Message, uploads={"file": photo})
-
-    async def send_document(
-        self,
-        chat_id: ChatId,
-        document: Upload,
-        *,
-        caption: str = "",
-        entities: Sequence[EntityShape] = (),
-        thread_id: int | None = None,
-        keyboard: KeyboardShape | None = None,
-        reply_to: ReplyTo | None = None,
-        silent: bool = False,
-    ) -> Message | Trouble:
-        if problem := too_big(document, UPLOAD_BYTES):
-            return problem
-        params = {
-            **place(chat_id, thread_id, keyboard, reply_to, silent),
-            **words("caption", caption, "caption_entities", entities, None),
-            "document": "attach://file",
-        }
-        return await self.call("sendDocument", params, Message, uploads={"file": document})
+        method = "sendPhoto" if kind == "photo" else "sendDocument"
+        return await self.call(method, params, Message, uploads={"file": upload})
 
     async def send_album(
         self,

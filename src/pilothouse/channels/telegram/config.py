@@ -9,18 +9,10 @@ from msgspec import Meta, Struct, field
 
 from pilothouse.channels.telegram.endpoint import API_BASE, Endpoint
 from pilothouse.core.secret import Secret
-
-Mode = Literal["all", "mention", "reply", "pattern"]
+from pilothouse.core.trigger import Trigger, trigger_problem
 
 _CHAT = re.compile(r"-?\d{1,20}")
 _SECRET = re.compile(r"[A-Za-z0-9_-]{16,256}")
-
-
-class Trigger(Struct, frozen=True, forbid_unknown_fields=True):
-    """`mention` reacts to our name and to replies, `reply` to replies alone, `pattern` to what it matches, too."""
-
-    mode: Mode = "mention"
-    pattern: str = ""
 
 
 class WebhookConfig(Struct, frozen=True, forbid_unknown_fields=True):
@@ -83,10 +75,6 @@ def _trigger_problem(config: TelegramConfig) -> str:
     ):
         if name != "trigger" and not _CHAT.fullmatch(name.removeprefix("chats.")):
             return f"{name}: a chat is named by its number, such as -1001234567890"
-        if trigger.mode == "pattern" and not trigger.pattern:
-            return f"{name}.pattern is missing: say which words we shall react to"
-        try:
-            re.compile(trigger.pattern)
-        except (re.error, RecursionError, OverflowError) as error:
-            return f"{name}.pattern {trigger.pattern!r} is no regular expression: {error}"
+        if wrong := trigger_problem(trigger):
+            return f"{name}: {wrong}"
     return ""

@@ -6,15 +6,14 @@ here: it is a name, never a path, whatever the sender called it.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterator
 
 from msgspec import Struct
 
+from pilothouse.channels.names import safe_name
 from pilothouse.channels.telegram.addressing import chat_name, user_name
 from pilothouse.channels.telegram.wire import FileRef, Message
 
-NAME_CHARS = 100
 DOWNLOAD_BYTES = 20 << 20
 
 
@@ -35,17 +34,6 @@ def words_of(message: Message) -> str:
 
 def files_of(message: Message) -> tuple[WantedFile, ...]:
     return tuple(_files(message))
-
-
-def safe_name(name: str, otherwise: str) -> str:
-    """The last part of a path, without what a terminal or a file system would take for more than a letter."""
-    last = name.replace("\\", "/").rpartition("/")[2]
-    clean = "".join(c for c in last if unicodedata.category(c)[0] != "C").strip().lstrip(".~-").strip()
-    if len(clean) > NAME_CHARS:
-        stem, dot, ending = clean.rpartition(".")
-        ending = f".{ending}" if dot and len(ending) <= 10 else ""
-        clean = (stem or clean)[: NAME_CHARS - len(ending)] + ending
-    return clean or otherwise
 
 
 def origin_of(message: Message) -> str:

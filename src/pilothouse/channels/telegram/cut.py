@@ -6,7 +6,6 @@ block of code with its language. Of more than a hundred entities the plain marks
 
 from __future__ import annotations
 
-import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
@@ -16,7 +15,7 @@ from msgspec import Struct
 from pilothouse.channels.telegram.limits import ENTITIES
 from pilothouse.channels.telegram.payload import Entity
 from pilothouse.channels.telegram.styled import Style, Styled
-from pilothouse.channels.text import grapheme_end, longest, utf16_units, word_end
+from pilothouse.channels.text import grapheme_end, is_visible, longest, utf16_units, word_end
 
 _KEPT_FIRST = ("text_link", "pre", "blockquote", "code", "bold", "strikethrough", "italic")
 _HARD = frozenset({"text_link", "pre"})
@@ -41,11 +40,6 @@ def head(styled: Styled, limit: int) -> Formatted:
         return parts[0] if parts else Formatted("")
     first = cut(styled, limit - 2)[0]
     return Formatted(f"{first.text} …", first.entities)
-
-
-def is_visible(text: str) -> bool:
-    """Telegram takes no message that shows nothing."""
-    return any(not char.isspace() and unicodedata.category(char) not in ("Cc", "Cf") for char in text)
 
 
 def _pieces(styled: Styled, limit: int) -> Iterator[tuple[int, int]]:

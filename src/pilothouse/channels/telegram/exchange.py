@@ -21,6 +21,7 @@ import httpx2
 import msgspec
 from msgspec import Raw, Struct, field
 
+from pilothouse.channels.reach import why_unreachable
 from pilothouse.channels.telegram.endpoint import Endpoint
 from pilothouse.channels.telegram.shapes import Upload
 from pilothouse.channels.telegram.trouble import (
@@ -141,7 +142,7 @@ class Exchange:
         return NotTelegram(self._hide(text), maybe_done=200 <= status < 300)
 
     def _words(self, error: Exception) -> str:
-        return self._hide(f"{self._endpoint.api_base}: {type(error).__name__} {error}".rstrip())
+        return self._hide(f"{self._endpoint.api_base}: {why_unreachable(error)}")
 
     def _hide(self, text: str) -> str:
         return text.replace(self._endpoint.token.reveal(), HIDDEN)

@@ -48,7 +48,7 @@ class Gate:
 
     @asynccontextmanager
     async def turn(self, request: Request) -> AsyncIterator[Turn]:
-        wait_s = self._pacer.wait_s(request.chat, self._clock.monotonic())
+        wait_s = self.pause_s(request.chat)
         if wait_s > self._patience_s:
             raise TryLater(wait_s, f"Telegram asks for a pause of {wait_s:.0f} s in this chat")
         turn = Turn(goes=await self._may_go(request))
@@ -62,6 +62,10 @@ class Gate:
             raise
         finally:
             self._leave(request, turn)
+
+    def pause_s(self, chat: Hashable) -> float:
+        """How long Telegram wants nothing in this chat."""
+        return self._pacer.wait_s(chat, self._clock.monotonic())
 
     def forget(self, key: Hashable) -> None:
         """The message that `key` names is gone, or about to be: what waits to change it does not go any more."""

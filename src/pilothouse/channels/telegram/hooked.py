@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import anyio
 
-from pilothouse.channels.telegram.journal import Journal
+from pilothouse.channels.journal import Journal
 from pilothouse.channels.telegram.lanes import STEP_S, Lanes, wait_at_most
 from pilothouse.channels.telegram.webhook import Door, open_webhook
 from pilothouse.channels.telegram.wire import NoUpdate, read_update

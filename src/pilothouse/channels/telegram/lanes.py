@@ -99,8 +99,7 @@ class Lanes:
         queue = self._lanes[lane]
         while queue:
             updates = queue[0]
-            async with self._seats:
-                await self._take_surely(updates, lane if isinstance(lane, Address) else None)
+            await self._take_surely(updates, lane if isinstance(lane, Address) else None)
             queue.popleft()
             self._finish(updates)
         del self._lanes[lane]
@@ -110,7 +109,8 @@ class Lanes:
         pause_s = 1.0
         while True:
             try:
-                return await self._take(updates, address)
+                async with self._seats:  # whoever waits for the store keeps nobody from theirs
+                    return await self._take(updates, address)
             except StoreUnavailable as error:
                 self._log("telegram.update_waits", update_id=updates[0].update_id, why=str(error))
                 await self._clock.sleep(pause_s)

@@ -13,9 +13,9 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from pilothouse.channels.columns import Align
 from pilothouse.channels.telegram import emphasis, links
 from pilothouse.channels.telegram.blocks import (
-    Align,
     Block,
     Code,
     Heading,

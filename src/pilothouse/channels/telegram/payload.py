@@ -83,8 +83,6 @@ class Progress(_Payload, frozen=True, omit_defaults=True, tag="progress"):
 
 Payload = Message | Rich | File | Upload | Progress
 
-_decoder: msgspec.json.Decoder[Payload] = msgspec.json.Decoder(Payload)
-
 
 def pack(
     payload: Payload, attachments: tuple[Attachment, ...] = (), about: Mapping[str, Any] | None = None
@@ -98,7 +96,7 @@ def pack(
 def unpack(part: Part) -> Payload:
     """What to send for a part. A repeat says that it is one."""
     stored = part.data.get("payload", {"method": "message"})
-    payload = _decoder.decode(msgspec.json.encode({**stored, "text": part.text}))
+    payload: Payload = msgspec.convert({**stored, "text": part.text}, Payload)
     return marked(payload) if part.again else payload
 
 

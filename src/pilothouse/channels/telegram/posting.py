@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from pilothouse.channels.names import safe_name
 from pilothouse.channels.telegram.client import BotClient
-from pilothouse.channels.telegram.content import safe_name
 from pilothouse.channels.telegram.payload import File, Message, Payload, Progress, Rich, Upload
 from pilothouse.channels.telegram.shapes import ReplyTo
 from pilothouse.channels.telegram.shapes import Rich as RichShape
@@ -62,10 +62,10 @@ class Poster:
                 upload, photo = Bytes(name, "text/plain", payload.text.encode()), False
             case Upload(text=caption, entities=entities, kind=kind):
                 upload, photo = await self._fetch(files[0]), kind == "photo"
-        send = client.send_photo if photo else client.send_document
-        return await send(
+        return await client.send_file(
             spot.chat,
             upload,
+            kind="photo" if photo else "document",
             caption=caption,
             entities=entities,
             thread_id=thread,

@@ -7,20 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec import Struct
+
+from pilothouse.channels.choices import decide
 from pilothouse.channels.telegram.callback import AskPress, StopPress, parse_press
-from pilothouse.channels.telegram.choices import decide, keyboard, toggled
+from pilothouse.channels.telegram.choices import keyboard, toggled
 from pilothouse.channels.telegram.client import BotClient
+from pilothouse.channels.telegram.posting import Spot
 from pilothouse.channels.telegram.receive import Pressed, Stopped
-from pilothouse.channels.telegram.sending import draft_number
-from pilothouse.channels.telegram.trouble import NotModified, TooOld, Trouble
+from pilothouse.channels.telegram.sending import Sender, draft_number
+from pilothouse.channels.telegram.shapes import KeyboardShape
+from pilothouse.channels.telegram.trouble import TooOld, Trouble
 from pilothouse.channels.telegram.wire import CallbackQuery
 from pilothouse.core.ask import Ask
 from pilothouse.core.channel import Desk
-from pilothouse.core.errors import PilothouseError, StoreError
+from pilothouse.core.errors import DeliveryError, PilothouseError, StoreError
 from pilothouse.core.ids import TurnId, UserId
 from pilothouse.core.message import Address, Author, conversation_id
+from pilothouse.core.store import AskRow
 
 TOAST_CHARS = 200
+SKEW_S = 60.0
+"""How far Telegram's clock and ours may be apart."""
 UNKNOWN = "This button is not known any more."
 NOT_YOURS = "You may not answer this."
 NOT_YOURS_TO_STOP = "You may not stop this."
@@ -29,22 +37,41 @@ STOPPING = "Stopping."
 CHOOSE = "Choose at least one first."
 
 
+class Toast(Struct, frozen=True):
+    """What only the person who pressed sees. `stale`: the button is left of something that is over."""
+
+    text: str = ""
+    alert: bool = False
+    stale: bool = False
+
+
 class Presses:
-    def __init__(self, desk: Desk, client: BotClient, log: Callable[..., None]) -> None:
+    """`sender` changes keyboards, in their turn among all that is sent there. `began_at` is when we began: what stood there
+    before, another gateway may have sent and not lived to write down."""
+
+    def __init__(
+        self, desk: Desk, client: BotClient, sender: Sender, log: Callable[..., None], began_at: float
+    ) -> None:
         self._desk = desk
         self._client = client
+        self._sender = sender
         self._log = log
+        self._began_at = began_at
 
     async def pressed(self, press: Pressed) -> None:
         try:
-            text, alert = await self._carry_out(press)
+            toast = await self._carry_out(press)
         except StoreError:
             raise  # it is taken up again once the store works
         except PilothouseError as error:
-            text, alert = str(error), True
-        answer = await self._client.answer_callback(press.query.id, text[:TOAST_CHARS], alert=alert)
+            toast = Toast(str(error), alert=True)
+        text = toast.text[:TOAST_CHARS]
+        answer = await self._client.answer_callback(press.query.id, text, alert=toast.alert)
         if isinstance(answer, Trouble) and not isinstance(answer, TooOld):
             self._log("telegram.toast_failed", why=answer.text)
+        if toast.stale:
+            # A crash may leave a message that nobody knows the number of; who presses tells us.
+            await self._show(press.query, None)
 
     async def stopped(self, stop: Stopped, address: Address) -> None:
         """In a private chat, whoever stops a draft is the one who talks with us there."""
@@ -59,7 +86,7 @@ class Presses:
         except PilothouseError as error:
             self._log("telegram.stop_refused", why=str(error))
 
-    async def _carry_out(self, press: Pressed) -> tuple[str, bool]:
+    async def _carry_out(self, press: Pressed) -> Toast:
         match parse_press(press.query.data or ""):
             case StopPress(turn_id=turn_id):
                 return await self._stop(press, turn_id)
@@ -67,56 +94,68 @@ class Presses:
                 return await self._answer(press, found)
             case None:
                 self._log("telegram.press_unknown", level="warning", by=press.by.id)
-                return UNKNOWN, False
+                return Toast(UNKNOWN)
 
-    async def _stop(self, press: Pressed, turn_id: TurnId | None) -> tuple[str, bool]:
+    async def _stop(self, press: Pressed, turn_id: TurnId | None) -> Toast:
         address = press.address
         if address is None:
-            return UNKNOWN, False
+            return Toast(UNKNOWN)
         try:
             live = await self._live(address, press.by)
         except StoreError:
             raise
         except PilothouseError:
-            return NOT_YOURS_TO_STOP, True
+            return Toast(NOT_YOURS_TO_STOP, alert=True)
         if live is None or turn_id not in (None, live):
-            return ENDED, False
+            message = (
+                press.query.message
+            )  # a crash may leave one; a forged press takes no other's buttons away
+            return Toast(ENDED, stale=message is not None and message.has_button(press.query.data))
         await self._desk.command(address, press.by, "/stop", f"stop:{live}")
-        return STOPPING, False
+        return Toast(STOPPING)
 
     async def _live(self, address: Address, by: Author) -> TurnId | None:
         turn = await self._desk.query("live_turn", by, conversation=conversation_id(address))
         return None if turn is None else turn.id
 
-    async def _answer(self, press: Pressed, found: AskPress) -> tuple[str, bool]:
+    async def _answer(self, press: Pressed, found: AskPress) -> Toast:
         try:
             row = await self._desk.query("ask", press.by, id=found.ask_id)
         except StoreError:
             raise
         except PilothouseError:
-            return NOT_YOURS, True
+            return Toast(NOT_YOURS, alert=True)
         if row is None or not found.is_about(row.ask):
-            return UNKNOWN, False
+            return Toast(UNKNOWN)
         decision = decide(row.ask, found)
         if decision is None and found.act == "choose":
-            return UNKNOWN, False
+            return Toast(UNKNOWN)
         if decision is None:
-            return await self._choose(press.query, found, row.ask) if row.state == "open" else (ENDED, False)
+            return await self._choose(press.query, found, row.ask) if row.state == "open" else Toast(ENDED)
         answered = await self._desk.answer(row.ask.id, row.ask.payload_hash, decision, press.by)
-        if row.state != "open" and press.query.message is not None:
-            # A crash may leave a question that nobody knows the number of; who presses tells us.
-            message = press.query.message
-            await self._client.edit_keyboard(message.chat.id, message.message_id, None)
-        return answered.text, not answered.accepted
+        return Toast(answered.text, alert=not answered.accepted, stale=await self._is_stale(press, row))
 
-    async def _choose(self, query: CallbackQuery, found: AskPress, ask: Ask) -> tuple[str, bool]:
+    async def _is_stale(self, press: Pressed, before: AskRow) -> bool:
+        message = press.query.message
+        if message is None or (before.state == "open" and message.date > self._began_at + SKEW_S):
+            return False
+        row = await self._desk.query("ask", press.by, id=before.ask.id)
+        return row is not None and row.state != "open"
+
+    async def _choose(self, query: CallbackQuery, found: AskPress, ask: Ask) -> Toast:
         """The keyboard is the state: a press that chooses only changes the buttons."""
         if found.act != "toggle" or query.message is None:
-            return CHOOSE, False
+            return Toast(CHOOSE)
+        shown = await self._show(query, keyboard(ask, toggled(ask, found)))
+        return Toast() if shown else Toast("That did not work. Try again.")
+
+    async def _show(self, query: CallbackQuery, shown: KeyboardShape | None) -> bool:
         message = query.message
-        shown = keyboard(ask, toggled(ask, found))
-        edited = await self._client.edit_keyboard(message.chat.id, message.message_id, shown)
-        if isinstance(edited, Trouble) and not isinstance(edited, NotModified):
-            self._log("telegram.choice_not_shown", why=edited.text)
-            return "That did not work. Try again.", False
-        return "", False
+        if message is None:
+            return False
+        try:
+            await self._sender.set_keyboard(Spot(message.chat.id), message.message_id, shown)
+        except DeliveryError as error:
+            self._log("telegram.buttons_not_changed", why=str(error))
+            return False
+        return True

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pilothouse.channels.telegram.actions import action_lines, one_line
+from pilothouse.channels.steps import one_line, plan_line, running_line
+from pilothouse.channels.telegram.actions import action_lines
 from pilothouse.channels.telegram.blocks import Block, Paragraph, Span, Spans, words
 from pilothouse.channels.telegram.callback import stop_key
 from pilothouse.channels.telegram.cut import head
@@ -17,9 +18,9 @@ from pilothouse.channels.telegram.markdown import parse_markdown
 from pilothouse.channels.telegram.payload import Button, Keyboard, Progress
 from pilothouse.channels.telegram.rich import write_rich
 from pilothouse.channels.telegram.styled import style_blocks
-from pilothouse.channels.text import format_duration, split, status_line
+from pilothouse.channels.text import split, status_line
 from pilothouse.core.message import clean_text
-from pilothouse.core.view import TurnView, elapsed_s, shown
+from pilothouse.core.view import TurnView, shown
 
 DRAFT_UNITS = 2800
 """How much of a text that is being written is shown: its end, from a good place on."""
@@ -41,7 +42,9 @@ def render_view(view: TurnView, now: float, look: Look) -> Progress:
 
 
 def _blocks(view: TurnView, now: float, look: Look) -> Iterator[Block]:
-    yield Paragraph(words(_status(view, now), "bold"))
+    yield Paragraph(
+        words(running_line(view, now) if view.phase != "ended" else status_line(view, now), "bold")
+    )
     if lines := list(_lines(view, now, look)):
         yield Paragraph(_by_line(lines))
     # Once a turn has ended its answer is on its way as a message of its own.
@@ -50,32 +53,9 @@ def _blocks(view: TurnView, now: float, look: Look) -> Iterator[Block]:
         yield from parse_markdown(pages[-1])
 
 
-def _status(view: TurnView, now: float) -> str:
-    if view.phase == "ended":
-        return status_line(view, now)
-    engine = view.resume.engine if view.resume else ""
-    took = format_duration(elapsed_s(view, now)) if view.started_at is not None else ""
-    step = f"step {view.steps}" if view.steps else ""
-    return " · ".join(filter(None, (_state(view, now), engine, took, step)))
-
-
-def _state(view: TurnView, now: float) -> str:
-    if view.asks:
-        return "Waiting for your answer"
-    if view.open_actions:
-        return "Working"
-    return "Writing" if shown(view, now).text else "Thinking"
-
-
 def _lines(view: TurnView, now: float, look: Look) -> Iterator[Spans]:
-    if view.plan:
-        done = sum(item.status == "done" for item in view.plan)
-        active = next((item for item in view.plan if item.status == "active"), None)
-        yield words(
-            " · ".join(
-                filter(None, (f"Plan {done}/{len(view.plan)}", one_line(active.text) if active else ""))
-            )
-        )
+    if plan := plan_line(view):
+        yield words(plan)
     yield from action_lines(view, now, commands=look.commands)
     for ask in view.asks:
         yield words(f"? {one_line(ask.title)}")

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from pilothouse.channels.telegram.addressing import address_of, author_of, person
 from pilothouse.channels.telegram.content import WantedFile, files_of, origin_of, words_of
-from pilothouse.channels.telegram.trigger import Trigger, is_for_us, replied_to, without_our_name
+from pilothouse.channels.telegram.trigger import is_for_us, replied_to, without_our_name
 from pilothouse.channels.telegram.wire import (
     CallbackQuery,
     DraftStopped,
@@ -23,6 +23,7 @@ from pilothouse.channels.telegram.wire import (
     Update,
 )
 from pilothouse.core.message import Address, Author, InboundMessage, MessageEdited
+from pilothouse.core.trigger import Trigger
 
 QUOTED_CHARS = 2000
 
@@ -104,6 +105,8 @@ def _said(messages: Sequence[Message], me: Me, trigger: Trigger) -> Happening:
     author = author_of(first)
     if first.migrate_to_chat_id is not None:
         return Moved(first.chat.id, first.migrate_to_chat_id)
+    if first.migrate_from_chat_id is not None:  # told on both sides, so that it is heard first on either
+        return Moved(first.migrate_from_chat_id, first.chat.id)
     if author is None or author.is_bot:
         return Nothing("nobody said it" if author is None else "a bot said it")
     files = tuple(file for message in messages for file in files_of(message))

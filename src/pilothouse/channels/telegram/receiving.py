@@ -6,28 +6,32 @@ while is started anew: its updates are still at Telegram's.
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio
 
-from pilothouse.channels.telegram.addressing import TELEGRAM
+from pilothouse.channels.telegram.addressing import TELEGRAM, chat_of, group
 from pilothouse.channels.telegram.client import BotClient
-from pilothouse.channels.telegram.config import TelegramConfig, Trigger
-from pilothouse.channels.telegram.hooked import Hooked
-from pilothouse.channels.telegram.journal import Journal
+from pilothouse.channels.telegram.config import TelegramConfig
 from pilothouse.channels.telegram.lanes import Lanes
 from pilothouse.channels.telegram.menu import put_up_menu
 from pilothouse.channels.telegram.poll import Poller
+from pilothouse.channels.telegram.posting import Spot
 from pilothouse.channels.telegram.presses import Presses
 from pilothouse.channels.telegram.receive import Happening, Membership, Moved, Pressed, Stopped
+from pilothouse.channels.telegram.sending import Sender
 from pilothouse.channels.telegram.setbacks import Setbacks
 from pilothouse.channels.telegram.taking import Taker, Tell
 from pilothouse.channels.telegram.trouble import Trouble
-from pilothouse.channels.telegram.webhook import Door
 from pilothouse.channels.telegram.wire import Me
 from pilothouse.core.channel import ChannelHealth, ChannelHost, Desk
 from pilothouse.core.message import Address
+from pilothouse.core.trigger import Trigger
+
+if TYPE_CHECKING:
+    from pilothouse.channels.telegram.hooked import Hooked
 
 STUCK_S = 180.0
 """A poll waits for 65 s at most, and a pause between two is 60 s."""
@@ -41,9 +45,10 @@ class Receiving:
         host: ChannelHost,
         desk: Desk,
         client: BotClient,
+        sender: Sender,
         *,
         tell: Tell,
-        moved: MutableMapping[int, int],
+        moved: Callable[[int, int], object],
     ) -> None:
         self._config = config
         self._host = host
@@ -51,7 +56,7 @@ class Receiving:
         self._client = client
         self._tell = tell
         self._moved = moved
-        self._presses = Presses(desk, client, host.log)
+        self._presses = Presses(desk, client, sender, host.log, host.clock.now())
         self._setbacks = Setbacks(host.clock, host.log, self._alarm)
         self._source: Poller | Hooked | None = None
         self._heard_at: float | None = None
@@ -99,6 +104,11 @@ class Receiving:
                 tasks.cancel_scope.cancel()
 
     async def _be_called(self, me: Me) -> None:
+        """Most poll, and whoever does needs no door: what it is made of is imported here."""
+        from pilothouse.channels.journal import Journal
+        from pilothouse.channels.telegram.hooked import Hooked
+        from pilothouse.channels.telegram.webhook import Door
+
         hook, clock = self._config.webhook, self._host.clock
         door = Door(hook.secret, hook.host, hook.port, hook.path)
         journal = Journal(Path(self._host.state_dir) / "updates.jsonl")
@@ -135,11 +145,16 @@ class Receiving:
         )
         return Lanes(taker.take, clock, log)
 
-    def _trigger_of(self, address: Address) -> Trigger:
-        """A group that got a new number keeps what was said about its old one."""
-        before = next((old for old, new in self._moved.items() if str(new) == address.place), "")
-        chats = self._config.chats
-        return chats.get(address.place) or chats.get(str(before)) or self._config.trigger
+    async def _trigger_of(self, address: Address) -> Trigger:
+        """What was chosen there, else what is configured. A group that got a new number keeps what its old one had."""
+        if not Spot(*chat_of(address)).is_group:
+            return self._config.trigger
+        found = await self._desk.settings_of(address)
+        if found.trigger is not None:
+            return found.trigger
+        places = (address.place, *(before.place for before in found.former))
+        named = (self._config.chats.get(place) for place in places)
+        return next(filter(None, named), self._config.trigger)
 
     async def _other(self, happening: Happening) -> None:
         match happening:
@@ -149,7 +164,8 @@ class Receiving:
                 thread = str(stop.message_thread_id) if stop.message_thread_id else None
                 await self._presses.stopped(happening, Address(TELEGRAM, str(stop.chat.id), thread))
             case Moved(old=old, new=new):
-                self._moved[old] = new
+                self._moved(old, new)
+                await self._desk.moved(group(old), group(new))
                 self._host.log("telegram.group_moved", level="warning", old=old, new=new)
             case Membership(change=change):
                 now = change.new_chat_member.status

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from pilothouse.channels.telegram.asks import render_ask
 from pilothouse.channels.telegram.blocks import Block, Paragraph, words
-from pilothouse.channels.telegram.cut import cut, head, is_visible
+from pilothouse.channels.telegram.cut import cut, head
 from pilothouse.channels.telegram.limits import AGAIN_ROOM, CAPTION, RICH_CHARS, TEXT
 from pilothouse.channels.telegram.look import Look
 from pilothouse.channels.telegram.markdown import parse_markdown
@@ -21,7 +21,7 @@ from pilothouse.channels.telegram.payload import File, Message, Payload, Rich, p
 from pilothouse.channels.telegram.rich import gains, write_rich
 from pilothouse.channels.telegram.styled import Styled, style_blocks
 from pilothouse.channels.telegram.uploads import render_uploads
-from pilothouse.channels.text import format_cost
+from pilothouse.channels.text import format_cost, is_visible
 from pilothouse.core.message import Content, Part, clean_text
 from pilothouse.core.usage import Usage
 

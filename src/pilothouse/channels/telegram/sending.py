@@ -19,6 +19,7 @@ from pilothouse.channels.telegram.gate import Gate, Turn
 from pilothouse.channels.telegram.pacing import Request
 from pilothouse.channels.telegram.payload import Message, Payload, Progress, Rich, humbler
 from pilothouse.channels.telegram.posting import Poster, Spot
+from pilothouse.channels.telegram.shapes import KeyboardShape
 from pilothouse.channels.telegram.trouble import (
     Blocked,
     Conflict,
@@ -38,6 +39,7 @@ from pilothouse.channels.telegram.trouble import (
     Unsupported,
 )
 from pilothouse.channels.telegram.wire import Message as Posted
+from pilothouse.channels.telegram.wire import Topic
 from pilothouse.core.engine import Blobs
 from pilothouse.core.errors import DeliveryError, Rejected, TryLater, Unconfirmed
 from pilothouse.core.ids import TurnId
@@ -49,20 +51,30 @@ GATE_S = 20.0
 """Whoever waits longer for its turn comes again later: so it surely was not sent."""
 AGAIN_S = 5.0
 LONG_S = 60.0
+NO_FORUM = "this chat has no topics. In a group, its administrators can switch them on (Edit → Topics)."
+NO_RIGHT = "I may not do that here ({text}). Make me an administrator who may manage topics."
 PLAINER = (ParseError, TooLong, TooBig, Unsupported, Refused)
 """Refusals that may be about how it looks."""
 
 
 class Powers:
-    """What the server turned out to have, and which groups have a new number. Kept while the process lives."""
+    """What the server turned out to have, and which groups have a new number. Kept while the process lives.
+
+    `on_moved` hears of a number that a refusal told: what was on its way goes there, and the desk must know."""
 
     def __init__(self) -> None:
         self.rich = True
         self.drafts = True
-        self.moved: dict[int, int] = {}
+        self._moved: dict[int, int] = {}
+        self.on_moved: Callable[[int, int], object] | None = None
 
     def spot(self, spot: Spot) -> Spot:
-        return Spot(self.moved.get(spot.chat, spot.chat), spot.thread)
+        return Spot(self._moved.get(spot.chat, spot.chat), spot.thread)
+
+    def move(self, old: int, new: int) -> bool:
+        """False if that was known."""
+        known, self._moved[old] = self._moved.get(old), new
+        return known != new
 
 
 class Sender:
@@ -97,7 +109,10 @@ class Sender:
         async def post(plain: Payload) -> bool | Trouble | None:
             assert isinstance(plain, Progress)
             request = Request(spot.chat, "view", key=("draft", spot, draft_id), body=(plain.html, plain.text))
-            return await self._paced(request, partial(self._poster.draft, spot, draft_id, plain))
+            found = await self._paced(request, partial(self._poster.draft, spot, draft_id, plain))
+            if isinstance(found, Unsupported) and plain.html:
+                self._powers.rich = False  # a server lacks both or neither: the answer need not learn it anew
+            return found
 
         found = await self._until_taken(spot, payload, post)
         if isinstance(found, Unsupported | Refused):
@@ -108,39 +123,74 @@ class Sender:
         return True
 
     async def replace(self, spot: Spot, message_id: int, payload: Payload) -> None:
+        """Where it stands, and nowhere else: in a group that moved, the same number is another message."""
+
         async def edit(plain: Payload) -> Posted | Trouble | None:
-            here = self._powers.spot(spot)
             kind = "view" if isinstance(payload, Progress) else "final"
             body = (payload.text, payload.reply_markup)
-            request = Request(here.chat, kind, key=_key(here, message_id), body=body, group=here.is_group)
-            return await self._paced(request, partial(self._poster.replace, here, message_id, plain))
+            request = Request(spot.chat, kind, key=_key(spot, message_id), body=body, group=spot.is_group)
+            return await self._paced(request, partial(self._poster.replace, spot, message_id, plain))
 
-        found = await self._until_taken(spot, payload, edit)
+        found = await self._until_taken(spot, payload, edit, follows=False)
         if isinstance(found, Trouble) and not isinstance(found, NotModified):
             raise error_of(found, repeatable=True)
 
     async def delete(self, spot: Spot, message_id: int) -> None:
-        here = self._powers.spot(spot)
-        self._gate.forget(_key(here, message_id))
-        request = Request(here.chat, "removal", key=_key(here, message_id), group=here.is_group)
-        found = await self._paced(request, partial(self._client.delete_message, here.chat, message_id))
+        self._gate.forget(_key(spot, message_id))
+        request = Request(spot.chat, "removal", key=_key(spot, message_id), group=spot.is_group)
+        found = await self._paced(request, partial(self._client.delete_message, spot.chat, message_id))
         if isinstance(found, Trouble) and not isinstance(found, Gone):
+            raise error_of(found, repeatable=True)
+
+    async def set_keyboard(self, spot: Spot, message_id: int, keyboard: KeyboardShape | None) -> None:
+        """Of a message that stays as it is otherwise. Somebody pressed and waits, so it goes with the finals."""
+        request = Request(spot.chat, "final", key=object(), group=spot.is_group)
+        act = partial(self._client.edit_keyboard, spot.chat, message_id, keyboard)
+        found = await self._paced(request, act)
+        if isinstance(found, Trouble) and not isinstance(found, NotModified):
             raise error_of(found, repeatable=True)
 
     def forget(self, spot: Spot, message_id: int) -> None:
         """No view that still waits may change this message any more."""
-        self._gate.forget(_key(self._powers.spot(spot), message_id))
+        self._gate.forget(_key(spot, message_id))
 
     async def type(self, spot: Spot) -> None:
+        """Telegram counts no chat action, so it takes no turn; where a pause is wanted, it keeps that too."""
         here = self._powers.spot(spot)
-        await self._client.send_chat_action(here.chat, thread_id=here.thread)
+        if (pause_s := self._gate.pause_s(here.chat)) > 0:
+            raise TryLater(pause_s, "Telegram asks for a pause in this chat")
+        found = await self._client.send_chat_action(here.chat, thread_id=here.thread)
+        if isinstance(found, Trouble):
+            raise error_of(found, repeatable=True)
+
+    async def open_topic(self, spot: Spot, name: str) -> int:
+        """The number of the new topic. Telegram shows it as a message, so it waits its turn like one."""
+        here = self._powers.spot(spot)
+        request = Request(here.chat, "final", key=object(), group=here.is_group)
+        found = await self._paced(request, partial(self._client.create_topic, here.chat, name))
+        if isinstance(found, Topic) and found.message_thread_id is not None:
+            return found.message_thread_id
+        if isinstance(found, Blocked):
+            raise Rejected(NO_RIGHT.format(text=found.text))
+        if isinstance(found, Refused) and "forum" in found.text:
+            raise Rejected(NO_FORUM)
+        raise (
+            error_of(found)
+            if isinstance(found, Trouble)
+            else Unconfirmed("Telegram did not say what it made of this.")
+        )
 
     async def tell(self, spot: Spot, text: str, reply_to: str) -> None:
         """A word that nothing depends on: it may be lost."""
         await self.send(spot, Message(text=text, silent=True, reply_to=reply_to))
 
     async def _until_taken(
-        self, spot: Spot, payload: Payload, show: Callable[[Payload], Awaitable[T | Trouble | None]]
+        self,
+        spot: Spot,
+        payload: Payload,
+        show: Callable[[Payload], Awaitable[T | Trouble | None]],
+        *,
+        follows: bool = True,
     ) -> T | Trouble | None:
         """What Telegram made of it, or of the plainest form of it; None if it did not have to be shown."""
         plain = payload
@@ -148,8 +198,9 @@ class Sender:
             found = await show(plain)
             if isinstance(found, Unsupported) and isinstance(plain, Rich):
                 self._powers.rich = False
-            if isinstance(found, Migrated) and self._powers.moved.get(spot.chat) != found.to:
-                self._powers.moved[spot.chat] = found.to
+            if isinstance(found, Migrated) and follows and self._powers.move(spot.chat, found.to):
+                if self._powers.on_moved is not None:
+                    self._powers.on_moved(spot.chat, found.to)
             elif isinstance(found, PLAINER) and (plainer := humbler(plain)) is not None:
                 plain = plainer
             else:

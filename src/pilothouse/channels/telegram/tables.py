@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import unicodedata
-from collections.abc import Iterator
-
+from pilothouse.channels.columns import table_lines, table_width
 from pilothouse.channels.telegram.blocks import (
-    Align,
     Block,
     Code,
     Item,
@@ -20,29 +17,16 @@ from pilothouse.channels.telegram.blocks import (
     words,
 )
 
-GAP = "  "
 _BOLD: frozenset[Mark] = frozenset({"bold"})
 
 
 def as_blocks(table: Table, width: int) -> tuple[Block, ...]:
     """Links cannot stand in a block of code, so a table that has some is told row by row too."""
     cells = [[" ".join(bare(cell).split()) for cell in row] for row in (table.head, *table.rows)]
-    widths = [max(map(_columns, column)) for column in zip(*cells, strict=True)]
-    fits = sum(widths) + len(GAP) * (len(widths) - 1) <= width
     linked = any(span.url for row in (table.head, *table.rows) for cell in row for span in cell)
-    if fits and not linked:
-        return (Code("\n".join(_lines(table, cells, widths))),)
+    if table_width(cells) <= width and not linked:
+        return (Code("\n".join(table_lines(cells, table.aligns))),)
     return _told(table)
-
-
-def _lines(table: Table, cells: list[list[str]], widths: list[int]) -> Iterator[str]:
-    for number, row in enumerate(cells):
-        padded = (
-            _pad(text, width, align) for text, width, align in zip(row, widths, table.aligns, strict=True)
-        )
-        yield GAP.join(padded).rstrip()
-        if not number:
-            yield GAP.join("─" * width for width in widths)
 
 
 def _told(table: Table) -> tuple[Block, ...]:
@@ -66,24 +50,3 @@ def _row(head: tuple[Spans, ...], row: tuple[Spans, ...], empty: list[bool]) -> 
 
 def _bold(span: Span) -> Span:
     return Span(span.text, span.marks | _BOLD, span.url)
-
-
-def _pad(text: str, width: int, align: Align) -> str:
-    room = " " * (width - _columns(text))
-    if align == "center":
-        half = len(room) // 2
-        return room[:half] + text + room[half:]
-    return room + text if align == "right" else text + room
-
-
-def _columns(text: str) -> int:
-    """How many columns a text takes where every letter has the same width."""
-    if text.isascii():
-        return len(text)
-    return sum(_char_columns(char) for char in text)
-
-
-def _char_columns(char: str) -> int:
-    if unicodedata.combining(char) or unicodedata.category(char) in ("Mn", "Me", "Cf"):
-        return 0
-    return 2 if unicodedata.east_asian_width(char) in "WF" else 1

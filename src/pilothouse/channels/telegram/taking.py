@@ -10,20 +10,19 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec.structs import replace
 
+from pilothouse.channels.admission import may_talk
+from pilothouse.channels.lateness import Lateness
 from pilothouse.channels.telegram.client import BotClient
 from pilothouse.channels.telegram.content import DOWNLOAD_BYTES, WantedFile
 from pilothouse.channels.telegram.receive import Changed, Happening, Nothing, Said, translate
-from pilothouse.channels.telegram.trigger import Trigger
 from pilothouse.channels.telegram.trouble import NetworkDown, RetryAfter, ServerDown, Trouble
 from pilothouse.channels.telegram.wire import Me, Update
 from pilothouse.core.channel import Desk, Receipt
 from pilothouse.core.clock import Clock
 from pilothouse.core.engine import Blobs
-from pilothouse.core.errors import PilothouseError, StoreError
-from pilothouse.core.message import Address, Attachment, InboundMessage, conversation_id
+from pilothouse.core.message import Address, Attachment, InboundMessage
+from pilothouse.core.trigger import Trigger
 
-OLD_S = 600.0
-"""A message that waited for us longer than this is answered with a word about it."""
 FETCH_TRIES = 4
 FETCH_PAUSE_S = 1.0
 
@@ -43,7 +42,7 @@ class Taker:
         me: Me,
         clock: Clock,
         *,
-        trigger_of: Callable[[Address], Trigger],
+        trigger_of: Callable[[Address], Awaitable[Trigger]],
         tell: Tell,
         others: Pass,
         log: Callable[..., None],
@@ -57,10 +56,10 @@ class Taker:
         self._tell = tell
         self._others = others
         self._log = log
-        self._late: set[Address] = set()
+        self._lateness = Lateness()
 
     async def take(self, updates: Sequence[Update], address: Address | None) -> None:
-        trigger = self._trigger_of(address) if address is not None else Trigger()
+        trigger = await self._trigger_of(address) if address is not None else Trigger()
         match translate(updates, self._me, trigger):
             case Said() as said:
                 await self._accept(said)
@@ -76,7 +75,7 @@ class Taker:
 
     async def _accept(self, said: Said) -> None:
         message = said.message
-        if said.files and await self._may_talk(message):
+        if said.files and await may_talk(self._desk, message):
             message = await self._with_files(message, said.files)
         receipt = await self._desk.accept(message)
         overheard = receipt.state == "refused" and not said.to_us
@@ -87,24 +86,9 @@ class Taker:
         await self._mention_delay(message, receipt)
 
     async def _mention_delay(self, message: InboundMessage, receipt: Receipt) -> None:
-        """Once per conversation, until a message comes in time again."""
-        waited_s = self._clock.now() - message.sent_at
-        if waited_s <= OLD_S:
-            self._late.discard(message.address)
-        elif receipt.state == "queued" and message.address not in self._late:
-            self._late.add(message.address)
-            text = f"You sent this {_ago(waited_s)} ago, while I was away. I take it up now."
+        queued = receipt.state == "queued"
+        if text := self._lateness.word(message.address, self._clock.now() - message.sent_at, queued=queued):
             await self._tell(message.address, text, message.native_id)
-
-    async def _may_talk(self, message: InboundMessage) -> bool:
-        """The desk tells strangers nothing; that is all that we need to know before we fetch."""
-        try:
-            await self._desk.query("last_seq", message.author, conversation=conversation_id(message.address))
-        except StoreError:
-            raise
-        except PilothouseError:
-            return False
-        return True
 
     async def _with_files(self, message: InboundMessage, files: Sequence[WantedFile]) -> InboundMessage:
         """What cannot be fetched is named in the text, with the reason: nobody wonders where it went."""
@@ -131,11 +115,3 @@ class Taker:
             if attempt + 1 < FETCH_TRIES:
                 await self._clock.sleep(pause_s)
         return data
-
-
-def _ago(seconds: float) -> str:
-    for size, name in ((86_400, "day"), (3600, "hour"), (60, "minute")):
-        if seconds >= size:
-            count = int(seconds // size)
-            return f"{count} {name}{'' if count == 1 else 's'}"
-    return "a moment"

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
-from pilothouse.channels.telegram.config import Trigger
 from pilothouse.channels.telegram.wire import Entity, Me, Message
+from pilothouse.core.trigger import Trigger, hears
 
 _COMMAND = re.compile(r"/(?P<name>[A-Za-z0-9_]{1,32})(?:@(?P<bot>[A-Za-z0-9_]{3,32}))?(?=\s|$)")
 
@@ -18,16 +18,10 @@ def is_for_us(message: Message, me: Me, trigger: Trigger) -> bool:
     if found := _COMMAND.match(text):
         bot = found["bot"]
         return not bot or bot.lower() == (me.username or "").lower()
-    if message.chat.type == "private" or trigger.mode == "all" or is_reply_to(message, me):
+    if message.chat.type == "private":
         return True
-    mentioned = _mentions(message, text, me)
-    match trigger.mode:
-        case "mention":
-            return mentioned
-        case "pattern":
-            return mentioned or re.search(trigger.pattern, text, re.IGNORECASE) is not None
-        case _:
-            return False
+    mentioned, answered = _mentions(message, text, me), is_reply_to(message, me)
+    return hears(trigger, text, mentioned=mentioned, answered=answered)
 
 
 def is_reply_to(message: Message, me: Me) -> bool:

@@ -135,6 +135,14 @@ class Topic(Struct, frozen=True):
     message_thread_id: int | None = None
 
 
+class Button(Struct, frozen=True):
+    callback_data: str | None = None
+
+
+class Keyboard(Struct, frozen=True):
+    inline_keyboard: tuple[tuple[Button, ...], ...] = ()
+
+
 class Message(Struct, frozen=True):
     message_id: int
     chat: Chat
@@ -176,6 +184,11 @@ class Message(Struct, frozen=True):
     forum_topic_edited: Topic | None = None
     forum_topic_closed: dict[str, Any] | None = None
     forum_topic_reopened: dict[str, Any] | None = None
+    reply_markup: Keyboard | None = None
+
+    def has_button(self, data: str | None) -> bool:
+        rows = self.reply_markup.inline_keyboard if self.reply_markup else ()
+        return any(button.callback_data == data for row in rows for button in row)
 
 
 class CallbackQuery(Struct, frozen=True):
@@ -272,12 +285,10 @@ class NoUpdate(Struct, frozen=True):
     why: str
 
 
-_updates = msgspec.json.Decoder(Update)
-
-
 def read_update(raw: bytes) -> Arrived | NoUpdate:
+    """msgspec learns these types with the first update, and remembers them: no start waits for it."""
     try:
-        return Arrived(_updates.decode(raw), _kind(raw), raw)
+        return Arrived(msgspec.json.decode(raw, type=Update), _kind(raw), raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
     try:

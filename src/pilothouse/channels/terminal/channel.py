@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -11,6 +12,7 @@ import anyio
 from pilothouse.channels.terminal.config import TERMINAL, Interactive, Mode, OneShot, TerminalConfig
 from pilothouse.channels.terminal.receive import take_seat
 from pilothouse.channels.terminal.render import render
+from pilothouse.channels.terminal.screen import put
 from pilothouse.channels.terminal.stage import Stage, Talk
 from pilothouse.channels.terminal.streams import Streams, WallClock
 from pilothouse.core.channel import ChannelHost, Desk
@@ -49,6 +51,7 @@ class TerminalChannel:
         self._stage = Stage(config, folder, streams, clock, seat, header, verbose, json)
         self._talk = _talk(mode, self._stage)
         self._opened = anyio.Event()
+        self._talking: anyio.CancelScope | None = None
         self._closed = False
         self._gone = False
         """Nobody reads our output any more, as in `chat … | head -1`."""
@@ -67,9 +70,10 @@ class TerminalChannel:
 
     async def run(self, desk: Desk) -> None:
         try:
-            await self._talk.run(desk, self._opened.set)
-        except* DeliveryError:
-            self._gone = True
+            with anyio.CancelScope() as self._talking:
+                await self._talk.run(desk, self._opened.set)
+        except* DeliveryError as group:
+            self._lost(group)
         finally:
             self._closed = True
             self._opened.set()
@@ -84,8 +88,34 @@ class TerminalChannel:
         await self._opened.wait()
         if self._closed:
             raise TryLater(CLOSED_WAIT_S, "the terminal is closed")
-        await self._talk.part(part)
+        try:
+            await self._talk.part(part)
+        except DeliveryError as error:
+            self._lost(error)
+            if self._talking is not None:
+                self._talking.cancel()
+            raise
         return MessageRef(address, self._stage.seat.next_id())
+
+    def _lost(self, error: BaseException) -> None:
+        """Nobody is waited for who cannot hear us. A reader that left, as `head` does, knows; a full disk is told of."""
+        if self._gone:
+            return
+        self._gone = True
+        cause = _root_cause(error)
+        if not isinstance(cause, BrokenPipeError):
+            with suppress(DeliveryError):
+                put(
+                    self._stage.streams.stderr,
+                    f"The output cannot be written: {cause}. `pilothouse chat` shows what is missing.\n",
+                )
+
+
+def _root_cause(error: BaseException) -> BaseException:
+    """What the operating system said."""
+    while isinstance(error, BaseExceptionGroup) or error.__cause__ is not None:
+        error = error.exceptions[0] if isinstance(error, BaseExceptionGroup) else error.__cause__ or error
+    return error
 
 
 def _talk(mode: Mode, stage: Stage) -> Talk:

@@ -100,7 +100,8 @@ def _approvals(ask: Ask) -> Iterator[Choice]:
     if input_of(ask) is not None:
         yield Choice("m", "change", "change")
     yield Choice("n", "deny", decision=Decision("deny"))
-    yield Choice("r", "deny, and say why", "reason")
+    if not ask.of_house:
+        yield Choice("r", "deny, and say why", "reason")
     yield Choice("d", "all", "whole")
     yield Choice("?", "help", "help")
 

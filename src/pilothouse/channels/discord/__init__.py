@@ -1,0 +1,27 @@
+"""Discord as a channel. Importing this costs nothing: discord.py is imported when the channel is built."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pilothouse.channels.discord.config import DiscordConfig, problem
+from pilothouse.core.channel import ChannelHost, ChannelSpec, Met
+from pilothouse.core.ids import ChannelId
+
+if TYPE_CHECKING:
+    from pilothouse.channels.discord.channel import DiscordChannel
+
+
+def _build(config: DiscordConfig, host: ChannelHost) -> DiscordChannel:
+    from pilothouse.channels.discord.channel import DiscordChannel
+
+    return DiscordChannel(config, host)
+
+
+def _meet(config: DiscordConfig) -> Met:
+    from pilothouse.channels.discord.meeting import meet
+
+    return meet(config)
+
+
+CHANNEL = ChannelSpec(ChannelId("discord"), "Discord", DiscordConfig, _build, problem, _meet)

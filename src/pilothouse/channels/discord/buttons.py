@@ -1,0 +1,124 @@
+"""Buttons, lists and forms: what is offered below a message, and what a press of one means.
+
+A custom id is a key of ours; whatever else comes back is nobody's press. What is chosen from a list comes as numbers
+of options. Words are asked for in a form, whose custom id is that of the button that opened it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from pilothouse.channels import pressing
+from pilothouse.channels.choices import choices, is_many, offered, takes_words
+from pilothouse.channels.discord.limits import BUTTONS, FORM_TITLE, KEY, LABEL, OPTION_LABEL, OPTIONS
+from pilothouse.channels.discord.payload import Button, Row, Select, SelectOption, Style
+from pilothouse.channels.pressing import Act, AskPress, Press, StopPress
+from pilothouse.channels.text import clip
+from pilothouse.core.ask import Ask, Decision
+from pilothouse.core.ids import TurnId
+
+__all__ = [
+    "AskPress",
+    "Form",
+    "Press",
+    "StopPress",
+    "ask_rows",
+    "form_of",
+    "is_listed",
+    "parse_press",
+    "stop_row",
+]
+
+SHORT = 40
+"""Characters of an option that stands on a button of its own."""
+IN_WORDS = "Answer in words"
+CHOOSE_ONE = "Choose one"
+CHOOSE_MANY = "Choose one or more"
+
+
+class Form(Struct, frozen=True):
+    """A window with one field for words; Discord calls it a modal."""
+
+    key: str
+    title: str
+    label: str
+
+
+def ask_rows(ask: Ask) -> tuple[Row, ...]:
+    if ask.kind == "approval" or (ask.kind == "plan" and not ask.options):
+        return (Row(tuple(_button(ask, n, c.label, c.decision) for n, c in enumerate(choices(ask)))),)
+    words = Button(_key(ask, "words", None), IN_WORDS, "primary" if not _choosing(ask) else "secondary")
+    in_words = not _choosing(ask) or (ask.kind == "question" and ask.free_text)
+    return (*_choosing(ask), *((Row((words,)),) if in_words else ()))
+
+
+def is_listed(ask: Ask) -> bool:
+    """Whether the text says the options, numbered: some do not fit where they are chosen, or there are too many."""
+    return len(ask.options) > OPTIONS or any(len(option.label) > OPTION_LABEL for option in ask.options)
+
+
+def stop_row(turn_id: TurnId | None) -> Row:
+    return Row((Button(pressing.bounded(pressing.stop_key(turn_id), KEY), "Stop", "danger"),))
+
+
+def parse_press(custom_id: str, values: Sequence[str] = ()) -> Press | None:
+    """What was pressed, and chosen from its list; None for anything that we did not write."""
+    if len(custom_id.encode(errors="replace")) > KEY or len(values) > OPTIONS:
+        return None
+    return pressing.parse_key(custom_id, values)
+
+
+def form_of(ask: Ask, press: AskPress) -> Form | None:
+    """The form that a press opens; None if it asks for no words. `decide_words` reads what comes back."""
+    if press.act != "words":
+        return None
+    key = _key(ask, "words", press.index)
+    if press.index is None:
+        return Form(key, "Your answer", "In your own words") if takes_words(ask) else None
+    found = choices(ask)
+    if press.index >= len(found) or not found[press.index].decision.reason_wanted:
+        return None
+    label = "What shall change?" if ask.kind == "plan" else "Why not?"
+    return Form(key, clip(found[press.index].label, FORM_TITLE), label)
+
+
+def _choosing(ask: Ask) -> tuple[Row, ...]:
+    options = offered(ask)
+    if not options or len(ask.options) > OPTIONS:
+        return ()
+    if len(options) <= BUTTONS and not is_many(ask) and all(len(o.label) <= SHORT for o in options):
+        return (Row(tuple(_button(ask, n, option.label) for n, option in enumerate(options))),)
+    listed = tuple(
+        SelectOption(str(number), _label(ask, number, option.label, OPTION_LABEL))
+        for number, option in enumerate(options)
+    )
+    most, said = (len(options), CHOOSE_MANY) if is_many(ask) else (1, CHOOSE_ONE)
+    return (Row((Select(_key(ask, "pick"), listed, max=most, placeholder=said),)),)
+
+
+def _button(ask: Ask, number: int, label: str, decision: Decision | None = None) -> Button:
+    """A no that has a reason opens a form for it, so it is said once and whole."""
+    wants_words = decision is not None and decision.reason_wanted
+    key = _key(ask, "words" if wants_words else "choose", number)
+    return Button(key, _label(ask, number, label, LABEL), _style(decision))
+
+
+def _style(decision: Decision | None) -> Style:
+    match decision:
+        case Decision(verdict="allow", remember="once"):
+            return "success"
+        case Decision(verdict="deny", reason_wanted=False):
+            return "danger"
+        case _:
+            return "secondary"
+
+
+def _label(ask: Ask, number: int, label: str, limit: int) -> str:
+    label = " ".join(label.split()) or "…"
+    return clip(f"{number + 1}. {label}" if is_listed(ask) else label, limit)
+
+
+def _key(ask: Ask, act: Act, index: int | None = 0) -> str:
+    return pressing.bounded(pressing.ask_key(ask, act, index), KEY)

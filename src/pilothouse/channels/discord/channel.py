@@ -1,0 +1,194 @@
+"""Discord as the house sees it: receives until it is cancelled, renders purely, sends one part at a time.
+
+What is kept in memory is a cache: what servers look like, and which progress stands where. A restart loses nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import anyio
+from anyio.abc import TaskGroup
+
+from pilothouse.channels.discord.addressing import DISCORD, target_of
+from pilothouse.channels.discord.attachments import Offered, Taken, make_fetch, take_files
+from pilothouse.channels.discord.buckets import Buckets
+from pilothouse.channels.discord.calls import Calls
+from pilothouse.channels.discord.config import DiscordConfig
+from pilothouse.channels.discord.payload import Message, Payload, Progress, unpack
+from pilothouse.channels.discord.places import Places
+from pilothouse.channels.discord.progress import render_view
+from pilothouse.channels.discord.receiving import Receiving
+from pilothouse.channels.discord.render import render
+from pilothouse.channels.discord.sending import Sender
+from pilothouse.channels.discord.wire import Channel, read
+from pilothouse.channels.standing import Standing
+from pilothouse.core.channel import ChannelHealth, ChannelHost, Desk
+from pilothouse.core.errors import DeliveryError, Rejected, TryLater, Unconfirmed
+from pilothouse.core.ids import ChannelId, TurnId
+from pilothouse.core.message import Address, Content, MessageRef, Part
+from pilothouse.core.view import TurnView
+
+OPENING_S = 5.0
+TELLS = 16
+"""How many words that nothing depends on may wait to be said."""
+FETCHING = 4
+"""Of how many messages the files are fetched at a time: each may have fifty megabytes of them in memory."""
+SHOWN = 1000
+"""Of how many progress messages we remember the turn."""
+
+
+class DiscordChannel:
+    id: ChannelId = DISCORD
+    type_every_s = 9.0
+
+    def __init__(self, config: DiscordConfig, host: ChannelHost) -> None:
+        self._config = config
+        self._host = host
+        self._places = Places()
+        self._fetch = make_fetch(config.cdn_base)
+        self._fetching = anyio.CapacityLimiter(FETCHING)
+        self._sender: Sender | None = None
+        self._opened = anyio.Event()
+        self._receiving: Receiving | None = None
+        self._telling = 0
+        self._standing = Standing()
+        self._turns: dict[str, TurnId] = {}
+
+    async def run(self, desk: Desk) -> None:
+        async with anyio.create_task_group() as tasks:
+
+            async def tell(address: Address, text: str, reply_to: str) -> None:
+                self._tell(tasks, address, text, reply_to)
+
+            self._receiving = Receiving(
+                self._config,
+                self._host,
+                desk,
+                self._places,
+                take_files=self._take_files,
+                tell=tell,
+                turn_of=self._turns.get,
+                opened=self._connected,
+                closed=self._disconnected,
+            )
+            try:
+                await self._receiving.run()
+            finally:
+                self._disconnected()
+                tasks.cancel_scope.cancel()
+
+    def health(self) -> ChannelHealth:
+        return self._receiving.health() if self._receiving else ChannelHealth()
+
+    # What is said.
+
+    def render(self, content: Content) -> tuple[Part, ...]:
+        return render(content)
+
+    async def send(self, address: Address, part: Part) -> MessageRef:
+        sender, channel, payload = await self._open(), target_of(address), unpack(part)
+        turn_id = TurnId(part.data.get("turn_id", ""))
+        stands = self._standing.of(turn_id) if part.data.get("kind") == "answer" and not part.again else None
+        if stands is not None and await self._take_place(sender, stands, payload, part):
+            self._standing.take(turn_id)
+            return stands
+        ref = MessageRef(address, str(await sender.send(channel, payload, part.attachments)))
+        if isinstance(payload, Progress) and turn_id:
+            self._note(ref, turn_id)
+        return ref
+
+    async def type(self, address: Address) -> None:
+        await (await self._open()).type(target_of(address))
+
+    async def react(self, ref: MessageRef, emoji: str) -> None:
+        await (await self._open()).react(target_of(ref.address), _number(ref), emoji)
+
+    async def open_thread(self, address: Address, name: str) -> Address:
+        sender, place = await self._open(), Address(DISCORD, address.place)
+        known = self._places.get(address.place)
+        if known is not None and known.direct:
+            raise Rejected("there are no threads in private messages: ask for one in a channel of a server")
+        channel = read(await sender.open_thread(target_of(place), name), Channel)
+        if isinstance(channel, str):
+            raise Unconfirmed(f"Discord's answer about the thread cannot be read: {channel}")
+        self._places.put(channel, known.guild if known else None)
+        return Address(DISCORD, address.place, channel.id)
+
+    # What changes.
+
+    def render_view(self, view: TurnView, now: float) -> Part | None:
+        return render_view(view, now)
+
+    async def edit(self, ref: MessageRef, part: Part) -> None:
+        if not self._standing.is_taken(ref):
+            await (await self._open()).edit(target_of(ref.address), _number(ref), unpack(part))
+
+    async def delete(self, ref: MessageRef) -> None:
+        self._turns.pop(ref.native_id, None)
+        if await self._standing.leave(ref):
+            await (await self._open()).delete(target_of(ref.address), _number(ref))
+
+    # The rest.
+
+    def _note(self, ref: MessageRef, turn_id: TurnId) -> None:
+        """So that whoever stops this message stops that turn, and its answer may stand in its place."""
+        self._turns[ref.native_id] = turn_id
+        while len(self._turns) > SHOWN:
+            del self._turns[next(iter(self._turns))]
+        if self._config.final == "edit":
+            self._standing.put(turn_id, ref)
+
+    async def _take_place(self, sender: Sender, stands: MessageRef, payload: Payload, part: Part) -> bool:
+        """Whether the answer stands in the place of its progress now. Files need a message of their own."""
+        if not isinstance(payload, Message) or part.attachments or payload.documents:
+            return False
+        try:
+            await sender.edit(target_of(stands.address), _number(stands), payload)
+        except Rejected:
+            return False
+        return True
+
+    async def _take_files(self, files: Sequence[Offered]) -> Taken:
+        async with self._fetching:
+            return await take_files(files, self._host.blobs, self._fetch)
+
+    def _connected(self, calls: Calls, buckets: Buckets) -> None:
+        places = self._places
+        self._sender = Sender(calls, self._host.blobs, buckets, self._host.clock, places.upload_bytes)
+        self._opened.set()
+
+    def _disconnected(self) -> None:
+        self._sender, self._opened = None, anyio.Event()
+
+    async def _open(self) -> Sender:
+        """Nothing was sent yet, so whoever comes too early may come again."""
+        if self._sender is None:
+            with anyio.move_on_after(OPENING_S):
+                await self._opened.wait()
+        if self._sender is None:
+            raise TryLater(OPENING_S, "the Discord channel is not open yet")
+        return self._sender
+
+    def _tell(self, tasks: TaskGroup, address: Address, text: str, reply_to: str) -> None:
+        """Beside what is received: a channel that must wait holds up no message."""
+        if self._telling >= TELLS:
+            self._host.log("discord.not_told", level="warning", text=text)
+            return
+        self._telling += 1
+        tasks.start_soon(self._say, address, text, reply_to)
+
+    async def _say(self, address: Address, text: str, reply_to: str) -> None:
+        try:
+            await (await self._open()).tell(target_of(address), text, reply_to)
+        except DeliveryError as error:
+            self._host.log("discord.not_told", text=text, why=str(error))
+        finally:
+            self._telling -= 1
+
+
+def _number(ref: MessageRef) -> int:
+    try:
+        return int(ref.native_id)
+    except ValueError:
+        raise Rejected(f"{ref.native_id!r} is no message of Discord's") from None

@@ -1,0 +1,152 @@
+"""Slash commands, the context menu, and what is suggested while one types. The answer itself is a normal message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import anyio
+from msgspec import Struct
+
+from pilothouse.channels.discord.addressing import Place
+from pilothouse.channels.discord.calls import Calls
+from pilothouse.channels.discord.receive import quote_of
+from pilothouse.channels.discord.replying import Asked, Reply
+from pilothouse.channels.discord.sending import MESSAGE
+from pilothouse.channels.discord.slash import ASK, ASK_ABOUT
+from pilothouse.channels.discord.taking import Taker
+from pilothouse.channels.discord.trouble import Trouble
+from pilothouse.channels.discord.wire import Interaction, Message, inputs, read, sent_at
+from pilothouse.core.channel import Desk
+from pilothouse.core.errors import PilothouseError, StoreError
+from pilothouse.core.message import Author, InboundMessage, conversation_id
+
+ABOUT = "q|"
+LOOK_S = 1.5
+ON_MESSAGE = 3
+GONE = "That message cannot be read any more."
+NOT_LET_IN = "You may not talk to me here. Whoever runs me can let you in."
+
+
+class Done(Struct, frozen=True):
+    """Somebody did something, somewhere."""
+
+    interaction: Interaction
+    by: Author
+    place: Place
+    reply: Reply
+    calls: Calls
+
+    @property
+    def native_id(self) -> str:
+        """No message of Discord's: nobody can answer it, and it comes once."""
+        return f"interaction:{self.interaction.id}"
+
+
+class Commanding:
+    def __init__(self, desk: Desk, taker: Taker, log: Callable[..., None]) -> None:
+        self._desk = desk
+        self._taker = taker
+        self._log = log
+
+    async def command(self, done: Done) -> None:
+        data = done.interaction.data
+        if data.type == ON_MESSAGE:
+            key = f"{ABOUT}{data.target_id or ''}"
+            await done.reply.ask(Asked(key, ASK_ABOUT, "What do you want to know?"))
+        elif data.name == ASK:
+            await self._ask(done, " ".join(str(option.value) for option in data.options))
+        else:
+            await self._run(
+                done, " ".join([f"/{data.name}", *(str(option.value) for option in data.options)])
+            )
+
+    async def about(self, done: Done, us: str) -> None:
+        """The form of "Ask about this" came back: the message is quoted, with its files."""
+        question = "\n".join(inputs(done.interaction.data.components).values()).strip()
+        if not await self._let_in(done):
+            return
+        id = done.interaction.data.custom_id.removeprefix(ABOUT)
+        ids = {"channel_id": done.place.id, "message_id": id}
+        found = await done.calls.get(MESSAGE, **ids) if id.isdecimal() else Trouble(GONE)
+        message = found if isinstance(found, Trouble) else read(found, Message)
+        if not isinstance(message, Message):
+            await done.reply.finish(GONE)
+            return
+        scene = await self._taker.scene(done.place, us)
+        asked = self._said(done, question or ASK_ABOUT, quoted=quote_of(message, scene), reply_to=message.id)
+        await self._accept(done, await self._taker.with_files(asked, message.attachments), question)
+
+    async def complete(self, done: Done) -> None:
+        data = done.interaction.data
+        typed = next((str(option.value or "") for option in data.options if option.focused), "")
+        found: Sequence[tuple[str, str]] = ()
+        try:
+            with anyio.move_on_after(LOOK_S):
+                found = await self._choices(data.name, done)
+        except PilothouseError as error:
+            self._log("discord.nothing_to_suggest", why=str(error))
+        wanted = typed.casefold()
+        await done.reply.suggest(
+            [one for one in found if wanted in one[0].casefold() or wanted in one[1].casefold()]
+        )
+
+    async def _choices(self, command: str, done: Done) -> Sequence[tuple[str, str]]:
+        place = conversation_id(done.place.address)
+        if command in ("engine", "model"):
+            return [
+                (name, name) for name in await self._desk.query(f"{command}s", done.by, conversation=place)
+            ]
+        sessions = await self._desk.query("sessions", done.by, conversation=place)
+        newest = sorted(sessions, key=lambda one: one.used_at, reverse=True)
+        return [
+            (f"{one.engine} · {one.model or 'its own model'} · {one.turns} turns · {one.id}", str(one.id))
+            for one in newest
+        ]
+
+    async def _ask(self, done: Done, text: str) -> None:
+        if await self._let_in(done):
+            await self._accept(done, self._said(done, text), text)
+
+    async def _let_in(self, done: Done) -> bool:
+        """What is asked stands there for all to see; that somebody may not ask is theirs alone to read."""
+        allowed = True
+        with anyio.move_on_after(LOOK_S):
+            try:
+                await self._desk.query("last_seq", done.by, conversation=conversation_id(done.place.address))
+            except StoreError:
+                pass  # it is looked at again when it is accepted
+            except PilothouseError:
+                allowed = False
+        await (done.reply.defer(ephemeral=False) if allowed else done.reply.say(NOT_LET_IN))
+        return allowed
+
+    async def _accept(self, done: Done, message: InboundMessage, shown: str) -> None:
+        receipt = await self._desk.accept(message)
+        quoted = "\n".join(f"> {line}" for line in shown.splitlines()) or f"> {ASK_ABOUT}"
+        await done.reply.finish(f"{quoted}\n{receipt.text}" if receipt.text else quoted)
+
+    async def _run(self, done: Done, line: str) -> None:
+        """The command's own answer is a normal message; what only this person shall read stands here."""
+        await done.reply.defer()
+        receipt = await self._desk.command(done.place.address, done.by, line.strip(), done.native_id)
+        if receipt.text:
+            await done.reply.finish(receipt.text)
+        elif receipt.state == "refused":
+            await done.reply.finish(NOT_LET_IN)
+        else:
+            await done.reply.vanish()
+
+    def _said(
+        self, done: Done, text: str, *, quoted: str | None = None, reply_to: str | None = None
+    ) -> InboundMessage:
+        return InboundMessage(
+            done.place.address,
+            done.by,
+            done.native_id,
+            text,
+            reply_to=reply_to,
+            quoted=quoted,
+            private=done.place.direct,
+            source="discord",
+            sent_at=sent_at(done.interaction.id),
+        )

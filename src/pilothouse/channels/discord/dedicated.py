@@ -1,0 +1,31 @@
+"""Discord as one dedicated channel: only what is said there, and in its threads, passes through us."""
+
+from __future__ import annotations
+
+import anyio
+
+from pilothouse.channels.discord.addressing import DISCORD
+from pilothouse.channels.discord.channel import DiscordChannel
+from pilothouse.channels.discord.config import DiscordConfig
+from pilothouse.core.channel import ChannelHost
+from pilothouse.core.ids import ConversationId
+from pilothouse.core.message import Address, conversation_id
+
+LOOK_EVERY_S = 0.05
+
+
+class DedicatedChannel(DiscordChannel):
+    """What waits for other channels of Discord's is not ours: another bot may be the one that is let in there."""
+
+    def __init__(self, config: DiscordConfig, host: ChannelHost) -> None:
+        super().__init__(config, host)
+        self._id = config.dedicated
+
+    def holds(self) -> tuple[ConversationId, ...]:
+        threads = (place.address for place in self._places.below(self._id))
+        return tuple(map(conversation_id, (Address(DISCORD, self._id), *threads)))
+
+    async def listening(self) -> None:
+        """Returns once the gateway has spoken to us: what is said from now on is heard."""
+        while self.health().heard_at is None:
+            await anyio.sleep(LOOK_EVERY_S)

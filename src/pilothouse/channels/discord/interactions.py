@@ -1,0 +1,204 @@
+"""What people press, choose, fill in, and command with a slash. Each is acknowledged before anything slow happens.
+
+A button says nothing that we believe: it names an ask or a turn, and the desk knows what that is, and who may do what.
+Whoever may not gets a word that nobody else sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+import anyio
+
+from pilothouse.channels.choices import decide, decide_words
+from pilothouse.channels.discord.addressing import Place, author_of
+from pilothouse.channels.discord.buttons import AskPress, StopPress, form_of, parse_press
+from pilothouse.channels.discord.calls import Calls
+from pilothouse.channels.discord.commanding import ABOUT, Commanding, Done
+from pilothouse.channels.discord.replying import Asked, Reply
+from pilothouse.channels.discord.sending import MESSAGE
+from pilothouse.channels.discord.taking import Taker
+from pilothouse.channels.discord.trigger import is_heard
+from pilothouse.channels.discord.wire import Interaction, inputs, sent_at
+from pilothouse.core.ask import Decision
+from pilothouse.core.channel import Desk
+from pilothouse.core.errors import PilothouseError, StoreError
+from pilothouse.core.ids import TurnId
+from pilothouse.core.message import Address, Author, conversation_id
+from pilothouse.core.store import AskRow
+
+COMMAND, COMPONENT, AUTOCOMPLETE = 2, 3, 4
+SKEW_S = 60.0
+"""How far Discord's clock and ours may be apart."""
+LOOK_S = 1.5
+"""How long we look before a form opens: Discord wants it within three seconds."""
+UNKNOWN = "This button is not known any more."
+NOT_YOURS = "You may not answer this."
+NOT_YOURS_TO_STOP = "You may not stop this."
+NOT_HERE = "I do not listen to you here."
+ENDED = "That is over already."
+CHOOSE = "Choose at least one first."
+TOO_LONG = "That took too long. Press again."
+SAY_IT = "Say it in words, please."
+
+
+class Interactions:
+    """`began_at` is when we began: what stood there before, another gateway may have sent and not lived to write down."""
+
+    def __init__(self, desk: Desk, taker: Taker, log: Callable[..., None], began_at: float) -> None:
+        self._began_at = began_at
+        self._desk = desk
+        self._taker = taker
+        self._log = log
+        self._commanding = Commanding(desk, taker, log)
+
+    async def take(self, interaction: Interaction, us: str, calls: Calls) -> None:
+        user, reply = interaction.by, Reply(interaction, calls, self._log)
+        place = await self._place(interaction, calls)
+        if user is None or place is None:
+            await reply.say(UNKNOWN)
+            return
+        scene = Done(interaction, author_of(user, interaction.member), place, reply, calls)
+        if not self._is_heard(scene, user.id):
+            await (reply.suggest(()) if interaction.type == AUTOCOMPLETE else reply.say(NOT_HERE))
+        elif interaction.type == COMMAND:
+            await self._commanding.command(scene)
+        elif interaction.type == AUTOCOMPLETE:
+            await self._commanding.complete(scene)
+        else:
+            await self._press(scene, us)
+
+    def _is_heard(self, scene: Done, user: str) -> bool:
+        """Without the store: that may be slow, and nothing is acknowledged yet."""
+        member, heard = scene.interaction.member, self._taker.heard(scene.place)
+        return is_heard(user, member.roles if member else (), heard, direct=scene.place.direct)
+
+    async def stop_quietly(self, address: Address, by: Author, turn: TurnId) -> None:
+        """Somebody put the sign for "stop" on the progress of this turn; nobody can be told anything."""
+        try:
+            await self._stop(address, by, turn)
+        except StoreError:
+            raise
+        except PilothouseError as error:
+            self._log("discord.stop_refused", by=by.id, why=str(error))
+
+    async def _place(self, interaction: Interaction, calls: Calls) -> Place | None:
+        if interaction.channel_id is None:
+            return None
+        id, guild = interaction.channel_id, interaction.guild_id
+        return await self._taker.place(id, guild, calls, interaction.channel)
+
+    async def _press(self, scene: Done, us: str) -> None:
+        data = scene.interaction.data
+        if data.custom_id.startswith(ABOUT):
+            await self._commanding.about(scene, us)
+            return
+        found = parse_press(data.custom_id, data.values)
+        if isinstance(found, AskPress) and found.act == "words" and scene.interaction.type == COMPONENT:
+            await self._open_form(scene, found)
+            return
+        await scene.reply.defer_update()
+        try:
+            word = await self._carry_out(scene, found)
+        except StoreError:
+            raise  # it is taken up again once the store works
+        except PilothouseError as error:
+            word = str(error)
+        if word:
+            await scene.reply.whisper(word)
+
+    async def _carry_out(self, scene: Done, found: AskPress | StopPress | None) -> str:
+        """What to tell this person, if anything."""
+        match found:
+            case StopPress(turn_id=turn_id):
+                return await self._press_stop(scene, turn_id)
+            case AskPress():
+                return await self._answer(scene, found)
+            case None:
+                self._log("discord.press_unknown", level="warning", by=scene.by.id)
+                return UNKNOWN
+
+    async def _press_stop(self, scene: Done, turn_id: TurnId | None) -> str:
+        try:
+            word = await self._stop(scene.place.address, scene.by, turn_id)
+        except StoreError:
+            raise
+        except PilothouseError:
+            return NOT_YOURS_TO_STOP
+        if word == ENDED:
+            await self._take_buttons_away(scene)
+        return word
+
+    async def _stop(self, address: Address, by: Author, turn_id: TurnId | None) -> str:
+        turn = await self._desk.query("live_turn", by, conversation=conversation_id(address))
+        if turn is None or turn_id not in (None, turn.id):
+            return ENDED
+        await self._desk.command(address, by, "/stop", f"stop:{turn.id}")
+        return ""
+
+    async def _open_form(self, scene: Done, found: AskPress) -> None:
+        """Nothing may come before a form, so it is looked up first, and only for a moment."""
+        row: AskRow | str = TOO_LONG
+        with anyio.move_on_after(LOOK_S), suppress(StoreError):
+            row = await self._row(scene, found)
+        if not isinstance(row, AskRow):
+            await scene.reply.say(row)
+            return
+        form = form_of(row.ask, found)
+        if row.state != "open" or form is None:
+            await scene.reply.say(ENDED if form is not None else UNKNOWN)
+            if row.state != "open":
+                await self._take_buttons_away(scene)
+            return
+        await scene.reply.ask(Asked(form.key, form.title, form.label))
+
+    async def _row(self, scene: Done, found: AskPress) -> AskRow | str:
+        """The ask that was pressed, or why there is none for this person."""
+        try:
+            row = await self._desk.query("ask", scene.by, id=found.ask_id)
+        except StoreError:
+            raise
+        except PilothouseError:
+            return NOT_YOURS
+        if row is None or not found.is_about(row.ask):
+            self._log("discord.press_unknown", level="warning", by=scene.by.id)
+            return UNKNOWN
+        return row
+
+    async def _answer(self, scene: Done, found: AskPress) -> str:
+        row = await self._row(scene, found)
+        if not isinstance(row, AskRow):
+            return row
+        decision = self._decision(scene.interaction, row, found)
+        if isinstance(decision, str):
+            return decision
+        answered = await self._desk.answer(row.ask.id, row.ask.payload_hash, decision, scene.by)
+        await self._tidy(scene, row)
+        return "" if answered.accepted else answered.text
+
+    def _decision(self, interaction: Interaction, row: AskRow, found: AskPress) -> Decision | str:
+        if found.act == "words":
+            text = "\n".join(inputs(interaction.data.components).values())
+            return decide_words(row.ask, found, text) or SAY_IT
+        return decide(row.ask, found) or (CHOOSE if found.act == "pick" else UNKNOWN)
+
+    async def _tidy(self, scene: Done, before: AskRow) -> None:
+        """Whoever knows the number of a question settles it; after a crash that may be nobody."""
+        message = scene.interaction.message
+        if message is None or (before.state == "open" and sent_at(message.id) > self._began_at + SKEW_S):
+            return
+        row = await self._desk.query("ask", scene.by, id=before.ask.id)
+        if row is not None and row.state != "open":
+            await self._take_buttons_away(scene)
+
+    async def _take_buttons_away(self, scene: Done) -> None:
+        """A crash may leave a question, or progress, that nobody knows the number of; who presses tells us.
+        What was forged is no reason to touch what stands there."""
+        message, key = scene.interaction.message, scene.interaction.data.custom_id
+        about = key.split("|")[:2]
+        if message is None or not message.id.isdecimal():
+            return
+        if any(other.split("|")[:2] == about for other in message.keys):
+            ids = {"channel_id": message.channel_id, "message_id": message.id}
+            await scene.calls.call("PATCH", MESSAGE, {"components": []}, **ids)

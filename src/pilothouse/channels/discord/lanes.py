@@ -1,0 +1,67 @@
+"""Takes events: in order within a channel, side by side across channels, each until it is taken for good."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+import anyio
+from anyio.abc import TaskGroup
+
+from pilothouse.channels.discord.trouble import Away
+from pilothouse.core.clock import Clock
+from pilothouse.core.errors import Fenced, StoreUnavailable
+
+AT_ONCE = 32
+RETRY_S = 30.0
+
+Job = Callable[[], Awaitable[None]]
+
+
+class Lanes:
+    """For one run of whoever receives: what it works on ends with that run's task group. `done` is told of each key."""
+
+    def __init__(
+        self, tasks: TaskGroup, clock: Clock, log: Callable[..., None], done: Callable[[str], None]
+    ) -> None:
+        self._tasks = tasks
+        self._clock = clock
+        self._log = log
+        self._done = done
+        self._seats = anyio.CapacityLimiter(AT_ONCE)
+        self._lanes: dict[str, deque[tuple[str, Job]]] = {}
+
+    def put(self, lane: str, key: str, job: Job) -> None:
+        """`key` names it to whoever is told that it is done."""
+        if lane in self._lanes:
+            self._lanes[lane].append((key, job))
+        else:
+            self._lanes[lane] = deque([(key, job)])
+            self._tasks.start_soon(self._work, lane)
+
+    async def _work(self, lane: str) -> None:
+        queue = self._lanes[lane]
+        while queue:
+            key, job = queue[0]
+            await self._take_surely(key, job)
+            queue.popleft()
+            self._done(key)
+        del self._lanes[lane]
+
+    async def _take_surely(self, key: str, job: Job) -> None:
+        """A store that is locked or full is waited for, and so is Discord, without a seat. What breaks us is passed over,
+        or it would break us for ever."""
+        pause_s = 1.0
+        while True:
+            try:
+                async with self._seats:
+                    return await job()
+            except (StoreUnavailable, Away) as error:
+                self._log("discord.event_waits", key=key, why=str(error))
+                await self._clock.sleep(pause_s)
+                pause_s = min(pause_s * 2, RETRY_S)
+            except Fenced:
+                raise
+            except Exception as error:  # noqa: BLE001 - one event must not cost all others
+                self._log("discord.event_failed", level="error", key=key, error=error)
+                return None

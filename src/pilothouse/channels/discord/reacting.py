@@ -1,0 +1,109 @@
+"""Reactions: the sign for "stop" on the progress of a turn stops it; where it is switched on, any other starts a turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pilothouse.channels.admission import may_talk
+from pilothouse.channels.discord.addressing import Place, author_of, user_id
+from pilothouse.channels.discord.calls import Calls
+from pilothouse.channels.discord.interactions import Interactions
+from pilothouse.channels.discord.reactions import (
+    STOP,
+    Original,
+    PassedOver,
+    Reaction,
+    native_id,
+    react,
+    worth_a_look,
+)
+from pilothouse.channels.discord.receive import Scene, words_of
+from pilothouse.channels.discord.sending import MESSAGE
+from pilothouse.channels.discord.taking import Taker, offered
+from pilothouse.channels.discord.trigger import is_heard
+from pilothouse.channels.discord.trouble import Away, Trouble
+from pilothouse.channels.discord.wire import Event, Message, read, sent_at
+from pilothouse.channels.discord.wire import Reaction as Told
+from pilothouse.core.channel import Desk
+from pilothouse.core.clock import Clock
+from pilothouse.core.ids import TurnId
+from pilothouse.core.message import Author, MessageDeleted
+
+
+class Reacting:
+    """`turn_of` knows whose progress a message of ours is."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        taker: Taker,
+        interactions: Interactions,
+        clock: Clock,
+        *,
+        turn_of: Callable[[str], TurnId | None],
+        log: Callable[..., None],
+    ) -> None:
+        self._desk = desk
+        self._taker = taker
+        self._interactions = interactions
+        self._clock = clock
+        self._turn_of = turn_of
+        self._log = log
+
+    async def take(self, event: Event, us: str, calls: Calls) -> None:
+        told = read(event.data, Told)
+        if isinstance(told, str) or told.user_id == us:
+            return
+        place = await self._taker.place(told.channel_id, told.guild_id, calls)
+        if place is None:
+            return
+        turn, given = self._turn_of(told.message_id), event.name == "MESSAGE_REACTION_ADD"
+        if given and not self._is_heard(told, place):
+            return
+        if turn is not None and given and (told.emoji.name or "").startswith(STOP):
+            await self._interactions.stop_quietly(place.address, _author(told), turn)
+            return
+        scene = await self._taker.scene(place, us)
+        reaction = Reaction(
+            place.address, _author(told), told.message_id, told.emoji.name or "", self._clock.now()
+        )
+        if why := worth_a_look(reaction, switched_on=scene.heard.reactions):
+            self._log("discord.reaction_passed_over", level="debug", message=told.message_id, why=why)
+        elif given:
+            await self._start(reaction, scene, calls)
+        else:
+            await self._desk.deleted(MessageDeleted(place.address, reaction.by, native_id(reaction)))
+
+    def _is_heard(self, told: Told, place: Place) -> bool:
+        """Who takes a reaction back is told without their roles, and may always do that."""
+        roles = told.member.roles if told.member else ()
+        return is_heard(told.user_id, roles, self._taker.heard(place), direct=place.direct)
+
+    async def _start(self, reaction: Reaction, scene: Scene, calls: Calls) -> None:
+        original = await self._original(reaction.message_id, scene.place, scene, calls)
+        found = original if isinstance(original, PassedOver) else react(reaction, original, switched_on=True)
+        if isinstance(found, PassedOver):
+            self._log("discord.reaction_passed_over", message=reaction.message_id, why=found.why)
+            return
+        message = found.message
+        if found.files and await may_talk(self._desk, message):
+            message = await self._taker.with_offered(message, found.files)
+        await self._desk.accept(message)
+
+    async def _original(self, id: str, place: Place, scene: Scene, calls: Calls) -> Original | PassedOver:
+        found = await calls.get(MESSAGE, channel_id=place.id, message_id=id)
+        if isinstance(found, Trouble) and found.is_passing:
+            raise Away(found.text)
+        message = found.text if isinstance(found, Trouble) else read(found, Message)
+        if isinstance(message, str):
+            return PassedOver(f"the message cannot be read: {message}")
+        author = message.author
+        name, ours = (author.name, author.id == scene.us.id) if author else ("", False)
+        files = tuple(offered(file) for file in message.attachments)
+        return Original(name, words_of(message, scene), sent_at(message.id), files, ours)
+
+
+def _author(told: Told) -> Author:
+    """In private nobody says who it is; whoever talks with us there is known by their number."""
+    user = told.member.user if told.member else None
+    return author_of(user, told.member) if user else Author(user_id(told.user_id), "Somebody")

@@ -1,0 +1,182 @@
+"""One run of whoever receives: connected for as long as it lasts, everything heard kept, and handed to who takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+
+import anyio
+from anyio.abc import TaskGroup
+
+from pilothouse.channels.discord.buckets import Buckets
+from pilothouse.channels.discord.calls import Calls
+from pilothouse.channels.discord.catching_up import CatchingUp
+from pilothouse.channels.discord.config import DiscordConfig
+from pilothouse.channels.discord.connection import Connection, Me
+from pilothouse.channels.discord.incoming import Incoming, Numbered
+from pilothouse.channels.discord.interactions import Interactions
+from pilothouse.channels.discord.lanes import Lanes
+from pilothouse.channels.discord.marks import Marks
+from pilothouse.channels.discord.places import Places
+from pilothouse.channels.discord.reacting import Reacting
+from pilothouse.channels.discord.slash import Slash
+from pilothouse.channels.discord.taking import TakeFiles, Taker, Tell
+from pilothouse.channels.discord.trouble import Away
+from pilothouse.channels.discord.wire import Event, Guild, Interaction, read
+from pilothouse.core.channel import ChannelHealth, ChannelHost, Desk
+from pilothouse.core.ids import TurnId
+
+
+class Receiving:
+    """`opened` and `closed` say when there is somebody to send through. `turn_of` knows whose progress a message is."""
+
+    def __init__(
+        self,
+        config: DiscordConfig,
+        host: ChannelHost,
+        desk: Desk,
+        places: Places,
+        *,
+        take_files: TakeFiles,
+        tell: Tell,
+        turn_of: Callable[[str], TurnId | None],
+        opened: Callable[[Calls, Buckets], None],
+        closed: Callable[[], None],
+    ) -> None:
+        log, clock, folder = host.log, host.clock, Path(host.state_dir)
+        self._host = host
+        self._places = places
+        self._told_opened = opened
+        self._told_closed = closed
+        self._marks = Marks(folder / "marks.json", log)
+        self._taker = Taker(
+            config, desk, places, self._marks, clock, take_files=take_files, tell=tell, log=log
+        )
+        self._interactions = Interactions(desk, self._taker, log, clock.now())
+        self._reacting = Reacting(desk, self._taker, self._interactions, clock, turn_of=turn_of, log=log)
+        self._slash = Slash(folder / "commands.json", host.commands, log)
+        self._incoming = Incoming(
+            folder / "events.jsonl",
+            log,
+            is_work=self._is_work,
+            pass_on=self._pass_on,
+            settle=self._marks.settle,
+            sleep=clock.sleep,
+        )
+        self._catching_up = CatchingUp(self._marks, clock, log, self._incoming.feed)
+        self._connection = Connection(
+            config, clock, log, alarm=self._alarm, hear=self._hear, opened=self._opened, closed=self._closed
+        )
+        self._left: list[Numbered] = []
+        self._me = Me("", "", "")
+        self._calls: Calls | None = None
+        """Of the last connection, also while there is none: they then say that they reach nobody."""
+        self._tasks: TaskGroup | None = None
+        self._lanes: Lanes | None = None
+        self._urgent: Lanes | None = None
+        """For what somebody waits for with a finger on a button: messages with large files do not hold it up."""
+        self._trouble = ""
+        self._trouble_at = 0.0
+
+    async def run(self) -> None:
+        self._left = await self._incoming.left_over()
+        async with anyio.create_task_group() as tasks:
+            self._tasks = tasks
+            self._lanes = Lanes(tasks, self._host.clock, self._host.log, self._incoming.done)
+            self._urgent = Lanes(tasks, self._host.clock, self._host.log, self._incoming.done)
+            tasks.start_soon(self._marks.keep)
+            tasks.start_soon(self._incoming.run)
+            await self._connection.run()
+
+    def health(self) -> ChannelHealth:
+        return self._connection.health(self._trouble, self._trouble_at)
+
+    # What the gateway says: at once, and without waiting for anything.
+
+    def _opened(self, me: Me, calls: Calls) -> None:
+        self._me, self._calls = me, calls
+        self._host.log("discord.connected", bot=me.name)
+        self._told_opened(calls, self._connection.buckets)
+
+    def _closed(self) -> None:
+        self._told_closed()
+
+    def _hear(self, event: Event) -> None:
+        self._places.learn(event)
+        if event.name in ("READY", "GUILD_CREATE"):
+            self._arrive(event)
+        elif event.name.startswith(("MESSAGE_", "INTERACTION_")) and not self._catching_up.holds(event):
+            self._incoming.hear(event)
+
+    def _arrive(self, event: Event) -> None:
+        """What was left over goes first, then what was missed, then what is new."""
+        calls, tasks = self._calls, self._tasks
+        if calls is None or tasks is None:
+            return
+        guild = read(event.data, Guild) if event.name == "GUILD_CREATE" else None
+        if isinstance(guild, str) or (guild is not None and guild.unavailable):
+            return
+        here = guild.id if guild else None
+        mine = [one for one in self._left if one.event.data.get("guild_id") == here]
+        self._left = [one for one in self._left if one not in mine]
+        for one in mine:
+            self._pass_on(one)
+        if guild is None:
+            self._drop_left(event)
+            self._catching_up.direct(calls, tasks)
+        else:
+            self._catching_up.server(guild, calls, tasks)
+            tasks.start_soon(self._slash.register, guild.id, calls)
+
+    def _drop_left(self, ready: Event) -> None:
+        """Of servers that we are no longer in: they never arrive, and nobody there can be answered."""
+        here = {str(one["id"]) for one in ready.data.get("guilds") or () if "id" in one}
+        gone = [one for one in self._left if here and str(one.event.data.get("guild_id")) not in here]
+        self._left = [one for one in self._left if one not in gone]
+        for one in gone:
+            self._host.log("discord.event_dropped", level="warning", key=one.key, why="its server is gone")
+            self._incoming.done(one.key)
+
+    # What is kept by now.
+
+    async def _is_work(self, event: Event) -> bool:
+        return await self._taker.is_work(event, self._me.id)
+
+    def _pass_on(self, one: Numbered) -> None:
+        event, lanes, urgent = one.event, self._lanes, self._urgent
+        if event.name == "MESSAGE_CREATE":
+            self._read_to(event)
+        if lanes is None or urgent is None:
+            return
+        channel = str(event.data.get("channel_id"))
+        match event.name:
+            case "INTERACTION_CREATE":
+                interaction = read(event.data, Interaction)
+                if isinstance(interaction, Interaction):
+                    act = partial(self._interactions.take, interaction)
+                    urgent.put(one.key, one.key, partial(self._act, act))
+                    return
+            case "MESSAGE_REACTION_ADD" | "MESSAGE_REACTION_REMOVE":
+                act = partial(self._reacting.take, event)
+                lanes.put(f"reactions:{channel}", one.key, partial(self._act, act))
+                return
+            case _ if one.is_work:
+                lanes.put(channel, one.key, partial(self._act, partial(self._taker.take, event)))
+                return
+        self._incoming.done(one.key)
+
+    async def _act(self, act: Callable[[str, Calls], Awaitable[None]]) -> None:
+        """Through the connection that there is by then, and not through the one that brought the event."""
+        if self._calls is None:
+            raise Away("there was no connection yet")
+        await act(self._me.id, self._calls)
+
+    def _read_to(self, event: Event) -> None:
+        id, channel = str(event.data.get("id", "")), str(event.data.get("channel_id", ""))
+        if id.isdecimal() and channel:
+            self._marks.read_to(channel, id, direct="guild_id" not in event.data)
+
+    def _alarm(self, text: str) -> None:
+        self._trouble, self._trouble_at = text, self._host.clock.monotonic()
+        self._host.log("discord.trouble", level="error", text=text)

@@ -1,0 +1,110 @@
+"""What an interaction is answered with. The first answer must come within three seconds, and is not always a message.
+
+Its token dies after a quarter of an hour and may be used up: that it did not work costs no more than the word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from pilothouse.channels.discord.calls import Calls
+from pilothouse.channels.discord.limits import TEXT
+from pilothouse.channels.discord.trouble import Trouble
+from pilothouse.channels.discord.wire import Interaction
+from pilothouse.channels.text import clip
+
+MESSAGE, DEFERRED, DEFERRED_UPDATE, CHOICES, FORM = 4, 5, 6, 8, 9
+EPHEMERAL = 1 << 6
+WITHIN_S = 10.0
+FIELD = "words"
+FIELD_CHARS = 4000
+MOST_CHOICES = 25
+CHOICE_CHARS = 100
+
+
+class Asked(Struct, frozen=True):
+    """A form with one field for words."""
+
+    key: str
+    title: str
+    label: str
+
+
+class Reply:
+    def __init__(self, interaction: Interaction, calls: Calls, log: Callable[..., None]) -> None:
+        self._interaction = interaction
+        self._calls = calls
+        self._log = log
+
+    async def defer(self, *, ephemeral: bool = True) -> bool:
+        return await self._first(DEFERRED, {"flags": EPHEMERAL} if ephemeral else {})
+
+    async def defer_update(self) -> bool:
+        return await self._first(DEFERRED_UPDATE, None)
+
+    async def say(self, text: str) -> bool:
+        """To this person alone, as the first answer."""
+        return await self._first(MESSAGE, _whispered(text))
+
+    async def ask(self, form: Asked) -> bool:
+        field = {
+            "type": 4,
+            "custom_id": FIELD,
+            "style": 2,
+            "label": clip(form.label, 45),
+            "max_length": FIELD_CHARS,
+        }
+        rows = [{"type": 1, "components": [field]}]
+        shown = {"custom_id": form.key, "title": clip(form.title, 45), "components": rows}
+        return await self._first(FORM, shown)
+
+    async def suggest(self, choices: Sequence[tuple[str, str]]) -> bool:
+        """Pairs of what is shown, and what it stands for."""
+        listed = [
+            {"name": clip(name, CHOICE_CHARS), "value": value}
+            for name, value in choices
+            if len(value) <= CHOICE_CHARS
+        ]
+        return await self._first(CHOICES, {"choices": listed[:MOST_CHOICES]})
+
+    async def whisper(self, text: str) -> None:
+        """To this person alone, after the first answer."""
+        path = "/webhooks/{webhook_id}/{webhook_token}"
+        await self._later("POST", path, _whispered(text))
+
+    async def finish(self, text: str) -> None:
+        """What the deferred answer says."""
+        body = {name: value for name, value in _whispered(text).items() if name != "flags"}
+        await self._later("PATCH", "/webhooks/{webhook_id}/{webhook_token}/messages/@original", body)
+
+    async def vanish(self) -> None:
+        await self._later("DELETE", "/webhooks/{webhook_id}/{webhook_token}/messages/@original", None)
+
+    async def _first(self, kind: int, data: dict[str, Any] | None) -> bool:
+        one = self._interaction
+        path = "/interactions/{interaction_id}/{webhook_token}/callback"
+        body = {"type": kind} if data is None else {"type": kind, "data": data}
+        found = await self._calls.call(
+            "POST", path, body, within_s=WITHIN_S, interaction_id=one.id, webhook_token=one.token
+        )
+        return self._is_done(found)
+
+    async def _later(self, method: str, path: str, body: dict[str, Any] | None) -> None:
+        app, token = self._calls.application_id, self._interaction.token
+        found = await self._calls.call(
+            method, path, body, within_s=WITHIN_S, webhook_id=app, webhook_token=token
+        )
+        self._is_done(found)
+
+    def _is_done(self, found: Any | Trouble) -> bool:
+        if isinstance(found, Trouble):
+            why = found.text.replace(self._interaction.token, "[token]")
+            self._log("discord.interaction_unanswered", interaction=self._interaction.id, why=why)
+        return not isinstance(found, Trouble)
+
+
+def _whispered(text: str) -> dict[str, Any]:
+    return {"content": clip(text, TEXT), "flags": EPHEMERAL, "allowed_mentions": {"parse": []}}

@@ -1,0 +1,248 @@
+"""What Discord tells us, as values (API v10): only the fields that we read. Ids are text, as they come.
+
+An unknown field costs nothing. What does not fit is `None` from `read`, with a reason for the log.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct, field
+
+T = TypeVar("T")
+
+EPOCH_MS = 1_420_070_400_000
+TEXT_CHANNELS = frozenset({0, 2, 5, 13, 15, 16})
+"""Text, voice with its chat, announcements, stage, forum, media: where messages or threads can be."""
+FORUMS = frozenset({15, 16})
+"""They have threads alone: their `last_message_id` is the newest of those, and nobody can read their history."""
+DIRECT = frozenset({1, 3})
+THREADS = frozenset({10, 11, 12})
+PLAIN, REPLY, THREAD_STARTER = 0, 19, 21
+
+
+class Member(Struct, frozen=True):
+    nick: str | None = None
+    roles: tuple[str, ...] = ()
+    user: User | None = None
+
+
+class User(Struct, frozen=True):
+    id: str
+    username: str = ""
+    global_name: str | None = None
+    bot: bool = False
+    member: Member | None = None
+    """Beside people who are mentioned."""
+
+    @property
+    def name(self) -> str:
+        nick = self.member.nick if self.member else None
+        return nick or self.global_name or self.username or "Somebody"
+
+
+class File(Struct, frozen=True):
+    id: str
+    filename: str = "file"
+    size: int = 0
+    url: str = ""
+    content_type: str | None = None
+    description: str | None = None
+
+
+class Sticker(Struct, frozen=True):
+    name: str = ""
+
+
+class Reference(Struct, frozen=True):
+    type: int = 0
+    message_id: str | None = None
+    channel_id: str | None = None
+
+
+class Snapshot(Struct, frozen=True):
+    """A message that was forwarded."""
+
+    message: Snapped
+
+
+class Snapped(Struct, frozen=True):
+    content: str = ""
+    attachments: tuple[File, ...] = ()
+
+
+class Message(Struct, frozen=True):
+    id: str
+    channel_id: str
+    author: User | None = None
+    content: str = ""
+    type: int = PLAIN
+    guild_id: str | None = None
+    member: Member | None = None
+    webhook_id: str | None = None
+    mentions: tuple[User, ...] = ()
+    mention_roles: tuple[str, ...] = ()
+    attachments: tuple[File, ...] = ()
+    sticker_items: tuple[Sticker, ...] = ()
+    message_reference: Reference | None = None
+    referenced_message: Message | None = None
+    message_snapshots: tuple[Snapshot, ...] = ()
+    edited_timestamp: datetime | None = None
+
+
+class Deleted(Struct, frozen=True):
+    channel_id: str
+    id: str = ""
+    ids: tuple[str, ...] = ()
+    guild_id: str | None = None
+
+
+class Emoji(Struct, frozen=True):
+    name: str | None = None
+    id: str | None = None
+
+
+class Reaction(Struct, frozen=True):
+    user_id: str
+    channel_id: str
+    message_id: str
+    emoji: Emoji
+    guild_id: str | None = None
+    member: Member | None = None
+    message_author_id: str | None = None
+
+
+class Channel(Struct, frozen=True):
+    id: str
+    type: int = 0
+    guild_id: str | None = None
+    parent_id: str | None = None
+    name: str | None = None
+    last_message_id: str | None = None
+
+
+class RoleTags(Struct, frozen=True):
+    bot_id: str | None = None
+
+
+class Role(Struct, frozen=True):
+    id: str
+    name: str = ""
+    tags: RoleTags | None = None
+
+
+class Guild(Struct, frozen=True):
+    id: str
+    name: str = ""
+    unavailable: bool = False
+    premium_tier: int = 0
+    roles: tuple[Role, ...] = ()
+    channels: tuple[Channel, ...] = ()
+    threads: tuple[Channel, ...] = ()
+
+
+class Option(Struct, frozen=True):
+    name: str
+    type: int = 3
+    value: Any = None
+    focused: bool = False
+
+
+class Resolved(Struct, frozen=True):
+    messages: dict[str, Message] = field(default_factory=dict)
+
+
+class Input(Struct, frozen=True):
+    """A field of a form, wherever in it."""
+
+    custom_id: str = ""
+    value: str | None = None
+    components: tuple[Input, ...] = ()
+    component: Input | None = None
+
+
+class InteractionData(Struct, frozen=True):
+    id: str = ""
+    name: str = ""
+    type: int = 1
+    custom_id: str = ""
+    values: tuple[str, ...] = ()
+    options: tuple[Option, ...] = ()
+    components: tuple[Input, ...] = ()
+    target_id: str | None = None
+    resolved: Resolved = Resolved()
+
+
+class Control(Struct, frozen=True):
+    """A button or a list below a message of ours, or the row that it stands in."""
+
+    custom_id: str = ""
+    components: tuple[Control, ...] = ()
+
+
+class Pressed(Struct, frozen=True):
+    """The message of ours that something was pressed on."""
+
+    id: str
+    channel_id: str
+    components: tuple[Control, ...] = ()
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return tuple(control.custom_id for row in self.components for control in (row, *row.components))
+
+
+class Interaction(Struct, frozen=True):
+    id: str
+    token: str
+    type: int
+    application_id: str = ""
+    data: InteractionData = InteractionData()
+    guild_id: str | None = None
+    channel_id: str | None = None
+    channel: Channel | None = None
+    member: Member | None = None
+    user: User | None = None
+    message: Pressed | None = None
+
+    @property
+    def by(self) -> User | None:
+        return (self.member.user if self.member else None) or self.user
+
+    def __repr__(self) -> str:
+        """Its token lets anybody answer in our name for a while."""
+        return f"Interaction({self.id}, type={self.type})"
+
+
+class Event(Struct, frozen=True):
+    """One event as the gateway brought it. `data` is raw; it is read where it is used."""
+
+    name: str
+    data: dict[str, Any]
+
+
+def read(data: Any, kind: type[T]) -> T | str:
+    """The value, or why there is none."""
+    try:
+        return msgspec.convert(data, kind, strict=False)
+    except (msgspec.ValidationError, RecursionError) as error:
+        return f"{error}"[:200]
+
+
+def sent_at(id: str) -> float:
+    """When a message was sent: its id says so."""
+    return ((int(id) >> 22) + EPOCH_MS) / 1000 if id.isdecimal() else 0.0
+
+
+def inputs(parts: tuple[Input, ...]) -> dict[str, str]:
+    """What was written into a form, by the field's key."""
+    found: dict[str, str] = {}
+    for part in parts:
+        if part.value is not None:
+            found[part.custom_id] = part.value
+        found |= inputs(part.components)
+        if part.component is not None:
+            found |= inputs((part.component,))
+    return found

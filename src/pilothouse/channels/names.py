@@ -1,0 +1,18 @@
+"""Names of files, as everybody can take them. A name is a name, never a path, whatever somebody called it."""
+
+from __future__ import annotations
+
+import unicodedata
+
+NAME_CHARS = 100
+
+
+def safe_name(name: str, otherwise: str) -> str:
+    """The last part of a path, without what a terminal or a file system would take for more than a letter."""
+    last = name.replace("\\", "/").rpartition("/")[2]
+    clean = "".join(c for c in last if unicodedata.category(c)[0] != "C").strip().lstrip(".~-").strip()
+    if len(clean) > NAME_CHARS:
+        stem, dot, ending = clean.rpartition(".")
+        ending = f".{ending}" if dot and len(ending) <= 10 else ""
+        clean = (stem or clean)[: NAME_CHARS - len(ending)] + ending
+    return clean or otherwise

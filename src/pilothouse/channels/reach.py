@@ -1,0 +1,48 @@
+"""Why a server could not be reached, in words for whoever has to mend it: libraries give the names of their classes."""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+from collections.abc import Iterator
+
+
+def why_unreachable(error: BaseException) -> str:
+    """What the operating system said, wherever in the chain of errors that stands; else the error's own words."""
+    chain = list(_chain(error))
+    for one in chain:
+        if words := _words(one):
+            return words
+    system = next((one.strerror for one in chain if isinstance(one, OSError) and one.strerror), "")
+    return system or str(error).strip() or re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).lower()
+
+
+def _words(error: BaseException) -> str:
+    match error:
+        case socket.gaierror():
+            return "its name is not known here, or the network is down"
+        case ssl.SSLCertVerificationError():
+            return f"its certificate is not trusted here ({getattr(error, 'verify_message', error)})"
+        case ConnectionRefusedError():
+            return "the connection was refused"
+        case ConnectionResetError() | ConnectionAbortedError() | BrokenPipeError():
+            return "the connection was cut off"
+        case TimeoutError():
+            return "no answer came in time"
+        case _:
+            return ""
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """The error and what it came of, each once."""
+    left, seen = [error], set[int]()
+    while left:
+        one = left.pop(0)
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        yield one
+        inner = (one.__cause__, one.__context__, getattr(one, "os_error", None))
+        left += [it for it in inner if isinstance(it, BaseException)]
+        left += one.exceptions if isinstance(one, BaseExceptionGroup) else ()
