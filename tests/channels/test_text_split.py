@@ -107,6 +107,40 @@ def test_a_code_line_that_is_too_long_is_cut_with_its_fence_closed() -> None:
     assert split_pieces("```\n" + "x" * 40 + "\n```", 30)[0] == Piece("```\n" + "x" * 22, "", "\n```")
 
 
+def test_a_block_in_a_quote_is_closed_and_opened_again_within_it() -> None:
+    pieces = split_pieces("> ```py\n" + "> line of code\n" * 9 + "> ```\n", 70)
+    assert len(pieces) > 1
+    assert {piece.before for piece in pieces[1:]} == {"> ```py\n"}
+    assert {piece.after for piece in pieces[:-1]} == {"> ```"}
+
+
+def test_a_line_of_a_block_in_a_quote_that_is_cut_stays_in_it() -> None:
+    first, second, *_ = split_pieces("> ```\n> " + "x" * 90 + "\n> ```\n", 60)
+    assert first.after == "\n> ```"
+    assert second.before == "> ```\n> "
+
+
+def test_a_block_in_a_list_is_opened_again_without_the_bullet() -> None:
+    pieces = split_pieces("- ```sh\n" + "  line of code\n" * 9 + "  ```\n", 70)
+    assert {piece.before for piece in pieces[1:]} == {"  ```sh\n"}
+    assert {piece.after for piece in pieces[:-1]} == {"  ```"}
+
+
+def test_a_quote_that_ends_ends_its_block() -> None:
+    pieces = split_pieces("> ```\n> code\n" + "words of prose\n" * 9, 50)
+    assert not any(piece.before for piece in pieces)
+
+
+def test_a_quoted_fence_does_not_close_one_outside_the_quote() -> None:
+    pieces = split_pieces("```\n> ```\n" + "line of code\n" * 9 + "```\n", 60)
+    assert all(piece.before == "```\n" for piece in pieces[1:])
+
+
+def test_a_block_that_nobody_closes_is_closed_at_the_end() -> None:
+    assert split("```py\nx = 1", 100) == ["```py\nx = 1\n```"]
+    assert all(part.endswith("```") for part in split("```\n" + "line of code\n" * 20, 64))
+
+
 def test_a_language_that_is_too_long_to_repeat_is_left_out() -> None:
     pieces = split_pieces("```" + "p" * 30 + "\n" + "line of code\n" * 9 + "```", 60)
     assert {piece.before for piece in pieces[1:]} == {"```\n"}

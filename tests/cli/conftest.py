@@ -8,6 +8,7 @@ import os
 import pty
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +57,14 @@ class House:
         assert "\x1b" not in done.stdout + done.stderr
         return done
 
-    def on_a_terminal(self, *words: str, said: str = "", **more: str) -> tuple[int, str]:
-        """Exit code and screen of a run whose three streams are one real terminal."""
+    def on_a_terminal(
+        self, *words: str, said: str = "", answers: Sequence[tuple[str, str]] = (), **more: str
+    ) -> tuple[int, str]:
+        """Exit code and screen of a run whose three streams are one real terminal.
+
+        `said` is typed at once; of `answers`, each once its question stands there. A hidden question throws away what
+        was typed before, and writes its last character, a space, after that.
+        """
         ours, theirs = pty.openpty()
         with subprocess.Popen(
             [sys.executable, "-m", "pilothouse", *words],
@@ -70,10 +77,14 @@ class House:
         ) as process:
             os.close(theirs)
             os.write(ours, said.encode())
-            screen = b""
+            screen, seen, left = b"", 0, list(answers)
             with contextlib.suppress(OSError):  # Linux says so when the last one closes its end
                 while chunk := os.read(ours, 65536):
                     screen += chunk
+                    while left and (at := screen.find(left[0][0].encode(), seen)) >= 0:
+                        question, answer = left.pop(0)
+                        seen = at + len(question.encode())
+                        os.write(ours, answer.encode())
             os.close(ours)
             return process.wait(), screen.decode()
 

@@ -60,6 +60,21 @@ def test_unknown_keys_are_warnings_with_the_nearest_key(house: House) -> None:
     )
 
 
+def test_check_tells_what_is_only_ignored_beside_what_is_wrong(house: House) -> None:
+    house.config.write_text('[gateway]\nbussy = "queue"\ngrace_s = "ten"\n')
+    told = house.run("config", "check").stderr
+    assert "did you mean busy?" in told
+    assert "grace_s" in told
+
+
+def test_every_problem_has_its_own_mark(house: House) -> None:
+    house.config.write_text('[gateway]\nbusy = 1\ngrace_s = -1\ndefault_engine = "pupet"\n')
+    for words in (["config", "check"], ["status"]):
+        lines = house.run(*words).stderr.splitlines()
+        assert len(lines) >= 2
+        assert all(line.startswith("error: ") for line in lines)
+
+
 def test_check_tells_every_problem_also_as_json(house: House) -> None:
     house.config.write_text('[channels.telegraph]\nrooms = "all"\n[gateway]\ndefault_engine = "pupet"\n')
     document = house.json("config", "check")
@@ -68,6 +83,36 @@ def test_check_tells_every_problem_also_as_json(house: House) -> None:
         "gateway.default_engine",
     }
     assert house.run("config", "check").returncode == 1
+
+
+def test_check_reads_the_files_of_workspaces_too(house: House, tmp_path: Path) -> None:
+    for name in ("shop", "till"):
+        (tmp_path / name).mkdir()
+    house.config.write_text(
+        f'[gateway]\ndefault_workspace = "{tmp_path}/shop"\n[workspaces.till]\npath = "{tmp_path}/till"\n'
+    )
+    assert house.run("config", "check").stdout == f"{house.config}: no problem\n"
+    files = [folder / ".pilothouse.toml" for folder in (house.home, tmp_path / "shop", tmp_path / "till")]
+    for file, text in zip(files, ('engine = "nope"', 'rules = ["perhaps"]', 'trust = "me"'), strict=True):
+        file.write_text(f"{text}\n")
+    done = house.run("config", "check")
+    assert done.returncode == 1
+    assert f'error: {files[0]}: engine: "nope" is not allowed' in done.stderr
+    assert f"error: {files[1]}: rules: The rule 'perhaps'" in done.stderr
+    assert f"warning: {files[2]}: trust: was ignored" in done.stderr
+
+
+def test_check_warns_of_folders_that_are_not_there(house: House) -> None:
+    house.config.write_text('[gateway]\ndefault_workspace = "/no/a"\n[workspaces.x]\npath = "/no/b"\n')
+    done = house.run("config", "check")
+    assert done.returncode == 0
+    assert f"warning: {house.config}: gateway.default_workspace: /no/a is not a folder" in done.stderr
+    assert f"warning: {house.config}: workspaces.x.path: /no/b is not a folder" in done.stderr
+
+
+def test_check_says_that_there_is_no_file(house: House) -> None:
+    done = house.run("config", "check")
+    assert (done.returncode, done.stdout) == (0, f"there is no {house.config}; defaults hold\n")
 
 
 def test_path_tells_where_the_files_are_and_makes_none(house: House) -> None:

@@ -45,6 +45,18 @@ async def test_the_dearest_cause_comes_first_and_what_was_not_told_is_said(used:
 
 
 @pytest.mark.anyio
+async def test_one_turn_that_did_not_tell_is_one(house: House) -> None:
+    spent = Spent(TODAY, ConversationId("memory:a"), "/shop", EngineId("script"), "message", 1, 1, 0.0)
+
+    def add(tx: Tx) -> None:
+        tx.spending.add(spent)
+
+    async with STORE.open(SqliteConfig(path=str(house.home / "pilothouse.db"))) as store:
+        await store.write(add)
+    assert "in 1 turn. 1 did not tell what it cost, and is not in it." in house.run("cost").stdout
+
+
+@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("by", "names"),
     [

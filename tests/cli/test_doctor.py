@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from tests.cli.conftest import House
+from typing_extensions import override
+
+from pilothouse.cli.checks import Check, Disk, check_store
+from pilothouse.config import Models, find_paths, load
+from pilothouse.plugins import Plugins
+from pilothouse.stores.sqlite import STORE
 
 
 def checks(house: House, **more: str) -> dict[str, Any]:
@@ -83,6 +90,38 @@ def test_a_store_that_does_not_open_is_broken_and_no_store_is_fine(house: House)
     assert not (house.home / "pilothouse.db").exists()
     (house.home / "pilothouse.db").write_bytes(b"this is no database at all" * 100)
     assert checks(house)["store"]["state"] == "broken"
+
+
+class Odd(Disk):
+    """A disk that tests could not have otherwise: full, or read-only."""
+
+    def __init__(self, free_mb: int = 1000, *, takes_files: bool = True) -> None:
+        self._free_mb, self._takes_files = free_mb, takes_files
+
+    @override
+    def free_mb(self, folder: Path) -> int:
+        return self._free_mb
+
+    @override
+    def takes_files(self, folder: Path) -> bool:
+        return self._takes_files
+
+
+def on_disk(home: Path, disk: Disk) -> dict[str, Check]:
+    config = load(find_paths({"PILOTHOUSE_HOME": str(home)}), {}, Models(stores={"sqlite": STORE.config}))
+    return {check.name: check for check in check_store(Plugins(), config.config, disk)}
+
+
+def test_on_a_full_disk_the_first_thing_to_do_is_to_free_some_space(tmp_path: Path) -> None:
+    (tmp_path / "pilothouse.db").write_bytes(b"this is no database at all" * 100)
+    assert on_disk(tmp_path, Odd(0))["store"].fix.startswith("free some space")
+    assert on_disk(tmp_path, Odd(1000))["store"].fix.startswith("restore a backup")
+
+
+def test_a_store_that_cannot_be_made_is_broken(tmp_path: Path) -> None:
+    found = on_disk(tmp_path, Odd(takes_files=False))["store"]
+    assert (found.state, f"{tmp_path} cannot be written" in found.text) == ("broken", True)
+    assert on_disk(tmp_path, Odd())["store"].state == "ok"
 
 
 def test_without_a_configuration_it_points_to_init(house: House) -> None:

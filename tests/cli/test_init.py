@@ -5,7 +5,9 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
+import pytest
 from tests.cli.conftest import House
+from tests.dists import write_dist
 
 
 def test_every_answer_is_a_flag(house: House, tmp_path: Path) -> None:
@@ -44,6 +46,16 @@ def test_a_second_init_shows_what_exists_and_changes_nothing(house: House) -> No
         assert 'people.owners = ["a:1"]' in done.stdout
         assert "nothing was changed" in done.stdout
     assert house.config.read_bytes() == before
+
+
+def test_a_broken_file_is_left_alone_and_that_is_no_success(house: House) -> None:
+    house.config.write_text("[gateway]\nbusy 1\n")
+    done = house.run("init", "--yes")
+    assert (done.returncode, "nothing was changed; mend the file" in done.stderr) == (1, True)
+    assert f"{house.config}:2:6: this is not valid TOML" in done.stdout
+    assert "line 2" not in done.stdout
+    assert house.config.read_text() == "[gateway]\nbusy 1\n"
+    assert house.run("init", "--yes", "--force").returncode == 0
 
 
 def test_force_replaces_and_keeps_every_old_one(house: House) -> None:
@@ -93,8 +105,70 @@ def test_a_wrong_engine_is_told_before_anything_else_is_asked(house: House) -> N
 
 
 def test_a_wrong_answer_is_asked_again_at_once(house: House, tmp_path: Path) -> None:
-    done = house.run("init", said=f"/no/such/folder\n{tmp_path}\npupet\npuppet\na:1\n")
+    done = house.run("init", said=f"/no/such/folder\n{tmp_path}\npupet\npuppet\nbob\na:1\n")
     assert done.returncode == 0, done.stderr
     assert "/no/such/folder is not a folder" in done.stdout
     assert "did you mean puppet?" in done.stdout
-    assert tomllib.loads(house.config.read_text())["gateway"]["default_engine"] == "puppet"
+    assert "'bob' is nobody" in done.stdout
+    tree = tomllib.loads(house.config.read_text())
+    assert tree["gateway"]["default_engine"] == "puppet"
+    assert tree["people"]["owners"] == ["a:1"]
+
+
+def test_a_wrong_owner_is_told_before_anything_is_asked_and_names_no_draft(house: House) -> None:
+    done = house.run("init", "--owner", "bob", said="/\nauto\n")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "'bob' is nobody" in done.stderr
+    assert "config.toml" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--telegram", "--no-telegram"], "--telegram and --no-telegram contradict each other"),
+        (["--no-trust", "--trust"], "--trust and --no-trust contradict each other"),
+        (["--discord-api", "discord.example"], "must begin with https://"),
+    ],
+)
+def test_flags_that_cannot_be_meant_are_wrong_usage(house: House, words: list[str], complaint: str) -> None:
+    done = house.run("init", "--yes", *words)
+    assert (done.returncode, complaint in done.stderr) == (2, True), done.stderr
+    assert not house.config.exists()
+
+
+def with_bots(house: House) -> None:
+    names = ("telegram", "discord")
+    points = {"channels": {name: f"pilothouse.channels.{name}:CHANNEL" for name in names}}
+    write_dist(house.packages, "bots", points)
+
+
+@pytest.mark.parametrize(
+    ("named", "other"), [("discord", "Telegram bot token"), ("telegram", "Discord bot token")]
+)
+def test_whoever_names_one_channel_is_asked_about_no_other(house: House, named: str, other: str) -> None:
+    with_bots(house)
+    flags = ("--workspace", "/", "--engine", "auto", "--owner", "a:1", f"--{named}")
+    done = house.run("init", *flags, said="\n")
+    assert f"--{named} needs a token" in done.stderr
+    assert other not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", ["telegram", "discord"])
+def test_a_malformed_token_is_asked_for_again_on_a_terminal(house: House, name: str) -> None:
+    with_bots(house)
+    flags = ("--workspace", "/", "--engine", "auto", "--no-trust")
+    flags += ("--no-telegram",) if name == "discord" else ("--no-discord",)
+    answers = [("or nothing: ", said) for said in ("a:1\n", "hunter2\n", "\n")]
+    code, screen = house.on_a_terminal("init", *flags, answers=answers)
+    assert code == 0, screen
+    assert "does not look like one" in screen
+    assert "hunter2" not in screen
+    assert tomllib.loads(house.config.read_text())["people"]["owners"] == ["a:1"]
+
+
+def test_without_a_terminal_a_malformed_token_is_an_error(house: House) -> None:
+    with_bots(house)
+    flags = ("--workspace", "/", "--engine", "auto", "--owner", "a:1", "--telegram")
+    done = house.run("init", *flags, said="malformed\n\n")
+    assert (done.returncode, "does not look like one" in done.stderr) == (1, True)
+    assert not house.config.exists()

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from tests.cli.conftest import House
 
+from pilothouse.cli.status import Status, render_status
 from pilothouse.cli.table import ago, cut, money, plain, render_table, width
+from pilothouse.core.health import Noted
 
 LISTINGS = ["status", "sessions", "turns"]
 
@@ -108,6 +110,26 @@ def test_a_narrow_table_keeps_what_people_copy_and_drops_what_they_can_miss() ->
         "TURN               STATUS  PROMPT",
         "turn-3f9k2a7x1b2c  done    mend the roo…",
     ]
+
+
+def test_in_a_narrow_table_the_time_stays_whole_and_the_details_get_the_most_room() -> None:
+    rows = [(12, "11-16 05:48:15", "telegram:1234567890", "ask.answered.by.rule", "word " * 40)]
+    text = render_table(
+        ("ROW", "TIME", "WHO", "WHAT", "DETAIL"), rows, columns=60, wrap=True, whole=("TIME",)
+    )
+    heads, first, *_ = text.splitlines()
+    assert "11-16 05:48:15" in first
+    assert 60 - heads.index("DETAIL") > len("11-16 05:48:15")
+    assert text.count("word") == 40
+    assert all(width(line) <= 60 for line in text.splitlines())
+
+
+def test_a_channels_trouble_is_told_whole() -> None:
+    trouble = (
+        "Discord refuses the bot token. Take a new one at https://discord.com/developers, " + "a b " * 30
+    )
+    status = Status([], [], [], [], [], {"discord": Noted(0.0, 0.0, trouble)})
+    assert " ".join(trouble.split()) in " ".join(render_status(status, 10.0).split())
 
 
 def test_a_last_column_that_wraps_loses_nothing() -> None:

@@ -18,8 +18,11 @@ from tests.shelf import ADDRESS, PLACE, SESSION
 from pilothouse.core.approvers import Approvers, Authority
 from pilothouse.core.ask import Ask, Option, RuleOffer, hash_payload
 from pilothouse.core.ids import AskId, TurnId, UserId
-from pilothouse.core.message import Author
+from pilothouse.core.message import Author, InboundMessage
+from pilothouse.core.people import People
 from pilothouse.core.store import AskRow, Conversation, Tx
+from pilothouse.runtime.clock import new_id
+from pilothouse.runtime.joining import ask_to_join
 from pilothouse.runtime.pairing import pair, parse_code
 from pilothouse.stores.sqlite import STORE, SqliteConfig
 
@@ -103,13 +106,23 @@ def test_a_grant_that_means_nothing_is_refused(house: House, words: list[str], h
     assert hint in done.stderr
 
 
+def test_a_grant_closes_the_question_whether_to_let_them_in(house: House) -> None:
+    message = InboundMessage(ADDRESS, Author(UserId("telegram:5"), "Eve"), "1", "may I?")
+    other = InboundMessage(ADDRESS, Author(UserId("telegram:6"), "Bob"), "2", "may I?")
+    for one in (message, other):
+        store(house, lambda tx, one=one: ask_to_join(tx, new_id, People(), one, time.time()))
+    house.run("users", "grant", "telegram:5", "admin")
+    (left,) = store(house, lambda tx: tx.asks.open_about("join"))
+    assert left.ask.payload["user"] == "telegram:6"
+
+
 def test_the_first_code_makes_the_owner_and_the_next_a_member(house: House) -> None:
     text = house.run("pair").stdout
     assert "let in as owner" in text
     code = parse_code(text.splitlines()[0])
     assert code is not None
     sender = Author(UserId("telegram:5"), "Eve")
-    grant, _ = store(house, lambda tx: pair(tx, code, sender, time.time()))
+    grant, _ = store(house, lambda tx: pair(tx, new_id, code, sender, time.time()))
     assert grant is not None and grant.role == "owner"
     assert house.json("pair")["role"] == "member"
     assert house.json("pair", "--role", "admin")["role"] == "admin"
@@ -143,7 +156,7 @@ def test_an_answer_from_the_shell_is_the_owners_and_is_said_where_it_was_asked(h
     assert said is not None and "allowed" in bytes(said.body).decode()
     again = house.run("asks", "deny", "one", "--reason", "too late")
     assert again.returncode == 1
-    assert f"Already answered by {ME}: allowed" in again.stderr
+    assert f"Already answered by {getpass.getuser()}: allowed" in again.stderr
     assert audit(house)[:3] == [(ME, "ask.refused"), (ME, "ask.allow"), (ME, "ask.refused")]
 
 

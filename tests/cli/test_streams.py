@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import IO
+
+import pytest
+from tests.dists import SRC
 
 
 def sh(line: str, home: Path, **more: str) -> subprocess.CompletedProcess[str]:
     environ = {"PATH": os.environ["PATH"], "PILOTHOUSE_HOME": str(home), "HOME": str(home), **more}
+    environ["PYTHONPATH"] = str(SRC)
     command = line.replace("pilothouse", f"{sys.executable} -m pilothouse")
     return subprocess.run(
         ["sh", "-c", command], env=environ, cwd=home, capture_output=True, text=True, timeout=50, check=False
@@ -45,3 +51,50 @@ def test_a_full_standard_output_is_an_error_in_words(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     assert "cannot be written" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["status", "doctor", "engines", "config show", "config show --json"])
+def test_a_full_standard_output_is_no_surprise_to_any_command(tmp_path: Path, command: str) -> None:
+    script(tmp_path)
+    for unbuffered in ("", "1"):
+        done = sh(f"pilothouse {command} > /dev/full", tmp_path, PYTHONUNBUFFERED=unbuffered)
+        assert done.stderr == "error: The output cannot be written: No space left on device\n"
+        assert done.returncode == 1
+
+
+def test_an_answer_that_nobody_can_take_is_not_waited_for(tmp_path: Path) -> None:
+    script(tmp_path)
+    for json in ("", " --json"):
+        done = sh(f"pilothouse chat hi{json} > /dev/full", tmp_path)
+        assert done.returncode == 1
+        assert "Traceback" not in done.stderr
+        assert "No space left on device" in done.stderr
+
+
+def test_whoever_asks_twice_to_leave_sees_no_traceback(tmp_path: Path) -> None:
+    script(tmp_path)
+    (tmp_path / "script.toml").write_text("[[turn]]\nsteps = [ { hang = true } ]\n")
+    environ = {"PATH": os.environ["PATH"], "PILOTHOUSE_HOME": str(tmp_path), "HOME": str(tmp_path)}
+    with subprocess.Popen(
+        [sys.executable, "-m", "pilothouse", "chat", "hi"],
+        env=environ,
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        seen: list[str] = []
+        _read_until("hang", process.stderr, seen)
+        process.send_signal(signal.SIGTERM)
+        _read_until("Leaving", process.stderr, seen)
+        process.send_signal(signal.SIGTERM)
+        seen += process.stderr.readlines()
+        assert process.wait(50) == 130
+    assert "Traceback" not in "".join(seen)
+
+
+def _read_until(word: str, stream: IO[str], seen: list[str]) -> None:
+    while not seen or word not in seen[-1]:
+        seen.append(stream.readline())
+        assert seen[-1], seen

@@ -191,7 +191,14 @@ class Rig:
     async def until_idle(self) -> None:
         """Everything that was accepted has ended, and everything that was said has been sent or has failed."""
         busy = ("queued", "running", "waiting", "lost")
-        await self.until(lambda tx: not tx.turns.of(statuses=busy) and not tx.outbox.channels_waiting())
+
+        def idle(tx: Tx) -> bool:
+            waiting = tx.inbox.startable(
+                self.ports.clock.now(), engines=None, limit=1
+            )  # no turn has them yet
+            return not waiting and not tx.turns.of(statuses=busy) and not tx.outbox.channels_waiting()
+
+        await self.until(idle)
 
     def said(self, conversation: str = "main") -> list[str]:
         """What stands there now, live views aside."""

@@ -331,7 +331,7 @@ class World:
         now = self.clock.now()
 
         def unit(tx: Tx) -> None:
-            for row in tx.asks.expired(now):
+            for row in tx.asks.expired(now, limit=1000):
                 expire(tx, self.ports.ids, row, now)
 
         self.write(unit)

@@ -126,7 +126,7 @@ async def test_the_second_answer_changes_nothing_and_hears_who_was_first(tmp_pat
         await rig.channel.answer(ask, "allow", author=MEMBER)
         second = await rig.channel.answer(ask, "deny", text="wait!")
         assert not second.accepted
-        assert f"Already answered by {MEMBER.id}: allowed" in second.text
+        assert f"Already answered by {MEMBER.name}: allowed" in second.text
         await rig.until_said("told: allow")
         assert (await state_of(rig, ask)).decision == Decision("allow", by=MEMBER.id)
 

@@ -10,8 +10,10 @@ import pytest
 from tests.runtime.puppet import BareSession, Play, PuppetEngine, Strings, echo, until_interrupted
 from tests.runtime.rig import MAIN, MEMBER, Rig, open_rig
 
+from pilothouse.channels.memory import PERSON
 from pilothouse.core.event import PromptAdded
-from pilothouse.core.ids import ConversationId
+from pilothouse.core.ids import BlobHash, ConversationId
+from pilothouse.core.message import Attachment, InboundMessage
 from pilothouse.core.store import BusyPolicy, Tx
 
 
@@ -45,6 +47,21 @@ async def test_collect_makes_one_prompt_of_all_that_waited_in_the_order_it_came(
         assert len(rig.engine.turns) == 2
 
 
+async def test_the_files_of_all_that_waited_reach_the_engine_in_the_order_they_came(tmp_path: Path) -> None:
+    go = anyio.Event()
+    files = [Attachment(f"{n}.png", "image/png", 1, BlobHash(f"{n}" * 64)) for n in range(4)]
+    async with open_rig(tmp_path, PuppetEngine(waiting_for(go), echo), busy="collect") as rig:
+        await rig.channel.say("one")
+        await rig.until_live()
+        for text, some in (("two", files[:2]), ("three", files[:0]), ("four", files[2:])):
+            message = InboundMessage(rig.channel.address(), PERSON, text, text, attachments=tuple(some))
+            await rig.gateway.desk.accept(message)
+        go.set()
+        await prompts(rig, 2)
+        assert rig.engine.turns[1].prompt.attachments == tuple(files)
+        await rig.until_ended(2)
+
+
 async def test_queue_runs_one_turn_each_in_the_order_they_came(tmp_path: Path) -> None:
     go = anyio.Event()
     async with open_rig(tmp_path, PuppetEngine(waiting_for(go), echo), busy="queue") as rig:
@@ -52,8 +69,8 @@ async def test_queue_runs_one_turn_each_in_the_order_they_came(tmp_path: Path) -
         await rig.until_live()
         two = await rig.channel.say("two")
         three = await rig.channel.say("three")
-        assert "number 1 in line" in two.text
-        assert "number 2 in line" in three.text
+        assert "next in line" in two.text
+        assert "behind 1 other;" in three.text
         go.set()
         assert await prompts(rig, 3) == ["one", "two", "three"]
         await rig.until_ended(3)

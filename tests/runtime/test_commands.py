@@ -45,7 +45,9 @@ async def test_help_names_every_command(tmp_path: Path) -> None:
     async with open_rig(tmp_path) as rig:
         text = await reply_to(rig, "/help")
         assert all(f"/{name}" in text for name in COMMANDS)
-        wanted = "help new stop status queue cancel engine model bind resume session cost show pair"
+        wanted = (
+            "help new stop status queue cancel engine model bind topic trigger resume session cost show pair"
+        )
         assert set(COMMANDS) == set(wanted.split())
 
 
@@ -132,11 +134,12 @@ async def test_queue_shows_what_waits_and_cancel_drops_one_of_it(tmp_path: Path)
         await rig.channel.say("one")
         await rig.until_live()
         await rig.channel.say("two", native_id="two")
-        await rig.channel.say("three", native_id="three")
+        three = await rig.channel.say("three", native_id="three")
         rows = await rig.store.read(lambda tx: tx.inbox.waiting(MAIN))
         text = await reply_to(rig, "/queue")
-        assert [f"`{row.seq}`" in text for row in rows] == [True, True]
-        assert "Dropped: two" in await reply_to(rig, f"/cancel {rows[0].seq}")
+        assert [f"`#{row.seq}`" in text for row in rows] == [True, True]
+        assert f"queued as #{rows[1].seq}, behind 1 other; /cancel #{rows[1].seq} drops it" in three.text
+        assert "Dropped: two" in await reply_to(rig, f"/cancel #{rows[0].seq}")
         assert "Nothing waits under" in await reply_to(rig, f"/cancel {rows[0].seq}")
         dropped = await rig.store.read(lambda tx: tx.inbox.get(rows[0].id))
         assert dropped is not None
@@ -188,10 +191,14 @@ async def test_engine_changes_the_engine_and_the_session(tmp_path: Path) -> None
 async def test_model_reaches_the_engine_and_can_be_taken_back(tmp_path: Path) -> None:
     async with open_rig(tmp_path) as rig:
         assert "engine’s own" in await reply_to(rig, "/model")
+        for nothing in ('""', "''", '" "'):
+            told = await reply_to(rig, f"/model {nothing}")
+            assert "The model is the engine’s own." in told
+            assert "/model default" in told
         assert "big-one" in await reply_to(rig, "/model big-one")
         await rig.channel.say("one")
         await rig.until_ended()
-        await reply_to(rig, "/model small-one")
+        await reply_to(rig, '/model "small-one"')
         await rig.channel.say("two")
         await rig.until_ended(2)
         assert "engine’s own" in await reply_to(rig, "/model default")

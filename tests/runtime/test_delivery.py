@@ -16,6 +16,7 @@ from pilothouse.core.message import AGAIN_MARK, Address, Content, MessageRef, Pa
 from pilothouse.core.store import Conversation, PartRow, QueueRow, Tx, notes_lane
 from pilothouse.runtime.clock import new_id
 from pilothouse.runtime.outgoing import say
+from pilothouse.runtime.serving import note_served
 from pilothouse.testing.clock import FakeClock
 
 LONG = "\n\n".join(f"paragraph {number} " + "x" * 80 for number in range(10))
@@ -269,6 +270,24 @@ async def test_mail_for_a_channel_that_nobody_configured_fails_and_is_never_deli
         row = await rig.until(lambda tx: (row := tx.outbox.by_key("wire")) and row.ended_at and row)
         assert (row.status, row.why) == ("failed", "its channel is not configured")
         assert await rig.audited("message.") == ["message.undeliverable"]
+
+
+async def test_mail_for_a_channel_that_was_served_without_being_configured_waits(tmp_path: Path) -> None:
+    address = Address(ChannelId("telegraph"), "wire")
+
+    def put(tx: Tx) -> None:
+        note_served(tx, address.channel)
+        tx.conversations.ensure(Conversation(conversation_id(address), address, 1.0))
+        say(tx, new_id, conversation_id(address), Content("stop"), key="wire", at=1.0)
+
+    async with open_rig(tmp_path) as rig:
+        await rig.store.write(put)
+        rig.poke()
+        await rig.channel.say("hello")
+        await rig.until_said("you said: hello")
+        row = await rig.store.read(lambda tx: tx.outbox.by_key("wire"))
+        assert row is not None
+        assert row.ended_at is None
 
 
 class ClumsyChannel(MemoryChannel):

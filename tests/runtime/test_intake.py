@@ -69,6 +69,37 @@ async def test_a_reply_with_files_is_a_message_and_no_answer(tmp_path: Path) -> 
         assert [file.name for file in rig.engine.turns[1].prompt.attachments] == ["a.txt"]
 
 
+async def test_an_edit_that_comes_twice_is_told_once_also_when_its_message_runs_by_then(
+    tmp_path: Path,
+) -> None:
+    go, gone_on = anyio.Event(), anyio.Event()
+
+    async def wait(strings: Strings) -> None:
+        await strings.start()
+        await go.wait()
+        await strings.end("the first is done")
+
+    async def last(strings: Strings) -> None:
+        await strings.start()
+        await gone_on.wait()
+        await strings.end("the second is done")
+
+    async with open_rig(tmp_path, PuppetEngine(wait, last)) as rig:
+        await accept(rig, "first")
+        await rig.until_live()
+        await accept(rig, "second")
+        told = await edit(rig, "second", "a better second")
+        assert (told.state, told.text) == ("queued", "Changed: the new text waits in its place.")
+        again = await edit(rig, "second", "a better second")
+        assert (again.state, again.text) == ("duplicate", "")
+        go.set()
+        await rig.until_true(lambda: len(rig.engine.turns) == 2)
+        assert (await edit(rig, "second", "a better second")).state == "duplicate"
+        assert "runs already" in (await edit(rig, "second", "too late")).text
+        gone_on.set()
+        await rig.until_ended(2)
+
+
 @pytest.mark.parametrize("text", ["/stop", "/nosuchword please"])
 async def test_a_message_that_waits_cannot_become_a_command(tmp_path: Path, text: str) -> None:
     go = anyio.Event()

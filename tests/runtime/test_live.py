@@ -11,6 +11,7 @@ from tests.runtime.rig import MAIN, Rig, open_rig
 
 from pilothouse.channels.memory import MemoryChannel, Posted
 from pilothouse.core.errors import Rejected, TryLater
+from pilothouse.core.ids import ConversationId
 from pilothouse.core.message import MessageRef, Part
 from pilothouse.core.view import TurnView
 from pilothouse.testing.clock import FakeClock
@@ -181,3 +182,43 @@ async def test_the_view_of_a_parked_turn_goes_away_and_comes_back_with_it(tmp_pa
         again.set()
         await rig.until_said("done")
         await rig.until_true(lambda: all(view.deleted for view in views(rig)))
+
+
+class SlowToDelete(MemoryChannel):
+    # pyrefly: ignore [missing-override-decorator]
+    async def delete(self, ref: MessageRef) -> None:
+        await anyio.sleep(0.3)
+        await super().delete(ref)
+
+
+async def test_a_gateway_that_stops_takes_its_views_away_before_its_channels_go(tmp_path: Path) -> None:
+    stage, quick = Stage(), Stage()
+    quick.go.set()
+    plays = PuppetEngine(quick.play, stage.play)
+    async with open_rig(
+        tmp_path, plays, SlowToDelete(), grace_s=0.05, first_view_s=0, edit_every_s=0.01
+    ) as rig:
+        await rig.channel.say("build")  # a view that came and went before
+        await rig.until_said("All is built.")
+        await rig.channel.say("build again")
+        await until_view(rig, "make all")
+        await rig.until_live(status="running")
+    assert views(rig)
+    assert all(view.deleted for view in views(rig))
+
+
+class Elsewhere(MemoryChannel):
+    """Serves another conversation of its kind, and not the one that a test talks in."""
+
+    def holds(self) -> tuple[ConversationId, ...]:
+        return (ConversationId("memory:elsewhere"),)
+
+
+async def test_a_conversation_that_somebody_else_serves_is_shown_by_them(tmp_path: Path) -> None:
+    stage = Stage()
+    async with open_rig(tmp_path, PuppetEngine(stage.play), Elsewhere(), edit_every_s=0.01) as rig:
+        await rig.channel.say("build")
+        await rig.until_live(status="running")
+        stage.go.set()
+        await rig.until(lambda tx: [turn for turn in tx.turns.of(MAIN) if turn.status == "done"])
+        assert views(rig) == []

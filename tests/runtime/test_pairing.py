@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.runtime.rig import MEMBER, STRANGER, Rig, open_rig
 
-from pilothouse.core.ids import UserId
+from pilothouse.core.ids import ConversationId, UserId
 from pilothouse.core.message import Author
 from pilothouse.core.people import People, Role
 from pilothouse.runtime.pairing import (
@@ -52,6 +52,29 @@ async def test_a_code_counts_once(tmp_path: Path) -> None:
         assert (await rig.channel.say(SHOWN, author=STRANGER)).state == "queued"
         assert "not right" in (await rig.channel.say(SHOWN, author=other)).text
         assert await rig.store.read(lambda tx: tx.people.of(other.id)) == []
+
+
+async def test_pairing_closes_the_question_whether_to_let_them_in(tmp_path: Path) -> None:
+    async with open_rig(tmp_path) as rig:
+        await rig.channel.say("hello", "office")
+        await rig.channel.say("may I?", "lobby", author=STRANGER)
+        ask = await rig.until_asked("Let Stranger", ConversationId("memory:office"))
+        await offer(rig, "admin")
+        await rig.channel.say(SHOWN, "lobby", author=STRANGER)
+        assert await rig.store.read(lambda tx: tx.asks.open_about("join")) == []
+        row = await rig.store.read(lambda tx: tx.asks.get(ask.id))
+        assert (row and row.state) == "withdrawn"
+        await rig.until_said("in as a member? · withdrawn")
+        await rig.until_said("(let in as admin)")
+
+
+async def test_a_pairing_that_lets_in_is_logged_as_no_refusal(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, people=People()) as rig:
+        await offer(rig)
+        await rig.channel.say(SHOWN, author=STRANGER)
+        assert [name for name, _ in rig.logged if name.startswith("message.")][:1] == ["message.accepted"]
+        await rig.channel.say("0000-0000", author=Author(UserId("memory:other"), "Other"))
+        assert "message.refused" in [name for name, _ in rig.logged]
 
 
 async def test_a_platform_that_brings_the_code_twice_does_no_harm(tmp_path: Path) -> None:

@@ -53,6 +53,7 @@ async def test_the_reason_is_asked_of_the_denier_and_the_engine_goes_on_with_it(
         assert not (await rig.channel.answer(question.ask, "answer", text="x", author=ADMIN)).accepted
         assert (await rig.channel.say("use ninja")).text == "Taken as the answer."
         await rig.until_said("told: deny use ninja")
+        await rig.until_said("· use ninja, by Person")
         turn = (await rig.turns())[0]
         events = [logged.event for logged in await rig.store.read(lambda tx: tx.events.of_turn(turn.id))]
         assert [event for event in events if isinstance(event, Asked | AskChanged)] == [

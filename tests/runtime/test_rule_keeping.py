@@ -17,7 +17,7 @@ from pilothouse.core.rules import parse_rule
 from pilothouse.core.store import RuleRow, Store, Tx
 from pilothouse.runtime.clock import new_id
 from pilothouse.runtime.judging import HousePolicy, Told
-from pilothouse.runtime.rule_keeping import drop_rule, keep_rule, kept_rules
+from pilothouse.runtime.rule_keeping import Place, drop_rule, find_place, keep_rule, kept_rules
 from pilothouse.shell import BashSegmenter, RealGround
 
 SENSES = Senses(BashSegmenter(), RealGround())
@@ -158,8 +158,8 @@ async def test_a_folder_that_took_the_place_of_another_has_its_denials_and_not_i
 
     def keep(tx: Tx) -> None:
         for line in ("allow command make", "deny command rm"):
-            keep_rule(tx, new_id, str(folder), parse_rule(line), "ann", 1.0)
-        keep_rule(tx, new_id, "", parse_rule("allow command everywhere"), "ann", 1.0)
+            keep_rule(tx, new_id, find_place(str(folder)), parse_rule(line), "ann", 1.0)
+        keep_rule(tx, new_id, Place(), parse_rule("allow command everywhere"), "ann", 1.0)
 
     async with open_rig(tmp_path) as rig:
         await rig.store.write(keep)

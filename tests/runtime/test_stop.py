@@ -11,6 +11,7 @@ from tests.runtime.rig import MAIN, only_alive, open_rig
 from pilothouse.channels.memory import PERSON
 from pilothouse.core.ask import Ask, Decision
 from pilothouse.core.ids import AskId
+from pilothouse.core.message import MessageDeleted
 from pilothouse.testing.clock import FakeClock
 
 ASK = Ask(AskId("a"), "approval", "Run it?", {"command": "make"})
@@ -171,6 +172,19 @@ async def test_stop_leaves_what_is_queued_and_says_how_much_that_is(tmp_path: Pa
         await rig.channel.say("/stop")
         await rig.until_said("1 queued")
         await rig.until_said("you said: two")
+
+
+async def test_a_deletion_that_a_platform_lets_nobody_else_do_withdraws_too(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, PuppetEngine(until_interrupted, echo), busy="queue") as rig:
+        await rig.channel.say("one")
+        await rig.until_true(lambda: rig.engine.turns)
+        await rig.channel.say("two", native_id="two")
+        gone = MessageDeleted(rig.channel.address(), None, "two")
+        assert "Withdrawn" in (await rig.gateway.desk.deleted(gone)).text
+        row = await rig.store.read(lambda tx: tx.inbox.by_key(f"{MAIN}|two"))
+        assert row is not None
+        assert row.status == "withdrawn"
+        await rig.channel.say("/stop")
 
 
 async def test_a_queued_message_can_be_changed_and_withdrawn(tmp_path: Path) -> None:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 from tests.runtime.puppet import PuppetEngine, Strings, until_interrupted
-from tests.runtime.rig import MAIN, MEMBER, STRANGER, Rig, open_rig
+from tests.runtime.rig import ADMIN, MAIN, MEMBER, STRANGER, Rig, open_rig
 
 from pilothouse.channels.memory import PERSON
 from pilothouse.core.ask import Ask, Decision
 from pilothouse.core.errors import PilothouseError
-from pilothouse.core.ids import AskId, ConversationId, UserId
-from pilothouse.core.message import Author, InboundMessage, MessageDeleted, MessageEdited
+from pilothouse.core.ids import AskId, ChannelId, ConversationId, UserId
+from pilothouse.core.message import Address, Author, InboundMessage, MessageDeleted, MessageEdited
 from pilothouse.core.people import People
 from pilothouse.core.store import Tx
 from pilothouse.runtime.joining import MOST_OPEN
@@ -128,6 +128,27 @@ async def test_the_first_message_of_a_stranger_asks_the_owner_in_private_and_a_y
         assert (grant.role, grant.by) == ("member", PERSON.id)
 
 
+async def test_an_answered_question_stands_once_in_each_chat_it_was_asked_in(tmp_path: Path) -> None:
+    people = People({PERSON.id: "owner", ADMIN.id: "owner"})
+    async with open_rig(tmp_path, people=people) as rig:
+        await rig.channel.say("hello", "office")
+        await rig.channel.say("hello", "study", author=ADMIN)
+        await rig.channel.say("may I?", "lobby", author=STRANGER)
+        ask = await rig.until_asked("Let Stranger", ConversationId("memory:study"))
+        assert (await rig.channel.answer(ask, "allow")).accepted
+
+        def is_told(tx: Tx) -> bool:
+            (row,) = [row for row in tx.asks.newest(states=("answered",)) if row.topic == "join"]
+            keys = (f"ask:{ask.id}:settled", *(f"ask:{ask.id}:settled:{place}" for place in row.shown_in))
+            rows = [tx.outbox.by_key(key) for key in keys]
+            return len(rows) == 2 and all(row is not None and row.ended_at for row in rows)
+
+        await rig.until(is_told)
+        for place in ("office", "study"):
+            about = [text for text in rig.said(place) if "Let Stranger" in text]
+            assert about == ["Let Stranger (memory:stranger) in as a member? · allowed, by Person"], place
+
+
 async def test_a_no_to_a_stranger_is_not_asked_again_for_a_month(tmp_path: Path) -> None:
     clock = FakeClock()
     async with open_rig(tmp_path, clock=clock) as rig:
@@ -152,12 +173,27 @@ async def test_a_crowd_of_strangers_does_not_bury_an_owner_under_questions(tmp_p
 
 async def test_an_owner_whose_chat_is_not_known_finds_the_question_in_the_list(tmp_path: Path) -> None:
     async with open_rig(tmp_path) as rig:
-        await rig.channel.say("may I?", author=STRANGER)
+        told = (await rig.channel.say("may I?", author=STRANGER)).text
+        assert "has been asked" not in told, "nobody was, in any chat"
+        assert "send the code that `pilothouse pair` shows" in told
         (row,) = await rig.store.read(lambda tx: tx.asks.newest())
         assert (row.topic, row.conversation_id) == ("join", "")
         answered = await rig.gateway.desk.answer(row.ask.id, row.ask.payload_hash, Decision("allow"), PERSON)
         assert answered.accepted
         await rig.until_said("You are let in.")
+
+
+async def test_where_only_a_closed_terminal_was_asked_a_stranger_is_told_how_to_get_in(
+    tmp_path: Path,
+) -> None:
+    async with open_rig(tmp_path) as rig:
+        desk, terminal = rig.gateway.desk, Address(ChannelId("terminal"), "ada")
+        await desk.accept(InboundMessage(terminal, PERSON, "1", "hello", private=True))
+        told = (await rig.channel.say("may I?", author=STRANGER)).text
+        assert "has been asked" not in told
+        assert "`pilothouse pair`" in told
+        (row,) = await rig.store.read(lambda tx: tx.asks.newest())
+        assert row.conversation_id == "terminal:ada", "it waits there all the same"
 
 
 async def test_a_strangers_name_writes_no_lines_of_its_own(tmp_path: Path) -> None:

@@ -114,8 +114,9 @@ async def test_a_wake_keeps_its_place_and_is_mixed_with_nothing(tmp_path: Path) 
         wake(engine, session)
         await rig.until(lambda tx: len(tx.inbox.waiting(MAIN)) == 3)
         await rig.channel.say("c")
-        engine.steerable = True
         release.set()
+        await rig.until_ended(2)  # else what waits could still go into this one
+        engine.steerable = True
         turns = await rig.until_ended(5)
         assert all("A task ended." not in text for strings in engine.turns for text in strings.steered)
     assert [(turn.cause, turn.prompt.text.count("<message ")) for turn in turns[2:]] == [

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.channels.telegram.server.judge_aiogram import START_S, open_judge, start_judge
 from tests.channels.telegram.server.running import Server, open_server
+from tests.engines.claude.binary import try_install
 
 from pilothouse.channels.telegram.client import BotClient, open_client
 from pilothouse.channels.telegram.endpoint import Endpoint
@@ -22,6 +23,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.timeout(180))
+    if any("/telegram/test_real_" in item.nodeid for item in items):
+        try_install()  # before the first test begins, so that no test's time pays for it
 
 
 @pytest.fixture(scope="session")

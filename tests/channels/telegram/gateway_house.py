@@ -47,7 +47,7 @@ class GatewayHouse:
         self.rig = rig
         self.channel = channel
 
-    async def until(self, seen: Callable[[], Any], deadline_s: float = 30) -> Any:
+    async def until(self, seen: Callable[[], Any], deadline_s: float = 60) -> Any:
         with anyio.move_on_after(deadline_s):
             while not (found := seen()):
                 await anyio.sleep(0.01)
@@ -63,6 +63,15 @@ class GatewayHouse:
         def found() -> Post | None:
             posts = self.server.world.shown(chat_id, thread_id)
             return next((post for post in reversed(posts) if text in post.text), None)
+
+        return await self.until(found)
+
+    async def until_button(self, chat_id: int, label: str) -> Post:
+        """The newest message of ours there that has this button: a view may name an ask, too."""
+
+        def found() -> Post | None:
+            posts = self.server.world.shown(chat_id)
+            return next((post for post in reversed(posts) if label in post.buttons), None)
 
         return await self.until(found)
 
@@ -86,9 +95,10 @@ async def open_gateway(
     *plays: Play,
     config: TelegramConfig | None = None,
     menu: Sequence[MenuCommand] = (),
+    blobs: LateBlobs | None = None,
     **settings: Any,
 ) -> AsyncIterator[GatewayHouse]:
-    blobs = LateBlobs()
+    blobs = blobs or LateBlobs()
     logged: list[tuple[str, dict[str, object]]] = []
 
     def log(event: str, **fields: object) -> None:

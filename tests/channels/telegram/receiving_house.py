@@ -11,12 +11,12 @@ from pilothouse.channels.telegram.lanes import Lanes
 from pilothouse.channels.telegram.poll import Poller
 from pilothouse.channels.telegram.receive import Happening
 from pilothouse.channels.telegram.taking import Taker
-from pilothouse.channels.telegram.trigger import Trigger
 from pilothouse.channels.telegram.trouble import Trouble
 from pilothouse.core.channel import Receipt
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.ids import BlobHash
 from pilothouse.core.message import Address, Attachment, Author, InboundMessage
+from pilothouse.core.trigger import Trigger
 from pilothouse.testing.clock import FakeClock
 from pilothouse.testing.desk import ScriptedDesk
 
@@ -71,6 +71,9 @@ class House:
     def texts(self) -> list[str]:
         return [message.text for message in self.desk.accepted]
 
+    async def trigger_of(self, address: Address) -> Trigger:
+        return self.trigger
+
     async def tell(self, address: Address, text: str, reply_to: str) -> None:
         self.told.append(text)
 
@@ -94,7 +97,7 @@ class House:
             self.blobs,
             me,
             self.clock,
-            trigger_of=lambda address: self.trigger,
+            trigger_of=self.trigger_of,
             tell=self.tell,
             others=self.other,
             log=self.log,

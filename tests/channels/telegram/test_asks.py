@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from tests.channels.telegram.judging import check
 from tests.channels.telegram.scenes import COLOUR, HIDDEN, LONG, PARTS, PLAN, PUSH, asked
 
+from pilothouse.channels.choices import decide
 from pilothouse.channels.telegram.asks import render_ask
 from pilothouse.channels.telegram.callback import (
     AskPress,
@@ -17,12 +18,13 @@ from pilothouse.channels.telegram.callback import (
     parse_press,
     stop_key,
 )
-from pilothouse.channels.telegram.choices import decide, keyboard, toggled
+from pilothouse.channels.telegram.choices import keyboard, toggled
 from pilothouse.channels.telegram.look import Look
 from pilothouse.channels.telegram.payload import File, Keyboard, Message, unpack
 from pilothouse.channels.telegram.render import render
 from pilothouse.core.approvers import Approvers, Authority
 from pilothouse.core.ask import Ask, AskKind, Decision, Option, Remember, RuleOffer, hash_payload, misfit
+from pilothouse.core.ask_view import ask_lines
 from pilothouse.core.ids import AskId, TurnId
 from pilothouse.runtime.ask_words import ask_words
 
@@ -99,6 +101,17 @@ def test_without_an_offer_nothing_can_be_allowed_for_longer() -> None:
     assert buttons is not None
     labels = [button.text for row in buttons.inline_keyboard for button in row]
     assert labels == ["Allow once", "Deny", "Deny and say why"]
+
+
+def test_what_the_house_asks_is_allowed_or_denied_and_shows_nothing_but_its_words() -> None:
+    ask = replace(PUSH, title="Let Eve in?", payload={"user": {"id": 1}}, offers=(), of_house=True)
+    buttons = keyboard(ask)
+    assert buttons is not None
+    labels = {button.text: button for row in buttons.inline_keyboard for button in row}
+    assert [*labels] == ["Allow", "Deny"]
+    assert decide(ask, pressed(buttons, "Deny")) == Decision("deny")
+    assert '{"id"' not in ask_words(ask, AUTHORITY)
+    assert not any(line.sort == "value" for line in ask_lines(ask))
 
 
 def test_a_no_can_come_alone_or_with_its_reason_to_follow() -> None:

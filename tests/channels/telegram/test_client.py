@@ -80,7 +80,7 @@ async def test_texts_captions_and_keyboards_can_be_changed_and_messages_deleted(
     assert (post.text, post.buttons) == ("two", {"Go": "y"})
     is_message(await client.edit_keyboard(ada.id, sent.message_id, None))
     assert post.buttons == {}
-    photo = is_message(await client.send_photo(ada.id, PNG, caption="a plot"))
+    photo = is_message(await client.send_file(ada.id, PNG, kind="photo", caption="a plot"))
     is_message(
         await client.edit_caption(ada.id, photo.message_id, "the plot", entities=(Entity("italic", 0, 3),))
     )
@@ -107,8 +107,8 @@ async def test_rich_messages_are_sent_edited_and_drafted(client: BotClient, serv
 async def test_photos_documents_and_albums_arrive_byte_for_byte(client: BotClient, server: Server) -> None:
     ada = server.person()
     big = Upload('we"ird\n näme.bin', "not a type", bytes(range(256)) * 4000)
-    photo = is_message(await client.send_photo(ada.id, PNG, caption="plot"))
-    document = is_message(await client.send_document(ada.id, big))
+    photo = is_message(await client.send_file(ada.id, PNG, kind="photo", caption="plot"))
+    document = is_message(await client.send_file(ada.id, big))
     items = [AlbumItem(PNG, caption="two plots", entities=(Entity("bold", 0, 3),)), AlbumItem(PNG)]
     album = await client.send_album(ada.id, items)
     assert isinstance(album, tuple), album

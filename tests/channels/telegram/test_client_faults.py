@@ -74,7 +74,7 @@ async def test_text_that_is_too_long_is_told_apart(client: BotClient, server: Se
     image = Upload("a.png", "image/png", b"x")
     tries = [
         await client.send_message(ada.id, "😀" * 2049),
-        await client.send_photo(ada.id, image, caption="x" * 1025),
+        await client.send_file(ada.id, image, kind="photo", caption="x" * 1025),
         await client.send_rich(ada.id, Rich(markdown="x" * 32769)),
     ]
     assert [type(one) for one in tries] == [trouble.TooLong] * 3

@@ -20,7 +20,7 @@ async def test_the_largest_files_that_telegram_takes_go_up_and_come_down(
 ) -> None:
     ada = server.person()
     up = Upload("all.bin", "application/zip", bytes(50 * MB))
-    assert isinstance(await client.send_document(ada.id, up), Message)
+    assert isinstance(await client.send_file(ada.id, up), Message)
     post = ada.document("in.bin", b"\1" * (20 * MB))
     data = await client.download(post.message["document"]["file_id"])
     assert data == b"\1" * (20 * MB)
@@ -32,8 +32,8 @@ async def test_a_file_too_large_is_refused_before_anything_is_sent(client: BotCl
     photo = Upload("big.png", "image/png", bytes(10 * MB + 1))
     half = AlbumItem(Upload("half.bin", "application/zip", bytes(26 * MB)), "document")
     tries = [
-        await client.send_document(ada.id, over),
-        await client.send_photo(ada.id, photo),
+        await client.send_file(ada.id, over),
+        await client.send_file(ada.id, photo, kind="photo"),
         await client.send_album(ada.id, [AlbumItem(photo), AlbumItem(photo)]),
         await client.send_album(ada.id, [half, half]),
     ]
@@ -65,7 +65,7 @@ async def test_an_upload_is_copied_nowhere() -> None:
             await client.call("getMe", {}, object)
             tracemalloc.reset_peak()
             before = tracemalloc.get_traced_memory()[0]
-            sent = await client.send_document(1, up)
+            sent = await client.send_file(1, up)
             peak = tracemalloc.get_traced_memory()[1] - before
         finally:
             tracemalloc.stop()

@@ -12,12 +12,13 @@ from tests.channels.telegram.server.running import Server
 from tests.runtime.puppet import Play, Strings, echo, until_interrupted
 from tests.runtime.rig import only_alive
 
-from pilothouse.channels.telegram.config import Trigger, WebhookConfig
+from pilothouse.channels.telegram.config import WebhookConfig
 from pilothouse.core.ask import Ask, Decision, Option
 from pilothouse.core.event import MediaProduced, ToolCall, ToolStarted
 from pilothouse.core.ids import AskId, CallId, ConversationId
 from pilothouse.core.people import Role
 from pilothouse.core.secret import Secret
+from pilothouse.core.trigger import Trigger
 from pilothouse.runtime.blobs import StoreBlobs
 from pilothouse.runtime.clock import SystemClock
 from pilothouse.runtime.pairing import offer_pairing
@@ -123,6 +124,38 @@ async def test_several_options_are_chosen_and_then_done(server: Server, tmp_path
         await house.until(lambda: "Red, Blue, by Ada" in post.text)
 
 
+async def test_boxes_are_ticked_no_faster_than_telegram_lets_us(server: Server, tmp_path: Path) -> None:
+    ada = server.person("Ada")
+    heard: list[Decision] = []
+    server.flood.mode = "enforce"
+    async with open_gateway(server, tmp_path, {ada: "owner"}, asks(QUESTION, heard)) as house:
+        ada.say("paint")
+        post = await house.until_shown(ada.id, "Which colours?")
+        for box in ("☐ Red", "☑ Red", "☐ Red", "☐ Blue"):
+            ada.press(post, box)
+            await house.until(lambda: box not in post.buttons)  # noqa: B023
+        ada.press(post, "Done (2 chosen)")
+        await house.until(lambda: heard)
+        await house.until_shown(ada.id, "Went on.")
+        assert server.flood.violations == []
+
+
+@pytest.mark.parametrize("show_cost", [True, False])
+async def test_an_answer_tells_what_it_cost_where_people_want_to_know(
+    server: Server, tmp_path: Path, show_cost: bool
+) -> None:
+    ada = server.person("Ada")
+
+    async def play(strings: Strings) -> None:
+        await strings.start()
+        await strings.end("It is built.", cost_usd=0.25)
+
+    async with open_gateway(server, tmp_path, {ada: "owner"}, play, show_cost=show_cost) as house:
+        ada.say("build")
+        answer = await house.until_shown(ada.id, "It is built.")
+        assert ("$0.25" in answer.text) is show_cost
+
+
 async def test_only_who_may_answer_does_and_the_other_is_told_alone(server: Server, tmp_path: Path) -> None:
     ada, bob, eve = server.person("Ada"), server.person("Bob"), server.person("Eve")
     heard: list[Decision] = []
@@ -130,7 +163,7 @@ async def test_only_who_may_answer_does_and_the_other_is_told_alone(server: Serv
     people: dict[Person, Role] = {ada: "owner", bob: "member"}
     async with open_gateway(server, tmp_path, people, asks(APPROVAL, heard)) as house:
         ada.say("@pilot_test_bot build it", chat=group)
-        post = await house.until_shown(group.id, "Run make?")
+        post = await house.until_button(group.id, "Allow once")
         for person in (bob, eve):
             query = person.press(post, "Allow once")
             assert "may not" in await house.until_toast(query)
@@ -194,13 +227,39 @@ async def test_a_button_that_was_left_behind_goes_away_when_it_is_pressed(
     async with open_gateway(server, tmp_path, {ada: "owner"}, asks(APPROVAL, heard)) as house:
         ada.say("build it")
         post = await house.until_shown(ada.id, "Run make?")
-        server.faults.refuse("editMessageText", 400, "Bad Request: message can't be edited")
+        for method in ("editMessageText", "editMessageReplyMarkup"):
+            server.faults.refuse(method, 400, "Bad Request: message can't be edited")
         ada.press(post, "Allow once")
         await house.until_shown(ada.id, "Went on.")
-        await house.until(lambda: server.called("editMessageText"))
+        await house.until(
+            lambda: server.called("editMessageText") and server.called("editMessageReplyMarkup")
+        )
         assert "Deny" in post.buttons
         assert "Already answered" in await house.until_toast(ada.press(post, "Deny"))
         await house.until(lambda: not post.buttons)
+
+
+async def test_a_question_that_a_crash_left_unknown_loses_its_buttons_when_it_is_answered(
+    server: Server, tmp_path: Path
+) -> None:
+    ada = server.person("Ada")
+    heard: list[Decision] = []
+    held = server.faults.hold("sendMessage")
+    async with open_gateway(server, tmp_path, {ada: "owner"}, asks(APPROVAL, heard)) as house:
+        ada.say("build it")
+        await held.arrived.wait()
+        house.rig.crash()  # from now on nobody writes down which number the question gets
+        held.release()
+        await house.until_shown(ada.id, "Run make?")
+    async with open_gateway(
+        server, tmp_path, {ada: "owner"}, asks(APPROVAL, heard), alive=only_alive("nobody")
+    ) as house:
+        posts = await house.until(
+            lambda: shown if len(shown := [p for p in server.world.shown(ada.id) if p.buttons]) > 1 else None
+        )
+        ada.press(posts[0], "Allow once")
+        await house.until_shown(ada.id, "Went on.")
+        await house.until(lambda: not any(post.buttons for post in server.world.shown(ada.id)))
 
 
 async def test_a_question_outlives_a_restart_and_its_old_button_still_works(
@@ -259,6 +318,33 @@ async def test_in_a_group_the_progress_is_a_message_with_a_stop_button(
             await house.until_toast(ada.forge(progress, progress.buttons["Stop"])) == "That is over already."
         )
         assert server.world.drafts == []
+
+
+async def test_a_stop_button_that_a_crash_left_goes_away_when_it_is_pressed(
+    server: Server, tmp_path: Path
+) -> None:
+    ada, heard = server.person("Ada"), list[Decision]()
+    group = ada.make_group("Work")
+    async with open_gateway(server, tmp_path, {ada: "owner"}, slow) as house:
+        ada.say("@pilot_test_bot build it", chat=group)
+        progress = await house.until(
+            lambda: next((p for p in server.world.shown(group.id) if "Stop" in p.buttons), None)
+        )
+        server.faults.refuse("deleteMessage", 400, "Bad Request: message can't be deleted")
+        house.rig.crash()
+    async with open_gateway(
+        server, tmp_path, {ada: "owner"}, asks(APPROVAL, heard), alive=only_alive("nobody")
+    ) as house:
+        await house.rig.until_ended(1, place(group.id))
+        key = progress.buttons["Stop"]
+        assert await house.until_toast(ada.press(progress, "Stop")) == "That is over already."
+        await house.until(lambda: not progress.buttons)
+        assert not progress.deleted
+        ada.say("build it")
+        question = await house.until_shown(ada.id, "Run make?")
+        assert await house.until_toast(ada.forge(question, key)) == "That is over already."
+        ada.press(question, "Allow once")  # presses are taken one after another, and this one still can be
+        await house.until_shown(ada.id, "Went on.")
 
 
 async def test_an_answer_may_take_the_place_of_the_progress(server: Server, tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from tests.channels.telegram.conftest import connect
 from tests.channels.telegram.receiving_house import House, Moody, make_house
 from tests.channels.telegram.server.running import Server
 
+from pilothouse.channels.journal import Journal
 from pilothouse.channels.telegram.hooked import Hooked
-from pilothouse.channels.telegram.journal import Journal
 from pilothouse.channels.telegram.webhook import Door
 from pilothouse.core.errors import StoreUnavailable
 from pilothouse.core.secret import Secret

@@ -1,63 +1,34 @@
-"""`kill -9` of the gateway while five chats wait: each is answered, nothing is lost, and a double says that it is one."""
+"""A sample of the crash sweep over Telegram: five chats, a gateway that is killed, and a server outside that judges it all.
+
+`bench/crash --channel telegram` tries every point, and measures the recovery: here other tests run beside this one.
+"""
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
-import anyio
 import pytest
-from tests.channels.telegram.server.people import Person
-from tests.channels.telegram.server.running import Server
+from bench.crashing.outside import count_outside, try_outside
+from bench.crashing.sweep import Point, try_all
 
-from pilothouse.core.message import AGAIN_MARK
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
-
-ROOT = Path(__file__).parents[3]
-PATIENCE_S = 60
+SAMPLE = 5
 
 
-@asynccontextmanager
-async def gateway(server: Server, home: Path, people: list[Person]) -> AsyncIterator[None]:
-    """Killed when it is left."""
-    command = [sys.executable, "-m", "tests.channels.telegram.killed", str(home), server.url, server.token]
-    command += [str(person.id) for person in people]
-    env = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
-    async with await anyio.open_process(
-        command, env=env, cwd=ROOT, stdin=None, stdout=None, stderr=None
-    ) as process:
-        try:
-            yield
-        finally:
-            process.kill()
+def spread(points: Sequence[Point]) -> list[Point]:
+    """From commits to what the platform saw, early and late."""
+    step = max(1, len(points) // SAMPLE)
+    return list(points[step // 2 :: step])
 
 
-def answers(server: Server, person: Person) -> list[str]:
-    return [text for text in server.world.texts(person.id) if f"you said: from {person.id}" in text]
-
-
-@pytest.mark.parametrize("calls", [1, 2, 3, 4, 6, 8])
-@pytest.mark.parametrize("lost", [False, True])
-async def test_a_kill_loses_nothing_and_doubles_nothing_unmarked(
-    server: Server, tmp_path: Path, calls: int, lost: bool
+@pytest.mark.parametrize("verdict", ["allow", "deny"])
+def test_a_kill_at_any_point_leaves_five_chats_answered_and_nothing_twice_unmarked(
+    judge_folder: Path, verdict: str
 ) -> None:
-    """Killed when the server has seen so many calls; and, once more, with an answer of ours under way."""
-    people = [server.person(f"P{n}") for n in range(5)]
-    for person in people:
-        person.say(f"from {person.id}")
-    if lost:
-        server.faults.hold("sendMessage", times=1)
-    with anyio.fail_after(PATIENCE_S):
-        async with gateway(server, tmp_path, people):
-            await server.world.until(lambda: len(server.calls) >= calls)
-        server.faults.clear()
-        async with gateway(server, tmp_path, people):
-            await server.world.until(lambda: all(answers(server, person) for person in people))
-            await server.world.until(lambda: not server.world.pending)
-    for person in people:
-        unmarked = [text for text in answers(server, person) if AGAIN_MARK not in text]
-        assert len(unmarked) <= 1
+    points = spread(count_outside("telegram", judge_folder, verdict))
+    results = list(try_all(points, at_once=1, how=partial(try_outside, shared=judge_folder)))
+    assert [result for result in results if result.faults] == []
+    assert any(result.killed for result in results), "two runs are never quite the same, but alike"

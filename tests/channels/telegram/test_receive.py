@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.channels.telegram.server.people import Person
 from tests.channels.telegram.server.world import BOT_ID, Draft, World
 
-from pilothouse.channels.telegram.content import NAME_CHARS, safe_name
+from pilothouse.channels.names import NAME_CHARS, safe_name
 from pilothouse.channels.telegram.receive import (
     Changed,
     Happening,
@@ -21,9 +21,9 @@ from pilothouse.channels.telegram.receive import (
     Stopped,
     translate,
 )
-from pilothouse.channels.telegram.trigger import Trigger
 from pilothouse.channels.telegram.wire import KINDS, Arrived, Me, Update, read_update
 from pilothouse.core.message import Address
+from pilothouse.core.trigger import Trigger
 
 ME = Me(BOT_ID, True, "Pilot", username="pilot_test_bot")
 

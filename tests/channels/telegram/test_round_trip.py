@@ -18,12 +18,12 @@ from pilothouse.channels.telegram.lanes import Lanes
 from pilothouse.channels.telegram.poll import Poller
 from pilothouse.channels.telegram.receive import Happening
 from pilothouse.channels.telegram.taking import Taker
-from pilothouse.channels.telegram.trigger import Trigger
 from pilothouse.channels.telegram.trouble import Trouble
 from pilothouse.core.channel import Desk
 from pilothouse.core.ids import UserId
 from pilothouse.core.message import Address, Content, MessageRef, Part
 from pilothouse.core.people import People
+from pilothouse.core.trigger import Trigger
 from pilothouse.runtime.clock import SystemClock
 
 
@@ -44,12 +44,15 @@ class BareChannel:
             KeptBlobs(),
             me,
             clock,
-            trigger_of=lambda address: Trigger(),
+            trigger_of=self.trigger_of,
             tell=self.tell,
             others=self.other,
             log=self.log,
         )
         await Poller(self._client, Lanes(taker.take, clock, self.log), clock, self.log, self.log).run()
+
+    async def trigger_of(self, address: Address) -> Trigger:
+        return Trigger()
 
     def render(self, content: Content) -> tuple[Part, ...]:
         return (Part(content.text),)

@@ -34,7 +34,7 @@ async def send(client: BotClient, chat: int, payload: Payload) -> object:
             )
         case File(text=text, name=name, caption=caption, caption_entities=entities):
             file = Bytes(name, "text/plain", text.encode())
-            return await client.send_document(chat, file, caption=caption, entities=entities)
+            return await client.send_file(chat, file, caption=caption, entities=entities)
         case Upload():
             return None
         case Progress(html=html) if html:

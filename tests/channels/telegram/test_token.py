@@ -21,7 +21,7 @@ async def everything_that_may_log(client: BotClient, server: Server) -> list[obj
     faults = server.faults
     results: list[object] = [
         await client.get_me(),
-        await client.send_document(ada.id, Upload("a.txt", "text/plain", b"x")),
+        await client.send_file(ada.id, Upload("a.txt", "text/plain", b"x")),
         await client.download(file_id),
         await client.get_updates(0, timeout_s=0),
     ]

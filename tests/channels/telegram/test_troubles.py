@@ -12,18 +12,20 @@ import pytest
 from tests.channels.telegram.gateway_house import config_for, open_gateway
 from tests.channels.telegram.receiving_house import KeptBlobs
 from tests.channels.telegram.server.running import Server
+from tests.runtime.puppet import Strings
 from tests.runtime.rig import open_rig
 
 from pilothouse.channels.memory import MEMORY, MemoryChannel
 from pilothouse.channels.telegram import CHANNEL
 from pilothouse.channels.telegram.addressing import TELEGRAM
 from pilothouse.channels.telegram.channel import TelegramChannel
-from pilothouse.channels.telegram.config import TelegramConfig, Trigger, WebhookConfig
+from pilothouse.channels.telegram.config import TelegramConfig, WebhookConfig
 from pilothouse.core.channel import ChannelHealth, ChannelHost
 from pilothouse.core.errors import Rejected, TryLater, Unconfirmed
 from pilothouse.core.health import health_of
 from pilothouse.core.message import AGAIN_MARK, Address, Content
 from pilothouse.core.secret import Secret
+from pilothouse.core.trigger import Trigger
 from pilothouse.testing.clock import FakeClock
 from pilothouse.testing.desk import ScriptedDesk
 
@@ -175,6 +177,27 @@ async def test_a_server_without_rich_messages_gets_plain_ones(server: Server, tm
         assert again[0].data["payload"]["method"] == "message"
 
 
+async def test_a_long_answer_is_several_messages_where_progress_showed_that_a_server_is_old(
+    server: Server, tmp_path: Path
+) -> None:
+    server.rich = False
+    ada, go_on = server.person("Ada"), anyio.Event()
+
+    async def play(strings: Strings) -> None:
+        await strings.start()
+        await strings.tool()
+        await go_on.wait()
+        await strings.end("A word. " * 700 + "The end.")
+
+    async with open_gateway(server, tmp_path, {ada: "owner"}, play) as house:
+        ada.say("tell me")
+        await house.until(lambda: any("Stop" in post.buttons for post in server.world.shown(ada.id)))
+        go_on.set()
+        await house.until_shown(ada.id, "The end.")
+        await house.until(lambda: len(server.world.texts(ada.id)) == 2)
+        assert server.called("sendDocument") == []
+
+
 async def test_a_group_that_threw_us_out_does_not_hold_up_others(server: Server, tmp_path: Path) -> None:
     ada = server.person("Ada")
     group = ada.make_group("Work")
@@ -231,7 +254,7 @@ async def test_an_owner_hears_elsewhere_of_a_channel_in_trouble(tmp_path: Path) 
         (TelegramConfig(token=Secret("1:a"), trigger=Trigger("pattern", "(")), "no regular expression"),
         (
             TelegramConfig(token=Secret("1:a"), chats={"-1": Trigger("pattern")}),
-            "chats.-1.pattern is missing",
+            "chats.-1: the pattern is missing",
         ),
         (TelegramConfig(token=Secret("1:a"), chats={"work": Trigger()}), "by its number"),
         (TelegramConfig(token=Secret("1:a"), mode="webhook"), "https://"),

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
+import pty
 import re
 import subprocess
 import sys
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 import pytest
 from tests.channels.telegram.server.running import Server
 from tests.dists import ROOT, SRC, write_dist
+
+from pilothouse.channels.telegram.addressing import TELEGRAM
+from pilothouse.cli.init_telegram import QUESTION
+from pilothouse.core.health import Noted, note_health
+from pilothouse.core.store import Tx
+from pilothouse.stores.sqlite import STORE
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -42,6 +54,32 @@ class Installed:
 
     def command(self, *words: str) -> list[str]:
         return [sys.executable, "-m", "pilothouse", *words]
+
+    async def on_a_terminal(self, said: str, *words: str) -> tuple[int, str]:
+        """Exit code and screen of a run whose three streams are one real terminal."""
+        return await anyio.to_thread.run_sync(self._on_a_terminal, said, words)
+
+    def _on_a_terminal(self, said: str, words: Sequence[str]) -> tuple[int, str]:
+        ours, theirs = pty.openpty()
+        with subprocess.Popen(
+            self.command(*words),
+            env=self.env,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            cwd=self.home,
+            start_new_session=True,
+        ) as process:
+            os.close(theirs)
+            screen = b""
+            with contextlib.suppress(OSError):  # Linux says so when the last one closes its end
+                while chunk := os.read(ours, 65536):
+                    screen += chunk
+                    if said and f"{QUESTION}: ".encode() in screen:  # typed once it is hidden
+                        os.write(ours, said.encode())
+                        said = ""
+            os.close(ours)
+            return process.wait(), screen.decode()
 
     async def run(self, *words: str) -> tuple[int, str]:
         done = await anyio.run_process(
@@ -101,6 +139,43 @@ async def test_init_tries_the_token_and_shows_a_link_that_pairs(server: Server, 
     assert (installed.home / ".env").stat().st_mode & 0o777 == 0o600
     del installed.env["TELEGRAM_TOKEN"]
     assert "telegram  on" in re.sub(" +", "  ", (await installed.run("channels"))[1])
+
+
+async def test_init_asks_for_the_token_and_never_shows_it(server: Server, tmp_path: Path) -> None:
+    installed = Installed(tmp_path, server)
+    for file in (".env", "config.toml"):
+        (installed.home / file).unlink()
+    words = ("init", "--telegram-api", server.url, "--workspace", str(installed.home), "--engine", "script")
+    words += ("--owner", "telegram:1", "--no-trust")
+    code, screen = await installed.on_a_terminal(f"{server.token}\n", *words)
+    assert code == 0, screen
+    assert "this is @pilot_test_bot" in screen
+    assert "https://t.me/pilot_test_bot?start=" in screen
+    assert server.token not in screen
+    assert f"TELEGRAM_TOKEN={server.token}" in (installed.home / ".env").read_text()
+    (installed.home / "config.toml").unlink()
+    (installed.home / ".env").unlink()
+    code, screen = await installed.on_a_terminal("\n", *words)
+    assert code == 0, screen
+    assert "[channels.telegram]" not in (installed.home / "config.toml").read_text().replace("# [", "")
+
+
+async def test_a_channel_in_trouble_is_told_of_by_every_command_that_tells_of_channels(
+    server: Server, tmp_path: Path
+) -> None:
+    installed = Installed(tmp_path, server)
+    async with STORE.open(STORE.config(path=str(installed.home / "pilothouse.db"))) as store:
+        noted = Noted(time.time(), time.time() - 90, "Telegram could not be reached for 60 s.")
+
+        def note(tx: Tx) -> None:
+            note_health(tx, TELEGRAM, noted)
+
+        await store.write(note)
+    for command in ("status", "channels", "doctor"):
+        _, told = await installed.run(command)
+        assert "could not be reached" in " ".join(told.split()), told
+    _, told = await installed.run("channels", "--json")
+    assert json.loads(told)[0]["trouble"] == noted.trouble
 
 
 async def test_a_malformed_token_is_told_and_nothing_starts(server: Server, tmp_path: Path) -> None:

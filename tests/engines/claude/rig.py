@@ -15,7 +15,6 @@ from tests.engines.claude.api import ScriptedApi
 from tests.engines.claude.binary import claude_binary
 
 from pilothouse.core.ask import Decision
-from pilothouse.core.deciding import FixedPolicy
 from pilothouse.core.engine import Answerable, Brief, EngineHost, EngineSession
 from pilothouse.core.event import Asked, EngineEvent, Notice, TurnEnded
 from pilothouse.core.grammar import well_formed
@@ -28,6 +27,7 @@ from pilothouse.engines.claude.engine import ClaudeEngine
 from pilothouse.engines.claude.gate_proof import PROOFS, remember_proof
 from pilothouse.engines.claude.scratch import scratch_path
 from pilothouse.shell import RealGround
+from pilothouse.testing.policy import FixedPolicy
 
 MARK = "HOUSE_UNDER_TEST"  # not PILOTHOUSE_…: the gateway keeps those to itself
 KEY = "sk-ant-no-key-at-all"

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from pilothouse.core.ask import Ask, Decision
-from pilothouse.core.deciding import FixedPolicy
 from pilothouse.core.ids import AskId
 from pilothouse.core.policy import Ruling, Site
 from pilothouse.engines.claude import sending, wire
 from pilothouse.engines.claude.dialogue import Dialogue
 from pilothouse.engines.claude.gate import Gate
+from pilothouse.testing.policy import FixedPolicy
 
 pytestmark = pytest.mark.anyio
 CWD = "/work/shop"

@@ -7,6 +7,7 @@ import base64
 import pytest
 from tests.engines.claude.wire_samples import PNG
 
+from pilothouse.core.sniffing import sniff
 from pilothouse.engines.claude.images import (
     MAX_IMAGE_BYTES,
     MAX_TOTAL_BYTES,
@@ -15,7 +16,6 @@ from pilothouse.engines.claude.images import (
     attach,
     user_content,
 )
-from pilothouse.engines.claude.sniffing import sniff
 
 PICTURE = base64.b64decode(PNG)
 PDF = b"%PDF-1.7 ..."

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.engines.claude.api import Reply, Request, Script, ScriptedApi, bash, call, open_api, say
+from tests.engines.claude.api import Reply, Script, ScriptedApi, bash, call, open_api, say
 from tests.engines.claude.test_real_gateway import WITHIN_S, House, Terminal, until
 
 pytestmark = pytest.mark.slow
@@ -35,14 +35,17 @@ killed = pytest.mark.parametrize("killed", [False, True], ids=["alive", "killed"
 
 
 class Shell:
-    """`pilothouse asks`, beside whatever gateway runs."""
+    """`pilothouse`, beside whatever gateway runs."""
 
     def __init__(self, house: House) -> None:
         self._house = house
 
     def run(self, *words: str) -> Any:
+        return self.pilothouse("asks", *words)
+
+    def pilothouse(self, *words: str) -> Any:
         done = subprocess.run(
-            [sys.executable, "-m", "pilothouse", "asks", *words, "--json"],
+            [sys.executable, "-m", "pilothouse", *words, "--json"],
             env=self._house.environ,
             capture_output=True,
             text=True,
@@ -105,38 +108,50 @@ def _answer(
     until(lambda: shell.state_of(ask["id"]) == "answered", "the answer", terminal.look)
 
 
+def answering_with(reply: Reply, *, once: str, before: Reply = MAKE) -> Script:
+    """`reply` when a tool's result says `once`, else what asks. By what was done, not by count: a process that is killed
+    may have asked once more than we saw."""
+    return lambda request: reply if once in str(request.tool_results) else before
+
+
+def until_made(folder: Path) -> Script:
+    return lambda _: say("all done") if (folder / "work" / "made.txt").exists() else MAKE
+
+
 @killed
 def test_what_was_allowed_runs_once(tmp_path: Path, killed: bool) -> None:
-    def until_made(_: Request) -> Reply:
-        """By what was done, not by count: a process that is killed may have asked once more than we saw."""
-        return say("all done") if (tmp_path / "work" / "made.txt").exists() else MAKE
-
-    house, _ = answered(tmp_path, (until_made,), "allow", killed=killed, seen="all done")
+    house, _ = answered(tmp_path, (until_made(tmp_path),), "allow", killed=killed, seen="all done")
     assert (house.rig.workspace / "made.txt").exists()
+
+
+@killed
+def test_what_is_always_allowed_runs_and_is_a_rule_from_then_on(tmp_path: Path, killed: bool) -> None:
+    house, _ = answered(
+        tmp_path, (until_made(tmp_path),), "allow", "--always", killed=killed, seen="all done"
+    )
+    assert (house.rig.workspace / "made.txt").exists()
+    assert "allow command touch" in str(Shell(house).pilothouse("rules"))
 
 
 @killed
 def test_what_was_denied_with_a_reason_does_not_run_and_the_engine_hears_why(
     tmp_path: Path, killed: bool
 ) -> None:
-    replies = (MAKE, MAKE, say("as you wish")) if killed else (MAKE, say("as you wish"))
-    house, api = answered(
-        tmp_path, replies, "deny", "--reason", "not on a Friday", killed=killed, seen="as you wish"
+    reply = answering_with(say("as you wish"), once="not on a Friday")
+    house, _ = answered(
+        tmp_path, (reply,), "deny", "--reason", "not on a Friday", killed=killed, seen="as you wish"
     )
     assert not (house.rig.workspace / "made.txt").exists()
-    assert "not on a Friday" in str(api.main[-1].tool_results)
 
 
 @killed
 def test_a_plain_no_stops_the_turn(tmp_path: Path, killed: bool) -> None:
-    replies = (MAKE, MAKE, say("never said")) if killed else (MAKE, say("never said"))
-    house, api = answered(tmp_path, replies, "deny", killed=killed, seen="Stopped")
+    house, api = answered(tmp_path, (lambda _: MAKE,), "deny", killed=killed, seen="Stopped")
     assert not (house.rig.workspace / "made.txt").exists()
-    assert len(api.main) == (2 if killed else 1), "nothing more was said to the model"
+    assert not any(request.tool_results for request in api.main), "nothing more was said to the model"
 
 
 @killed
 def test_a_question_gets_the_options_that_were_chosen(tmp_path: Path, killed: bool) -> None:
-    replies = (ASK, ASK, say("noted, both")) if killed else (ASK, say("noted, both"))
-    _, api = answered(tmp_path, replies, "answer", "1", "L", killed=killed, seen="noted, both")
-    assert '"Which sizes?"="S, L"' in str(api.main[-1].tool_results)
+    reply = answering_with(say("noted, both"), once='"Which sizes?"="S, L"', before=ASK)
+    answered(tmp_path, (reply,), "answer", "1", "L", killed=killed, seen="noted, both")

@@ -10,6 +10,8 @@ import pytest
 from tests.engines.script.rig import Rig, answer_with, play, read
 
 from pilothouse.core.ask import Decision, Option
+from pilothouse.core.call import read_call
+from pilothouse.core.deciding import decide
 from pilothouse.core.event import (
     Asked,
     EngineEvent,
@@ -32,9 +34,11 @@ from pilothouse.core.event import (
 )
 from pilothouse.core.failure import FailureKind
 from pilothouse.core.ids import CallId
+from pilothouse.core.policy import ApprovalMode, Senses, Site
 from pilothouse.core.turn import Prompt
 from pilothouse.engines.script.engine import DEMO
 from pilothouse.engines.script.steps import FAILURE_KINDS, TOOL_KINDS, load_script
+from pilothouse.shell import BashSegmenter
 
 pytestmark = pytest.mark.anyio
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(64)
@@ -302,6 +306,21 @@ async def test_the_demo_is_honest_and_its_second_answer_is_short(rig: Rig) -> No
     assert "docs/extending.md" in end_of(first).answer
     assert not any(isinstance(event, ToolStarted | ToolUpdated) for event in second)
     assert len(end_of(second).answer) < 300
+
+
+async def test_rules_and_modes_can_read_what_the_demo_asks(rig: Rig) -> None:
+    hurried = rig.folder / "demo.toml"
+    hurried.write_text(re.sub(r"(every|for)_s = [0-9.]+", r"\1_s = 0", DEMO.read_text()))
+    brief = rig.brief()
+    async with rig.engine(script=str(hurried)) as engine, engine.open(brief) as session:
+        events = await read(session, when=answer_with(session, Decision("allow")))
+    ask = next(event.ask for event in events if isinstance(event, Asked))
+    call = read_call(ask.payload)
+    assert (call.kind, call.command, call.cwd) == ("command", "rm -rf build", brief.workspace)
+    outcomes: dict[ApprovalMode, str] = {"minimal": "ask", "trusted": "ask", "full-access": "allow"}
+    for mode, outcome in outcomes.items():
+        ruling = decide(ask, [], Site(brief.workspace, mode=mode), Senses(BashSegmenter()))
+        assert ruling.outcome == outcome
 
 
 async def test_without_a_script_the_demo_is_played(rig: Rig) -> None:

@@ -7,7 +7,7 @@ With a judge, whatever aiogram's models would not take is refused, and stands in
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -50,6 +50,10 @@ class Call:
     error: str = ""
 
 
+async def _nobody_minds(*_: object) -> bool:
+    return False
+
+
 @dataclass
 class Server:
     world: World
@@ -62,6 +66,10 @@ class Server:
     complaints: list[str] = field(default_factory=list)
     url: str = ""
     flood: Flood = field(default_factory=lambda: Flood(time.monotonic))
+    before: Callable[[Call], Awaitable[bool]] = _nobody_minds
+    """Awaited before a call is carried out; if it returns true, the call never is."""
+    after: Callable[[Call, Any], Awaitable[bool]] = _nobody_minds
+    """Awaited with the result; if it returns true, nobody gets it."""
 
     def __post_init__(self) -> None:
         self.polls = Polls(self.world)
@@ -75,11 +83,17 @@ class Server:
     # HTTP.
 
     async def on_call(self, request: web.Request) -> web.StreamResponse:
-        method, (params, uploads) = request.match_info["method"], await _read(request)
+        method = request.match_info["method"]
+        try:
+            params, uploads = await _read(request)
+        except ConnectionError:  # they went away in the middle of it
+            return web.Response()
         call = Call(method, params, uploads, time.monotonic())
         self.calls.append(call)
         self.world.wake()
         fault = self.faults.take(method, params)
+        if await self.before(call):
+            return _hang_up(request)
         try:
             if fault is not None and (answer := await self._suffer(request, fault)):
                 return answer
@@ -87,7 +101,7 @@ class Server:
         except Refusal as refusal:
             call.error = refusal.description
             return web.json_response(refusal.as_json(), status=refusal.code)
-        if fault is not None and fault.kind == "lose":
+        if await self.after(call, result) or (fault is not None and fault.kind == "lose"):
             return _hang_up(request)
         return web.json_response({"ok": True, "result": result})
 
@@ -224,6 +238,6 @@ async def _read(request: web.Request) -> tuple[Json, Uploads]:
 
 
 def _hang_up(request: web.Request) -> web.StreamResponse:
-    assert request.transport is not None
-    request.transport.abort()
+    if request.transport is not None:  # else they have gone already
+        request.transport.abort()
     return web.Response()

@@ -1,0 +1,148 @@
+"""A whole gateway, with a puppet for an engine, behind the Discord of these tests."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+from simcord.backend.models import Channel
+from tests.channels.discord.server.people import Person
+from tests.channels.discord.server.running import Server
+from tests.channels.discord.server.world import Answer, Post
+from tests.runtime.puppet import Play, PuppetEngine
+from tests.runtime.rig import Rig, open_rig
+
+from pilothouse.channels.discord.addressing import DISCORD
+from pilothouse.channels.discord.channel import DiscordChannel
+from pilothouse.channels.discord.config import DiscordConfig
+from pilothouse.core.channel import ChannelHost, MenuCommand
+from pilothouse.core.ids import BlobHash, UserId
+from pilothouse.core.message import Attachment
+from pilothouse.core.people import AUTHORITY, People, Role
+from pilothouse.core.secret import Secret
+from pilothouse.runtime.blobs import StoreBlobs
+from pilothouse.runtime.clock import SystemClock
+from pilothouse.runtime.commands import COMMANDS
+
+MENU = tuple(
+    MenuCommand(name, spec.summary, AUTHORITY[f"command.{name}"], spec.usage)
+    for name, spec in COMMANDS.items()
+)
+
+
+class LateBlobs:
+    """The store is opened after the channel was made."""
+
+    inner: StoreBlobs
+
+    async def get(self, blob: BlobHash) -> bytes:
+        return await self.inner.get(blob)
+
+    async def put(self, data: bytes, name: str, media_type: str) -> Attachment:
+        return await self.inner.put(data, name, media_type)
+
+
+class GatewayHouse:
+    def __init__(self, server: Server, rig: Rig, channel: DiscordChannel) -> None:
+        self.server = server
+        self.rig = rig
+        self.channel = channel
+
+    async def until(self, seen: Callable[[], Any], deadline_s: float = 30) -> Any:
+        with anyio.move_on_after(deadline_s):
+            while not (found := seen()):
+                await anyio.sleep(0.01)
+            return found
+        calls = [(call.method, call.path, call.status) for call in self.server.calls[-20:]]
+        raise AssertionError(
+            f"never seen; the last calls were {calls}, the log ends with {self.rig.logged[-12:]}"
+        )
+
+    async def until_shown(self, channel: Channel, text: str) -> Post:
+        """The newest message of ours there that has these words."""
+
+        def found() -> Post | None:
+            posts = self.server.world.shown(channel)
+            return next((post for post in reversed(posts) if text in post.text), None)
+
+        return await self.until(found)
+
+    async def until_asked(self, channel: Channel, text: str, *, beside: Post | None = None) -> Post:
+        """The newest message there that can be answered; progress tells of an ask too, and can only be stopped."""
+
+        def found() -> Post | None:
+            for post in reversed(self.server.world.shown(channel)):
+                if (
+                    text in post.text
+                    and (post.selects or set(post.buttons) - {"Stop"})
+                    and post is not beside
+                ):
+                    return post
+            return None
+
+        return await self.until(found)
+
+    async def until_whispered(self, answer: Answer) -> str:
+        """What only the person who pressed reads."""
+
+        def found() -> str:
+            told = [post.text for post in answer.followups]
+            return "\n".join([*told, answer.text] if answer.kind == "message" else told)
+
+        return await self.until(found)
+
+    async def until_connected(self) -> None:
+        await self.until(lambda: self.server.gateway.connected)
+
+
+def role_id(person: Person) -> UserId:
+    return UserId(f"discord:{person.id}")
+
+
+def config_for(server: Server, **changes: Any) -> DiscordConfig:
+    return DiscordConfig(
+        token=Secret(server.token),
+        api_base=server.api_base,
+        gateway_url=server.gateway_url,
+        cdn_base=server.cdn_base,
+        **changes,
+    )
+
+
+@asynccontextmanager
+async def open_gateway(
+    server: Server,
+    folder: Path,
+    people: dict[Person, Role],
+    *plays: Play,
+    config: DiscordConfig | None = None,
+    menu: Sequence[MenuCommand] = (),
+    **settings: Any,
+) -> AsyncIterator[GatewayHouse]:
+    blobs = LateBlobs()
+    logged: list[tuple[str, dict[str, object]]] = []
+
+    def log(event: str, **fields: object) -> None:
+        logged.append((event, fields))
+
+    host = ChannelHost(blobs, str(folder), log, SystemClock(), tuple(menu))
+    channel = DiscordChannel(config or config_for(server), host)
+    roles = People({role_id(person): role for person, role in people.items()})
+    engine = PuppetEngine(*plays)
+    async with open_rig(
+        folder,
+        engine,
+        channels={DISCORD: channel},
+        people=roles,
+        known_channels=(DISCORD,),
+        **settings,
+    ) as rig:
+        blobs.inner = StoreBlobs(rig.store, SystemClock())
+        logged[:0] = rig.logged
+        rig.logged = logged
+        house = GatewayHouse(server, rig, channel)
+        await house.until_connected()
+        yield house

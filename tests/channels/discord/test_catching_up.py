@@ -1,0 +1,151 @@
+"""What was missed is read before anything newer, however long that takes, and over however many connections."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import msgspec
+import pytest
+from tests.channels.discord.gateway_house import config_for
+from tests.channels.discord.line import Line, open_line
+from tests.channels.discord.server.cdn import File
+from tests.channels.discord.server.faults import DOWNLOAD, HISTORY
+from tests.channels.discord.server.running import Server
+
+from pilothouse.channels.discord.config import DiscordConfig
+from pilothouse.channels.discord.wire import Event
+from pilothouse.channels.journal import Journal
+from pilothouse.core.trigger import Trigger
+from pilothouse.testing.clock import FakeClock
+
+pytestmark = pytest.mark.anyio
+
+MEMBER = "GET /guilds/*/members/*"
+
+
+async def hear_one(server: Server, folder: Path, config: DiscordConfig | None = None) -> None:
+    """From then on there is a mark: what follows is missed, and not merely older than we are."""
+    async with open_line(server, folder, config) as line:
+        server.person("bob").say("first")
+        await line.until(lambda: "first" in line.texts)
+        await line.rest()
+    assert line.texts == ["first"]
+
+
+async def pass_time_until_heard(line: Line, clock: FakeClock, text: str) -> None:
+    with anyio.fail_after(30):
+        while text not in line.texts:
+            await clock.advance(61)
+            await anyio.sleep(0.01)
+
+
+async def test_a_history_that_cannot_be_read_for_minutes_still_comes_before_what_is_newer(
+    server: Server, tmp_path: Path
+) -> None:
+    await hear_one(server, tmp_path)
+    ada, clock = server.person("ada"), FakeClock()
+    ada.say("away")
+    server.faults.drop(HISTORY, times=9)
+    async with open_line(server, tmp_path, clock=clock) as line:
+        await line.until(lambda: line.told("discord.history_waits"))
+        ada.say("live")
+        await pass_time_until_heard(line, clock, "live")
+        assert line.texts == ["away", "live"]
+        assert server.faults.waiting == []
+
+
+async def test_an_answer_that_is_no_history_costs_no_message(server: Server, tmp_path: Path) -> None:
+    await hear_one(server, tmp_path)
+    ada, clock = server.person("ada"), FakeClock()
+    ada.say("away")
+    server.faults.garble(HISTORY)
+    async with open_line(server, tmp_path, clock=clock) as line:
+        await pass_time_until_heard(line, clock, "away")
+    assert line.texts == ["away"]
+
+
+async def test_a_connection_that_ends_in_the_middle_costs_no_message(server: Server, tmp_path: Path) -> None:
+    await hear_one(server, tmp_path)
+    ada, clock = server.person("ada"), FakeClock()
+    ada.say("away")
+    held = server.faults.hold(HISTORY)
+    async with open_line(server, tmp_path, clock=clock) as line:
+        await held.arrived.wait()
+        ada.say("live")
+        server.gateway.close(4004)
+        await line.until(lambda: line.told("discord.trouble"))
+        held.release()
+        await pass_time_until_heard(line, clock, "live")
+        ada.say("last")
+        await line.until(lambda: "last" in line.texts)
+        await line.rest()
+    assert line.texts == ["away", "live", "last"]
+
+
+async def test_roles_that_nobody_tells_now_are_asked_for_again(server: Server, tmp_path: Path) -> None:
+    role, ada, clock = server.world.make_role("crew"), server.person("ada"), FakeClock()
+    ada.give_role(role)
+    await hear_one(server, tmp_path)
+    ada.say("away")
+    server.faults.drop(MEMBER, times=3)
+    config = config_for(server, trigger=Trigger("all"), roles=(str(role.id),))
+    async with open_line(server, tmp_path, config, clock=clock) as line:
+        await pass_time_until_heard(line, clock, "away")
+        assert server.faults.waiting == []
+    assert line.texts == ["away"]
+
+
+async def test_a_thread_that_was_opened_while_we_were_away_is_read_too(
+    server: Server, tmp_path: Path
+) -> None:
+    ada = server.person("ada")
+    old = ada.make_thread("old")
+    ada.say("before we came", channel=old)
+    await hear_one(server, tmp_path)
+    ada.say("asked anew", channel=ada.make_thread("new"))
+    async with open_line(server, tmp_path) as line:
+        await line.until(lambda: line.texts)
+        ada.say("here we are", channel=old)
+        await line.until(lambda: "here we are" in line.texts)
+    assert line.texts == ["asked anew", "here we are"]
+
+
+async def test_a_forum_has_no_history_to_ask_for(server: Server, tmp_path: Path) -> None:
+    ada = server.person("ada")
+    async with open_line(server, tmp_path) as line:
+        for newest in ("500000", "600000"):
+            forum = {"id": "400000", "type": 15, "last_message_id": newest}
+            for session in server.gateway.connected:
+                session.tell("GUILD_CREATE", {"id": "300000", "channels": [forum]})
+        ada.say("hello")
+        await line.until(lambda: line.texts)
+        assert server.called(HISTORY) == []
+
+
+async def test_an_edit_and_a_deletion_are_heard_while_files_are_still_fetched(
+    server: Server, tmp_path: Path
+) -> None:
+    ada, elsewhere = server.person("ada"), server.world.make_channel("elsewhere")
+    held = server.faults.hold(DOWNLOAD)
+    async with open_line(server, tmp_path) as line:
+        post = ada.say("look", files=[File("a.bin", b"\x01\x02\x03")])
+        await held.arrived.wait()
+        ada.edit(post, "look closely")
+        ada.delete(post)
+        ada.say("they were told", channel=elsewhere)
+        await line.until(lambda: "they were told" in line.texts)
+        held.release()
+        await line.until(lambda: line.desk.edits and line.desk.deletions)
+    assert line.desk.edits[0].text == "look closely"
+
+
+async def test_what_a_server_left_that_we_are_no_longer_in_is_not_kept_for_ever(
+    server: Server, tmp_path: Path
+) -> None:
+    kept = Event("MESSAGE_CREATE", {"id": "500000", "channel_id": "400000", "guild_id": "300000"})
+    await Journal(tmp_path / "events.jsonl").add(msgspec.json.encode(kept))
+    async with open_line(server, tmp_path) as line:
+        await line.rest()
+        assert line.told("discord.event_dropped")
+    assert line.texts == []

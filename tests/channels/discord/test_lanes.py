@@ -1,0 +1,80 @@
+"""What must wait for something holds up its own lane, and no other."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+from anyio.abc import TaskGroup
+
+from pilothouse.channels.discord.lanes import AT_ONCE, Job, Lanes
+from pilothouse.channels.discord.trouble import Away
+from pilothouse.core.errors import StoreUnavailable
+from pilothouse.testing.clock import FakeClock
+
+pytestmark = pytest.mark.anyio
+
+
+class House:
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.taken: list[str] = []
+        self.done: list[str] = []
+        self.trouble: Exception | None = None
+
+    def lanes(self, tasks: TaskGroup) -> Lanes:
+        return Lanes(tasks, self.clock, self.log, self.done.append)
+
+    def log(self, event: str, **fields: object) -> None:
+        pass
+
+    def job(self, name: str) -> Job:
+        async def take() -> None:
+            if self.trouble is not None:
+                raise self.trouble
+            self.taken.append(name)
+
+        return take
+
+
+@pytest.mark.parametrize("trouble", [Away("no answer"), StoreUnavailable("locked")])
+async def test_whoever_waits_for_something_takes_no_seat(trouble: Exception) -> None:
+    house = House()
+    house.trouble = trouble
+    async with anyio.create_task_group() as tasks:
+        lanes = house.lanes(tasks)
+        for number in range(AT_ONCE + 1):
+            lanes.put(f"lane {number}", f"waits {number}", house.job("waits"))
+        await anyio.wait_all_tasks_blocked()
+        house.trouble = None
+        lanes.put("another", "goes", house.job("goes"))
+        await anyio.wait_all_tasks_blocked()
+        assert house.taken == ["goes"]
+        assert house.done == ["goes"]
+        await house.clock.advance(2)
+        assert len(house.done) == AT_ONCE + 2
+
+
+async def test_within_a_lane_nobody_overtakes_who_waits() -> None:
+    house = House()
+    house.trouble = Away("no answer")
+    async with anyio.create_task_group() as tasks:
+        lanes = house.lanes(tasks)
+        lanes.put("lane", "1", house.job("first"))
+        await anyio.wait_all_tasks_blocked()
+        house.trouble = None
+        lanes.put("lane", "2", house.job("second"))
+        await house.clock.advance(2)
+    assert house.taken == ["first", "second"]
+    assert house.done == ["1", "2"]
+
+
+async def test_what_breaks_is_passed_over() -> None:
+    house = House()
+    house.trouble = ValueError("broken")
+    async with anyio.create_task_group() as tasks:
+        lanes = house.lanes(tasks)
+        lanes.put("lane", "1", house.job("first"))
+        await anyio.wait_all_tasks_blocked()
+        house.trouble = None
+        lanes.put("lane", "2", house.job("second"))
+    assert (house.taken, house.done) == (["second"], ["1", "2"])

@@ -1,0 +1,58 @@
+"""How far each channel was read outlives a restart, and a channel that is new is known at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from pilothouse.channels.discord.marks import MOST_TAKEN, Marks
+
+pytestmark = pytest.mark.anyio
+
+
+def silent(event: str, **fields: object) -> None:
+    pass
+
+
+async def test_marks_outlive_a_restart(tmp_path: Path) -> None:
+    path = tmp_path / "marks.json"
+    marks = Marks(path, silent)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(marks.keep)
+        marks.read_to("1", "100")
+        marks.read_to("1", "90")
+        marks.read_to("2", "5", direct=True)
+        assert marks.take("100")
+        assert not marks.take("100")
+        await anyio.wait_all_tasks_blocked()
+        tasks.cancel_scope.cancel()
+    again = Marks(path, silent)
+    assert (again.get("1"), again.get("2"), again.direct) == ("100", "5", ("2",))
+    assert again.is_taken("100")
+    again.forget("2")
+    assert (again.get("2"), again.direct) == (None, ())
+
+
+async def test_a_new_channel_is_on_the_disk_once_it_is_settled(tmp_path: Path) -> None:
+    path = tmp_path / "marks.json"
+    marks = Marks(path, silent)
+    marks.read_to("2", "5", direct=True)
+    await marks.settle()
+    assert Marks(path, silent).direct == ("2",)
+
+
+async def test_only_the_latest_messages_are_remembered(tmp_path: Path) -> None:
+    marks = Marks(tmp_path / "marks.json", silent)
+    for number in range(MOST_TAKEN + 1):
+        marks.take(str(number))
+    assert not marks.is_taken("0")
+    assert marks.is_taken("1")
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"channels": {"1": "x"}}', b'{"channels": 3}'])
+async def test_a_file_that_cannot_be_read_is_a_fresh_start(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "marks.json"
+    path.write_bytes(data)
+    assert Marks(path, silent).get("1") is None

@@ -1,0 +1,31 @@
+"""How long a line that failed is left alone."""
+
+from __future__ import annotations
+
+from pilothouse.channels.discord.setbacks import Setback, Setbacks
+from pilothouse.testing.clock import FakeClock
+
+DAY_S = 86_400.0
+SESSIONS_A_DAY = 1000
+"""What Discord lets a bot begin before it takes its token away."""
+
+
+def silent(event: str, **fields: object) -> None:
+    pass
+
+
+def test_a_missing_intent_that_nobody_switches_on_never_costs_the_token() -> None:
+    setbacks = Setbacks(FakeClock(), silent, silent)
+    tries, passed_s = 0, 0.0
+    while passed_s < DAY_S:
+        passed_s += setbacks.wait_s(Setback("intent"))
+        tries += 1
+    assert tries < SESSIONS_A_DAY
+
+
+def test_a_network_that_is_down_is_tried_ever_less_often_and_at_once_again_after_it_was_up() -> None:
+    setbacks = Setbacks(FakeClock(), silent, silent)
+    waits = [setbacks.wait_s(Setback("down")) for _ in range(9)]
+    assert waits == sorted(waits)
+    setbacks.over()
+    assert setbacks.wait_s(Setback("down")) == waits[0]

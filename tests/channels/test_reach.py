@@ -1,0 +1,67 @@
+"""Why a server could not be reached: the words of the operating system, never the name of a library's class."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Iterator
+
+import aiohttp
+import httpx2
+import pytest
+
+from pilothouse.channels.reach import why_unreachable
+
+REFUSED = "the connection was refused"
+
+
+@pytest.fixture
+def deaf_port() -> Iterator[int]:
+    """Taken, so that nobody else gets it, and not listened on."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield taken.getsockname()[1]
+
+
+@pytest.mark.anyio
+async def test_both_libraries_tell_a_refused_connection_alike(deaf_port: int) -> None:
+    url = f"http://127.0.0.1:{deaf_port}/"
+    async with httpx2.AsyncClient() as client:
+        with pytest.raises(httpx2.ConnectError) as of_httpx:
+            await client.get(url)
+    async with aiohttp.ClientSession() as session:
+        with pytest.raises(aiohttp.ClientConnectorError) as of_aiohttp:
+            await session.get(url)
+    assert why_unreachable(of_httpx.value) == REFUSED
+    assert why_unreachable(of_aiohttp.value) == REFUSED
+
+
+def chained(outer: Exception, inner: Exception) -> Exception:
+    outer.__cause__ = inner
+    return outer
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (
+            chained(httpx2.ConnectError("x"), socket.gaierror(-2, "Name or service not known")),
+            "its name is not known",
+        ),
+        (chained(httpx2.ReadError(""), ConnectionResetError(104, "x")), "the connection was cut off"),
+        (httpx2.ConnectError("All connection attempts failed"), "All connection attempts failed"),
+        (httpx2.RemoteProtocolError(""), "remote protocol error"),
+        (TimeoutError(), "no answer came in time"),
+        (OSError(101, "Network is unreachable"), "Network is unreachable"),
+        (ExceptionGroup("x", [ConnectionRefusedError(111, "x")]), REFUSED),
+        (ssl.SSLCertVerificationError("self-signed"), "its certificate is not trusted here"),
+    ],
+)
+def test_the_words_are_those_of_the_cause(error: Exception, words: str) -> None:
+    assert why_unreachable(error).startswith(words)
+
+
+def test_errors_that_came_of_each_other_end() -> None:
+    first, second = ValueError("first"), ValueError("second")
+    first.__cause__, second.__cause__ = second, first
+    assert why_unreachable(first) == "first"

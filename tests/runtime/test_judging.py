@@ -1,0 +1,61 @@
+"""A long call is judged beside everything else: nobody waits while it is read."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import anyio
+import pytest
+from tests.runtime.puppet import PuppetEngine
+from tests.runtime.rig import open_rig
+
+from pilothouse.core.ask import Ask
+from pilothouse.core.ids import AskId
+from pilothouse.core.policy import Ruling, Senses, Site
+from pilothouse.core.rules import parse_rule
+from pilothouse.core.script import Script, no_segmenter
+from pilothouse.runtime.judging import HousePolicy, Told
+
+TOLD = Told(rules=(parse_rule("deny command rm"),))
+
+
+class SlowSegmenter:
+    """Reads a text only when somebody else has had a turn; `threads` are those that it read in."""
+
+    def __init__(self) -> None:
+        self.begun = threading.Event()
+        self.may_end = threading.Event()
+        self.threads: list[int] = []
+
+    def __call__(self, command: str) -> Script:
+        self.threads.append(threading.get_ident())
+        self.begun.set()
+        if len(command) > 4096:
+            assert self.may_end.wait(60), "the loop stood still"
+        return no_segmenter(command)
+
+
+def asking(command: str) -> Ask:
+    return Ask(AskId("a"), "approval", "x", {"tool": "Bash", "input": {"command": command}, "cwd": "/work"})
+
+
+@pytest.mark.anyio
+async def test_others_go_on_while_a_long_command_is_read(tmp_path: Path) -> None:
+    segment = SlowSegmenter()
+    rulings: list[Ruling] = []
+    async with open_rig(tmp_path, PuppetEngine()) as rig:
+        policy = HousePolicy(rig.store, Senses(segment), lambda workspace: TOLD)
+
+        async def judge() -> None:
+            rulings.append(await policy.judge(asking("ls " + "a" * 5000), Site("/work")))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(judge)
+            await anyio.to_thread.run_sync(segment.begun.wait, 60)
+            short = await policy.judge(asking("ls"), Site("/work"))
+            segment.may_end.set()
+    assert short.outcome == "ask"
+    assert [ruling.outcome for ruling in rulings] == ["ask"]
+    assert segment.threads[0] != threading.get_ident()
+    assert segment.threads[-1] == threading.get_ident(), "a short one is not worth a thread"
