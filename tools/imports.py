@@ -24,6 +24,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "cronsim": ("pilothouse.runtime.cron",),
     "discord": ("pilothouse.channels.discord",),
     "h11": ("pilothouse.channels.telegram",),
+    "httpcore2": ("pilothouse.fetching",),
     "httpx2": ("pilothouse.channels.telegram",),
     "mcp": ("pilothouse.agent_tools", "pilothouse.engines.native"),
     "prompt_toolkit": ("pilothouse.channels.terminal",),

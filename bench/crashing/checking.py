@@ -17,13 +17,13 @@ from bench.crashing.house import Home
 from bench.crashing.journal import Journal
 
 from pilothouse.core.message import AGAIN_MARK
+from pilothouse.core.store import PartRow
 from pilothouse.processes.procfs import Marker, carries, list_pids, read_process
 from pilothouse.stores.sqlite.audit import AuditTable
 from pilothouse.stores.sqlite.link import Link
 from pilothouse.stores.sqlite.outbox import OutboxTable
 
 ENDED = ("done", "failed", "withdrawn")
-FINAL = ("answer", "notice")
 WAITED = "while this waited for an answer"
 CUT_SHORT = "not run again"
 
@@ -50,10 +50,15 @@ class Facts:
         self.said = {
             line["acked"]: line for line in home.people.read() if "place" in line and "acked" in line
         }
+        self.places = {_key(line).partition("|")[0]: line["place"] for line in self.said.values()}
+        """The scenario's name of each conversation."""
         self.world = Counter(line["done"] for line in Journal(home.world).read())
 
     def _all(self, sql: str) -> list[sqlite3.Row]:
         return self.database.execute(sql).fetchall()
+
+    def parts(self, row: sqlite3.Row) -> list[PartRow]:
+        return OutboxTable(self.link).parts(row["id"])
 
     def place(self, name: str) -> list[dict[str, Any]]:
         return [line for line in self.seen if line["conversation"] == name]
@@ -71,11 +76,12 @@ class Facts:
         return own | later
 
 
-def check(home: Home, verdict: str) -> list[Fault]:
+def check(home: Home, verdict: str, *, scheduled: bool = True) -> list[Fault]:
     """Everything that is wrong. Call it when the restarted scenario has ended."""
     facts = Facts(home, verdict)
+    rules = RULES if scheduled else [rule for rule in RULES if rule is not _the_schedule_ran_once]
     try:
-        return [fault for rule in RULES for fault in rule(facts)] + list(_left(home))
+        return [fault for rule in rules for fault in rule(facts)] + list(_left(home))
     finally:
         facts.database.close()
 
@@ -83,7 +89,7 @@ def check(home: Home, verdict: str) -> list[Fault]:
 def _acknowledged_is_kept(facts: Facts) -> Iterator[Fault]:
     rows = {row["key"]: row for row in facts.inbox}
     for native_id, line in facts.said.items():
-        if f"memory:{line['place']}|{native_id}" not in rows:
+        if _key(line) not in rows:
             yield Fault("lost", f"{native_id} was acknowledged and is not in the inbox")
     for row in facts.inbox:
         if row["status"] not in ENDED:
@@ -103,8 +109,8 @@ def _every_message_has_one_outcome(facts: Facts) -> Iterator[Fault]:
 def _stopped_before_it_ran(facts: Facts, row: sqlite3.Row) -> bool:
     """A turn that waits to run again is stopped by the command, and the reply to that says so."""
     turn = facts.turns.get(row["turn_id"])
-    replies = [line["text"] for line in facts.place("stop") if line["kind"] == "reply"]
-    return bool(turn and turn["status"] == "cancelled" and any("not be resumed" in text for text in replies))
+    told = any("not be resumed" in line["text"] for line in facts.place("stop"))
+    return bool(turn and turn["status"] == "cancelled" and told)
 
 
 def _what_was_sent_was_seen(facts: Facts) -> Iterator[Fault]:
@@ -112,19 +118,26 @@ def _what_was_sent_was_seen(facts: Facts) -> Iterator[Fault]:
     for row in facts.outbox:
         if row["status"] != "done":
             yield Fault("lost", f"{row['key']} was not delivered: {row['status']} {row['why']}")
-        place = row["conversation_id"].removeprefix("memory:")
-        for part in OutboxTable(facts.link).parts(row["id"]):
+        place = facts.places[row["conversation_id"]]
+        for part in facts.parts(row):
             if not shown[place, _plain(part.part.text)]:
                 yield Fault("lost", f"part {part.index} of {row['key']} was never seen")
 
 
 def _nothing_is_shown_twice_without_its_mark(facts: Facts) -> Iterator[Fault]:
+    """A platform does not tell which turn a message is about: there the same may stand as often as it was to be said."""
+    parts = [
+        (facts.places[row["conversation_id"]], part) for row in facts.outbox for part in facts.parts(row)
+    ]
+    wanted = Counter((place, _plain(part.part.text)) for place, part in parts)
     times: dict[tuple[str, ...], list[bool]] = defaultdict(list)
     for line in facts.seen:
-        key = (line["conversation"], line["kind"], line["turn_id"], _plain(line["text"]))
+        about = (line["kind"], line["turn_id"], line.get("answers", ""))
+        key = (line["conversation"], *about, _plain(line["text"]))
         times[key].append(AGAIN_MARK in line["text"])
     for key, marks in times.items():
-        if not all(marks[1:]):
+        meant = 1 if key[2] else max(1, wanted[key[0], key[-1]])
+        if marks.count(False) > meant or not all(marks[meant:]):
             yield Fault("doubled", f"shown {len(marks)} times, not each marked: {key}")
 
 
@@ -150,13 +163,13 @@ def _the_schedule_ran_once(facts: Facts) -> Iterator[Fault]:
 
 
 def _the_ask_did_what_it_said(facts: Facts) -> Iterator[Fault]:
-    finals = [line["text"] for line in facts.place("approve") if line["kind"] in FINAL]
+    finals = [line["text"] for line in facts.place("approve")]
     cut = any(CUT_SHORT in text for text in finals)
     released, refused = (
         sum(text.startswith(word) and AGAIN_MARK not in text for text in finals)
         for word in ("Released.", "Not released: not today")
     )
-    marked = any(AGAIN_MARK in text for text in finals)
+    marked = any(AGAIN_MARK in text for text in finals if text.startswith(("Released.", "Not released:")))
     if facts.verdict == "deny":
         if facts.world["release"] or released:
             yield Fault("broken", "a denied release ran")
@@ -178,7 +191,7 @@ def _nobody_is_asked_again_what_they_have_said(facts: Facts) -> Iterator[Fault]:
 
 
 def _the_question_got_its_answer(facts: Facts) -> Iterator[Fault]:
-    finals = [line["text"] for line in facts.place("stop") if line["kind"] in FINAL]
+    finals = [line["text"] for line in facts.place("stop")]
     if not any(text.startswith("Painted: blue reply") or CUT_SHORT in text for text in finals):
         yield Fault("broken", f"the question's answer came to nothing: {finals}")
 
@@ -217,7 +230,12 @@ def _left(home: Home) -> Iterator[Fault]:
 
 
 def _plain(text: str) -> str:
-    return text.replace(AGAIN_MARK, "").strip()
+    return " ".join(text.replace(AGAIN_MARK, "").split())
+
+
+def _key(line: dict[str, Any]) -> str:
+    """Under which the inbox knows what was said."""
+    return line.get("key") or f"memory:{line['place']}|{line['acked']}"
 
 
 RULES: tuple[Callable[[Facts], Iterator[Fault]], ...] = (

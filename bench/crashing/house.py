@@ -1,5 +1,5 @@
-"""A gateway as the crash tests run it: a real SQLite file, a real engine process, and a channel that writes down, in a
-synced file, whatever it shows."""
+"""A gateway as the crash tests run it: a real SQLite file, a real engine process, and a channel: one that writes down, in a
+synced file, whatever it shows, or one whose platform stands outside."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from typing import Any
 
 import msgspec
 from bench.crashing.journal import Journal
+from bench.crashing.points import Points
 
 from pilothouse.bootstrap.machine import is_alive, sweep_leftovers
-from pilothouse.channels.memory import MEMORY, PERSON, MemoryChannel
+from pilothouse.channels.memory import PERSON, MemoryChannel
+from pilothouse.core.channel import Channel
 from pilothouse.core.engine import Engine, EngineHost
 from pilothouse.core.ids import EngineId
 from pilothouse.core.people import People as Roles
@@ -30,6 +32,9 @@ from pilothouse.runtime.settings import Settings
 
 SCRIPT = Path(__file__).with_name("script.toml")
 PART_LIMIT = 300
+STORIES = 12
+"""How many times the story must be told to be too long for one message of a platform."""
+HASTE = 10.0
 
 
 class Home:
@@ -44,6 +49,8 @@ class Home:
         self.log = folder / "log.jsonl"
         self.last_words = folder / "killed-after"
         self.report = folder / "report.json"
+        self.platform = folder / "platform.json"
+        self.stderr = folder / "stderr.txt"
 
 
 class Log:
@@ -56,6 +63,36 @@ class Log:
             file.write(json.dumps(line, default=str) + "\n")
 
 
+class PointedLog(Log):
+    """Knows at which points an approval was asked for or given."""
+
+    def __init__(self, file: Path, points: Points) -> None:
+        super().__init__(file)
+        self._points = points
+        self.approvals: list[int] = []
+
+    def __call__(self, event: str, /, **fields: object) -> None:
+        if event == "ask.answered" or fields.get("kind") == "approval":
+            self.approvals.append(len(self._points.passed))
+        super().__call__(event, **fields)
+
+
+class HastyClock:
+    """For a channel, whose pauses between two messages are not what a sweep is about: each is over ten times sooner."""
+
+    def __init__(self) -> None:
+        self._clock = SystemClock()
+
+    def now(self) -> float:
+        return self._clock.now()
+
+    def monotonic(self) -> float:
+        return self._clock.monotonic() * HASTE
+
+    async def sleep(self, seconds: float) -> None:
+        await self._clock.sleep(seconds / HASTE)
+
+
 def make_channel(record: Callable[[dict[str, Any]], None]) -> MemoryChannel:
     """Its ids are new after a restart, as a platform's are."""
     return MemoryChannel(
@@ -66,7 +103,7 @@ def make_channel(record: Callable[[dict[str, Any]], None]) -> MemoryChannel:
 def make_ports(
     home: Home,
     store: Store,
-    channel: MemoryChannel,
+    channel: Channel,
     log: Log,
     *,
     script: Path = SCRIPT,
@@ -79,7 +116,7 @@ def make_ports(
         people=Roles({PERSON.id: "owner"}),
         retry_first_s=0.01,
         poll_s=0.2,
-        known_channels=(MEMORY,),
+        known_channels=(channel.id,),
     )
     chosen = msgspec.structs.replace(settings, **changes)
     return Ports(
@@ -88,7 +125,7 @@ def make_ports(
         ids=new_id,
         settings=lambda: chosen,
         engines={ENGINE.id: _engine(home, store, log, script)},
-        channels={MEMORY: channel},
+        channels={channel.id: channel},
         alive=is_alive,
         sweep=sweep or partial(sweep_leftovers, str(home.database), log),
         log=log,
@@ -101,3 +138,12 @@ def _engine(home: Home, store: Store, log: Log, script: Path) -> Engine:
     blobs = StoreBlobs(store, SystemClock())
     host = EngineHost(blobs, dict(os.environ), str(home.folder), str(home.database), log)
     return ENGINE.build(config, host)
+
+
+def long_script(home: Home) -> Path:
+    """The same script with a longer story, no two parts of which read alike."""
+    before, story, after = SCRIPT.read_text().split('"""')
+    file = home.folder / SCRIPT.name
+    chapters = "".join(f"\nChapter {number}.\n{story}" for number in range(1, STORIES + 1))
+    file.write_text(f'{before}"""{chapters}"""{after}')
+    return file

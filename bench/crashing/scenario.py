@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from bench.crashing.house import Home, Log, make_channel, make_ports
+from bench.crashing.house import Home, PointedLog, make_channel, make_ports
 from bench.crashing.people import People
 from bench.crashing.points import Points
 
@@ -26,20 +26,6 @@ from pilothouse.runtime.gateway import Gateway
 from pilothouse.stores.sqlite import STORE
 
 GIVE_UP_S = 20.0
-
-
-class PointedLog(Log):
-    """Knows at which points an approval was asked for or given."""
-
-    def __init__(self, file: Path, points: Points) -> None:
-        super().__init__(file)
-        self._points = points
-        self.approvals: list[int] = []
-
-    def __call__(self, event: str, /, **fields: object) -> None:
-        if event == "ask.answered" or fields.get("kind") == "approval":
-            self.approvals.append(len(self._points.passed))
-        super().__call__(event, **fields)
 
 
 async def play(home: Home, kill_at: int | None, verdict: Verdict, since: float) -> None:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -21,11 +21,15 @@ from bench.crashing.house import Home
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT_S = 60.0
 KILLED = -9
+MEMORY = "memory"
 TRIES = 3
 
 
 class Point(NamedTuple):
-    """Where to kill. `kind` is as it was when the points were counted; two runs are never quite the same."""
+    """Where to kill. `kind` is as it was when the points were counted; two runs are never quite the same.
+
+    Where the platform stands outside, the gateway counts its commits, and the platform whatever it sees.
+    """
 
     verdict: str
     number: int
@@ -36,10 +40,16 @@ class Point(NamedTuple):
     """An approval was asked or answered within a few points."""
     at_s: float | None = None
     """Killed from outside, so long after its start: between two points, or before the first."""
+    channel: str = MEMORY
 
     @property
     def phase(self) -> str:
         return self.verdict if self.after is None else f"{self.verdict}, restarting"
+
+    @property
+    def name(self) -> str:
+        words = (self.channel, self.verdict, self.after, self.kind.replace(" ", "-"), self.number)
+        return "-".join(str(word) for word in words if word is not None)
 
 
 class Result(NamedTuple):
@@ -48,6 +58,9 @@ class Result(NamedTuple):
     kind: str
     recovery_s: float
     faults: tuple[Fault, ...]
+
+
+Try = Callable[[Home, Point], Result]
 
 
 def count_points(verdict: str, after: int | None = None) -> list[Point]:
@@ -67,35 +80,39 @@ def count_points(verdict: str, after: int | None = None) -> list[Point]:
     ]
 
 
-def clock_points(verdict: str, count: int, longest_s: float = 1.2) -> list[Point]:
+def clock_points(verdict: str, count: int, longest_s: float = 1.2, *, channel: str = MEMORY) -> list[Point]:
     """Kills by the clock, spread over the whole life of the scenario, its start included."""
-    return [Point(verdict, n, "clock", at_s=longest_s * n / count) for n in range(1, count + 1)]
+    return [
+        Point(verdict, n, "clock", at_s=longest_s * n / count, channel=channel) for n in range(1, count + 1)
+    ]
 
 
-def try_all(points: Iterable[Point], at_once: int = 2, keep: Path | None = None) -> Iterator[Result]:
+def try_all(
+    points: Iterable[Point], at_once: int = 2, keep: Path | None = None, how: Try | None = None
+) -> Iterator[Result]:
+    """`how` tries one point; without it the scenario runs in one process, with the channel in memory."""
     with ThreadPoolExecutor(at_once) as pool:
-        yield from pool.map(partial(try_point, keep=keep), points)
+        yield from pool.map(partial(try_point, keep=keep, how=how), points)
 
 
-def try_point(point: Point, keep: Path | None = None) -> Result:
+def try_point(point: Point, keep: Path | None = None, how: Try | None = None) -> Result:
     """Kill, restart, check; again if it ended before the point came. What went wrong is kept in `keep`."""
-    result = _try_once(point, keep)
+    result = _try_once(point, keep, how or _try_in)
     for _ in range(TRIES - 1):
         if result.killed or result.faults or point.at_s is not None:
             break
-        result = _try_once(point, keep)
+        result = _try_once(point, keep, how or _try_in)
     return result
 
 
-def _try_once(point: Point, keep: Path | None) -> Result:
+def _try_once(point: Point, keep: Path | None, how: Try) -> Result:
     folder = Path(tempfile.mkdtemp(prefix="pilothouse-crash-"))
     try:
-        result = _try_in(Home(folder), point)
+        result = how(Home(folder), point)
         if result.faults and keep is not None:
-            name = "-".join(
-                str(word) for word in (point.verdict, point.after, point.number) if word is not None
-            )
-            shutil.copytree(folder, keep / name, dirs_exist_ok=True)
+            sockets = shutil.ignore_patterns("*.sock")
+            shutil.copytree(folder, keep / point.name, dirs_exist_ok=True, ignore=sockets)
+            (keep / point.name / "faults.txt").write_text("\n".join(map(str, result.faults)))
         return result
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -119,17 +136,25 @@ def _try_in(home: Home, point: Point) -> Result:
     return Result(point, killed, kind, recovery_s, tuple(check(home, point.verdict)))
 
 
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
+
+
 def _run(
     home: Home, verdict: str, kill_at: int | None = None, kill_after_s: float | None = None
 ) -> tuple[int, str]:
     argv = [sys.executable, "-m", "bench.crashing.scenario", str(home.folder), "--verdict", verdict]
     if kill_at is not None:
         argv += ["--kill-at", str(kill_at)]
-    env = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
     argv += ["--since", str(time.monotonic())]
     try:
         ended = subprocess.run(
-            argv, env=env, cwd=ROOT, capture_output=True, timeout=kill_after_s or LIMIT_S, check=False
+            argv,
+            env=environment(),
+            cwd=ROOT,
+            capture_output=True,
+            timeout=kill_after_s or LIMIT_S,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         return KILLED, f"it was killed after {kill_after_s or LIMIT_S:g} s"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from bench.measuring import asks, crowd, history, idle, policy, starts, telegram, turn
+from bench.measuring import asks, crowd, discord, history, idle, policy, starts, telegram, turn
 from bench.measuring.table import Row
 
 FIGURES: Mapping[str, Callable[[], list[Row]]] = {
@@ -19,4 +19,5 @@ FIGURES: Mapping[str, Callable[[], list[Row]]] = {
     "asks": asks.measure,
     "idle": idle.measure,
     "telegram": telegram.measure,
+    "discord": discord.measure,
 }
