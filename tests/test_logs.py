@@ -22,6 +22,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilothouse.logs import MARK, Redactor, emergency, open_log, redact, with_fields
+from pilothouse.logs.redaction import NAMED
+from pilothouse.logs.redaction import SHAPES as PATTERNS
 from pilothouse.logs.sinks import RotatingFile, clean, clean_entry
 
 LETTERS = st.sampled_from("abcXYZ019_-+/= \"'\\\n%ü€")
@@ -84,6 +86,19 @@ SHAPES = [
 @pytest.mark.parametrize("secret", SHAPES)
 def test_a_secret_is_known_by_its_shape(secret: str) -> None:
     assert redact(f"before {secret} after") == f"before {MARK} after"
+
+
+@given(
+    secret=st.one_of(
+        *(st.from_regex(re.compile(pattern, re.DOTALL)) for pattern in (*PATTERNS, NAMED.pattern))
+    ),
+    before=st.text(max_size=20),
+    after=st.text(max_size=20),
+)
+def test_the_quick_look_overlooks_no_shape(secret: str, before: str, after: str) -> None:
+    """Another letter at its end keeps the quick look from being taken: what it would say must be the same."""
+    text = before + secret + after
+    assert redact(text) == redact(f"{text}\n€").removesuffix("\n€")
 
 
 @pytest.mark.parametrize("scheme", ["Bearer ", "Basic ", "bot ", ""])
@@ -193,11 +208,25 @@ def test_a_full_file_is_rotated_and_only_so_many_are_kept(tmp_path: Path) -> Non
 
 
 def test_two_writers_share_a_file_across_a_rotation(tmp_path: Path) -> None:
-    ours, theirs = (RotatingFile(tmp_path / "x.log", 10, 1) for _ in range(2))
+    ours, theirs = (RotatingFile(tmp_path / "x.log", 10, 1, look_every_s=0) for _ in range(2))
     ours.write("first--")
     theirs.write("second-")
     ours.write("x")
     assert (tmp_path / "x.log").read_text().split() == ["second-", "x"]
+    ours.close()
+    theirs.close()
+
+
+def test_what_is_written_before_the_next_look_is_in_the_file_that_was_rotated_away(tmp_path: Path) -> None:
+    ours = RotatingFile(tmp_path / "x.log", 10, 1, look_every_s=1000)
+    theirs = RotatingFile(tmp_path / "x.log", 10, 1)
+    ours.write("a")
+    theirs.write("second---")
+    ours.write("b")
+    assert (tmp_path / "x.log.1").read_text().split() == ["a", "b"]
+    ours.write("longer--")
+    assert (tmp_path / "x.log").read_text().split() == ["longer--"], "one that seems full is looked at first"
+    assert (tmp_path / "x.log.1").read_text().split() == ["second---"]
     ours.close()
     theirs.close()
 

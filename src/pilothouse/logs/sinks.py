@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import time
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from functools import lru_cache
@@ -24,6 +25,7 @@ MAX_SCANNED = 500_000
 MAX_PLAIN = 2000
 MAX_DEPTH = 8
 MAX_ITEMS = 200
+LOOK_EVERY_S = 0.25
 FIRST = ("at", "level", "event")
 FOR_PEOPLE = ("text", "error", "why")
 MAX_FIELD = 100
@@ -84,40 +86,49 @@ def _spell(value: Any) -> str:
 
 
 class RotatingFile:
-    """Whole lines, appended. Another process may write and rotate the same file: we look before each line."""
+    """Whole lines, appended. Another process may write and rotate the same file: we look now and then. What is written
+    before that look is in the file that was rotated away, so nothing is lost."""
 
-    def __init__(self, path: Path, max_bytes: int, keep: int) -> None:
+    def __init__(self, path: Path, max_bytes: int, keep: int, look_every_s: float = LOOK_EVERY_S) -> None:
         self.path = path
         self._max_bytes = max_bytes
         self._keep = keep
+        self._look_every_s = look_every_s
         self._name = str(path)
         self._fd = -1
         self._inode = -1
+        self._size = 0
+        self._looked_at = 0.0
 
     def write(self, line: str) -> None:
         data = (line + "\n").encode("utf-8", "replace")
-        if (size := self._open()) > 0 and size + len(data) > self._max_bytes:
-            self._rotate()
-            self._open()
-        os.write(self._fd, data)
+        now = time.monotonic()
+        full = self._size + len(data) > self._max_bytes
+        if self._fd < 0 or full or now - self._looked_at >= self._look_every_s:
+            self._look()
+            self._looked_at = now
+            if self._size > 0 and self._size + len(data) > self._max_bytes:
+                self._rotate()
+                self._look()
+        self._size += os.write(self._fd, data)
 
     def close(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
-    def _open(self) -> int:
-        """Its size. One look tells both: whether the file under this name is still ours, and how long it is."""
+    def _look(self) -> None:
+        """One look tells both: whether the file under this name is still ours, and how long it is."""
         with contextlib.suppress(OSError):
             found = os.stat(self._name)
             if self._fd >= 0 and found.st_ino == self._inode:
-                return found.st_size
+                self._size = found.st_size
+                return
         self.close()
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         opened = os.fstat(self._fd)
-        self._inode = opened.st_ino
-        return opened.st_size
+        self._inode, self._size = opened.st_ino, opened.st_size
 
     def _rotate(self) -> None:
         self.close()
