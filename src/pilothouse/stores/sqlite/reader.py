@@ -29,7 +29,8 @@ class Reader:
     ) -> None:
         self._path = path
         self._db = db
-        self._tx = SqliteTx(Link(db), files)
+        self._link = Link(db)
+        self._tx = SqliteTx(self._link, files)
         self._jobs = jobs
         self._report = report
 
@@ -43,6 +44,7 @@ class Reader:
     def _read(self, job: Job) -> Outcome:
         try:
             self._db.execute("BEGIN")
+            self._link.forget()
             outcome = Outcome(job.future, job.unit(self._tx), None)
         except BaseException as error:  # noqa: BLE001  a unit's error is its caller's, not the thread's
             outcome = Outcome(job.future, None, self._words(error))

@@ -55,11 +55,10 @@ class SqliteTx:
         self.nodes: Nodes = NodeTable(link)
 
     def get_fact(self, key: str) -> str | None:
-        row = self._link.row("facts.get", key=key)
-        return row[0] if row else None
+        return self._link.fact(key)
 
     def set_fact(self, key: str, value: str) -> None:
-        self._link.run("facts.set", key=key, value=value)
+        self._link.set_fact(key, value)
 
     def tally(self, key: str, at: float, window_s: float) -> int:
         row = self._link.row("tallies.add", key=key, at=at, after=at - window_s)

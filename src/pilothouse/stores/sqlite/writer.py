@@ -1,7 +1,8 @@
 """The one writer: a thread that commits whatever is queued together.
 
-It takes all that waits, runs each unit in a savepoint of its own and commits once, so that many durable writes
-share one sync. A unit that raises is rolled back alone. Nobody is told anything before COMMIT has returned.
+It takes what waits and what comes meanwhile, runs each unit in a savepoint of its own and commits once, so that many
+durable writes share one sync. A unit that raises is rolled back alone. Nobody is told anything before COMMIT has
+returned.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from time import monotonic
 
 from pilothouse.core.errors import Fenced, StoreError
 from pilothouse.core.ids import Epoch
@@ -21,8 +23,8 @@ from pilothouse.stores.sqlite.jobs import Job, Outcome
 from pilothouse.stores.sqlite.link import Link
 from pilothouse.stores.sqlite.tx import SqliteTx
 
-LARGEST_BATCH = 256
-"""Other processes wait for the write lock while a batch runs."""
+BATCH_S = 0.02
+"""A batch takes no more after this long: those in it wait for its end, and other processes for the write lock."""
 
 Report = Callable[[list[Outcome], bool, Epoch | None], None]
 
@@ -48,23 +50,30 @@ class Writer:
         self._jobs = jobs
         self._report = report
         self._committed = committed
+        self._ending = False
 
     def run(self) -> None:
         """Until a None comes; all that was queued before it is still written."""
-        go_on = True
-        while go_on:
-            batch = [self._jobs.get()]
-            while batch[-1] is not None and len(batch) < LARGEST_BATCH:
-                try:
-                    batch.append(self._jobs.get_nowait())
-                except Empty:
-                    break
-            go_on = batch[-1] is not None
-            jobs = [job for job in batch if job is not None and not job.future.cancelled()]
-            if jobs:
-                self._report(*self._write(jobs), self._link.epoch)
+        while not self._ending:
+            job = self._jobs.get()
+            if job is None:
+                return
+            if not job.future.cancelled():
+                self._report(*self._write([job]), self._link.epoch)
+
+    def _next(self) -> Job | None:
+        """What waits; None if nothing does."""
+        try:
+            while (job := self._jobs.get_nowait()) is not None:
+                if not job.future.cancelled():
+                    return job
+        except Empty:
+            return None
+        self._ending = True
+        return None
 
     def _write(self, jobs: list[Job]) -> tuple[list[Outcome], bool]:
+        """The jobs, and whatever joins them."""
         epoch = self._link.epoch
         try:
             outcomes = self._transact(jobs)
@@ -81,10 +90,18 @@ class Writer:
         return outcomes, changed
 
     def _transact(self, jobs: list[Job]) -> list[Outcome]:
-        self._check_file()
-        self._db.execute("BEGIN IMMEDIATE")
-        self._link.forget_fence()
+        try:
+            self._check_file()
+            self._db.execute("BEGIN IMMEDIATE")
+        except Exception:
+            jobs += iter(self._next, None)  # they have waited for the lock as long as the first one
+            raise
+        self._link.forget()
         outcomes = [self._attempt(job) for job in jobs]
+        until = monotonic() + BATCH_S
+        while monotonic() < until and (job := self._next()) is not None:
+            jobs.append(job)
+            outcomes.append(self._attempt(job))
         self._files.drop_unrecorded(self._recorded)
         self._db.execute("COMMIT")
         self._files.forget_fresh()
@@ -119,6 +136,7 @@ class Writer:
                 if isinstance(error, sqlite3.Error)
                 else StoreError(f"the transaction was lost: {error}")
             )
+        self._link.forget()
         self._db.execute("ROLLBACK TO unit")
         self._db.execute("RELEASE unit")
 
