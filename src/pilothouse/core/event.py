@@ -213,3 +213,14 @@ def decode_event(raw: bytes | str, schema: int = SCHEMA_VERSION) -> EngineEvent:
 
 def has_side_effects(kind: ToolKind) -> bool:
     return kind not in HARMLESS_TOOLS
+
+
+def joined(before: EngineEvent, event: EngineEvent) -> EngineEvent | None:
+    """Two deltas of one block that follow each other as one; None for any others."""
+    match before, event:
+        case TextDelta(block_id=a, parent_id=p), TextDelta(block_id=b, parent_id=q) if a == b and p == q:
+            return TextDelta(a, before.text + event.text, p)
+        case ThinkingDelta(), ThinkingDelta():
+            return ThinkingDelta(before.text + event.text)
+        case _:
+            return None

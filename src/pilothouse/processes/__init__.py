@@ -13,6 +13,7 @@ from pilothouse.processes.errors import (
     SpawnProblem,
 )
 from pilothouse.processes.leftovers import Leftover, sweep_leftovers
+from pilothouse.processes.line_reader import LineReader
 from pilothouse.processes.lines import MAX_LINE_BYTES, Line, LineSplitter
 from pilothouse.processes.process import PROCESS_MARKER, Process, ProcessLimits, open_process
 from pilothouse.processes.procfs import Marker, ProcessId
@@ -29,6 +30,7 @@ __all__ = [
     "InputStalled",
     "Leftover",
     "Line",
+    "LineReader",
     "LineSplitter",
     "Marker",
     "Process",

@@ -22,6 +22,11 @@ class LineReader(AsyncIterator[Line]):
         self._ready: deque[Line] = deque()
         self._ended = False
 
+    @property
+    def waiting(self) -> int:
+        """How many lines are read already: those that the next steps of the loop give without waiting."""
+        return len(self._ready)
+
     async def __anext__(self) -> Line:
         while not self._ready:
             if self._ended:

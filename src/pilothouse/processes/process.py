@@ -6,7 +6,7 @@ read only when asked for; every wait of ours has a deadline, also while we are b
 
 import os
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from subprocess import Popen
@@ -17,7 +17,7 @@ from pilothouse.processes.errors import InputClosed, InputStalled
 from pilothouse.processes.leader import start
 from pilothouse.processes.life import Life
 from pilothouse.processes.line_reader import LineReader
-from pilothouse.processes.lines import MAX_LINE_BYTES, Line
+from pilothouse.processes.lines import MAX_LINE_BYTES
 from pilothouse.processes.pipes import PipeReader, PipeWriter
 from pilothouse.processes.procfs import Marker
 from pilothouse.processes.stopping import StopDeadlines, Stopped
@@ -95,7 +95,7 @@ class Process:
         """None while it runs; negative when a signal ended it."""
         return self._life.exit_code
 
-    def lines(self) -> AsyncIterator[Line]:
+    def lines(self) -> LineReader:
         """Its stdout, line by line, to the end. May be left and taken up again; one loop at a time.
 
         Ends when the tree is gone, even if a stranger holds the pipe open.

@@ -22,10 +22,10 @@ from pilothouse.core.event import (
     SessionStarted,
     TextDelta,
     TextSet,
-    ThinkingDelta,
     ToolStarted,
     TurnEnded,
     has_side_effects,
+    joined,
 )
 from pilothouse.core.failure import Failure
 from pilothouse.core.grammar import Grammar
@@ -177,9 +177,9 @@ class Recorder:
 
     def _append(self, event: EngineEvent) -> None:
         if len(self._pending) > self._folded:
-            joined = _joined(self._pending[-1], event)
-            if joined is not None:
-                self._pending[-1] = joined
+            both = joined(self._pending[-1], event)
+            if both is not None:
+                self._pending[-1] = both
                 return
         self._pending.append(event)
         self._dirty.set()
@@ -188,13 +188,3 @@ class Recorder:
         session = tx.sessions.get(self._started.session.id)
         if session is not None:
             tx.sessions.save(msgspec.structs.replace(session, resume=resume))
-
-
-def _joined(before: EngineEvent, event: EngineEvent) -> EngineEvent | None:
-    match before, event:
-        case TextDelta(block_id=a, parent_id=p), TextDelta(block_id=b, parent_id=q) if a == b and p == q:
-            return TextDelta(a, before.text + event.text, p)
-        case ThinkingDelta(), ThinkingDelta():
-            return ThinkingDelta(before.text + event.text)
-        case _:
-            return None

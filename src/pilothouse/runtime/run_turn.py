@@ -77,8 +77,8 @@ class TurnRun:
         try:
             with self._helpers:
                 async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(self._recorder.flush_for_ever)
                     tasks.start_soon(self._watch.run)
+                    await self._recorder.flush_for_ever()
         except Exception as error:
             if fenced_in(error):
                 raise
