@@ -157,6 +157,7 @@ class Receiving:
                     act = partial(self._interactions.take, interaction)
                     urgent.put(one.key, one.key, partial(self._act, act))
                     return
+                self._host.log("discord.interaction_unreadable", level="error", why=interaction)
             case "MESSAGE_REACTION_ADD" | "MESSAGE_REACTION_REMOVE":
                 act = partial(self._reacting.take, event)
                 lanes.put(f"reactions:{channel}", one.key, partial(self._act, act))

@@ -164,7 +164,8 @@ class Input(Struct, frozen=True):
 
 
 class InteractionData(Struct, frozen=True):
-    id: str = ""
+    """Of its `id` we read nothing: it is a command's, as text, or a component's, as a number."""
+
     name: str = ""
     type: int = 1
     custom_id: str = ""

@@ -20,7 +20,7 @@ ENTITIES = (OptionType.USER, OptionType.CHANNEL, OptionType.ROLE, OptionType.MEN
 
 def press_data(post: Post, label: str) -> Json:
     assert label in post.buttons, f"there is no button {label!r} among {list(post.buttons)}"
-    return {"component_type": int(ComponentType.BUTTON), "custom_id": post.buttons[label]}
+    return _touched(post, post.buttons[label])
 
 
 def choice_data(post: Post, labels: Sequence[str], custom_id: str = "") -> Json:
@@ -28,13 +28,23 @@ def choice_data(post: Post, labels: Sequence[str], custom_id: str = "") -> Json:
     assert post.selects, "there is no menu"
     custom_id = custom_id or next(iter(post.selects))
     options = post.selects[custom_id]
-    menu = next(one for one in post.components if one.get("custom_id") == custom_id)
+    menu = _component(post, custom_id)
     missing = [label for label in labels if label not in options]
     assert not missing, f"there is no choice {missing} among {list(options)}"
     least, most = menu.get("min_values", 1), menu.get("max_values", 1)
     assert least <= len(labels) <= most, f"the menu takes {least} to {most}, not {len(labels)}"
     values = [options[label] for label in labels]
-    return {"component_type": int(ComponentType.STRING_SELECT), "custom_id": custom_id, "values": values}
+    return {**_touched(post, custom_id), "values": values}
+
+
+def _component(post: Post, custom_id: str) -> Json:
+    return next(one for one in post.components if one.get("custom_id") == custom_id)
+
+
+def _touched(post: Post, custom_id: str) -> Json:
+    """With the number that Discord gives to each component of a message."""
+    one = _component(post, custom_id)
+    return {"component_type": one["type"], "custom_id": custom_id, "id": one["id"]}
 
 
 def find_command(state: Backend, user_id: int, channel_id: int, name: str, kind: AppCommandType) -> Json:
