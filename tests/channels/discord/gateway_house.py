@@ -122,27 +122,43 @@ async def open_gateway(
     menu: Sequence[MenuCommand] = (),
     **settings: Any,
 ) -> AsyncIterator[GatewayHouse]:
+    roles = {role_id(person): role for person, role in people.items()}
+
+    def make(host: ChannelHost) -> DiscordChannel:
+        return DiscordChannel(config or config_for(server), host)
+
+    async with open_behind(make, folder, roles, *plays, menu=menu, **settings) as (rig, channel):
+        house = GatewayHouse(server, rig, channel)
+        await house.until_connected()
+        yield house
+
+
+@asynccontextmanager
+async def open_behind(
+    make: Callable[[ChannelHost], DiscordChannel],
+    folder: Path,
+    people: dict[UserId, Role],
+    *plays: Play,
+    menu: Sequence[MenuCommand] = (),
+    **settings: Any,
+) -> AsyncIterator[tuple[Rig, DiscordChannel]]:
+    """A gateway behind a channel, whatever Discord that one talks to. Its log holds what the channel says, too."""
     blobs = LateBlobs()
     logged: list[tuple[str, dict[str, object]]] = []
 
     def log(event: str, **fields: object) -> None:
         logged.append((event, fields))
 
-    host = ChannelHost(blobs, str(folder), log, SystemClock(), tuple(menu))
-    channel = DiscordChannel(config or config_for(server), host)
-    roles = People({role_id(person): role for person, role in people.items()})
-    engine = PuppetEngine(*plays)
+    channel = make(ChannelHost(blobs, str(folder), log, SystemClock(), tuple(menu)))
     async with open_rig(
         folder,
-        engine,
+        PuppetEngine(*plays),
         channels={DISCORD: channel},
-        people=roles,
+        people=People(people),
         known_channels=(DISCORD,),
         **settings,
     ) as rig:
         blobs.inner = StoreBlobs(rig.store, SystemClock())
         logged[:0] = rig.logged
         rig.logged = logged
-        house = GatewayHouse(server, rig, channel)
-        await house.until_connected()
-        yield house
+        yield rig, channel

@@ -73,19 +73,36 @@ async def open_line(
     connected: bool = True,
 ) -> AsyncIterator[Line]:
     """Hears everything, unless a configuration says otherwise."""
+
+    def make(host: ChannelHost) -> DiscordChannel:
+        return DiscordChannel(config or config_for(server, trigger=Trigger("all")), host)
+
+    async with open_at(make, folder, clock=clock, menu=menu, desk=desk) as line:
+        if connected:
+            await line.until(lambda: server.gateway.connected)
+        yield line
+
+
+@asynccontextmanager
+async def open_at(
+    make: Callable[[ChannelHost], DiscordChannel],
+    folder: Path,
+    *,
+    clock: FakeClock | None = None,
+    menu: tuple[MenuCommand, ...] = (),
+    desk: ScriptedDesk | None = None,
+) -> AsyncIterator[Line]:
+    """A channel of this make, whatever Discord it talks to."""
     blobs = KeptBlobs()
     logged: list[tuple[str, dict[str, Any]]] = []
 
     def log(event: str, **fields: Any) -> None:
         logged.append((event, fields))
 
-    host = ChannelHost(blobs, str(folder), log, clock or SystemClock(), menu)
-    channel = DiscordChannel(config or config_for(server, trigger=Trigger("all")), host)
+    channel = make(ChannelHost(blobs, str(folder), log, clock or SystemClock(), menu))
     line = Line(channel, desk or ScriptedDesk(), blobs, folder)
     line.logged = logged
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(channel.run, line.desk)
-        if connected:
-            await line.until(lambda: server.gateway.connected)
         yield line
         tasks.cancel_scope.cancel()

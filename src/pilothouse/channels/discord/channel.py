@@ -15,6 +15,7 @@ from pilothouse.channels.discord.attachments import Offered, Taken, make_fetch, 
 from pilothouse.channels.discord.buckets import Buckets
 from pilothouse.channels.discord.calls import Calls
 from pilothouse.channels.discord.config import DiscordConfig
+from pilothouse.channels.discord.connection import Start, start
 from pilothouse.channels.discord.payload import Message, Payload, Progress, unpack
 from pilothouse.channels.discord.places import Places
 from pilothouse.channels.discord.progress import render_view
@@ -42,8 +43,9 @@ class DiscordChannel:
     id: ChannelId = DISCORD
     type_every_s = 9.0
 
-    def __init__(self, config: DiscordConfig, host: ChannelHost) -> None:
+    def __init__(self, config: DiscordConfig, host: ChannelHost, start: Start = start) -> None:
         self._config = config
+        self._start = start
         self._host = host
         self._places = Places()
         self._fetch = make_fetch(config.cdn_base)
@@ -71,6 +73,7 @@ class DiscordChannel:
                 turn_of=self._turns.get,
                 opened=self._connected,
                 closed=self._disconnected,
+                start=self._start,
             )
             try:
                 await self._receiving.run()

@@ -11,7 +11,7 @@ import logging
 import random
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -69,6 +69,8 @@ _INTERACTION = re.compile(r"(/(?:interactions|webhooks)/\d+/)[^/\s?]+")
 """In an address that the library warns of: whoever has this token answers in our name for a while."""
 
 Hear = Callable[[Event], None]
+Start = Callable[[discord.Client, str], Awaitable[None]]
+"""Logs a client in with a token, and returns once its connection has ended. `setup_hook` is called between the two."""
 
 
 class Me(Struct, frozen=True):
@@ -88,6 +90,13 @@ def point_at(config: DiscordConfig) -> None:
     """Where Discord is. The library keeps this in its classes, so it is said in this one place."""
     Route.BASE = config.api_base.rstrip("/")
     DiscordWebSocket.DEFAULT_GATEWAY = yarl.URL(config.gateway_url)
+
+
+async def start(client: discord.Client, token: str) -> None:
+    """Over the network, to where `point_at` says."""
+    with anyio.fail_after(LOGIN_S):
+        await client.login(token)
+    await client.connect()
 
 
 def intents_of(config: DiscordConfig) -> discord.Intents:
@@ -114,8 +123,11 @@ class _State(ConnectionState[Any]):
 
 
 class _Client(discord.Client):
-    def __init__(self, config: DiscordConfig, hear: Hear, buckets: Buckets) -> None:
+    def __init__(
+        self, config: DiscordConfig, hear: Hear, buckets: Buckets, logged_in: Callable[[discord.Client], None]
+    ) -> None:
         self._hear = hear
+        self._logged_in = logged_in
         super().__init__(
             intents=intents_of(config),
             max_messages=None,
@@ -135,6 +147,11 @@ class _Client(discord.Client):
             http=self.http,
             **options,
         )
+
+    # pyrefly: ignore [missing-override-decorator]
+    async def setup_hook(self) -> None:
+        """Before the gateway says anything."""
+        self._logged_in(self)
 
     # pyrefly: ignore [missing-override-decorator]
     async def before_identify_hook(self, shard_id: int | None, *, initial: bool = False) -> None:
@@ -175,8 +192,10 @@ class Connection:
         hear: Hear,
         opened: Callable[[Me, Calls], None],
         closed: Callable[[], None],
+        start: Start,
     ) -> None:
         self._config = config
+        self._start = start
         self._clock = clock
         self._log = log
         self._hear = hear
@@ -201,31 +220,25 @@ class Connection:
 
     async def _stay(self) -> Setback:
         """Connected for as long as that works; why it did not."""
-        client = _Client(self._config, self._receive, self.buckets)
-        app = ""
+        client = _Client(self._config, self._receive, self.buckets, self._introduce)
         try:
-            with anyio.fail_after(LOGIN_S):
-                await client.login(self._config.token.reveal())
-            me = self._introduce(client)
-            app = me.application_id
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._watch, client)
-                await client.connect()
+                await self._start(client, self._config.token.reveal())
                 tasks.cancel_scope.cancel()
             return Setback("down", "the connection was closed")
         except (*_FORESEEN, ExceptionGroup) as error:
-            return self._setback(error, app)
+            return self._setback(error, str(client.application_id or ""))
         finally:
             self._closed()
             await client.leave()
 
-    def _introduce(self, client: _Client) -> Me:
+    def _introduce(self, client: discord.Client) -> None:
         user = client.user
         if user is None:
             raise discord.GatewayNotFound
         me = Me(str(user.id), user.name, str(client.application_id or user.id))
         self._opened(me, Calls(client.http, me.application_id, self._hide))
-        return me
 
     async def _watch(self, client: _Client) -> None:
         """discord.py connects again by itself; what takes too long is told, and then begun anew."""

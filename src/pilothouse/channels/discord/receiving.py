@@ -13,7 +13,7 @@ from pilothouse.channels.discord.buckets import Buckets
 from pilothouse.channels.discord.calls import Calls
 from pilothouse.channels.discord.catching_up import CatchingUp
 from pilothouse.channels.discord.config import DiscordConfig
-from pilothouse.channels.discord.connection import Connection, Me
+from pilothouse.channels.discord.connection import Connection, Me, Start
 from pilothouse.channels.discord.incoming import Incoming, Numbered
 from pilothouse.channels.discord.interactions import Interactions
 from pilothouse.channels.discord.lanes import Lanes
@@ -43,6 +43,7 @@ class Receiving:
         turn_of: Callable[[str], TurnId | None],
         opened: Callable[[Calls, Buckets], None],
         closed: Callable[[], None],
+        start: Start,
     ) -> None:
         log, clock, folder = host.log, host.clock, Path(host.state_dir)
         self._host = host
@@ -66,7 +67,14 @@ class Receiving:
         )
         self._catching_up = CatchingUp(self._marks, clock, log, self._incoming.feed)
         self._connection = Connection(
-            config, clock, log, alarm=self._alarm, hear=self._hear, opened=self._opened, closed=self._closed
+            config,
+            clock,
+            log,
+            alarm=self._alarm,
+            hear=self._hear,
+            opened=self._opened,
+            closed=self._closed,
+            start=start,
         )
         self._left: list[Numbered] = []
         self._me = Me("", "", "")
