@@ -9,6 +9,8 @@ from msgspec import Struct
 
 from pilothouse.channels.discord.addressing import Place
 from pilothouse.channels.discord.calls import Calls
+from pilothouse.channels.discord.limits import TEXT
+from pilothouse.channels.discord.markdown import escaped
 from pilothouse.channels.discord.receive import quote_of
 from pilothouse.channels.discord.replying import Asked, Reply
 from pilothouse.channels.discord.sending import MESSAGE
@@ -16,6 +18,7 @@ from pilothouse.channels.discord.slash import ASK, ASK_ABOUT
 from pilothouse.channels.discord.taking import Taker
 from pilothouse.channels.discord.trouble import Trouble
 from pilothouse.channels.discord.wire import Interaction, Message, inputs, read, sent_at
+from pilothouse.channels.text import clip
 from pilothouse.core.channel import Desk
 from pilothouse.core.errors import PilothouseError, StoreError
 from pilothouse.core.message import Author, InboundMessage, conversation_id
@@ -123,7 +126,12 @@ class Commanding:
     async def _accept(self, done: Done, message: InboundMessage, shown: str) -> None:
         receipt = await self._desk.accept(message)
         quoted = "\n".join(f"> {line}" for line in shown.splitlines()) or f"> {ASK_ABOUT}"
-        await done.reply.finish(f"{quoted}\n{receipt.text}" if receipt.text else quoted)
+        said = f"{quoted}\n{receipt.text}" if receipt.text else quoted
+        if await done.reply.finish(said) or receipt.state == "duplicate":
+            return
+        # It was acknowledged too late, and Discord shows no command: an answer would stand there without its question.
+        said = clip(f"{escaped(done.by.name)} asked:\n{said}", TEXT)
+        await self._taker.tell(done.place.address, said, "")
 
     async def _run(self, done: Done, line: str) -> None:
         """The command's own answer is a normal message; what only this person shall read stands here."""

@@ -75,10 +75,11 @@ class Reply:
         path = "/webhooks/{webhook_id}/{webhook_token}"
         await self._later("POST", path, _whispered(text))
 
-    async def finish(self, text: str) -> None:
-        """What the deferred answer says."""
+    async def finish(self, text: str) -> bool:
+        """What the deferred answer says; false if there is none any more, and nobody will ever read this."""
         body = {name: value for name, value in _whispered(text).items() if name != "flags"}
-        await self._later("PATCH", "/webhooks/{webhook_id}/{webhook_token}/messages/@original", body)
+        found = await self._later("PATCH", "/webhooks/{webhook_id}/{webhook_token}/messages/@original", body)
+        return not (isinstance(found, Trouble) and found.is_gone)
 
     async def vanish(self) -> None:
         await self._later("DELETE", "/webhooks/{webhook_id}/{webhook_token}/messages/@original", None)
@@ -92,12 +93,13 @@ class Reply:
         )
         return self._is_done(found)
 
-    async def _later(self, method: str, path: str, body: dict[str, Any] | None) -> None:
+    async def _later(self, method: str, path: str, body: dict[str, Any] | None) -> Any | Trouble:
         app, token = self._calls.application_id, self._interaction.token
         found = await self._calls.call(
             method, path, body, within_s=WITHIN_S, webhook_id=app, webhook_token=token
         )
         self._is_done(found)
+        return found
 
     def _is_done(self, found: Any | Trouble) -> bool:
         if isinstance(found, Trouble):

@@ -63,7 +63,7 @@ class Taker:
         self._marks = marks
         self._clock = clock
         self._take_files = take_files
-        self._tell = tell
+        self.tell = tell
         self._log = log
         self._lateness = Lateness()
         self._starters: dict[Address, str] = {}
@@ -180,7 +180,7 @@ class Taker:
                 receipt = await self._desk.edited(edit)
                 # A refusal is said by the desk, where the message is one that it knows.
                 if receipt.text and receipt.state == "queued":
-                    await self._tell(edit.address, receipt.text, edit.native_id)
+                    await self.tell(edit.address, receipt.text, edit.native_id)
             case Started(address=address, text=text):
                 self._starters[address] = text
                 while len(self._starters) > MOST_STARTERS:
@@ -202,10 +202,10 @@ class Taker:
         if receipt.state == "duplicate" or overheard:
             return
         if receipt.text:
-            await self._tell(message.address, receipt.text, message.native_id)
+            await self.tell(message.address, receipt.text, message.native_id)
         waited_s = self._clock.now() - message.sent_at
         if text := self._lateness.word(message.address, waited_s, queued=receipt.state == "queued"):
-            await self._tell(message.address, text, message.native_id)
+            await self.tell(message.address, text, message.native_id)
 
     async def with_files(self, message: InboundMessage, files: Sequence[File]) -> InboundMessage:
         return await self.with_offered(message, [offered(file) for file in files])

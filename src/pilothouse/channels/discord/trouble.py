@@ -16,7 +16,7 @@ UNKNOWN_CHANNEL, UNKNOWN_MESSAGE = 10003, 10008
 UNKNOWN_WEBHOOK, UNKNOWN_INTERACTION, ALREADY_ANSWERED = 10015, 10062, 40060
 TOO_LARGE, TOO_MANY_OLD_EDITS = 40005, 30046
 NO_ACCESS, NO_DIRECT, NO_PERMISSION = 50001, 50007, 50013
-INVALID_BODY, ARCHIVED, LOCKED = 50035, 50083, 160005
+INVALID_TOKEN, INVALID_BODY, ARCHIVED, LOCKED = 50027, 50035, 50083, 160005
 
 _WORDS = {
     UNKNOWN_CHANNEL: "this channel does not exist any more",
@@ -46,7 +46,7 @@ class Trouble(Struct, frozen=True):
 
     @property
     def is_gone(self) -> bool:
-        return self.status == 404 or self.code in (UNKNOWN_CHANNEL, UNKNOWN_MESSAGE)
+        return self.status == 404 or self.code in (UNKNOWN_CHANNEL, UNKNOWN_MESSAGE, INVALID_TOKEN)
 
     @property
     def is_forbidden(self) -> bool:
