@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 
 import pytest
+from tests.channels.discord.inside import Inside
 from tests.channels.discord.server.running import Server, open_server
 from tests.engines.claude.binary import try_install
 
@@ -17,3 +18,9 @@ async def server() -> AsyncIterator[Server]:
     async with open_server() as server:
         yield server
         assert server.complaints == []
+
+
+@pytest.fixture
+def inside() -> Inside:
+    """Another one, without a socket."""
+    return Inside()
