@@ -108,9 +108,10 @@ class Model(Struct, frozen=True):
 
 @runtime_checkable
 class ListsModels(Protocol):
-    """On the engine, not on the session."""
+    """On the engine, not on the session. What it knows at this moment, likeliest first: to ask costs nothing, so no
+    process is started for it and nothing is waited for."""
 
-    async def models(self) -> list[Model]: ...
+    def models(self) -> Sequence[Model]: ...
 
 
 class Wake(Struct, frozen=True):

@@ -23,6 +23,7 @@ from pilothouse.core.turn import Turn
 from pilothouse.core.wording import span
 from pilothouse.runtime.ask_words import INLINE, file_name, is_long, readable
 from pilothouse.runtime.binding import bound
+from pilothouse.runtime.choosing import Listed, models_to_choose
 from pilothouse.runtime.continuing import Refused, bind, find_session, may_continue, parse_resume
 from pilothouse.runtime.costs import CostLine, line_words, standing_words, sum_up, total
 from pilothouse.runtime.outgoing import say
@@ -39,6 +40,7 @@ _decode = msgspec.json.Decoder(InboundMessage).decode
 
 QUOTES = "\"'`“”‘’ "
 """Around a name, these are how somebody writes it, and no part of it."""
+MODELS_NAMED = 20
 TRIGGER_USAGE = "/trigger all, mention, reply, pattern WORDS, or default changes it."
 
 
@@ -52,6 +54,8 @@ class CommandCall(Struct, frozen=True):
     at: float
     role: Role
     """Of whoever said it, in the workspace of the conversation."""
+    models: Listed
+    """Which ones the engines say that they have."""
     opened: Address | str = ""
     """Of `/topic`: where the new thread is, or why there is none."""
 
@@ -154,7 +158,9 @@ def _set_model(call: CommandCall) -> Reply:
     said = call.args.strip(QUOTES)
     if not said:
         now = f"The model is {_bound(call).model or 'the engine’s own'}."
-        return Reply(f"{now} /model NAME sets another, /model default the engine’s own.")
+        names = models_to_choose(call.tx, call.conversation, _engine(call, _session(call)), call.models)
+        known = f" Known are: {', '.join(names[:MODELS_NAMED])}." if names else ""
+        return Reply(f"{now} /model NAME sets another, /model default the engine’s own.{known}")
     if refused := _refusal(call, "command.model.set"):
         return refused
     model = None if said.lower() in ("default", "none") else said

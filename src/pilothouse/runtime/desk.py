@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from pilothouse.core.ask import Decision
 from pilothouse.core.channel import Answered, LoggedEvent, PlaceSettings, Receipt
-from pilothouse.core.engine import ListsModels
 from pilothouse.core.errors import PilothouseError
-from pilothouse.core.ids import AskId, ConversationId, EngineId, MessageId
+from pilothouse.core.ids import AskId, ConversationId, MessageId
 from pilothouse.core.message import Address, Author, InboundMessage, MessageDeleted, MessageEdited
 from pilothouse.core.people import Role, allows
 from pilothouse.core.store import AskRow, Conversation, QueueRow, Session, Tx
 from pilothouse.core.turn import Turn
 from pilothouse.runtime.answering import Answering
 from pilothouse.runtime.binding import bound, workspace_of
+from pilothouse.runtime.choosing import Listed, list_models, models_to_choose
 from pilothouse.runtime.following import follow
 from pilothouse.runtime.intake import Intake
 from pilothouse.runtime.placing import move_place, resolve
@@ -34,11 +35,6 @@ class MessageState(msgspec.Struct, frozen=True):
     turn_id: str | None
     turn_status: str | None
     delivered: bool
-
-
-class _Models(msgspec.Struct, frozen=True):
-    engine: EngineId
-    used: tuple[str, ...]
 
 
 class GatewayDesk:
@@ -76,7 +72,8 @@ class GatewayDesk:
     async def query(self, what: str, by: Author, **terms: Any) -> Any:
         """Authority and answer are one read: nobody learns a thing that they may not at that moment."""
 
-        queries = {**QUERIES, "engines": self._engines, "models": self._models}
+        models = partial(self._models, listed=list_models(self._ports.engines))
+        queries = {**QUERIES, "engines": self._engines, "models": models}
 
         def unit(tx: Tx) -> Any:
             asked = _resolved(tx, what, terms)
@@ -93,8 +90,7 @@ class GatewayDesk:
                 raise PilothouseError(f"{by.id} may not look at this.")
             return queries[what](tx, **asked)
 
-        found = await self._ports.store.read(unit)
-        return await self._list_models(found) if isinstance(found, _Models) else found
+        return await self._ports.store.read(unit)
 
     async def settings_of(self, address: Address) -> PlaceSettings:
         return await self._places.of(address)
@@ -112,19 +108,11 @@ class GatewayDesk:
         """Which ones people may choose between, wherever they are."""
         return sorted(set(self._ports.settings().engine_names.values()))
 
-    def _models(self, tx: Tx, conversation: ConversationId) -> _Models:
-        known = tx.conversations.get(conversation)
-        works = bound(tx, known) if known is not None else None
-        used = [session.model for session in tx.sessions.of(conversation)]
-        names = dict.fromkeys(name for name in (works.model if works else None, *used) if name)
-        engine = (works.engine if works else None) or self._ports.settings().default_engine
-        return _Models(engine, tuple(names))
-
-    async def _list_models(self, found: _Models) -> list[str]:
-        """What the engine says that it has, then what was used here."""
-        engine = self._ports.engines.get(found.engine)
-        listed = await engine.models() if isinstance(engine, ListsModels) else ()
-        return list(dict.fromkeys([*(model.name for model in listed), *found.used]))
+    def _models(self, tx: Tx, conversation: ConversationId, *, listed: Listed) -> list[str]:
+        engine, known = self._ports.settings().default_engine, tx.conversations.get(conversation)
+        if known is None:
+            return list(listed.get(engine, ()))
+        return models_to_choose(tx, known, bound(tx, known).engine or engine, listed)
 
     def _role(self, tx: Tx, by: Author, place: ConversationId | None) -> Role:
         settings = self._ports.settings()

@@ -35,6 +35,7 @@ from pilothouse.runtime.answers import Answers
 from pilothouse.runtime.asking import apply_answer
 from pilothouse.runtime.auditing import record
 from pilothouse.runtime.binding import bound, workspace_of
+from pilothouse.runtime.choosing import list_models
 from pilothouse.runtime.commands import ALIASES, COMMANDS, CommandCall, Reply
 from pilothouse.runtime.continuing import GOES_ON, aim, parse_resume
 from pilothouse.runtime.opening import open_thread
@@ -209,6 +210,8 @@ class Intake:
             if known is None and allows(await self._role(by, address), "command.topic"):
                 opened = await open_thread(ports, address, way.args)
 
+        models = list_models(ports.engines)
+
         def unit(tx: Tx) -> tuple[Receipt, ConversationId]:
             conversation = ensure_place(tx, address, at)
             put = tx.inbox.put(
@@ -227,7 +230,9 @@ class Intake:
             role = role_of(tx, settings.people, by.id, workspace)
             if isinstance(way, Command):
                 record(tx, at, by.id, f"command.{way.name}", args=way.args, conversation=conversation.id)
-                call = CommandCall(tx, conversation, by, way.args, settings, ports.ids, at, role, opened)
+                call = CommandCall(
+                    tx, conversation, by, way.args, settings, ports.ids, at, role, models, opened
+                )
                 reply = _run(way, call)
             else:
                 reply = Reply(_unknown_hint(way))

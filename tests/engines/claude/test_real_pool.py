@@ -95,3 +95,19 @@ async def test_with_group_dirs_a_conversation_works_in_a_folder_of_its_own(tmp_p
     groups = rig.state / "groups"
     one, two = str(groups / "memory%3Aroom%2F1"), str(groups / "memory%3Atwo")
     assert folders == [one, one, two]
+
+
+async def test_the_models_are_what_the_last_process_said_and_no_process_is_started_for_them(
+    tmp_path: Path,
+) -> None:
+    with open_api(say("hello")) as api:
+        rig = Rig(tmp_path, api, model="claude-mine-1")
+        async with rig.engine() as engine:
+            before = [model.name for model in engine.models()]
+            assert (before, started(rig)) == (["claude-mine-1", "opus", "sonnet", "haiku"], 0)
+            async with engine.open(rig.brief()) as session:
+                await read(session)
+            after = [model.name for model in engine.models()]
+            assert after[0] == "claude-mine-1"
+            assert set(before) < set(after)
+            assert after.count("claude-mine-1") == 1

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ import msgspec
 from anyio.abc import TaskGroup
 
 from pilothouse.core.ask import Ask
-from pilothouse.core.engine import Brief, EngineHost, Wake
+from pilothouse.core.engine import Brief, EngineHost, Model, Wake
 from pilothouse.core.errors import EngineError
 from pilothouse.core.event import Notice, ResumeToken
 from pilothouse.core.failure import Failure
@@ -34,6 +34,7 @@ from pilothouse.engines.claude.gate_proof import prove_gate
 from pilothouse.engines.claude.kept_wakes import KeptWakes
 from pilothouse.engines.claude.launch import Launch, check_token, plan_launch, plan_text_launch, resuming
 from pilothouse.engines.claude.memory import free_memory_mb
+from pilothouse.engines.claude.models import ALIASES
 from pilothouse.engines.claude.old_programs import WITHOUT, explain_unknown, say_missing, unknown_flag
 from pilothouse.engines.claude.open_elsewhere import describe_other_use
 from pilothouse.engines.claude.permissions_file import Permissions, read_permissions, render_note
@@ -84,6 +85,7 @@ class ClaudeEngine:
         self._missing: set[str] = set()
         """Flags that the installed program does not know."""
         self._wakes = KeptWakes(new_uuid, host.log)
+        self._offered: tuple[Model, ...] = ALIASES
         self._in_text: set[str] = set()
         self._scratch = ""
         self._unproven: str | None = None
@@ -117,6 +119,12 @@ class ClaudeEngine:
             return await tasks.__aexit__(kind, error, trace)
         finally:
             remove_scratch(self._scratch)
+
+    def models(self) -> Sequence[Model]:
+        """What the configuration names, then what the process that was leased last said."""
+        named = (self._config.model, self._config.fallback_model)
+        configured = {name: Model(name) for name in named if name}
+        return tuple((configured | {model.name: model for model in self._offered}).values())
 
     @asynccontextmanager
     async def open(self, brief: Brief) -> AsyncIterator[ClaudeSession | TextSession]:
@@ -344,6 +352,7 @@ class ClaudeEngine:
     def _take_charge(self, process: ClaudeProcess, brief: Brief) -> None:
         site = self._site(brief, process.launch.cwd)
         process.owner = brief.session_id
+        self._offered = process.models or self._offered
         process.dialogue.gate.judge = partial(self._judge, site)
         process.guarded = site.mode != "full-access"
 

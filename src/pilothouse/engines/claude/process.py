@@ -12,6 +12,7 @@ from typing import Any
 import anyio
 
 from pilothouse.core.ask import Decision
+from pilothouse.core.engine import Model
 from pilothouse.core.errors import EngineError
 from pilothouse.core.event import SessionStarted, ToolFinished, ToolStarted, TurnEnded
 from pilothouse.core.failure import Failure
@@ -21,6 +22,7 @@ from pilothouse.engines.claude.control import Reply
 from pilothouse.engines.claude.dialogue import Dialogue
 from pilothouse.engines.claude.launch import Launch
 from pilothouse.engines.claude.mailbox import Mailbox
+from pilothouse.engines.claude.models import read_models
 from pilothouse.engines.claude.standing import Standing
 from pilothouse.engines.claude.translate import Translator
 from pilothouse.engines.claude.turn_stream import TurnStream
@@ -75,6 +77,8 @@ class ClaudeProcess:
         self.end: TurnEnded | None = None
         """How a turn ended that the process took with it."""
         self.standing = standing
+        self.models: tuple[Model, ...] = ()
+        """What it said that it can be given; empty until it has."""
         self.owner = SessionId("")
         """The house's session that had it last."""
         self.dialogue = Dialogue(standing.gate)
@@ -290,6 +294,7 @@ class ClaudeProcess:
 
     def _greeted(self, reply: Reply) -> None:
         self._initialized = reply.subtype == "success"
+        self.models = read_models(reply.response, self.launch.model)
         if not self._initialized:
             self.condemn(Failure("bad_request", f"Claude Code refused to begin: {reply.error[:300]}"))
         self._ready.set()
