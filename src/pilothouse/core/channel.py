@@ -26,6 +26,7 @@ from pilothouse.core.message import (
     MessageEdited,
     MessageRef,
     Part,
+    parent_id,
 )
 from pilothouse.core.people import Role
 from pilothouse.core.trigger import Trigger
@@ -156,14 +157,19 @@ class Paced(Protocol):
 
 @runtime_checkable
 class HoldsPlaces(Protocol):
-    """A channel that serves only some conversations of its kind: a terminal holds its own, no other's."""
+    """A channel that serves only some conversations of its kind: a terminal holds its own, no other's.
+
+    Whoever holds a place holds its threads, also those that nobody has told it of."""
 
     def holds(self) -> tuple[ConversationId, ...]: ...
 
 
 def serves(channel: Channel, place: ConversationId) -> bool:
     """Whether what happens in this conversation is shown through this channel, here."""
-    return not isinstance(channel, HoldsPlaces) or place in channel.holds()
+    if not isinstance(channel, HoldsPlaces):
+        return True
+    held = channel.holds()
+    return place in held or parent_id(place) in held
 
 
 class ChannelHealth(Struct, frozen=True):

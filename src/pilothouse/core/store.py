@@ -248,8 +248,8 @@ class OutboxQueue(Queue, Protocol):
         skip: Sequence[ConversationId] = (),
         limit: int,
     ) -> list[QueueRow]:
-        """The first unfinished row of each conversation that is of one of `channels` or in `conversations`,
-        if it is queued and ready. Rows behind an unfinished one wait: order is kept per conversation."""
+        """The first unfinished row of each conversation that is of one of `channels`, in `conversations` or a thread
+        of one of these, if it is queued and ready. Rows behind an unfinished one wait: order is kept per conversation."""
         ...
 
     def channels_waiting(self) -> list[ChannelId]:

@@ -391,6 +391,18 @@ class OutboxSuite(StoreSuite):
 
         await store.write(unit)
 
+    async def test_whoever_delivers_a_conversation_delivers_its_threads(self, store: Store) -> None:
+        def unit(tx: Tx) -> None:
+            names = ("memory:7", "memory:7#1", "memory:77", "memory:77#1", "memory:", "memory:#1")
+            for name in names:
+                tx.conversations.ensure(conversation(ConversationId(name)))
+                put(tx.outbox, f"to {name}", ConversationId(name))
+            for held, found in (("memory:7", names[:2]), ("memory:7#1", names[1:2]), ("", ())):
+                rows = tx.outbox.deliverable(1.0, channels=[], conversations=[ConversationId(held)], limit=9)
+                assert [row.conversation_id for row in rows] == list(found)
+
+        await store.write(unit)
+
     async def test_newer_rows_never_hide_an_older_ready_one(self, store: Store) -> None:
         def unit(tx: Tx) -> None:
             for number in range(10):

@@ -120,12 +120,13 @@ async def open_gateway(
     *plays: Play,
     config: DiscordConfig | None = None,
     menu: Sequence[MenuCommand] = (),
+    kind: type[DiscordChannel] = DiscordChannel,
     **settings: Any,
 ) -> AsyncIterator[GatewayHouse]:
     roles = {role_id(person): role for person, role in people.items()}
 
     def make(host: ChannelHost) -> DiscordChannel:
-        return DiscordChannel(config or config_for(server), host)
+        return kind(config or config_for(server), host)
 
     async with open_behind(make, folder, roles, *plays, menu=menu, **settings) as (rig, channel):
         house = GatewayHouse(server, rig, channel)

@@ -22,8 +22,7 @@ class DedicatedChannel(DiscordChannel):
         self._id = config.dedicated
 
     def holds(self) -> tuple[ConversationId, ...]:
-        threads = (place.address for place in self._places.below(self._id))
-        return tuple(map(conversation_id, (Address(DISCORD, self._id), *threads)))
+        return (conversation_id(Address(DISCORD, self._id)),)
 
     async def listening(self) -> None:
         """Returns once the gateway has spoken to us: what is said from now on is heard."""

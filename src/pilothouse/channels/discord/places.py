@@ -58,10 +58,6 @@ class Places:
             case "GUILD_ROLE_CREATE" | "GUILD_ROLE_UPDATE":
                 self._role(str(event.data.get("guild_id")), event.data.get("role"))
 
-    def below(self, id: str) -> list[Place]:
-        """The threads that hang on a channel."""
-        return [place for place in self._places.values() if place.parent == id]
-
     def name_of(self, id: str) -> str:
         found = self._places.get(id)
         return found.name if found and found.name else "channel"

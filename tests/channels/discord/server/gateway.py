@@ -156,6 +156,8 @@ class Gateway:
             hide_content(self.world.state, event, data)
         if event == "GUILD_CREATE":
             prune_guild_create(data, session.intents, self.world.bot_id)
+            awake = [one for one in data["threads"] if not one["thread_metadata"]["archived"]]
+            data["threads"] = awake  # Discord tells of active threads alone
             data["nsfw_level"] = 0
         return data
 

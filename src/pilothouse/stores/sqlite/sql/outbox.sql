@@ -7,7 +7,8 @@ CROSS JOIN outbox AS head ON head.seq = heads.seq
 CROSS JOIN conversations AS place ON place.id = heads.conversation_id
 WHERE head.status = 'queued' AND head.ready_at <= :now
   AND (place.channel IN (SELECT value FROM json_each(:channels))
-       OR place.id IN (SELECT value FROM json_each(:conversations)))
+       OR place.id IN (SELECT value FROM json_each(:conversations))
+       OR substr(place.id, 1, nullif(instr(place.id, '#'), 0) - 1) IN (SELECT value FROM json_each(:conversations)))
   AND place.id NOT IN (SELECT value FROM json_each(:skip))
 ORDER BY heads.seq LIMIT :limit
 
