@@ -10,9 +10,9 @@ from tests.runtime.puppet import PuppetEngine, Strings, echo
 from tests.runtime.rig import MAIN, Rig, open_rig
 
 from pilothouse.channels.memory import MemoryChannel, Posted
-from pilothouse.core.errors import Rejected, TryLater
+from pilothouse.core.errors import Rejected, TryLater, Unconfirmed
 from pilothouse.core.ids import ConversationId
-from pilothouse.core.message import MessageRef, Part
+from pilothouse.core.message import Address, MessageRef, Part
 from pilothouse.core.view import TurnView
 from pilothouse.testing.clock import FakeClock
 
@@ -182,6 +182,76 @@ async def test_the_view_of_a_parked_turn_goes_away_and_comes_back_with_it(tmp_pa
         again.set()
         await rig.until_said("done")
         await rig.until_true(lambda: all(view.deleted for view in views(rig)))
+
+
+class Unanswered(MemoryChannel):
+    """Shows each view, and says of the first `times` sends neither yes nor no."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__()
+        self.times = times
+        self.tried = 0
+        self._first: MessageRef | None = None
+
+    # pyrefly: ignore [missing-override-decorator]
+    async def send(self, address: Address, part: Part) -> MessageRef:
+        if part.data.get("kind") != "view":
+            return await super().send(address, part)
+        self.tried += 1
+        ref = self._first = self._found() or await super().send(address, part)
+        if self.tried <= self.times:
+            raise Unconfirmed("no answer")
+        return ref
+
+    def _found(self) -> MessageRef | None:
+        return None
+
+
+class FindsAgain(Unanswered):
+    finds_views = True
+
+    # pyrefly: ignore [missing-override-decorator]
+    def _found(self) -> MessageRef | None:
+        return self._first
+
+
+async def test_a_view_whose_first_send_had_no_answer_is_found_again_and_goes_on(tmp_path: Path) -> None:
+    stage, channel = Stage(), FindsAgain(2)
+    async with open_rig(
+        tmp_path, PuppetEngine(stage.play), channel, edit_every_s=0.01, first_view_s=0, retry_first_s=0.01
+    ) as rig:
+        await rig.channel.say("build")
+        await rig.until_true(lambda: len(view.parts) > 1 if (view := (views(rig) or [None])[0]) else False)
+        stage.go.set()
+        await rig.until_said("All is built.")
+        await rig.until_true(lambda: all(view.deleted for view in views(rig)))
+        assert len(views(rig)) == 1
+
+
+async def test_a_view_that_never_had_an_answer_is_looked_for_at_the_end(tmp_path: Path) -> None:
+    stage, channel = Stage(), FindsAgain(1)
+    async with open_rig(
+        tmp_path, PuppetEngine(stage.play), channel, first_view_s=0, retry_first_s=3600
+    ) as rig:
+        await rig.channel.say("build")
+        await rig.until_true(lambda: channel.tried)
+        stage.go.set()
+        await rig.until_said("All is built.")
+        await rig.until_true(lambda: all(view.deleted for view in views(rig)))
+        assert len(views(rig)) == 1
+
+
+async def test_where_a_view_cannot_be_found_again_no_second_one_is_sent(tmp_path: Path) -> None:
+    stage, channel = Stage(), Unanswered(1)
+    async with open_rig(
+        tmp_path, PuppetEngine(stage.play), channel, edit_every_s=0.01, first_view_s=0, retry_first_s=0.01
+    ) as rig:
+        await rig.channel.say("build")
+        await rig.until_true(lambda: "live.dropped" in [name for name, _ in rig.logged])
+        stage.go.set()
+        await rig.until_said("All is built.")
+        await rig.until_idle()
+        assert channel.tried == 1
 
 
 class SlowToDelete(MemoryChannel):

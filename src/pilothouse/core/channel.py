@@ -122,6 +122,14 @@ class CanDelete(Protocol):
 
 
 @runtime_checkable
+class FindsViews(Protocol):
+    """A marker: a view that was sent without an answer may be sent again. If the first one arrived after all, the second
+    is not shown, and its ref is the first one's."""
+
+    finds_views: bool
+
+
+@runtime_checkable
 class CanType(Protocol):
     """Shows that somebody is writing. The runtime calls `type` from a turn's start, every `type_every_s`, until it ends
     or waits for an answer. It must never hold up a message: what a platform's limits have no room for is not shown."""

@@ -12,8 +12,8 @@ from __future__ import annotations
 import anyio
 from anyio.abc import TaskGroup
 
-from pilothouse.core.channel import CanDelete, CanEdit, Channel, LoggedEvent, serves
-from pilothouse.core.errors import Rejected, StoreError, TryLater
+from pilothouse.core.channel import CanDelete, CanEdit, Channel, FindsViews, LoggedEvent, serves
+from pilothouse.core.errors import Rejected, StoreError, TryLater, Unconfirmed
 from pilothouse.core.event import SessionStarted
 from pilothouse.core.ids import TurnId
 from pilothouse.core.message import Address, MessageRef, Part
@@ -142,6 +142,8 @@ class Progress:
         self._view = TurnView(turn_id=turn.id)
         self._ref: MessageRef | None = None
         self._last: Part | None = None
+        self._unsure: Part | None = None
+        """A first one that was sent, and may or may not stand there."""
         self._seq: int | None = None
         self._leaving = False
 
@@ -191,24 +193,47 @@ class Progress:
         try:
             with anyio.fail_after(self._ports.settings().send_timeout_s):
                 if self._ref is None:
-                    self._ref = await self._channel.send(self._address, part)
+                    await self._send(self._channel, part)
                 else:
                     await self._channel.edit(self._ref, part)
-            self._last = part
+                    self._last = part
         except TryLater as error:
-            self._ports.log("live.skipped", turn_id=self.turn.id, level="debug", error=str(error))
-            await Signals.wait(self._ports.signals.ticket(end_of(self.turn.id)), error.after_s)
+            await self._skip(error, error.after_s)
+        except (Unconfirmed, TimeoutError) as error:
+            if self._ref is not None or not isinstance(self._channel, FindsViews):
+                raise  # a second one might be two, and nobody could say which to take away
+            await self._skip(error, self._ports.settings().retry_first_s)
+
+    async def _send(self, channel: Channel, part: Part) -> None:
+        """What is found of an earlier try looks as it did then."""
+        before, self._unsure = self._unsure, part
+        try:
+            self._ref = await channel.send(self._address, part)
+        except (TryLater, Rejected):  # this one was not taken
+            self._unsure = before
+            raise
+        self._last, self._unsure = None if before else part, None
+
+    async def _skip(self, error: Exception, pause_s: float) -> None:
+        self._ports.log("live.skipped", turn_id=self.turn.id, level="debug", error=str(error))
+        await Signals.wait(self._ports.signals.ticket(end_of(self.turn.id)), pause_s)
 
     async def _remove(self) -> None:
-        if self._ref is None or not isinstance(self._channel, CanDelete):
+        channel = self._channel
+        if not isinstance(channel, CanDelete):
             return
         for _ in range(REMOVE_TRIES):
             try:
                 with anyio.fail_after(self._ports.settings().send_timeout_s):
-                    await self._channel.delete(self._ref)
+                    if self._ref is None and self._unsure is not None and isinstance(channel, FindsViews):
+                        await self._send(channel, self._unsure)
+                    if self._ref is not None:
+                        await channel.delete(self._ref)
                 return
             except TryLater as error:
                 await self._ports.clock.sleep(error.after_s)
+            except Unconfirmed:
+                await self._ports.clock.sleep(self._ports.settings().retry_first_s)
             except Rejected as error:
                 self._ports.log("live.left", turn_id=self.turn.id, error=error.reason)
                 return

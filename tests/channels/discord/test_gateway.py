@@ -525,3 +525,21 @@ async def test_a_thread_is_opened_on_request_and_works_as_its_channel_does(
 
 def _threads(server: Server, name: str) -> Iterator[Channel]:
     return (one for one in server.world.state.channels.values() if one.thread_metadata and one.name == name)
+
+
+async def test_progress_that_arrived_without_an_answer_is_found_again_and_taken_away(
+    server: Server, tmp_path: Path
+) -> None:
+    ada, general = server.person("ada"), server.world.general
+    server.faults.lose_answer(SEND, times=3)
+    async with open_gateway(
+        server, tmp_path, {ada: "owner"}, slow, first_view_s=0, edit_every_s=0.05, retry_first_s=0.05
+    ) as house:
+        ada.say(f"<@{server.world.bot_id}> build")
+        await house.until(lambda: len(server.called(SEND)) > 3)
+        post = await house.until_shown(general, "make")
+        ada.press(post, "Stop")
+        await house.until(lambda: server.called(DELETE))
+        await house.until(lambda: post not in server.world.shown(general))
+        assert len({call.body["nonce"] for call in server.called(SEND)[:4]}) == 1
+        assert not [one for one in server.world.shown(general) if "Stop" in one.buttons]

@@ -6,6 +6,7 @@ What is kept in memory is a cache: what servers look like, and which progress st
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
@@ -21,7 +22,7 @@ from pilothouse.channels.discord.places import Places
 from pilothouse.channels.discord.progress import render_view
 from pilothouse.channels.discord.receiving import Receiving
 from pilothouse.channels.discord.render import render
-from pilothouse.channels.discord.sending import Sender
+from pilothouse.channels.discord.sending import Sender, new_nonce
 from pilothouse.channels.discord.wire import Channel, read
 from pilothouse.channels.standing import Standing
 from pilothouse.core.channel import ChannelHealth, ChannelHost, Desk
@@ -42,6 +43,7 @@ SHOWN = 1000
 class DiscordChannel:
     id: ChannelId = DISCORD
     type_every_s = 9.0
+    finds_views = True
 
     def __init__(self, config: DiscordConfig, host: ChannelHost, start: Start = start) -> None:
         self._config = config
@@ -56,6 +58,8 @@ class DiscordChannel:
         self._telling = 0
         self._standing = Standing()
         self._turns: dict[str, TurnId] = {}
+        self._nonces: dict[TurnId, str] = {}
+        """Of progress that was sent and has no answer: under the same number Discord gives the same message again."""
 
     async def run(self, desk: Desk) -> None:
         async with anyio.create_task_group() as tasks:
@@ -96,10 +100,14 @@ class DiscordChannel:
         if stands is not None and await self._take_place(sender, stands, payload, part):
             self._standing.take(turn_id)
             return stands
-        ref = MessageRef(address, str(await sender.send(channel, payload, part.attachments)))
         if isinstance(payload, Progress) and turn_id:
+            nonce = self._nonces.setdefault(turn_id, new_nonce())
+            _trim(self._nonces)
+            ref = MessageRef(address, str(await sender.send(channel, payload, nonce=nonce)))
+            self._nonces.pop(turn_id, None)
             self._note(ref, turn_id)
-        return ref
+            return ref
+        return MessageRef(address, str(await sender.send(channel, payload, part.attachments)))
 
     async def type(self, address: Address) -> None:
         await (await self._open()).type(target_of(address))
@@ -137,8 +145,7 @@ class DiscordChannel:
     def _note(self, ref: MessageRef, turn_id: TurnId) -> None:
         """So that whoever stops this message stops that turn, and its answer may stand in its place."""
         self._turns[ref.native_id] = turn_id
-        while len(self._turns) > SHOWN:
-            del self._turns[next(iter(self._turns))]
+        _trim(self._turns)
         if self._config.final == "edit":
             self._standing.put(turn_id, ref)
 
@@ -188,6 +195,11 @@ class DiscordChannel:
             self._host.log("discord.not_told", text=text, why=str(error))
         finally:
             self._telling -= 1
+
+
+def _trim(kept: dict[Any, Any]) -> None:
+    while len(kept) > SHOWN:
+        del kept[next(iter(kept))]
 
 
 def _number(ref: MessageRef) -> int:

@@ -53,11 +53,13 @@ class Sender:
         self._views = Views(buckets, clock)
         self._upload_bytes = upload_bytes
 
-    async def send(self, channel: int, payload: Payload, files: Sequence[Attachment] = ()) -> int:
-        """The id of the message that stands there now."""
+    async def send(
+        self, channel: int, payload: Payload, files: Sequence[Attachment] = (), *, nonce: str = ""
+    ) -> int:
+        """The id of the message that stands there now. Progress under a `nonce` that was sent before is found again."""
         limit = self._upload_bytes(str(channel))
         if isinstance(payload, Progress):
-            found = await self._views.first(channel, lambda: self._post(channel, payload, ()))
+            found = await self._views.first(channel, lambda: self._post(channel, payload, (), nonce))
         else:
             found = await self._post_with_files(channel, payload, files, limit)
         if isinstance(found, Trouble):
@@ -133,8 +135,10 @@ class Sender:
             found = await self._post(channel, fitted, ())
         return found
 
-    async def _post(self, channel: int, payload: Payload, uploads: Sequence[Upload]) -> Any | Trouble:
-        body = {**body_of(_answerable(payload)), "nonce": secrets.token_hex(12), "enforce_nonce": True}
+    async def _post(
+        self, channel: int, payload: Payload, uploads: Sequence[Upload], nonce: str = ""
+    ) -> Any | Trouble:
+        body = {**body_of(_answerable(payload)), "nonce": nonce or new_nonce(), "enforce_nonce": True}
         found = await self._post_once(channel, body, uploads)
         if not isinstance(found, Trouble):
             return found
@@ -175,6 +179,11 @@ class Sender:
             name = payload.names[number] if number < len(payload.names) else file.name
             uploads.append(Upload(name, await self._blobs.get(file.blob)))
         return uploads
+
+
+def new_nonce() -> str:
+    """Discord takes up to 25 characters."""
+    return secrets.token_hex(12)
 
 
 def _answerable(payload: Payload) -> Payload:
