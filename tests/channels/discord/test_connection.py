@@ -176,6 +176,23 @@ async def test_a_network_that_is_down_at_the_start_is_told_after_a_minute(
         assert "could not be reached" in line.told("discord.trouble")[0]["text"]
 
 
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [(4010, "update"), (4011, "more servers"), (4012, "update"), (4013, "update")],
+)
+async def test_what_only_a_restart_can_mend_is_said_and_not_tried_again(
+    server: Server, tmp_path: Path, code: int, words: str
+) -> None:
+    async with open_line(server, tmp_path) as line:
+        server.gateway.close(code)
+        await line.until(lambda: line.told("discord.trouble"))
+        (told,) = line.told("discord.trouble")
+        assert (words in told["text"], f"close code {code}" in told["text"]) == (True, True)
+        await line.until(lambda: line.told("discord.stopped"))
+        assert line.told("discord.not_connected") == []
+        assert told["text"] == line.channel.health().trouble
+
+
 async def test_nothing_is_left_behind_when_it_ends(server: Server, tmp_path: Path) -> None:
     def hearts() -> list[str]:
         return [one.name for one in threading.enumerate() if "keep-alive" in one.name]

@@ -2,7 +2,8 @@
 
 Nothing of its own caches is used: its parsers are replaced by one that passes events on, so that a server with a
 thousand channels costs what we remember of it, and a payload that it cannot read costs nothing.
-A token that is refused, an intent that is missing and a network that is down are waited out, and told once.
+A token that is refused, an intent that is missing and a network that is down are waited out, and told once. What only a
+restart can mend is told, and left alone: each try would be one of the sessions that a bot may begin in a day.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from msgspec import Struct
 from pilothouse.channels.discord.buckets import Buckets
 from pilothouse.channels.discord.calls import Calls, tracing
 from pilothouse.channels.discord.config import DiscordConfig
-from pilothouse.channels.discord.setbacks import Setback, Setbacks
+from pilothouse.channels.discord.setbacks import FINAL, Setback, Setbacks
 from pilothouse.channels.discord.wire import Event
 from pilothouse.channels.reach import why_unreachable
 from pilothouse.core.channel import ChannelHealth
@@ -210,6 +211,10 @@ class Connection:
         with logging_to(self._log, self._hide):
             while True:
                 setback = await self._stay()
+                if setback.kind == "final":
+                    self._setbacks.note(setback)
+                    self._log("discord.stopped", level="error", why=setback.text)
+                    await anyio.sleep_forever()  # what waits to be said waits in the store
                 await self._clock.sleep(self._setbacks.wait_s(setback))
 
     def health(self, trouble: str, trouble_at: float) -> ChannelHealth:
@@ -274,6 +279,8 @@ class Connection:
                 return Setback("intent", "close code 4014", app)
             case discord.ConnectionClosed(code=code) if code == REFUSED_TOKEN:
                 return Setback("token", f"close code {code}")
+            case discord.ConnectionClosed(code=code) if code in FINAL:
+                return Setback("final", FINAL[code])
             case _ if isinstance(error, _FORESEEN):
                 return Setback("down", text)
             case _:

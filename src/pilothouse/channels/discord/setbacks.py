@@ -18,7 +18,7 @@ INTENT_S = 150.0
 """Each try is a session that begins. Whoever begins a thousand in a day is given a new token by Discord."""
 LOUD_AFTER_S = 60.0
 
-Kind = Literal["token", "intent", "down"]
+Kind = Literal["token", "intent", "down", "final"]
 
 PORTAL = "https://discord.com/developers/applications"
 _WORDS: dict[Kind, str] = {
@@ -27,8 +27,20 @@ _WORDS: dict[Kind, str] = {
     "intent": "Discord does not let this bot read messages: its Message Content Intent is switched off. Switch it on at "
     f"{PORTAL}/{{app}}/bot under “Privileged Gateway Intents” and save; it is tried again by itself. Or set "
     "message_content = false: then only mentions and private messages are heard.",
+    "final": "Discord does not let us connect, and waiting does not help: {text}. It is not tried again before a restart.",
     "down": "Discord could not be reached for {seconds:.0f} s ({text}). What is said meanwhile is read when it is back.",
 }
+
+
+FINAL = {
+    4010: "it takes our connection for a part of a divided one (close code 4010): update Pilothouse",
+    4011: "the bot is in more servers than one connection may serve (close code 4011), and Pilothouse has one: take it out of "
+    "some of them",
+    4012: "this Pilothouse speaks a version of Discord's gateway that is no longer served (close code 4012): update it",
+    4013: "it does not know what this Pilothouse wants to hear of (close code 4013): update it",
+}
+"""Close codes after which Discord wants nobody to come again, https://docs.discord.com/developers/topics/opcodes-and-status-codes,
+but for the token's and the intent's: those are put right on Discord's pages, so it is worth while to look again."""
 
 
 class Setback(Struct, frozen=True):
