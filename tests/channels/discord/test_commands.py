@@ -36,6 +36,19 @@ async def test_commands_are_registered_once_in_each_server_and_again_when_they_c
         await line.until(lambda: len(line.told("discord.commands_registered")) == 2)
 
 
+async def test_commands_are_registered_again_when_we_were_thrown_out_and_invited_again(
+    server: Server, tmp_path: Path
+) -> None:
+    async with open_line(server, tmp_path, menu=MENU) as line:
+        await line.until(lambda: len(line.told("discord.commands_registered")) == 1)
+        server.world.throw_out_and_invite_again(server.world.guild)
+        await line.until(lambda: len(line.told("discord.commands_registered")) == 2)
+    server.world.throw_out_and_invite_again(server.world.guild)
+    async with open_line(server, tmp_path, menu=MENU) as line:
+        await line.until(lambda: len(line.told("discord.commands_registered")) == 1)
+    assert len(server.called(COMMANDS)) == 3
+
+
 async def test_a_question_by_slash_command_stands_there_and_is_answered_by_a_message(
     server: Server, tmp_path: Path
 ) -> None:

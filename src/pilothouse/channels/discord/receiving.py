@@ -135,7 +135,7 @@ class Receiving:
             self._catching_up.direct(calls, tasks)
         else:
             self._catching_up.server(guild, calls, tasks)
-            tasks.start_soon(self._slash.register, guild.id, calls)
+            tasks.start_soon(self._slash.register, guild, calls)
 
     def _drop_left(self, ready: Event) -> None:
         """Of servers that we are no longer in: they never arrive, and nobody there can be answered."""

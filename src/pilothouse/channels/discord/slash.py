@@ -13,6 +13,7 @@ import msgspec
 
 from pilothouse.channels.discord.calls import Calls
 from pilothouse.channels.discord.trouble import Trouble
+from pilothouse.channels.discord.wire import Guild
 from pilothouse.channels.text import clip
 from pilothouse.core.channel import MenuCommand
 
@@ -68,21 +69,22 @@ class Slash:
         self._told = self._read()
         self._lock = anyio.Lock()
 
-    async def register(self, guild: str, calls: Calls) -> None:
-        """That it did not work costs nothing but the menu."""
-        key = f"{calls.application_id}:{guild}"
-        if self._told.get(key) == self._hash:
+    async def register(self, guild: Guild, calls: Calls) -> None:
+        """That it did not work costs nothing but the menu. A server that we were thrown out of has forgotten it, also if we
+        were away when that happened."""
+        key, state = f"{calls.application_id}:{guild.id}", f"{self._hash} {guild.joined_at or ''}".strip()
+        if self._told.get(key) == state:
             return
         found = await calls.call(
-            "PUT", PATH, self._shapes, application_id=calls.application_id, guild_id=guild
+            "PUT", PATH, self._shapes, application_id=calls.application_id, guild_id=guild.id
         )
         if isinstance(found, Trouble):
-            self._log("discord.commands_failed", level="warning", guild=guild, why=found.text)
+            self._log("discord.commands_failed", level="warning", guild=guild.id, why=found.text)
             return
-        self._told[key] = self._hash
+        self._told[key] = state
         async with self._lock:
             await anyio.to_thread.run_sync(self._write, msgspec.json.encode(self._told))
-        self._log("discord.commands_registered", guild=guild, commands=len(self._shapes))
+        self._log("discord.commands_registered", guild=guild.id, commands=len(self._shapes))
 
     def _write(self, data: bytes) -> None:
         try:

@@ -138,6 +138,8 @@ class Guild(Struct, frozen=True):
     name: str = ""
     unavailable: bool = False
     premium_tier: int = 0
+    joined_at: str | None = None
+    """When we were invited: another time is another stay."""
     roles: tuple[Role, ...] = ()
     channels: tuple[Channel, ...] = ()
     threads: tuple[Channel, ...] = ()

@@ -159,6 +159,7 @@ class Gateway:
             awake = [one for one in data["threads"] if not one["thread_metadata"]["archived"]]
             data["threads"] = awake  # Discord tells of active threads alone
             data["nsfw_level"] = 0
+            data["joined_at"] = self.world.state.get_member(int(data["id"]), self.world.bot_id).joined_at
         return data
 
     # The socket.

@@ -150,6 +150,7 @@ class World:
         self.closed_to_bot: set[int] = set()
         """Who takes no direct messages from the bot."""
         self.nonce = ""
+        self._stays = 0
         self.news = asyncio.Event()
         self.state = State(self._note)
         self.state.subscribers.append(self._hear)
@@ -238,6 +239,13 @@ class World:
 
     def make_guild(self, name: str) -> Guild:
         return self.state.create_guild(name)
+
+    def throw_out_and_invite_again(self, guild: Guild) -> None:
+        """The bot, out of a server and into it; whoever is connected hears of both."""
+        self.state.emit("GUILD_DELETE", {"id": str(guild.id)})
+        self._stays += 1
+        self.state.get_member(guild.id, self.bot_id).joined_at = f"2026-01-01T00:00:{self._stays:02}+00:00"
+        self.state.emit("GUILD_CREATE", serializers.guild_create_payload(self.state, guild))
 
     def make_channel(self, name: str, *, guild: Guild | None = None) -> Channel:
         return self.state.create_channel((guild or self.guild).id, name)
