@@ -11,9 +11,11 @@ from tests.channels.discord.server.faults import DELETE, EDIT, SEND, TYPE
 from tests.channels.discord.server.running import Server
 
 from pilothouse.channels.discord.calls import Attempt
+from pilothouse.channels.discord.limits import UPLOAD_BYTES
 from pilothouse.channels.discord.payload import Progress, pack
 from pilothouse.core.errors import Rejected, TryLater, Unconfirmed
 from pilothouse.core.message import Content, MessageRef
+from pilothouse.runtime.bounding import Limits
 
 pytestmark = pytest.mark.anyio
 
@@ -212,3 +214,22 @@ async def test_an_earlier_try_that_may_have_been_taken_is_remembered_when_the_ne
     attempt.begin()
     attempt.flying = False
     assert attempt.maybe_done
+
+
+async def test_an_answer_that_is_a_file_gets_there_although_its_other_files_are_too_much(
+    server: Server, tmp_path: Path
+) -> None:
+    text = "A line.\n\n" * 5000
+    async with open_line(server, tmp_path) as line:
+        picture = await line.blobs.put(bytes(1000), "a.bin", "application/octet-stream")
+        server.faults.refuse(SEND, 413, 40005, "Request entity too large")
+        await line.send(server.world.general, text, attachments=(picture,))
+        (post,) = server.world.shown(server.world.general)
+        assert post.files == ["answer.md"]
+        assert server.world.file(post, "answer.md").decode() == text
+        assert "a.bin (0 MB) is too large to send here." in post.text
+
+
+def test_the_longest_answer_that_is_kept_is_a_file_that_discord_takes_anywhere() -> None:
+    """Four bytes are the most that a character has; what says that it was cut is the rest."""
+    assert Limits().text * 4 + 1000 < UPLOAD_BYTES

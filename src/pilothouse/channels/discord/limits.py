@@ -20,7 +20,7 @@ PLACEHOLDER = 150
 KEY = 100
 """Characters of a component's custom id."""
 UPLOAD_BYTES = 10 << 20
-"""Of each file, where a guild has no more."""
+"""Of each file, where a guild has no more. An answer that is a file is less: a turn's text is bound long before."""
 FILE_NAME = 100
 FILES_ROOM = 250
 """Kept free in a message with files, for a word about one that is too large."""

@@ -116,7 +116,8 @@ def below(text: str, line: str) -> str:
 def fit_files(
     payload: Payload, attachments: Sequence[Attachment], limit_bytes: int
 ) -> tuple[Payload, tuple[Attachment, ...]]:
-    """Without the files that are too large for where it goes: the text names them instead."""
+    """Without the files that are too large for where it goes, all of them if there is no room at all: the text names them
+    instead. Documents stay, for they are what is said."""
     if not isinstance(payload, Message):
         return payload, ()
     named = list(zip(_names(payload, attachments), attachments, strict=True))
@@ -171,4 +172,5 @@ def _too_large(files: Sequence[tuple[str, Attachment]], limit_bytes: int) -> str
     if more := len(files) - len(told):
         told.append(f"{more} more")
     verb = "are" if len(files) > 1 else "is"
-    return f"{', '.join(told)} {verb} too large to send here: {limit_bytes >> 20} MB is the most."
+    most = f": {limit_bytes >> 20} MB is the most" if limit_bytes > 0 else ""
+    return f"{', '.join(told)} {verb} too large to send here{most}."

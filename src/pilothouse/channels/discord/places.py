@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from pilothouse.channels.discord.addressing import Place, place_of
+from pilothouse.channels.discord.limits import UPLOAD_BYTES
 from pilothouse.channels.discord.wire import Channel, Event, Guild, Role, read
 
 MIB = 1 << 20
 UPLOADS = {2: 50 * MIB, 3: 100 * MIB}
-UPLOAD = 10 * MIB
 REMEMBERED = 20_000
 
 
@@ -77,13 +77,13 @@ class Places:
         """How large a file may be there."""
         found = self._places.get(place)
         known = self._guilds.get(found.guild or "") if found else None
-        return known.upload_bytes if known else UPLOAD
+        return known.upload_bytes if known else UPLOAD_BYTES
 
     def _guild(self, guild: Guild | str) -> None:
         if isinstance(guild, str) or guild.unavailable:
             return
         roles = {role.id: role for role in guild.roles}
-        self._guilds[guild.id] = _Known(guild.name, UPLOADS.get(guild.premium_tier, UPLOAD), roles)
+        self._guilds[guild.id] = _Known(guild.name, UPLOADS.get(guild.premium_tier, UPLOAD_BYTES), roles)
         for channel in (*guild.channels, *guild.threads):
             self.put(channel, guild.id)
 

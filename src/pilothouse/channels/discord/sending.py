@@ -37,6 +37,7 @@ PAUSE_S = 0.5
 TYPE_S = 5.0
 PUBLIC_THREAD = 11
 THREAD_NAME = 100
+NO_ROOM = -1
 ARCHIVE_MIN = 1440
 
 
@@ -130,9 +131,9 @@ class Sender:
         fitted, kept = fit_files(payload, files, limit)
         found = await self._post(channel, fitted, await self._uploads(fitted, kept))
         if isinstance(found, Trouble) and (found.status == 413 or found.code == TOO_LARGE) and kept:
-            # All of them together may be too much, or the server lost its boosts: the words at least get there.
-            fitted, _ = fit_files(payload, files, -1)
-            found = await self._post(channel, fitted, ())
+            # All of them together may be too much, or the server lost its boosts: what we say ourselves gets there.
+            fitted, _ = fit_files(payload, files, NO_ROOM)
+            found = await self._post(channel, fitted, await self._uploads(fitted, ()))
         return found
 
     async def _post(
