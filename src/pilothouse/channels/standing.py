@@ -14,31 +14,42 @@ ANSWER_S = 5.0
 """How long the progress of a turn that is over waits for its answer before it goes away."""
 
 
+class _Place:
+    def __init__(self) -> None:
+        self.settled = anyio.Event()
+        self.is_answer = False
+
+
 class Standing:
     def __init__(self) -> None:
         self._of_turn: dict[TurnId, MessageRef] = {}
-        self._taken: dict[MessageRef, anyio.Event] = {}
+        self._places: dict[MessageRef, _Place] = {}
 
     def put(self, turn_id: TurnId, ref: MessageRef) -> None:
         self._of_turn[turn_id] = ref
-        self._taken[ref] = anyio.Event()
+        self._places[ref] = _Place()
 
     def of(self, turn_id: TurnId) -> MessageRef | None:
         return self._of_turn.get(turn_id)
 
-    def take(self, turn_id: TurnId) -> None:
-        """It is the answer from now on."""
-        if (ref := self._of_turn.pop(turn_id, None)) is not None:
-            self._taken[ref].set()
+    def take(self, turn_id: TurnId, *, taken: bool) -> None:
+        """It is the answer from now on; or, if it could not be `taken`, it is no place for the rest of it either, which
+        would stand above its beginning."""
+        ref = self._of_turn.pop(turn_id, None)
+        if ref is not None and (place := self._places.get(ref)) is not None:
+            place.is_answer = taken
+            place.settled.set()
 
     def is_taken(self, ref: MessageRef) -> bool:
-        return ref in self._taken and self._taken[ref].is_set()
+        return ref in self._places and self._places[ref].is_answer
 
     async def leave(self, ref: MessageRef) -> bool:
         """Forgets it, once its answer came or did not come; true if it shall go away."""
-        if ref not in self._taken:
+        place = self._places.get(ref)
+        if place is None:
             return True
         with anyio.move_on_after(ANSWER_S):
-            await self._taken[ref].wait()
+            await place.settled.wait()
         self._of_turn = {turn: stands for turn, stands in self._of_turn.items() if stands != ref}
-        return not self._taken.pop(ref).is_set()
+        self._places.pop(ref, None)
+        return not place.is_answer

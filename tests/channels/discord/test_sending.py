@@ -6,6 +6,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from tests.channels.discord.gateway_house import config_for
 from tests.channels.discord.line import Line, address_of, open_line
 from tests.channels.discord.server.faults import DELETE, EDIT, SEND, TYPE
 from tests.channels.discord.server.running import Server
@@ -14,6 +15,7 @@ from pilothouse.channels.discord.calls import Attempt
 from pilothouse.channels.discord.limits import UPLOAD_BYTES
 from pilothouse.channels.discord.payload import Progress, pack
 from pilothouse.core.errors import Rejected, TryLater, Unconfirmed
+from pilothouse.core.ids import TurnId
 from pilothouse.core.message import Content, MessageRef
 from pilothouse.runtime.bounding import Limits
 
@@ -233,3 +235,21 @@ async def test_an_answer_that_is_a_file_gets_there_although_its_other_files_are_
 def test_the_longest_answer_that_is_kept_is_a_file_that_discord_takes_anywhere() -> None:
     """Four bytes are the most that a character has; what says that it was cut is the rest."""
     assert Limits().text * 4 + 1000 < UPLOAD_BYTES
+
+
+async def test_an_answer_that_may_not_take_the_place_of_its_progress_comes_below_it_in_order(
+    server: Server, tmp_path: Path
+) -> None:
+    general, turn = server.world.general, TurnId("t1")
+    async with open_line(server, tmp_path, config_for(server, final="edit")) as line:
+        shown = await line.channel.send(
+            address_of(general), pack(Progress(text="working"), about={"turn_id": turn})
+        )
+        server.faults.too_old_to_edit(after_s=3000.0)
+        parts = line.channel.render(Content("first " * 300 + "second " * 200, "answer", turn_id=turn))
+        for part in parts:
+            await line.channel.send(address_of(general), part)
+        progress, one, two = server.world.shown(general)
+        assert (progress.texts, "first" in one.text, "second" in two.text) == (["working"], True, True)
+        await line.channel.delete(shown)
+        assert progress.deleted

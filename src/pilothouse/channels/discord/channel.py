@@ -97,9 +97,11 @@ class DiscordChannel:
         sender, channel, payload = await self._open(), target_of(address), unpack(part)
         turn_id = TurnId(part.data.get("turn_id", ""))
         stands = self._standing.of(turn_id) if part.data.get("kind") == "answer" and not part.again else None
-        if stands is not None and await self._take_place(sender, stands, payload, part):
-            self._standing.take(turn_id)
-            return stands
+        if stands is not None:
+            taken = await self._take_place(sender, stands, payload, part)
+            self._standing.take(turn_id, taken=taken)
+            if taken:
+                return stands
         if isinstance(payload, Progress) and turn_id:
             nonce = self._nonces.setdefault(turn_id, new_nonce())
             _trim(self._nonces)

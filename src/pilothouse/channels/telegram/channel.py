@@ -83,9 +83,11 @@ class TelegramChannel:
         if isinstance(payload, Progress):
             return await self._show(sender, address, payload, turn_id)
         stands = self._standing.of(turn_id) if part.data.get("kind") == "answer" and not part.again else None
-        if stands is not None and await self._take_place(sender, stands, payload):
-            self._standing.take(turn_id)
-            return stands
+        if stands is not None:
+            taken = await self._take_place(sender, stands, payload)
+            self._standing.take(turn_id, taken=taken)
+            if taken:
+                return stands
         number = await sender.send(spot, payload, part.attachments)
         return MessageRef(self._now_at(address), str(number))
 
