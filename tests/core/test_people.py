@@ -30,7 +30,7 @@ FOR_ADMINS = {
     "command.cancel.foreign",
     "button.always",
 }
-FOR_OWNERS = {"desk.moved", "query.across", "command.resume.foreign", "command.engines_own"}
+FOR_OWNERS = {"desk.moved", "desk.waiting", "query.across", "command.resume.foreign", "command.engines_own"}
 
 
 def doors() -> set[str]:

@@ -7,7 +7,7 @@ delivery's. Optional powers are protocols of one method, found with `isinstance`
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
@@ -90,6 +90,10 @@ class Desk(Protocol):
 
     async def moved(self, old: Address, new: Address) -> None:
         """The platform gave a place a new address: its conversation goes on there. Told twice, it is told once."""
+        ...
+
+    async def waiting(self, channel: ChannelId) -> Sequence[MessageRef]:
+        """For the channel itself, which may not have heard what became of them: messages that wait behind a turn."""
         ...
 
     async def settings_of(self, address: Address) -> PlaceSettings:

@@ -11,11 +11,19 @@ import msgspec
 from pilothouse.core.ask import Decision
 from pilothouse.core.channel import Answered, LoggedEvent, PlaceSettings, Receipt
 from pilothouse.core.errors import PilothouseError
-from pilothouse.core.ids import AskId, ConversationId, MessageId
-from pilothouse.core.message import Address, Author, InboundMessage, MessageDeleted, MessageEdited
+from pilothouse.core.ids import AskId, ChannelId, ConversationId, MessageId
+from pilothouse.core.message import (
+    BY_PEOPLE,
+    Address,
+    Author,
+    InboundMessage,
+    MessageDeleted,
+    MessageEdited,
+    MessageRef,
+)
 from pilothouse.core.people import Role, allows
 from pilothouse.core.store import AskRow, Conversation, QueueRow, Session, Tx
-from pilothouse.core.turn import Turn
+from pilothouse.core.turn import LIVE, Turn
 from pilothouse.runtime.answering import Answering
 from pilothouse.runtime.binding import bound, workspace_of
 from pilothouse.runtime.choosing import Listed, list_models, models_to_choose
@@ -26,6 +34,10 @@ from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.signals import INBOX, OUTBOX, PLACES
 from pilothouse.runtime.standing import role_of
 from pilothouse.runtime.triggering import Places
+
+_decode = msgspec.json.Decoder(InboundMessage).decode
+
+WAITING_PLACES = 500
 
 
 class MessageState(msgspec.Struct, frozen=True):
@@ -89,6 +101,24 @@ class GatewayDesk:
             if not allows(role, f"query.{what}"):
                 raise PilothouseError(f"{by.id} may not look at this.")
             return queries[what](tx, **asked)
+
+        return await self._ports.store.read(unit)
+
+    async def waiting(self, channel: ChannelId) -> list[MessageRef]:
+        """No person asks for it, so no role is looked at. What waits behind nothing begins at this moment."""
+
+        def unit(tx: Tx) -> list[MessageRef]:
+            turns = tx.turns.of(statuses=(*LIVE, "parked"), limit=WAITING_PLACES)
+            places = tx.conversations.some({turn.conversation_id for turn in turns})
+            rows = [
+                row
+                for place in places.values()
+                if place.address.channel == channel
+                for row in tx.inbox.waiting(place.id)
+                if row.kind in BY_PEOPLE
+            ]
+            said = [_decode(row.body) for row in rows]
+            return [MessageRef(message.address, message.native_id) for message in said]
 
         return await self._ports.store.read(unit)
 

@@ -17,8 +17,8 @@ from pilothouse.core.ask import Ask, Decision
 from pilothouse.core.channel import Answered, LoggedEvent, PlaceSettings, Receipt
 from pilothouse.core.errors import StoreUnavailable
 from pilothouse.core.event import EngineEvent
-from pilothouse.core.ids import AskId, ConversationId, MessageId, TurnId
-from pilothouse.core.message import Address, Author, InboundMessage, MessageDeleted, MessageEdited
+from pilothouse.core.ids import AskId, ChannelId, ConversationId, MessageId, TurnId
+from pilothouse.core.message import Address, Author, InboundMessage, MessageDeleted, MessageEdited, MessageRef
 from pilothouse.core.store import RowStatus
 
 
@@ -68,6 +68,8 @@ class ScriptedDesk:
         self.moves: list[tuple[Address, Address]] = []
         self.places: dict[Address, PlaceSettings] = {}
         """What `settings_of` answers; for any other place, as configured."""
+        self.wait: list[MessageRef] = []
+        """What `waiting` answers."""
         self.on_accept: Callable[[InboundMessage, MessageId], None] = lambda message, id: None
         self.on_command: Callable[[Command], None] = lambda command: None
         self.on_answer: Callable[[Answer], None] = lambda answer: None
@@ -155,6 +157,9 @@ class ScriptedDesk:
         self._suffer("moved")
         self.moves.append((old, new))
         self._wake()
+
+    async def waiting(self, channel: ChannelId) -> list[MessageRef]:
+        return list(self.wait)
 
     async def settings_of(self, address: Address) -> PlaceSettings:
         self._suffer("settings_of")

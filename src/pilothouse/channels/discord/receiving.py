@@ -17,6 +17,7 @@ from pilothouse.channels.discord.connection import Connection, Me, Start
 from pilothouse.channels.discord.incoming import Incoming, Numbered
 from pilothouse.channels.discord.interactions import Interactions
 from pilothouse.channels.discord.lanes import Lanes
+from pilothouse.channels.discord.making_up import MakingUp
 from pilothouse.channels.discord.marks import Marks
 from pilothouse.channels.discord.places import Places
 from pilothouse.channels.discord.reacting import Reacting
@@ -66,6 +67,7 @@ class Receiving:
             sleep=clock.sleep,
         )
         self._catching_up = CatchingUp(self._marks, clock, log, self._incoming.feed)
+        self._making_up = MakingUp(desk, places, self._marks, clock, log, self._incoming.feed)
         self._connection = Connection(
             config,
             clock,
@@ -112,6 +114,7 @@ class Receiving:
 
     def _hear(self, event: Event) -> None:
         self._places.learn(event)
+        self._making_up.hear(event)
         if event.name in ("READY", "GUILD_CREATE"):
             self._arrive(event)
         elif event.name.startswith(("MESSAGE_", "INTERACTION_")) and not self._catching_up.holds(event):
@@ -136,6 +139,7 @@ class Receiving:
         else:
             self._catching_up.server(guild, calls, tasks)
             tasks.start_soon(self._slash.register, guild, calls)
+        tasks.start_soon(self._making_up.look, here, calls)
 
     def _drop_left(self, ready: Event) -> None:
         """Of servers that we are no longer in: they never arrive, and nobody there can be answered."""

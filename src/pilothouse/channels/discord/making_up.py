@@ -1,0 +1,104 @@
+"""Edits and deletions that nobody told us of, because we were away: Discord keeps no list of them, so each message that
+still waits behind a turn is looked at once, when a new session begins. A session that is resumed brings them itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from pilothouse.channels.discord.addressing import DISCORD, target_of
+from pilothouse.channels.discord.calls import Calls
+from pilothouse.channels.discord.marks import Marks
+from pilothouse.channels.discord.places import Places
+from pilothouse.channels.discord.sending import MESSAGE
+from pilothouse.channels.discord.trouble import UNKNOWN_MESSAGE, Trouble
+from pilothouse.channels.discord.wire import Event
+from pilothouse.core.channel import Desk
+from pilothouse.core.clock import Clock
+from pilothouse.core.errors import PilothouseError
+
+MOST = 50
+"""Of one server, at one time: each is a request."""
+SLACK_S = 60.0
+"""How far Discord's clock and ours may differ."""
+LONG_AGO = float("-inf")
+
+CHANGES = ("MESSAGE_UPDATE", "MESSAGE_DELETE", "MESSAGE_DELETE_BULK")
+
+
+class MakingUp:
+    """`feed` takes events as if they came now."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        places: Places,
+        marks: Marks,
+        clock: Clock,
+        log: Callable[..., None],
+        feed: Callable[[list[Event]], None],
+    ) -> None:
+        self._desk = desk
+        self._places = places
+        self._marks = marks
+        self._clock = clock
+        self._log = log
+        self._feed = feed
+        self._heard_at = 0.0
+        self._away_since = 0.0
+        self._asked: set[str] = set()
+        """Messages that were asked about: whoever hears of a change meanwhile knows better than the answer."""
+
+    def hear(self, event: Event) -> None:
+        """Each event, before anybody acts on it."""
+        if event.name == "READY":
+            self._away_since = self._heard_at
+        elif event.name in CHANGES:
+            self._asked -= {str(id) for id in (event.data.get("id"), *(event.data.get("ids") or ()))}
+        self._heard_at = self._clock.now()
+
+    async def look(self, guild: str | None, calls: Calls) -> None:
+        """At what waits in a server; without one, in private chats."""
+        try:
+            waiting = await self._desk.waiting(DISCORD)
+        except PilothouseError as error:
+            self._log("discord.changes_missed", level="warning", why=str(error))
+            return
+        refs = [(str(target_of(ref.address)), ref.native_id) for ref in waiting if ref.native_id.isdecimal()]
+        here = [one for one in refs if self._is_in(one[0], guild)]
+        if len(here) > MOST:
+            self._log("discord.changes_missed", level="warning", why=f"more than {MOST} messages wait")
+        for channel, message in here[:MOST]:
+            await self._look_at(channel, message, guild, calls)
+
+    def _is_in(self, channel: str, guild: str | None) -> bool:
+        if guild is None:
+            return channel in self._marks.direct
+        place = self._places.get(channel)
+        return place is not None and place.guild == guild
+
+    async def _look_at(self, channel: str, message: str, guild: str | None, calls: Calls) -> None:
+        self._asked.add(message)
+        found = await calls.get(MESSAGE, channel_id=channel, message_id=message)
+        if message not in self._asked:
+            return
+        self._asked.discard(message)
+        more = {"guild_id": guild} if guild is not None else {}
+        if isinstance(found, Trouble):
+            if found.code == UNKNOWN_MESSAGE:
+                self._feed([Event("MESSAGE_DELETE", {"id": message, "channel_id": channel, **more})])
+            else:
+                self._log("discord.changes_missed", level="warning", message=message, why=found.text)
+        elif (
+            isinstance(found, dict) and _edited_at(found.get("edited_timestamp")) > self._away_since - SLACK_S
+        ):
+            self._feed([Event("MESSAGE_UPDATE", {**found, **more})])
+
+
+def _edited_at(text: object) -> float:
+    """In UTC epoch seconds; long ago, if it was not."""
+    try:
+        return datetime.fromisoformat(text).timestamp() if isinstance(text, str) else LONG_AGO
+    except ValueError:
+        return LONG_AGO
