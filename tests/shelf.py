@@ -10,8 +10,10 @@ from typing import Any
 from msgspec import Raw, Struct
 
 from pilothouse.core.ask import Ask, Decision
+from pilothouse.core.ask_rows import AskRow
 from pilothouse.core.audit import AuditHead, Verified
 from pilothouse.core.channel import ChannelSpec, LoggedEvent
+from pilothouse.core.conversation import Conversation, Session
 from pilothouse.core.engine import EngineSpec, EngineStatus, Obeyed
 from pilothouse.core.event import (
     EngineEvent,
@@ -38,18 +40,10 @@ from pilothouse.core.ids import (
     UserId,
 )
 from pilothouse.core.message import Address, MessageRef, Part
+from pilothouse.core.node import Node, NodeInfo
+from pilothouse.core.queue import PartRow, QueueRow
 from pilothouse.core.secret import Secret
-from pilothouse.core.store import (
-    AskRow,
-    Conversation,
-    Node,
-    NodeInfo,
-    PartRow,
-    QueueRow,
-    Session,
-    StoreSpec,
-    Tx,
-)
+from pilothouse.core.store import StoreSpec, Tx
 from pilothouse.core.turn import Prompt, Turn, TurnStatus
 
 T0 = 1_700_000_000.0

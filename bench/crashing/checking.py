@@ -17,7 +17,7 @@ from bench.crashing.house import Home
 from bench.crashing.journal import Journal
 
 from pilothouse.core.message import AGAIN_MARK
-from pilothouse.core.store import PartRow
+from pilothouse.core.queue import PartRow
 from pilothouse.processes.procfs import Marker, carries, list_pids, read_process
 from pilothouse.stores.sqlite.audit import AuditTable
 from pilothouse.stores.sqlite.link import Link

@@ -15,10 +15,11 @@ from bench.crashing.journal import Journal
 from pilothouse.channels.memory import MemoryChannel
 from pilothouse.core.ask import Ask, Verdict
 from pilothouse.core.clock import Clock
+from pilothouse.core.conversation import Conversation
 from pilothouse.core.ids import AskId, ScheduleId
 from pilothouse.core.message import conversation_id
 from pilothouse.core.schedule import At, Schedule
-from pilothouse.core.store import Conversation, Store, Tx
+from pilothouse.core.store import Store, Tx
 
 PLACES = ("batch", "long", "tool", "approve", "stop")
 SCHEDULE = ScheduleId("nightly")

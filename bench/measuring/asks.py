@@ -13,8 +13,9 @@ from bench.measuring.table import Row
 
 from pilothouse.core.approvers import Authority
 from pilothouse.core.ask import Ask, hash_payload
+from pilothouse.core.ask_rows import AskRow
 from pilothouse.core.ids import AskId, ConversationId, SessionId, TurnId, UserId
-from pilothouse.core.store import AskRow, Store, Tx
+from pilothouse.core.store import Store, Tx
 
 MANY = 10_000
 QUESTIONS = 5

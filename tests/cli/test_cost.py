@@ -10,7 +10,8 @@ from tests.cli.conftest import House
 
 from pilothouse.core.budget import day_of
 from pilothouse.core.ids import ConversationId, EngineId
-from pilothouse.core.store import Spent, Tx
+from pilothouse.core.spending import Spent
+from pilothouse.core.store import Tx
 from pilothouse.stores.sqlite import STORE, SqliteConfig
 
 TODAY = day_of(time.time(), UTC)

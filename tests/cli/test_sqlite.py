@@ -10,10 +10,11 @@ import pytest
 from tests.cli.conftest import House
 from tests.shelf import ADDRESS, ASK, DONE, FAILED, NODE, PLACE, SESSION, T0
 
+from pilothouse.core.conversation import Conversation
 from pilothouse.core.event import SessionStarted, TextDelta, TurnEnded
 from pilothouse.core.ids import MessageId
 from pilothouse.core.message import MessageRef, Part
-from pilothouse.core.store import Conversation, Tx
+from pilothouse.core.store import Tx
 from pilothouse.stores.sqlite import STORE, SqliteConfig
 
 

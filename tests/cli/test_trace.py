@@ -9,10 +9,10 @@ from tests.shelf import CALL, DONE, INBOX, OUTBOX, PART, PLACE, SESSION, T0
 
 from pilothouse.cli.story import Sending, Story, tell
 from pilothouse.core.ask import Ask, Decision
+from pilothouse.core.ask_rows import AskRow
 from pilothouse.core.channel import LoggedEvent
 from pilothouse.core.event import AskChanged, Asked, EngineEvent, ToolFinished, ToolStarted, TurnEnded
 from pilothouse.core.ids import AskId, CallId
-from pilothouse.core.store import AskRow
 
 STEPS = [
     ("+0.00s", "message.accepted", "msg-1 in telegram:7 from Ada: mend the roof"),

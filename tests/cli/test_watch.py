@@ -16,10 +16,11 @@ import pytest
 from tests.cli.conftest import House
 from tests.dists import write_dist
 
+from pilothouse.core.conversation import Conversation, Session
 from pilothouse.core.event import ResumeToken
 from pilothouse.core.ids import ChannelId, ConversationId, EngineId, SessionId
 from pilothouse.core.message import Address
-from pilothouse.core.store import Conversation, Session, Tx
+from pilothouse.core.store import Tx
 from pilothouse.stores.sqlite import STORE
 
 ID = "01941f2a-3b4c-7d8e-9f0a-1b2c3d4e5f6a"

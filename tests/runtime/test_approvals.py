@@ -14,11 +14,11 @@ from tests.runtime.rig import ADMIN, MAIN, MEMBER, SECOND, STRANGER, Rig, only_a
 from pilothouse.channels.memory import PERSON
 from pilothouse.core.approvers import Approvers
 from pilothouse.core.ask import Ask, Decision, Option, RuleOffer
+from pilothouse.core.ask_rows import AskRow
 from pilothouse.core.ids import AskId, ConversationId, UserId
 from pilothouse.core.message import Author
 from pilothouse.core.people import Grant
 from pilothouse.core.policy import Ruling, Site
-from pilothouse.core.store import AskRow
 from pilothouse.core.tool_class import ToolClass
 
 MAKE = Ask(AskId("a"), "approval", "Run make?", {"tool": "Bash", "input": {"command": "make"}})

@@ -14,12 +14,14 @@ from tests.stores.sqlite_cases import open_at
 
 from pilothouse.channels.memory import MEMORY, PERSON
 from pilothouse.core.ask import ASK_STATES, Ask, AskState, Decision, Option, hash_payload
+from pilothouse.core.ask_rows import AskRow
+from pilothouse.core.conversation import Conversation
 from pilothouse.core.errors import IllegalMove
 from pilothouse.core.event import AskChanged, Asked, Notice
 from pilothouse.core.ids import AskId, EngineId, SessionId, TurnId
 from pilothouse.core.message import Address
 from pilothouse.core.policy import PolicyOutcome, Ruling, Site
-from pilothouse.core.store import AskRow, Conversation, Tx
+from pilothouse.core.store import Tx
 from pilothouse.core.turn import Cause, Prompt, Turn
 from pilothouse.runtime.asking import apply_answer, expire, lapse, supersede
 from pilothouse.runtime.clock import new_id

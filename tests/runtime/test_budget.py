@@ -12,11 +12,12 @@ from tests.runtime.rig import MAIN, MEMBER, Rig, open_rig
 
 from pilothouse.channels.memory import PERSON
 from pilothouse.core.ask import Ask, Decision
+from pilothouse.core.ask_rows import AskRow
 from pilothouse.core.budget import Caps, Scope, Standing, day_of
 from pilothouse.core.event import TurnEnded, UsageChanged
 from pilothouse.core.failure import Failure
 from pilothouse.core.ids import ConversationId
-from pilothouse.core.store import AskRow, Tx
+from pilothouse.core.store import Tx
 from pilothouse.core.turn import Turn
 from pilothouse.core.usage import Usage
 from pilothouse.runtime.asking import apply_answer

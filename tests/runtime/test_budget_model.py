@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pilothouse.core.budget import Caps, Scope, day_of
+from pilothouse.core.conversation import Session
 from pilothouse.core.event import SessionStarted, UsageChanged
 from pilothouse.core.ids import ConversationId, EngineId, SessionId, TurnId
-from pilothouse.core.store import Session
 from pilothouse.core.turn import ENDED, Prompt, Turn
 from pilothouse.core.usage import Usage
 from pilothouse.runtime.budgeting import reserve, settle, settle_lost

@@ -11,10 +11,11 @@ from tests.runtime.puppet import BareSession, Play, PuppetEngine, Strings, echo,
 from tests.runtime.rig import MAIN, MEMBER, Rig, open_rig
 
 from pilothouse.channels.memory import PERSON
+from pilothouse.core.conversation import BusyPolicy
 from pilothouse.core.event import PromptAdded
 from pilothouse.core.ids import BlobHash, ConversationId
 from pilothouse.core.message import Attachment, InboundMessage
-from pilothouse.core.store import BusyPolicy, Tx
+from pilothouse.core.store import Tx
 
 
 def waiting_for(go: anyio.Event) -> Play:

@@ -16,12 +16,12 @@ from tests.runtime.test_commands import reply_to
 
 from pilothouse.core.ask import Ask
 from pilothouse.core.channel import Receipt
+from pilothouse.core.conversation import Conversation, Session
 from pilothouse.core.engine import ResumeLines
 from pilothouse.core.event import ResumeToken
 from pilothouse.core.ids import AskId, ConversationId, EngineId, UserId
 from pilothouse.core.message import Author, Content, MessageRef
 from pilothouse.core.people import Grant
-from pilothouse.core.store import Conversation, Session
 from pilothouse.runtime.clock import new_id
 from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.signals import OUTBOX

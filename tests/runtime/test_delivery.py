@@ -10,10 +10,12 @@ from tests.runtime.puppet import PuppetEngine, Strings, echo
 from tests.runtime.rig import MAIN, Rig, only_alive, open_rig
 
 from pilothouse.channels.memory import MEMORY, MemoryChannel
+from pilothouse.core.conversation import Conversation
 from pilothouse.core.errors import Rejected
 from pilothouse.core.ids import ChannelId, MessageId
 from pilothouse.core.message import AGAIN_MARK, Address, Content, MessageRef, Part, conversation_id
-from pilothouse.core.store import Conversation, PartRow, QueueRow, Tx, notes_lane
+from pilothouse.core.queue import PartRow, QueueRow, notes_lane
+from pilothouse.core.store import Tx
 from pilothouse.runtime.clock import new_id
 from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.serving import note_served

@@ -14,10 +14,11 @@ from tests.runtime.rig import MAIN, MEMBER, Rig, open_rig
 
 from pilothouse.channels.memory import MEMORY, PERSON
 from pilothouse.core.channel import LoggedEvent
+from pilothouse.core.conversation import Conversation
 from pilothouse.core.event import TextDelta, ThinkingDelta, TurnEnded
 from pilothouse.core.ids import ConversationId, TurnId
 from pilothouse.core.message import Address
-from pilothouse.core.store import Conversation, Tx
+from pilothouse.core.store import Tx
 
 
 async def read_until(

@@ -12,9 +12,10 @@ from tests.runtime.rig import MAIN, Rig, open_rig
 
 from pilothouse.core.ask import Ask, RuleOffer
 from pilothouse.core.ids import AskId, RuleId, SessionId
+from pilothouse.core.kept_rules import RuleRow
 from pilothouse.core.policy import Ruling, Senses, Site
 from pilothouse.core.rules import parse_rule
-from pilothouse.core.store import RuleRow, Store, Tx
+from pilothouse.core.store import Store, Tx
 from pilothouse.runtime.clock import new_id
 from pilothouse.runtime.judging import HousePolicy, Told
 from pilothouse.runtime.rule_keeping import Place, drop_rule, find_place, keep_rule, kept_rules

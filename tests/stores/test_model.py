@@ -21,7 +21,8 @@ from tests.stores.sqlite_cases import open_at
 from pilothouse.core.ask import ASK_MOVES, ASK_STATES, AskState
 from pilothouse.core.errors import IllegalMove, SessionBusy, StoreError
 from pilothouse.core.ids import AskId, ConversationId, Epoch, MessageId, ScheduleId, SessionId, TurnId
-from pilothouse.core.store import CONTROL_LANE, Queue, Store, Tx
+from pilothouse.core.queue import CONTROL_LANE, Queue
+from pilothouse.core.store import Store, Tx
 from pilothouse.core.turn import ENDED, LIVE, TURN_MOVES, TURN_STATUSES, TurnStatus
 from pilothouse.testing.store_builders import (
     C1,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pilothouse.core.store import CONTROL_LANE
+from pilothouse.core.queue import CONTROL_LANE
 from pilothouse.core.turn import ENDED, LIVE
 from pilothouse.stores.sqlite.link import connect
 from pilothouse.stores.sqlite.migrate import MIGRATIONS, load_migrations, migrate

@@ -10,11 +10,12 @@ from msgspec import Struct
 
 from pilothouse.bootstrap.house import House, default_engine, engine_names
 from pilothouse.config import AUTO, in_workspace
+from pilothouse.core.conversation import Conversation
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.ids import EngineId
 from pilothouse.core.message import Address, conversation_id
 from pilothouse.core.policy import ApprovalMode
-from pilothouse.core.store import Conversation, Tx
+from pilothouse.core.store import Tx
 from pilothouse.runtime.wishes import Wishes, keep_wishes
 
 

@@ -32,7 +32,8 @@ from pilothouse.config import Models, find_paths, load, read_env_names
 from pilothouse.core.errors import ConfigError, RoleHeld
 from pilothouse.core.ids import EngineId
 from pilothouse.core.message import Address
-from pilothouse.core.store import Node, Tx
+from pilothouse.core.node import Node
+from pilothouse.core.store import Tx
 from pilothouse.plugins import Plugins
 from pilothouse.runtime.gateway import Gateway
 from pilothouse.runtime.serving import note_served

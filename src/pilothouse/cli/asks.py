@@ -21,7 +21,8 @@ from pilothouse.core.errors import PilothouseError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pilothouse.core.store import AskRow, Tx
+    from pilothouse.core.ask_rows import AskRow
+    from pilothouse.core.store import Tx
 
 HEADS = ("ASK", "KIND", "STATE", "ENDS IN", "YES", "WHERE", "WHAT")
 

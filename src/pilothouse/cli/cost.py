@@ -13,7 +13,8 @@ from pilothouse.cli.options import json_option, since_option
 from pilothouse.cli.table import money, print_json, print_table
 from pilothouse.config import BudgetSection, find_zone
 from pilothouse.core.budget import Scope, Standing, day_of
-from pilothouse.core.store import Spent, Tx
+from pilothouse.core.spending import Spent
+from pilothouse.core.store import Tx
 from pilothouse.runtime.costs import By, CostLine, standing_words, sum_up, total
 
 RECENT_S = 30 * 86_400.0

@@ -10,7 +10,7 @@ import msgspec
 from pilothouse.cli.house import NOTHING_YET, read_store
 from pilothouse.cli.options import json_option, limit_option
 from pilothouse.cli.table import ago, money, print_json, print_table
-from pilothouse.core.store import Session
+from pilothouse.core.conversation import Session
 
 HEADS = ("SESSION", "ENGINE", "TURNS", "COST", "USED", "CONVERSATION", "WORKSPACE")
 

@@ -14,9 +14,11 @@ from msgspec import Struct
 from pilothouse.cli.house import NOTHING_YET, load_plain, read_store
 from pilothouse.cli.options import json_option
 from pilothouse.cli.table import ago, plain, print_json, render_table
+from pilothouse.core.ask_rows import AskRow
 from pilothouse.core.health import Noted, health_of
 from pilothouse.core.ids import ChannelId
-from pilothouse.core.store import AskRow, Node, Tx
+from pilothouse.core.node import Node
+from pilothouse.core.store import Tx
 from pilothouse.core.turn import Turn
 from pilothouse.runtime.framing import unframe
 from pilothouse.runtime.serving import served_channels

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from pilothouse.core.ask_rows import AskRow
 from pilothouse.core.channel import LoggedEvent
 from pilothouse.core.event import (
     AskChanged,
@@ -29,7 +30,7 @@ from pilothouse.core.event import (
     UsageChanged,
 )
 from pilothouse.core.ids import AskId
-from pilothouse.core.store import AskRow, PartRow, QueueRow
+from pilothouse.core.queue import PartRow, QueueRow
 from pilothouse.core.turn import Turn
 
 STREAMS: dict[type[EngineEvent], str] = {

@@ -13,7 +13,8 @@ from pilothouse.cli.story import Sending, Story, render_story, tell
 from pilothouse.cli.table import plain, print_json, render_table
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.ids import MessageId, TurnId
-from pilothouse.core.store import QueueRow, Tx
+from pilothouse.core.queue import QueueRow
+from pilothouse.core.store import Tx
 from pilothouse.core.turn import Turn
 
 MOST_WORDS = 20

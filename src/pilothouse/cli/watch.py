@@ -19,6 +19,7 @@ from pilothouse.channels.text import activity_label
 from pilothouse.cli.house import read_store
 from pilothouse.cli.replay import printable, produced
 from pilothouse.cli.table import cut, plain
+from pilothouse.core.conversation import Session
 from pilothouse.core.engine import EngineSpec, SessionLog
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.event import (
@@ -34,7 +35,7 @@ from pilothouse.core.event import (
     encode_event,
 )
 from pilothouse.core.ids import SessionId
-from pilothouse.core.store import Session, Tx
+from pilothouse.core.store import Tx
 from pilothouse.plugins import Loaded, Plugins
 
 BOLD, DIM, RED = "1", "2", "31"

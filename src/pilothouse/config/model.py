@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, field
 
 from pilothouse.core.approvers import DESTRUCTIVE, ORDINARY, Approver, Approvers
+from pilothouse.core.conversation import BusyPolicy, ThreadSessions
 from pilothouse.core.policy import ApprovalMode
-from pilothouse.core.store import BusyPolicy, ThreadSessions
 
 Level = Literal["debug", "info", "warning", "error"]
 Person = Annotated[

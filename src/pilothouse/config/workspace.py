@@ -17,9 +17,9 @@ from pilothouse.config.layers import Loaded
 from pilothouse.config.meanings import check_rules
 from pilothouse.config.problems import InvalidConfig, Problem, nearest
 from pilothouse.config.sources import WORKSPACE_FILE, Leaf, flatten, read_toml
+from pilothouse.core.conversation import BusyPolicy
 from pilothouse.core.policy import MODES, ApprovalMode
 from pilothouse.core.rules import parse_rule
-from pilothouse.core.store import BusyPolicy
 
 WORKSPACE_FILE_NAME = ".pilothouse.toml"
 MAX_BYTES = 64_000

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 import msgspec
 from msgspec import Struct
@@ -75,3 +76,25 @@ def _ends_right(last: AuditHead, known: AuditHead) -> Verified:
     if last != known:
         return Verified(last.seq, last, last.seq, f"row {last.seq} is not the last one that was written")
     return Verified(last.seq, last)
+
+
+class Audit(Protocol):
+    """Append-only: no row is ever changed or deleted, not even by pruning."""
+
+    def add(self, at: float, who: str, what: str, detail: str = "") -> None:
+        """Chained to the row before, in the transaction of what it tells of."""
+        ...
+
+    def after(self, seq: int, *, limit: int = 1000) -> list[AuditRow]:
+        """Oldest first."""
+        ...
+
+    def list(self, *, limit: int = 100, since: float | None = None) -> list[AuditRow]:
+        """Newest first."""
+        ...
+
+    def head(self) -> AuditHead:
+        """The last row that was written, remembered apart from it: rows cut off at the end show."""
+        ...
+
+    def verify(self, noted: Sequence[AuditHead] = ()) -> Verified: ...

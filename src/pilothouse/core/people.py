@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import Literal, get_args
+from typing import Literal, Protocol, get_args
 
 from msgspec import Struct, field
 
@@ -128,3 +128,21 @@ def _covers(folder: str, workspace: str) -> bool:
         return True
     place = PurePosixPath(workspace)
     return bool(workspace) and ".." not in place.parts and place.is_relative_to(folder)
+
+
+class PeopleTable(Protocol):
+    """What was granted on the machine. The configuration's people are not in here."""
+
+    def grant(self, grant: Grant) -> None:
+        """One role per person and workspace: it replaces what was granted there before."""
+        ...
+
+    def revoke(self, user: UserId, workspace: str | None = None) -> list[Grant]:
+        """What was taken: in that workspace (`""` is the one for everywhere), or with None all of it."""
+        ...
+
+    def of(self, user: UserId) -> list[Grant]: ...
+
+    def everybody(self) -> list[Grant]:
+        """By person, then by workspace."""
+        ...

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from collections.abc import Sequence
+from typing import Any, Literal, Protocol, get_args
 
 from msgspec import Struct
 
@@ -81,3 +82,57 @@ def may_run_again(turn: Turn) -> bool:
     """A lost turn is repeated once, and only if repeating it can neither harm nor show an answer twice. What an engine
     began by itself cannot be had again."""
     return not (turn.began or turn.stop_requested or turn.prompt.wake) and turn.attempts < 2
+
+
+class Turns(Protocol):
+    def add(self, turn: Turn) -> None:
+        """Raises `SessionBusy` if it is live and the session has a live turn (law 2).
+
+        A live turn belongs to this node, unless its `epoch` says another; `StoreError` before `join`."""
+        ...
+
+    def get(self, id: TurnId) -> Turn | None: ...
+
+    def find(self, prefix: str) -> list[Turn]:
+        """Turns whose id starts so, newest first, at most 20."""
+        ...
+
+    def move(self, id: TurnId, to: TurnStatus, **changes: Any) -> Turn:
+        """Checked by `TURN_MOVES`; `changes` are fields of `Turn`. Raises `IllegalMove`, `SessionBusy`.
+
+        Moving to `running` takes the turn for this node (`StoreError` before `join`); a live turn of another node cannot be moved
+        (`Fenced`), unless that node was fenced.
+        """
+        ...
+
+    def note(self, id: TurnId, **changes: Any) -> Turn:
+        """Changes fields other than the id and the status, whoever holds the turn; `TypeError` for any other."""
+        ...
+
+    def live(self, session_id: SessionId) -> Turn | None: ...
+
+    def live_in(self, conversation_id: ConversationId) -> Turn | None: ...
+
+    def of(
+        self,
+        conversation_id: ConversationId | None = None,
+        *,
+        statuses: Sequence[TurnStatus] = (),
+        limit: int = 100,
+    ) -> list[Turn]:
+        """Newest first."""
+        ...
+
+    def startable(self, *, limit: int) -> list[Turn]:
+        """Queued turns (they were lost or parked before) whose session has no live turn, oldest first."""
+        ...
+
+    def parked_due(self, now: float) -> list[Turn]:
+        """Oldest first. One that was parked without a `retry_at`, or that somebody stopped, is due at once."""
+        ...
+
+    def next_parked_at(self) -> float | None: ...
+
+    def held_by(self, epoch: Epoch) -> list[Turn]:
+        """The live turns of a node."""
+        ...

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pilothouse.core.ask_rows import AskRow
 from pilothouse.core.channel import Channel, Receipt, serves
 from pilothouse.core.ids import ChannelId, IdMaker, MessageId, UserId
 from pilothouse.core.message import Content, InboundMessage, conversation_id, inbox_key
 from pilothouse.core.people import People
-from pilothouse.core.store import CONTROL_LANE, AskRow, Tx
+from pilothouse.core.queue import CONTROL_LANE
+from pilothouse.core.store import Tx
 from pilothouse.runtime.auditing import record
 from pilothouse.runtime.joining import ask_to_join
 from pilothouse.runtime.outgoing import say

@@ -22,11 +22,12 @@ from pilothouse.core.approvers import (
     may_say_yes,
 )
 from pilothouse.core.ask import Ask, Decision, misfit
+from pilothouse.core.ask_rows import AskRow
 from pilothouse.core.channel import Answered
 from pilothouse.core.ids import AskId, ConversationId, IdMaker, UserId
 from pilothouse.core.message import Author
 from pilothouse.core.people import Role, allows
-from pilothouse.core.store import AskRow, Tx
+from pilothouse.core.store import Tx
 from pilothouse.core.tool_class import ToolClass
 from pilothouse.runtime.asking import apply_answer
 from pilothouse.runtime.auditing import record, record_ask

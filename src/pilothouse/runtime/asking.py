@@ -7,9 +7,10 @@ the same thing again. An ask that can no longer matter says so wherever it is sh
 from __future__ import annotations
 
 from pilothouse.core.ask import AskState, Decision, hash_payload
+from pilothouse.core.ask_rows import AskRow
 from pilothouse.core.event import AskChanged
 from pilothouse.core.ids import IdMaker, UserId
-from pilothouse.core.store import AskRow, Tx
+from pilothouse.core.store import Tx
 from pilothouse.core.turn import LIVE
 from pilothouse.runtime.auditing import HOUSE, record_ask
 from pilothouse.runtime.closing import closed_line, decided, show_closed

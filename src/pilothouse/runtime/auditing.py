@@ -13,10 +13,11 @@ import msgspec
 from msgspec import Struct
 
 from pilothouse.core.ask import Ask, hash_payload
+from pilothouse.core.ask_rows import AskRow
 from pilothouse.core.message import clean_text
 from pilothouse.core.people import People
 from pilothouse.core.policy import Ruling
-from pilothouse.core.store import AskRow, Tx
+from pilothouse.core.store import Tx
 from pilothouse.core.turn import Turn
 
 HOUSE = "pilothouse"

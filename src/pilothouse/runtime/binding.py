@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import msgspec
 
+from pilothouse.core.conversation import Conversation
 from pilothouse.core.ids import ConversationId
 from pilothouse.core.message import parent_id
-from pilothouse.core.store import Conversation, Tx
+from pilothouse.core.store import Tx
 from pilothouse.runtime.placing import resolve
 from pilothouse.runtime.wishes import wishes_of
 

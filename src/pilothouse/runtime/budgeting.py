@@ -13,12 +13,14 @@ from msgspec import Struct
 
 from pilothouse.core.approvers import OWNERS, Authority
 from pilothouse.core.budget import Standing, alert_due, day_of, estimate
+from pilothouse.core.conversation import Session
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.event import EngineEvent, SessionStarted, UsageChanged
 from pilothouse.core.failure import Failure
 from pilothouse.core.ids import ConversationId, IdMaker
 from pilothouse.core.message import Content
-from pilothouse.core.store import Reservation, Session, Spent, Tx
+from pilothouse.core.spending import Reservation, Spent
+from pilothouse.core.store import Tx
 from pilothouse.core.turn import Turn
 from pilothouse.core.wording import dollars
 from pilothouse.runtime.auditing import HOUSE, record

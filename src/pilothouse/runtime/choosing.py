@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pilothouse.core.conversation import Conversation
 from pilothouse.core.engine import Engine, ListsModels
 from pilothouse.core.ids import EngineId
-from pilothouse.core.store import Conversation, Tx
+from pilothouse.core.store import Tx
 from pilothouse.runtime.binding import bound
 
 Listed = Mapping[EngineId, tuple[str, ...]]

@@ -11,11 +11,13 @@ from collections.abc import Sequence
 import anyio
 
 from pilothouse.core.ask import Ask, AskState, Decision
+from pilothouse.core.ask_rows import AskRow
 from pilothouse.core.channel import CanDelete, CanEdit, Channel
 from pilothouse.core.errors import Rejected
 from pilothouse.core.ids import IdMaker
 from pilothouse.core.message import Content, MessageRef
-from pilothouse.core.store import AskRow, QueueRow, Tx
+from pilothouse.core.queue import QueueRow
+from pilothouse.core.store import Tx
 from pilothouse.runtime.raising import say_everywhere
 from pilothouse.runtime.wording import first_line
 

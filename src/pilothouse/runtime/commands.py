@@ -12,12 +12,15 @@ import msgspec
 from msgspec import Struct
 
 from pilothouse.core.ask import payload_bytes
+from pilothouse.core.ask_rows import AskRow
 from pilothouse.core.budget import day_of
+from pilothouse.core.conversation import Conversation, Session
 from pilothouse.core.event import ResumeToken
 from pilothouse.core.ids import EngineId, IdMaker, SessionId
 from pilothouse.core.message import Address, Attachment, Author, Content, InboundMessage
 from pilothouse.core.people import AUTHORITY, Role, allows
-from pilothouse.core.store import AskRow, Conversation, QueueRow, Session, Tx
+from pilothouse.core.queue import QueueRow
+from pilothouse.core.store import Tx
 from pilothouse.core.trigger import describe_trigger, parse_trigger, trigger_problem
 from pilothouse.core.turn import Turn
 from pilothouse.core.wording import span

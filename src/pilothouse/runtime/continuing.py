@@ -9,10 +9,11 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
+from pilothouse.core.conversation import Conversation, Session
 from pilothouse.core.event import ResumeToken
 from pilothouse.core.ids import IdMaker, SessionId
 from pilothouse.core.message import Author, InboundMessage, MessageRef
-from pilothouse.core.store import Conversation, Session, Tx
+from pilothouse.core.store import Tx
 from pilothouse.runtime.binding import bound, workspace_of
 from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.standing import may

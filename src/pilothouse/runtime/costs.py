@@ -8,7 +8,7 @@ from typing import Literal
 from msgspec import Struct
 
 from pilothouse.core.budget import Standing
-from pilothouse.core.store import Spent
+from pilothouse.core.spending import Spent
 from pilothouse.core.wording import dollars
 
 By = Literal["cause", "conversation", "workspace", "engine", "day"]

@@ -14,10 +14,12 @@ from anyio.abc import TaskGroup
 from msgspec import Struct
 
 from pilothouse.core.channel import Channel, HoldsPlaces, Paced
+from pilothouse.core.conversation import Conversation
 from pilothouse.core.errors import Fenced, Rejected, StoreError, StoreUnavailable, TryLater
 from pilothouse.core.ids import ChannelId, ConversationId, MessageId, UserId
 from pilothouse.core.message import Address, Author, Content, InboundMessage, MessageRef, Part
-from pilothouse.core.store import NEVER, Conversation, PartRow, QueueRow, Tx, notes_lane
+from pilothouse.core.queue import NEVER, PartRow, QueueRow, notes_lane
+from pilothouse.core.store import Tx
 from pilothouse.runtime.auditing import HOUSE, record
 from pilothouse.runtime.closing import IN_PLACE, is_said_in_place, put_in_place, shown_asks
 from pilothouse.runtime.fencing import fenced_in

@@ -9,7 +9,9 @@ from typing import Any
 import msgspec
 
 from pilothouse.core.ask import Decision
+from pilothouse.core.ask_rows import AskRow
 from pilothouse.core.channel import Answered, LoggedEvent, PlaceSettings, Receipt
+from pilothouse.core.conversation import Conversation, Session
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.ids import AskId, ChannelId, ConversationId, MessageId
 from pilothouse.core.message import (
@@ -22,7 +24,8 @@ from pilothouse.core.message import (
     MessageRef,
 )
 from pilothouse.core.people import Role, allows
-from pilothouse.core.store import AskRow, Conversation, QueueRow, Session, Tx
+from pilothouse.core.queue import QueueRow
+from pilothouse.core.store import Tx
 from pilothouse.core.turn import LIVE, Turn
 from pilothouse.runtime.answering import Answering
 from pilothouse.runtime.binding import bound, workspace_of

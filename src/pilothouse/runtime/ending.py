@@ -15,11 +15,12 @@ from zlib import crc32
 import msgspec
 from msgspec import Struct
 
+from pilothouse.core.conversation import Session
 from pilothouse.core.event import EngineEvent, Notice, ResumeToken, TurnEnded
 from pilothouse.core.failure import Failure, FailureKind
 from pilothouse.core.ids import IdMaker, SessionId, TurnId
 from pilothouse.core.message import Attachment, Content, clean_text
-from pilothouse.core.store import Session, Tx
+from pilothouse.core.store import Tx
 from pilothouse.core.turn import Prompt, Turn, TurnStatus
 from pilothouse.runtime.asking import lapse
 from pilothouse.runtime.budgeting import settle

@@ -14,6 +14,7 @@ import msgspec
 
 from pilothouse.core.ask import parse_reply
 from pilothouse.core.channel import Receipt
+from pilothouse.core.conversation import Conversation
 from pilothouse.core.ids import ConversationId, IdMaker, MessageId
 from pilothouse.core.message import (
     BY_PEOPLE,
@@ -28,7 +29,8 @@ from pilothouse.core.message import (
     inbox_key,
 )
 from pilothouse.core.people import AUTHORITY, Role, allows
-from pilothouse.core.store import CONTROL_LANE, NEVER, Conversation, QueueRow, Tx, notes_lane
+from pilothouse.core.queue import CONTROL_LANE, NEVER, QueueRow, notes_lane
+from pilothouse.core.store import Tx
 from pilothouse.core.turn import Turn
 from pilothouse.runtime.admitting import is_worth_a_word, meet
 from pilothouse.runtime.answers import Answers

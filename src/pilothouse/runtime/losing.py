@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pilothouse.core.ask_rows import AskRow
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.event import EngineEvent, Notice, ToolFinished, ToolStarted, TurnEnded
 from pilothouse.core.failure import Failure
 from pilothouse.core.ids import CallId, Epoch, IdMaker, TurnId
 from pilothouse.core.message import Content
-from pilothouse.core.store import AskRow, QueueRow, Tx
+from pilothouse.core.queue import QueueRow
+from pilothouse.core.store import Tx
 from pilothouse.core.turn import Turn, may_run_again
 from pilothouse.runtime.budgeting import settle_lost
 from pilothouse.runtime.ending import forget_answers, withdraw_asks

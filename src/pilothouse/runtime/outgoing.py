@@ -6,7 +6,8 @@ import msgspec
 
 from pilothouse.core.ids import ConversationId, IdMaker, MessageId
 from pilothouse.core.message import Content, clean_text
-from pilothouse.core.store import QueueRow, Tx
+from pilothouse.core.queue import QueueRow
+from pilothouse.core.store import Tx
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Content).decode

@@ -13,9 +13,11 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
+from pilothouse.core.conversation import Conversation
 from pilothouse.core.ids import ConversationId, IdMaker, MessageId
 from pilothouse.core.message import Address, conversation_id
-from pilothouse.core.store import Conversation, Tx, notes_lane
+from pilothouse.core.queue import notes_lane
+from pilothouse.core.store import Tx
 from pilothouse.runtime.auditing import HOUSE, record
 from pilothouse.runtime.raising import show_ask_in
 

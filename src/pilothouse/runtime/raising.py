@@ -12,10 +12,11 @@ import msgspec
 
 from pilothouse.core.approvers import Authority
 from pilothouse.core.ask import Ask, Option, hash_payload, payload_bytes
+from pilothouse.core.ask_rows import AskRow
 from pilothouse.core.event import Asked, clean_values
 from pilothouse.core.ids import AskId, ConversationId, IdMaker, SessionId, TurnId
 from pilothouse.core.message import Attachment, Content, clean_text
-from pilothouse.core.store import AskRow, Tx
+from pilothouse.core.store import Tx
 from pilothouse.core.turn import LIVE, Turn
 from pilothouse.runtime.ask_words import ask_words, file_name, is_long
 from pilothouse.runtime.auditing import record_ask

@@ -12,8 +12,9 @@ import msgspec
 
 from pilothouse.core.approvers import Approvers, Authority
 from pilothouse.core.ask import Ask, Decision
+from pilothouse.core.ask_rows import AskRow
 from pilothouse.core.ids import AskId, IdMaker
-from pilothouse.core.store import AskRow, Tx
+from pilothouse.core.store import Tx
 from pilothouse.core.turn import LIVE
 from pilothouse.runtime.raising import raise_ask
 from pilothouse.runtime.resuming import resume_with_answer

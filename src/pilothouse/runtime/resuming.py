@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from pilothouse.core.ask_rows import AskRow
 from pilothouse.core.ids import IdMaker, TurnId
-from pilothouse.core.store import AskRow, Tx
+from pilothouse.core.store import Tx
 from pilothouse.core.turn import Prompt, Turn
 
 GO_ON = "Continue. Pilothouse restarted while you waited for an answer to: {title}. Ask again; it is answered now."

@@ -11,10 +11,12 @@ import os
 from msgspec import Struct
 
 from pilothouse.core.ask import Decision
+from pilothouse.core.ask_rows import AskRow
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.ids import IdMaker, RuleId, SessionId
+from pilothouse.core.kept_rules import RuleRow
 from pilothouse.core.rules import Rule, parse_rule
-from pilothouse.core.store import AskRow, RuleRow, Tx
+from pilothouse.core.store import Tx
 from pilothouse.runtime.auditing import record
 from pilothouse.runtime.trusting import mark_of
 

@@ -10,11 +10,11 @@ from msgspec import Struct, field
 
 from pilothouse.core.approvers import DESTRUCTIVE, ORDINARY, Approvers
 from pilothouse.core.budget import Caps
+from pilothouse.core.conversation import BusyPolicy, ThreadSessions
 from pilothouse.core.engine import Brief, ResumeLines
 from pilothouse.core.ids import ChannelId, ConversationId, EngineId
 from pilothouse.core.people import People
 from pilothouse.core.policy import ApprovalMode
-from pilothouse.core.store import BusyPolicy, ThreadSessions
 from pilothouse.core.tool_class import ToolClass
 
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import msgspec
 
+from pilothouse.core.conversation import Conversation
 from pilothouse.core.ids import SessionId
 from pilothouse.core.message import Address
-from pilothouse.core.store import Conversation, Tx
+from pilothouse.core.store import Tx
 from pilothouse.runtime.placing import ensure_place
 from pilothouse.runtime.settings import Settings
 

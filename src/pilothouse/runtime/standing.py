@@ -6,9 +6,10 @@ Always inside a transaction: whoever was revoked a moment ago, by whichever proc
 from __future__ import annotations
 
 from pilothouse.core.approvers import Authority, may_say_yes
+from pilothouse.core.conversation import Conversation
 from pilothouse.core.ids import ConversationId, UserId
 from pilothouse.core.people import People, Role, allows
-from pilothouse.core.store import Conversation, Tx
+from pilothouse.core.store import Tx
 
 MOST_HOMES = 20
 """An ask is shown in at most so many private chats."""

@@ -12,11 +12,13 @@ from itertools import takewhile
 import msgspec
 from msgspec import Struct
 
+from pilothouse.core.conversation import Conversation, Session
 from pilothouse.core.errors import SessionBusy
 from pilothouse.core.ids import ConversationId, EngineId, IdMaker, SessionId, TurnId
 from pilothouse.core.message import BY_PEOPLE, Content, InboundMessage
 from pilothouse.core.policy import ApprovalMode
-from pilothouse.core.store import Conversation, QueueRow, Session, Tx, notes_lane
+from pilothouse.core.queue import QueueRow, notes_lane
+from pilothouse.core.store import Tx
 from pilothouse.core.turn import Prompt, Turn
 from pilothouse.runtime.asking import supersede
 from pilothouse.runtime.auditing import record_turn

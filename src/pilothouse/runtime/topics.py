@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from pilothouse.core.ask import Decision
+from pilothouse.core.ask_rows import AskRow
 from pilothouse.core.ids import IdMaker
-from pilothouse.core.store import AskRow, Tx
+from pilothouse.core.store import Tx
 from pilothouse.runtime.holding import BUDGET, settle_budget
 from pilothouse.runtime.joining import JOIN, settle_join
 from pilothouse.runtime.reasons import REASON, settle_reason

@@ -8,11 +8,12 @@ import msgspec
 
 from pilothouse.core.approvers import QUESTION, Authority
 from pilothouse.core.ask import Ask, Decision
+from pilothouse.core.ask_rows import AskRow
 from pilothouse.core.engine import Answerable, EngineSession
 from pilothouse.core.event import AskChanged, Asked, Notice
 from pilothouse.core.ids import AskId
 from pilothouse.core.policy import Site
-from pilothouse.core.store import AskRow, Tx
+from pilothouse.core.store import Tx
 from pilothouse.runtime.answers import Answers
 from pilothouse.runtime.asking import lapse
 from pilothouse.runtime.auditing import record_ask

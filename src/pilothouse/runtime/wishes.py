@@ -9,9 +9,10 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
+from pilothouse.core.conversation import BusyPolicy
 from pilothouse.core.ids import ConversationId, EngineId
 from pilothouse.core.policy import ApprovalMode
-from pilothouse.core.store import BusyPolicy, Tx
+from pilothouse.core.store import Tx
 
 
 class Wishes(Struct, frozen=True):

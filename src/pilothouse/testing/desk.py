@@ -19,7 +19,7 @@ from pilothouse.core.errors import StoreUnavailable
 from pilothouse.core.event import EngineEvent
 from pilothouse.core.ids import AskId, ChannelId, ConversationId, MessageId, TurnId
 from pilothouse.core.message import Address, Author, InboundMessage, MessageDeleted, MessageEdited, MessageRef
-from pilothouse.core.store import RowStatus
+from pilothouse.core.queue import RowStatus
 
 
 class MessageState(Struct, frozen=True):

@@ -11,7 +11,8 @@ import pytest
 from pilothouse.core.errors import IllegalMove, StoreError
 from pilothouse.core.ids import ChannelId, ConversationId, EngineId, MessageId, TurnId
 from pilothouse.core.message import Address, MessageRef, Part
-from pilothouse.core.store import CONTROL_LANE, PART_MOVES, PartState, Queue, Store, Tx
+from pilothouse.core.queue import CONTROL_LANE, PART_MOVES, PartState, Queue
+from pilothouse.core.store import Store, Tx
 from pilothouse.testing.store_builders import (
     C1,
     C2,

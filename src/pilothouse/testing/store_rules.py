@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from pilothouse.core.ids import RuleId, SessionId
-from pilothouse.core.store import RuleRow, Store, Tx
+from pilothouse.core.kept_rules import RuleRow
+from pilothouse.core.store import Store, Tx
 from pilothouse.testing.store_builders import S1, S2, StoreSuite, session
 
 LASTING = RuleRow(RuleId("r1"), "/work/shop", "7", "allow command make", "terminal:ann", 1.0)

@@ -9,7 +9,8 @@ import pytest
 
 from pilothouse.core.budget import Scope, Standing
 from pilothouse.core.ids import AskId, TurnId
-from pilothouse.core.store import CapDay, Reservation, Spent, Store, Tx
+from pilothouse.core.spending import CapDay, Reservation, Spent
+from pilothouse.core.store import Store, Tx
 from pilothouse.testing.store_builders import C1, C2, SCRIPT, StoreSuite, turn
 
 DAY, NEXT = "2026-11-15", "2026-11-16"

@@ -22,11 +22,11 @@ from pilothouse.channels.discord.taking import Taker
 from pilothouse.channels.discord.trigger import is_heard
 from pilothouse.channels.discord.wire import Interaction, inputs, sent_at
 from pilothouse.core.ask import Decision
+from pilothouse.core.ask_rows import AskRow
 from pilothouse.core.channel import Desk
 from pilothouse.core.errors import PilothouseError, StoreError
 from pilothouse.core.ids import TurnId
 from pilothouse.core.message import Address, Author, conversation_id
-from pilothouse.core.store import AskRow
 
 COMMAND, COMPONENT, AUTOCOMPLETE = 2, 3, 4
 SKEW_S = 60.0

@@ -20,11 +20,11 @@ from pilothouse.channels.telegram.shapes import KeyboardShape
 from pilothouse.channels.telegram.trouble import TooOld, Trouble
 from pilothouse.channels.telegram.wire import CallbackQuery
 from pilothouse.core.ask import Ask
+from pilothouse.core.ask_rows import AskRow
 from pilothouse.core.channel import Desk
 from pilothouse.core.errors import DeliveryError, PilothouseError, StoreError
 from pilothouse.core.ids import TurnId, UserId
 from pilothouse.core.message import Address, Author, conversation_id
-from pilothouse.core.store import AskRow
 
 TOAST_CHARS = 200
 SKEW_S = 60.0

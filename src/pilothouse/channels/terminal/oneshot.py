@@ -21,7 +21,7 @@ from pilothouse.core.errors import PilothouseError
 from pilothouse.core.event import AskChanged, Asked, Outcome, TurnEnded, encode_event
 from pilothouse.core.ids import MessageId, TurnId
 from pilothouse.core.message import Part
-from pilothouse.core.store import RowStatus
+from pilothouse.core.queue import RowStatus
 
 POLL_S = 0.2
 NO_EVENTS = "A command has no events. Its reply:"

@@ -10,9 +10,9 @@ import msgspec
 
 from pilothouse.core.approvers import Authority, Vote
 from pilothouse.core.ask import Ask, AskState, Decision, move_ask
+from pilothouse.core.ask_rows import AskRow
 from pilothouse.core.errors import StoreError
 from pilothouse.core.ids import AskId, ConversationId, SessionId, TurnId
-from pilothouse.core.store import AskRow
 from pilothouse.stores.sqlite.link import Link, Row, to_json
 from pilothouse.stores.sqlite.turns import AFTER_ANY
 

@@ -6,11 +6,11 @@ import sqlite3
 from collections.abc import Iterable
 from typing import Any
 
+from pilothouse.core.conversation import Conversation, Session
 from pilothouse.core.errors import StoreError
 from pilothouse.core.event import ResumeToken
 from pilothouse.core.ids import ConversationId, EngineId, SessionId
 from pilothouse.core.message import Address
-from pilothouse.core.store import Conversation, Session
 from pilothouse.stores.sqlite.link import Link, Row, to_json
 
 

@@ -9,7 +9,7 @@ import msgspec
 from pilothouse.core.errors import StoreError
 from pilothouse.core.ids import ChannelId, ConversationId, MessageId
 from pilothouse.core.message import MessageRef, Part
-from pilothouse.core.store import PartRow, PartState, QueueRow, move_part
+from pilothouse.core.queue import PartRow, PartState, QueueRow, move_part
 from pilothouse.stores.sqlite.blobs import note_uses
 from pilothouse.stores.sqlite.link import Link, Row, to_json
 from pilothouse.stores.sqlite.queue import QueueTable, queue_row

@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from pilothouse.core.errors import StoreError
 from pilothouse.core.ids import ConversationId, Epoch, MessageId, TurnId
-from pilothouse.core.store import Put, QueueRow
+from pilothouse.core.queue import Put, QueueRow
 from pilothouse.stores.sqlite.blobs import note_uses
 from pilothouse.stores.sqlite.errors import missing_parent
 from pilothouse.stores.sqlite.link import Link, Row, to_json

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from pilothouse.core.ids import RuleId, SessionId
-from pilothouse.core.store import RuleRow
+from pilothouse.core.kept_rules import RuleRow
 from pilothouse.stores.sqlite.link import Link
 
 

@@ -6,7 +6,7 @@ import msgspec
 
 from pilothouse.core.budget import Scope, Standing
 from pilothouse.core.ids import AskId, EngineId, TurnId
-from pilothouse.core.store import CapDay, Reservation, Spent
+from pilothouse.core.spending import CapDay, Reservation, Spent
 from pilothouse.stores.sqlite.link import Link
 
 

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from pilothouse.core.store import (
-    Asks,
-    Audit,
-    BlobTable,
-    Conversations,
-    Events,
-    InboxQueue,
-    Nodes,
-    OutboxQueue,
-    PeopleTable,
-    Rules,
-    Schedules,
-    Sessions,
-    Spending,
-    Turns,
-)
+from pilothouse.core.ask_rows import Asks
+from pilothouse.core.audit import Audit
+from pilothouse.core.conversation import Conversations, Sessions
+from pilothouse.core.kept_rules import Rules
+from pilothouse.core.node import Nodes
+from pilothouse.core.people import PeopleTable
+from pilothouse.core.queue import InboxQueue, OutboxQueue
+from pilothouse.core.schedule import Schedules
+from pilothouse.core.spending import Spending
+from pilothouse.core.store import BlobTable, Events
+from pilothouse.core.turn import Turns
 from pilothouse.stores.sqlite.asks import AskTable
 from pilothouse.stores.sqlite.audit import AuditTable
 from pilothouse.stores.sqlite.blob_files import BlobFiles

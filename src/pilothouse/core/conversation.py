@@ -1,0 +1,80 @@
+"""Where people talk, with its binding; and the sessions, an engine's memory of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, Protocol
+
+from msgspec import Struct
+
+from pilothouse.core.event import ResumeToken
+from pilothouse.core.ids import ConversationId, EngineId, SessionId
+from pilothouse.core.message import Address
+
+BusyPolicy = Literal["collect", "queue", "steer", "interrupt"]
+ThreadSessions = Literal["own", "shared"]
+
+
+class Conversation(Struct, frozen=True):
+    """A place where people talk, and its binding. None means "as configured"."""
+
+    id: ConversationId
+    address: Address
+    created_at: float
+    private: bool = False
+    workspace: str | None = None
+    engine: EngineId | None = None
+    model: str | None = None
+    busy: BusyPolicy | None = None
+    session_id: SessionId | None = None
+
+
+class Session(Struct, frozen=True):
+    """An engine's memory of a conversation. `failed_resumes` counts in a row; a retired one is never resumed."""
+
+    id: SessionId
+    conversation_id: ConversationId
+    engine: EngineId
+    workspace: str
+    created_at: float
+    used_at: float
+    model: str | None = None
+    resume: ResumeToken | None = None
+    retired: bool = False
+    failed_resumes: int = 0
+    turns: int = 0
+    cost_usd: float = 0.0
+
+
+class Conversations(Protocol):
+    def ensure(self, conversation: Conversation) -> Conversation:
+        """The stored one; `conversation` is stored if there is none."""
+        ...
+
+    def get(self, id: ConversationId) -> Conversation | None: ...
+
+    def some(self, ids: Iterable[ConversationId]) -> dict[ConversationId, Conversation]:
+        """Those of them that are known, in one look."""
+        ...
+
+    def save(self, conversation: Conversation) -> None: ...
+
+    def list(self, *, limit: int = 100) -> list[Conversation]:
+        """Newest first."""
+        ...
+
+
+class Sessions(Protocol):
+    def add(self, session: Session) -> None: ...
+
+    def get(self, id: SessionId) -> Session | None: ...
+
+    def save(self, session: Session) -> None:
+        """Changes a stored one; `StoreError` if there is none."""
+        ...
+
+    def of(self, conversation_id: ConversationId | None = None, *, limit: int = 100) -> list[Session]:
+        """Newest first."""
+        ...
+
+    def by_resume(self, engine: EngineId, value: str) -> Session | None: ...
