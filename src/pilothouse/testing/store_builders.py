@@ -35,6 +35,8 @@ OpenStore = Callable[[], AbstractAsyncContextManager[Store]]
 
 C1, C2 = ConversationId("memory:1"), ConversationId("memory:2")
 S1, S2 = SessionId("session-1"), SessionId("session-2")
+T1, T2, T3, T4, T5 = (TurnId(f"t{number}") for number in range(1, 6))
+M1, M2, M3 = MessageId("m1"), MessageId("m2"), MessageId("m3")
 SCRIPT = EngineId("script")
 MEMORY = ChannelId("memory")
 

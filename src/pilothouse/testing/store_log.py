@@ -24,7 +24,14 @@ from pilothouse.core.turn import Prompt
 from pilothouse.testing.store_builders import (
     C1,
     C2,
+    M1,
+    M2,
     S1,
+    T1,
+    T2,
+    T3,
+    T4,
+    T5,
     OpenStore,
     StoreSuite,
     ask_row,
@@ -36,8 +43,6 @@ from pilothouse.testing.store_builders import (
     turn,
 )
 
-M1, M2 = MessageId("m1"), MessageId("m2")
-T1, T2, T3, T4, T5 = (TurnId(f"t{number}") for number in range(1, 6))
 STREAM: tuple[EngineEvent, ...] = (
     SessionStarted(model="big", tools=("shell",)),
     TextDelta("b1", "hé"),

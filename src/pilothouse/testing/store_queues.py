@@ -1,36 +1,29 @@
-"""What every store's inbox and outbox must do alike, and each for itself."""
+"""What every store's inbox and outbox must do alike."""
 
 from __future__ import annotations
 
-from itertools import product
 from typing import Any, Literal
 
-import anyio
 import pytest
 
-from pilothouse.core.errors import IllegalMove, StoreError
-from pilothouse.core.ids import ChannelId, ConversationId, EngineId, MessageId, TurnId
-from pilothouse.core.message import Address, MessageRef, Part
-from pilothouse.core.queue import CONTROL_LANE, PART_MOVES, PartState, Queue
+from pilothouse.core.errors import StoreError
+from pilothouse.core.ids import ConversationId, MessageId, TurnId
+from pilothouse.core.queue import CONTROL_LANE, Queue
 from pilothouse.core.store import Store, Tx
 from pilothouse.testing.store_builders import (
     C1,
     C2,
-    MEMORY,
-    S1,
-    SCRIPT,
+    M1,
+    M2,
+    M3,
+    T1,
     OpenStore,
     StoreSuite,
-    conversation,
     ids,
     join,
     put,
-    session,
-    turn,
 )
 
-M1, M2, M3 = MessageId("m1"), MessageId("m2"), MessageId("m3")
-T1 = TurnId("t1")
 BoxName = Literal["inbox", "outbox"]
 
 
@@ -271,244 +264,3 @@ class QueueSuite(StoreSuite):
             assert queue.ready_lanes(100.0, limit=9) == [C2]
 
         await store.write(unit)
-
-
-class InboxSuite(StoreSuite):
-    async def test_a_conversation_may_start_when_work_is_ready(self, store: Store) -> None:
-        def unit(tx: Tx) -> None:
-            put(tx.inbox, "m1", C1, ready_at=50.0)
-            put(tx.inbox, "m2", C2)
-            put(tx.inbox, "m3", C1)
-            assert tx.inbox.startable(1.0, engines=None, limit=9) == [C2, C1]
-            assert tx.inbox.startable(50.0, engines=None, limit=9) == [C1, C2]
-            assert tx.inbox.startable(50.0, engines=None, limit=1) == [C1]
-            tx.inbox.claim([M2])
-            assert tx.inbox.startable(50.0, engines=None, limit=9) == [C1]
-
-        await store.write(unit)
-
-    async def test_the_control_lane_is_not_work(self, store: Store) -> None:
-        def unit(tx: Tx) -> None:
-            put(tx.inbox, "m1", C1, lane=CONTROL_LANE)
-            assert tx.inbox.startable(1.0, engines=None, limit=9) == []
-            put(tx.inbox, "m2", C1)
-            tx.inbox.claim([M1])
-            assert tx.inbox.startable(1.0, engines=None, limit=9) == [C1]
-
-        await store.write(unit)
-
-    async def test_a_conversation_whose_session_is_busy_waits(self, store: Store) -> None:
-        def unit(tx: Tx) -> None:
-            tx.conversations.save(conversation(C1, session_id=S1))
-            put(tx.inbox, "m1", C1)
-            tx.turns.add(turn("t1", "running"))
-            assert tx.inbox.startable(1.0, engines=None, limit=9) == []
-            tx.turns.move(T1, "waiting")
-            assert tx.inbox.startable(1.0, engines=None, limit=9) == []
-            tx.turns.move(T1, "failed")
-            assert tx.inbox.startable(1.0, engines=None, limit=9) == [C1]
-
-        await store.write(unit)
-
-    async def test_a_conversation_waits_behind_its_turn_that_waits(self, store: Store) -> None:
-        """Also behind one that no row stands for: an answer made it."""
-
-        def unit(tx: Tx) -> None:
-            tx.conversations.save(conversation(C1, session_id=S1))
-            put(tx.inbox, "m1", C1)
-            put(tx.inbox, "m2", C2)
-            tx.turns.add(turn("t1", "queued"))
-            assert tx.inbox.startable(1.0, engines=None, limit=9) == [C2]
-            tx.turns.move(T1, "running")
-            tx.turns.move(T1, "parked", retry_at=9.0)
-            assert tx.inbox.startable(1.0, engines=None, limit=9) == [C2]
-            tx.turns.move(T1, "cancelled")
-            assert tx.inbox.startable(1.0, engines=None, limit=9) == [C1, C2]
-
-        await store.write(unit)
-
-    async def test_busy_conversations_hide_no_other_from_the_limit(self, store: Store) -> None:
-        def unit(tx: Tx) -> None:
-            for number in range(12):
-                place = ConversationId(f"memory:many-{number}")
-                tx.conversations.ensure(conversation(place))
-                put(tx.inbox, f"m{number}", place)
-            tx.inbox.claim([MessageId(f"m{number}") for number in range(11)])
-            assert tx.inbox.startable(1.0, engines=None, limit=1) == ["memory:many-11"]
-
-        await store.write(unit)
-
-    async def test_a_node_is_offered_only_what_its_engines_can_do(self, store: Store) -> None:
-        other = EngineId("other")
-
-        def unit(tx: Tx) -> None:
-            tx.sessions.add(session(S1, engine=SCRIPT))
-            tx.conversations.save(conversation(C1, engine=other, session_id=S1))
-            tx.conversations.save(conversation(C2, engine=other))
-            put(tx.inbox, "m1", C1)
-            put(tx.inbox, "m2", C2)
-            assert tx.inbox.startable(1.0, engines=[SCRIPT], limit=9) == [C1]
-            assert tx.inbox.startable(1.0, engines=[other], limit=9) == [C2]
-            assert tx.inbox.startable(1.0, engines=[], limit=9) == []
-            assert tx.inbox.startable(1.0, engines=None, limit=9) == [C1, C2]
-            tx.conversations.save(conversation(C2))
-            assert tx.inbox.startable(1.0, engines=[SCRIPT], limit=9) == [C1, C2]
-            tx.sessions.save(session(S1, engine=SCRIPT, retired=True))
-            assert tx.inbox.startable(1.0, engines=[SCRIPT], limit=9) == [C2]
-
-        await store.write(unit)
-
-
-class OutboxSuite(StoreSuite):
-    async def test_order_is_kept_within_a_conversation(self, store: Store) -> None:
-        def unit(tx: Tx) -> None:
-            put(tx.outbox, "m1", C1, ready_at=50.0)
-            put(tx.outbox, "m2", C1)
-            put(tx.outbox, "m3", C2)
-            assert ids(tx.outbox.deliverable(1.0, channels=[MEMORY], limit=9)) == ["m3"]
-            assert ids(tx.outbox.deliverable(50.0, channels=[MEMORY], limit=9)) == ["m1", "m3"]
-            tx.outbox.claim([M1])
-            assert ids(tx.outbox.deliverable(50.0, channels=[MEMORY], limit=9)) == ["m3"]
-            tx.outbox.done(M1, 51.0)
-            assert ids(tx.outbox.deliverable(51.0, channels=[MEMORY], limit=9)) == ["m2", "m3"]
-
-        await store.write(unit)
-
-    async def test_a_node_delivers_its_channels_and_its_own_conversations(self, store: Store) -> None:
-        terminal = ConversationId("terminal:me")
-
-        def unit(tx: Tx) -> None:
-            tx.conversations.ensure(conversation(terminal, ChannelId("terminal")))
-            put(tx.outbox, "m1", C1)
-            put(tx.outbox, "m2", terminal)
-            put(tx.outbox, "m3", C2)
-            outbox = tx.outbox
-            assert ids(outbox.deliverable(1.0, channels=[], limit=9)) == []
-            assert ids(outbox.deliverable(1.0, channels=[], conversations=[terminal], limit=9)) == ["m2"]
-            assert ids(outbox.deliverable(1.0, channels=[MEMORY], limit=9)) == ["m1", "m3"]
-            assert ids(outbox.deliverable(1.0, channels=[MEMORY], skip=[C1], limit=9)) == ["m3"]
-            both = outbox.deliverable(1.0, channels=[MEMORY], conversations=[terminal, C1], limit=2)
-            assert ids(both) == ["m1", "m2"]
-
-        await store.write(unit)
-
-    async def test_whoever_delivers_a_conversation_delivers_its_threads(self, store: Store) -> None:
-        def unit(tx: Tx) -> None:
-            names = ("memory:7", "memory:7#1", "memory:77", "memory:77#1", "memory:", "memory:#1")
-            for name in names:
-                tx.conversations.ensure(conversation(ConversationId(name)))
-                put(tx.outbox, f"to {name}", ConversationId(name))
-            for held, found in (("memory:7", names[:2]), ("memory:7#1", names[1:2]), ("", ())):
-                rows = tx.outbox.deliverable(1.0, channels=[], conversations=[ConversationId(held)], limit=9)
-                assert [row.conversation_id for row in rows] == list(found)
-
-        await store.write(unit)
-
-    async def test_newer_rows_never_hide_an_older_ready_one(self, store: Store) -> None:
-        def unit(tx: Tx) -> None:
-            for number in range(10):
-                place = ConversationId(f"other:{number}")
-                tx.conversations.ensure(conversation(place, ChannelId("other")))
-                put(tx.outbox, f"before-{number}", place)
-            put(tx.outbox, "m1", C1)
-            for number in range(10):
-                put(tx.outbox, f"after-{number}", ConversationId(f"other:{number}"), ready_at=99.0)
-            assert ids(tx.outbox.deliverable(1.0, channels=[MEMORY], limit=1)) == ["m1"]
-
-        await store.write(unit)
-
-    async def test_parts_are_stored_once_and_kept_as_they_stand(self, store: Store) -> None:
-        def unit(tx: Tx) -> None:
-            put(tx.outbox, "m1")
-            assert tx.outbox.parts(M1) == []
-            stored = tx.outbox.store_parts(M1, [Part("one", {"a": 1}), Part("two", again=True)])
-            assert [(row.index, row.part.text, row.state, row.sends) for row in stored] == [
-                (0, "one", "pending", 0),
-                (1, "two", "pending", 0),
-            ]
-            tx.outbox.sending(M1, 0)
-            again = tx.outbox.store_parts(M1, [Part("something else")])
-            assert [row.part for row in again] == [row.part for row in stored]
-            assert again[0].state == "sending"
-            assert tx.outbox.parts(M1) == again
-
-        await store.write(unit)
-        with pytest.raises(StoreError):
-            await store.write(lambda tx: tx.outbox.store_parts(M2, [Part("lost")]))
-
-    async def test_every_begun_send_counts_unless_nothing_was_shown(self, store: Store) -> None:
-        ref = MessageRef(Address(MEMORY, "1"), "native-1")
-
-        def unit(tx: Tx) -> None:
-            put(tx.outbox, "m1")
-            tx.outbox.store_parts(M1, [Part("one")])
-            assert tx.outbox.sending(M1, 0).sends == 1
-            tx.outbox.pending(M1, 0)
-            assert [(row.state, row.sends) for row in tx.outbox.parts(M1)] == [("pending", 0)]
-            assert tx.outbox.sending(M1, 0).sends == 1
-            assert tx.outbox.sending(M1, 0).sends == 2, "the first one was ambiguous"
-            tx.outbox.sent(M1, 0, ref)
-            row = tx.outbox.parts(M1)[0]
-            assert (row.state, row.sends, row.ref) == ("sent", 2, ref)
-            assert tx.outbox.find_ref(ref) == tx.outbox.get(M1)
-            assert tx.outbox.find_ref(MessageRef(Address(MEMORY, "2"), "native-1")) is None
-            assert tx.outbox.find_ref(MessageRef(Address(MEMORY, "1", "thread"), "native-1")) is None
-
-        await store.write(unit)
-
-    @pytest.mark.parametrize(("state", "to"), list(product(PART_MOVES, PART_MOVES)))
-    async def test_every_move_of_a_part_is_in_the_table(
-        self, store: Store, state: PartState, to: PartState
-    ) -> None:
-        ref = MessageRef(Address(MEMORY, "1"), "native-1")
-
-        def move(tx: Tx, where: PartState) -> None:
-            match where:
-                case "pending":
-                    tx.outbox.pending(M1, 0)
-                case "sending":
-                    tx.outbox.sending(M1, 0)
-                case "sent":
-                    tx.outbox.sent(M1, 0, ref)
-
-        def prepare(tx: Tx) -> None:
-            put(tx.outbox, "m1")
-            tx.outbox.store_parts(M1, [Part("one")])
-            steps: dict[PartState, list[PartState]] = {
-                "pending": [],
-                "sending": ["sending"],
-                "sent": ["sending", "sent"],
-            }
-            for step in steps[state]:
-                move(tx, step)
-
-        await store.write(prepare)
-        before = await store.read(lambda tx: tx.outbox.parts(M1))
-        if to in PART_MOVES[state]:
-            await store.write(lambda tx: move(tx, to))
-            assert (await store.read(lambda tx: tx.outbox.parts(M1)))[0].state == to
-        else:
-            with pytest.raises(IllegalMove):
-                await store.write(lambda tx: move(tx, to))
-            assert await store.read(lambda tx: tx.outbox.parts(M1)) == before
-
-    async def test_a_part_that_is_not_there_is_refused(self, store: Store) -> None:
-        await store.write(lambda tx: put(tx.outbox, "m1"))
-        with pytest.raises(StoreError):
-            await store.write(lambda tx: tx.outbox.sending(M1, 0))
-
-    async def test_two_nodes_never_claim_the_same_row(self, open_store: OpenStore, store: Store) -> None:
-        taken: list[str] = []
-        async with open_store() as other:
-            await join(other)
-            names = [MessageId(f"m{number}") for number in range(30)]
-            await store.write(lambda tx: [put(tx.outbox, name) for name in names])
-
-            async def claim_all(node: Store) -> None:
-                for name in names:
-                    taken.extend(ids(await node.write(lambda tx, name=name: tx.outbox.claim([name]))))
-
-            async with anyio.create_task_group() as group:
-                group.start_soon(claim_all, store)
-                group.start_soon(claim_all, other)
-        assert sorted(taken) == sorted(names)

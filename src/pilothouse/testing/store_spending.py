@@ -11,10 +11,9 @@ from pilothouse.core.budget import Scope, Standing
 from pilothouse.core.ids import AskId, TurnId
 from pilothouse.core.spending import CapDay, Reservation, Spent
 from pilothouse.core.store import Store, Tx
-from pilothouse.testing.store_builders import C1, C2, SCRIPT, StoreSuite, turn
+from pilothouse.testing.store_builders import C1, C2, SCRIPT, T1, T2, T3, StoreSuite, turn
 
 DAY, NEXT = "2026-11-15", "2026-11-16"
-T1, T2, T3 = TurnId("t1"), TurnId("t2"), TurnId("t3")
 ALL = Scope("all")
 
 

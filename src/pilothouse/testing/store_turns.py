@@ -22,6 +22,8 @@ from pilothouse.testing.store_builders import (
     S1,
     S2,
     SCRIPT,
+    T1,
+    T2,
     OpenStore,
     StoreSuite,
     conversation,
@@ -30,8 +32,6 @@ from pilothouse.testing.store_builders import (
     session,
     turn,
 )
-
-T1, T2 = TurnId("t1"), TurnId("t2")
 
 _PATHS: dict[TurnStatus, tuple[TurnStatus, ...]] = {
     "queued": (),

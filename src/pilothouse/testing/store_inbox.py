@@ -1,0 +1,107 @@
+"""What every store's inbox must do: which conversation may start, and which waits."""
+
+from __future__ import annotations
+
+from pilothouse.core.ids import ConversationId, EngineId, MessageId
+from pilothouse.core.queue import CONTROL_LANE
+from pilothouse.core.store import Store, Tx
+from pilothouse.testing.store_builders import (
+    C1,
+    C2,
+    M1,
+    M2,
+    S1,
+    SCRIPT,
+    T1,
+    StoreSuite,
+    conversation,
+    put,
+    session,
+    turn,
+)
+
+
+class InboxSuite(StoreSuite):
+    async def test_a_conversation_may_start_when_work_is_ready(self, store: Store) -> None:
+        def unit(tx: Tx) -> None:
+            put(tx.inbox, "m1", C1, ready_at=50.0)
+            put(tx.inbox, "m2", C2)
+            put(tx.inbox, "m3", C1)
+            assert tx.inbox.startable(1.0, engines=None, limit=9) == [C2, C1]
+            assert tx.inbox.startable(50.0, engines=None, limit=9) == [C1, C2]
+            assert tx.inbox.startable(50.0, engines=None, limit=1) == [C1]
+            tx.inbox.claim([M2])
+            assert tx.inbox.startable(50.0, engines=None, limit=9) == [C1]
+
+        await store.write(unit)
+
+    async def test_the_control_lane_is_not_work(self, store: Store) -> None:
+        def unit(tx: Tx) -> None:
+            put(tx.inbox, "m1", C1, lane=CONTROL_LANE)
+            assert tx.inbox.startable(1.0, engines=None, limit=9) == []
+            put(tx.inbox, "m2", C1)
+            tx.inbox.claim([M1])
+            assert tx.inbox.startable(1.0, engines=None, limit=9) == [C1]
+
+        await store.write(unit)
+
+    async def test_a_conversation_whose_session_is_busy_waits(self, store: Store) -> None:
+        def unit(tx: Tx) -> None:
+            tx.conversations.save(conversation(C1, session_id=S1))
+            put(tx.inbox, "m1", C1)
+            tx.turns.add(turn("t1", "running"))
+            assert tx.inbox.startable(1.0, engines=None, limit=9) == []
+            tx.turns.move(T1, "waiting")
+            assert tx.inbox.startable(1.0, engines=None, limit=9) == []
+            tx.turns.move(T1, "failed")
+            assert tx.inbox.startable(1.0, engines=None, limit=9) == [C1]
+
+        await store.write(unit)
+
+    async def test_a_conversation_waits_behind_its_turn_that_waits(self, store: Store) -> None:
+        """Also behind one that no row stands for: an answer made it."""
+
+        def unit(tx: Tx) -> None:
+            tx.conversations.save(conversation(C1, session_id=S1))
+            put(tx.inbox, "m1", C1)
+            put(tx.inbox, "m2", C2)
+            tx.turns.add(turn("t1", "queued"))
+            assert tx.inbox.startable(1.0, engines=None, limit=9) == [C2]
+            tx.turns.move(T1, "running")
+            tx.turns.move(T1, "parked", retry_at=9.0)
+            assert tx.inbox.startable(1.0, engines=None, limit=9) == [C2]
+            tx.turns.move(T1, "cancelled")
+            assert tx.inbox.startable(1.0, engines=None, limit=9) == [C1, C2]
+
+        await store.write(unit)
+
+    async def test_busy_conversations_hide_no_other_from_the_limit(self, store: Store) -> None:
+        def unit(tx: Tx) -> None:
+            for number in range(12):
+                place = ConversationId(f"memory:many-{number}")
+                tx.conversations.ensure(conversation(place))
+                put(tx.inbox, f"m{number}", place)
+            tx.inbox.claim([MessageId(f"m{number}") for number in range(11)])
+            assert tx.inbox.startable(1.0, engines=None, limit=1) == ["memory:many-11"]
+
+        await store.write(unit)
+
+    async def test_a_node_is_offered_only_what_its_engines_can_do(self, store: Store) -> None:
+        other = EngineId("other")
+
+        def unit(tx: Tx) -> None:
+            tx.sessions.add(session(S1, engine=SCRIPT))
+            tx.conversations.save(conversation(C1, engine=other, session_id=S1))
+            tx.conversations.save(conversation(C2, engine=other))
+            put(tx.inbox, "m1", C1)
+            put(tx.inbox, "m2", C2)
+            assert tx.inbox.startable(1.0, engines=[SCRIPT], limit=9) == [C1]
+            assert tx.inbox.startable(1.0, engines=[other], limit=9) == [C2]
+            assert tx.inbox.startable(1.0, engines=[], limit=9) == []
+            assert tx.inbox.startable(1.0, engines=None, limit=9) == [C1, C2]
+            tx.conversations.save(conversation(C2))
+            assert tx.inbox.startable(1.0, engines=[SCRIPT], limit=9) == [C1, C2]
+            tx.sessions.save(session(S1, engine=SCRIPT, retired=True))
+            assert tx.inbox.startable(1.0, engines=[SCRIPT], limit=9) == [C2]
+
+        await store.write(unit)
