@@ -12,6 +12,7 @@ from pilothouse.processes.errors import (
     SpawnFailed,
     SpawnProblem,
 )
+from pilothouse.processes.leash import Leash
 from pilothouse.processes.leftovers import Leftover, sweep_leftovers
 from pilothouse.processes.line_reader import LineReader
 from pilothouse.processes.lines import MAX_LINE_BYTES, Line, LineSplitter
@@ -28,6 +29,7 @@ __all__ = [
     "InputClosed",
     "InputFailed",
     "InputStalled",
+    "Leash",
     "Leftover",
     "Line",
     "LineReader",

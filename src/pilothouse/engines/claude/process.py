@@ -29,10 +29,8 @@ from pilothouse.engines.claude.turn_stream import TurnStream
 from pilothouse.engines.claude.turns import Step
 from pilothouse.engines.claude.unasked import Unasked
 from pilothouse.processes import (
-    InputFailed,
-    InputStalled,
+    Leash,
     Line,
-    Process,
     SpawnFailed,
     StopDeadlines,
     open_process,
@@ -50,7 +48,7 @@ LEAKS = Failure(
 )
 
 
-class ClaudeProcess:
+class ClaudeProcess(Leash[Failure]):
     """`gone` is set when nothing of it is left. `session` follows the CLI: `/clear` changes it."""
 
     def __init__(
@@ -65,9 +63,9 @@ class ClaudeProcess:
         grace_s: float = 3.0,
         tell_s: float = 10.0,
     ) -> None:
+        super().__init__(UNREACHABLE)
         self.launch = launch
         self.session = launch.session
-        self.alive = True
         self.gone = anyio.Event()
         self.guarded = True
         """Whether a call that never came by the gate ends it."""
@@ -97,11 +95,8 @@ class ClaudeProcess:
         self._tell_s = tell_s
         self._translator = Translator(launch.cwd, resumed=launch.resumed)
         self._calls: dict[str, str] = {}
-        self._process: Process | None = None
-        self._reading = anyio.CancelScope()
         self._ready = anyio.Event()
         self._initialized = False
-        self._why: Failure | None = None
         self._failure = SHUT_DOWN
 
     @property
@@ -188,21 +183,7 @@ class ClaudeProcess:
 
     async def expect_end(self) -> None:
         """Gives the running turn its time to stop, then ends the process."""
-        over = self.over
-        with anyio.move_on_after(self._grace_s):
-            await over.wait()
-        if not over.is_set():
-            self.condemn(IGNORES_STOP)
-
-    def condemn(self, why: Failure) -> None:
-        """Ends it now, and tells its turn why."""
-        if self.alive:
-            self._why = why
-            self.stop()
-
-    def stop(self) -> None:
-        self.alive = False
-        self._reading.cancel()
+        await self._expect(self.over, self._grace_s, IGNORES_STOP)
 
     async def _serve(self) -> None:
         launch = self.launch
@@ -356,14 +337,3 @@ class ClaudeProcess:
                 "process.refused", level="warning", engine="claude", request=request, problem=problem[:300]
             )
         return not problem
-
-    async def _write(self, line: bytes, within_s: float | None = None) -> None:
-        """Never raises: a process that takes nothing is on its way out, and its turn hears of it."""
-        if self._process is None or not self.alive:
-            return
-        try:
-            await self._process.write_line(line, deadline_s=within_s)
-        except InputStalled:
-            self.condemn(UNREACHABLE)
-        except InputFailed:
-            pass  # it has ended: the reader sees that too, and knows the exit code

@@ -21,11 +21,9 @@ from pilothouse.engines.script.mailbox import Mailbox
 from pilothouse.engines.script.port import Port
 from pilothouse.engines.script.translate import Exit, explain
 from pilothouse.processes import (
-    InputFailed,
-    InputStalled,
+    Leash,
     Line,
     LineReader,
-    Process,
     ProcessLimits,
     SpawnFailed,
     StopDeadlines,
@@ -60,21 +58,18 @@ class LinkPlan(Struct, frozen=True):
     log: Callable[..., None]
 
 
-class Link:
+class Link(Leash[Failure]):
     def __init__(self, plan: LinkPlan) -> None:
+        super().__init__(UNREACHABLE)
         self._plan = plan
         self._ports: dict[str, Port] = {}
-        self._process: Process | None = None
-        self._reading = anyio.CancelScope()
         self._unread: set[Mailbox] = set()
         """Those whose reader has not heard yet that there are deltas."""
         self._some_unread = anyio.Event()
-        self._why: Failure | None = None
         self.exit = Exit(why=SHUT_DOWN)
         self._ready = anyio.Event()
         self.hello: wire.Hello | None = None
         self.private = plan.private
-        self.alive = True
         self.gone = anyio.Event()
 
     async def run(self) -> None:
@@ -116,15 +111,7 @@ class Link:
             await self.gone.wait()
 
     async def send(self, command: wire.Command) -> None:
-        """Never raises: a process that takes nothing is on its way out, and its sessions hear of it."""
-        if self._process is None or not self.alive:
-            return
-        try:
-            await self._process.write_line(wire.encode(command), deadline_s=self._patience(command))
-        except InputStalled:
-            self.condemn(UNREACHABLE)
-        except InputFailed:
-            pass  # it has ended: the reader sees that too, and knows the exit code
+        await self._write(wire.encode(command), self._patience(command))
 
     def _patience(self, command: wire.Command) -> float:
         in_a_hurry = isinstance(command, wire.Interrupt | wire.Close)
@@ -132,21 +119,7 @@ class Link:
 
     async def expect_end(self, port: Port) -> None:
         """Give the running turn its time to stop; then end the process, whoever else uses it."""
-        over = port.over  # of this turn: the next one has its own
-        with anyio.move_on_after(self._plan.grace_s):
-            await over.wait()
-        if not over.is_set():
-            self.condemn(IGNORES_STOP)
-
-    def condemn(self, why: Failure) -> None:
-        """End the process now, and tell every session why."""
-        if self.alive:
-            self._why = why
-            self.stop()
-
-    def stop(self) -> None:
-        self.alive = False
-        self._reading.cancel()
+        await self._expect(port.over, self._plan.grace_s, IGNORES_STOP)
 
     async def _serve(self) -> Exit:
         plan = self._plan
