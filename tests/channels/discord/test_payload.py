@@ -18,9 +18,9 @@ from pilothouse.channels.discord.payload import (
     SelectOption,
     body_of,
     fit_files,
-    pack,
     unpack,
 )
+from pilothouse.channels.packing import pack
 from pilothouse.channels.text import utf16_units
 from pilothouse.core.ids import BlobHash
 from pilothouse.core.message import AGAIN_MARK, Attachment

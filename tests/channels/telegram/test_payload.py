@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from tests.channels.telegram.judging import check
 
+from pilothouse.channels.packing import pack
 from pilothouse.channels.telegram.limits import CAPTION, TEXT
 from pilothouse.channels.telegram.look import Look
 from pilothouse.channels.telegram.payload import (
@@ -19,7 +20,6 @@ from pilothouse.channels.telegram.payload import (
     Rich,
     Upload,
     humbler,
-    pack,
     unpack,
 )
 from pilothouse.channels.telegram.render import render

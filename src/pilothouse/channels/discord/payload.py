@@ -6,13 +6,14 @@ Discord with every message. Whoever sends adds where it goes, and the bytes of t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
 
 from pilothouse.channels.discord.limits import TEXT
+from pilothouse.channels.packing import read_part
 from pilothouse.channels.text import clip, utf16_units
 from pilothouse.core.message import AGAIN_MARK, Attachment, Part
 
@@ -87,20 +88,9 @@ Payload = Message | Progress
 _decoder: msgspec.json.Decoder[Payload] = msgspec.json.Decoder(Payload)
 
 
-def pack(
-    payload: Payload, attachments: tuple[Attachment, ...] = (), about: Mapping[str, Any] | None = None
-) -> Part:
-    """The part that carries this payload; `about` is what the channel wants to find beside it."""
-    stored = msgspec.json.decode(msgspec.json.encode(payload))
-    text = stored.pop("text")
-    return Part(text, {**(about or {}), "payload": stored}, attachments)
-
-
 def unpack(part: Part) -> Payload:
     """What to send for a part. A repeat says that it is one."""
-    stored = part.data.get("payload", {"method": "message"})
-    payload = _decoder.decode(msgspec.json.encode({**stored, "text": part.text}))
-    return marked(payload) if part.again else payload
+    return read_part(part, _decoder, marked)
 
 
 def marked(payload: Payload) -> Payload:

@@ -8,7 +8,8 @@ from pilothouse.channels.discord.buttons import stop_row
 from pilothouse.channels.discord.limits import TARGET
 from pilothouse.channels.discord.look import Look
 from pilothouse.channels.discord.markdown import code, cut, escaped, to_discord
-from pilothouse.channels.discord.payload import Progress, pack
+from pilothouse.channels.discord.payload import Progress
+from pilothouse.channels.packing import pack
 from pilothouse.channels.steps import Step, last_steps, one_line, plan_line, running_line
 from pilothouse.channels.text import status_line, utf16_units
 from pilothouse.core.message import Part, clean_text

@@ -22,9 +22,10 @@ from pilothouse.channels.discord.marks import Marks
 from pilothouse.channels.discord.places import Places
 from pilothouse.channels.discord.reacting import Reacting
 from pilothouse.channels.discord.slash import Slash
-from pilothouse.channels.discord.taking import TakeFiles, Taker, Tell
+from pilothouse.channels.discord.taking import TakeFiles, Taker
 from pilothouse.channels.discord.trouble import Away
 from pilothouse.channels.discord.wire import Event, Guild, Interaction, read
+from pilothouse.channels.telling import Tell
 from pilothouse.core.channel import ChannelHealth, ChannelHost, Desk
 from pilothouse.core.ids import TurnId
 

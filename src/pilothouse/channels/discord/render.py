@@ -16,8 +16,9 @@ from pilothouse.channels.discord.asks import render_ask, render_closed
 from pilothouse.channels.discord.limits import FILES, FILES_ROOM, TARGET, TEXT
 from pilothouse.channels.discord.look import Look
 from pilothouse.channels.discord.markdown import cut, to_discord
-from pilothouse.channels.discord.payload import Document, Message, pack
+from pilothouse.channels.discord.payload import Document, Message
 from pilothouse.channels.discord.uploads import Upload, render_uploads
+from pilothouse.channels.packing import pack
 from pilothouse.channels.text import format_cost, is_visible
 from pilothouse.core.message import Attachment, Content, Part, clean_text
 from pilothouse.core.usage import Usage

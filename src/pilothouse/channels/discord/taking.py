@@ -31,7 +31,7 @@ from pilothouse.channels.discord.receive import (
 from pilothouse.channels.discord.trigger import Us
 from pilothouse.channels.discord.trouble import Away, Trouble
 from pilothouse.channels.discord.wire import Channel, Deleted, Event, File, Member, Message, read
-from pilothouse.channels.lateness import Lateness
+from pilothouse.channels.telling import Tell, Telling
 from pilothouse.core.channel import Desk
 from pilothouse.core.clock import Clock
 from pilothouse.core.message import Address, InboundMessage, MessageDeleted
@@ -39,8 +39,6 @@ from pilothouse.core.message import Address, InboundMessage, MessageDeleted
 AUTOCOMPLETE = 4
 MOST_STARTERS = 500
 
-Tell = Callable[[Address, str, str], Awaitable[None]]
-"""Says something at once, as an answer to a message; it may be lost, and nothing depends on it."""
 TakeFiles = Callable[[Sequence[Offered]], Awaitable[Taken]]
 
 
@@ -61,11 +59,10 @@ class Taker:
         self._desk = desk
         self._places = places
         self._marks = marks
-        self._clock = clock
         self._take_files = take_files
         self.tell = tell
         self._log = log
-        self._lateness = Lateness()
+        self._telling = Telling(tell, clock)
         self._starters: dict[Address, str] = {}
 
     async def take(self, event: Event, us: str, calls: Calls) -> None:
@@ -177,10 +174,7 @@ class Taker:
             case Said() as said:
                 await self._accept(said)
             case Changed(edit=edit):
-                receipt = await self._desk.edited(edit)
-                # A refusal is said by the desk, where the message is one that it knows.
-                if receipt.text and receipt.state == "queued":
-                    await self.tell(edit.address, receipt.text, edit.native_id)
+                await self._telling.edit(self._desk, edit)
             case Started(address=address, text=text):
                 self._starters[address] = text
                 while len(self._starters) > MOST_STARTERS:
@@ -198,14 +192,7 @@ class Taker:
         self._marks.take(message.native_id)
         receipt = await self._desk.accept(message)
         self._starters.pop(message.address, None)
-        overheard = receipt.state == "refused" and not said.to_us
-        if receipt.state == "duplicate" or overheard:
-            return
-        if receipt.text:
-            await self.tell(message.address, receipt.text, message.native_id)
-        waited_s = self._clock.now() - message.sent_at
-        if text := self._lateness.word(message.address, waited_s, queued=receipt.state == "queued"):
-            await self.tell(message.address, text, message.native_id)
+        await self._telling.accepted(message, receipt, to_us=said.to_us)
 
     async def with_files(self, message: InboundMessage, files: Sequence[File]) -> InboundMessage:
         return await self.with_offered(message, [offered(file) for file in files])

@@ -8,13 +8,14 @@ from __future__ import annotations
 import anyio
 from anyio.abc import TaskGroup
 
+from pilothouse.channels.packing import pack
 from pilothouse.channels.standing import Standing
 from pilothouse.channels.telegram.addressing import TELEGRAM, chat_of, group
 from pilothouse.channels.telegram.client import open_client
 from pilothouse.channels.telegram.config import TelegramConfig
 from pilothouse.channels.telegram.gate import Gate
 from pilothouse.channels.telegram.look import Look
-from pilothouse.channels.telegram.payload import Message, Payload, Progress, Rich, pack, unpack
+from pilothouse.channels.telegram.payload import Message, Payload, Progress, Rich, unpack
 from pilothouse.channels.telegram.posting import Spot
 from pilothouse.channels.telegram.receiving import Receiving
 from pilothouse.channels.telegram.sending import Powers, Sender, draft_number

@@ -6,15 +6,15 @@ is stored once. The client adds where it goes: chat, topic, message, draft id.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
 
+from pilothouse.channels.packing import read_part
 from pilothouse.channels.telegram.limits import TEXT
 from pilothouse.channels.text import utf16_units
-from pilothouse.core.message import AGAIN_MARK, Attachment, Part
+from pilothouse.core.message import AGAIN_MARK, Part
 
 UploadKind = Literal["photo", "document"]
 
@@ -84,20 +84,12 @@ class Progress(_Payload, frozen=True, omit_defaults=True, tag="progress"):
 Payload = Message | Rich | File | Upload | Progress
 
 
-def pack(
-    payload: Payload, attachments: tuple[Attachment, ...] = (), about: Mapping[str, Any] | None = None
-) -> Part:
-    """The part that carries this payload; `about` is what the channel wants to find beside it."""
-    stored = msgspec.json.decode(msgspec.json.encode(payload))
-    text = stored.pop("text")
-    return Part(text, {**(about or {}), "payload": stored}, attachments)
+_decoder: msgspec.json.Decoder[Payload] = msgspec.json.Decoder(Payload)
 
 
 def unpack(part: Part) -> Payload:
     """What to send for a part. A repeat says that it is one."""
-    stored = part.data.get("payload", {"method": "message"})
-    payload: Payload = msgspec.convert({**stored, "text": part.text}, Payload)
-    return marked(payload) if part.again else payload
+    return read_part(part, _decoder, marked)
 
 
 def marked(payload: Payload) -> Payload:

@@ -23,9 +23,10 @@ from pilothouse.channels.telegram.presses import Presses
 from pilothouse.channels.telegram.receive import Happening, Membership, Moved, Pressed, Stopped
 from pilothouse.channels.telegram.sending import Sender
 from pilothouse.channels.telegram.setbacks import Setbacks
-from pilothouse.channels.telegram.taking import Taker, Tell
+from pilothouse.channels.telegram.taking import Taker
 from pilothouse.channels.telegram.trouble import Trouble
 from pilothouse.channels.telegram.wire import Me
+from pilothouse.channels.telling import Tell
 from pilothouse.core.channel import ChannelHealth, ChannelHost, Desk
 from pilothouse.core.message import Address
 from pilothouse.core.trigger import Trigger

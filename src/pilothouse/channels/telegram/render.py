@@ -11,13 +11,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from pilothouse.channels.packing import pack
 from pilothouse.channels.telegram.asks import render_ask
 from pilothouse.channels.telegram.blocks import Block, Paragraph, words
 from pilothouse.channels.telegram.cut import cut, head
 from pilothouse.channels.telegram.limits import AGAIN_ROOM, CAPTION, RICH_CHARS, TEXT
 from pilothouse.channels.telegram.look import Look
 from pilothouse.channels.telegram.markdown import parse_markdown
-from pilothouse.channels.telegram.payload import File, Message, Payload, Rich, pack
+from pilothouse.channels.telegram.payload import File, Message, Payload, Rich
 from pilothouse.channels.telegram.rich import gains, write_rich
 from pilothouse.channels.telegram.styled import Styled, style_blocks
 from pilothouse.channels.telegram.uploads import render_uploads

@@ -11,13 +11,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from msgspec.structs import replace
 
 from pilothouse.channels.admission import may_talk
-from pilothouse.channels.lateness import Lateness
 from pilothouse.channels.telegram.client import BotClient
 from pilothouse.channels.telegram.content import DOWNLOAD_BYTES, WantedFile
 from pilothouse.channels.telegram.receive import Changed, Happening, Nothing, Said, translate
 from pilothouse.channels.telegram.trouble import NetworkDown, RetryAfter, ServerDown, Trouble
 from pilothouse.channels.telegram.wire import Me, Update
-from pilothouse.core.channel import Desk, Receipt
+from pilothouse.channels.telling import Tell, Telling
+from pilothouse.core.channel import Desk
 from pilothouse.core.clock import Clock
 from pilothouse.core.engine import Blobs
 from pilothouse.core.message import Address, Attachment, InboundMessage
@@ -26,8 +26,6 @@ from pilothouse.core.trigger import Trigger
 FETCH_TRIES = 4
 FETCH_PAUSE_S = 1.0
 
-Tell = Callable[[Address, str, str], Awaitable[None]]
-"""Says something at once, as an answer to a message; it may be lost, and nothing depends on it."""
 Pass = Callable[[Happening], Awaitable[None]]
 
 
@@ -53,10 +51,9 @@ class Taker:
         self._me = me
         self._clock = clock
         self._trigger_of = trigger_of
-        self._tell = tell
         self._others = others
         self._log = log
-        self._lateness = Lateness()
+        self._telling = Telling(tell, clock)
 
     async def take(self, updates: Sequence[Update], address: Address | None) -> None:
         trigger = await self._trigger_of(address) if address is not None else Trigger()
@@ -64,10 +61,7 @@ class Taker:
             case Said() as said:
                 await self._accept(said)
             case Changed(edit=edit):
-                receipt = await self._desk.edited(edit)
-                # A refusal is said by the desk, where the message is one that it knows.
-                if receipt.text and receipt.state == "queued":
-                    await self._tell(edit.address, receipt.text, edit.native_id)
+                await self._telling.edit(self._desk, edit)
             case Nothing(why=why):
                 self._log("telegram.update_passed_over", update_id=updates[0].update_id, why=why)
             case happening:
@@ -78,17 +72,7 @@ class Taker:
         if said.files and await may_talk(self._desk, message):
             message = await self._with_files(message, said.files)
         receipt = await self._desk.accept(message)
-        overheard = receipt.state == "refused" and not said.to_us
-        if message.kind != "chat" or receipt.state == "duplicate" or overheard:
-            return
-        if receipt.text:
-            await self._tell(message.address, receipt.text, message.native_id)
-        await self._mention_delay(message, receipt)
-
-    async def _mention_delay(self, message: InboundMessage, receipt: Receipt) -> None:
-        queued = receipt.state == "queued"
-        if text := self._lateness.word(message.address, self._clock.now() - message.sent_at, queued=queued):
-            await self._tell(message.address, text, message.native_id)
+        await self._telling.accepted(message, receipt, to_us=said.to_us)
 
     async def _with_files(self, message: InboundMessage, files: Sequence[WantedFile]) -> InboundMessage:
         """What cannot be fetched is named in the text, with the reason: nobody wonders where it went."""
