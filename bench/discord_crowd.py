@@ -12,34 +12,26 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import anyio
+from bench.crowd_rows import crowd_rows
 from bench.measuring.machine import describe
-from bench.measuring.statistics import median, quantile
 from bench.measuring.table import Row, render
-from tests.channels.discord.crowd import Crowd, stream
+from tests.channels.crowding import Crowd, Plan
+from tests.channels.discord.crowd import stream
 from tests.channels.discord.server.running import open_server
 
 CHANNELS, TURNS = 20, 2
-BOUND_S = 1.5
 WAYS = {"one after the other": 0.1, "in one moment": 0.0}
 
 
 async def measure(apart_s: float) -> Crowd:
     with TemporaryDirectory(prefix="pilothouse-discord-") as folder:
         async with open_server() as server:
-            return await stream(
-                server, Path(folder), channels=CHANNELS, turns=TURNS, words=60, apart_s=apart_s
-            )
+            plan = Plan(turns=TURNS, words=60, apart_s=apart_s)
+            return await stream(server, Path(folder), plan, channels=CHANNELS)
 
 
 def rows(way: str, crowd: Crowd) -> list[Row]:
-    lags = crowd.lags or [float("inf")]
-    told = f"p50 {median(lags):.2f} s, slowest {max(lags):.2f} s of {len(crowd.lags)}"
-    asked = f"of {crowd.counted} requests, {crowd.edits} of them progress"
-    return [
-        Row(f"begun {way}: end of a turn → its answer, p95", quantile(lags, 0.95), BOUND_S, "s", told),
-        Row("answers that never came", crowd.missing, 0, "", f"of {CHANNELS * TURNS}"),
-        Row("refusals for haste (429)", crowd.refused, 0, "", asked),
-    ]
+    return crowd_rows(crowd, f"begun {way}: end of a turn → its answer, p95", of=CHANNELS * TURNS)
 
 
 def main() -> int:

@@ -11,33 +11,26 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import anyio
+from bench.crowd_rows import crowd_rows
 from bench.measuring.machine import describe
-from bench.measuring.statistics import median, quantile
-from bench.measuring.table import Row, render
-from tests.channels.telegram.crowd import Crowd, stream
+from bench.measuring.table import render
+from tests.channels.crowding import Crowd, Plan
+from tests.channels.telegram.crowd import stream
 from tests.channels.telegram.server.running import open_server
 
 PRIVATE, GROUPS, TURNS = 20, 10, 2
-BOUND_S = 1.5
 
 
 async def measure(folder: Path) -> Crowd:
     async with open_server() as server:
-        return await stream(
-            server, folder, private=PRIVATE, groups=GROUPS, turns=TURNS, words=60, apart_s=0.1
-        )
+        plan = Plan(turns=TURNS, words=60, apart_s=0.1)
+        return await stream(server, folder, plan, private=PRIVATE, groups=GROUPS)
 
 
 def main() -> int:
     with TemporaryDirectory(prefix="pilothouse-telegram-") as folder:
         crowd = anyio.run(measure, Path(folder))
-    lags = crowd.lags or [float("inf")]
-    told = f"p50 {median(lags):.2f} s, slowest {max(lags):.2f} s of {len(crowd.lags)}"
-    rows = [
-        Row("end of a turn → its answer, p95", quantile(lags, 0.95), BOUND_S, "s", told),
-        Row("answers that never came", crowd.missing, 0, "", f"of {(PRIVATE + GROUPS) * TURNS}"),
-        Row("refusals for haste (429)", crowd.refused, 0, "", f"of {crowd.counted} requests"),
-    ]
+    rows = crowd_rows(crowd, "end of a turn → its answer, p95", of=(PRIVATE + GROUPS) * TURNS)
     print(render(rows, describe(), "bench/telegram crowd"))
     return 0 if all(row.holds for row in rows) else 1
 

@@ -7,42 +7,20 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import anyio
 from simcord.backend.models import Channel
+from tests.channels.channel_rig import open_behind, until
 from tests.channels.discord.server.people import Person
 from tests.channels.discord.server.running import Server
 from tests.channels.discord.server.world import Answer, Post
-from tests.runtime.puppet import Play, PuppetEngine
-from tests.runtime.rig import Rig, open_rig
+from tests.runtime.puppet import Play
+from tests.runtime.rig import Rig
 
-from pilothouse.channels.discord.addressing import DISCORD
 from pilothouse.channels.discord.channel import DiscordChannel
 from pilothouse.channels.discord.config import DiscordConfig
 from pilothouse.core.channel import ChannelHost, MenuCommand
-from pilothouse.core.ids import BlobHash, UserId
-from pilothouse.core.message import Attachment
-from pilothouse.core.people import AUTHORITY, People, Role
+from pilothouse.core.ids import UserId
+from pilothouse.core.people import Role
 from pilothouse.core.secret import Secret
-from pilothouse.runtime.blobs import StoreBlobs
-from pilothouse.runtime.clock import SystemClock
-from pilothouse.runtime.commands import COMMANDS
-
-MENU = tuple(
-    MenuCommand(name, spec.summary, AUTHORITY[f"command.{name}"], spec.usage)
-    for name, spec in COMMANDS.items()
-)
-
-
-class LateBlobs:
-    """The store is opened after the channel was made."""
-
-    inner: StoreBlobs
-
-    async def get(self, blob: BlobHash) -> bytes:
-        return await self.inner.get(blob)
-
-    async def put(self, data: bytes, name: str, media_type: str) -> Attachment:
-        return await self.inner.put(data, name, media_type)
 
 
 class GatewayHouse:
@@ -51,14 +29,11 @@ class GatewayHouse:
         self.rig = rig
         self.channel = channel
 
-    async def until(self, seen: Callable[[], Any], deadline_s: float = 30) -> Any:
-        with anyio.move_on_after(deadline_s):
-            while not (found := seen()):
-                await anyio.sleep(0.01)
-            return found
-        calls = [(call.method, call.path, call.status) for call in self.server.calls[-20:]]
-        raise AssertionError(
-            f"never seen; the last calls were {calls}, the log ends with {self.rig.logged[-12:]}"
+    async def until(self, seen: Callable[[], Any]) -> Any:
+        return await until(
+            seen,
+            self.rig,
+            lambda: [(call.method, call.path, call.status) for call in self.server.calls[-20:]],
         )
 
     async def until_shown(self, channel: Channel, text: str) -> Post:
@@ -132,34 +107,3 @@ async def open_gateway(
         house = GatewayHouse(server, rig, channel)
         await house.until_connected()
         yield house
-
-
-@asynccontextmanager
-async def open_behind(
-    make: Callable[[ChannelHost], DiscordChannel],
-    folder: Path,
-    people: dict[UserId, Role],
-    *plays: Play,
-    menu: Sequence[MenuCommand] = (),
-    **settings: Any,
-) -> AsyncIterator[tuple[Rig, DiscordChannel]]:
-    """A gateway behind a channel, whatever Discord that one talks to. Its log holds what the channel says, too."""
-    blobs = LateBlobs()
-    logged: list[tuple[str, dict[str, object]]] = []
-
-    def log(event: str, **fields: object) -> None:
-        logged.append((event, fields))
-
-    channel = make(ChannelHost(blobs, str(folder), log, SystemClock(), tuple(menu)))
-    async with open_rig(
-        folder,
-        PuppetEngine(*plays),
-        channels={DISCORD: channel},
-        people=People(people),
-        known_channels=(DISCORD,),
-        **settings,
-    ) as rig:
-        blobs.inner = StoreBlobs(rig.store, SystemClock())
-        logged[:0] = rig.logged
-        rig.logged = logged
-        yield rig, channel

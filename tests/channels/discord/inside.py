@@ -22,7 +22,7 @@ from simcord.builders import ChannelHandle
 from simcord.enums import ComponentType, InteractionType
 from simcord.interactions import base_payload
 from simcord.results import InteractionResult
-from tests.channels.discord.gateway_house import MENU, open_behind
+from tests.channels.channel_rig import MENU, open_behind
 from tests.channels.discord.line import Line, open_at
 from tests.runtime.puppet import Play
 from tests.runtime.rig import Rig
@@ -228,8 +228,8 @@ async def open_house(
 
     Of a turn that runs nothing is shown, unless the settings say so: what stands there was said for good."""
     roles = {UserId(f"discord:{person.id}"): role for person, role in people.items()}
-    settings = {"first_view_s": 1000.0} | settings
-    async with open_behind(inside.make, folder, roles, *plays, menu=MENU, **settings) as (rig, channel):
+    chosen: dict[str, Any] = {"first_view_s": 1000.0, **settings}
+    async with open_behind(inside.make, folder, roles, *plays, menu=MENU, **chosen) as (rig, channel):
         house = House(inside, rig, channel)
         await house.until(lambda: inside.connected and _has_menu(inside))
         yield house

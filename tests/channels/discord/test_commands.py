@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.channels.discord.gateway_house import MENU, config_for, open_gateway
+from tests.channels.channel_rig import MENU
+from tests.channels.discord.gateway_house import config_for, open_gateway
 from tests.channels.discord.line import open_line
 from tests.channels.discord.server.faults import COMMANDS
 from tests.channels.discord.server.people import Person

@@ -8,7 +8,8 @@ from pathlib import Path
 import anyio
 import pytest
 from simcord.backend.models import Channel
-from tests.channels.discord.gateway_house import LateBlobs, config_for, open_gateway
+from tests.channels.channel_rig import LateBlobs
+from tests.channels.discord.gateway_house import config_for, open_gateway
 from tests.channels.discord.server.cdn import File
 from tests.channels.discord.server.faults import DELETE, SEND
 from tests.channels.discord.server.people import Person

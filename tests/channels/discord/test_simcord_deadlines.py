@@ -9,7 +9,7 @@ import anyio
 import pytest
 from simcord.backend.errors import BackendError
 from simcord.results import InteractionResult
-from tests.channels.discord.gateway_house import MENU
+from tests.channels.channel_rig import MENU
 from tests.channels.discord.inside import House, Inside, open_adapter, open_house
 from tests.channels.discord.test_gateway import APPROVAL, WORDS, asks
 from tests.runtime.puppet import Strings

@@ -7,7 +7,7 @@ from pathlib import Path
 import discord
 import pytest
 from simcord.builders import ChannelHandle
-from tests.channels.discord.gateway_house import MENU
+from tests.channels.channel_rig import MENU
 from tests.channels.discord.inside import Inside, address_of, open_adapter, open_house
 from tests.channels.discord.line import Line, open_at
 

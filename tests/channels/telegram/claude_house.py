@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from tests.channels.telegram.gateway_house import GatewayHouse, LateBlobs, open_gateway
+from tests.channels.channel_rig import LateBlobs
+from tests.channels.telegram.gateway_house import GatewayHouse, open_gateway
 from tests.channels.telegram.server.people import Person
 from tests.channels.telegram.server.running import Server
 from tests.engines.claude.api import ScriptedApi

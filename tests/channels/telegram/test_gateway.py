@@ -6,7 +6,8 @@ from pathlib import Path
 
 import anyio
 import pytest
-from tests.channels.telegram.gateway_house import MENU, LateBlobs, config_for, open_gateway
+from tests.channels.channel_rig import MENU, LateBlobs
+from tests.channels.telegram.gateway_house import config_for, open_gateway
 from tests.channels.telegram.server.people import Person
 from tests.channels.telegram.server.running import Server
 from tests.runtime.puppet import Play, Strings, echo, until_interrupted
