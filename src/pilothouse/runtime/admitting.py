@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pilothouse.core.ask_rows import AskRow
 from pilothouse.core.channel import Channel, Receipt, serves
 from pilothouse.core.ids import ChannelId, IdMaker, MessageId, UserId
-from pilothouse.core.message import Content, InboundMessage, conversation_id, inbox_key
+from pilothouse.core.message import Content, InboundMessage, conversation_id
 from pilothouse.core.people import People
 from pilothouse.core.queue import CONTROL_LANE
 from pilothouse.core.store import Tx
@@ -18,7 +18,7 @@ from pilothouse.runtime.auditing import record
 from pilothouse.runtime.joining import ask_to_join
 from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.pairing import TRIES, TRIES_WITHIN_S, pair, parse_code
-from pilothouse.runtime.placing import ensure_place
+from pilothouse.runtime.placing import ensure_place, message_key
 from pilothouse.runtime.raising import places_of
 from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.standing import note_home
@@ -71,7 +71,7 @@ def _is_shown(tx: Tx, asked: AskRow, channels: Mapping[ChannelId, Channel]) -> b
 
 def _pair(tx: Tx, ids: IdMaker, code: str, message: InboundMessage, at: float) -> Receipt:
     """The message is put down as done, so that the platform may bring it twice."""
-    key = inbox_key(conversation_id(message.address), message.native_id)
+    key = message_key(message.address, message.native_id)
     known = tx.inbox.by_key(key)
     if known is not None:
         return Receipt("duplicate", known.id)

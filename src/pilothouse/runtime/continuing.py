@@ -135,3 +135,9 @@ def _replied_to(
         return None
     found = may_continue(tx, settings, conversation, message.author, session)
     return found.id if isinstance(found, Session) else None
+
+
+def only_resumes(message: InboundMessage, settings: Settings) -> bool:
+    """Nothing but a resume line: what `/resume` does, for there is nothing to tell the engine yet."""
+    token, rest = parse_resume(settings, message.text)
+    return token is not None and not rest and not message.attachments

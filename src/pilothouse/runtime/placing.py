@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from pilothouse.core.conversation import Conversation
 from pilothouse.core.ids import ConversationId, IdMaker, MessageId
-from pilothouse.core.message import Address, conversation_id
+from pilothouse.core.message import Address, conversation_id, inbox_key
 from pilothouse.core.queue import notes_lane
 from pilothouse.core.store import Tx
 from pilothouse.runtime.auditing import HOUSE, record
@@ -92,3 +92,8 @@ def _moved(tx: Tx, id: ConversationId) -> _Moved | None:
 
 def _key(id: ConversationId) -> str:
     return f"moved:{id}"
+
+
+def message_key(address: Address, native_id: str) -> str:
+    """By where it came from, wherever its conversation began: numbers of messages are a place's own."""
+    return inbox_key(conversation_id(address), native_id)

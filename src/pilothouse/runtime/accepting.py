@@ -1,0 +1,139 @@
+"""The transaction that takes a message in, and what its sender is told of it.
+
+It is folded into the running turn, taken as the answer to a question, or waits in line.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from pilothouse.core.ask import parse_reply
+from pilothouse.core.channel import Receipt
+from pilothouse.core.conversation import Conversation
+from pilothouse.core.ids import IdMaker, MessageId
+from pilothouse.core.message import BY_PEOPLE, InboundMessage, conversation_id
+from pilothouse.core.queue import NEVER, QueueRow, notes_lane
+from pilothouse.core.store import Tx
+from pilothouse.core.turn import Turn
+from pilothouse.runtime.answers import Answers
+from pilothouse.runtime.asking import apply_answer
+from pilothouse.runtime.auditing import record
+from pilothouse.runtime.binding import bound
+from pilothouse.runtime.continuing import GOES_ON, aim
+from pilothouse.runtime.placing import ensure_place, message_key
+from pilothouse.runtime.settings import Settings
+from pilothouse.runtime.standing import note_home
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Accept:
+    def __init__(
+        self, message: InboundMessage, settings: Settings, answers: Answers, ids: IdMaker, at: float
+    ) -> None:
+        self._message = message
+        self._settings = settings
+        self._answers = answers
+        self._ids = ids
+        self._at = at
+        self.place = conversation_id(message.address)
+        """The conversation that it went into, once it did."""
+
+    def __call__(self, tx: Tx) -> Receipt:
+        message = self._message
+        conversation = ensure_place(tx, message.address, self._at, private=message.private)
+        self.place = conversation.id
+        if message.private and not conversation.private:  # a command made it, and those do not know
+            conversation = msgspec.structs.replace(conversation, private=True)
+            tx.conversations.save(conversation)
+        if message.kind in BY_PEOPLE:
+            aimed = aim(tx, self._ids, self._settings, conversation, message, self._at)
+            if aimed.refusal:
+                return Receipt("refused", text=aimed.refusal)
+            message = self._message = aimed.message
+        note = message.kind == "system"
+        put = tx.inbox.put(
+            id=MessageId(self._ids("msg")),
+            key=message_key(message.address, message.native_id),
+            lane=notes_lane(conversation.id) if note else conversation.id,
+            conversation_id=conversation.id,
+            kind=message.kind,
+            body=_encode(message),
+            at=self._at,
+            ready_at=NEVER if note else 0.0,
+        )
+        if not put.fresh:
+            return Receipt("duplicate", put.row.id)
+        if message.kind == "chat":
+            note_home(tx, message.author.id, conversation)
+        record(
+            tx,
+            self._at,
+            message.author.id,
+            "sender.accepted",
+            message=put.row.id,
+            conversation=conversation.id,
+            kind=message.kind,
+        )
+        if note:
+            return Receipt("queued", put.row.id, "Noted: it goes along with the next message.")
+        if (
+            message.kind == "chat"
+            and not message.attachments
+            and self._answers_question(tx, conversation, put.row.id)
+        ):
+            return Receipt("queued", put.row.id, "Taken as the answer.")
+        return Receipt("queued", put.row.id, self._place_in_line(tx, conversation, put.row))
+
+    def _answers_question(self, tx: Tx, conversation: Conversation, id: MessageId) -> bool:
+        """A plain reply answers the oldest open question that its sender may answer; it never answers an approval.
+
+        One with files is a message: an answer is words, and the files would be lost.
+        """
+        by = self._message.author.id
+        asked = tx.asks.open_question(
+            conversation.id,
+            self._at,
+            lambda authority: self._answers.may_answer(tx, authority, by),
+            session_id=self._message.session_id,
+        )
+        if asked is None:
+            return False
+        decision = msgspec.structs.replace(parse_reply(asked.ask, self._message.text), by=by)
+        apply_answer(tx, self._ids, asked, decision, self._at, name=self._message.author.name)
+        tx.inbox.claim([id])
+        return tx.inbox.done(id, self._at, f"answered {asked.ask.id}")
+
+    def _place_in_line(self, tx: Tx, conversation: Conversation, put: QueueRow) -> str:
+        live = tx.turns.live_in(conversation.id)
+        ahead = [row for row in tx.inbox.waiting(conversation.id) if row.id != put.id]
+        if live is None and tx.turns.of(conversation.id, statuses=("parked",), limit=1):
+            return "The turn before this one waits to be tried again, and this waits behind it. /stop drops that one."
+        elsewhere = self._message.session_id not in (None, conversation.session_id)
+        if live is None:
+            told = "" if not ahead else _queued(put, len(ahead))
+            return f"{told} {GOES_ON}".strip() if elsewhere else told
+        return self._during(tx, live, conversation, _queued(put, len(ahead)))
+
+    def _during(self, tx: Tx, live: Turn, conversation: Conversation, queued: str) -> str:
+        elsewhere = self._message.session_id not in (None, live.session_id)
+        match bound(tx, conversation).busy or self._settings.busy:
+            case "interrupt":
+                tx.turns.note(live.id, stop_requested=True)
+                return "Stopping the running turn to take this one."
+            case _ if elsewhere:
+                return f"Still working on your previous request. {queued} {GOES_ON}"
+            case "steer":
+                return "Passing it on to the running turn."
+            case "queue":
+                return f"Still working on your previous request. {queued}"
+            case _:
+                return (
+                    "Still working on your previous request. This waits, and goes in with what else you send."
+                )
+
+
+def _queued(row: QueueRow, ahead: int) -> str:
+    """Its number is a name that stays, and no place in the line: that changes."""
+    place = f"behind {ahead} other{'s' if ahead > 1 else ''}" if ahead else "next in line"
+    return f"Your message has been queued as #{row.seq}, {place}; /cancel #{row.seq} drops it."

@@ -1,0 +1,98 @@
+"""What a sender changes or takes back: a queued message is amended; a running one cannot be, and may be stopped instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+
+from pilothouse.core.channel import Receipt
+from pilothouse.core.message import Content, InboundMessage, MessageDeleted, MessageEdited, clean_text
+from pilothouse.core.people import Role, allows
+from pilothouse.core.queue import CONTROL_LANE, QueueRow
+from pilothouse.core.store import Tx
+from pilothouse.runtime.continuing import aim, only_resumes
+from pilothouse.runtime.outgoing import say
+from pilothouse.runtime.placing import ensure_place, message_key
+from pilothouse.runtime.ports import Ports
+from pilothouse.runtime.signals import INBOX, OUTBOX
+from pilothouse.runtime.trimming import too_much
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(InboundMessage).decode
+
+EDITED_INTO_COMMAND = (
+    "A message that waits cannot become a command: the text from before still waits. Send the command as a message "
+    "of its own."
+)
+
+
+async def edit(ports: Ports, message: MessageEdited, role: Role, *, command: bool) -> Receipt:
+    """`command` says whether the new text is one: what waits cannot become that."""
+    settings, text, at = ports.settings(), clean_text(message.text), ports.clock.now()
+
+    def change(tx: Tx, row: QueueRow) -> Receipt:
+        said = msgspec.structs.replace(_decode(row.body), text=text)
+        if why := too_much(said, settings):
+            return Receipt("refused", row.id, why)
+        if said.kind == "chat":
+            if command or only_resumes(said, settings):
+                return Receipt("refused", row.id, EDITED_INTO_COMMAND)
+            conversation = ensure_place(tx, said.address, at)
+            aimed = aim(tx, ports.ids, settings, conversation, said, at)
+            if aimed.refusal:
+                return Receipt("refused", row.id, aimed.refusal)
+            said = aimed.message
+        tx.inbox.rewrite(row.id, _encode(said))
+        return Receipt("queued", row.id, "Changed: the new text waits in its place.")
+
+    return await _amend(ports, message, role, "edited", change)
+
+
+async def delete(ports: Ports, message: MessageDeleted, role: Role) -> Receipt:
+    at = ports.clock.now()
+
+    def drop(tx: Tx, row: QueueRow) -> Receipt:
+        tx.inbox.withdraw(row.id, at, "deleted by its sender")
+        return Receipt("queued", row.id, "Withdrawn: it will not run.")
+
+    return await _amend(ports, message, role, "deleted", drop)
+
+
+async def _amend(
+    ports: Ports,
+    message: MessageEdited | MessageDeleted,
+    role: Role,
+    what: Literal["edited", "deleted"],
+    act: Callable[[Tx, QueueRow], Receipt],
+) -> Receipt:
+    """A queued message is amended; a running one cannot be, and its sender may stop it instead."""
+    at = ports.clock.now()
+    if not allows(role, f"desk.{what}"):
+        return Receipt("refused")
+
+    def unit(tx: Tx) -> Receipt:
+        conversation = ensure_place(tx, message.address, at)
+        row = tx.inbox.by_key(message_key(message.address, message.native_id))
+        if row is None or row.lane == CONTROL_LANE or row.status in ("done", "failed", "withdrawn"):
+            return Receipt("duplicate")
+        said = _decode(row.body)
+        if message.author is not None and said.author.id != message.author.id:
+            return Receipt("refused", row.id, "Only its sender may change a message.")
+        if isinstance(message, MessageEdited) and said.text == clean_text(message.text):
+            # A channel that was killed brings again what it is not sure about; nobody is told twice.
+            return Receipt("duplicate", row.id)
+        if row.status == "claimed":
+            text = f"That message runs already, so it was not {what}. /stop stops it."
+            receipt = Receipt("refused", row.id, text)
+        else:
+            receipt = act(tx, row)
+        if receipt.state == "refused":
+            notice, key = Content(receipt.text, "notice"), f"{what}:{row.id}:{at}"
+            say(tx, ports.ids, conversation.id, notice, key=key, at=at)
+        return receipt
+
+    receipt = await ports.store.write(unit)
+    ports.signals.poke(INBOX, OUTBOX)
+    return receipt

@@ -1,0 +1,71 @@
+"""A command is a row too, in the control lane; it is carried out in the transaction that stores it, so that it neither
+waits behind a turn nor happens twice."""
+
+from __future__ import annotations
+
+import msgspec
+
+from pilothouse.core.channel import Receipt
+from pilothouse.core.ids import ConversationId, MessageId
+from pilothouse.core.message import Address, Author, Content
+from pilothouse.core.queue import CONTROL_LANE
+from pilothouse.core.store import Tx
+from pilothouse.runtime.auditing import record
+from pilothouse.runtime.binding import workspace_of
+from pilothouse.runtime.choosing import list_models
+from pilothouse.runtime.command_call import CommandCall, Reply, refusal
+from pilothouse.runtime.commands import COMMANDS
+from pilothouse.runtime.outgoing import say
+from pilothouse.runtime.placing import ensure_place, message_key
+from pilothouse.runtime.ports import Ports
+from pilothouse.runtime.routing import Command, Route, Say, Unknown
+from pilothouse.runtime.signals import ASKS, INBOX, OUTBOX, PLACES, control_of
+from pilothouse.runtime.standing import note_home, role_of
+
+_encode = msgspec.json.Encoder().encode
+
+
+async def carry_out(
+    ports: Ports, way: Route, address: Address, by: Author, native_id: str, opened: Address | str = ""
+) -> Receipt:
+    """Stores the command and does it, at once and once: the row's key makes a repeat a duplicate."""
+    settings, at, models = ports.settings(), ports.clock.now(), list_models(ports.engines)
+
+    def unit(tx: Tx) -> tuple[Receipt, ConversationId]:
+        conversation = ensure_place(tx, address, at)
+        put = tx.inbox.put(
+            id=MessageId(ports.ids("msg")),
+            key=message_key(address, native_id),
+            lane=CONTROL_LANE,
+            conversation_id=conversation.id,
+            kind="command",
+            body=_encode({"by": by.id, "command": msgspec.to_builtins(way)}),
+            at=at,
+        )
+        if not put.fresh:
+            return Receipt("duplicate", put.row.id), conversation.id
+        note_home(tx, by.id, conversation)
+        workspace = workspace_of(tx, conversation.id, settings.default_workspace)
+        role = role_of(tx, settings.people, by.id, workspace)
+        if isinstance(way, Command):
+            record(tx, at, by.id, f"command.{way.name}", args=way.args, conversation=conversation.id)
+            call = CommandCall(tx, conversation, by, way.args, settings, ports.ids, at, role, models, opened)
+            reply = refusal(call, f"command.{way.name}") or COMMANDS[way.name].run(call)
+        else:
+            reply = Reply(_unknown_hint(way))
+        tx.inbox.claim([put.row.id])
+        tx.inbox.done(put.row.id, at, "carried out")
+        content = Content(reply.text, "reply", reply.attachments, reply_to=native_id)
+        say(tx, ports.ids, conversation.id, content, key=f"reply:{put.row.id}", at=at)
+        return Receipt("queued", put.row.id), conversation.id
+
+    receipt, place = await ports.store.write(unit)
+    ports.signals.poke(INBOX, OUTBOX, ASKS, PLACES, control_of(place))
+    return receipt
+
+
+def _unknown_hint(way: Unknown | Say) -> str:
+    word = way.word if isinstance(way, Unknown) else ""
+    nearest = way.nearest if isinstance(way, Unknown) else None
+    hint = f"Did you mean /{nearest}? " if nearest else ""
+    return f"There is no command /{word}. {hint}/help lists them."

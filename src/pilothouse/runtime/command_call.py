@@ -1,0 +1,78 @@
+"""A command as it is carried out: by whom, where, in which transaction; and what a person reads of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+from msgspec import Struct
+
+from pilothouse.core.conversation import Conversation, Session
+from pilothouse.core.ids import EngineId, IdMaker
+from pilothouse.core.message import Address, Attachment, Author
+from pilothouse.core.people import AUTHORITY, Role, allows
+from pilothouse.core.queue import QueueRow
+from pilothouse.core.store import Tx
+from pilothouse.runtime.binding import bound
+from pilothouse.runtime.choosing import Listed
+from pilothouse.runtime.settings import Settings
+from pilothouse.runtime.sharing import keeper
+
+
+class CommandCall(Struct, frozen=True):
+    tx: Tx
+    conversation: Conversation
+    by: Author
+    args: str
+    settings: Settings
+    ids: IdMaker
+    at: float
+    role: Role
+    """Of whoever said it, in the workspace of the conversation."""
+    models: Listed
+    """Which ones the engines say that they have."""
+    opened: Address | str = ""
+    """Of `/topic`: where the new thread is, or why there is none."""
+
+
+class Reply(Struct, frozen=True):
+    text: str
+    attachments: tuple[Attachment, ...] = ()
+
+
+class CommandSpec(Struct, frozen=True):
+    usage: str
+    summary: str
+    run: Callable[[CommandCall], Reply]
+
+
+def save(call: CommandCall, **changes: object) -> None:
+    call.tx.conversations.save(msgspec.structs.replace(call.conversation, **changes))
+
+
+def refusal(call: CommandCall, deed: str) -> Reply | None:
+    """None if whoever said it may do that here."""
+    role = AUTHORITY.get(deed, "owner")
+    return None if allows(call.role, deed) else Reply(f"Only an {role} may do that here.")
+
+
+def binding_of(call: CommandCall) -> Conversation:
+    return bound(call.tx, call.conversation)
+
+
+def session_of(call: CommandCall) -> Session | None:
+    kept = keeper(call.tx, call.settings, call.conversation, call.at)
+    return call.tx.sessions.get(kept.session_id) if kept.session_id else None
+
+
+def queued(call: CommandCall) -> list[QueueRow]:
+    return call.tx.inbox.waiting(call.conversation.id)
+
+
+def engine_of(call: CommandCall, session: Session | None) -> EngineId:
+    return binding_of(call).engine or (session.engine if session else None) or call.settings.default_engine
+
+
+def workspace_in(call: CommandCall, session: Session | None) -> str:
+    chosen = binding_of(call).workspace or (session.workspace if session else None)
+    return chosen or call.settings.default_workspace

@@ -1,0 +1,48 @@
+"""What one message may bring: clean text, short names, and no more than fits into one prompt."""
+
+from __future__ import annotations
+
+import msgspec
+
+from pilothouse.core.message import InboundMessage, clean_text
+from pilothouse.runtime.settings import Settings
+
+MAX_FILES = 20
+MAX_NAME_CHARS = 200
+
+
+def cleaned(message: InboundMessage) -> InboundMessage:
+    replace = msgspec.structs.replace
+    return replace(
+        message,
+        text=clean_text(message.text),
+        quoted=None if message.quoted is None else clean_text(message.quoted),
+        author=replace(message.author, name=short_name(message.author.name)),
+        source=short_name(message.source),
+        attachments=tuple(
+            replace(a, name=short_name(a.name), media_type=short_name(a.media_type))
+            for a in message.attachments
+        ),
+    )
+
+
+def short_name(name: str) -> str:
+    """Names are data that goes into the prompt: nobody has one as long as a book."""
+    return clean_text(name if len(name) <= MAX_NAME_CHARS else name[: MAX_NAME_CHARS - 1] + "…")
+
+
+def too_much(message: InboundMessage, settings: Settings) -> str:
+    """Why it is too much for one message; empty if it is not."""
+    length, files = len(message.text) + len(message.quoted or ""), len(message.attachments)
+    if length > settings.max_message_chars:
+        return too_long(length, settings.max_message_chars)
+    if files > MAX_FILES:
+        return f"Your message has {files} files and was not taken: at most {MAX_FILES} go into one message."
+    return ""
+
+
+def too_long(length: int, limit: int) -> str:
+    return (
+        f"Your message has {length:,} characters and was not taken: at most {limit:,} go into one prompt. "
+        "Send it as a file, or in parts."
+    )
