@@ -28,3 +28,29 @@ def test_a_trimmed_line_ends_in_no_blank_and_loses_nothing_else(line: str) -> No
     assert not trimmed.removesuffix("\x1b[0m").endswith(" ")
     shown = re.sub(r"\x1b\[[0-9;]*m", "", line)
     assert re.sub(r"\x1b\[[0-9;]*m", "", trimmed) == shown.rstrip(" ") or trimmed == line
+
+
+def test_what_is_too_wide_for_its_column_goes_on_below_it() -> None:
+    table = (
+        "```\n"
+        "/help         this list\n"
+        "/topic NAME   open a topic, or a thread, for something of its own\n"
+        "trust         not trusted; `pilothouse trust /home/ada/a-long-folder` would add its settings\n"
+        "```"
+    )
+    assert draw(table, 60, color=False) == (
+        "  /help         this list\n"
+        "  /topic NAME   open a topic, or a thread, for something of\n"
+        "                its own\n"
+        "  trust         not trusted; `pilothouse trust\n"
+        "                /home/ada/a-long-folder` would add its\n"
+        "                settings"
+    )
+
+
+def test_a_program_is_never_folded_into_columns() -> None:
+    """What somebody copies must stay what it was, but for where the screen ends."""
+    line = "x = 1  # " + "why " * 20
+    drawn = draw(f"```python\n{line}\n```", 40, color=False)
+    assert "".join(drawn.split()) == "".join(line.split())
+    assert not any(row.startswith(" " * 6) for row in drawn.split("\n"))

@@ -11,6 +11,7 @@ from msgspec import Struct
 _UNSAFE = re.compile(
     r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[\]P^_X].*?(?:\x07|\x1b\\)|\r(?!\n)|[\x00-\x08\x0b-\x1f\x7f-\x9f]", re.S
 )
+_GAP = re.compile(r"(?<=\S) {2,}(?=\S)")
 
 
 def wash(text: str) -> str:
@@ -72,6 +73,19 @@ def fold_line(line: str, width: int) -> list[str]:
         row += char
         used += cell
     return [*rows, row]
+
+
+def fold_column(line: str, width: int) -> list[str]:
+    """One line of words in columns as rows no wider than `width`: its last column goes on below where it begins.
+
+    A line that fits, or has no columns, or whose last one begins too far to the right, stays as it is.
+    """
+    starts = [gap.end() for gap in _GAP.finditer(line) if cells(line[: gap.end()]) <= width // 2]
+    if not starts or cells(line) <= width:
+        return [line]
+    room = cells(line[: starts[-1]])
+    first, *rest = textwrap.wrap(line[starts[-1] :], width - room, break_on_hyphens=False)
+    return [line[: starts[-1]] + first, *(" " * room + more for more in rest)]
 
 
 def fit(text: str, width: int) -> str:

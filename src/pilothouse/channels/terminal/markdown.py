@@ -7,7 +7,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
-from pilothouse.channels.terminal.ink import wash
+from pilothouse.channels.terminal.ink import fold_column, wash
 
 if TYPE_CHECKING:
     from rich.markdown import Markdown
@@ -64,6 +64,9 @@ def _markdown() -> type[Markdown]:
         # pyrefly: ignore [missing-override-decorator]
         def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
             code = str(self.text).rstrip()
+            if self.lexer_name == "text":  # no program, so its columns may be folded
+                rows = (fold_column(line, options.max_width - 2) for line in code.split("\n"))
+                code = "\n".join(row for folded in rows for row in folded)
             syntax = Syntax(
                 code, self.lexer_name, theme="ansi_dark", word_wrap=True, background_color="default"
             )
