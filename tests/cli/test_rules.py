@@ -83,3 +83,23 @@ def test_a_mode_that_does_not_exist_is_a_hard_error(house: House) -> None:
         assert "loose" in done.stderr and "full-access" in done.stderr
     house.config.write_text("[policy]\napproval_mode = 'loose'\n")
     assert "full-access" in house.run("config", "check").stderr
+
+
+def test_a_rule_that_is_wider_or_narrower_than_it_looks_says_so(house: House) -> None:
+    for rule, told in (
+        ("allow glob *", "`rm` and `git push` too"),
+        ("allow tool *", "every tool"),
+        ("allow read ~/**", "passwords"),
+        ("allow command *", "`allow glob *` is a pattern"),
+        ("deny command git *", "`deny glob git *` is a pattern"),
+    ):
+        done = house.run("rules", "add", rule, "--json")
+        assert done.returncode == 0, done.stderr
+        assert done.stderr.startswith(f"Caution: {rule}\n") and told in done.stderr
+        assert json.loads(done.stdout)["added"]["rule"] == rule
+
+
+def test_a_plain_rule_needs_no_caution(house: House) -> None:
+    for rule in ("allow command make test", "allow glob npm run *", "deny glob *", "allow path src/**"):
+        done = house.run("rules", "add", rule)
+        assert (done.returncode, done.stderr) == (0, ""), rule

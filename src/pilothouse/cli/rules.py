@@ -11,8 +11,10 @@ import click
 import msgspec
 from msgspec import Struct
 
+from pilothouse.bootstrap.saying import say
 from pilothouse.cli.house import load_plain, read_store, write_store
 from pilothouse.cli.options import json_option
+from pilothouse.cli.rule_caution import caution
 from pilothouse.cli.table import print_json, print_table
 from pilothouse.config import Loaded, narrowing_of
 from pilothouse.core.errors import ConfigError
@@ -65,6 +67,8 @@ def add(words: tuple[str, ...], workspace: str, everywhere: bool, as_json: bool)
     place = find_place("" if everywhere else _folder(workspace))
     by, at = terminal_user(), time.time()
     row = write_store(lambda tx: keep_rule(tx, new_id, place, rule, by, at))
+    if row is not None and (words_of_caution := caution(rule)):
+        say(f"Caution: {rule}\n{words_of_caution}")
     if as_json:
         print_json({"added": None if row is None else msgspec.to_builtins(_of_store(row))})
     elif row is None:
