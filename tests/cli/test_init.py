@@ -172,3 +172,15 @@ def test_without_a_terminal_a_malformed_token_is_an_error(house: House) -> None:
     done = house.run("init", *flags, said="malformed\n\n")
     assert (done.returncode, "does not look like one" in done.stderr) == (1, True)
     assert not house.config.exists()
+
+
+def test_a_question_breaks_between_words_on_a_terminal(house: House) -> None:
+    with_bots(house)
+    flags = ("--workspace", "/", "--engine", "auto", "--owner", "a:1", "--no-trust", "--no-telegram")
+    code, screen = house.on_a_terminal("init", *flags, answers=[("nothing: ", "\n")], COLUMNS="60")
+    assert code == 0, screen
+    asked = screen[: screen.index("nothing: ") + len("nothing: ")].splitlines()
+    assert len(asked) > 1 and all(len(line) <= 60 for line in asked)
+    assert " ".join(asked) == (
+        "Discord bot token (https://discord.com/developers/applications, page Bot), or nothing: "
+    )

@@ -19,6 +19,7 @@ from pilothouse.cli.init_bots import keep_token
 from pilothouse.cli.init_discord import ask_discord, discord_section, offer_code
 from pilothouse.cli.init_telegram import ask_telegram, offer_link, telegram_section
 from pilothouse.cli.options import NoContradiction, address_of_api, trust_option
+from pilothouse.cli.question import ask_for, ask_yes
 from pilothouse.cli.trust_question import settle_trust
 from pilothouse.config import AUTO, InvalidConfig, Paths, find_paths, load
 from pilothouse.config.model import Person
@@ -160,7 +161,7 @@ def _leave_alone(readable: bool) -> None:
 def _may_replace(yes: bool, force: bool) -> bool:
     if force:
         return True
-    return not yes and sys.stdin.isatty() and click.confirm("Replace it? A backup is kept.", default=False)
+    return not yes and sys.stdin.isatty() and ask_yes("Replace it? A backup is kept.", default=False)
 
 
 def _summary(file: Path) -> list[tuple[str, str]]:
@@ -180,19 +181,12 @@ def ask(workspace: str | None, engine: str | None, owners: tuple[str, ...], yes:
     engine = None if engine is None else _known_engine(engine)
     if workspace is None:
         here = str(Path.cwd())
-        workspace = (
-            here if yes else click.prompt("Folder that engines work in", default=here, value_proc=_folder)
-        )
+        workspace = here if yes else ask_for("Folder that engines work in", here, value_proc=_folder)
     if engine is None:
         names = ", ".join((AUTO, *_engines()))
-        engine = AUTO if yes else click.prompt(f"Engine ({names})", default=AUTO, value_proc=_engine_answer)
+        engine = AUTO if yes else ask_for(f"Engine ({names})", AUTO, value_proc=_engine_answer)
     if not owners and not yes:
-        owners = click.prompt(
-            "Who may configure, as channel:id, or nothing",
-            default="",
-            show_default=False,
-            value_proc=_owners_answer,
-        )
+        owners = ask_for("Who may configure, as channel:id, or nothing", value_proc=_owners_answer)
     return Answers(str(Path(workspace).expanduser().absolute()), engine, owners)
 
 

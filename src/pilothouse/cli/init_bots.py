@@ -8,10 +8,9 @@ import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import click
-
 from pilothouse.bootstrap.saying import say
 from pilothouse.cli.files import write_private
+from pilothouse.cli.question import ask_for
 from pilothouse.config import Paths
 from pilothouse.core.channel import Met
 from pilothouse.core.errors import ConfigError
@@ -34,7 +33,7 @@ def ask_bot(
     token = os.environ.get(variable_of(channel), "").strip()
     while True:
         if not token and not yes:
-            token = click.prompt(question, default="", show_default=False, hide_input=True).strip()
+            token = ask_for(question, hidden=True).strip()
         try:
             return try_token(token) if token else _without_token(channel, wanted)
         except ConfigError as error:

@@ -6,12 +6,12 @@ import sys
 from functools import partial
 from typing import Any
 
-import click
 from msgspec import Struct
 
 from pilothouse.bootstrap.saying import say
 from pilothouse.cli.files import quote
 from pilothouse.cli.init_bots import ask_bot, meet, settings_of, variable_of
+from pilothouse.cli.question import ask_for, ask_yes
 from pilothouse.core.channel import Met
 from pilothouse.core.errors import ConfigError
 
@@ -53,7 +53,7 @@ def _meet(settings: Any, yes: bool) -> Met:
         if yes or not met.name:
             raise ConfigError(f"Discord: {met.problem}")
         say(f"this is {met.name}, but {met.problem}", sys.stdout)
-        if not click.confirm("Try again?", default=True):
+        if not ask_yes("Try again?", default=True):
             raise ConfigError(f"Discord: {met.problem}")
     return met
 
@@ -65,7 +65,7 @@ def _ask_channel(settings: Any, channel: str, yes: bool) -> tuple[str, str]:
             raise ConfigError(f"--discord-channel: {problem}")
         return channel, place
     while not yes:
-        said = click.prompt(CHANNEL_QUESTION, default="", show_default=False).strip()
+        said = ask_for(CHANNEL_QUESTION).strip()
         if not said:
             break
         place, problem = _look(settings, said)

@@ -11,10 +11,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import click
-
 from pilothouse.bootstrap.people import terminal_user
+from pilothouse.bootstrap.saying import say
 from pilothouse.cli.house import read_store, write_store
+from pilothouse.cli.question import ask_yes
 from pilothouse.cli.table import plain, width
 from pilothouse.core.engine import Obeyed
 from pilothouse.runtime.trusting import trust, untrust, was_settled
@@ -43,10 +43,10 @@ def _ask_about(place: str) -> None:
     found = _brought(place)
     if not found or read_store(lambda tx: was_settled(tx, place)):
         return
-    click.echo(render_question(place, found), err=True)
-    yes = click.confirm("Trust this folder?", default=False, err=True)
+    say(render_question(place, found))
+    yes = ask_yes("Trust this folder?", default=False, err=True)
     _keep(place, yes)
-    click.echo(KEPT[yes].format(path=place) + "\n", err=True)
+    say(KEPT[yes].format(path=place) + "\n")
 
 
 def render_question(place: str, found: Sequence[Obeyed]) -> str:
