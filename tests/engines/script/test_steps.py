@@ -305,6 +305,7 @@ async def test_the_demo_is_honest_and_its_second_answer_is_short(rig: Rig) -> No
     assert "No coding agent was found" in end_of(first).answer
     assert "docs/extending.md" in end_of(first).answer
     assert not any(isinstance(event, ToolStarted | ToolUpdated) for event in second)
+    assert "`/new`" in end_of(second).answer, "how to see it again"
     assert len(end_of(second).answer) < 300
 
 
