@@ -118,6 +118,16 @@ def test_a_grant_closes_the_question_whether_to_let_them_in(house: House) -> Non
     assert left.ask.payload["user"] == "telegram:6"
 
 
+def test_a_code_that_nobody_can_send_anywhere_says_so(house: House) -> None:
+    alone = house.run("pair", "--json")
+    assert "No channel is on" in alone.stderr
+    assert json.loads(alone.stdout)["code"]
+    house.config.write_text("[channels.telegraph]\nenabled = false\n")
+    assert "No channel is on" in house.run("pair").stderr
+    house.config.write_text("[channels.telegraph]\n")
+    assert house.run("pair").stderr == ""
+
+
 def test_the_first_code_makes_the_owner_and_the_next_a_member(house: House) -> None:
     text = house.run("pair").stdout
     assert "let in as owner" in text

@@ -6,9 +6,11 @@ import time
 
 import click
 
+from pilothouse.bootstrap.saying import say
 from pilothouse.cli.house import existing_folder, load_plain, write_store
 from pilothouse.cli.options import json_option
 from pilothouse.cli.table import print_json
+from pilothouse.config import ALWAYS_ON
 from pilothouse.core.people import Role
 
 TEXT = """\
@@ -16,6 +18,9 @@ TEXT = """\
 
 Send this to Pilothouse as a message, within {minutes:g} minutes: alone, or as /pair {code}
 Whoever does first is let in as {role}{where}. A new code ends this one."""
+NOWHERE = """\
+No channel is on, so nobody can send this anywhere yet. Set one up first: `pilothouse init` asks for a bot's token; \
+where there is a configuration already, add [channels.telegram] or [channels.discord] to it."""
 
 
 @click.command("pair")
@@ -31,6 +36,8 @@ def command(role: Role | None, workspace: str | None, minutes: float, as_json: b
     """Show a code that lets somebody in. It counts once, and not for long."""
     folder = existing_folder(workspace) if workspace else ""
     shown, given = offer(role, folder, minutes)
+    if not any(row.enabled for id, row in load_plain().config.channels.items() if id != ALWAYS_ON):
+        say(NOWHERE)
     if as_json:
         document = {"code": shown, "role": given, "workspace": folder, "expires_in_s": minutes * 60}
         print_json(document)

@@ -6,6 +6,7 @@ Each adapter brings its own section: its type is handed in with `Models`, for th
 from pilothouse.config.holder import ConfigHolder, Reloaded, may_reload, watch
 from pilothouse.config.layers import SECTIONS, Loaded, full_name, load
 from pilothouse.config.model import (
+    ALWAYS_ON,
     AUTO,
     Adapter,
     ApprovalsSection,
@@ -36,6 +37,7 @@ from pilothouse.config.zones import find_zone
 from pilothouse.core.secret import Secret
 
 __all__ = [
+    "ALWAYS_ON",
     "AUTO",
     "SECTIONS",
     "WORKSPACE_FILE_NAME",
