@@ -7,11 +7,9 @@ the limits, every block closed where it stands, every word there once and in ord
 from __future__ import annotations
 
 import sys
-import time
 from collections import Counter
-from statistics import median
 
-from bench.rendering import BOUND_MS, DOCUMENTS, ROUNDS, SIZE, answer
+from bench.rendering import BOUND_MS, DOCUMENTS, render_ms, tell_faults, tell_time
 from tests.channels.discord.documents import make_any
 from tests.channels.discord.judging import check_document, check_written
 
@@ -19,17 +17,6 @@ from pilothouse.channels.discord.look import Look
 from pilothouse.channels.discord.payload import Message, unpack
 from pilothouse.channels.discord.render import render
 from pilothouse.core.message import Content
-
-
-def render_ms() -> float:
-    """CPU time: what else runs on the machine does not count."""
-    content = Content(answer(), "answer")
-    times: list[float] = []
-    for _ in range(ROUNDS):
-        began = time.thread_time()
-        render(content)
-        times.append(time.thread_time() - began)
-    return median(times) * 1000
 
 
 def judged(wanted: int) -> tuple[Counter[str], list[str]]:
@@ -49,15 +36,10 @@ def judged(wanted: int) -> tuple[Counter[str], list[str]]:
 
 
 def main(wanted: int) -> int:
-    took = render_ms()
-    print(f"render      {took:5.2f} ms for an answer of {SIZE} characters  (bound {BOUND_MS:g} ms)")
-    began = time.perf_counter()
-    kinds, faults = judged(wanted)
-    told = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
-    print(f"documents   {wanted} in {time.perf_counter() - began:.0f} s: {told}")
-    print(f"broken      {len(faults)}  (bound 0)")
-    print(*faults[:10], sep="\n")
-    return 0 if took <= BOUND_MS and not faults else 1
+    took = render_ms(render)
+    tell_time("render", took)
+    sound = tell_faults(wanted, judged, "broken")
+    return 0 if took <= BOUND_MS and sound else 1
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ import random
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from statistics import median
 
 from tests.channels.telegram.documents import make_document
@@ -55,15 +57,30 @@ def answer() -> str:
     return "".join(SECTION.format(n=n) for n in range(1, 20))[:SIZE]
 
 
-def render_ms(look: Look) -> float:
+def render_ms(render: Callable[[Content], object]) -> float:
     """CPU time: what else runs on the machine does not count."""
     content = Content(answer(), "answer")
     times: list[float] = []
     for _ in range(ROUNDS):
         began = time.thread_time()
-        render(content, look)
+        render(content)
         times.append(time.thread_time() - began)
     return median(times) * 1000
+
+
+def tell_time(name: str, took_ms: float) -> None:
+    print(f"{name:<10}  {took_ms:5.2f} ms for an answer of {SIZE} characters  (bound {BOUND_MS:g} ms)")
+
+
+def tell_faults(wanted: int, judged: Callable[[int], tuple[Counter[str], list[str]]], broken: str) -> bool:
+    """Whether there are none."""
+    began = time.perf_counter()
+    kinds, faults = judged(wanted)
+    told = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+    print(f"documents   {wanted} in {time.perf_counter() - began:.0f} s: {told}")
+    print(f"{broken:<10}  {len(faults)}  (bound 0)")
+    print(*faults[:10], sep="\n")
+    return not faults
 
 
 def judged(wanted: int) -> tuple[Counter[str], list[str]]:
@@ -84,16 +101,11 @@ def judged(wanted: int) -> tuple[Counter[str], list[str]]:
 def main(wanted: int) -> int:
     slowest = 0.0
     for name, look in (("entities", Look()), ("rich", Look(rich=True))):
-        took = render_ms(look)
+        took = render_ms(partial(render, look=look))
         slowest = max(slowest, took)
-        print(f"{name:<10}  {took:5.2f} ms for an answer of {SIZE} characters  (bound {BOUND_MS:g} ms)")
-    began = time.perf_counter()
-    kinds, faults = judged(wanted)
-    told = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
-    print(f"documents   {wanted} in {time.perf_counter() - began:.0f} s: {told}")
-    print(f"refused     {len(faults)}  (bound 0)")
-    print(*faults[:10], sep="\n")
-    return 0 if slowest <= BOUND_MS and not faults else 1
+        tell_time(name, took)
+    sound = tell_faults(wanted, judged, "refused")
+    return 0 if slowest <= BOUND_MS and sound else 1
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.channels.any_ask import asks
 from tests.channels.discord.judging import BLOCK, check
 from tests.channels.telegram.scenes import COLOUR, HIDDEN, PARTS, PLAN, PUSH, asked
 
@@ -23,33 +24,11 @@ from pilothouse.channels.discord.look import Look
 from pilothouse.channels.discord.payload import Button, Message, Select, unpack
 from pilothouse.channels.discord.render import render
 from pilothouse.core.approvers import Approvers, Authority
-from pilothouse.core.ask import Ask, AskKind, Decision, Option, Remember, RuleOffer, hash_payload, misfit
-from pilothouse.core.ids import AskId, TurnId
+from pilothouse.core.ask import Ask, Decision, hash_payload, misfit
+from pilothouse.core.ids import TurnId
 from pilothouse.runtime.ask_words import ask_words
 
 AUTHORITY = Authority(Approvers(("member",)))
-TEXT = st.text(max_size=200)
-KINDS: tuple[AskKind, ...] = ("approval", "question", "plan")
-REMEMBER: tuple[Remember, ...] = ("once", "session", "always")
-
-
-@st.composite
-def asks(draw: st.DrawFn) -> Ask:
-    payload = draw(st.dictionaries(TEXT, st.one_of(TEXT, st.integers(), st.lists(TEXT)), max_size=4))
-    payload = {key.encode(errors="replace").decode(): value for key, value in payload.items()}
-    return Ask(
-        AskId(draw(st.from_regex(r"ask-[a-z0-9]{12}", fullmatch=True))),
-        draw(st.sampled_from(KINDS)),
-        draw(TEXT),
-        payload,
-        hash_payload({"x": draw(st.integers())}),
-        tuple(Option(str(n), label) for n, label in enumerate(draw(st.lists(TEXT, max_size=40)))),
-        draw(st.booleans()),
-        many=draw(st.booleans()),
-        why=draw(TEXT),
-        preview=draw(st.one_of(st.just(""), st.text(max_size=3000))),
-        offers=tuple(RuleOffer(one, draw(TEXT)) for one in draw(st.sets(st.sampled_from(REMEMBER)))),
-    )
 
 
 def items(ask: Ask) -> list[Button | Select]:
@@ -63,12 +42,12 @@ def pressed(ask: Ask, label: str) -> AskPress:
     return press
 
 
-@given(asks(), st.booleans())
+@given(asks(40), st.booleans())
 def test_discord_takes_any_ask(ask: Ask, bare: bool) -> None:
     check(render_ask(ask, Look(), said="" if bare else ask_words(ask, AUTHORITY)))
 
 
-@given(asks())
+@given(asks(40))
 def test_whatever_can_be_pressed_is_about_its_ask_and_is_an_answer(ask: Ask) -> None:
     assert items(ask)
     for item in items(ask):

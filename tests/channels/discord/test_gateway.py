@@ -14,7 +14,8 @@ from tests.channels.discord.server.cdn import File
 from tests.channels.discord.server.faults import DELETE, SEND
 from tests.channels.discord.server.people import Person
 from tests.channels.discord.server.running import Server
-from tests.runtime.puppet import Play, Strings, echo, until_interrupted
+from tests.channels.plays import asks, slow
+from tests.runtime.puppet import Strings, echo, until_interrupted
 from tests.runtime.rig import only_alive
 
 from pilothouse.channels.discord.config import Rules
@@ -39,23 +40,6 @@ def place(channel: Channel) -> ConversationId:
     if channel.thread_metadata is not None:
         return ConversationId(f"discord:{channel.parent_id}#{channel.id}")
     return ConversationId(f"discord:{channel.id}")
-
-
-def asks(ask: Ask, heard: list[Decision]) -> Play:
-    async def play(strings: Strings) -> None:
-        await strings.start()
-        heard.append(await strings.ask(ask))
-        await strings.say("Went on.")
-        await strings.end("Went on.")
-
-    return play
-
-
-async def slow(strings: Strings) -> None:
-    await strings.start()
-    await strings.emit(ToolStarted(ToolCall(CallId("c"), "command", "make")))
-    await strings.interrupted.wait()
-    await strings.fail("crash", "stopped")
 
 
 async def test_a_message_is_answered_where_it_was_sent(server: Server, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.channels.any_ask import asks
 from tests.channels.telegram.judging import check
 from tests.channels.telegram.scenes import COLOUR, HIDDEN, LONG, PARTS, PLAN, PUSH, asked
 
@@ -23,35 +24,13 @@ from pilothouse.channels.telegram.look import Look
 from pilothouse.channels.telegram.payload import File, Keyboard, Message, unpack
 from pilothouse.channels.telegram.render import render
 from pilothouse.core.approvers import Approvers, Authority
-from pilothouse.core.ask import Ask, AskKind, Decision, Option, Remember, RuleOffer, hash_payload, misfit
+from pilothouse.core.ask import Ask, Decision, hash_payload, misfit
 from pilothouse.core.ask_view import ask_lines
 from pilothouse.core.ids import AskId, TurnId
 from pilothouse.runtime.ask_words import ask_words
 
 LOOK = Look()
 AUTHORITY = Authority(Approvers(("member",)))
-TEXT = st.text(max_size=200)
-KINDS: tuple[AskKind, ...] = ("approval", "question", "plan")
-REMEMBER: tuple[Remember, ...] = ("once", "session", "always")
-
-
-@st.composite
-def asks(draw: st.DrawFn) -> Ask:
-    payload = draw(st.dictionaries(TEXT, st.one_of(TEXT, st.integers(), st.lists(TEXT)), max_size=4))
-    payload = {key.encode(errors="replace").decode(): value for key, value in payload.items()}
-    return Ask(
-        AskId(draw(st.from_regex(r"ask-[a-z0-9]{12}", fullmatch=True))),
-        draw(st.sampled_from(KINDS)),
-        draw(TEXT),
-        payload,
-        hash_payload({"x": draw(st.integers())}),
-        tuple(Option(str(n), label) for n, label in enumerate(draw(st.lists(TEXT, max_size=70)))),
-        draw(st.booleans()),
-        many=draw(st.booleans()),
-        why=draw(TEXT),
-        preview=draw(st.one_of(st.just(""), st.text(max_size=3000))),
-        offers=tuple(RuleOffer(one, draw(TEXT)) for one in draw(st.sets(st.sampled_from(REMEMBER)))),
-    )
 
 
 def pressed(buttons: Keyboard | None, label: str) -> AskPress:
@@ -62,7 +41,7 @@ def pressed(buttons: Keyboard | None, label: str) -> AskPress:
     return press
 
 
-@given(asks(), st.booleans())
+@given(asks(70), st.booleans())
 def test_telegram_takes_any_ask(ask: Ask, bare: bool) -> None:
     *files, question = render_ask(ask, LOOK, said="" if bare else ask_words(ask, AUTHORITY))
     for payload in (*files, question):
@@ -70,7 +49,7 @@ def test_telegram_takes_any_ask(ask: Ask, bare: bool) -> None:
     assert isinstance(question, Message)
 
 
-@given(asks())
+@given(asks(70))
 def test_every_button_is_about_its_ask_and_does_something(ask: Ask) -> None:
     buttons = keyboard(ask)
     for row in buttons.inline_keyboard if buttons else ():

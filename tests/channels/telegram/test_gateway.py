@@ -7,10 +7,11 @@ from pathlib import Path
 import anyio
 import pytest
 from tests.channels.channel_rig import MENU, LateBlobs
+from tests.channels.plays import asks, slow
 from tests.channels.telegram.gateway_house import config_for, open_gateway
 from tests.channels.telegram.server.people import Person
 from tests.channels.telegram.server.running import Server
-from tests.runtime.puppet import Play, Strings, echo, until_interrupted
+from tests.runtime.puppet import Strings, echo, until_interrupted
 from tests.runtime.rig import only_alive
 
 from pilothouse.channels.telegram.config import WebhookConfig
@@ -35,23 +36,6 @@ JPEG = b"\xff\xd8\xff\xe0 a picture"
 
 def place(chat_id: int) -> ConversationId:
     return ConversationId(f"telegram:{chat_id}")
-
-
-def asks(ask: Ask, heard: list[Decision]) -> Play:
-    async def play(strings: Strings) -> None:
-        await strings.start()
-        heard.append(await strings.ask(ask))
-        await strings.say("Went on.")
-        await strings.end("Went on.")
-
-    return play
-
-
-async def slow(strings: Strings) -> None:
-    await strings.start()
-    await strings.emit(ToolStarted(ToolCall(CallId("c"), "command", "make")))
-    await strings.interrupted.wait()
-    await strings.fail("crash", "stopped")
 
 
 async def test_a_message_is_answered_where_it_was_sent(server: Server, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import secrets
 import tempfile
@@ -13,13 +12,13 @@ from typing import Any
 import anyio
 from tests.engines.claude.api import ScriptedApi
 from tests.engines.claude.binary import claude_binary
+from tests.engines.memory_blobs import MemoryBlobs
 
 from pilothouse.core.ask import Decision
 from pilothouse.core.engine import Answerable, Brief, EngineHost, EngineSession
 from pilothouse.core.event import Asked, EngineEvent, Notice, TurnEnded
 from pilothouse.core.grammar import well_formed
-from pilothouse.core.ids import BlobHash, SessionId
-from pilothouse.core.message import Attachment
+from pilothouse.core.ids import SessionId
 from pilothouse.core.policy import Policy, Senses
 from pilothouse.core.turn import Prompt
 from pilothouse.engines.claude.config import ClaudeConfig
@@ -34,19 +33,6 @@ KEY = "sk-ant-no-key-at-all"
 WITHIN_S = 50.0
 
 Reaction = Callable[[EngineEvent], Awaitable[object] | None]
-
-
-class MemoryBlobs:
-    def __init__(self) -> None:
-        self.kept: dict[BlobHash, bytes] = {}
-
-    async def get(self, blob: BlobHash) -> bytes:
-        return self.kept[blob]
-
-    async def put(self, data: bytes, name: str, media_type: str) -> Attachment:
-        blob = BlobHash(hashlib.sha256(data).hexdigest())
-        self.kept[blob] = data
-        return Attachment(name, media_type, len(data), blob)
 
 
 class Rig:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import secrets
@@ -11,31 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+from tests.engines.memory_blobs import MemoryBlobs
 
 from pilothouse.core.ask import Decision
 from pilothouse.core.engine import Answerable, Brief, EngineHost, EngineSession
 from pilothouse.core.event import Asked, EngineEvent
-from pilothouse.core.ids import BlobHash, SessionId
-from pilothouse.core.message import Attachment
+from pilothouse.core.ids import SessionId
 from pilothouse.core.turn import Prompt
 from pilothouse.engines.script.config import ScriptConfig
 from pilothouse.engines.script.engine import ScriptEngine
 
 MARK = "PILOTHOUSE_TEST_MARK"
 WITHIN_S = 40.0
-
-
-class MemoryBlobs:
-    def __init__(self) -> None:
-        self.kept: dict[BlobHash, bytes] = {}
-
-    async def get(self, blob: BlobHash) -> bytes:
-        return self.kept[blob]
-
-    async def put(self, data: bytes, name: str, media_type: str) -> Attachment:
-        blob = BlobHash(hashlib.sha256(data).hexdigest())
-        self.kept[blob] = data
-        return Attachment(name, media_type, len(data), blob)
 
 
 class Rig:

@@ -1,17 +1,15 @@
-"""What may go wrong on the way, on demand: each fault waits for a call and is used up.
+"""What Discord may refuse, on demand, besides what goes wrong on the way to any platform.
 
 A call is named by method and path, with `*` for one part of the path: `SEND` is "POST /channels/*/messages".
 """
 
-import asyncio
 import re
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from simcord.backend.errors import BackendError
+from tests.channels.faulting import ANY, Fault, FaultsOnTheWay
 from typing_extensions import override
 
-ANY = "*"
 SEND = "POST /channels/*/messages"
 EDIT = "PATCH /channels/*/messages/*"
 DELETE = "DELETE /channels/*/messages/*"
@@ -58,44 +56,9 @@ def too_many(retry_after_s: float, *, everywhere: bool = False, code: int = 0, m
     return Refusal(429, code, message or "You are being rate limited.", headers=headers, **body)
 
 
-@dataclass
-class Fault:
-    call: str
-    times: int
-    kind: Literal["refuse", "raw", "hold", "lose", "drop"]
-    refusal: Refusal | None = None
-    status: int = 200
-    body: bytes = b""
-    arrived: asyncio.Event = field(default_factory=asyncio.Event)
-    released: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def release(self) -> None:
-        self.released.set()
-
-
-class Faults:
-    def __init__(self) -> None:
-        self.waiting: list[Fault] = []
-        self._held: list[Fault] = []
-
+class Faults(FaultsOnTheWay):
     def take(self, method: str, path: str) -> Fault | None:
-        for fault in self.waiting:
-            if matches(fault.call, method, path):
-                fault.times -= 1
-                if fault.times <= 0:
-                    self.waiting.remove(fault)
-                fault.arrived.set()
-                return fault
-        return None
-
-    def clear(self) -> None:
-        """Nothing goes wrong any more, and what is held goes on."""
-        for fault in self._held:
-            fault.release()
-        self._held.clear()
-        self.waiting.clear()
-
-    # What Discord says.
+        return self.take_first(lambda fault: matches(fault.call, method, path))
 
     def refuse(
         self, call: str, status: int, code: int, message: str, *, times: int = 1, **body: Any
@@ -132,32 +95,3 @@ class Faults:
     def expired(self, call: str = FOLLOW_UP, *, times: int = 1) -> Fault:
         """An answer that comes after fifteen minutes."""
         return self.refuse(call, 404, 10015, "Unknown Webhook", times=times)
-
-    # What a proxy, or the net, says.
-
-    def storm(self, call: str = ANY, *, status: int = 502, times: int = 1) -> Fault:
-        """A proxy before Discord answers, with a page."""
-        return self._add(Fault(call, times, "raw", status=status, body=b"<html><h1>Bad Gateway</h1></html>"))
-
-    def garble(
-        self, call: str = ANY, body: bytes = b"<html>Log in to the wifi</html>", *, times: int = 1
-    ) -> Fault:
-        return self._add(Fault(call, times, "raw", status=200, body=body))
-
-    def hold(self, call: str = ANY, *, times: int = 1) -> Fault:
-        """What is asked is done after `release`; `arrived` tells that the request is there."""
-        fault = self._add(Fault(call, times, "hold"))
-        self._held.append(fault)
-        return fault
-
-    def lose_answer(self, call: str = ANY, *, times: int = 1) -> Fault:
-        """What was asked is done, and the connection breaks before the answer."""
-        return self._add(Fault(call, times, "lose"))
-
-    def drop(self, call: str = ANY, *, times: int = 1) -> Fault:
-        """The connection breaks before anything is done."""
-        return self._add(Fault(call, times, "drop"))
-
-    def _add(self, fault: Fault) -> Fault:
-        self.waiting.append(fault)
-        return fault

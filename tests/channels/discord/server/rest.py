@@ -15,11 +15,12 @@ import discord
 from aiohttp import web
 from simcord.backend.errors import BackendError
 from simcord.http.router import RouteNotImplemented, UnsupportedField
-from tests.channels.discord.server.faults import Fault, Faults, Refusal, matches
+from tests.channels.discord.server.faults import Faults, Refusal, matches
 from tests.channels.discord.server.limits import Limits
 from tests.channels.discord.server.rules import Request, Rules
 from tests.channels.discord.server.wire import Wire
 from tests.channels.discord.server.world import World
+from tests.channels.faulting import hang_up, suffer
 
 OPEN = ("/interactions/", "/webhooks/", "/gateway")
 """What needs no token, or has its own in the path."""
@@ -125,28 +126,6 @@ class Rest:
     def _refuse(self, error: BackendError, headers: dict[str, str]) -> web.Response:
         more = error.headers if isinstance(error, Refusal) else {}
         return self._answer(error.to_json(), {**headers, **more}, error.status)
-
-
-async def suffer(request: web.Request, fault: Fault) -> web.StreamResponse | None:
-    match fault.kind:
-        case "refuse":
-            assert fault.refusal
-            raise fault.refusal
-        case "raw":
-            return web.Response(status=fault.status, body=fault.body, content_type="text/html")
-        case "drop":
-            return hang_up(request)
-        case "hold":
-            await fault.released.wait()
-        case "lose":
-            pass
-    return None
-
-
-def hang_up(request: web.Request) -> web.StreamResponse:
-    if request.transport is not None:
-        request.transport.abort()
-    return web.Response()
 
 
 async def _read(request: web.Request) -> Request:

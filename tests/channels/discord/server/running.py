@@ -17,9 +17,10 @@ from tests.channels.discord.server.faults import DOWNLOAD, Faults
 from tests.channels.discord.server.gateway import Gateway
 from tests.channels.discord.server.limits import Limits
 from tests.channels.discord.server.people import Hook, Person
-from tests.channels.discord.server.rest import Call, Rest, suffer
+from tests.channels.discord.server.rest import Call, Rest
 from tests.channels.discord.server.wire import Wire
 from tests.channels.discord.server.world import Post, World
+from tests.channels.faulting import suffer
 
 REQUEST_BYTES = 26 << 20
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from aiohttp import ClientError, ClientSession, ClientTimeout, web
+from tests.channels.faulting import hang_up, suffer
 from tests.channels.telegram.server.content import Upload, Uploads
-from tests.channels.telegram.server.faults import Fault, Faults
+from tests.channels.telegram.server.faults import Faults
 from tests.channels.telegram.server.flood import Flood
 from tests.channels.telegram.server.judge_aiogram import Judge
 from tests.channels.telegram.server.methods import METHODS, RICH
@@ -91,34 +92,19 @@ class Server:
         call = Call(method, params, uploads, time.monotonic())
         self.calls.append(call)
         self.world.wake()
-        fault = self.faults.take(method, params)
+        fault = self.faults.take(method)
         if await self.before(call):
-            return _hang_up(request)
+            return hang_up(request)
         try:
-            if fault is not None and (answer := await self._suffer(request, fault)):
+            if fault is not None and (answer := await suffer(request, fault)):
                 return answer
             result = await self._carry_out(request.match_info["token"], call)
         except Refusal as refusal:
             call.error = refusal.description
             return web.json_response(refusal.as_json(), status=refusal.code)
         if await self.after(call, result) or (fault is not None and fault.kind == "lose"):
-            return _hang_up(request)
+            return hang_up(request)
         return web.json_response({"ok": True, "result": result})
-
-    async def _suffer(self, request: web.Request, fault: Fault) -> web.StreamResponse | None:
-        match fault.kind:
-            case "refuse":
-                assert fault.refusal
-                raise fault.refusal
-            case "raw":
-                return web.Response(status=fault.status, body=fault.body, content_type="text/html")
-            case "drop":
-                return _hang_up(request)
-            case "hold":
-                await fault.released.wait()
-            case "lose":
-                pass
-        return None
 
     async def _carry_out(self, token: str, call: Call) -> Any:
         if token != self.token:
@@ -163,8 +149,8 @@ class Server:
         return why
 
     async def on_file(self, request: web.Request) -> web.StreamResponse:
-        fault = self.faults.take("download", {})
-        if fault is not None and (answer := await self._suffer(request, fault)):
+        fault = self.faults.take("download")
+        if fault is not None and (answer := await suffer(request, fault)):
             return answer
         path = request.match_info["path"]
         if request.match_info["token"] != self.token:
@@ -235,9 +221,3 @@ async def _read(request: web.Request) -> tuple[Json, Uploads]:
         if isinstance(params.get(name), str):
             params[name] = json.loads(params[name])
     return params, uploads
-
-
-def _hang_up(request: web.Request) -> web.StreamResponse:
-    if request.transport is not None:  # else they have gone already
-        request.transport.abort()
-    return web.Response()
