@@ -139,7 +139,7 @@ def test_deep_nesting_ends_with_an_answer() -> None:
     assert len(texts(" && ".join(["ls"] * 2000))) == 2000
 
 
-def test_the_parser_is_loaded_with_the_first_command_and_not_before() -> None:
+def test_the_parser_is_loaded_with_the_first_command_that_needs_it_and_not_before() -> None:
     code = (
         "import sys\n"
         "import pilothouse.bootstrap.house\n"
@@ -149,6 +149,8 @@ def test_the_parser_is_loaded_with_the_first_command_and_not_before() -> None:
         "print('pilothouse.core.deciding' in sys.modules)\n"
         "segment('ls')\n"
         "print('tree_sitter' in sys.modules)\n"
+        "segment('ls > f')\n"
+        "print('tree_sitter' in sys.modules)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -157,7 +159,7 @@ def test_the_parser_is_loaded_with_the_first_command_and_not_before() -> None:
         text=True,
         check=True,
     )
-    assert done.stdout.split("\n")[:3] == ["[]", "False", "True"]
+    assert done.stdout.split("\n")[:4] == ["[]", "False", "False", "True"]
 
 
 @settings(max_examples=300, deadline=None)

@@ -15,6 +15,18 @@ from pilothouse.core.script import Form, Word
 if TYPE_CHECKING:
     from tree_sitter import Node as TreeNode
 
+WORDS = frozenset(
+    {"word", "number", "string", "raw_string", "concatenation", "ansi_c_string", "translated_string"}
+    | {
+        "simple_expansion",
+        "expansion",
+        "command_substitution",
+        "process_substitution",
+        "arithmetic_expansion",
+    }
+    | {"brace_expression", "extglob_pattern", "regex"}
+)
+"""The grammar's names for what may stand as a word."""
 SIMPLEST = re.compile(rb"[A-Za-z0-9_@%+:,./\-][A-Za-z0-9_@%+:,./=^\-]*")
 SIMPLEST_ROW = re.compile(
     rb"[A-Za-z_./][A-Za-z0-9_@%+:,./\-]*(?: [A-Za-z0-9_@%+:,./\-][A-Za-z0-9_@%+:,./=^\-]*)*"
