@@ -14,6 +14,7 @@ from pilothouse.core.call import Call, host_of
 from pilothouse.core.candidates import Candidates
 from pilothouse.core.command_naming import is_command, may_be_command, rule_name
 from pilothouse.core.expansions import HOLE
+from pilothouse.core.gathering import gather
 from pilothouse.core.look_alikes import fold
 from pilothouse.core.places import MAX_CHARS, Places
 from pilothouse.core.rules import Rule, matches_glob
@@ -99,8 +100,8 @@ class Catcher:
     @cached_property
     def _candidates(self) -> Candidates:
         if self._script is None:
-            return Candidates(no_segmenter(""), no_segmenter)
-        return Candidates(self._script, self._segment)
+            return gather(no_segmenter(""), no_segmenter)
+        return gather(self._script, self._segment)
 
     @cached_property
     def _lines(self) -> list[str]:
@@ -128,8 +129,10 @@ class Catcher:
         if call.kind in ("read", "change"):
             return list(call.paths)
         found = dict.fromkeys((*call.texts, *self._candidates.words))
+        whole = "".join(found)
+        signs = [sign for sign in "=:$" if sign in whole]
         for word in list(found):
-            if word[:1] in ("-", "@") or "=" in word or ":" in word or "$" in word:
+            if word[:1] in ("-", "@") or (signs and any(sign in word for sign in signs)):
                 found.update(dict.fromkeys(_inside(word)))
         return [path for path in found if path and len(path) <= MAX_CHARS]
 
@@ -162,7 +165,9 @@ class Catcher:
     def _sight(self) -> _Sight:
         """Where all of that leads, from wherever it may begin; a pattern is what it means now, too."""
         paths, resolve = self._paths, self._places.resolve
-        patterns = [path for path in paths if _is_pattern(path)] if self._call.kind == "command" else []
+        whole = "".join(paths) if self._call.kind == "command" else ""
+        magic = "*" in whole or "?" in whole or "[" in whole
+        patterns = [path for path in paths if _is_pattern(path)] if magic else []
         found: dict[str, None] = {}
         unseen: dict[str, None] = {}
         folders = self._folders
@@ -174,8 +179,9 @@ class Catcher:
                 meant += expanded or ()
                 if expanded is None:
                     unseen[resolve(folder, _fixed_part(path)) or "/"] = None
-            for path in (*paths, *meant):
-                found[resolve(folder, path) or joined(folder, path)] = None
+            written = [*paths, *meant]
+            for path, real in zip(written, self._places.resolve_all(folder, written), strict=True):
+                found[real or joined(folder, path)] = None
         return _Sight(list(found), list(unseen), len(folders) <= min(room, MAX_FOLDERS))
 
 

@@ -57,7 +57,7 @@ def runs_words(texts: Words) -> bool:
     if not texts:
         return False
     name = texts[0].rpartition("/")[2]
-    if any(map(_RUNNING_OPTION.match, texts)):
+    if any(map(_RUNNING_OPTION.match, [text for text in texts if text[:1] in ("-", "+")])):
         return True
     if name == "git":
         return len(texts) < 2 or texts[1] not in _GIT_WORDS
@@ -67,15 +67,15 @@ def runs_words(texts: Words) -> bool:
 def has_shell(texts: Words) -> bool:
     if not _SHELLS.isdisjoint(texts):
         return True
-    return any(
-        fold(text).rpartition("/")[2] in _SHELLS for text in texts if "/" in text or not text.isascii()
+    return not _SHELLS.isdisjoint(
+        [fold(text).rpartition("/")[2] for text in texts if "/" in text or not text.isascii()]
     )
 
 
 def is_fed(texts: Words) -> bool:
     """Whether it runs what it reads: a table of jobs, a makefile or an editor's commands on its input."""
-    names = {text.rpartition("/")[2] for text in (texts if texts and texts[0] in LAUNCHERS else texts[:1])}
-    if names & {"make", "gmake"}:
+    names = [text.rpartition("/")[2] for text in (texts if texts and texts[0] in LAUNCHERS else texts[:1])]
+    if "make" in names or "gmake" in names:
         # The grammar drops a `-` that stands before `<<`.
         return texts[-1] in _MAKEFILE or any(map(_MAKES_INPUT.fullmatch, texts))
     return not _TAKES_JOBS.isdisjoint(names)
@@ -115,8 +115,14 @@ def runs_text(texts: Words) -> bool:
 
 
 def shell_at(texts: Words) -> int | None:
-    many = len(texts) if texts and texts[0].rpartition("/")[2] in LAUNCHERS else 1
-    return next((at for at, text in enumerate(texts[:many]) if text.rpartition("/")[2] in _REAL_SHELLS), None)
+    if not texts:
+        return None
+    name = texts[0].rpartition("/")[2]
+    if name in _REAL_SHELLS:
+        return 0
+    if name not in LAUNCHERS:
+        return None
+    return next((at for at, text in enumerate(texts) if text.rpartition("/")[2] in _REAL_SHELLS), None)
 
 
 def parallel_command(texts: Words) -> tuple[Words, Words]:

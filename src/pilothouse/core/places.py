@@ -51,7 +51,7 @@ class Places:
     def __init__(self, workspace: str, folders: Sequence[str], ground: Ground) -> None:
         self.ground = ground
         self._forbidden: dict[Rule, list[re.Pattern[str]]] = {}
-        self._resolved: dict[tuple[str, str], str | None] = {}
+        self._resolved: dict[str, dict[str, str | None]] = {}
         self._patterns: dict[Rule, list[str]] = {}
         self._looks: dict[str, int] = {}
         self._linkless: set[str] = set()
@@ -59,24 +59,37 @@ class Places:
         found = (ground.resolve("/", folder) for folder in folders if folder.startswith("/"))
         self.roots = tuple(place for place in (self.root, *found) if place)
         self._prefixes = tuple(root.rstrip("/") + "/" for root in self.roots)
+        if self.root and len(workspace) <= MAX_CHARS:
+            self._resolved["/"] = {workspace: self.root}
 
     def resolve(self, cwd: str, path: str) -> str | None:
         """Each path, and each folder on its way, is followed once per decision."""
-        known = self._resolved
-        if (cwd, path) in known:
-            return known[cwd, path]
+        return self.resolve_all(cwd, (path,))[0]
+
+    def resolve_all(self, cwd: str, paths: Sequence[str]) -> list[str | None]:
+        """Where each of the paths leads, in their order."""
+        known = self._resolved.setdefault(cwd, {})
+        linkless = self._linkless
+        for path in paths:
+            if path not in known:
+                folder, slash, name = path.rpartition("/")
+                start = known.get(folder) if folder else None if slash else cwd
+                if start in linkless and _NAME.fullmatch(name) and len(path) <= MAX_CHARS:
+                    known[path] = f"{start}/{name}" if start != "/" else f"/{name}"
+                else:
+                    known[path] = self._find(cwd, path)
+        return [known[path] for path in paths]
+
+    def _find(self, cwd: str, path: str) -> str | None:
         if len(path) > MAX_CHARS:
             return None
         folder, _, name = path.rpartition("/")
-        whole = not folder or not name or name[0] == "~" or path.count("/") > MAX_DEPTH
-        start = cwd if whole else self.resolve(cwd, folder)
-        found = None if start is None else self._look(start, path if whole else name)
-        known[cwd, path] = found
-        return found
+        if not folder or not name or name[0] == "~" or path.count("/") > MAX_DEPTH:
+            return self._look(cwd, path)
+        start = self.resolve(cwd, folder)
+        return None if start is None else self._look(start, name)
 
     def _look(self, folder: str, path: str) -> str | None:
-        if folder in self._linkless and _NAME.fullmatch(path):
-            return f"{folder}/{path}" if folder != "/" else f"/{path}"
         looks = self._looks[folder] = self._looks.get(folder, 0) + 1
         if looks == MANY and self.ground.has_no_links(folder):
             self._linkless.add(folder)

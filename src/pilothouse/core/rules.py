@@ -32,7 +32,7 @@ _PLAIN_WORD = re.compile(r"[A-Za-z0-9_@%+=:,./~^!*?\[\]{}\-]+")
 _DOMAIN = re.compile(r"(\*\.)?[a-z0-9]([a-z0-9\-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9\-]*[a-z0-9])?)*")
 
 
-class Rule(Struct, frozen=True):
+class Rule(Struct, frozen=True, cache_hash=True):
     """`words` is what the rule is about: a command's words, or one pattern; for `mcp` a server and perhaps a tool."""
 
     outcome: PolicyOutcome

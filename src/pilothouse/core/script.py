@@ -36,7 +36,7 @@ class Redirect(Struct, frozen=True):
         return self.op not in ("<", "<<", "<<-", "<<<") and self.target is not None
 
 
-class Segment(Struct, frozen=True):
+class Segment(Struct, frozen=True, cache_hash=True):
     """One command: a program, its words, what is set for it alone, and where its input and output go."""
 
     words: tuple[Word, ...]

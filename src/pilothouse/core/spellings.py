@@ -47,8 +47,13 @@ def is_pattern(word: str) -> bool:
 
 def first_patterns(text: str) -> list[tuple[str, ...]]:
     """Commands whose program is a pattern, in a text that no grammar understood: it stumbles over `gi[t] push`."""
-    text = _CHOICE.sub("*", text)
-    found = _FIRST.findall(text) if _PATTERN.search(text) else ()
+    if "(" in text:
+        text = _CHOICE.sub("*", text)
+    if not _PATTERN.search(text):
+        return []
+    last = max(map(text.rfind, "*?[]"))  # behind the line in which it stands there is nothing to find
+    end = text.find("\n", last)
+    found = _FIRST.findall(text, 0, end + 1 if end >= 0 else len(text))
     return [
         (name, *rest.split()) for _, name, rest in found if is_pattern(_CLASS.sub("?", name).replace("[", ""))
     ]
