@@ -101,13 +101,13 @@ class Walk:
         for joint, node in items:
             if joint == "&&":
                 better, worse = self._node(node, good)
-                good, bad = better, bad | worse
+                good, bad = better, bad if worse is bad else bad | worse
             elif joint == "||":
                 better, worse = self._node(node, bad)
                 good, bad = good | better, worse
             else:
                 good, bad = self._node(node, good | bad)
-            if len(good | bad) > MAX_FOLDERS:
+            if good is not bad and len(good | bad) > MAX_FOLDERS:
                 self.gaps.append(Gap("where it runs cannot be followed"))
                 return folders, folders
         return good, bad
@@ -294,4 +294,4 @@ class Walk:
 def is_another_program(texts: Sequence[str], named: Sequence[str]) -> bool:
     """Whether an option turns the program into something that a rule about its name did not mean."""
     options = ANOTHER_PROGRAM.get(texts[0], ())
-    return any(text.startswith(option) and text not in named for text in texts[1:] for option in options)
+    return any(text.startswith(options) and text not in named for text in texts[1:])

@@ -60,6 +60,10 @@ _SQL = re.compile(
     r"|\bflush(all|db)\b",
     re.IGNORECASE,
 )
+_SQL_SIGNS = ("drop", "truncate", "delete", "flush")
+_UNREAD_SIGNS = ("|", ">", "$'", "base64")
+_TEXT_OPTION = re.compile(r"-\w*c\b")
+"""One of the signs, or the option, is in everything that the long pattern finds; most lines have none."""
 _BETWEEN_WORDS = re.compile(r"[\s;&|()<>`{}=$,]+")
 LONGEST_LINE = 2000
 """A longer line of a command was made to be read by nobody."""
@@ -103,7 +107,7 @@ def is_destructive_command(command: Any) -> bool:
     """By its words, wherever they stand and however they are quoted: `"r"m`, `\\rm` and `/bin/rm` are `rm`."""
     if not isinstance(command, str):
         return True
-    plain = re.sub(r"\\\n|[\\'\"]", "", command)
+    plain = command.replace("\\\n", "").replace("\\", "").replace("'", "").replace('"', "")
     lines = {*plain.splitlines(), *command.splitlines()}
     if any(len(line) > LONGEST_LINE or _does_harm(line) for line in lines):
         return True
@@ -125,13 +129,19 @@ def _blot(quoted: re.Match[str]) -> str:
 
 def _does_harm(line: str) -> bool:
     words = [word.rpartition("/")[2] or word for word in _BETWEEN_WORDS.split(line)]
-    if not _PROGRAMS.isdisjoint(map(str.lower, words)) or any(word.startswith("mkfs.") for word in words):
+    small = line.lower()
+    if not _PROGRAMS.isdisjoint(map(str.lower, words)):
         return True
-    for name in _DEEDS.keys() & set(words):
+    if "mkfs." in line and any(word.startswith("mkfs.") for word in words):
+        return True
+    for name in {word for word in words if word in _DEEDS}:
         after = words[words.index(name) + 1 :]
         if not _DEEDS[name].isdisjoint(after) or (name == "git" and _overwrites(after)):
             return True
-    return bool(_SQL.search(line) or _UNREAD.search(line))
+    if (not line.isascii() or any(sign in small for sign in _SQL_SIGNS)) and _SQL.search(line):
+        return True
+    unread = any(sign in line for sign in _UNREAD_SIGNS) or _TEXT_OPTION.search(line)
+    return bool(unread and _UNREAD.search(line))
 
 
 def _overwrites(words: Sequence[str]) -> bool:

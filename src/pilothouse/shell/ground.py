@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from itertools import islice
 
 MAX_LINKS = 40
@@ -11,6 +12,7 @@ MAX_MATCHES = 500
 MAX_LISTED = 1000
 MAX_MAGIC = 2
 """Parts of a pattern that may be patterns themselves: each multiplies the folders to look into."""
+_MAGIC = re.compile(r"[*?\[]")
 
 
 class RealGround:
@@ -23,10 +25,10 @@ class RealGround:
             if path[1:2] not in ("", "/"):
                 return None
             path = self._home + path[1:]
-        if path.startswith(folder + "/"):
+        if "/" in path and path.startswith(folder + "/"):
             path = path[len(folder) + 1 :]
         try:
-            return _follow("" if path.startswith("/") else folder.rstrip("/"), path)
+            return _follow("" if path[:1] == "/" else folder.rstrip("/"), path)
         except (OSError, ValueError):
             return None
 
@@ -35,6 +37,8 @@ class RealGround:
             pattern = glob.escape(self._home) + pattern[1:]
         if sum(map(glob.has_magic, pattern.split("/"))) > MAX_MAGIC:
             return None
+        if _has_no_match(folder, pattern):
+            return ()
         try:
             found = tuple(islice(glob.iglob(pattern, root_dir=folder), MAX_MATCHES + 1))
         except (OSError, ValueError):
@@ -57,6 +61,22 @@ class RealGround:
     def is_git_dir(self, folder: str) -> bool:
         """As git looks: HEAD, objects and refs are enough, and its `config` may name programs to run."""
         return all(os.path.lexists(os.path.join(folder, name)) for name in ("HEAD", "objects", "refs"))
+
+
+def _has_no_match(folder: str, pattern: str) -> bool:
+    """Whether no name begins as the pattern does, before its first sign: then nobody need make a pattern of it.
+
+    What an agent writes is full of texts that look like patterns, and each would have to be compiled.
+    """
+    magic = _MAGIC.search(pattern)
+    place, slash, start = pattern[: magic.start() if magic else 0].rpartition("/")
+    if not start:
+        return False
+    try:
+        names = os.listdir(os.path.join(folder, place + slash))
+    except (OSError, ValueError):
+        return False
+    return not any(name.startswith(start) for name in names)
 
 
 def _follow(real: str, path: str) -> str:
