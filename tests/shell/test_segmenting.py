@@ -67,6 +67,32 @@ def test_a_redirection_belongs_to_the_last_command_of_a_chain() -> None:
 
 
 @pytest.mark.parametrize(
+    "command",
+    [
+        "a && b | c | d && e; f",
+        "a && b 2>/dev/null | c | d && e; f",
+        "a 2>/dev/null && b | c | d 2>/dev/null && e; f",
+        "a && b |& c 2>/dev/null | d && e >/dev/null; f",
+    ],
+)
+def test_a_pipe_binds_closer_than_a_chain_wherever_output_goes(command: str) -> None:
+    """The grammar takes what stands before a redirection, or behind a long pipe, for a part of the pipe."""
+    script = SEGMENT(command)
+    assert isinstance(script.body, Chain)
+    (_, first), (_, last) = script.body.items
+    assert isinstance(first, Chain) and isinstance(last, Segment)
+    assert [joint for joint, _ in first.items] == ["", "&&", "&&"]
+    pipe = first.items[1][1]
+    assert isinstance(pipe, Pipe)
+    assert [one.name for one in pipe.parts if isinstance(one, Segment)] == ["b", "c", "d"]
+
+
+def test_words_behind_a_redirection_belong_to_the_last_command_of_a_chain() -> None:
+    assert texts("ls && git > out.txt push") == [("ls",), ("git", "push")]
+    assert texts("ls | git 2>/dev/null push origin") == [("ls",), ("git", "push", "origin")]
+
+
+@pytest.mark.parametrize(
     ("command", "form"),
     [
         ("cat src/*.py", "glob"),

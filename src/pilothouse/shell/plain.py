@@ -33,7 +33,7 @@ def read_plain(text: str) -> Script | None:
     """None if there is anything in it that takes a grammar to tell."""
     known: dict[str, Segment] = {}
     items: list[tuple[str, Segment]] = []
-    sign, at, pipes, left = "", 0, 0, 0
+    sign, at = "", 0
     while found := _STATEMENT.match(text, at):
         raw, redirect, joint = found.groups()
         segment = known.get(raw)
@@ -41,17 +41,9 @@ def read_plain(text: str) -> Script | None:
             segment = known[raw] = Segment(tuple(map(Word, _texts(raw))))
             if not _RESERVED.isdisjoint(segment.texts):
                 return None
-        if redirect:
-            if left:
-                return None  # the grammar hangs it on all that stands before it
-            segment = Segment(segment.words, _ERRORS_TOO)
-        items.append((sign, segment))
+        items.append((sign, Segment(segment.words, _ERRORS_TOO) if redirect else segment))
         if not joint:
             return Script(bind(items))
-        pipes = pipes + 1 if joint == "|" else 0 if pipes < 2 or joint == ";" else -1
-        if pipes < 0:
-            return None
-        left = 0 if joint == ";" else left + 1
         sign, at = joint, found.end()
     return None
 

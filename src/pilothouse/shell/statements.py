@@ -10,9 +10,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pilothouse.core.script import NOTHING, Chain, Node, Pipe, Redirect, Script, Segment, Subshell, Word
+from pilothouse.core.script import (
+    NOTHING,
+    Chain,
+    Node,
+    Pipe,
+    Redirect,
+    Script,
+    Segment,
+    Subshell,
+    Word,
+    segments_in,
+)
+from pilothouse.shell.binding import apart, bind
 from pilothouse.shell.nesting import REDIRECTS, Nested
-from pilothouse.shell.oddities import BACKGROUND, DYNAMIC, HIDDEN, NAMELESS, NEWLINE, ODD, UNREADABLE
+from pilothouse.shell.oddities import BACKGROUND, DYNAMIC, HIDDEN, NAMELESS, NEWLINE, ODD, TURNED, UNREADABLE
 from pilothouse.shell.settling import settled_in
 from pilothouse.shell.words import SIMPLEST, SIMPLEST_ROW, WORDS, read_word
 
@@ -108,7 +120,10 @@ class _Reading:
                 return self._redirected(node, depth)
             case "negated_command" if len(node.children) == 2:
                 self._gap(node.children[0].end_byte, node.children[1].start_byte)
-                return self._statement(node.children[1], depth + 1)
+                body = self._statement(node.children[1], depth + 1)
+                if any(one.name == "cd" for one in segments_in(body)):
+                    self._odd(TURNED)
+                return body
             case "subshell":
                 inner = [child for child in node.children if child.type not in ("(", ")")]
                 return Subshell(self._sequence(inner, node.start_byte + 1, node.end_byte - 1, depth + 1))
@@ -134,7 +149,7 @@ class _Reading:
             items.append(("", self._strange(node)))
         else:
             items.append(("", self._statement(node, depth + 1)))
-        return Chain(tuple(reversed(items)))
+        return bind(apart(reversed(items)))
 
     def _pipeline(self, node: TreeNode, depth: int) -> Node:
         parts: list[Node] = []
@@ -147,10 +162,11 @@ class _Reading:
             elif child.type not in ("|", "|&"):
                 self._odd(UNREADABLE)
         self._gap(end, node.end_byte)
-        return Pipe(tuple(parts))
+        return bind(apart(("|" if at else "", part) for at, part in enumerate(parts)))
 
     def _redirected(self, node: TreeNode, depth: int) -> Node:
         body: Node = NOTHING
+        words: list[Word] = []
         redirects: list[Redirect] = []
         end = node.start_byte
         for child in node.children:
@@ -159,12 +175,11 @@ class _Reading:
             if child.type in REDIRECTS:
                 redirect, more = self._redirect(child)
                 redirects.append(redirect)
-                if more:  # `echo > file words`: the grammar takes the words for further targets
-                    body = _with_words(body, more)
+                words += more  # `echo > file words`: the grammar takes the words for further targets
             else:
                 body = self._statement(child, depth + 1)
         self._gap(end, node.end_byte)
-        return _with_redirects(body, tuple(redirects))
+        return _with_more(body, tuple(words), tuple(redirects))
 
     def _command(self, node: TreeNode) -> Segment:
         """Where the grammar counts as many words as a row of the simplest ones has, it has nothing to add to them."""
@@ -258,21 +273,17 @@ class _Reading:
         return NOTHING
 
 
-def _with_words(body: Node, more: Sequence[Word]) -> Node:
-    if isinstance(body, Segment):
-        return Segment((*body.words, *more), body.redirects, body.assignments)
-    return Chain((("", body), (";", Segment(tuple(more)))))
-
-
-def _with_redirects(body: Node, redirects: tuple[Redirect, ...]) -> Node:
-    """The grammar hangs a redirection on a whole chain or pipe; a shell gives it to the last command."""
+def _with_more(body: Node, words: tuple[Word, ...], redirects: tuple[Redirect, ...]) -> Node:
+    """The grammar hangs a redirection, and what follows it, on a whole chain or pipe; a shell gives it to the last command."""
     match body:
-        case Segment(words=words, redirects=own, assignments=assignments):
-            return Segment(words, (*own, *redirects), assignments)
-        case Subshell(body=inner, redirects=own):
-            return Subshell(inner, (*own, *redirects))
+        case Segment(words=own, redirects=others, assignments=assignments):
+            return Segment((*own, *words), (*others, *redirects), assignments)
+        case Subshell() if words:
+            return Chain((("", body), (";", Segment(words, redirects))))
+        case Subshell(body=inner, redirects=others):
+            return Subshell(inner, (*others, *redirects))
         case Pipe(parts=parts):
-            return Pipe((*parts[:-1], _with_redirects(parts[-1], redirects)))
+            return Pipe((*parts[:-1], _with_more(parts[-1], words, redirects)))
         case Chain(items=items):
             joint, last = items[-1]
-            return Chain((*items[:-1], (joint, _with_redirects(last, redirects))))
+            return Chain((*items[:-1], (joint, _with_more(last, words, redirects))))
