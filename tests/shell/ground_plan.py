@@ -32,6 +32,7 @@ class Plan:
             ("link_out", "/etc"),
             ("link_file", "/etc/hostname"),
             ("links/hostname", "/etc/hostname"),
+            ("links/told", "../../secret.txt"),
             ("dangling", "/nowhere/at/all"),
             ("link_dir_up", ".."),
             ("link_in", "src"),

@@ -199,3 +199,38 @@ def test_a_real_shell_changes_nothing_and_tells_nothing_from_outside(
     assert tree_of(plan.root.parent) == before
     assert {path.name for path in strangers.glob("*")} <= SAFE
     assert b"secret" not in said.replace(b"secret.txt", b"") and b"root:" not in said
+
+
+MOVES = [
+    "cd src",
+    "cd links",
+    "cd deep",
+    "cd nothing",
+    "(cd links && ls)",
+    "! cd links",
+    "cd src/deep",
+    "cd ../links",
+]
+LOOKS = ["ls", "pwd", "cat nothing", "head -1 README.md", "! ls", "grep -q x README.md", "cat told"]
+STREAMS = ["", "", " 2>&1", " 2>/dev/null", " >/dev/null", " < README.md"]
+walks = st.lists(
+    st.tuples(
+        st.sampled_from(MOVES) | st.sampled_from(LOOKS),
+        st.sampled_from(STREAMS),
+        st.sampled_from([" && ", " || ", "; ", " | ", " |& "]),
+    ),
+    min_size=1,
+    max_size=6,
+).map(lambda steps: "".join("".join(step) for step in steps) + "cat told")
+
+
+@settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=100)
+@given(text=walks)
+@example(text="cd links && ls 2>&1 | cat; cat told")
+@example(text="ls | cat | cat && cd links; cat told")
+@example(text="! cd links || cat told")
+def test_a_real_shell_is_in_the_folder_that_it_is_thought_to_be_in(plan: Plan, text: str) -> None:
+    """In one of the folders a name leads out of the workspace, in the others it leads to nothing."""
+    if plan.rule(text).outcome == "allow":
+        said = run_shell({"PATH": "/usr/bin:/bin", "COMMAND": text}, plan.root)
+        assert b"secret" not in said, text
