@@ -29,7 +29,7 @@ _SPACES = re.compile(r"\$\{?IFS\}?")
 Words = tuple[str, ...]
 
 
-class _Row(Struct, frozen=True):
+class _Row(Struct, frozen=True, gc=False):
     """Words of which the first `many` may each be a program. `seen` has them all, small, for a quick no."""
 
     words: Words

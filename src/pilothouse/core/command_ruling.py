@@ -121,7 +121,7 @@ class Walk:
         if segment.name == "cd":
             return self._cd(segment, folders)
         self._walked.add((segment, folders))
-        if any(is_alike(word.text) for word in segment.words if not word.text.isascii()):
+        if any(map(is_alike, [text for text in segment.texts if not text.isascii()])):
             self.gaps.append(Gap("it has letters that look like others"))
         elif segment.words:
             self._command(segment, folders)
@@ -293,5 +293,5 @@ class Walk:
 
 def is_another_program(texts: Sequence[str], named: Sequence[str]) -> bool:
     """Whether an option turns the program into something that a rule about its name did not mean."""
-    options = ANOTHER_PROGRAM.get(texts[0], ())
-    return any(text.startswith(options) and text not in named for text in texts[1:])
+    options = ANOTHER_PROGRAM.get(texts[0])
+    return options is not None and any(text.startswith(options) and text not in named for text in texts[1:])

@@ -213,7 +213,7 @@ def _has_odd_space(text: str) -> bool:
     """A blank that only some readers take for one. In plain text there are few to look for."""
     if not text.isascii():
         return _ODD_SPACE.search(text) is not None
-    return not text.isprintable() and any(space in text for space in _ODD_PLAIN_SPACES)
+    return any(space in text for space in _ODD_PLAIN_SPACES)
 
 
 def _left_open(words: Words) -> Words:

@@ -67,9 +67,9 @@ def runs_words(texts: Words) -> bool:
 def has_shell(texts: Words) -> bool:
     if not _SHELLS.isdisjoint(texts):
         return True
-    return not _SHELLS.isdisjoint(
-        [fold(text).rpartition("/")[2] for text in texts if "/" in text or not text.isascii()]
-    )
+    if not all(map(str.isascii, texts)):
+        texts = tuple(map(fold, texts))
+    return not _SHELLS.isdisjoint([text.rpartition("/")[2] for text in texts])
 
 
 def is_fed(texts: Words) -> bool:

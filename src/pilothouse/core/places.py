@@ -50,7 +50,7 @@ PROTECTED = frozenset(
 class Places:
     def __init__(self, workspace: str, folders: Sequence[str], ground: Ground) -> None:
         self.ground = ground
-        self._forbidden: dict[Rule, list[re.Pattern[str]]] = {}
+        self._forbidden: dict[Rule, list[tuple[str, re.Pattern[str]]]] = {}
         self._resolved: dict[str, dict[str, str | None]] = {}
         self._patterns: dict[Rule, list[str]] = {}
         self._looks: dict[str, int] = {}
@@ -122,7 +122,10 @@ class Places:
 
     def forbids(self, rule: Rule, reals: Sequence[str]) -> bool:
         """Whether one of the paths is meant. Generous: also what lies below."""
-        return any(any(map(regex.fullmatch, reals)) for regex in self._generous(rule))
+        whole = "\n".join(reals)
+        return any(
+            prefix in whole and any(map(regex.fullmatch, reals)) for prefix, regex in self._generous(rule)
+        )
 
     def forbids_below(self, rule: Rule, folder: str) -> bool:
         """Whether something below the folder may be meant."""
@@ -134,10 +137,11 @@ class Places:
                 return True
         return False
 
-    def _generous(self, rule: Rule) -> list[re.Pattern[str]]:
+    def _generous(self, rule: Rule) -> list[tuple[str, re.Pattern[str]]]:
+        """Each with what every path begins with that it matches."""
         if rule not in self._forbidden:
             patterns = [pattern.rstrip("/").removesuffix("/**") + "/**" for pattern in self._everywhere(rule)]
-            self._forbidden[rule] = [path_regex(pattern) for pattern in patterns]
+            self._forbidden[rule] = [(literal_prefix(pattern), path_regex(pattern)) for pattern in patterns]
         return self._forbidden[rule]
 
     def _everywhere(self, rule: Rule) -> list[str]:

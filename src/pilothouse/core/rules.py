@@ -137,6 +137,7 @@ def path_regex(pattern: str) -> re.Pattern[str]:
     return re.compile(body + ("(?:/.*)?" if deep else ""), re.DOTALL)
 
 
+@lru_cache(maxsize=1024)
 def literal_prefix(pattern: str) -> str:
     """The folder below which everything lies that an absolute pattern may match."""
     fixed = re.split(r"[*?]", pattern, maxsplit=1)[0]

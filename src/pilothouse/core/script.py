@@ -15,7 +15,7 @@ from msgspec import Struct
 Form = Literal["plain", "home", "glob", "dynamic"]
 
 
-class Word(Struct, frozen=True):
+class Word(Struct, frozen=True, gc=False):
     """`plain`: the text is what the program gets. `home`: it begins with `~/`. `glob`: a pattern of file names.
 
     Of a `dynamic` word the text is what can be told without running anything.
@@ -25,7 +25,7 @@ class Word(Struct, frozen=True):
     form: Form = "plain"
 
 
-class Redirect(Struct, frozen=True):
+class Redirect(Struct, frozen=True, gc=False):
     """`<<` and `<<<` have the text itself as their target; what only moves a descriptor has none."""
 
     op: str
@@ -36,7 +36,7 @@ class Redirect(Struct, frozen=True):
         return self.op not in ("<", "<<", "<<-", "<<<") and self.target is not None
 
 
-class Segment(Struct, frozen=True, cache_hash=True):
+class Segment(Struct, frozen=True, cache_hash=True, gc=False):
     """One command: a program, its words, what is set for it alone, and where its input and output go."""
 
     words: tuple[Word, ...]

@@ -84,7 +84,7 @@ def _follow(real: str, path: str) -> str:
 
     `real` has no links any more; only what comes after it is looked at.
     """
-    pending = _parts(path)
+    pending = [path] if "/" not in path and path not in ("", ".") else _parts(path)
     links = 0
     while pending:
         part = pending.pop()
@@ -110,6 +110,4 @@ def _follow(real: str, path: str) -> str:
 
 def _parts(path: str) -> list[str]:
     """The last one first."""
-    if "/" not in path:
-        return [] if path in ("", ".") else [path]
     return [part for part in path.split("/")[::-1] if part and part != "."]

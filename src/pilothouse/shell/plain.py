@@ -38,9 +38,10 @@ def read_plain(text: str) -> Script | None:
         raw, redirect, joint = found.groups()
         segment = known.get(raw)
         if segment is None:
-            segment = known[raw] = Segment(tuple(map(Word, _texts(raw))))
-            if not _RESERVED.isdisjoint(segment.texts):
+            texts = _texts(raw)
+            if not _RESERVED.isdisjoint(texts):
                 return None
+            segment = known[raw] = Segment(tuple(map(Word, texts)))
         items.append((sign, Segment(segment.words, _ERRORS_TOO) if redirect else segment))
         if not joint:
             return Script(bind(items))
