@@ -58,7 +58,9 @@ class Ending(Struct, frozen=True):
 
 def finish(tx: Tx, ids: IdMaker, settings: Settings, ending: Ending, at: float) -> Turn:
     ending = _storable(ending)
-    turn = tx.turns.note(ending.turn_id, began=ending.began)
+    stored = tx.turns.get(ending.turn_id)
+    assert stored is not None, "a turn that runs is stored"
+    turn = msgspec.structs.replace(stored, began=ending.began)  # written with the move, whichever it is
     retry_at = _retry_at(tx, turn, ending.end, settings, at)
     retired = _save_session(tx, turn, ending, at)
     afresh = retired and _may_begin_afresh(turn, settings)
@@ -74,6 +76,7 @@ def finish(tx: Tx, ids: IdMaker, settings: Settings, ending: Ending, at: float) 
         tx,
         turn,
         STATUS_OF[end.outcome],
+        began=turn.began,
         answer=_joined(turn.answer, end.answer or ending.text),
         failure=end.failure,
         usage=end.usage,
@@ -135,7 +138,7 @@ def _park(tx: Tx, ids: IdMaker, turn: Turn, ending: Ending, retry_at: float, at:
         content = Content(word, "notice", turn_id=turn.id)
         say(tx, ids, turn.conversation_id, content, key=f"parked:{turn.id}:{failure.retry_at:.0f}", at=at)
     if turn.status == "waiting":
-        turn = tx.turns.move(turn.id, "running")
+        turn = tx.turns.move(turn.id, "running", began=turn.began)
     return tx.turns.move(
         turn.id,
         "parked",
@@ -167,10 +170,11 @@ def _begin_afresh(tx: Tx, ids: IdMaker, settings: Settings, turn: Turn, ending: 
     tx.events.append(conversation.id, turn.id, events, at)
     say(tx, ids, conversation.id, Content(word, "notice", turn_id=turn.id), key=f"retired:{old.id}", at=at)
     if turn.status == "waiting":
-        turn = tx.turns.move(turn.id, "running")
+        turn = tx.turns.move(turn.id, "running", began=turn.began)
     return tx.turns.move(
         turn.id,
         "parked",
+        began=turn.began,
         session_id=new.id,
         prompt=with_recap(turn.prompt, recap),
         retry_at=at,

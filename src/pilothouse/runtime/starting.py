@@ -15,7 +15,7 @@ from msgspec import Struct
 from pilothouse.core.conversation import Conversation, Session
 from pilothouse.core.errors import SessionBusy
 from pilothouse.core.ids import ConversationId, EngineId, IdMaker, SessionId, TurnId
-from pilothouse.core.message import BY_PEOPLE, Content, InboundMessage
+from pilothouse.core.message import BY_PEOPLE, Author, Content, InboundMessage
 from pilothouse.core.policy import ApprovalMode
 from pilothouse.core.queue import QueueRow, notes_lane
 from pilothouse.core.store import Tx
@@ -224,12 +224,10 @@ def _is_still_let_in(
     tx: Tx, ids: IdMaker, settings: Settings, conversation: Conversation, row: QueueRow, at: float
 ) -> bool:
     """Whoever was revoked starts nothing any more, not even with what they said before."""
-    if row.kind not in BY_PEOPLE or not _readable(row):
+    author = _author(row) if row.kind in BY_PEOPLE else None
+    if author is None:
         return True
-    author, workspace = (
-        _decode(row.body).author,
-        workspace_of(tx, conversation.id, settings.default_workspace),
-    )
+    workspace = workspace_of(tx, conversation.id, settings.default_workspace)
     if may(tx, settings.people, author.id, "desk.accept", workspace):
         return True
     tx.inbox.claim([row.id])
@@ -237,6 +235,14 @@ def _is_still_let_in(
     text = f"A message of {author.name} was dropped: they are not let in any more."
     say(tx, ids, conversation.id, Content(text, "notice"), key=f"revoked:{row.id}", at=at)
     return False
+
+
+def _author(row: QueueRow) -> Author | None:
+    """None if it cannot be read: whoever tries to will set it aside."""
+    try:
+        return _decode(row.body).author
+    except Exception:  # noqa: BLE001 - whatever it is, it is the row's fault
+        return None
 
 
 def _target(row: QueueRow, conversation: Conversation) -> SessionId | None:

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 import anyio
 
 from pilothouse.engines.script import wire
 from pilothouse.engines.script.mailbox import Mailbox
 from pilothouse.engines.script.translate import Exit
 
+MOST_REPLIES = 8
+"""To what nobody asked for; a process may write as many as it likes."""
+
+Reply = wire.Opened | wire.Refused | wire.Steered
+
 
 class Port:
-    """`over` is set once the running turn's end has arrived, read or not."""
+    """`over` is set once the running turn's end has arrived, read or not. One at a time waits for a reply."""
 
     def __init__(self, session: str) -> None:
         self.session = session
         self.mailbox = Mailbox()
         self.turn = 0
         self.over = anyio.Event()
-        self._sink, self._replies = anyio.create_memory_object_stream[
-            wire.Opened | wire.Refused | wire.Steered
-        ](8)
+        self._replies: deque[Reply] = deque()
+        self._replied: anyio.Event | None = None
+        self._closed = False
 
     @property
     def busy(self) -> bool:
@@ -31,31 +38,37 @@ class Port:
         self.over = anyio.Event()
         return self.turn
 
-    def reply(self, heard: wire.Opened | wire.Refused | wire.Steered) -> None:
-        try:
-            self._sink.send_nowait(heard)
-        except (anyio.WouldBlock, anyio.BrokenResourceError, anyio.ClosedResourceError):
-            pass  # nobody asked for it
+    def reply(self, heard: Reply) -> None:
+        if not self._closed and len(self._replies) < MOST_REPLIES:
+            self._replies.append(heard)
+            self._wake()
 
-    async def await_reply(self) -> wire.Opened | wire.Refused | wire.Steered | None:
+    async def await_reply(self) -> Reply | None:
         """The next reply; None when none can come any more."""
-        try:
-            return await self._replies.receive()
-        except (anyio.EndOfStream, anyio.ClosedResourceError):
-            return None
+        while not self._replies and not self._closed:
+            self._replied = anyio.Event()
+            await self._replied.wait()
+        return self._replies.popleft() if self._replies else None
 
     def drop_replies(self) -> None:
         """Late replies to something that was given up must not answer what is asked next."""
-        while self._replies.statistics().current_buffer_used:
-            self._replies.receive_nowait()
+        self._replies.clear()
 
     def close(self, last: Exit) -> None:
         self.mailbox.close(last)
         self.over.set()
-        self._sink.close()
+        self._shut()
 
     def free(self) -> None:
         self.mailbox.discard()
         self.over.set()
-        self._sink.close()
-        self._replies.close()
+        self._shut()
+
+    def _shut(self) -> None:
+        self._closed = True
+        self._wake()
+
+    def _wake(self) -> None:
+        replied, self._replied = self._replied, None
+        if replied is not None:
+            replied.set()

@@ -34,11 +34,14 @@ class ConversationTable:
         stored = self.get(conversation.id)
         if stored is None:
             self._link.run("conversations.add", **_conversation_values(conversation))
+            self._link.seen["conversations", conversation.id] = conversation
         return stored or conversation
 
     def get(self, id: ConversationId) -> Conversation | None:
-        row = self._link.row("conversations.get", id=id)
-        return conversation_of(row) if row else None
+        found: Conversation | None = self._link.seen.get(("conversations", id))
+        if found is None and (row := self._link.row("conversations.get", id=id)):
+            found = self._link.seen["conversations", id] = conversation_of(row)
+        return found
 
     def some(self, ids: Iterable[ConversationId]) -> dict[ConversationId, Conversation]:
         rows = self._link.rows("conversations.some", ids=to_json([*ids]).decode())
@@ -46,6 +49,7 @@ class ConversationTable:
 
     def save(self, conversation: Conversation) -> None:
         self._link.run("conversations.save", **_conversation_values(conversation))
+        self._link.seen["conversations", conversation.id] = conversation
 
     def list(self, *, limit: int = 100) -> list[Conversation]:
         return [conversation_of(row) for row in self._link.rows("conversations.newest", limit=limit)]
@@ -60,14 +64,18 @@ class SessionTable:
             self._link.run("sessions.add", **_session_values(session))
         except sqlite3.IntegrityError as error:
             raise StoreError(f"the session {session.id} is stored already") from error
+        self._link.seen["sessions", session.id] = session
 
     def get(self, id: SessionId) -> Session | None:
-        row = self._link.row("sessions.get", id=id)
-        return session_of(row) if row else None
+        found: Session | None = self._link.seen.get(("sessions", id))
+        if found is None and (row := self._link.row("sessions.get", id=id)):
+            found = self._link.seen["sessions", id] = session_of(row)
+        return found
 
     def save(self, session: Session) -> None:
         if not self._link.run("sessions.save", **_session_values(session)):
             raise StoreError(f"the session {session.id} is not stored: add it first")
+        self._link.seen["sessions", session.id] = session
 
     def of(self, conversation_id: ConversationId | None = None, *, limit: int = 100) -> list[Session]:
         if conversation_id is None:

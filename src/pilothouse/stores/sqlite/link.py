@@ -23,14 +23,15 @@ to_json = msgspec.json.Encoder().encode
 class Link:
     """Every statement runs to its end before its rows are looked at: nothing is pending when a unit returns."""
 
-    __slots__ = ("_facts", "_passed", "_sql", "db", "epoch")
+    __slots__ = ("_passed", "_sql", "db", "epoch", "seen")
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self.db = db
         self.epoch: Epoch | None = None
         self._passed: Epoch | None = None
-        self._facts: dict[str, str | None] = {}
-        """Those that this transaction has read or set: many of them are asked for again and again."""
+        self.seen: dict[tuple[str, str], Any] = {}
+        """What this transaction has read or written, by table and id: much of it is asked for again and again. Nobody
+        else can change it meanwhile; whoever changes it here keeps it up to date."""
         self._sql = load_queries()
 
     def rows(self, name: str, /, **values: Any) -> list[Row]:
@@ -46,16 +47,6 @@ class Link:
 
     def run_many(self, name: str, values: Sequence[dict[str, Any]]) -> None:
         self.db.executemany(self._sql[name], values)
-
-    def fact(self, key: str) -> str | None:
-        if key not in self._facts:
-            row = self.row("facts.get", key=key)
-            self._facts[key] = row[0] if row else None
-        return self._facts[key]
-
-    def set_fact(self, key: str, value: str) -> None:
-        self.run("facts.set", key=key, value=value)
-        self._facts[key] = value
 
     def own_epoch(self, deed: str) -> Epoch:
         if self.epoch is None:
@@ -83,7 +74,7 @@ class Link:
     def forget(self) -> None:
         """A transaction begins, or a part of it was undone: what was read before may be true no more."""
         self._passed = None
-        self._facts.clear()
+        self.seen.clear()
 
 
 def connect(path: Path, busy_timeout_s: float) -> sqlite3.Connection:

@@ -46,8 +46,10 @@ class TurnTable:
         self._store("turns.add", turn)
 
     def get(self, id: TurnId) -> Turn | None:
-        row = self._link.row("turns.get", id=id)
-        return turn_of(row) if row else None
+        turn: Turn | None = self._link.seen.get(("turns", id))
+        if turn is None and (row := self._link.row("turns.get", id=id)):
+            turn = self._link.seen["turns", id] = turn_of(row)
+        return turn
 
     def find(self, prefix: str) -> list[Turn]:
         return self._all("find", first=prefix, last=prefix + AFTER_ANY)
@@ -128,6 +130,7 @@ class TurnTable:
             self._link.run(name, **values)
         except sqlite3.IntegrityError as error:
             raise self._refused(error, turn) from error
+        self._link.seen["turns", turn.id] = turn
         note_uses(self._link, "turn", turn.id, values["prompt"])
 
     def _refused(self, error: sqlite3.IntegrityError, turn: Turn) -> StoreError:

@@ -50,10 +50,15 @@ class SqliteTx:
         self.nodes: Nodes = NodeTable(link)
 
     def get_fact(self, key: str) -> str | None:
-        return self._link.fact(key)
+        seen = self._link.seen
+        if ("facts", key) not in seen:
+            row = self._link.row("facts.get", key=key)
+            seen["facts", key] = row[0] if row else None
+        return seen["facts", key]
 
     def set_fact(self, key: str, value: str) -> None:
-        self._link.set_fact(key, value)
+        self._link.run("facts.set", key=key, value=value)
+        self._link.seen["facts", key] = value
 
     def tally(self, key: str, at: float, window_s: float) -> int:
         row = self._link.row("tallies.add", key=key, at=at, after=at - window_s)
@@ -78,6 +83,7 @@ class SqliteTx:
     def _prune_turns(self, before: float, limit: int) -> int:
         self._link.run("prune.pick_turns", before=before, limit=limit)
         turns = self._link.run("prune.turns")
+        self._link.forget()
         events = self._link.run("prune.events", limit=limit - turns)
         self._link.run("prune.finish")
         return turns + events

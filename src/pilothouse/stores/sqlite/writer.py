@@ -23,7 +23,7 @@ from pilothouse.stores.sqlite.jobs import Job, Outcome
 from pilothouse.stores.sqlite.link import Link
 from pilothouse.stores.sqlite.tx import SqliteTx
 
-BATCH_S = 0.02
+BATCH_S = 0.04
 """A batch takes no more after this long: those in it wait for its end, and other processes for the write lock."""
 
 Report = Callable[[list[Outcome], bool, Epoch | None], None]
