@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -28,7 +29,7 @@ async def pick_where_unsaid(house: House, folder: Path, engine: EngineId) -> Non
     if engine == DEMO or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return
     if mode_in(house.holder.loaded, folder) or await house.store.read(
-        lambda tx: picked_mode(tx, str(folder))
+        lambda tx: picked_mode(tx, os.path.realpath(folder))
     ):
         return
     sys.stderr.write(QUESTION.format(engine=engine, folder=folder))

@@ -89,7 +89,8 @@ def open_log(
     import logging
 
     file = RotatingFile(path, int(max_mb * 1_000_000), keep)
-    sinks: list[Callable[[Entry], None]] = [FileSink(file, redactor, _complain)]
+    kept = FileSink(file, redactor, _complain)
+    sinks: list[Callable[[Entry], None]] = [kept]
     if terminal is not None:
         sinks.append(TerminalSink(terminal, redactor))
     log = Log(sinks, level)
@@ -100,6 +101,7 @@ def open_log(
         yield log
     finally:
         root.removeHandler(bridge)
+        kept.flush()
         file.close()
 
 

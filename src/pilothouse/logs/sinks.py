@@ -9,14 +9,19 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import sys
 import time
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TextIO
+from threading import Lock
+from typing import TYPE_CHECKING, Any, TextIO
 
 from pilothouse.logs.redaction import MARK, Redactor, names_secret
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
 
 Entry = Mapping[str, Any]
 
@@ -26,6 +31,7 @@ MAX_PLAIN = 2000
 MAX_DEPTH = 8
 MAX_ITEMS = 200
 LOOK_EVERY_S = 0.25
+CALM = ("debug", "info")
 FIRST = ("at", "level", "event")
 FOR_PEOPLE = ("text", "error", "why")
 MAX_FIELD = 100
@@ -100,8 +106,8 @@ class RotatingFile:
         self._size = 0
         self._looked_at = 0.0
 
-    def write(self, line: str) -> None:
-        data = (line + "\n").encode("utf-8", "replace")
+    def write(self, lines: str) -> None:
+        data = (lines + "\n").encode("utf-8", "replace")
         now = time.monotonic()
         full = self._size + len(data) > self._max_bytes
         if self._fd < 0 or full or now - self._looked_at >= self._look_every_s:
@@ -143,23 +149,67 @@ class RotatingFile:
 
 
 class FileSink:
-    """One JSON line per entry, with the traceback. Its first failure is said once, through `complain`."""
+    """One JSON line per entry, with the traceback. Its first failure is said once, through `complain`.
+
+    What is logged within one step of an event loop is written at its end, at once: a crowd logs many lines in a step,
+    and each write lets another thread in. Elsewhere, and from `warning` on, a line is written as it comes.
+    """
 
     def __init__(self, file: RotatingFile, redactor: Redactor, complain: Callable[[str], object]) -> None:
         self._file = file
         self._redactor = redactor
         self._complain = complain
         self._failed = False
+        self._lines: list[str] = []
+        self._loop: AbstractEventLoop | None = None
+        """Whose step it is that those lines wait for."""
+        self._lock = Lock()
 
     def __call__(self, entry: Entry) -> None:
         ordered = {name: entry[name] for name in FIRST if name in entry} | dict(entry)
         try:
-            self._file.write(json.dumps(clean_entry(ordered, self._redactor), ensure_ascii=False))
-            self._failed = False
-        except (OSError, ValueError) as error:
-            if not self._failed:
-                self._complain(f"the log {self._file.path} cannot be written: {error}")
-            self._failed = True
+            line = json.dumps(clean_entry(ordered, self._redactor), ensure_ascii=False)
+        except ValueError as error:
+            self._say(error)
+            return
+        loop = _running_loop()
+        with self._lock:
+            waits = bool(self._lines) and self._loop is loop
+            self._lines.append(line)
+            self._loop = loop
+        if loop is None or entry.get("level") not in CALM:
+            self.flush()
+        elif not waits:
+            loop.call_soon(self.flush)
+
+    def flush(self) -> None:
+        with self._lock:
+            if not self._lines:
+                return
+            lines = "\n".join(self._lines)
+            self._lines.clear()
+            try:
+                self._file.write(lines)
+                self._failed = False
+            except (OSError, ValueError) as error:
+                self._say(error)
+
+    def _say(self, error: Exception) -> None:
+        if not self._failed:
+            self._complain(f"the log {self._file.path} cannot be written: {error}")
+        self._failed = True
+
+
+def _running_loop() -> AbstractEventLoop | None:
+    """Of this thread. Most commands have none, and load none."""
+    if "asyncio" not in sys.modules:
+        return None
+    from asyncio import get_running_loop
+
+    try:
+        return get_running_loop()
+    except RuntimeError:
+        return None
 
 
 class TerminalSink:

@@ -12,7 +12,7 @@ from pilothouse.core.store import Tx
 from pilothouse.runtime.modes import picked_mode
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.starting import Started
-from pilothouse.runtime.trusting import is_trusted
+from pilothouse.runtime.trusting import is_trusted_folder
 
 
 async def make_brief(ports: Ports, started: Started) -> Brief:
@@ -54,6 +54,7 @@ async def make_brief(ports: Ports, started: Started) -> Brief:
 
 def _look(tx: Tx, workspace: str) -> tuple[bool, ApprovalMode | None] | None:
     """Whether the folder is trusted, and the mode that was picked in it; None where there is no folder."""
-    if not os.path.isdir(workspace):
+    real = os.path.realpath(workspace)
+    if not os.path.isdir(real):
         return None
-    return is_trusted(tx, workspace), picked_mode(tx, workspace)
+    return is_trusted_folder(tx, real), picked_mode(tx, real)

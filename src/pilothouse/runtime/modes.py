@@ -11,22 +11,21 @@ from pilothouse.core.turn import Turn
 from pilothouse.runtime.auditing import record
 from pilothouse.runtime.wishes import wishes_of
 
+_PICKED = "mode:"
+
 
 def said_mode(tx: Tx, conversation_id: ConversationId, turn: Turn) -> ApprovalMode | None:
     """What whoever opened the chat said with a flag. It is for what they say there, not for what comes by itself."""
     return wishes_of(tx, conversation_id).approval_mode if turn.cause in ("message", "answer") else None
 
 
-def picked_mode(tx: Tx, workspace: str) -> ApprovalMode | None:
-    """What was picked when a chat was first opened there."""
-    kept = tx.get_fact(_key(workspace))
+def picked_mode(tx: Tx, real: str) -> ApprovalMode | None:
+    """What was picked when a chat was first opened in this folder."""
+    kept = tx.get_fact(f"{_PICKED}{real}")
     return next((mode for mode in MODES if mode == kept), None)
 
 
 def pick_mode(tx: Tx, workspace: str, mode: ApprovalMode, at: float, by: str) -> None:
-    tx.set_fact(_key(workspace), mode)
-    record(tx, at, by, "mode.picked", workspace=os.path.realpath(workspace), mode=mode)
-
-
-def _key(workspace: str) -> str:
-    return f"mode:{os.path.realpath(workspace)}"
+    real = os.path.realpath(workspace)
+    tx.set_fact(f"{_PICKED}{real}", mode)
+    record(tx, at, by, "mode.picked", workspace=real, mode=mode)

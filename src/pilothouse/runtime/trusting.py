@@ -12,11 +12,17 @@ from pilothouse.core.store import Tx
 from pilothouse.runtime.auditing import record
 
 NO = ""
+_TRUST = "trust:"
 
 
 def is_trusted(tx: Tx, workspace: str) -> bool:
-    kept = tx.get_fact(_key(workspace))
-    return bool(kept) and kept == mark_of(workspace)
+    return is_trusted_folder(tx, os.path.realpath(workspace))
+
+
+def is_trusted_folder(tx: Tx, real: str) -> bool:
+    """For those who know already where a workspace really is: to find out takes many looks at the disk."""
+    kept = tx.get_fact(f"{_TRUST}{real}")
+    return bool(kept) and kept == mark_of(real)
 
 
 def was_settled(tx: Tx, workspace: str) -> bool:
@@ -41,7 +47,7 @@ def untrust(tx: Tx, workspace: str, by: str, at: float) -> bool:
 
 
 def _key(workspace: str) -> str:
-    return f"trust:{os.path.realpath(workspace)}"
+    return f"{_TRUST}{os.path.realpath(workspace)}"
 
 
 def mark_of(workspace: str) -> str | None:
