@@ -17,11 +17,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import anyio
+import anyio.lowlevel
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilothouse.logs import MARK, Redactor, emergency, open_log, redact, with_fields
+from pilothouse.logs import MARK, Log, Redactor, emergency, open_log, redact, with_fields
 from pilothouse.logs.redaction import NAMED
 from pilothouse.logs.redaction import SHAPES as PATTERNS
 from pilothouse.logs.sinks import RotatingFile, clean, clean_entry
@@ -229,6 +231,47 @@ def test_what_is_written_before_the_next_look_is_in_the_file_that_was_rotated_aw
     assert (tmp_path / "x.log.1").read_text().split() == ["second---"]
     ours.close()
     theirs.close()
+
+
+def events_in(path: Path) -> list[str]:
+    return [json.loads(line)["event"] for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def test_what_one_step_of_an_event_loop_logs_is_written_at_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "x.log"
+
+    async def main(log: Log) -> list[list[str]]:
+        log("first")
+        log("second")
+        at_once = events_in(path)
+        await anyio.lowlevel.checkpoint()
+        after = events_in(path)
+        log("third")
+        log.warning("fourth")
+        loud = events_in(path)
+        log("last")
+        return [at_once, after, loud]
+
+    with open_log(path, Redactor()) as log:
+        seen = anyio.run(main, log)
+    two, four = ["first", "second"], ["first", "second", "third", "fourth"]
+    assert seen == [[], two, four], "a warning waits for nobody, and keeps its place"
+    assert events_in(path) == [*four, "last"], "nothing is lost when the loop ends"
+
+
+def test_a_second_event_loop_does_not_wait_for_the_first(tmp_path: Path) -> None:
+    path = tmp_path / "x.log"
+
+    async def main(log: Log, event: str) -> list[str]:
+        log(event)
+        await anyio.lowlevel.checkpoint()
+        return events_in(path)
+
+    with open_log(path, Redactor()) as log:
+        anyio.run(main, log, "first")
+        log("between")
+        assert events_in(path) == ["first", "between"], "without a loop it is written as it comes"
+        assert anyio.run(main, log, "second") == ["first", "between", "second"]
 
 
 def test_a_log_that_cannot_be_written_stops_nothing_and_says_so_once(
