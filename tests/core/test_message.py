@@ -1,11 +1,12 @@
-"""Text that can always be stored, and ids that never meet."""
+"""Text that can always be stored, words and files that stay apart, and ids that never meet."""
 
+import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pilothouse.core.ids import ChannelId
-from pilothouse.core.message import Address, clean_text, conversation_id
+from pilothouse.core.ids import ChannelId, UserId
+from pilothouse.core.message import Address, Author, InboundMessage, clean_text, conversation_id
 
 SURROGATES = st.characters(min_codepoint=0xD800, max_codepoint=0xDFFF)
 ANY_TEXT = st.text(st.characters() | SURROGATES | st.just("\0"))
@@ -29,6 +30,21 @@ def test_text_with_nothing_to_clean_is_unchanged(text: str) -> None:
 def test_only_what_cannot_be_stored_is_replaced(text: str) -> None:
     for before, after in zip(text, clean_text(text), strict=True):
         assert before == after or (after == "�" and (before == "\0" or "\ud800" <= before <= "\udfff"))
+
+
+@pytest.mark.parametrize(
+    ("text", "file_text", "whole"),
+    [
+        ("  look\n", "", "  look\n"),
+        ("look", "a.txt:\nred", "look\n\na.txt:\nred"),
+        ("", "a.txt:\nred", "a.txt:\nred"),
+    ],
+)
+def test_the_words_come_before_what_the_files_say(text: str, file_text: str, whole: str) -> None:
+    author = Author(UserId("discord:1"), "Ada")
+    message = InboundMessage(Address(ChannelId("discord"), "1"), author, "2", text, file_text=file_text)
+    assert message.whole_text == whole
+    assert msgspec.json.decode(msgspec.json.encode(message), type=InboundMessage) == message
 
 
 @pytest.mark.parametrize(

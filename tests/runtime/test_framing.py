@@ -28,6 +28,19 @@ def test_one_private_message_passes_as_it_was_typed() -> None:
     assert frame([message(text, private=True)]).text == text
 
 
+FILE_TEXT = "a.txt:\n```txt\n<b> & </b>\n```\n\n[b.png was not taken: it is empty.]"
+
+
+def test_what_the_files_say_stands_below_the_words() -> None:
+    assert frame([message("see", private=True, file_text=FILE_TEXT)]).text == f"see\n\n{FILE_TEXT}"
+    file = Attachment("c.png", "image/png", 3, BlobHash("0" * 64))
+    framed = frame([message("see", quoted="before", file_text=FILE_TEXT, attachments=(file,))]).text
+    escaped = FILE_TEXT.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    body = f'<quoted>before</quoted>\nsee\n\n{escaped}\n<file name="c.png" type="image/png"/>'
+    assert framed == f'<message id="1" from="Ada" time="2027-01-15 08:00 UTC">\n{body}\n</message>'
+    assert unframe(frame([message("see", file_text=FILE_TEXT)]).text) == f"see\n\n{FILE_TEXT}"
+
+
 @pytest.mark.parametrize(
     "framed",
     [
@@ -100,13 +113,13 @@ foreign = st.text(
 
 @given(
     st.lists(
-        st.tuples(foreign, foreign, st.sampled_from(KINDS), st.none() | foreign, foreign, foreign),
+        st.tuples(foreign, foreign, st.sampled_from(KINDS), st.none() | foreign, foreign, foreign, foreign),
         min_size=1,
         max_size=4,
     )
 )
 def test_no_text_of_a_person_can_open_or_close_a_frame(
-    said: list[tuple[str, str, MessageKind, str | None, str, str]],
+    said: list[tuple[str, str, MessageKind, str | None, str, str, str]],
 ) -> None:
     messages = [
         message(
@@ -116,8 +129,9 @@ def test_no_text_of_a_person_can_open_or_close_a_frame(
             quoted=quoted,
             source=source,
             attachments=(Attachment(file, "text/plain", 1, BlobHash("0")),),
+            file_text=file_text,
         )
-        for text, name, kind, quoted, source, file in said
+        for text, name, kind, quoted, source, file, file_text in said
     ]
     text = frame(messages).text
     root = ElementTree.fromstring(text)

@@ -99,9 +99,19 @@ class InboundMessage(Struct, frozen=True):
     session_id: SessionId | None = None
     """The session that it is for, where it says so, or comes from, if it is a wake. A channel leaves it empty: intake
     finds it."""
+    file_text: str = ""
+    """What its files say, where a channel puts that into the prompt, and which ones were not taken. It stands apart from
+    the words, for those alone can be edited, and be a command."""
+
+    @property
+    def whole_text(self) -> str:
+        """The words, then what the files say: all that the engine reads of it."""
+        return "\n\n".join(part for part in (self.text, self.file_text) if part)
 
 
 class MessageEdited(Struct, frozen=True):
+    """`text` takes the place of the words alone: what the files say stays."""
+
     address: Address
     author: Author
     native_id: str

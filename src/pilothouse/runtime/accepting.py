@@ -88,7 +88,7 @@ class Accept:
     def _answers_question(self, tx: Tx, conversation: Conversation, id: MessageId) -> bool:
         """A plain reply answers the oldest open question that its sender may answer; it never answers an approval.
 
-        One with files is a message: an answer is words, and the files would be lost.
+        One with attachments is a message: an answer is words, and those would be lost. What files say is words.
         """
         by = self._message.author.id
         asked = tx.asks.open_question(
@@ -99,7 +99,7 @@ class Accept:
         )
         if asked is None:
             return False
-        decision = msgspec.structs.replace(parse_reply(asked.ask, self._message.text), by=by)
+        decision = msgspec.structs.replace(parse_reply(asked.ask, self._message.whole_text), by=by)
         apply_answer(tx, self._ids, asked, decision, self._at, name=self._message.author.name)
         tx.inbox.claim([id])
         return tx.inbox.done(id, self._at, f"answered {asked.ask.id}")

@@ -59,7 +59,7 @@ def _cancel(call: CommandCall) -> Reply:
     if message.author.id != call.by.id and (refused := refusal(call, "command.cancel.foreign")):
         return refused
     call.tx.inbox.withdraw(row.id, call.at, f"cancelled by {call.by.id}")
-    return Reply(f"Dropped: {first_line(message.text)}")
+    return Reply(f"Dropped: {first_line(message.whole_text)}")
 
 
 def _pair(call: CommandCall) -> Reply:

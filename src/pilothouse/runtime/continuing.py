@@ -37,7 +37,8 @@ class Refused(Struct, frozen=True):
 def aim(
     tx: Tx, ids: IdMaker, settings: Settings, conversation: Conversation, message: InboundMessage, at: float
 ) -> Aim:
-    # A reaction tells of a message that somebody else may have written: a line in that one resumes nothing.
+    # A reaction tells of a message that somebody else may have written: a line in that one resumes nothing; nor does one
+    # in a file.
     token, text = parse_resume(settings, message.text) if message.kind == "chat" else (None, message.text)
     if token is None:
         return Aim(
@@ -140,4 +141,4 @@ def _replied_to(
 def only_resumes(message: InboundMessage, settings: Settings) -> bool:
     """Nothing but a resume line: what `/resume` does, for there is nothing to tell the engine yet."""
     token, rest = parse_resume(settings, message.text)
-    return token is not None and not rest and not message.attachments
+    return token is not None and not (rest or message.file_text or message.attachments)

@@ -35,7 +35,7 @@ def frame(messages: Sequence[InboundMessage]) -> Prompt:
     by = ", ".join(dict.fromkeys(message.author.name for message in messages))
     authors = tuple(dict.fromkeys(m.author.id for m in messages if m.kind in BY_PEOPLE))
     if len(messages) == 1 and passes_as_typed(messages[0]):
-        return Prompt(messages[0].text, attachments, by, authors)
+        return Prompt(messages[0].whole_text, attachments, by, authors)
     if len(messages) == 1 and messages[0].kind == "wake":
         return Prompt(messages[0].text, by=by, wake=messages[0].native_id)
     body = "\n".join(_element(number, message) for number, message in enumerate(messages, 1))
@@ -74,7 +74,7 @@ def _element(number: int, message: InboundMessage) -> str:
     shown = "".join(f' {key}="{escape(value)}"' for key, value in attributes.items() if value)
     quoted = "" if message.quoted is None else f"<quoted>{escape(message.quoted, quote=False)}</quoted>\n"
     files = "".join(f"\n{_file(attachment)}" for attachment in message.attachments)
-    return f"<{name}{shown}>\n{quoted}{escape(message.text, quote=False)}{files}\n</{name}>"
+    return f"<{name}{shown}>\n{quoted}{escape(message.whole_text, quote=False)}{files}\n</{name}>"
 
 
 def _file(attachment: Attachment) -> str:

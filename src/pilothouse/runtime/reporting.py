@@ -65,7 +65,7 @@ def show_queue(call: CommandCall) -> Reply:
     rows = queued(call)
     if not rows:
         return Reply("Nothing waits.")
-    return Reply("\n".join(f"- `#{row.seq}` {first_line(_decode(row.body).text)}" for row in rows))
+    return Reply("\n".join(f"- `#{row.seq}` {first_line(_decode(row.body).whole_text)}" for row in rows))
 
 
 def show_session(call: CommandCall) -> Reply:

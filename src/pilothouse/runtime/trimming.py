@@ -16,6 +16,7 @@ def cleaned(message: InboundMessage) -> InboundMessage:
     return replace(
         message,
         text=clean_text(message.text),
+        file_text=clean_text(message.file_text),
         quoted=None if message.quoted is None else clean_text(message.quoted),
         author=replace(message.author, name=short_name(message.author.name)),
         source=short_name(message.source),
@@ -33,7 +34,7 @@ def short_name(name: str) -> str:
 
 def too_much(message: InboundMessage, settings: Settings) -> str:
     """Why it is too much for one message; empty if it is not."""
-    length, files = len(message.text) + len(message.quoted or ""), len(message.attachments)
+    length, files = len(message.whole_text) + len(message.quoted or ""), len(message.attachments)
     if length > settings.max_message_chars:
         return too_long(length, settings.max_message_chars)
     if files > MAX_FILES:
