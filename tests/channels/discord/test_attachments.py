@@ -251,13 +251,14 @@ async def test_no_text_closes_its_own_fence_or_hides_a_word(text: str) -> None:
     assert all(c.isprintable() or c.isspace() or ord(c) > 0x9F for c in taken.text)
 
 
-def test_what_was_said_comes_first() -> None:
+def test_what_the_files_say_stands_apart_from_the_words() -> None:
     message = InboundMessage(
         Address(ChannelId("discord"), "1"), Author(UserId("discord:1"), "A"), "2", "look"
     )
     file = Attachment("a.png", "image/png", 1, BlobHash("0"))
     whole = with_files(message, Taken((file,), "[b.zip is attached]", ("c.png was not taken: it is empty.",)))
-    assert whole.text == "look\n\n[b.zip is attached]\n\n[c.png was not taken: it is empty.]"
+    assert whole.text == "look"
+    assert whole.file_text == "[b.zip is attached]\n\n[c.png was not taken: it is empty.]"
     assert whole.attachments == (file,)
     assert with_files(message, Taken()) == message
 

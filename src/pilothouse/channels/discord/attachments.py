@@ -47,7 +47,7 @@ class Offered(Struct, frozen=True):
 
 
 class Taken(Struct, frozen=True):
-    """`text` goes below what was said; each complaint is a sentence for the person and for the engine."""
+    """`text` is what the files say; each complaint is a sentence for the person and for the engine."""
 
     attachments: tuple[Attachment, ...] = ()
     text: str = ""
@@ -83,10 +83,10 @@ async def take_files(offered: Sequence[Offered], blobs: Blobs, fetch: Fetch) -> 
 
 
 def with_files(message: InboundMessage, taken: Taken) -> InboundMessage:
-    """What was said, then what the files say, then what became of the others."""
-    lines = [f"[{complaint}]" for complaint in taken.complaints]
-    text = "\n\n".join(part for part in (message.text, taken.text, "\n".join(lines)) if part)
-    return replace(message, text=text, attachments=(*message.attachments, *taken.attachments))
+    """What the files say, then what became of the others."""
+    complaints = "\n".join(f"[{complaint}]" for complaint in taken.complaints)
+    text = "\n\n".join(part for part in (taken.text, complaints) if part)
+    return replace(message, file_text=text, attachments=(*message.attachments, *taken.attachments))
 
 
 def _choose(offered: Sequence[Offered]) -> list[_Wanted | str]:
