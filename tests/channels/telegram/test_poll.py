@@ -144,7 +144,8 @@ async def test_a_file_that_cannot_be_fetched_is_named_with_the_reason(house: Hou
         server.faults.storm("download", times=2)
         ada.document("notes.txt", b"later")
         await house.until(lambda: len(house.texts) == 2, step_s=1.0)
-    assert house.texts[0].startswith("watch this\n[film.mkv was not fetched: ")
+    assert house.texts[0] == "watch this"
+    assert house.desk.accepted[0].file_text.startswith("[film.mkv was not fetched: ")
     assert [file.name for file in house.desk.accepted[1].attachments] == ["notes.txt"]
 
 

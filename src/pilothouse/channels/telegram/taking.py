@@ -75,7 +75,7 @@ class Taker:
         await self._telling.accepted(message, receipt, to_us=said.to_us)
 
     async def _with_files(self, message: InboundMessage, files: Sequence[WantedFile]) -> InboundMessage:
-        """What cannot be fetched is named in the text, with the reason: nobody wonders where it went."""
+        """What cannot be fetched is named below the words, with the reason: nobody wonders where it went."""
         kept: list[Attachment] = []
         lines: list[str] = []
         for file in files:
@@ -85,8 +85,7 @@ class Taker:
                 lines.append(f"[{file.name} was not fetched: {data.text}]")
             else:
                 kept.append(await self._blobs.put(data, file.name, file.media_type))
-        text = "\n".join([message.text, *lines] if message.text else lines)
-        return replace(message, text=text, attachments=tuple(kept))
+        return replace(message, file_text="\n".join(lines), attachments=tuple(kept))
 
     async def _fetch(self, file: WantedFile) -> bytes | Trouble:
         """A network that is down for a moment is waited for; a long one must not hold up the conversation."""
