@@ -36,9 +36,10 @@ SHAPES = (
     r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*",
 )
 _SHAPE = re.compile("|".join(SHAPES), re.DOTALL)
-# Possessive quantifiers: whoever chats with us may write a hostile text, and it must cost no more than any other.
+# Possessive quantifiers: whoever chats with us may write a hostile text, and it must cost no more than any other. None
+# stands behind a group: before Python 3.11.5 those are wrong.
 NAMED = re.compile(
-    r"(?i)(\b(?:proxy-)?authorization\b[\"']?\s*+[:=]\s*+[\"']?(?:(?:bearer|basic|token|bot)\s++)?+"
+    r"(?i)(\b(?:proxy-)?authorization\b[\"']?\s*+[:=]\s*+[\"']?(?:(?:bearer|basic|token|bot)\s++)?"
     r"|\bbearer\s++"
     r"|\baws_?secret_?access_?key\b[\"']?\s*+[:=]\s*+[\"']?)([^\s\"',;]{6,}+)"
 )

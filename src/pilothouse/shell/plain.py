@@ -14,12 +14,14 @@ from pilothouse.core.script import Redirect, Script, Segment, Word
 from pilothouse.shell.binding import bind
 
 _STATEMENT = re.compile(
-    r"([A-Za-z_./][A-Za-z0-9_./\-]*+"
-    r"(?: ++(?:[A-Za-z0-9_@%+:,./\-][A-Za-z0-9_@%+:,./=^\-]*+|'[\n -&(-~]*+'|\"[\n !#%-\[\]-_a-~]*+\")(?=[ ;&|]|\Z))*+)"
-    r"((?<! -) ++2>&1)? *+(&&|\|\|?+|;|\Z) *+"
+    r"([A-Za-z_./][A-Za-z0-9_./\-]*"
+    r"(?: +(?:[A-Za-z0-9_@%+:,./\-][A-Za-z0-9_@%+:,./=^\-]*|'[\n -&(-~]*'|\"[\n !#%-\[\]-_a-~]*\")(?=[ ;&|]|\Z))*)"
+    r"((?<! -) +2>&1)? *(&&|\|\|?|;|\Z) *"
 )
 """A program and its words, where its errors go, and what joins it to the next one. A word ends at a blank or a joint:
-what hangs together of several parts is left to the grammar, as are strings in which something could be replaced."""
+what hangs together of several parts is left to the grammar, as are strings in which something could be replaced. There
+is one way to read any text by it, so there is little to try twice; quantifiers that never try are wrong before Python
+3.11.5 where they stand behind a group."""
 _WORD = re.compile(r"'[^']*'|\"[^\"]*\"|[^ ]+")
 _RESERVED = word_set(
     "if then elif else fi for select while until do done case esac in function time coproc "
