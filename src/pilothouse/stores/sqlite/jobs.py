@@ -12,6 +12,8 @@ from pilothouse.core.store import Tx
 class Job(NamedTuple):
     unit: Callable[[Tx], Any]
     future: asyncio.Future[Outcome]
+    asked_at: float
+    """By the monotonic clock."""
 
 
 class Outcome(NamedTuple):

@@ -48,6 +48,11 @@ class Link:
     def run_many(self, name: str, values: Sequence[dict[str, Any]]) -> None:
         self.db.executemany(self._sql[name], values)
 
+    def begin(self, *, write: bool = False) -> None:
+        """Every transaction begins here: what an earlier one has seen may be true no more."""
+        self.db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+        self.forget()
+
     def own_epoch(self, deed: str) -> Epoch:
         if self.epoch is None:
             raise StoreError(f"only a node may {deed}: join the store first")
@@ -72,7 +77,7 @@ class Link:
         self._passed = None
 
     def forget(self) -> None:
-        """A transaction begins, or a part of it was undone: what was read before may be true no more."""
+        """A transaction begins, or a part of it was undone."""
         self._passed = None
         self.seen.clear()
 

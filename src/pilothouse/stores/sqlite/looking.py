@@ -26,11 +26,12 @@ class SqliteLook:
     def __init__(self, path: Path, db: sqlite3.Connection) -> None:
         self._path = path
         self._db = db
-        self._tx = SqliteTx(Link(db), BlobFiles(path.with_name(path.name + ".blobs")))
+        self._link = Link(db)
+        self._tx = SqliteTx(self._link, BlobFiles(path.with_name(path.name + ".blobs")))
 
     def read(self, unit: Callable[[Tx], T]) -> T:
         try:
-            self._db.execute("BEGIN")
+            self._link.begin()
             return unit(self._tx)
         except sqlite3.Error as error:
             raise translate(error, self._path) from error

@@ -43,8 +43,7 @@ class Reader:
 
     def _read(self, job: Job) -> Outcome:
         try:
-            self._db.execute("BEGIN")
-            self._link.forget()
+            self._link.begin()
             outcome = Outcome(job.future, job.unit(self._tx), None)
         except BaseException as error:  # noqa: BLE001  a unit's error is its caller's, not the thread's
             outcome = Outcome(job.future, None, self._words(error))

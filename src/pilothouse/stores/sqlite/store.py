@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
+from time import monotonic
 from typing import Any, TypeVar
 
 import anyio
@@ -86,7 +87,7 @@ class SqliteStore:
     async def _ask(self, queue: SimpleQueue[Job | None], unit: Callable[[Tx], T]) -> T:
         if not self._open:
             raise StoreError(f"the store {self._path} is closed")
-        job = Job(unit, self._loop.create_future())
+        job = Job(unit, self._loop.create_future(), monotonic())
         queue.put(job)
         outcome = await job.future
         if outcome.error is not None:

@@ -51,11 +51,13 @@ class Writer:
         self._report = report
         self._committed = committed
         self._ending = False
+        self._left: Job | None = None
+        """One that was taken and not tried yet."""
 
     def run(self) -> None:
         """Until a None comes; all that was queued before it is still written."""
-        while not self._ending:
-            job = self._jobs.get()
+        while self._left or not self._ending:
+            job, self._left = self._left or self._jobs.get(), None
             if job is None:
                 return
             if not job.future.cancelled():
@@ -90,13 +92,13 @@ class Writer:
         return outcomes, changed
 
     def _transact(self, jobs: list[Job]) -> list[Outcome]:
+        began_at = monotonic()
         try:
             self._check_file()
-            self._db.execute("BEGIN IMMEDIATE")
+            self._link.begin(write=True)
         except Exception:
-            jobs += iter(self._next, None)  # they have waited for the lock as long as the first one
+            self._add_those_who_waited(jobs, since=began_at)
             raise
-        self._link.forget()
         outcomes = [self._attempt(job) for job in jobs]
         until = monotonic() + BATCH_S
         while monotonic() < until and (job := self._next()) is not None:
@@ -106,6 +108,14 @@ class Writer:
         self._db.execute("COMMIT")
         self._files.forget_fresh()
         return outcomes
+
+    def _add_those_who_waited(self, jobs: list[Job], since: float) -> None:
+        """For the lock, as long as the first one: they hear of it together. Who came later gets a try of its own."""
+        while (job := self._next()) is not None:
+            if job.asked_at > since:
+                self._left = job
+                return
+            jobs.append(job)
 
     def _check_file(self) -> None:
         """What is written to a file that has lost its name is gone when we end: that is no durable write."""
