@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 from typing import TYPE_CHECKING, Any, TextIO
 
 from pilothouse.logs.redaction import MARK, Redactor, names_secret
@@ -163,7 +163,8 @@ class FileSink:
         self._lines: list[str] = []
         self._loop: AbstractEventLoop | None = None
         """Whose step it is that those lines wait for."""
-        self._lock = Lock()
+        self._lock = RLock()
+        """The collector may run while a line is written, and what it frees may log."""
 
     def __call__(self, entry: Entry) -> None:
         ordered = {name: entry[name] for name in FIRST if name in entry} | dict(entry)
