@@ -87,7 +87,7 @@ class GatewayDesk:
     async def query(self, what: str, by: Author, **terms: Any) -> Any:
         """Authority and answer are one read: nobody learns a thing that they may not at that moment."""
 
-        models = partial(self._models, listed=list_models(self._ports.engines))
+        models = partial(self._models, listed=list_models(self._ports) if what == "models" else {})
         queries = {**QUERIES, "engines": self._engines, "models": models}
 
         def unit(tx: Tx) -> Any:
@@ -120,7 +120,7 @@ class GatewayDesk:
                 for row in tx.inbox.waiting(place.id)
                 if row.kind in BY_PEOPLE
             ]
-            said = [_decode(row.body) for row in rows]
+            said = [message for row in rows if (message := _readable(row)) is not None]
             return [MessageRef(message.address, message.native_id) for message in said]
 
         return await self._ports.store.read(unit)
@@ -228,3 +228,11 @@ QUERIES: Mapping[str, Callable[..., Any]] = {
     "queue": _queue,
     "last_seq": _last_seq,
 }
+
+
+def _readable(row: QueueRow) -> InboundMessage | None:
+    """None if it cannot be read: whoever starts it sets it aside."""
+    try:
+        return _decode(row.body)
+    except msgspec.MsgspecError:
+        return None

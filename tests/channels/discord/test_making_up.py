@@ -8,13 +8,15 @@ import anyio
 import msgspec
 import pytest
 from tests.channels.discord.gateway_house import GatewayHouse, open_gateway
-from tests.channels.discord.line import Line, address_of, open_line
+from tests.channels.discord.line import address_of, open_line
+from tests.channels.discord.server.people import Person
 from tests.channels.discord.server.running import Server
 from tests.channels.discord.server.world import Post
 from tests.channels.discord.test_gateway import place
 from tests.runtime.puppet import Strings, echo
 
-from pilothouse.core.ids import ConversationId
+from pilothouse.channels.discord.addressing import DISCORD
+from pilothouse.core.ids import ConversationId, MessageId
 from pilothouse.core.message import InboundMessage, MessageRef
 
 pytestmark = pytest.mark.anyio
@@ -62,44 +64,93 @@ async def test_what_was_changed_while_the_line_was_down_is_changed_in_the_queue(
         await house.until_shown(channel, "paint it blue")
 
 
-async def settled(server: Server, line: Line, post: Post) -> None:
-    """A session began anew, and the message was looked at."""
-    line.desk.wait = [MessageRef(address_of(server.world.general), str(post.id))]
-    before = len(server.called(ONE))
-    server.gateway.invalidate()
-    await line.until(lambda: len(server.called(ONE)) > before)
-
-
 async def test_what_was_not_changed_is_left_alone_and_what_cannot_be_read_too(
     server: Server, tmp_path: Path
 ) -> None:
+    """They are looked at one after the other: when the last one's change is known, the first one was looked at."""
     ada = server.person("ada")
     async with open_line(server, tmp_path) as line:
-        post = ada.say("hello")
-        await line.until(lambda: line.texts)
-        server.faults.missing_permission(ONE)
-        await settled(server, line, post)
-        await settled(server, line, post)
-        ada.say("next")
+        posts = [ada.say("hello"), ada.say("last")]
         await line.until(lambda: len(line.texts) == 2)
-        assert (line.desk.edits, line.desk.deletions) == ([], [])
+        line.desk.wait = refs(server, *posts)
+        server.faults.missing_permission(ONE)
+        for times in (1, 2):
+            away(server, ada, posts[1], f"last {times}")
+            await line.until(lambda times=times: len(line.desk.edits) == times)
+        assert [edit.text for edit in line.desk.edits] == ["last 1", "last 2"]
+        assert line.desk.deletions == []
 
 
 async def test_whoever_changes_it_while_we_look_is_not_overruled(server: Server, tmp_path: Path) -> None:
     ada = server.person("ada")
     async with open_line(server, tmp_path) as line:
-        post = ada.say("one")
-        await line.until(lambda: line.texts)
-        line.desk.wait = [MessageRef(address_of(server.world.general), str(post.id))]
+        posts = [ada.say("one"), ada.say("last")]
+        await line.until(lambda: len(line.texts) == 2)
+        line.desk.wait = refs(server, *posts)
         held = server.faults.hold(ONE)
         server.gateway.forget()
-        ada.edit(post, "two")
-        server.gateway.drop()
+        ada.edit(posts[1], "last 2")
+        away(server, ada, posts[0], "two")
         with anyio.fail_after(30):
             await held.arrived.wait()
-        ada.edit(post, "three")
+        ada.edit(posts[0], "three")
         await line.until(lambda: line.desk.edits)
         held.release()
-        ada.say("next")
-        await line.until(lambda: len(line.texts) == 2)
-        assert [edit.text for edit in line.desk.edits] == ["three"]
+        await line.until(lambda: len(line.desk.edits) == 2)
+        assert [edit.text for edit in line.desk.edits] == ["three", "last 2"]
+
+
+async def test_what_was_changed_is_found_though_the_line_broke_again_at_once(
+    server: Server, tmp_path: Path
+) -> None:
+    ada = server.person("ada")
+    async with open_line(server, tmp_path) as line:
+        post = ada.say("one")
+        await line.until(lambda: line.texts)
+        line.desk.wait = refs(server, post)
+        held = server.faults.hold(ONE)
+        away(server, ada, post, "two")
+        with anyio.fail_after(30):
+            await held.arrived.wait()
+        server.gateway.invalidate()
+        held.release()
+        await line.until(lambda: line.desk.edits)
+        assert line.desk.edits[0].text == "two"
+
+
+async def test_what_cannot_be_read_of_the_store_costs_no_connection(server: Server, tmp_path: Path) -> None:
+    ada, go_on = server.person("ada"), anyio.Event()
+
+    async def busy(strings: Strings) -> None:
+        await strings.start()
+        await go_on.wait()
+        await strings.end("Done.")
+
+    async with open_gateway(server, tmp_path, {ada: "owner"}, busy, echo, busy="queue") as house:
+        ada.say("work", channel=ada.dm)
+        await house.until(lambda: house.rig.engine.turns)
+        ada.say("paint it red", channel=ada.dm)
+        await until_queued(house, place(ada.dm), "paint it red")
+        await house.rig.store.write(
+            lambda tx: tx.inbox.put(
+                id=MessageId("broken"),
+                key="broken",
+                lane=place(ada.dm),
+                conversation_id=place(ada.dm),
+                kind="chat",
+                body=b'{"text": 1}',
+                at=1.0,
+            )
+        )
+        assert len(await house.rig.gateway.desk.waiting(DISCORD)) == 1
+
+
+def refs(server: Server, *posts: Post) -> list[MessageRef]:
+    return [MessageRef(address_of(server.world.general), str(post.id)) for post in posts]
+
+
+def away(server: Server, person: Person, post: Post, text: str) -> None:
+    """Somebody edits while we are away; then a session begins anew."""
+    server.gateway.forget()
+    person.edit(post, text)
+    server.gateway.drop()

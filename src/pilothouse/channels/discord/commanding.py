@@ -127,7 +127,7 @@ class Commanding:
         receipt = await self._desk.accept(message)
         quoted = "\n".join(f"> {line}" for line in shown.splitlines()) or f"> {ASK_ABOUT}"
         said = f"{quoted}\n{receipt.text}" if receipt.text else quoted
-        if await done.reply.finish(said) or receipt.state == "duplicate":
+        if await done.reply.finish(said) or receipt.state in ("duplicate", "refused"):
             return
         # It was acknowledged too late, and Discord shows no command: an answer would stand there without its question.
         said = clip(f"{escaped(done.by.name)} asked:\n{said}", TEXT)

@@ -5,7 +5,6 @@ still waits behind a turn is looked at once, when a new session begins. A sessio
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
 
 from pilothouse.channels.discord.addressing import DISCORD, target_of
 from pilothouse.channels.discord.calls import Calls
@@ -15,14 +14,10 @@ from pilothouse.channels.discord.sending import MESSAGE
 from pilothouse.channels.discord.trouble import UNKNOWN_MESSAGE, Trouble
 from pilothouse.channels.discord.wire import Event
 from pilothouse.core.channel import Desk
-from pilothouse.core.clock import Clock
 from pilothouse.core.errors import PilothouseError
 
 MOST = 50
 """Of one server, at one time: each is a request."""
-SLACK_S = 60.0
-"""How far Discord's clock and ours may differ."""
-LONG_AGO = float("-inf")
 
 CHANGES = ("MESSAGE_UPDATE", "MESSAGE_DELETE", "MESSAGE_DELETE_BULK")
 
@@ -35,28 +30,21 @@ class MakingUp:
         desk: Desk,
         places: Places,
         marks: Marks,
-        clock: Clock,
         log: Callable[..., None],
         feed: Callable[[list[Event]], None],
     ) -> None:
         self._desk = desk
         self._places = places
         self._marks = marks
-        self._clock = clock
         self._log = log
         self._feed = feed
-        self._heard_at = 0.0
-        self._away_since = 0.0
         self._asked: set[str] = set()
         """Messages that were asked about: whoever hears of a change meanwhile knows better than the answer."""
 
     def hear(self, event: Event) -> None:
         """Each event, before anybody acts on it."""
-        if event.name == "READY":
-            self._away_since = self._heard_at
-        elif event.name in CHANGES:
+        if event.name in CHANGES:
             self._asked -= {str(id) for id in (event.data.get("id"), *(event.data.get("ids") or ()))}
-        self._heard_at = self._clock.now()
 
     async def look(self, guild: str | None, calls: Calls) -> None:
         """At what waits in a server; without one, in private chats."""
@@ -90,15 +78,5 @@ class MakingUp:
                 self._feed([Event("MESSAGE_DELETE", {"id": message, "channel_id": channel, **more})])
             else:
                 self._log("discord.changes_missed", level="warning", message=message, why=found.text)
-        elif (
-            isinstance(found, dict) and _edited_at(found.get("edited_timestamp")) > self._away_since - SLACK_S
-        ):
-            self._feed([Event("MESSAGE_UPDATE", {**found, **more})])
-
-
-def _edited_at(text: object) -> float:
-    """In UTC epoch seconds; long ago, if it was not."""
-    try:
-        return datetime.fromisoformat(text).timestamp() if isinstance(text, str) else LONG_AGO
-    except ValueError:
-        return LONG_AGO
+        elif isinstance(found, dict) and found.get("edited_timestamp"):
+            self._feed([Event("MESSAGE_UPDATE", {**found, **more})])  # whoever knows it already leaves it

@@ -68,7 +68,7 @@ class Receiving:
             sleep=clock.sleep,
         )
         self._catching_up = CatchingUp(self._marks, clock, log, self._incoming.feed)
-        self._making_up = MakingUp(desk, places, self._marks, clock, log, self._incoming.feed)
+        self._making_up = MakingUp(desk, places, self._marks, log, self._incoming.feed)
         self._connection = Connection(
             config,
             clock,
