@@ -53,3 +53,17 @@ async def test_a_bare_model_command_names_what_there_is(tmp_path: Path) -> None:
     (tmp_path / "silent").mkdir()
     async with open_rig(tmp_path / "silent") as rig:
         assert "Known are" not in await reply_to(rig, "/model")
+
+
+class Confused(PuppetEngine):
+    def models(self) -> Sequence[Model]:
+        raise RuntimeError("which models?")
+
+
+async def test_an_engine_that_cannot_say_costs_no_command(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, Confused()) as rig:
+        assert "Known are" not in await reply_to(rig, "/model")
+        assert "engine.models_failed" in [event for event, _ in rig.logged]
+        before = len(rig.logged)
+        await reply_to(rig, "/status")
+        assert "engine.models_failed" not in [event for event, _ in rig.logged[before:]], "nor is it asked"

@@ -18,7 +18,8 @@ from pilothouse.core.spellings import MAX_SPELLING, MAX_SPREAD, could_be, first_
 MAX_CRUDE = 20_000
 """Characters of a text that no grammar understood."""
 
-_JOINED = "\\\n"
+JOINED = "\\\n"
+"""A shell reads on as if it were not there, in the middle of a word too; both readings count."""
 _EMPTY = re.compile(r"\$\(\s*\)|``|\$\{\w*\}|\$[@*#?$!_]|\$\w+")
 """What often stands for nothing: `r$()m` is `rm`."""
 _BETWEEN = "\0;&|()<>`{},$\"'\\"
@@ -116,8 +117,8 @@ class Candidates:
 
     def add_crudely(self, text: str) -> None:
         """What no grammar understood: every word may be a program."""
-        if _JOINED in text:
-            text = f"{text.replace(_JOINED, '')}\n{text}"
+        if JOINED in text:
+            text = f"{text.replace(JOINED, '')}\n{text}"
         self.incomplete = self.incomplete or len(text) > MAX_CRUDE
         text = text[:MAX_CRUDE]
         if not text.isascii():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from pilothouse.core.candidates import Candidates
+from pilothouse.core.candidates import JOINED, Candidates
 from pilothouse.core.expansions import HOLE, aliases_in, is_dynamic, opened, set_in, variants
 from pilothouse.core.feeding import as_makefile, bangs, is_fed_blindly, printed, runs_written
 from pilothouse.core.launching import (
@@ -43,8 +43,6 @@ MAX_VARIED = 500
 
 _UNSURE = ("$", "`", "<(", ">(", "xargs", "parallel", "env", "alias", "include", "config")
 """One of them is in every command that may become another one."""
-_JOINED = "\\\n"
-"""A shell reads on as if it were not there, in the middle of a word too; both readings count."""
 _ODD_SPACE = re.compile(r"[^\S \t\n]")
 _ODD_PLAIN_SPACES = [chr(code) for code in range(128) if _ODD_SPACE.match(chr(code))]
 _INNOCENT = re.compile(r"[A-Za-z0-9_./:,@%+\-]+")
@@ -197,8 +195,8 @@ class _Gathering:
         if depth >= MAX_DEPTH or self._texts >= MAX_TEXTS:
             found.incomplete = True
             return
-        if _JOINED in text:
-            self._read(text.replace(_JOINED, ""), depth)
+        if JOINED in text:
+            self._read(text.replace(JOINED, ""), depth)
         self._texts += 1
         if len(text) > MAX_NESTED:
             found.incomplete = True  # word by word, quotes in the middle of a name are not seen through

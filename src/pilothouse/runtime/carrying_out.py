@@ -29,7 +29,8 @@ async def carry_out(
     ports: Ports, way: Route, address: Address, by: Author, native_id: str, opened: Address | str = ""
 ) -> Receipt:
     """Stores the command and does it, at once and once: the row's key makes a repeat a duplicate."""
-    settings, at, models = ports.settings(), ports.clock.now(), list_models(ports.engines)
+    settings, at = ports.settings(), ports.clock.now()
+    models = list_models(ports) if isinstance(way, Command) and way.name == "model" else {}
 
     def unit(tx: Tx) -> tuple[Receipt, ConversationId]:
         conversation = ensure_place(tx, address, at)

@@ -190,6 +190,7 @@ class Progress:
         part = self._channel.render_view(self._view, self._ports.clock.now())
         if part is None or part == self._last:
             return
+        ended = self._ports.signals.ticket(end_of(self.turn.id))
         try:
             with anyio.fail_after(self._ports.settings().send_timeout_s):
                 if self._ref is None:
@@ -198,11 +199,11 @@ class Progress:
                     await self._channel.edit(self._ref, part)
                     self._last = part
         except TryLater as error:
-            await self._skip(error, error.after_s)
+            await self._skip(ended, error, error.after_s)
         except (Unconfirmed, TimeoutError) as error:
             if self._ref is not None or not isinstance(self._channel, FindsViews):
                 raise  # a second one might be two, and nobody could say which to take away
-            await self._skip(error, self._ports.settings().retry_first_s)
+            await self._skip(ended, error, self._ports.settings().retry_first_s)
 
     async def _send(self, channel: Channel, part: Part) -> None:
         """What is found of an earlier try looks as it did then."""
@@ -214,9 +215,9 @@ class Progress:
             raise
         self._last, self._unsure = None if before else part, None
 
-    async def _skip(self, error: Exception, pause_s: float) -> None:
+    async def _skip(self, ended: anyio.Event, error: Exception, pause_s: float) -> None:
         self._ports.log("live.skipped", turn_id=self.turn.id, level="debug", error=str(error))
-        await Signals.wait(self._ports.signals.ticket(end_of(self.turn.id)), pause_s)
+        await Signals.wait(ended, pause_s)
 
     async def _remove(self) -> None:
         channel = self._channel
@@ -232,7 +233,7 @@ class Progress:
                 return
             except TryLater as error:
                 await self._ports.clock.sleep(error.after_s)
-            except Unconfirmed:
+            except (Unconfirmed, TimeoutError):
                 await self._ports.clock.sleep(self._ports.settings().retry_first_s)
             except Rejected as error:
                 self._ports.log("live.left", turn_id=self.turn.id, error=error.reason)

@@ -203,11 +203,13 @@ class Link(Leash[Failure]):
 
     async def _deliver(self, port: Port, heard: wire.Event | wire.Media, size: int) -> None:
         """With a process of its own a slow reader slows only its own engine, for as long as it likes."""
+        mailbox = port.mailbox
         with anyio.move_on_after(None if self.private else self._plan.stall_s) as waiting:
-            await port.mailbox.wait_for_room()
+            await mailbox.wait_for_room()
         if waiting.cancelled_caught:
-            port.mailbox.close(NOT_READ)
-        self._offer(port, heard, size)
+            mailbox.close(NOT_READ)
+        if heard.turn == port.turn:  # else another turn has begun meanwhile, and this is none of its
+            self._offer(port, heard, size)
 
     def _close(self, last: Exit) -> None:
         self.alive = False

@@ -34,6 +34,7 @@ class Port:
 
     def begin(self) -> int:
         self.turn += 1
+        self.mailbox.discard()  # whoever waits for room in it waits for nobody
         self.mailbox = Mailbox()
         self.over = anyio.Event()
         return self.turn
