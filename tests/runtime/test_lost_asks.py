@@ -18,6 +18,7 @@ from pilothouse.core.store import Tx
 from pilothouse.runtime.asking import apply_answer
 from pilothouse.runtime.clock import SystemClock, new_id
 from pilothouse.stores.sqlite import STORE
+from pilothouse.testing.clock import FakeClock
 
 MAKE = Ask(AskId("a"), "approval", "Run make?", {"command": "make"})
 QUESTION = Ask(AskId("q"), "question", "Which colour?", {"q": "colour"}, free_text=True)
@@ -41,12 +42,14 @@ def asks(*asked: Ask) -> Play:
 
 @asynccontextmanager
 async def after_a_crash(
-    folder: Path, *plays: Play, ask: Ask = MAKE, graceful: bool = False
+    folder: Path, *plays: Play, ask: Ask = MAKE, graceful: bool = False, behind: str = ""
 ) -> AsyncIterator[Rig]:
-    """A turn asked, and its gateway died; this is the next one."""
+    """A turn asked, `behind` was said while it waited, and its gateway died; this is the next one."""
     async with open_rig(folder, PuppetEngine(asks(ask)), name="first", grace_s=0.01) as rig:
         await rig.channel.say("go")
         await rig.until_asked()
+        if behind:
+            assert "This waits" in (await rig.channel.say(behind)).text
         if not graceful:
             rig.crash()
     async with open_rig(folder, PuppetEngine(*plays), name="second", alive=only_alive("second")) as rig:
@@ -128,6 +131,60 @@ async def test_whoever_goes_on_without_answering_supersedes_the_ask(tmp_path: Pa
         assert not late.accepted
         assert "superseded" in late.text
         assert len(rig.engine.turns) == 1
+
+
+@pytest.mark.parametrize("graceful", [False, True], ids=["crash", "shutdown"])
+async def test_what_was_said_before_the_turn_was_lost_waits_on_behind_its_ask(
+    tmp_path: Path, graceful: bool
+) -> None:
+    async with after_a_crash(
+        tmp_path, echo, asks(MAKE), echo, graceful=graceful, behind="and then this"
+    ) as rig:
+        await rig.channel.say("elsewhere", "other")
+        await rig.until_said("you said: elsewhere")
+        (row,) = await rig.store.read(lambda tx: tx.asks.open_in(MAIN))
+        assert (await rig.channel.answer(row.ask, "allow")).accepted
+        await rig.until_said("told: allow")
+        await rig.until_said("you said: and then this")
+        assert [turn.cause for turn in await rig.until_ended(3)] == ["message", "answer", "message"]
+        assert not any("No longer open" in text for text in rig.said())
+
+
+async def test_what_waits_behind_an_ask_of_a_lost_turn_runs_once_that_has_expired(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with open_rig(tmp_path, PuppetEngine(asks(MAKE)), clock=clock, name="first") as rig:
+        await rig.channel.say("go")
+        await rig.until_asked()
+        await rig.channel.say("and then this")
+        rig.crash()
+    await clock.advance(1)
+    async with open_rig(tmp_path, clock=clock, name="second", alive=only_alive("second")) as rig:
+        await rig.until_asked()
+        assert rig.engine.turns == []
+        await clock.advance(rig.ports.settings().ask_timeout_s)
+        rig.poke()
+        await rig.until_said("Nobody answered, so it is a no")
+        await rig.until_said("you said: and then this")
+        assert [turn.cause for turn in await rig.until_ended(2)] == ["message", "message"]
+        assert await rig.audited("ask.") == ["ask.asked", "ask.expired"]
+
+
+async def test_whoever_goes_on_takes_along_what_waited_behind_the_ask(tmp_path: Path) -> None:
+    async with after_a_crash(tmp_path, echo, behind="and then this") as rig:
+        await rig.until_asked()
+        await rig.channel.say("forget it")
+        assert "Run make?" in await rig.until_said("No longer open")
+        await rig.until_ended(2)
+        (strings,) = rig.engine.turns
+        assert strings.prompt.text.index("and then this") < strings.prompt.text.index("forget it")
+
+
+async def test_a_new_session_does_not_wait_for_an_ask_of_the_old_one(tmp_path: Path) -> None:
+    async with after_a_crash(tmp_path, echo, behind="and then this") as rig:
+        ask = await rig.until_asked()
+        await rig.channel.say("/new")
+        await rig.until_said("you said: and then this")
+        assert [row.ask.id for row in await rig.store.read(lambda tx: tx.asks.open_in(MAIN))] == [ask.id]
 
 
 async def test_an_answer_given_just_before_the_crash_goes_on_by_itself(tmp_path: Path) -> None:

@@ -91,6 +91,7 @@ def test_no_query_reads_a_growing_table(plans: dict[str, list[str]], name: str) 
         ("inbox.startable", "inbox_work"),
         ("inbox.startable", "turns_one_live"),
         ("inbox.startable", "turns_unended"),
+        ("inbox.startable", "asks_alike"),
         ("inbox.next_ready_at", "inbox_ready"),
         ("inbox.claimed_by", "inbox_claimed"),
         ("inbox.unfinished", "inbox_conversation"),

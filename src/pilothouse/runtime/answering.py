@@ -79,4 +79,4 @@ class Answering:
             return {turn.conversation_id for turn in turns if turn}
 
         wake = await ports.store.write(unit)
-        ports.signals.poke(ASKS, OUTBOX, *map(control_of, wake))
+        ports.signals.poke(ASKS, INBOX, OUTBOX, *map(control_of, wake))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pilothouse.core.ids import ConversationId, EngineId, MessageId
+from pilothouse.core.ids import AskId, ConversationId, EngineId, MessageId, TurnId
 from pilothouse.core.queue import CONTROL_LANE
 from pilothouse.core.store import Store, Tx
 from pilothouse.testing.store_builders import (
@@ -14,6 +14,7 @@ from pilothouse.testing.store_builders import (
     SCRIPT,
     T1,
     StoreSuite,
+    ask_row,
     conversation,
     put,
     session,
@@ -72,6 +73,40 @@ class InboxSuite(StoreSuite):
             assert tx.inbox.startable(1.0, engines=None, limit=9) == [C2]
             tx.turns.move(T1, "cancelled")
             assert tx.inbox.startable(1.0, engines=None, limit=9) == [C1, C2]
+
+        await store.write(unit)
+
+    async def test_what_came_before_a_turn_was_lost_waits_behind_the_ask_that_it_left(
+        self, store: Store
+    ) -> None:
+        def lose(tx: Tx, id: str, ended_at: float) -> None:
+            tx.turns.add(turn(id, "waiting"))
+            tx.asks.add(ask_row(f"ask of {id}", turn_id=TurnId(id)))
+            tx.turns.move(TurnId(id), "failed", ended_at=ended_at)
+
+        def startable(tx: Tx) -> list[ConversationId]:
+            return tx.inbox.startable(100.0, engines=None, limit=1)
+
+        def unit(tx: Tx) -> None:
+            tx.sessions.add(session(S1))
+            tx.conversations.save(conversation(C1, session_id=S1))
+            put(tx.inbox, "m1", C1, at=4.0)
+            lose(tx, "t1", 5.0)
+            assert startable(tx) == []
+            put(tx.inbox, "m2", C2)
+            assert startable(tx) == [C2], "it hides no other from the limit"
+            tx.conversations.save(conversation(C1))
+            assert startable(tx) == [C1], "the conversation is in another session"
+            tx.conversations.save(conversation(C1, session_id=S1))
+            tx.sessions.save(session(S1, retired=True))
+            assert startable(tx) == [C1], "the session is over"
+            tx.sessions.save(session(S1))
+            put(tx.inbox, "m3", C1, at=6.0)
+            assert startable(tx) == [C1], "somebody went on"
+            lose(tx, "t2", 7.0)
+            assert startable(tx) == [C2], "and all of it waits behind the next one"
+            tx.asks.move(AskId("ask of t2"), "expired", at=8.0)
+            assert startable(tx) == [C1], "an earlier ask was left behind"
 
         await store.write(unit)
 

@@ -13,6 +13,19 @@ WHERE work.conversation_id NOT IN (SELECT conversation_id FROM inbox WHERE statu
     WHERE turns.conversation_id = work.conversation_id AND status NOT IN ('done', 'failed', 'cancelled')
       AND status IN ('queued', 'parked')
   )
+  AND NOT EXISTS ( -- an ask outlived the last turn of the session, and all the work was accepted while that turn lived
+    SELECT 1 FROM asks INDEXED BY asks_alike CROSS JOIN turns AS lost ON lost.id = asks.turn_id
+    WHERE asks.session_id = sessions.id AND asks.state = 'open' AND lost.ended_at IS NOT NULL
+      AND NOT EXISTS (
+        SELECT 1 FROM inbox AS newer INDEXED BY inbox_work
+        WHERE newer.conversation_id = work.conversation_id AND newer.status = 'queued' AND newer.lane <> 'control'
+          AND newer.ready_at <= :now AND newer.created_at >= lost.ended_at
+      )
+      AND NOT EXISTS (
+        SELECT 1 FROM turns AS later INDEXED BY turns_conversation
+        WHERE later.conversation_id = lost.conversation_id AND later.seq > lost.seq AND later.session_id = lost.session_id
+      )
+  )
   AND (:engines IS NULL OR coalesce(sessions.engine, place.engine) IS NULL
        OR coalesce(sessions.engine, place.engine) IN (SELECT value FROM json_each(:engines)))
 ORDER BY work.seq LIMIT :limit
