@@ -95,9 +95,14 @@ async def test_an_edit_that_comes_twice_is_told_once_also_when_its_message_runs_
         go.set()
         await rig.until_true(lambda: len(rig.engine.turns) == 2)
         assert (await edit(rig, "second", "a better second")).state == "duplicate"
-        assert "runs already" in (await edit(rig, "second", "too late")).text
+        for late in ("too late", "too late", "later still"):
+            assert "runs already" in (await edit(rig, "second", late)).text
         gone_on.set()
         await rig.until_ended(2)
+        await rig.until_idle()
+        assert len([text for text in rig.said() if "runs already" in text]) == 2, (
+            "each change is refused once"
+        )
 
 
 @pytest.mark.parametrize("text", ["/stop", "/nosuchword please"])

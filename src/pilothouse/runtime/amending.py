@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import blake2s
 from typing import Literal
 
 import msgspec
@@ -89,10 +90,16 @@ async def _amend(
         else:
             receipt = act(tx, row)
         if receipt.state == "refused":
-            notice, key = Content(receipt.text, "notice"), f"{what}:{row.id}:{at}"
+            notice, key = Content(receipt.text, "notice"), f"{what}:{row.id}:{_digest(message)}"
             say(tx, ports.ids, conversation.id, notice, key=key, at=at)
         return receipt
 
     receipt = await ports.store.write(unit)
     ports.signals.poke(INBOX, OUTBOX)
     return receipt
+
+
+def _digest(message: MessageEdited | MessageDeleted) -> str:
+    """The same change, brought again by a channel that was killed or away, is refused aloud once."""
+    text = message.text if isinstance(message, MessageEdited) else ""
+    return blake2s(clean_text(text).encode(), digest_size=8).hexdigest()
