@@ -300,15 +300,25 @@ async def test_what_cannot_be_sent_for_the_store_is_refused_and_not_half_sent(tm
     assert "The store is locked." in seen.stderr
 
 
-async def test_an_older_answer_does_not_mix_into_this_one(tmp_path: Path) -> None:
+async def test_the_answer_to_another_question_is_left_for_others(tmp_path: Path) -> None:
     stay = Stay(tmp_path, OneShot("slow"), Edges())
     async with stay.playing():
         (part,) = stay.channel.render(Content("An old answer.", "answer", turn_id=TurnId("old")))
-        await stay.channel.send(stay.channel.address, part)
+        with pytest.raises(TryLater, match="one question"):
+            await stay.channel.send(stay.channel.address, part)
         stay.edges.press_ctrl_c()
     seen = stay.seen()
-    assert "old answer" not in seen.stdout
-    assert "While you were away\nAn old answer.\n" in seen.stderr
+    assert "old answer" not in seen.stdout + seen.stderr
+
+
+async def test_it_is_a_turn_by_itself_and_here_for_nothing_else(tmp_path: Path) -> None:
+    stay = Stay(tmp_path, OneShot("slow"), Edges())
+    asked, stopped_by = MessageId("asked"), MessageId("stop")
+    stay.desk.receipts = [Receipt("queued", asked), Receipt("queued", stopped_by)]
+    async with stay.playing():
+        assert (stay.desk.accepted[0].alone, stay.channel.messages()) == (True, (asked,))
+        stay.edges.press_ctrl_c()
+    assert stay.channel.messages() == (asked, stopped_by)
 
 
 async def test_an_answer_that_was_never_delivered_here_is_shown_from_the_log(tmp_path: Path) -> None:

@@ -71,6 +71,18 @@ def test_an_answer_that_nobody_can_take_is_not_waited_for(tmp_path: Path) -> Non
         assert "No space left on device" in done.stderr
 
 
+def test_questions_that_are_asked_at_once_have_their_own_answer_each(tmp_path: Path) -> None:
+    script(tmp_path)
+    sh("pilothouse chat hi", tmp_path)
+    ask = "pilothouse chat 'question {n}' </dev/null >{n}.out 2>{n}.err; echo $? >{n}.code"
+    asked = range(1, 4)
+    sh("".join(f"({ask.format(n=n)}) & " for n in asked) + "wait", tmp_path)
+    for n in asked:
+        told = [(tmp_path / f"{n}.{end}").read_text() for end in ("code", "out", "err")]
+        assert told[:2] == ["0\n", f"heard: question {n}\n"], told
+        assert "heard:" not in told[2]
+
+
 def test_whoever_asks_twice_to_leave_sees_no_traceback(tmp_path: Path) -> None:
     script(tmp_path)
     (tmp_path / "script.toml").write_text("[[turn]]\nsteps = [ { hang = true } ]\n")

@@ -12,7 +12,7 @@ from tests.runtime.rig import MAIN, Rig, only_alive, open_rig
 from pilothouse.channels.memory import MEMORY, MemoryChannel
 from pilothouse.core.conversation import Conversation
 from pilothouse.core.errors import Rejected
-from pilothouse.core.ids import ChannelId, MessageId
+from pilothouse.core.ids import ChannelId, ConversationId, MessageId
 from pilothouse.core.message import AGAIN_MARK, Address, Content, MessageRef, Part, conversation_id
 from pilothouse.core.queue import PartRow, QueueRow, notes_lane
 from pilothouse.core.store import Tx
@@ -380,3 +380,47 @@ async def test_a_part_that_cannot_be_recorded_costs_its_own_row_and_nothing_else
         await rig.until_said("you said: next")
         await rig.until_idle()
         assert rig.said().count("meddle") == 1, "the store says that it stands there"
+
+
+class AskingChannel(MemoryChannel):
+    """It is here for one message of the conversation, once that is known."""
+
+    asked: tuple[MessageId, ...] = ()
+
+    def holds(self) -> tuple[ConversationId, ...]:
+        return (MAIN,)
+
+    def messages(self) -> tuple[MessageId, ...]:
+        return self.asked
+
+
+async def test_whoever_is_here_for_one_message_is_not_sent_the_answers_of_others(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, PuppetEngine(echo), channel := AskingChannel()) as rig:
+        for text in ("theirs", "/status"):
+            await channel.say(text)
+        await rig.until_ended(1)
+        mine = await channel.say("mine")
+        await rig.until_ended(2)
+        assert mine.message_id is not None
+        channel.asked = (mine.message_id,)
+        await rig.store.write(lambda tx: _say(tx, "to nobody in particular"))
+        rig.poke()
+        await rig.until_said("to nobody in particular")
+        assert rig.said() == ["you said: mine", "to nobody in particular"]
+        left = await rig.store.read(lambda tx: tx.outbox.unfinished(MAIN))
+        assert [row.kind for row in left if row.status == "queued"].count("answer") == 1
+    async with open_rig(tmp_path, PuppetEngine(echo), name="later") as rig:
+        await rig.until_said("you said: theirs")
+        await rig.until_idle()
+        assert "you said: mine" not in rig.said()
+
+
+async def test_a_command_is_told_its_own_reply_and_no_other(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, PuppetEngine(echo), channel := AskingChannel()) as rig:
+        await channel.say("/status")
+        receipt = await channel.say("/queue")
+        assert receipt.message_id is not None
+        channel.asked = (receipt.message_id,)
+        rig.poke()
+        await rig.until_said("Nothing waits.")
+        assert rig.said() == ["Nothing waits."]

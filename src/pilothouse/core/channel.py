@@ -176,6 +176,16 @@ class HoldsPlaces(Protocol):
     def holds(self) -> tuple[ConversationId, ...]: ...
 
 
+@runtime_checkable
+class HoldsMessages(Protocol):
+    """A channel that is here for some messages only: one question, and its answer.
+
+    Of what is said in the places that it holds it is sent what came of these messages, and what belongs to nobody's.
+    The rest waits for others. None if it is here for everything."""
+
+    def messages(self) -> tuple[MessageId, ...] | None: ...
+
+
 def serves(channel: Channel, place: ConversationId) -> bool:
     """Whether what happens in this conversation is shown through this channel, here."""
     if not isinstance(channel, HoldsPlaces):

@@ -102,6 +102,9 @@ class InboundMessage(Struct, frozen=True):
     file_text: str = ""
     """What its files say, where a channel puts that into the prompt, and which ones were not taken. It stands apart from
     the words, for those alone can be edited, and be a command."""
+    alone: bool = False
+    """Whoever sent it waits for the answer to this and to nothing else: it is a turn by itself, whatever the busy
+    policy."""
 
     @property
     def whole_text(self) -> str:

@@ -123,10 +123,10 @@ class Accept:
                 return "Stopping the running turn to take this one."
             case _ if elsewhere:
                 return f"Still working on your previous request. {queued} {GOES_ON}"
+            case policy if policy == "queue" or self._message.alone:
+                return f"Still working on your previous request. {queued}"
             case "steer":
                 return "Passing it on to the running turn."
-            case "queue":
-                return f"Still working on your previous request. {queued}"
             case _:
                 return (
                     "Still working on your previous request. This waits, and goes in with what else you send."

@@ -15,6 +15,7 @@ from pilothouse.core.people import People
 from pilothouse.core.queue import CONTROL_LANE
 from pilothouse.core.store import Tx
 from pilothouse.runtime.auditing import record
+from pilothouse.runtime.awaiting import reply_key
 from pilothouse.runtime.joining import ask_to_join
 from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.pairing import TRIES, TRIES_WITHIN_S, pair, parse_code
@@ -92,7 +93,7 @@ def _pair(tx: Tx, ids: IdMaker, code: str, message: InboundMessage, at: float) -
     tx.inbox.claim([put.row.id])
     tx.inbox.done(put.row.id, at, "paired")
     reply = Content(text, "reply", reply_to=message.native_id)
-    say(tx, ids, place.id, reply, key=f"reply:{put.row.id}", at=at)
+    say(tx, ids, place.id, reply, key=reply_key(put.row.id), at=at)
     return Receipt("queued", put.row.id)
 
 

@@ -11,6 +11,7 @@ from pilothouse.core.message import Address, Author, Content
 from pilothouse.core.queue import CONTROL_LANE
 from pilothouse.core.store import Tx
 from pilothouse.runtime.auditing import record
+from pilothouse.runtime.awaiting import reply_key
 from pilothouse.runtime.binding import workspace_of
 from pilothouse.runtime.choosing import list_models
 from pilothouse.runtime.command_call import CommandCall, Reply, refusal
@@ -57,7 +58,7 @@ async def carry_out(
         tx.inbox.claim([put.row.id])
         tx.inbox.done(put.row.id, at, "carried out")
         content = Content(reply.text, "reply", reply.attachments, reply_to=native_id)
-        say(tx, ports.ids, conversation.id, content, key=f"reply:{put.row.id}", at=at)
+        say(tx, ports.ids, conversation.id, content, key=reply_key(put.row.id), at=at)
         return Receipt("queued", put.row.id), conversation.id
 
     receipt, place = await ports.store.write(unit)

@@ -13,7 +13,7 @@ import msgspec
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
-from pilothouse.core.channel import Channel, HoldsPlaces, Paced
+from pilothouse.core.channel import Channel, HoldsMessages, HoldsPlaces, Paced
 from pilothouse.core.conversation import Conversation
 from pilothouse.core.errors import Fenced, Rejected, StoreError, StoreUnavailable, TryLater
 from pilothouse.core.ids import ChannelId, ConversationId, MessageId, UserId
@@ -21,6 +21,7 @@ from pilothouse.core.message import Address, Author, Content, InboundMessage, Me
 from pilothouse.core.queue import NEVER, PartRow, QueueRow, notes_lane
 from pilothouse.core.store import Tx
 from pilothouse.runtime.auditing import HOUSE, record
+from pilothouse.runtime.awaiting import next_for
 from pilothouse.runtime.closing import IN_PLACE, is_said_in_place, put_in_place, shown_asks
 from pilothouse.runtime.fencing import fenced_in
 from pilothouse.runtime.outgoing import content_of, say
@@ -37,6 +38,9 @@ UNREADABLE = "A message of ours could not be read and was set aside. The log has
 BROKEN = "A message could not be delivered after {tries} tries and was set aside. The log has the details."
 UNCONFIRMED = "A message could not be confirmed as delivered after {sends} tries: {text}"
 REFUSED = "A message could not be delivered ({reason}): {text}"
+
+_Asker = tuple[tuple[ConversationId, ...], tuple[MessageId, ...]]
+"""The places that somebody holds, and the messages there that they are here for."""
 
 
 class _Seen(Struct, frozen=True):
@@ -89,7 +93,7 @@ class Delivery:
 
     def _unit(self) -> Callable[[Tx], _Seen]:
         """All that a round needs to know, in one read."""
-        channels, places = self._held()
+        channels, places, askers = self._held()
         known = {*self._ports.settings().known_channels, *self._ports.channels}
         now, skip = self._ports.clock.now(), tuple(self._busy)
 
@@ -97,6 +101,8 @@ class Delivery:
             rows = tx.outbox.deliverable(
                 now, channels=channels, conversations=places, skip=skip, limit=AT_ONCE
             )
+            for held, messages in askers:
+                rows += next_for(tx, [place for place in held if place not in skip], messages, now)
             places_of = tx.conversations.some({row.conversation_id for row in rows})
             return _Seen(
                 ready=[(row, places_of[id]) for row in rows if (id := row.conversation_id) in places_of],
@@ -110,16 +116,20 @@ class Delivery:
 
         return unit
 
-    def _held(self) -> tuple[list[ChannelId], list[ConversationId]]:
-        """What this node serves: whole channels, and single places of channels that others serve too."""
+    def _held(self) -> tuple[list[ChannelId], list[ConversationId], list[_Asker]]:
+        """What this node serves: whole channels, single places of channels that others serve too, and single messages
+        in such places."""
         channels: list[ChannelId] = []
         places: list[ConversationId] = []
+        askers: list[_Asker] = []
         for id in self._ports.channels:
-            if holder := self._holders.get(id):
-                places.extend(holder.holds())
-            else:
+            if (holder := self._holders.get(id)) is None:
                 channels.append(id)
-        return channels, places
+            elif isinstance(holder, HoldsMessages) and (messages := holder.messages()) is not None:
+                askers.append((holder.holds(), messages))
+            else:
+                places.extend(holder.holds())
+        return channels, places, askers
 
     async def _fail_unknown(self, unknown: Sequence[ChannelId]) -> None:
         """Mail for a channel that nobody has configured is an error that people can see, never "delivered"."""

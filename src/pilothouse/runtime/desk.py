@@ -28,6 +28,7 @@ from pilothouse.core.queue import QueueRow
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import LIVE, Turn
 from pilothouse.runtime.answering import Answering
+from pilothouse.runtime.awaiting import unsent_of
 from pilothouse.runtime.binding import bound, workspace_of
 from pilothouse.runtime.choosing import Listed, list_models, models_to_choose
 from pilothouse.runtime.following import follow
@@ -175,10 +176,7 @@ def _message(tx: Tx, id: str) -> MessageState | None:
     if row is None:
         return None
     turn = tx.turns.get(row.turn_id) if row.turn_id else None
-    unsent = [out for out in tx.outbox.unfinished(row.conversation_id) if out.turn_id == row.turn_id]
-    if row.turn_id is None:
-        unsent = [out for out in tx.outbox.unfinished(row.conversation_id) if out.key == f"reply:{row.id}"]
-    return MessageState(row.status, row.turn_id, turn.status if turn else None, not unsent)
+    return MessageState(row.status, row.turn_id, turn.status if turn else None, not unsent_of(tx, row))
 
 
 def _conversation(tx: Tx, id: ConversationId) -> Conversation | None:

@@ -200,7 +200,8 @@ def _fits(session: Session, engine: EngineId, workspace: str, conversation: Conv
 
 
 def _take(tx: Tx, ids: IdMaker, settings: Settings, conversation: Conversation, at: float) -> list[QueueRow]:
-    """Everything that waited becomes one prompt, or only the first, as the binding says. A wake is a turn by itself.
+    """Everything that waited becomes one prompt, or only the first, as the binding says. A wake is a turn by itself,
+    and so is what was sent to be one.
 
     Notes never start a turn; they go along with the next one that something else starts.
     """
@@ -209,15 +210,16 @@ def _take(tx: Tx, ids: IdMaker, settings: Settings, conversation: Conversation, 
     ready = [row for row in ready if _is_still_let_in(tx, ids, settings, conversation, row, at)]
     if not ready:
         return []
-    if ready[0].kind == WAKE:
-        return ready[:1]
-    ready = list(takewhile(lambda row: row.kind != WAKE, ready))
-    if (bound(tx, conversation).busy or settings.busy) == "queue":
-        ready = ready[:1]
-    target = _target(ready[0], conversation)
-    ready = list(takewhile(lambda row: _target(row, conversation) == target, ready))
+    first, *others = ready
+    if first.kind == WAKE:
+        return [first]
+    message = _decode(first.body)
+    if message.alone or (bound(tx, conversation).busy or settings.busy) == "queue":
+        others.clear()
+    target = message.session_id or conversation.session_id
+    others = takewhile(lambda row: _joins(row, conversation, target), others)
     notes = tx.inbox.waiting(notes_lane(conversation.id), limit=settings.batch_limit)
-    return sorted([*ready, *notes], key=lambda row: row.seq)
+    return sorted([first, *others, *notes], key=lambda row: row.seq)
 
 
 def _is_still_let_in(
@@ -245,9 +247,12 @@ def _author(row: QueueRow) -> Author | None:
         return None
 
 
-def _target(row: QueueRow, conversation: Conversation) -> SessionId | None:
+def _joins(row: QueueRow, conversation: Conversation, target: SessionId | None) -> bool:
     """What is for different sessions never becomes one prompt."""
-    return _decode(row.body).session_id or conversation.session_id
+    if row.kind == WAKE:
+        return False
+    message = _decode(row.body)
+    return not message.alone and (message.session_id or conversation.session_id) == target
 
 
 def set_aside(tx: Tx, ids: IdMaker, conversation_id: ConversationId, why: str, at: float) -> None:

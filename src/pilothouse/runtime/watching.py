@@ -144,10 +144,11 @@ class Watch:
                 await self._leave_waiting(row)
 
     def _is_ours(self, row: QueueRow) -> bool:
-        """What is for another session waits for that one, without a word: its sender knows."""
+        """What is for another session, or for a turn by itself, waits for that one, without a word: its sender knows."""
         if row.kind == WAKE or row.id in self._not_passed_on:
             return False
-        return _decode(row.body).session_id in (None, self._turn.session_id)
+        message = _decode(row.body)
+        return not message.alone and message.session_id in (None, self._turn.session_id)
 
     async def _steer(self, prompt: Prompt) -> bool:
         if self.stopping or not isinstance(self.session, Steerable):

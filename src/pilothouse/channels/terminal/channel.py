@@ -18,7 +18,7 @@ from pilothouse.channels.terminal.streams import Streams, WallClock
 from pilothouse.core.channel import ChannelHost, Desk
 from pilothouse.core.clock import Clock
 from pilothouse.core.errors import DeliveryError, Rejected, TryLater
-from pilothouse.core.ids import ConversationId
+from pilothouse.core.ids import ConversationId, MessageId
 from pilothouse.core.message import Address, Content, MessageRef, Part
 
 CLOSED_WAIT_S = 1.0
@@ -67,6 +67,9 @@ class TerminalChannel:
 
     def holds(self) -> tuple[ConversationId, ...]:
         return (self._stage.conversation,)
+
+    def messages(self) -> tuple[MessageId, ...] | None:
+        return self._talk.messages
 
     async def run(self, desk: Desk) -> None:
         try:

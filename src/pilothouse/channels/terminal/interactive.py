@@ -36,6 +36,7 @@ from pilothouse.core.ask_view import whole_ask
 from pilothouse.core.channel import Desk, Receipt
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.event import TurnEnded
+from pilothouse.core.ids import MessageId
 from pilothouse.core.message import Part
 
 LEAVING = ("/exit", "/quit")
@@ -51,6 +52,8 @@ class Wanted(Struct, frozen=True):
 
 class InteractiveTalk:
     exit_code = 0
+    messages: tuple[MessageId, ...] | None = None
+    """Whoever talks here is here for everything."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage

@@ -15,9 +15,9 @@ from pilothouse.channels.terminal.pen import Look
 from pilothouse.channels.terminal.render import attachment_line, bare
 from pilothouse.channels.terminal.screen import PlainScreen, put
 from pilothouse.channels.terminal.stage import TICK_S, Stage
-from pilothouse.channels.terminal.transcript import AWAY, DELIVERY_WAIT_S, Transcript
+from pilothouse.channels.terminal.transcript import DELIVERY_WAIT_S, Transcript
 from pilothouse.core.channel import Desk, LoggedEvent, Receipt
-from pilothouse.core.errors import PilothouseError
+from pilothouse.core.errors import PilothouseError, TryLater
 from pilothouse.core.event import AskChanged, Asked, Outcome, TurnEnded, encode_event
 from pilothouse.core.ids import MessageId, TurnId
 from pilothouse.core.message import Part
@@ -49,6 +49,7 @@ class OneShotTalk:
         look = Look(self._ink, stage.columns, drawn, streams.stdout_tty, color, stage.verbose, asks=False)
         self._transcript = Transcript(self._screen, look, stage.clock, stage.seat.author)
         self._message: MessageId | None = None
+        self._stopped_by: MessageId | None = None
         self._command = ""
         """The id that the one message went by, if it is a command: its reply names it."""
         self._state = MessageState()
@@ -71,6 +72,11 @@ class OneShotTalk:
             return 130
         failed = self._refused or self._state.status in ("failed", "withdrawn")
         return 1 if failed or self._outcome in ("failed", "cancelled") else 0
+
+    @property
+    def messages(self) -> tuple[MessageId, ...]:
+        """The one message, and the command that stops it."""
+        return tuple(id for id in (self._message, self._stopped_by) if id is not None)
 
     async def run(self, desk: Desk, opened: Callable[[], None]) -> None:
         self._desk = desk
@@ -97,9 +103,12 @@ class OneShotTalk:
             await self._reply(part.text)
             for file in part.attachments:
                 await self._screen.note(attachment_line(file, self._ink, self._stage.columns()))
-        elif not turn or turn != self._state.turn_id:
-            heading = [self._ink.dim(AWAY)] if turn else []
-            await self._screen.note("\n".join([*heading, wash(part.text)]))
+        elif not turn:
+            await self._screen.note(wash(part.text))
+        elif turn != self._state.turn_id:
+            raise TryLater(
+                POLL_S, "this terminal shows the answer to one question, and that is not known as its"
+            )
         elif not self._stage.json:
             await self._transcript.part(part)
 
@@ -134,7 +143,7 @@ class OneShotTalk:
             if self._text.startswith("/"):
                 self._command = seat.next_id()
                 return await self._desk.command(seat.address, seat.author, self._text, self._command)
-            return await self._desk.accept(seat.message(self._text, now))
+            return await self._desk.accept(seat.message(self._text, now, alone=True))
         except PilothouseError as error:
             return Receipt("refused", text=str(error))
 
@@ -230,11 +239,12 @@ class OneShotTalk:
         native_id = seat.next_id()
         while True:
             try:
-                await self._desk.command(seat.address, seat.author, "/stop", native_id)
+                receipt = await self._desk.command(seat.address, seat.author, "/stop", native_id)
             except PilothouseError as error:
                 await self._complain(error)
                 await self._stage.clock.sleep(POLL_S)
             else:
+                self._stopped_by = receipt.message_id
                 return
 
     async def _watch_interrupts(self) -> None:

@@ -49,9 +49,16 @@ class Seat(Struct, frozen=True):
     author: Author
     next_id: Callable[[], str]
 
-    def message(self, text: str, at: float) -> InboundMessage:
+    def message(self, text: str, at: float, *, alone: bool = False) -> InboundMessage:
         return InboundMessage(
-            self.address, self.author, self.next_id(), text, private=True, source="terminal", sent_at=at
+            self.address,
+            self.author,
+            self.next_id(),
+            text,
+            private=True,
+            source="terminal",
+            sent_at=at,
+            alone=alone,
         )
 
 

@@ -18,7 +18,7 @@ from pilothouse.channels.terminal.streams import Streams
 from pilothouse.core.ask import Ask
 from pilothouse.core.channel import Desk
 from pilothouse.core.clock import Clock
-from pilothouse.core.ids import ConversationId
+from pilothouse.core.ids import ConversationId, MessageId
 from pilothouse.core.message import Part, conversation_id
 
 TICK_S = 0.1
@@ -72,6 +72,11 @@ class Talk(Protocol):
 
     @property
     def exit_code(self) -> int: ...
+
+    @property
+    def messages(self) -> tuple[MessageId, ...] | None:
+        """What it is here for; None if that is everything."""
+        ...
 
     async def run(self, desk: Desk, opened: Callable[[], None]) -> None: ...
 
