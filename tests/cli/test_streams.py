@@ -71,6 +71,13 @@ def test_an_answer_that_nobody_can_take_is_not_waited_for(tmp_path: Path) -> Non
         assert "No space left on device" in done.stderr
 
 
+@pytest.mark.parametrize(("line", "code"), [("/status", 0), ("/foo", 1), ("/engine nope", 1)])
+def test_a_command_that_was_not_done_has_its_exit_code(tmp_path: Path, line: str, code: int) -> None:
+    script(tmp_path)
+    done = sh(f"pilothouse chat '{line}'", tmp_path)
+    assert (done.returncode, bool(done.stdout)) == (code, True)
+
+
 def test_questions_that_are_asked_at_once_have_their_own_answer_each(tmp_path: Path) -> None:
     script(tmp_path)
     sh("pilothouse chat hi", tmp_path)

@@ -14,7 +14,7 @@ from pilothouse.runtime.auditing import record
 from pilothouse.runtime.awaiting import reply_key
 from pilothouse.runtime.binding import workspace_of
 from pilothouse.runtime.choosing import list_models
-from pilothouse.runtime.command_call import CommandCall, Reply, refusal
+from pilothouse.runtime.command_call import CommandCall, NotDone, refusal
 from pilothouse.runtime.commands import COMMANDS
 from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.placing import ensure_place, message_key
@@ -54,9 +54,12 @@ async def carry_out(
             call = CommandCall(tx, conversation, by, way.args, settings, ports.ids, at, role, models, opened)
             reply = refusal(call, f"command.{way.name}") or COMMANDS[way.name].run(call)
         else:
-            reply = Reply(_unknown_hint(way))
+            reply = NotDone(_unknown_hint(way))
         tx.inbox.claim([put.row.id])
-        tx.inbox.done(put.row.id, at, "carried out")
+        if isinstance(reply, NotDone):
+            tx.inbox.fail(put.row.id, at, "not carried out")
+        else:
+            tx.inbox.done(put.row.id, at, "carried out")
         content = Content(reply.text, "reply", reply.attachments, reply_to=native_id)
         say(tx, ports.ids, conversation.id, content, key=reply_key(put.row.id), at=at)
         return Receipt("queued", put.row.id), conversation.id

@@ -40,6 +40,10 @@ class Reply(Struct, frozen=True):
     attachments: tuple[Attachment, ...] = ()
 
 
+class NotDone(Reply, frozen=True):
+    """The command was understood or not, allowed or not: it changed nothing, and the text says why."""
+
+
 class CommandSpec(Struct, frozen=True):
     usage: str
     summary: str
@@ -53,7 +57,7 @@ def save(call: CommandCall, **changes: object) -> None:
 def refusal(call: CommandCall, deed: str) -> Reply | None:
     """None if whoever said it may do that here."""
     role = AUTHORITY.get(deed, "owner")
-    return None if allows(call.role, deed) else Reply(f"Only an {role} may do that here.")
+    return None if allows(call.role, deed) else NotDone(f"Only an {role} may do that here.")
 
 
 def binding_of(call: CommandCall) -> Conversation:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import msgspec
 
 from pilothouse.core.message import InboundMessage
-from pilothouse.runtime.command_call import CommandCall, CommandSpec, Reply, queued, refusal
+from pilothouse.runtime.command_call import CommandCall, CommandSpec, NotDone, Reply, queued, refusal
 from pilothouse.runtime.pairing import pair, parse_code
 from pilothouse.runtime.rebinding import open_topic, resume, set_engine, set_model, set_trigger, set_workspace
 from pilothouse.runtime.reporting import show, show_cost, show_queue, show_session, show_status
@@ -54,7 +54,7 @@ def _cancel(call: CommandCall) -> Reply:
     number = call.args.lstrip("#")
     row = next((row for row in queued(call) if str(row.seq) == number), None)
     if row is None:
-        return Reply(f"Nothing waits under {call.args or 'that number'}. /queue shows the numbers.")
+        return NotDone(f"Nothing waits under {call.args or 'that number'}. /queue shows the numbers.")
     message = _decode(row.body)
     if message.author.id != call.by.id and (refused := refusal(call, "command.cancel.foreign")):
         return refused
@@ -68,7 +68,8 @@ def _pair(call: CommandCall) -> Reply:
         return Reply(
             "/pair CODE takes a code that `pilothouse pair` shows on the machine, such as K7QM-2XFP."
         )
-    return Reply(pair(call.tx, call.ids, code, call.by, call.at)[1])
+    grant, text = pair(call.tx, call.ids, code, call.by, call.at)
+    return NotDone(text) if grant is None else Reply(text)
 
 
 COMMANDS: Mapping[str, CommandSpec] = {

@@ -14,6 +14,7 @@ from pilothouse.runtime.binding import bound
 from pilothouse.runtime.choosing import models_to_choose
 from pilothouse.runtime.command_call import (
     CommandCall,
+    NotDone,
     Reply,
     binding_of,
     engine_of,
@@ -42,7 +43,7 @@ def set_engine(call: CommandCall) -> Reply:
         return refused
     engine = call.settings.engine_names.get(call.args.lower())
     if engine is None:
-        return Reply(f"There is no engine {call.args!r}. There are: {names}.")
+        return NotDone(f"There is no engine {call.args!r}. There are: {names}.")
     save(call, engine=engine, model=None, session_id=None)
     return Reply(f"From your next message on: {engine}, in a new session.")
 
@@ -71,12 +72,12 @@ def set_workspace(call: CommandCall) -> Reply:
         return Reply(f"The workspace is {workspace_in(call, session_of(call))}. There are: {names}.")
     folder = call.settings.workspaces.get(call.args)
     if folder is None:
-        return Reply(f"There is no workspace {call.args!r}. There are: {names}.")
+        return NotDone(f"There is no workspace {call.args!r}. There are: {names}.")
     there = role_of(call.tx, call.settings.people, call.by.id, folder)
     if refused := refusal(call, "command.bind.set"):
         return refused
     if not allows(there, "command.bind.set"):
-        return Reply(f"Only an {AUTHORITY['command.bind.set']} of {call.args} may do that.")
+        return NotDone(f"Only an {AUTHORITY['command.bind.set']} of {call.args} may do that.")
     save(call, workspace=folder, session_id=None)
     return Reply(f"From your next message on: {folder}, in a new session.")
 
@@ -84,7 +85,7 @@ def set_workspace(call: CommandCall) -> Reply:
 def open_topic(call: CommandCall) -> Reply:
     """A conversation of its own, bound as its place is: nothing is chosen for it, so it inherits."""
     if isinstance(call.opened, str):
-        return Reply(call.opened)
+        return NotDone(call.opened)
     place = ensure_place(call.tx, call.opened, call.at)
     here = bound(call.tx, place)
     works = f"{here.engine or call.settings.default_engine} in {here.workspace or call.settings.default_workspace}"
@@ -108,9 +109,9 @@ def set_trigger(call: CommandCall) -> Reply:
         return Reply("From now on I hear here what is configured.")
     trigger = parse_trigger(said)
     if trigger is None:
-        return Reply(f"There is no trigger {said!r}. {TRIGGER_USAGE}")
+        return NotDone(f"There is no trigger {said!r}. {TRIGGER_USAGE}")
     if problem := trigger_problem(trigger):
-        return Reply(f"Nothing was changed: {problem}.")
+        return NotDone(f"Nothing was changed: {problem}.")
     keep_trigger(call.tx, call.conversation.id, trigger)
     return Reply(f"From now on I hear here {describe_trigger(trigger)}. Commands I always hear.")
 
@@ -126,16 +127,16 @@ def resume(call: CommandCall) -> Reply:
     if token is None:
         other = _owner_of(call, word, engine)
         if other is not None:
-            return Reply(
+            return NotDone(
                 f"That is a session of {other}, not of {engine}. /engine {other} first, then /resume."
             )
-        return Reply(f"No session {word!r} of {engine} is known here. `pilothouse sessions` lists them.")
+        return NotDone(f"No session {word!r} of {engine} is known here. `pilothouse sessions` lists them.")
     if isinstance(token, ResumeToken):
         found = find_session(call.tx, call.ids, call.settings, call.conversation, call.by, token, call.at)
     else:
         found = may_continue(call.tx, call.settings, call.conversation, call.by, token)
     if isinstance(found, Refused):
-        return Reply(found.why)
+        return NotDone(found.why)
     bind(call.tx, call.settings, call.conversation, found)
     if not found.turns:
         return Reply(f"From your next message on: that session of {found.engine}, in {found.workspace}.")

@@ -14,6 +14,7 @@ from pilothouse.core.wording import span
 from pilothouse.runtime.ask_words import INLINE, file_name, is_long, readable
 from pilothouse.runtime.command_call import (
     CommandCall,
+    NotDone,
     Reply,
     binding_of,
     engine_of,
@@ -121,7 +122,7 @@ def show(call: CommandCall) -> Reply:
     turns = [turn for turn in call.tx.turns.find(call.args) if turn.conversation_id == call.conversation.id]
     if len(turns) == 1:
         return Reply(turns[0].answer or (turns[0].failure.text if turns[0].failure else "No answer yet."))
-    return Reply(f"Nothing here is called {call.args!r}.")
+    return NotDone(f"Nothing here is called {call.args!r}.")
 
 
 def _show_ask(call: CommandCall, row: AskRow) -> Reply:
