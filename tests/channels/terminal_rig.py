@@ -261,6 +261,9 @@ class Pty:
     def wait_for(self, needle: str, timeout_s: float = 15.0, *, times: int = 1) -> None:
         self._until(lambda: self.text.count(needle) >= times, f"{needle!r} to be seen", timeout_s)
 
+    def wait_until_gone(self, needle: str, timeout_s: float = 15.0) -> None:
+        self._until(lambda: needle not in self.text, f"{needle!r} to be gone", timeout_s)
+
     def press_until(self, key: str, needle: str) -> None:
         """Presses again where a key may come too early: a line editor reads its history when it has time."""
         for _ in range(30):

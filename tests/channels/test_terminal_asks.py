@@ -15,12 +15,12 @@ from tests.channels.terminal_scene import DIFF, EDIT, PUSH, SIZES
 
 from pilothouse.channels.terminal.editing import Unusable, changed, draft_of
 from pilothouse.channels.terminal.ink import Ink, cells, fold_line
-from pilothouse.channels.terminal.receive import choices, decide, keys_of
-from pilothouse.channels.terminal.render import ask_help, ask_text
-from pilothouse.core.ask import Ask, Decision, Option
+from pilothouse.channels.terminal.receive import ENTER_KEEPS, choices, decide, keys_of
+from pilothouse.channels.terminal.render import ask_help, ask_text, keep_warning
+from pilothouse.core.ask import Ask, Decision, Option, RuleOffer
 from pilothouse.core.ids import AskId
 
-CTRL_C, CTRL_U, ENTER = "\x03", "\x15", "\r"
+BACKSPACE, CTRL_C, CTRL_U, ENTER, ESCAPE = "\x7f", "\x03", "\x15", "\r", "\x1b"
 HINT = "Ctrl-D leaves."
 PLAIN = Ink(color=False)
 
@@ -31,8 +31,8 @@ def test_a_command_shows_where_why_and_the_rule_that_each_key_would_save() -> No
         "  timeout: 5",
         "  in: /work/demo",
         "  why: no rule matches",
-        "  s allow for this session: allow command git push",
-        "  a allow always here: allow command git push origin",
+        "  s Enter allow for this session: allow command git push",
+        "  a Enter allow always here: allow command git push origin",
         "  y allow · m change · n deny · r deny, and say why · d all · ? help",
     ]
 
@@ -60,7 +60,7 @@ def test_a_folded_line_loses_nothing_and_fits(line: str, width: int) -> None:
 
 
 def test_session_and_always_are_keys_only_where_a_rule_is_offered() -> None:
-    assert keys_of(PUSH) == "ysamnrd?"
+    assert keys_of(PUSH) == "ymnrd?", "what keeps a rule needs Enter"
     assert keys_of(EDIT) == "ymnrd?"
     assert keys_of(Ask(AskId("a"), "approval", "May I?")) == "ynrd?"
     assert decide(EDIT, "s") is None
@@ -121,8 +121,6 @@ def test_anything_else_is_changed_as_json_and_only_an_object_will_do() -> None:
 @pytest.mark.parametrize(
     ("word", "typed", "outcome"),
     [
-        ("push", "s", "answered:allow:session"),
-        ("push", "a", "answered:allow:always"),
         ("sizes", "1,3" + ENTER, "answered:answer:1:3"),
         ("push", f"m{CTRL_U}git log{ENTER}", 'answered:allow:{"command": "git log", "timeout": 5}'),
     ],
@@ -139,6 +137,74 @@ def test_a_key_says_it(tmp_path: Path, word: str, typed: str, outcome: str) -> N
         terminal.type(rest)
         terminal.wait_for("→ Noted.")
         terminal.wait_for(f"You said: {outcome}")
+
+
+def ask_to_push(terminal: Pty) -> None:
+    terminal.wait_for(HINT)
+    terminal.type("push" + ENTER)
+    terminal.wait_for("Waiting for your answer")
+
+
+@pytest.mark.parametrize(
+    ("key", "kept", "outcome"),
+    [
+        ("s", "  allow for this session: allow command git push\n", "answered:allow:session"),
+        ("a", "  allow always here: allow command git push origin\n", "answered:allow:always"),
+    ],
+)
+def test_what_keeps_a_rule_shows_it_and_takes_enter(
+    tmp_path: Path, key: str, kept: str, outcome: str
+) -> None:
+    with Pty(str(tmp_path), columns=120) as terminal:
+        ask_to_push(terminal)
+        terminal.type(key)
+        terminal.wait_for(f"{kept}  {ENTER_KEEPS}\n❯ {key}")
+        terminal.type(ENTER)
+        terminal.wait_for("→ Noted.")
+        terminal.wait_for(f"You said: {outcome}")
+
+
+def test_a_sentence_that_begins_like_a_lasting_key_is_a_sentence(tmp_path: Path) -> None:
+    with Pty(str(tmp_path), columns=120) as terminal:
+        ask_to_push(terminal)
+        terminal.type("a")
+        terminal.wait_for(ENTER_KEEPS)
+        terminal.type("lso")
+        terminal.wait_for("❯ also")
+        terminal.type(ENTER)
+        terminal.wait_for("You said: also")
+        assert "→ Noted." not in terminal.text
+
+
+@pytest.mark.parametrize("back", [CTRL_C, ESCAPE, BACKSPACE])
+def test_whoever_goes_back_from_a_lasting_key_is_asked_still(tmp_path: Path, back: str) -> None:
+    with Pty(str(tmp_path), columns=120) as terminal:
+        ask_to_push(terminal)
+        terminal.type("a")
+        terminal.wait_for(ENTER_KEEPS)
+        terminal.type(back)
+        terminal.wait_until_gone(ENTER_KEEPS)
+        terminal.type("y")
+        terminal.wait_for("You said: answered:allow\n")
+        assert "Stopping…" not in terminal.text
+
+
+def test_enter_keeps_no_rule_that_was_not_on_the_screen(tmp_path: Path) -> None:
+    with Pty(str(tmp_path), columns=120) as terminal:
+        ask_to_push(terminal)
+        terminal.type("a" + ENTER)
+        terminal.wait_for(f"{ENTER_KEEPS}\n❯ a")
+        terminal.type(ENTER)
+        terminal.wait_for("You said: answered:allow:always")
+
+
+def test_the_rule_that_would_be_kept_is_shown_to_its_last_letter() -> None:
+    rule = f"allow command {'long' * 30}"
+    ask = Ask(AskId("a"), "approval", "May I?", offers=(RuleOffer("always", rule),))
+    rows = keep_warning(ask, "a", 60).split("\n")
+    assert max(map(cells, rows)) <= 60
+    assert f"allow always here: {rule}".replace(" ", "") in "".join(rows).replace(" ", "")
+    assert keep_warning(ask, "al", 60) == keep_warning(ask, "y", 60) == ""
 
 
 def press_change(terminal: Pty, *, times: int) -> None:
@@ -231,7 +297,7 @@ def test_on_a_dumb_terminal_everything_is_typed_with_enter(tmp_path: Path) -> No
     with Pty(str(tmp_path), columns=120, environ={"TERM": "dumb"}) as terminal:
         terminal.wait_for(HINT)
         terminal.type("push\n")
-        terminal.wait_for("a allow always here: allow command git push origin")
+        terminal.wait_for("a Enter allow always here: allow command git push origin")
         terminal.type("m\n")
         terminal.wait_for("Change the command")
         terminal.type("git log\n")

@@ -27,7 +27,7 @@ from pilothouse.channels.terminal.receive import (
     decide,
     keys_of,
 )
-from pilothouse.channels.terminal.render import ask_body, ask_help
+from pilothouse.channels.terminal.render import ask_body, ask_help, keep_warning
 from pilothouse.channels.terminal.screen import PlainScreen, Screen
 from pilothouse.channels.terminal.stage import TICK_S, Stage, open_asks, whole_of
 from pilothouse.channels.terminal.transcript import Transcript
@@ -40,6 +40,7 @@ from pilothouse.core.ids import MessageId
 from pilothouse.core.message import Part
 
 LEAVING = ("/exit", "/quit")
+CHANGED = "What is asked has changed meanwhile; nothing was answered."
 HINT = "Ctrl-C stops a turn, Ctrl-D leaves."
 
 
@@ -61,7 +62,9 @@ class InteractiveTalk:
         self._prompt: Prompt | None = None
         if streams.stdin_tty and streams.stdout_tty and not streams.dumb:
             history = stage.state_dir / "history" if stage.config.history else None
-            self._prompt = Prompt(streams, history, self._keys, lambda: self._transcript.running)
+            self._prompt = Prompt(
+                streams, history, self._keys, self._warning, lambda: self._transcript.running
+            )
         screen: Screen = self._prompt or PlainScreen(replace(streams, dumb=True), streams.stdout)
         drawn = self._prompt is not None
         self._ink = stage.ink(tty=streams.stdout_tty)
@@ -145,6 +148,8 @@ class InteractiveTalk:
                 self._wanted.what == "reason" and text.startswith("/")
             ):
                 await self._complete(desk, self._wanted, text.strip())
+            case Line(text=text, warned=warned) if self._prompt and warned != self._warning(text):
+                await self._complain(CHANGED)
             case Line(text=text) if text.strip():
                 self._armed = False
                 await self._say(desk, text.strip())
@@ -286,5 +291,12 @@ class InteractiveTalk:
         await self._transcript.note(self._ink.red(f"  {wash(text)}"))
 
     def _keys(self) -> str:
-        ask = None if self._wanted else self._transcript.ask
-        return keys_of(ask) if ask else ""
+        return keys_of(ask) if (ask := self._answerable) else ""
+
+    def _warning(self, text: str) -> str:
+        return keep_warning(ask, text, self._stage.columns()) if (ask := self._answerable) else ""
+
+    @property
+    def _answerable(self) -> Ask | None:
+        """The ask that the next key or line is about."""
+        return None if self._wanted else self._transcript.ask

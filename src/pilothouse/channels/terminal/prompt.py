@@ -1,7 +1,8 @@
 """The interactive line, by prompt_toolkit: output scrolls above, the status and what is typed stay below.
 
 One application runs from start to end. Enter, Ctrl-C and the keys of an ask only put values into a stream, so
-that the line never flickers and what is half typed is never lost.
+that the line never flickers and what is half typed is never lost. What would keep a rule is a letter in the line
+like any other; it needs Enter, and Enter needs that the rule was on the screen.
 """
 
 from __future__ import annotations
@@ -30,19 +31,27 @@ if TYPE_CHECKING:
 class Prompt:
     """A `Screen`, and the keyboard beneath it.
 
-    `keys` are those that answer at once, while nothing is typed; while something is `running`, Ctrl-C stops it
-    and leaves alone what is typed.
+    `keys` are those that answer at once, while nothing is typed; `warning` says what would be kept if Enter were
+    pressed after this text; while something is `running`, Ctrl-C stops it and leaves alone what is typed.
     """
 
     live = True
 
     def __init__(
-        self, streams: Streams, history: Path | None, keys: Callable[[], str], running: Callable[[], bool]
+        self,
+        streams: Streams,
+        history: Path | None,
+        keys: Callable[[], str],
+        warning: Callable[[str], str],
+        running: Callable[[], bool],
     ) -> None:
         self._streams = streams
         self._keys = keys
+        self._warning = warning
         self._running = running
         self._status = ""
+        self._warned = ""
+        """The warning that stands on the screen."""
         self._key_waits = False
         self._send: MemoryObjectSendStream[Typed] | None = None
         self._session = self._make(history)
@@ -53,6 +62,7 @@ class Prompt:
         drawn = anyio.Event()
 
         def mark(app: object) -> None:
+            self._warned = self._warning_now()
             drawn.set()
 
         self._session.app.after_render.add_handler(mark)
@@ -128,7 +138,12 @@ class Prompt:
 
     def _message(self) -> StyleAndTextTuples:
         found: StyleAndTextTuples = [("dim", f"{self._status}\n")] if self._status else []
+        if warning := self._warning_now():
+            found.append(("ansiyellow", f"{warning}\n"))
         return [("", "\n"), *found, ("bold", "❯ ")]
+
+    def _warning_now(self) -> str:
+        return self._warning(self._session.default_buffer.text)
 
     def _bindings(self) -> KeyBindings:
         from prompt_toolkit.filters import Condition
@@ -140,24 +155,32 @@ class Prompt:
 
         @bindings.add("enter")
         def enter(event: KeyPressEvent) -> None:
+            warning = self._warning_now()
+            if warning and warning != self._warned:
+                return event.app.invalidate()
             text = event.current_buffer.text
-            event.current_buffer.reset(append_to_history=bool(text.strip()))
-            self._put(Line(text))
+            event.current_buffer.reset(append_to_history=bool(text.strip()) and not warning)
+            self._put(Line(text, warning))
+            return None
 
         @bindings.add("c-c")
         @bindings.add(Keys.SIGINT)
         def interrupt(event: KeyPressEvent) -> None:
             buffer = event.current_buffer
-            if buffer.text and not self._running():
+            if buffer.text and (self._warning_now() or not self._running()):
                 buffer.reset()
             else:
                 self._put(Interrupt())
+
+        @bindings.add("escape", filter=Condition(lambda: bool(self._warning_now())), eager=True)
+        def go_back(event: KeyPressEvent) -> None:
+            event.current_buffer.reset()
 
         @bindings.add("c-d", filter=empty)
         def leave(event: KeyPressEvent) -> None:
             self._put(Leave())
 
-        for char in "ysamnrd?123456789":
+        for char in "ymnrd?123456789":
             answers = Condition(lambda char=char: not self._key_waits and char in self._keys())
 
             @bindings.add(char, filter=empty & answers, eager=True)

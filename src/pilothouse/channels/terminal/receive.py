@@ -16,6 +16,7 @@ from pilothouse.core.message import Address, Author, InboundMessage
 
 NOBODY_HERE = "nobody can answer here"
 SAID_NO = "The person said no."
+ENTER_KEEPS = "Enter keeps this rule; any other key goes on typing."
 WHY = "Why not? Type the reason, then Enter; an empty line goes back."
 REMEMBER: tuple[tuple[str, str, Remember], ...] = (
     ("s", "allow for this session", "session"),
@@ -25,6 +26,8 @@ REMEMBER: tuple[tuple[str, str, Remember], ...] = (
 
 class Line(Struct, frozen=True):
     text: str
+    warned: str = ""
+    """What the screen said, when Enter was pressed, that the line would keep."""
 
 
 class Key(Struct, frozen=True):
@@ -114,9 +117,10 @@ def _approvals(ask: Ask) -> Iterator[Choice]:
 
 
 def keys_of(ask: Ask) -> str:
-    """Those that answer at once, without Enter: not the numbers where more may follow the first."""
+    """Those that answer at once, without Enter: not the numbers where more may follow the first, nor what keeps a
+    rule, for a sentence may begin with the same letter."""
     numbers = "" if ask.many or len(ask.options) > 9 else "".join(map(str, range(1, len(ask.options) + 1)))
-    return "".join(choice.key for choice in choices(ask)) + numbers
+    return "".join(choice.key for choice in choices(ask) if not choice.rule) + numbers
 
 
 def chosen(ask: Ask, typed: str) -> Choice | None:
@@ -157,8 +161,8 @@ def explain_key(ask: Ask, choice: Choice) -> str:
 
 ABOUT = {
     "y": "allow it, this once",
-    "s": "allow it, and whatever the rule allows, until this session ends",
-    "a": "allow it, and whatever the rule allows, in this workspace from now on",
+    "s": "then Enter: allow it, and whatever the rule allows, until this session ends",
+    "a": "then Enter: allow it, and whatever the rule allows, in this workspace from now on",
     "m": "change what would be done, then allow that",
     "n": "deny it, and stop the turn",
     "r": "deny it and say why; the engine hears the reason and goes on",

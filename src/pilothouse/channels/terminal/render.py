@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from pilothouse.channels.terminal.ink import Ink, cells, fit, fold_line, hang, wash
-from pilothouse.channels.terminal.receive import choices, explain_key
+from pilothouse.channels.terminal.receive import ENTER_KEEPS, choices, chosen, explain_key
 from pilothouse.channels.text import activity_label, status_line
 from pilothouse.core.ask import Ask
 from pilothouse.core.ask_view import AskLine, ask_lines
@@ -91,12 +91,22 @@ def ask_text(ask: Ask, ink: Ink, width: int, *, enter: bool = False) -> str:
     lines = [ink.yellow("? ") + ink.bold(title), *ask_body(ask_lines(ask), ink, width)]
     found = choices(ask)
     for choice in (choice for choice in found if choice.rule):
-        lines += _keyed(choice.key, f"{choice.label}: {choice.rule}", ink, width)
+        key = choice.key if enter else f"{choice.key} Enter"
+        lines += _keyed(key, f"{choice.label}: {choice.rule}", ink, width)
     plain = [choice for choice in found if not choice.rule]
     lines += _key_rows([(choice.key, choice.label) for choice in plain], ink, width)
     for number, option in enumerate(ask.options, 1):
         lines += _keyed(str(number), option.label, ink, width)
     return "\n".join([*lines, *filter(None, [_how(ask, ink, enter=enter)])])
+
+
+def keep_warning(ask: Ask, typed: str, width: int) -> str:
+    """Which rule Enter would keep, exactly, if that is what `typed` says to the ask."""
+    choice = chosen(ask, typed)
+    if choice is None or not choice.rule:
+        return ""
+    first, *rest = fold_line(wash(f"{choice.label}: {choice.rule}"), width - 2)
+    return "\n".join([f"  {first}", *(f"    {more}" for more in rest), hang(ENTER_KEEPS, width)])
 
 
 def ask_help(ask: Ask, ink: Ink, width: int) -> str:
@@ -144,7 +154,7 @@ def _paint(line: AskLine, ink: Ink) -> Callable[[str], str]:
 
 
 def _keyed(key: str, label: str, ink: Ink, width: int) -> list[str]:
-    first, *rest = fold_line(" ".join(wash(label).split()), width - 6)
+    first, *rest = fold_line(" ".join(wash(label).split()), width - 5 - len(key))
     return [f"  {ink.bold(key)} {first}", *(f"    {more}" for more in rest)]
 
 
