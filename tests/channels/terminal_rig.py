@@ -226,7 +226,9 @@ class Pty:
         self._ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
         command = [sys.executable, "-m", "tests.channels.terminal_scene", "--ctty", *arguments]
-        inherited = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+        # What runs the tests may say how wide its own window is; here the pty says it.
+        unsaid = ("NO_COLOR", "COLUMNS", "LINES")
+        inherited = {name: value for name, value in os.environ.items() if name not in unsaid}
         env = {**inherited, "TERM": "xterm-256color", "PYTHONPATH": str(ROOT / "src"), **(environ or {})}
         self.process = subprocess.Popen(
             command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True, env=env, cwd=ROOT

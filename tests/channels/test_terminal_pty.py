@@ -180,6 +180,22 @@ def test_at_60_columns_no_line_is_wider(tmp_path: Path) -> None:
         assert max(map(len, terminal.text.split("\n"))) <= 60
 
 
+def test_what_is_said_of_a_message_is_broken_between_words(tmp_path: Path) -> None:
+    with Pty(str(tmp_path), "--busy", columns=30) as terminal:
+        terminal.wait_for(HINT)
+        terminal.type("slow" + ENTER)
+        terminal.wait_for("Reading")
+        terminal.type("hello" + ENTER)
+        terminal.wait_for("  It waits for the turn before\n  it.")
+
+
+def test_what_failed_is_broken_between_words(tmp_path: Path) -> None:
+    with Pty(str(tmp_path), columns=30) as terminal:
+        terminal.wait_for(HINT)
+        terminal.type("break" + ENTER)
+        terminal.wait_for("The engine stopped without\nfinishing its turn.")
+
+
 def test_a_dumb_terminal_gets_no_escape_at_all(tmp_path: Path) -> None:
     with Pty(str(tmp_path), environ={"TERM": "dumb"}) as terminal:
         terminal.wait_for(HINT)

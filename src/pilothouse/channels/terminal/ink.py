@@ -53,12 +53,15 @@ def _cell(char: str) -> int:
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
+def wrap(text: str, width: int) -> str:
+    """Washed, and broken between words."""
+    lines = (textwrap.wrap(line, width, break_on_hyphens=False) or [""] for line in wash(text).split("\n"))
+    return "\n".join(line for wrapped in lines for line in wrapped)
+
+
 def hang(text: str, width: int) -> str:
     """Wrapped, and two columns in: the shape of all that is not the answer."""
-    lines = (
-        textwrap.wrap(line, width - 2, break_on_hyphens=False) or [""] for line in wash(text).split("\n")
-    )
-    return "\n".join(f"  {line}".rstrip() for wrapped in lines for line in wrapped)
+    return "\n".join(f"  {line}".rstrip() for line in wrap(text, width - 2).split("\n"))
 
 
 def fold_line(line: str, width: int) -> list[str]:

@@ -193,7 +193,7 @@ class InteractiveTalk:
             receipt = Receipt("refused", text=str(error))
         if receipt.text:
             paint = self._ink.red if receipt.state == "refused" else self._ink.dim
-            await self._transcript.note(paint(f"  {wash(receipt.text)}"))
+            await self._transcript.note(paint(hang(receipt.text, self._stage.columns())))
 
     async def _answer_with(self, desk: Desk, typed: str) -> bool:
         """Whether it was a word to an ask; where it wants more words, the next line goes on with it."""
@@ -263,7 +263,7 @@ class InteractiveTalk:
         except Unusable as problem:
             return await self._want(Wanted(ask, "change"), f"{problem} Once more, or an empty line.", text)
         if decision is None:
-            return await self._transcript.note(self._ink.dim(f"  {UNCHANGED}"))
+            return await self._transcript.note(self._ink.dim(hang(UNCHANGED, self._stage.columns())))
         return await self._answer(desk, ask, decision)
 
     async def _show_whole(self, desk: Desk, ask: Ask) -> None:
@@ -288,7 +288,7 @@ class InteractiveTalk:
         return await self._transcript.note(self._ink.dim(settled), alone=True)
 
     async def _complain(self, text: str) -> None:
-        await self._transcript.note(self._ink.red(f"  {wash(text)}"))
+        await self._transcript.note(self._ink.red(hang(text, self._stage.columns())))
 
     def _keys(self) -> str:
         return keys_of(ask) if (ask := self._answerable) else ""

@@ -46,8 +46,10 @@ class OneShotTalk:
         self._asker = Asker(stage, self._screen)
         drawn = streams.stdout_tty and not streams.dumb
         color = stage.ink(tty=drawn).color
-        look = Look(self._ink, stage.columns, drawn, streams.stdout_tty, color, stage.verbose, asks=False)
-        self._transcript = Transcript(self._screen, look, stage.clock, stage.seat.author)
+        self._look = Look(
+            self._ink, stage.columns, drawn, streams.stdout_tty, color, stage.verbose, asks=False
+        )
+        self._transcript = Transcript(self._screen, self._look, stage.clock, stage.seat.author)
         self._message: MessageId | None = None
         self._stopped_by: MessageId | None = None
         self._command = ""
@@ -124,11 +126,11 @@ class OneShotTalk:
         self._message = receipt.message_id if receipt.state != "refused" else None
         self._refused = receipt.state == "refused"
         if receipt.text and self._refused:
-            await self._screen.note(self._ink.red(wash(receipt.text)))
+            await self._screen.note(self._ink.red(self._look.words(receipt.text)))
         elif receipt.text and self._command:
             await self._reply(receipt.text)
         elif receipt.text:
-            await self._screen.note(self._ink.dim(wash(receipt.text)))
+            await self._screen.note(self._ink.dim(self._look.words(receipt.text)))
         if self._message is not None and not self._command and not self._stage.json:
             self._transcript.expect()
 
@@ -178,10 +180,10 @@ class OneShotTalk:
         if self._message is None:
             return
         async with self._sorting:
-            self._state = await self._look(self._message)
+            self._state = await self._state_of(self._message)
         await self._take_rows()
 
-    async def _look(self, message: MessageId) -> MessageState:
+    async def _state_of(self, message: MessageId) -> MessageState:
         """How the message is; what is known already if the desk cannot say just now."""
         try:
             told = await self._desk.query("message", self._stage.seat.author, id=message)

@@ -8,7 +8,7 @@ from typing import Literal
 from msgspec import Struct
 
 from pilothouse.channels.terminal.blocks import blocks
-from pilothouse.channels.terminal.ink import Ink, wash
+from pilothouse.channels.terminal.ink import Ink, wash, wrap
 from pilothouse.channels.terminal.markdown import draw
 from pilothouse.channels.terminal.screen import Screen
 
@@ -29,6 +29,10 @@ class Look(Struct, frozen=True):
     @property
     def columns(self) -> int:
         return self.width()
+
+    def words(self, text: str) -> str:
+        """A notice or a failure, as it was written; wrapped where a person reads it, not in a pipe."""
+        return wrap(text, self.columns) if self.streamed else wash(text)
 
 
 class Pen:

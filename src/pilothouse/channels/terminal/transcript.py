@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import anyio
 import msgspec
 
-from pilothouse.channels.terminal.ink import fit, hang, wash
+from pilothouse.channels.terminal.ink import fit, hang
 from pilothouse.channels.terminal.page import Page
 from pilothouse.channels.terminal.pen import Look, Pen
 from pilothouse.channels.terminal.render import (
@@ -242,7 +242,7 @@ class Transcript:
                 await self._answer(page, part.text)
             else:
                 paint = self._look.ink.red if view.outcome == "failed" else self._look.ink.dim
-                await self._pen.aside(*(paint(wash(block)) for block in page.rest_of(part.text)))
+                await self._pen.aside(*(paint(self._look.words(block)) for block in page.rest_of(part.text)))
             await self._files(part)
         if page.ended_at is not None:
             await self._close(page)
@@ -277,7 +277,7 @@ class Transcript:
         """What was delivered has said it, as a rule; its detail is for those who asked for it."""
         ink = self._look.ink
         if not page.delivered and not any(failure.text in block for block in page.printed):
-            await self._pen.aside(ink.red(wash(failure.text)))
+            await self._pen.aside(ink.red(self._look.words(failure.text)))
         if self._look.verbose and failure.detail:
             await self._pen.aside(ink.dim(hang(failure.detail, self._look.columns)))
 
