@@ -37,6 +37,8 @@ ROOT = Path(__file__).parents[2]
 _TOKEN = re.compile(
     r"\x1b\[(?P<args>[0-9;?]*)(?P<code>[@-~])|\x1b[=>78]|\x1b\][^\x07]*\x07|(?P<char>.)", re.S
 )
+PATIENCE_S = 30.0
+"""A busy machine may take many seconds to start a program on a pty."""
 
 
 class Edges:
@@ -260,10 +262,10 @@ class Pty:
     def type(self, text: str) -> None:
         os.write(self._ours, text.encode())
 
-    def wait_for(self, needle: str, timeout_s: float = 15.0, *, times: int = 1) -> None:
+    def wait_for(self, needle: str, timeout_s: float = PATIENCE_S, *, times: int = 1) -> None:
         self._until(lambda: self.text.count(needle) >= times, f"{needle!r} to be seen", timeout_s)
 
-    def wait_until_gone(self, needle: str, timeout_s: float = 15.0) -> None:
+    def wait_until_gone(self, needle: str, timeout_s: float = PATIENCE_S) -> None:
         self._until(lambda: needle not in self.text, f"{needle!r} to be gone", timeout_s)
 
     def press_until(self, key: str, needle: str) -> None:
@@ -274,7 +276,7 @@ class Pty:
                 return self.wait_for(needle, 0.5)
         return self.wait_for(needle)
 
-    def wait(self, timeout_s: float = 15.0) -> int:
+    def wait(self, timeout_s: float = PATIENCE_S) -> int:
         """The exit code."""
         self._until(lambda: self.process.poll() is not None, "the program to end", timeout_s)
         self._read(0.0)
