@@ -134,7 +134,7 @@ def test_the_first_code_makes_the_owner_and_the_next_a_member(house: House) -> N
     code = parse_code(text.splitlines()[0])
     assert code is not None
     sender = Author(UserId("telegram:5"), "Eve")
-    grant, _ = store(house, lambda tx: pair(tx, new_id, code, sender, time.time()))
+    grant, _ = store(house, lambda tx: pair(tx, new_id, People(), code, sender, time.time()))
     assert grant is not None and grant.role == "owner"
     assert house.json("pair")["role"] == "member"
     assert house.json("pair", "--role", "admin")["role"] == "admin"

@@ -126,8 +126,20 @@ async def test_whoever_is_let_in_already_can_rise_with_a_code_but_never_fall(tmp
         await rig.until_said("You are let in as admin.")
         await offer(rig, "member", code="1" * 8)
         await rig.channel.say("/pair 1111-1111", author=MEMBER)
+        await rig.until_said("You are an admin here already.")
         (grant,) = await rig.until(lambda tx: tx.people.of(MEMBER.id))
         assert grant.role == "admin"
+
+
+@pytest.mark.parametrize("role", ["owner", "admin", "member"])
+async def test_whom_a_code_gives_nothing_leaves_it_for_somebody_else(tmp_path: Path, role: Role) -> None:
+    async with open_rig(tmp_path, people=People({MEMBER.id: "owner"})) as rig:
+        await offer(rig, role)
+        await rig.channel.say(f"/pair {SHOWN}", author=MEMBER)
+        await rig.until_said("You are the owner here already.")
+        assert await rig.store.read(lambda tx: tx.people.everybody()) == []
+        await rig.channel.say(SHOWN, author=STRANGER)
+        await rig.until_said(f"You are let in as {role}.")
 
 
 async def test_a_code_for_a_workspace_lets_in_there_alone(tmp_path: Path) -> None:

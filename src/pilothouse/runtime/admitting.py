@@ -51,7 +51,7 @@ def meet(
 ) -> Receipt:
     """`channels` are those that are served here: in a terminal that is closed, nobody is asked anything."""
     if code := parse_code(message.text):
-        return _pair(tx, ids, code, message, at)
+        return _pair(tx, ids, settings.people, code, message, at)
     user = message.author.id
     if tx.tally(_told(user), at, DAY_S) > 1:
         return Receipt("refused")
@@ -70,13 +70,13 @@ def _is_shown(tx: Tx, asked: AskRow, channels: Mapping[ChannelId, Channel]) -> b
     return any(channel is not None and serves(channel, place) for channel, place in shown)
 
 
-def _pair(tx: Tx, ids: IdMaker, code: str, message: InboundMessage, at: float) -> Receipt:
+def _pair(tx: Tx, ids: IdMaker, people: People, code: str, message: InboundMessage, at: float) -> Receipt:
     """The message is put down as done, so that the platform may bring it twice."""
     key = message_key(message.address, message.native_id)
     known = tx.inbox.by_key(key)
     if known is not None:
         return Receipt("duplicate", known.id)
-    grant, text = pair(tx, ids, code, message.author, at)
+    grant, text = pair(tx, ids, people, code, message.author, at)
     if grant is None:
         return Receipt("refused", text=text)
     place = ensure_place(tx, message.address, at, private=message.private)

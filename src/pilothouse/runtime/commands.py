@@ -68,8 +68,8 @@ def _pair(call: CommandCall) -> Reply:
         return Reply(
             "/pair CODE takes a code that `pilothouse pair` shows on the machine, such as K7QM-2XFP."
         )
-    grant, text = pair(call.tx, call.ids, code, call.by, call.at)
-    return NotDone(text) if grant is None else Reply(text)
+    grant, told = pair(call.tx, call.ids, call.settings.people, code, call.by, call.at)
+    return NotDone(told) if grant is None else Reply(told)
 
 
 COMMANDS: Mapping[str, CommandSpec] = {

@@ -1,7 +1,8 @@
 """Pairing: a code that is shown on the machine lets in whoever sends it, once, and for a short time.
 
 Rules: one code at a time, and only its hash is kept; a wrong try counts against its sender, and against the code; the
-first who pairs becomes the owner, if the house has none but the person at its terminal.
+first who pairs becomes the owner, if the house has none but the person at its terminal. Whom a code gives nothing
+that they have not already leaves it for somebody else.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
+from collections.abc import Mapping
 
 import msgspec
 from msgspec import Struct
@@ -19,6 +21,7 @@ from pilothouse.core.people import Grant, People, Role, at_least
 from pilothouse.core.store import Tx
 from pilothouse.runtime.auditing import record
 from pilothouse.runtime.letting_in import let_in
+from pilothouse.runtime.standing import role_of
 
 OPEN_S = 600.0
 TRIES = 5
@@ -32,6 +35,8 @@ _FACT = "pairing"
 _SIGN = f"[{ALPHABET}]"
 _BARE = re.compile(rf"\s*({_SIGN}{{4}})-({_SIGN}{{4}})\s*", re.IGNORECASE)
 _COMMAND = re.compile(rf"\s*/pair(?:@\w+)?\s+({_SIGN}{{4}})[- ]?({_SIGN}{{4}})\s*", re.IGNORECASE)
+
+_CALLED: Mapping[Role, str] = {"owner": "the owner", "admin": "an admin", "member": "a member"}
 
 
 class Pairing(Struct, frozen=True):
@@ -59,11 +64,14 @@ def offer_pairing(
 
 def has_owner(tx: Tx, people: People, machine: UserId) -> bool:
     """Whether the house belongs to anybody but the person at the machine's own terminal."""
-    configured = any(role == "owner" and user != machine for user, role in people.roles.items())
-    return configured or any(grant.role == "owner" and not grant.workspace for grant in tx.people.everybody())
+    owners = {user for user, role in people.roles.items() if role == "owner"}
+    owners |= {grant.user for grant in tx.people.everybody() if grant.role == "owner" and not grant.workspace}
+    return bool(owners - {machine})
 
 
-def pair(tx: Tx, ids: IdMaker, code: str, author: Author, at: float) -> tuple[Grant | None, str]:
+def pair(
+    tx: Tx, ids: IdMaker, people: People, code: str, author: Author, at: float
+) -> tuple[Grant | None, str]:
     """What the code gave its sender, if anything, and what they should be told."""
     if tx.tally(f"pair:{author.id}", at, TRIES_WITHIN_S) > TRIES:
         return None, "That were too many tries. Wait an hour, and ask for a new code."
@@ -76,14 +84,15 @@ def pair(tx: Tx, ids: IdMaker, code: str, author: Author, at: float) -> tuple[Gr
             None,
             "That code is not right, or its time is over. `pilothouse pair` on the machine shows a new one.",
         )
+    held = role_of(tx, people, author.id, pairing.workspace)
+    if at_least(held, pairing.role):
+        return None, f"You are {_CALLED[held]} here already. The code is still good, for somebody else."
     tx.set_fact(_FACT, "")
-    held = [grant for grant in tx.people.of(author.id) if grant.workspace == pairing.workspace]
-    role = held[0].role if held and at_least(held[0].role, pairing.role) else pairing.role
-    grant = Grant(author.id, role, pairing.workspace, author.name, "pairing", at)
+    grant = Grant(author.id, pairing.role, pairing.workspace, author.name, "pairing", at)
     let_in(tx, ids, grant, at)
-    record(tx, at, author.id, "people.paired", role=role, workspace=pairing.workspace)
-    where = f" of {pairing.workspace}" if pairing.workspace else ""
-    return grant, f"You are let in as {role}{where}. Send a message to begin; /help lists the commands."
+    record(tx, at, author.id, "people.paired", role=grant.role, workspace=grant.workspace)
+    where = f" of {grant.workspace}" if grant.workspace else ""
+    return grant, f"You are let in as {grant.role}{where}. Send a message to begin; /help lists the commands."
 
 
 def _offered(tx: Tx, at: float) -> Pairing | None:
