@@ -94,6 +94,23 @@ def test_whom_the_file_lets_in_only_the_file_puts_out(house: House) -> None:
     assert "granted nothing" in house.run("users", "revoke", "telegram:9").stderr
 
 
+def test_what_was_taken_and_what_the_file_keeps_is_one_message(house: House) -> None:
+    house.config.write_text('[people]\nmembers = ["telegram:7"]\n')
+    house.config.chmod(0o600)
+    for person, role in (("telegram:7", "admin"), (ME, "owner")):
+        house.run("users", "grant", person, role)
+    done = house.run("users", "revoke", "telegram:7", COLUMNS="1000")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "error: telegram:7 is no longer admin everywhere, but telegram:7 is still member everywhere,"
+        f" by {house.config}: remove the id there, and it counts at once.\n"
+    )
+    mine = house.run("users", "revoke", ME, COLUMNS="1000")
+    assert mine.stdout == ""
+    assert f"{ME} is no longer owner everywhere, but {ME} is the person at this machine" in mine.stderr
+    assert [row["from"] for row in house.json("users")] == ["config.toml", "this machine"]
+
+
 @pytest.mark.parametrize(
     ("words", "hint"),
     [

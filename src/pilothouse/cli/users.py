@@ -89,24 +89,24 @@ def revoke(user: str, workspace: str | None, as_json: bool) -> None:
     taken = write_store(unit)
     if as_json:
         print_json(msgspec.to_builtins(taken))
-    else:
-        for one in taken:
-            print(f"{person} is no longer {one.role} {_where(one.workspace)}.")
-    _complain_if_left(person, place, taken)
-
-
-def _complain_if_left(person: UserId, place: str | None, taken: list[Grant]) -> None:
-    left = [grant for grant, _ in _configured() if grant.user == person and place in (None, grant.workspace)]
-    if left:
-        file = load_plain().paths.config_file
-        roles = ", ".join(f"{grant.role} {_where(grant.workspace)}" for grant in left)
-        if person == _shell():
-            raise ConfigError(f"{person} is the person at this machine, and owns it: that cannot be taken.")
-        raise ConfigError(
-            f"{person} is still {roles}, by {file}: remove the id there, and it counts at once."
-        )
+    gone = f"{person} is no longer {_roles(taken)}" if taken else ""
+    if left := [one for one, _ in _configured() if one.user == person and place in (None, one.workspace)]:
+        raise ConfigError(f"{gone}, but {_why_left(person, left)}" if gone else _why_left(person, left))
     if not taken:
         raise PilothouseError(f"{person} was granted nothing{'' if place is None else f' in {place}'}.")
+    if not as_json:
+        print(f"{gone}.")
+
+
+def _why_left(person: UserId, left: list[Grant]) -> str:
+    if person == _shell():
+        return f"{person} is the person at this machine, and owns it: that cannot be taken."
+    file = load_plain().paths.config_file
+    return f"{person} is still {_roles(left)}, by {file}: remove the id there, and it counts at once."
+
+
+def _roles(grants: list[Grant]) -> str:
+    return ", ".join(f"{grant.role} {_where(grant.workspace)}" for grant in grants)
 
 
 def _configured() -> list[tuple[Grant, str]]:
