@@ -140,6 +140,26 @@ def test_what_nobody_foresaw_is_one_line_and_its_traceback_is_in_the_log_alone(h
     assert "a1B2c3" * 6 not in house.log.read_text()
 
 
+@pytest.mark.parametrize("words", ["config check", "rules", "trust .", "chat hi"])
+def test_a_current_folder_that_is_gone_is_said_plainly(house: House, words: str) -> None:
+    gone = house.home / "gone"
+    gone.mkdir()
+    done = subprocess.run(
+        ["sh", "-c", f'rmdir "$PWD" && exec "$0" -m pilothouse {words}', sys.executable],
+        env=house.environ(),
+        input="",
+        capture_output=True,
+        encoding="utf-8",
+        timeout=30,
+        cwd=gone,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: The current folder does not exist any more")
+    assert "--workspace" in done.stderr
+    assert not house.log.exists()
+
+
 def test_a_plugin_that_cannot_be_imported_takes_only_its_command_down(house: House) -> None:
     (house.packages / "waving.py").write_text("raise SystemExit('no')\n")
     done = house.run("wave")

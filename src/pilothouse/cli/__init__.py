@@ -38,9 +38,15 @@ def _run(words: list[str]) -> int:
     except (KeyboardInterrupt, BrokenPipeError):
         raise
     except BaseException as error:  # noqa: BLE001 - here it becomes words and an exit code
-        if isinstance(error, OSError) and error.filename is None and (stuck := _stuck("\n")):
+        if _may_be_output(error) and (stuck := _stuck("\n")):
             return _say_stuck(stuck)
         return _explain(error)
+
+
+def _may_be_output(error: BaseException) -> bool:
+    """No file is named in what a write to an open stream says, and it never says that something is not there."""
+    is_nameless = isinstance(error, OSError) and error.filename is None
+    return is_nameless and not isinstance(error, FileNotFoundError)
 
 
 def _explain(error: BaseException) -> int:

@@ -6,10 +6,16 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from pilothouse.bootstrap.saying import say
 from pilothouse.cli.exits import BROKEN, BUSY, INTERRUPTED, UNFORESEEN
 
 if TYPE_CHECKING:
     from pilothouse.logs.redaction import Redactor
+
+NOWHERE = (
+    "The current folder does not exist any more: somebody removed or replaced it. "
+    "Go to another one with cd, or name one with --workspace where the command has it."
+)
 
 
 def explain(error: BaseException) -> int:
@@ -38,19 +44,31 @@ def explain(error: BaseException) -> int:
         case PilothouseError():
             say_error(str(error))
             return BUSY if isinstance(error, RoleHeld) else BROKEN
+        case FileNotFoundError() if error.filename is None and not _is_somewhere():
+            say(NOWHERE, head=_head())
+            return BROKEN
         case _:
             return _say_unforeseen(error)
 
 
+def _is_somewhere() -> bool:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return False
+    return True
+
+
 def say_error(*texts: str) -> None:
     """Each with its own mark: who looks for errors finds all of them."""
-    colour = sys.stderr.isatty() and "NO_COLOR" not in os.environ
-    head = "\x1b[31merror:\x1b[0m" if colour else "error:"
-    from pilothouse.bootstrap.saying import say
-
     redactor = _redactor()
     for text in texts:
-        say(redactor.redact(text), head=head)
+        say(redactor.redact(text), head=_head())
+
+
+def _head() -> str:
+    colour = sys.stderr.isatty() and "NO_COLOR" not in os.environ
+    return "\x1b[31merror:\x1b[0m" if colour else "error:"
 
 
 def _redactor() -> Redactor:
