@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import pty
+import select
 import signal
 import subprocess
 import sys
@@ -64,8 +67,8 @@ def test_a_full_standard_output_is_no_surprise_to_any_command(tmp_path: Path, co
 
 def test_an_answer_that_nobody_can_take_is_not_waited_for(tmp_path: Path) -> None:
     script(tmp_path)
-    for json in ("", " --json"):
-        done = sh(f"pilothouse chat hi{json} > /dev/full", tmp_path)
+    for option in ("", " --json"):
+        done = sh(f"pilothouse chat hi{option} > /dev/full", tmp_path)
         assert done.returncode == 1
         assert "Traceback" not in done.stderr
         assert "No space left on device" in done.stderr
@@ -117,3 +120,46 @@ def _read_until(word: str, stream: IO[str], seen: list[str]) -> None:
     while not seen or word not in seen[-1]:
         seen.append(stream.readline())
         assert seen[-1], seen
+
+
+def test_a_window_that_is_closed_leaves_the_turn_its_time(tmp_path: Path) -> None:
+    script(tmp_path)
+    (tmp_path / "script.toml").write_text(
+        '[[turn]]\nsteps = [ { say = "first" }, { tool = "command", for_s = 1.0 }, { say = "last" } ]\n'
+    )
+    with (tmp_path / "config.toml").open("a") as config:
+        config.write("grace_s = 40.0\n")
+    ours, theirs = pty.openpty()
+    # A session's leader that opens a terminal has it for its own, and hears when it is closed.
+    line = 'exec "$0" -m pilothouse chat --approval-mode minimal <"$1" >"$1" 2>&1'
+    environ = {"PATH": os.environ["PATH"], "PILOTHOUSE_HOME": str(tmp_path), "HOME": str(tmp_path)}
+    process = subprocess.Popen(
+        ["sh", "-c", line, sys.executable, os.ttyname(theirs)],
+        env={**environ, "PYTHONPATH": str(SRC), "TERM": "xterm"},
+        cwd=tmp_path,
+        start_new_session=True,
+    )
+    try:
+        _see(ours, "Ctrl-D leaves.")
+        os.write(ours, b"go\r")
+        _see(ours, "first")
+        os.close(theirs)
+        os.close(ours)
+        process.send_signal(signal.SIGHUP)  # of the shell, after the kernel's
+        assert process.wait(timeout=50) in (0, 1), "by itself, and no signal ended it"
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+    log = (tmp_path / "logs" / "pilothouse.log").read_text()
+    assert "traceback" not in log.lower()
+    assert '"gateway.stopped"' in log
+    (turn,) = json.loads(sh("pilothouse turns --json", tmp_path).stdout)
+    assert turn["status"] == "done"
+
+
+def _see(descriptor: int, words: str) -> None:
+    screen = b""
+    while words.encode() not in screen:
+        assert select.select([descriptor], [], [], 30)[0], f"no {words!r} in {screen!r}"
+        screen += os.read(descriptor, 65536)

@@ -55,10 +55,15 @@ async def stop_on_signal(
     hurry: Callable[[], None] | None = None,
 ) -> None:
     """The first one asks nicely; a second one leaves at once, as people expect of Ctrl-C. With `hurry` there is a step
-    between the two: it waits for nobody, and still puts things away."""
+    between the two: it waits for nobody, and still puts things away.
+
+    Of a window that is closed the kernel tells, and perhaps the shell too: nobody is impatient then.
+    """
     with anyio.open_signal_receiver(*signals) as received:
         heard = 0
-        async for _ in received:
+        async for told in received:
+            if heard and told == signal.SIGHUP:
+                continue
             heard += 1
             if heard == 1:
                 stop()

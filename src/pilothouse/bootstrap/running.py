@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 
 import anyio
 
@@ -51,7 +52,8 @@ def spare_collector() -> None:
 
 def say_leaving(grace_s: float, running: int) -> None:
     if running:
-        sys.stderr.write(f"Leaving: a running turn has {grace_s:.0f} s to end. Ctrl-C leaves now.\n")
+        with suppress(OSError):  # the window may be closed: the turn has its time all the same
+            sys.stderr.write(f"Leaving: a running turn has {grace_s:.0f} s to end. Ctrl-C leaves now.\n")
 
 
 def calm_collector() -> None:

@@ -71,11 +71,19 @@ def _fill_streams() -> None:
 def _finish(code: int) -> int:
     """What is still in the buffer may find a closed pipe; better here than while the interpreter ends."""
     stuck = _stuck()
-    return code if stuck is None else _say_stuck(stuck)
+    code = code if stuck is None else _say_stuck(stuck)
+    try:
+        sys.stderr.flush()
+    except OSError:  # it would fail once more at the end, with an exit code of the interpreter's own
+        _silence(sys.stderr.fileno())
+    return code
 
 
 def _say_stuck(stuck: OSError) -> int:
-    print(f"error: The output cannot be written: {stuck.strerror}", file=sys.stderr)
+    from contextlib import suppress
+
+    with suppress(OSError):  # both may be one window that was closed
+        print(f"error: The output cannot be written: {stuck.strerror}", file=sys.stderr)
     _go_quietly()
     return BROKEN
 
@@ -93,5 +101,9 @@ def _stuck(probe: str = "") -> OSError | None:
 
 
 def _go_quietly() -> int:
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _silence(sys.stdout.fileno())
     return PIPE_CLOSED
+
+
+def _silence(descriptor: int) -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)

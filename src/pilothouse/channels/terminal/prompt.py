@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -26,6 +26,12 @@ if TYPE_CHECKING:
     from prompt_toolkit.formatted_text import StyleAndTextTuples
     from prompt_toolkit.history import History
     from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+    from prompt_toolkit.output import Output
+    from typing_extensions import override
+else:
+
+    def override(method):
+        return method
 
 
 class Prompt:
@@ -121,17 +127,13 @@ class Prompt:
         from prompt_toolkit import PromptSession
         from prompt_toolkit.input.vt100 import Vt100Input
         from prompt_toolkit.output.color_depth import ColorDepth
-        from prompt_toolkit.output.vt100 import Vt100_Output
 
-        stdout = self._streams.stdout
-        # Asking the terminal for the cursor's place (CPR) earns a warning from those that do not answer.
-        output = Vt100_Output(stdout, lambda: _size_of(stdout), enable_cpr=False)
         return PromptSession(
             self._message,
             history=_history(history),
             key_bindings=self._bindings(),
             input=Vt100Input(self._streams.stdin),
-            output=output,
+            output=_output(self._streams.stdout),
             color_depth=None if self._streams.color else ColorDepth.DEPTH_1_BIT,
             erase_when_done=True,
         )
@@ -201,10 +203,31 @@ class Prompt:
         return True
 
 
+def _output(stream: TextIO) -> Output:
+    from prompt_toolkit.output.vt100 import Vt100_Output
+
+    class Patient(Vt100_Output):
+        """Takes what nobody will see: that the window was closed is heard from the keyboard, and by a signal.
+
+        An error would come out of the event loop, where prompt_toolkit prints it, which is an error again.
+        """
+
+        @override
+        def flush(self) -> None:
+            with suppress(OSError):
+                super().flush()
+
+    # Asking the terminal for the cursor's place (CPR) earns a warning from those that do not answer.
+    return Patient(stream, lambda: _size_of(stream), enable_cpr=False)
+
+
 def _size_of(stream: TextIO) -> Size:
     from prompt_toolkit.data_structures import Size
 
-    columns, rows = os.get_terminal_size(stream.fileno())
+    try:
+        columns, rows = os.get_terminal_size(stream.fileno())
+    except OSError:  # its window was closed
+        columns = rows = 0
     return Size(rows=rows or 24, columns=columns or 80)
 
 
@@ -212,10 +235,10 @@ async def edit_line(streams: Streams, text: str) -> str:
     """One line, changed in place on the tty beside a one-shot answer; empty if the person goes back."""
     from prompt_toolkit import PromptSession
     from prompt_toolkit.input.vt100 import Vt100Input
-    from prompt_toolkit.output.vt100 import Vt100_Output
 
-    output = Vt100_Output(streams.stderr, lambda: _size_of(streams.stderr), enable_cpr=False)
-    session: PromptSession[str] = PromptSession(input=Vt100Input(streams.stdin), output=output)
+    session: PromptSession[str] = PromptSession(
+        input=Vt100Input(streams.stdin), output=_output(streams.stderr)
+    )
     try:
         return await session.prompt_async("  ❯ ", default=text, handle_sigint=False)
     except (EOFError, KeyboardInterrupt):
