@@ -122,6 +122,15 @@ def _read_until(word: str, stream: IO[str], seen: list[str]) -> None:
         assert seen[-1], seen
 
 
+def test_answers_from_a_pipe_are_read_without_a_warning(tmp_path: Path) -> None:
+    done = sh(r"printf '\n\n\n\n\n' | pilothouse init", tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Telegram bot token" in done.stdout and "Discord bot token" in done.stdout
+    wrong = sh(r"printf '\n\n\nno token\n' | pilothouse init --force", tmp_path)
+    assert wrong.returncode == 1
+    assert wrong.stderr.startswith("error: Telegram: "), "it is read from the pipe"
+
+
 def test_a_window_that_is_closed_leaves_the_turn_its_time(tmp_path: Path) -> None:
     script(tmp_path)
     (tmp_path / "script.toml").write_text(

@@ -18,10 +18,18 @@ def ask_for(
     hidden: bool = False,
     value_proc: Callable[[str], Any] | None = None,
 ) -> Any:
-    """What somebody typed, or the default: nothing more than Enter."""
+    """What somebody typed, or the default: nothing more than Enter.
+
+    Only a terminal shows what is typed. Of a pipe there is nothing to hide, and hiding would read past it.
+    """
     shown = f"{question} [{default}]:" if default else f"{question}:"
     return click.prompt(
-        _fitted(shown), default, hidden, value_proc=value_proc, prompt_suffix="", show_default=False
+        _fitted(shown),
+        default,
+        hidden and sys.stdin.isatty(),
+        value_proc=value_proc,
+        prompt_suffix="",
+        show_default=False,
     )
 
 
