@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 from typing import Any
 
 from tests.cli.conftest import House
 from typing_extensions import override
 
-from pilothouse.cli.checks import Check, Disk, check_store
+from pilothouse.cli.checks import Check, Disk, check_files, check_store
 from pilothouse.config import Models, find_paths, load
 from pilothouse.plugins import Plugins
 from pilothouse.stores.sqlite import STORE
@@ -93,10 +95,12 @@ def test_a_store_that_does_not_open_is_broken_and_no_store_is_fine(house: House)
 
 
 class Odd(Disk):
-    """A disk that tests could not have otherwise: full, or read-only."""
+    """A disk that tests could not have otherwise: full, or read-only, even to root."""
 
-    def __init__(self, free_mb: int = 1000, *, takes_files: bool = True) -> None:
-        self._free_mb, self._takes_files = free_mb, takes_files
+    def __init__(
+        self, free_mb: int = 1000, *, takes_files: bool = True, locked: str = "", ours: bool = True
+    ) -> None:
+        self._free_mb, self._takes_files, self._locked, self._ours = free_mb, takes_files, locked, ours
 
     @override
     def free_mb(self, folder: Path) -> int:
@@ -105,6 +109,14 @@ class Odd(Disk):
     @override
     def takes_files(self, folder: Path) -> bool:
         return self._takes_files
+
+    @override
+    def takes_words(self, file: Path) -> bool:
+        return file.name != self._locked
+
+    @override
+    def is_ours(self, path: Path) -> bool:
+        return self._ours
 
 
 def on_disk(home: Path, disk: Disk) -> dict[str, Check]:
@@ -122,6 +134,33 @@ def test_a_store_that_cannot_be_made_is_broken(tmp_path: Path) -> None:
     found = on_disk(tmp_path, Odd(takes_files=False))["store"]
     assert (found.state, f"{tmp_path} cannot be written" in found.text) == ("broken", True)
     assert on_disk(tmp_path, Odd())["store"].state == "ok"
+
+
+def test_what_may_not_be_written_is_a_permission_and_no_damage(tmp_path: Path) -> None:
+    file, log = tmp_path / "pilothouse.db", tmp_path / "pilothouse.db-wal"
+    folder = f"chmod u+rwx {tmp_path}"
+    assert on_disk(tmp_path, Odd(takes_files=False))["store"].fix.startswith(folder)
+    for part in (file, log):
+        part.write_bytes(b"")
+    assert on_disk(tmp_path, Odd(takes_files=False))["store"].fix == folder
+    both = on_disk(tmp_path, Odd(takes_files=False, locked=log.name))["store"]
+    assert both.fix == f"{folder} && chmod u+rw {log}"
+    for part in (file, log):
+        assert on_disk(tmp_path, Odd(locked=part.name))["store"].fix == f"chmod u+rw {part}"
+    foreign = on_disk(tmp_path, Odd(locked=file.name, ours=False))["store"]
+    assert (foreign.state, foreign.fix) == ("broken", f"chown {os.getuid()} {file}")
+    paths = find_paths({"PILOTHOUSE_HOME": str(tmp_path)})
+    logs = {check.name: check.fix for check in check_files(paths, Odd(takes_files=False))}
+    assert logs["log"] == folder
+
+
+def test_a_home_that_is_a_file_is_said_to_be_one(house: House) -> None:
+    file = house.home / "note"
+    file.write_text("no folder")
+    done = house.run("doctor", "--json", PILOTHOUSE_HOME=str(file))
+    last = json.loads(done.stdout)["checks"][-1]
+    assert (done.returncode, last["name"], last["state"]) == (1, "home", "broken")
+    assert last["text"] == f"PILOTHOUSE_HOME names {file}, which is a file and no folder"
 
 
 def test_without_a_configuration_it_points_to_init(house: House) -> None:

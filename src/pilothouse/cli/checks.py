@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
@@ -43,6 +43,12 @@ class Disk:
     def takes_files(self, folder: Path) -> bool:
         return os.access(folder, os.W_OK | os.X_OK)
 
+    def takes_words(self, file: Path) -> bool:
+        return os.access(file, os.R_OK | os.W_OK)
+
+    def is_ours(self, path: Path) -> bool:
+        return path.stat().st_uid == os.getuid()
+
 
 @runtime_checkable
 class Checkable(Protocol):
@@ -56,6 +62,9 @@ def examine() -> Iterator[Check]:
     yield check_python()
     plugins = Plugins()
     yield from check_plugins(plugins)
+    if blocked := check_home(os.environ):
+        yield blocked
+        return
     paths = find_paths(os.environ)
     yield from check_files(paths)
     try:
@@ -92,7 +101,16 @@ def check_plugins(plugins: Plugins) -> Iterator[Check]:
         yield Check("plugins", "ok", f"{len(rows)} loaded")
 
 
-def check_files(paths: Paths) -> Iterator[Check]:
+def check_home(environ: Mapping[str, str]) -> Check | None:
+    home = Path(environ.get("PILOTHOUSE_HOME") or ".").expanduser()
+    if not home.exists() or home.is_dir():
+        return None
+    text = f"PILOTHOUSE_HOME names {home}, which is a file and no folder"
+    return Check("home", "broken", text, "name a folder in PILOTHOUSE_HOME, or move the file away")
+
+
+def check_files(paths: Paths, disk: Disk | None = None) -> Iterator[Check]:
+    disk = disk or Disk()
     if not paths.config_file.exists():
         yield Check("config", "warn", f"there is no {paths.config_file}; defaults hold", "pilothouse init")
     for file, forbidden, state in ((paths.config_file, 0o022, "broken"), (paths.env_file, 0o077, "warn")):
@@ -101,8 +119,8 @@ def check_files(paths: Paths) -> Iterator[Check]:
             what = "write" if forbidden == 0o022 else "read"
             yield Check("permissions", state, f"others may {what} {file} (mode {mode})", f"chmod 600 {file}")
     folder = _existing(paths.log_dir)
-    if not os.access(folder, os.W_OK):
-        yield Check("log", "broken", f"{folder} cannot be written", f"chown {os.getuid()} {folder}")
+    if not disk.takes_files(folder):
+        yield Check("log", "broken", f"{folder} cannot be written", _permit(folder, disk))
 
 
 def check_config(loaded: Loaded) -> Iterator[Check]:
@@ -153,6 +171,10 @@ def check_store(plugins: Plugins, config: Config, disk: Disk | None = None) -> I
         if not file.exists():
             yield _check_first_store(file, folder, disk)
             return
+        if locked := _locked(file, disk):
+            text = f"{', '.join(map(str, locked))} cannot be written, so nothing can be kept"
+            yield Check("store", "broken", text, " && ".join(_permit(path, disk) for path in locked))
+            return
     try:
         nodes, problem = _look_into_store(plugins.store(config.store.id), config)
     except StoreTooOld as error:
@@ -175,8 +197,22 @@ def _check_first_store(file: Path, folder: Path, disk: Disk) -> Check:
         "store",
         "broken",
         f"none yet, and {file} cannot be made: {folder} cannot be written",
-        f"chown {os.getuid()} {folder}, or name another folder in PILOTHOUSE_HOME",
+        f"{_permit(folder, disk)}, or name another folder in PILOTHOUSE_HOME",
     )
+
+
+def _locked(file: Path, disk: Disk) -> list[Path]:
+    """What of the store this user may not write. SQLite makes and removes files beside its own, as writable as that."""
+    parts = (file, *(file.with_name(file.name + tail) for tail in ("-wal", "-shm")))
+    locked = [part for part in parts if part.exists() and not disk.takes_words(part)]
+    return locked if disk.takes_files(file.parent) else [file.parent, *locked]
+
+
+def _permit(path: Path, disk: Disk) -> str:
+    """The owner needs only the right to write: to own it once more changes nothing."""
+    if disk.is_ours(path):
+        return f"chmod {'u+rwx' if path.is_dir() else 'u+rw'} {path}"
+    return f"chown {os.getuid()} {path}"
 
 
 def _look_into_store(spec: StoreSpec, config: Config) -> tuple[list[Node], str]:
