@@ -97,7 +97,7 @@ def test_check_reads_the_files_of_workspaces_too(house: House, tmp_path: Path) -
         file.write_text(f"{text}\n")
     done = house.run("config", "check")
     assert done.returncode == 1
-    assert f'error: {files[0]}: engine: "nope" is not allowed' in done.stderr
+    assert f'warning: {files[0]}: engine: "nope" was ignored: it is no engine here' in done.stderr
     assert f"error: {files[1]}: rules: The rule 'perhaps'" in done.stderr
     assert f"warning: {files[2]}: trust: was ignored" in done.stderr
 
@@ -124,6 +124,15 @@ def test_the_file_may_be_elsewhere(house: House) -> None:
     other = house.home / "other.toml"
     assert house.json("config", "path", PILOTHOUSE_CONFIG=str(other))["config"]["path"] == str(other)
     assert "it is not there" in house.run("config", PILOTHOUSE_CONFIG=str(other)).stderr
+
+
+def test_an_engine_that_a_folder_wishes_in_vain_is_not_shown_as_in_force(house: House) -> None:
+    (house.home / ".pilothouse.toml").write_text('engine = "nope"\n')
+    done = house.run("config", "show", "--json")
+    assert done.returncode == 0
+    assert not [row for row in json.loads(done.stdout) if row["key"].startswith("here.")]
+    assert '"nope" was ignored' in done.stderr
+    assert house.run("config", "check").returncode == 0
 
 
 def test_what_the_folder_changes_is_shown_with_who_said_it(house: House, tmp_path: Path) -> None:

@@ -71,11 +71,7 @@ def test_what_it_may_not_set_is_ignored_and_says_why(home: Home, repo: Path, tex
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        (
-            "engine = 'scrip'",
-            'engine: "scrip" is not allowed; allowed: cc, claude-code, script; did you mean script?',
-        ),
-        ("engine = '/bin/sh'", 'engine: "/bin/sh" is not allowed'),
+        ("engine = 3", "engine: 3 "),
         ("busy = 3", "busy: 3 is not allowed; allowed: collect, queue, steer, interrupt"),
         ("busy", ":1:5: this is not valid TOML"),
     ],
@@ -88,6 +84,27 @@ def test_a_wrong_wish_is_an_error_that_names_the_file(
         in_workspace(home.load("[engines.torn]\nenabled = false\n"), repo)
     assert str(file) in str(caught.value)
     assert complaint in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("wished", "shown", "hint"),
+    [
+        ("'scrip'", '"scrip"', "there are cc, claude-code, script; did you mean script?"),
+        ("'/bin/sh'", '"/bin/sh"', "there are cc, claude-code, script"),
+        ('"torn"', '"torn"', "there are cc, claude-code, script"),
+        (r'"\u001b[31m"', r'"\x1b[31m"', "there are cc, claude-code, script"),
+    ],
+)
+def test_an_engine_that_is_not_here_is_a_wish_that_nobody_hears(
+    home: Home, repo: Path, wished: str, shown: str, hint: str
+) -> None:
+    file = wish(repo, f"engine = {wished}\nmodel = 'theirs'\nbusy = 'steer'\n")
+    config = "[gateway]\ndefault_engine = 'script'\n[engines.torn]\nenabled = false\n"
+    found = in_workspace(home.load(config), repo)
+    assert (found.engine, found.model, found.busy) == ("script", None, "steer")
+    (warning,) = found.warnings
+    assert (warning.source, warning.key) == (str(file), "engine")
+    assert warning.text == f"{shown} was ignored, and the model with it: it is no engine here; {hint}"
 
 
 def test_a_reference_to_a_secret_stays_text(home: Home, repo: Path) -> None:

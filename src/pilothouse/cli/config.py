@@ -17,6 +17,7 @@ from pilothouse.cli.house import load_plain
 from pilothouse.cli.options import json_option
 from pilothouse.cli.table import print_json, render_table
 from pilothouse.config import (
+    WORKSPACE_FILE_NAME,
     Adapter,
     InvalidConfig,
     Loaded,
@@ -52,8 +53,9 @@ def command(ctx: click.Context, as_json: bool) -> None:
 @json_option
 def show(workspace: str, as_json: bool) -> None:
     """Every setting in force, and where it came from; last, what the folder that you are in changes."""
-    loaded = load_for_show()
-    here, warnings = settings_in(loaded, Path(workspace).expanduser().resolve())
+    folder = Path(workspace).expanduser().resolve()
+    loaded = load_for_show(folder)
+    here, warnings = settings_in(loaded, folder)
     found = [*settings_of(loaded), *here]
     warn((*loaded.warnings, *warnings))
     if as_json:
@@ -114,13 +116,16 @@ def warn(warnings: tuple[Problem, ...]) -> None:
         print(f"warning: {warning}", file=sys.stderr)
 
 
-def load_for_show() -> Loaded:
-    """Only the plugins whose sections were written are loaded: they know which of their settings are secret."""
+def load_for_show(folder: Path) -> Loaded:
+    """Only the plugins whose sections were written are loaded: they know which of their settings are secret.
+
+    The names of all are looked up where the folder's own file may wish for one.
+    """
     plain = load_plain()
     written = {
         group: {key[1] for key in plain.leaves if key[0] == group and len(key) > 1} for group in ADAPTERS
     }
-    if not any(written.values()):
+    if not any(written.values()) and not (folder / WORKSPACE_FILE_NAME).exists():
         return plain
     from pilothouse.core.errors import PluginError
     from pilothouse.plugins import Group, Plugins

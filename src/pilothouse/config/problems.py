@@ -33,10 +33,11 @@ class InvalidConfig(ConfigError):
 
 
 def show(value: object) -> str:
-    """A value as a person would write it, short enough for a line."""
+    """A value as a person would write it, short enough for a line. Nothing in it drives a terminal."""
     if isinstance(value, bool):
         return "true" if value else "false"
     text = '"…"' if isinstance(value, Secret) else f'"{value}"' if isinstance(value, str) else repr(value)
+    text = "".join(char if char.isprintable() else repr(char)[1:-1] for char in text[: MAX_SHOWN + 1])
     return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 1] + "…"
 
 

@@ -6,7 +6,7 @@ never loosen a permission, name an executable, set an environment variable or gr
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -15,7 +15,7 @@ from msgspec import Struct
 from pilothouse.config.decode import Reader
 from pilothouse.config.layers import Loaded
 from pilothouse.config.meanings import check_rules
-from pilothouse.config.problems import InvalidConfig, Problem, nearest
+from pilothouse.config.problems import InvalidConfig, Problem, nearest, show
 from pilothouse.config.sources import WORKSPACE_FILE, Leaf, flatten, read_toml
 from pilothouse.core.conversation import BusyPolicy
 from pilothouse.core.policy import MODES, ApprovalMode
@@ -79,12 +79,12 @@ def read_preferences(
     leaves = flatten(read_toml(file, MAX_BYTES, links=False), str(file), WORKSPACE_FILE)
     allowed = Preferences.__struct_fields__
     refused = dict.fromkeys(key[0] for key in leaves if key[0] not in allowed)
-    warnings = tuple(Problem(str(file), name, f"was ignored: {_why_not(name, allowed)}") for name in refused)
+    warnings = [Problem(str(file), name, f"was ignored: {_why_not(name, allowed)}") for name in refused]
     reader = Reader({k: v for k, v in leaves.items() if k[0] in allowed}, str(file), lambda key, kind: None)
     found = reader.read(Preferences, ())
-    wanted = reader.leaves.get(("engine",))
-    if wanted and isinstance(wanted.value, str) and engines is not None and wanted.value not in engines:
-        reader.refuse(("engine",), engines)
+    if found and found.engine is not None and engines is not None and found.engine not in engines:
+        warnings.append(Problem(str(file), "engine", _why_no_engine(found, sorted(engines))))
+        found = msgspec.structs.replace(found, engine=None, model=None)
     check_rules(reader, ("rules",))
     if found is None or reader.problems:
         raise InvalidConfig(reader.problems)
@@ -104,6 +104,13 @@ def _only_narrowing(found: Preferences, file: Path) -> tuple[Preferences, list[P
         kept = tuple(line for line in found.rules or () if line not in allowing)
         found = msgspec.structs.replace(found, rules=kept)
     return found, told
+
+
+def _why_no_engine(found: Preferences, engines: Sequence[str]) -> str:
+    """A repository is written for many machines: what only others have keeps nobody from working here."""
+    name, with_it = found.engine or "", ", and the model with it" if found.model else ""
+    there = f"there are {', '.join(engines)}" if engines else "there is none"
+    return f"{show(name)} was ignored{with_it}: it is no engine here; {there}{nearest(name, engines)}"
 
 
 def _why_not(name: str, allowed: tuple[str, ...]) -> str:
