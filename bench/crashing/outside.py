@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -144,8 +145,7 @@ class Reaper:
 
     async def _strike(self) -> None:
         """Nothing goes on here before it is dead."""
-        if self.process.returncode is None:
-            self.process.kill()
+        _signal(self.process, signal.SIGKILL)
         await self.process.wait()
 
 
@@ -154,8 +154,7 @@ async def _see_it_through(platform: Platform, reaper: Reaper, settled: anyio.Eve
     await platform.until_heard()
     reaper.heard_at = time.monotonic()
     await settled.wait()
-    with suppress(ProcessLookupError):  # it was killed in this very moment
-        reaper.process.send_signal(signal.SIGTERM)
+    _signal(reaper.process, signal.SIGTERM)
 
 
 @asynccontextmanager
@@ -183,8 +182,14 @@ async def _gateway(home: Home, kill_at: int | None) -> AsyncIterator[Process]:
         try:
             yield process
         finally:
-            if process.returncode is None:
-                process.kill()
+            _signal(process, signal.SIGKILL)
+
+
+def _signal(process: Process, number: signal.Signals) -> None:
+    """Not by `send_signal`: that looks whether it has ended, and takes its exit code away from whoever waits for it."""
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, number)
 
 
 def _faults(
