@@ -96,6 +96,7 @@ def test_no_query_reads_a_growing_table(plans: dict[str, list[str]], name: str) 
         ("inbox.claimed_by", "inbox_claimed"),
         ("inbox.unfinished", "inbox_conversation"),
         ("outbox.deliverable", "outbox_conversation"),
+        ("outbox.of_no_turn", "outbox_conversation"),
         ("outbox.next_ready_at", "outbox_ready"),
         ("outbox.find_ref", "outbox_parts_ref"),
         ("turns.startable", "turns_queued"),

@@ -193,6 +193,11 @@ class OutboxQueue(Queue, Protocol):
         of one of these, if it is queued and ready. Rows behind an unfinished one wait: order is kept per conversation."""
         ...
 
+    def of_no_turn(self, conversation_id: ConversationId, *, but: str, limit: int = 100) -> list[QueueRow]:
+        """Queued and claimed rows of a conversation that no turn said, oldest first, without those whose key begins with
+        `but`. The filter is in the query."""
+        ...
+
     def channels_waiting(self) -> list[ChannelId]:
         """Channels for which anything is unfinished."""
         ...

@@ -35,12 +35,8 @@ def next_for(
     heads: list[QueueRow] = []
     for place in places:
         own = [out for row in sent if row.conversation_id == place for out in unsent_of(tx, row)]
-        head = min([*own, *_to_nobody(tx, place)], key=lambda out: out.seq, default=None)
+        to_nobody = tx.outbox.of_no_turn(place, but=_REPLY, limit=1)
+        head = min([*own, *to_nobody], key=lambda out: out.seq, default=None)
         if head is not None and head.status == "queued" and head.ready_at <= now:
             heads.append(head)
     return heads
-
-
-def _to_nobody(tx: Tx, place: ConversationId) -> list[QueueRow]:
-    waiting = tx.outbox.unfinished(place)
-    return [out for out in waiting if out.turn_id is None and not out.key.startswith(_REPLY)]

@@ -85,6 +85,16 @@ class OutboxSuite(StoreSuite):
 
         await store.write(unit)
 
+    async def test_what_no_turn_said_is_found_behind_any_number_of_answers(self, store: Store) -> None:
+        def unit(tx: Tx) -> None:
+            for number in range(10):
+                put(tx.outbox, f"reply:{number}", C1)
+            put(tx.outbox, "m1", C1)
+            assert ids(tx.outbox.of_no_turn(C1, but="key of reply:", limit=1)) == ["m1"]
+            assert tx.outbox.of_no_turn(C2, but="key of reply:") == []
+
+        await store.write(unit)
+
     async def test_parts_are_stored_once_and_kept_as_they_stand(self, store: Store) -> None:
         def unit(tx: Tx) -> None:
             put(tx.outbox, "m1")

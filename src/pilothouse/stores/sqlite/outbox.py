@@ -46,6 +46,10 @@ class OutboxTable(QueueTable):
         )
         return [queue_row(row) for row in rows]
 
+    def of_no_turn(self, conversation_id: ConversationId, *, but: str, limit: int = 100) -> list[QueueRow]:
+        rows = self._link.rows("outbox.of_no_turn", conversation_id=conversation_id, but=but, limit=limit)
+        return [queue_row(row) for row in rows]
+
     def channels_waiting(self) -> list[ChannelId]:
         return [row[0] for row in self._link.rows("outbox.channels_waiting")]
 

@@ -12,6 +12,12 @@ WHERE head.status = 'queued' AND head.ready_at <= :now
   AND place.id NOT IN (SELECT value FROM json_each(:skip))
 ORDER BY heads.seq LIMIT :limit
 
+-- name: of_no_turn: unfinished rows of a conversation that no turn said, without those whose key begins so
+SELECT {_head} FROM outbox AS head
+WHERE head.conversation_id = :conversation_id AND head.ended_at IS NULL AND head.turn_id IS NULL
+  AND substr(head.key, 1, length(:but)) <> :but
+ORDER BY head.seq LIMIT :limit
+
 -- name: channels_waiting: channels for which anything is unfinished
 SELECT DISTINCT place.channel FROM outbox
 CROSS JOIN conversations AS place ON place.id = outbox.conversation_id
