@@ -28,8 +28,7 @@ from pilothouse.channels.telegram import CHANNEL
 channel = CHANNEL.build(CHANNEL.config(), ChannelHost(None, "", print, SystemClock()))
 import httpcore2
 imported = time.process_time()
-import httpx2
-httpx2.create_ssl_context()
+httpcore2.default_ssl_context()
 trusted = time.process_time()
 channel.render(Content("# A *heading* and `code`", "answer"))
 rendered = time.process_time()

@@ -7,7 +7,7 @@ import ssl
 from collections.abc import Iterator
 
 import aiohttp
-import httpx2
+import httpcore2
 import pytest
 
 from pilothouse.channels.reach import why_unreachable
@@ -26,13 +26,13 @@ def deaf_port() -> Iterator[int]:
 @pytest.mark.anyio
 async def test_both_libraries_tell_a_refused_connection_alike(deaf_port: int) -> None:
     url = f"http://127.0.0.1:{deaf_port}/"
-    async with httpx2.AsyncClient() as client:
-        with pytest.raises(httpx2.ConnectError) as of_httpx:
-            await client.get(url)
+    async with httpcore2.AsyncConnectionPool() as pool:
+        with pytest.raises(httpcore2.ConnectError) as of_httpcore:
+            await pool.request("GET", url)
     async with aiohttp.ClientSession() as session:
         with pytest.raises(aiohttp.ClientConnectorError) as of_aiohttp:
             await session.get(url)
-    assert why_unreachable(of_httpx.value) == REFUSED
+    assert why_unreachable(of_httpcore.value) == REFUSED
     assert why_unreachable(of_aiohttp.value) == REFUSED
 
 
@@ -45,12 +45,12 @@ def chained(outer: Exception, inner: Exception) -> Exception:
     ("error", "words"),
     [
         (
-            chained(httpx2.ConnectError("x"), socket.gaierror(-2, "Name or service not known")),
+            chained(httpcore2.ConnectError("x"), socket.gaierror(-2, "Name or service not known")),
             "its name is not known",
         ),
-        (chained(httpx2.ReadError(""), ConnectionResetError(104, "x")), "the connection was cut off"),
-        (httpx2.ConnectError("All connection attempts failed"), "All connection attempts failed"),
-        (httpx2.RemoteProtocolError(""), "remote protocol error"),
+        (chained(httpcore2.ReadError(""), ConnectionResetError(104, "x")), "the connection was cut off"),
+        (httpcore2.ConnectError("All connection attempts failed"), "All connection attempts failed"),
+        (httpcore2.RemoteProtocolError(""), "remote protocol error"),
         (TimeoutError(), "no answer came in time"),
         (OSError(101, "Network is unreachable"), "Network is unreachable"),
         (ExceptionGroup("x", [ConnectionRefusedError(111, "x")]), REFUSED),

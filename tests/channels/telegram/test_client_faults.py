@@ -14,7 +14,6 @@ from pilothouse.channels.telegram.endpoint import Endpoint
 from pilothouse.channels.telegram.shapes import ReplyTo, Rich, Upload
 from pilothouse.channels.telegram.trouble import Trouble, classify
 from pilothouse.channels.telegram.wire import Entity, Message
-from pilothouse.core.errors import ConfigError
 from pilothouse.core.secret import Secret
 
 
@@ -239,17 +238,3 @@ def test_a_refusal_is_told_by_its_code_and_words(code: int, description: str, ki
     found = classify(code, description, {"retry_after": "soon"})
     assert type(found) is kind
     assert found.text
-
-
-async def test_a_proxy_that_cannot_be_used_is_an_error_of_the_settings() -> None:
-    with pytest.raises(ConfigError, match="gopher"):
-        async with open_client(Endpoint(Secret("1:x"), proxy="gopher://127.0.0.1:1")):
-            pass
-
-
-async def test_calls_go_through_the_proxy_that_is_set(server: Server) -> None:
-    """The test server, asked for a whole address, is proxy enough to tell that it was asked."""
-    async with open_client(
-        Endpoint(Secret(server.token), "http://elsewhere.invalid", proxy=server.url)
-    ) as client:
-        assert not isinstance(await client.get_me(), trouble.NetworkDown)

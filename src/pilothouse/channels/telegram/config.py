@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
+from pilothouse.channels.telegram.address import address_problem, without_login
 from pilothouse.channels.telegram.endpoint import API_BASE, Endpoint
 from pilothouse.core.secret import Secret
 from pilothouse.core.trigger import Trigger, trigger_problem
@@ -52,8 +53,8 @@ def problem(config: TelegramConfig) -> str:
         return "the bot token does not look like one (123456:ABC…): copy it anew from @BotFather"
     for name in ("api_base", "file_base", "proxy"):
         value = getattr(config, name)
-        if value and not re.match(r"https?://\S+$", value):
-            return f"{name} is {value!r}; it must begin with https:// or http://"
+        if value and (wrong := address_problem(value)):
+            return f"{name} is {without_login(value)!r}: {wrong}"
     return _webhook_problem(config) or _trigger_problem(config)
 
 

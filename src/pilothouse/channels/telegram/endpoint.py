@@ -6,6 +6,8 @@ import re
 
 from msgspec import Struct
 
+from pilothouse.channels.telegram.address import Address, parse_address
+from pilothouse.core.errors import ConfigError
 from pilothouse.core.secret import Secret
 
 API_BASE = "https://api.telegram.org"
@@ -25,13 +27,20 @@ class Endpoint(Struct, frozen=True):
     proxy: str = ""
 
     @property
-    def calls(self) -> str:
-        return self.api_base.rstrip("/")
+    def calls(self) -> Address:
+        return _base("api_base", self.api_base)
 
     @property
-    def files(self) -> str:
-        return self.file_base.rstrip("/") or f"{self.calls}/file"
+    def files(self) -> Address:
+        return _base("file_base", self.file_base or f"{self.api_base.rstrip('/')}/file")
 
     @property
     def token_is_plausible(self) -> bool:
         return _TOKEN.fullmatch(self.token.reveal()) is not None
+
+
+def _base(name: str, text: str) -> Address:
+    try:
+        return parse_address(text)
+    except ValueError as error:
+        raise ConfigError(f"{name} is {text!r}, which is no address of a Bot API server: {error}") from None

@@ -1,27 +1,27 @@
-"""One request to a Bot API server, one bounded answer. The token is put into the path below everything that logs.
+"""One request to a Bot API server, one bounded answer.
 
-Telegram wants the token in the address, and HTTP libraries log addresses. So the library is given `/bot*/getMe`, and
-only the last layer before the socket writes the token in: no log line, exception or repr can hold it.
+Telegram wants the token in the address. The HTTP library logs no address and keeps none in its errors; an address is
+made in one place here, right before it is handed over, and whatever a server says back is searched for the token.
 
 Importing this imports the HTTP library: do it where a client is opened, and nowhere else.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from io import BytesIO
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
-from urllib.parse import quote, urlsplit
-from urllib.request import getproxies, proxy_bypass
+from urllib.parse import quote
 
 import anyio
-import httpx2
+import httpcore2
 import msgspec
+from httpcore2 import AsyncConnectionPool
 from msgspec import Raw, Struct, field
 
 from pilothouse.channels.reach import why_unreachable
+from pilothouse.channels.telegram.address import Address
+from pilothouse.channels.telegram.bodies import Body, Form, Json
 from pilothouse.channels.telegram.endpoint import Endpoint
 from pilothouse.channels.telegram.shapes import Upload
 from pilothouse.channels.telegram.trouble import (
@@ -34,10 +34,8 @@ from pilothouse.channels.telegram.trouble import (
     Unauthorized,
     classify,
 )
-from pilothouse.core.errors import ConfigError
-from pilothouse.core.secret import Secret
+from pilothouse.channels.telegram.way import open_pool
 
-PLACEHOLDER = "/bot*/"
 HIDDEN = "[token]"
 
 ANSWER_BYTES = 32 << 20
@@ -51,14 +49,17 @@ SILENCE_S = 60.0
 
 
 _NEVER_SENT = (
-    httpx2.ConnectError,
-    httpx2.ConnectTimeout,
-    httpx2.PoolTimeout,
-    httpx2.ProxyError,
-    httpx2.UnsupportedProtocol,
-    httpx2.LocalProtocolError,
-    httpx2.InvalidURL,
+    httpcore2.ConnectError,
+    httpcore2.ConnectTimeout,
+    httpcore2.PoolTimeout,
+    httpcore2.ProxyError,
+    httpcore2.UnsupportedProtocol,
+    httpcore2.LocalProtocolError,
 )
+_BROKEN = (httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError, OSError)
+"""Of these nobody knows whether the server did what we asked."""
+
+_HEADERS = ((b"Accept-Encoding", b"identity"), (b"User-Agent", b"pilothouse"))
 
 
 class Answer(Struct, frozen=True):
@@ -69,14 +70,15 @@ class Answer(Struct, frozen=True):
     parameters: dict[str, Any] | None = None
 
 
-_MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+", re.ASCII)
 _answers = msgspec.json.Decoder(Answer)
 
 
 class Exchange:
-    def __init__(self, http: httpx2.AsyncClient, endpoint: Endpoint) -> None:
-        self._http = http
+    def __init__(self, pool: AsyncConnectionPool, endpoint: Endpoint) -> None:
+        self._pool = pool
         self._endpoint = endpoint
+        self._calls = endpoint.calls
+        self._files = endpoint.files
 
     async def call(
         self, method: str, params: Mapping[str, Any], uploads: Mapping[str, Upload], wait_s: float
@@ -85,12 +87,11 @@ class Exchange:
         if not self._endpoint.token_is_plausible:
             return Unauthorized("the bot token has not the shape of one: 123456:ABC…, as @BotFather gave it")
         try:
-            body = _form(params, uploads) if uploads else _json(params)
+            body = Form(params, uploads) if uploads else Json(params)
         except UnicodeEncodeError:
             return ParseError("the text holds half a character (a lone surrogate), which cannot be sent")
-        url = f"{self._endpoint.calls}{PLACEHOLDER}{method}"
         whole_s = wait_s + (UPLOAD_S if uploads else CALL_S)
-        answered = await self._send("POST", url, ANSWER_BYTES, wait_s, whole_s, body)
+        answered = await self._send(self._calls, method, body, ANSWER_BYTES, wait_s, whole_s)
         if isinstance(answered, Trouble):
             return answered
         answer = self._read(*answered)
@@ -103,26 +104,47 @@ class Exchange:
                 f"the server names a file by the path {file_path[:80]!r}, which is no path below file_base; "
                 "a Bot API server that runs with --local keeps files to itself: run it without"
             )
-        url = f"{self._endpoint.files}{PLACEHOLDER}{quote(file_path)}"
-        answered = await self._send("GET", url, limit, SILENCE_S, UPLOAD_S, {})
+        answered = await self._send(self._files, quote(file_path), None, limit, SILENCE_S, UPLOAD_S)
         if isinstance(answered, Trouble) or answered[0] == 200:
             return answered if isinstance(answered, Trouble) else answered[1]
         answer = self._read(*answered)
         return answer if isinstance(answer, Trouble) else self._foreign(*answered)
 
     async def _send(
-        self, verb: str, url: str, limit: int, wait_s: float, whole_s: float, body: Mapping[str, Any]
+        self, server: Address, path: str, body: Body | None, limit: int, wait_s: float, whole_s: float
     ) -> tuple[int, bytes] | Trouble:
-        timeout = httpx2.Timeout(SILENCE_S, connect=CONNECT_S, read=max(wait_s, CALL_S), pool=CALL_S)
         try:
             with anyio.fail_after(whole_s):
-                async with self._http.stream(verb, url, timeout=timeout, **body) as response:
+                async with aclosing(await self._ask(server, path, body, max(wait_s, CALL_S))) as response:
                     data = await _read_bounded(response, limit)
-                    return data if isinstance(data, Trouble) else (response.status_code, data)
+                    return data if isinstance(data, Trouble) else (response.status, data)
         except _NEVER_SENT as error:
             return NetworkDown(self._words(error))
-        except (httpx2.HTTPError, TimeoutError) as error:
+        except _BROKEN as error:
             return NetworkDown(self._words(error), maybe_done=True)
+
+    async def _ask(self, server: Address, path: str, body: Body | None, wait_s: float) -> httpcore2.Response:
+        headers = [(b"Host", server.authority.encode()), *_HEADERS]
+        if body is not None:
+            headers += [
+                (b"Content-Type", body.media_type.encode()),
+                (b"Content-Length", str(body.length).encode()),
+            ]
+        timeouts = {"connect": CONNECT_S, "read": wait_s, "write": SILENCE_S, "pool": CALL_S}
+        return await self._pool.handle_async_request(
+            httpcore2.Request(
+                "POST" if body is not None else "GET",
+                httpcore2.URL(
+                    scheme=server.scheme,
+                    host=server.host,
+                    port=server.port,
+                    target=f"{server.path}/bot{self._endpoint.token.reveal()}/{path}",
+                ),
+                headers=headers,
+                content=body,
+                extensions={"timeout": timeouts},
+            )
+        )
 
     def _read(self, status: int, data: bytes) -> Answer | Trouble:
         try:
@@ -150,77 +172,15 @@ class Exchange:
 
 @asynccontextmanager
 async def open_exchange(endpoint: Endpoint) -> AsyncIterator[Exchange]:
-    try:
-        inner = httpx2.AsyncHTTPTransport(
-            proxy=endpoint.proxy or _proxy_from_environment(endpoint.api_base) or None,
-            limits=httpx2.Limits(max_connections=64, max_keepalive_connections=16, keepalive_expiry=30.0),
-        )
-    except (ValueError, ImportError) as error:
-        raise ConfigError(f"The proxy {endpoint.proxy!r} cannot be used: {error}") from None
-    headers = {"Accept-Encoding": "identity", "User-Agent": "pilothouse"}
-    transport = Hiding(inner, endpoint.token)
-    async with httpx2.AsyncClient(transport=transport, headers=headers, trust_env=False) as http:
-        yield Exchange(http, endpoint)
+    async with open_pool(endpoint.calls, endpoint.proxy) as pool:
+        yield Exchange(pool, endpoint)
 
 
-class Hiding(httpx2.AsyncBaseTransport):
-    """Writes the token into the path of a copy of the request, which nobody else gets to see."""
-
-    def __init__(self, inner: httpx2.AsyncBaseTransport, token: Secret) -> None:
-        self._inner = inner
-        self._token = token
-
-    # pyrefly: ignore [missing-override-decorator]
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        real_path = request.url.raw_path.replace(
-            PLACEHOLDER.encode(), f"/bot{self._token.reveal()}/".encode(), 1
-        )
-        real = httpx2.Request(
-            request.method,
-            request.url.copy_with(raw_path=real_path),
-            headers=request.headers,
-            stream=request.stream,
-            extensions=request.extensions,
-        )
-        return await self._inner.handle_async_request(real)
-
-    # pyrefly: ignore [missing-override-decorator]
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-
-async def _read_bounded(response: httpx2.Response, limit: int) -> bytes | Trouble:
+async def _read_bounded(response: httpcore2.Response, limit: int) -> bytes | Trouble:
     data = bytearray()
-    async for piece in response.aiter_raw():
-        data += piece
-        if len(data) > limit:
-            return TooBig(f"more than {limit >> 20} MB came", maybe_done=True)
+    async with aclosing(response.aiter_stream()) as pieces:
+        async for piece in pieces:
+            data += piece
+            if len(data) > limit:
+                return TooBig(f"more than {limit >> 20} MB came", maybe_done=True)
     return bytes(data)
-
-
-def _json(params: Mapping[str, Any]) -> dict[str, Any]:
-    return {"content": msgspec.json.encode(params), "headers": {"Content-Type": "application/json"}}
-
-
-def _form(params: Mapping[str, Any], uploads: Mapping[str, Upload]) -> dict[str, Any]:
-    """In a form every value that is not text is JSON. Files are read in pieces while they are sent."""
-    fields = {
-        name: value if isinstance(value, str) else msgspec.json.encode(value).decode()
-        for name, value in params.items()
-    }
-    files = {name: (up.name, BytesIO(up.data), _media_type(up)) for name, up in uploads.items()}
-    return {"data": fields, "files": files}
-
-
-def _media_type(upload: Upload) -> str:
-    """A type is a header: what an engine or a person made up must not break the request."""
-    return upload.media_type if _MEDIA_TYPE.fullmatch(upload.media_type) else "application/octet-stream"
-
-
-def _proxy_from_environment(base: str) -> str:
-    """What `HTTPS_PROXY` and `NO_PROXY` say, as every other program here would read them."""
-    parts = urlsplit(base)
-    if proxy_bypass(parts.hostname or ""):
-        return ""
-    proxies = getproxies()
-    return proxies.get(parts.scheme) or proxies.get("all") or ""

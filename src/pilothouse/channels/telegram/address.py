@@ -1,0 +1,71 @@
+"""An address in the parts that a request is made of, all in ASCII."""
+
+from __future__ import annotations
+
+from urllib.parse import SplitResult, quote, unquote, urlsplit
+
+from msgspec import Struct
+
+_IN_PATHS = "/%:@!$&'()*+,;=~"
+
+
+class Address(Struct, frozen=True):
+    scheme: str
+    host: str
+    port: int | None
+    path: str
+    login: tuple[bytes, bytes] | None
+
+    @property
+    def authority(self) -> str:
+        """By what name a server is asked for."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}" if self.port else host
+
+
+def parse_address(text: str) -> Address:
+    """Raises `ValueError`, in words that say nothing of a login."""
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https"):
+        raise ValueError("it must begin with https:// or http://")
+    if any(char.isspace() for char in text):
+        raise ValueError("there is a space in it")
+    if not parts.hostname:
+        raise ValueError("it names no host")
+    login = (unquote(parts.username or "").encode(), unquote(parts.password or "").encode())
+    return Address(
+        parts.scheme,
+        _ascii(parts.hostname),
+        _port(parts),
+        quote(parts.path.rstrip("/"), safe=_IN_PATHS),
+        login if any(login) else None,
+    )
+
+
+def address_problem(text: str) -> str:
+    try:
+        parse_address(text)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def without_login(text: str) -> str:
+    """As it may be shown."""
+    scheme, _, rest = text.rpartition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}" if scheme else rest.rpartition("@")[2]
+
+
+def _ascii(host: str) -> str:
+    """A name in letters of its own, as name servers know it."""
+    try:
+        return host if host.isascii() else host.encode("idna").decode()
+    except UnicodeError:
+        raise ValueError("its host is no name that a name server could know") from None
+
+
+def _port(parts: SplitResult) -> int | None:
+    try:
+        return parts.port
+    except ValueError:
+        raise ValueError("its port is no number up to 65535") from None

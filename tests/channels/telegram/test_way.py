@@ -1,0 +1,182 @@
+"""How a server is reached: by which name it is asked, by which proxy, and what is said where that cannot be."""
+
+import os
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+from anyio.abc import SocketAttribute, SocketStream
+
+from pilothouse.channels.telegram.address import parse_address
+from pilothouse.channels.telegram.client import open_client
+from pilothouse.channels.telegram.config import TelegramConfig, problem
+from pilothouse.channels.telegram.endpoint import Endpoint
+from pilothouse.channels.telegram.trouble import NetworkDown, Trouble
+from pilothouse.core.errors import ConfigError
+from pilothouse.core.secret import Secret
+
+pytestmark = pytest.mark.anyio
+
+TOKEN = Secret("1:x")
+ME = b'{"ok":true,"result":{"id":1,"is_bot":true,"first_name":"b","username":"b_bot"}}'
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(ME), ME)
+PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
+
+
+@asynccontextmanager
+async def listening(reply: bytes = OK, host: str = "127.0.0.1") -> AsyncIterator[tuple[int, list[str]]]:
+    """A port, and the heads of the requests that came there."""
+    heads: list[str] = []
+
+    async def serve(stream: SocketStream) -> None:
+        async with stream:
+            head = b""
+            while b"\r\n\r\n" not in head:
+                head += await stream.receive()
+            heads.append(head.decode())
+            await stream.send(reply)
+
+    listener = await anyio.create_tcp_listener(local_host=host)
+    async with listener, anyio.create_task_group() as group:
+        group.start_soon(listener.serve, serve)
+        yield listener.extra(SocketAttribute.local_port), heads
+        group.cancel_scope.cancel()
+
+
+async def ask(base: str, proxy: str = "") -> object:
+    async with open_client(Endpoint(TOKEN, base, proxy=proxy)) as client:
+        return await client.get_me()
+
+
+async def ask_with(environment: Mapping[str, str], base: str) -> str:
+    """The same in a process with this environment."""
+    program = f"""
+import anyio, sys
+from pilothouse.channels.telegram.address import parse_address
+from pilothouse.channels.telegram.client import open_client
+from pilothouse.channels.telegram.config import TelegramConfig, problem
+from pilothouse.channels.telegram.endpoint import Endpoint
+from pilothouse.core.errors import ConfigError
+from pilothouse.core.secret import Secret
+async def main():
+    async with open_client(Endpoint(Secret("1:x"), {base!r})) as client:
+        print(await client.get_me())
+try:
+    anyio.run(main)
+except ConfigError as error:
+    print(error)
+"""
+    clean = {name: value for name, value in os.environ.items() if name.lower() not in PROXIES}
+    done = await anyio.run_process([sys.executable, "-c", program], env={**clean, **environment})
+    return done.stdout.decode()
+
+
+async def test_a_server_with_a_path_and_a_port_is_asked_by_both() -> None:
+    async with listening() as (port, heads):
+        assert not isinstance(await ask(f"http://localhost:{port}/bots/"), Trouble)
+    assert heads[0].startswith("POST /bots/bot1:x/getMe HTTP/1.1\r\n")
+    assert f"\r\nHost: localhost:{port}\r\n" in heads[0]
+
+
+async def test_an_address_of_the_sixth_version_stands_in_brackets() -> None:
+    address = parse_address("http://[::1]:8081")
+    assert (address.authority, address.host) == ("[::1]:8081", "::1")
+    assert parse_address("http://[::1]").authority == "[::1]"
+
+
+async def test_a_name_in_letters_of_its_own_is_written_in_ascii() -> None:
+    address = parse_address("https://bücher.example/päth/")
+    assert (address.authority, address.path) == ("xn--bcher-kva.example", "/p%C3%A4th")
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        "",
+        "https://",
+        "gopher://a",
+        "http://a b",
+        "http://a:99999",
+        "http://a:b",
+        "http://[::1",
+        f"http://{'ä' * 64}.example",
+    ],
+)
+async def test_what_is_no_address_is_an_error_of_the_settings(base: str) -> None:
+    with pytest.raises(ConfigError, match="no address of a Bot API server"):
+        await ask(base)
+    if base:
+        assert problem(TelegramConfig(token=TOKEN, api_base=base)).startswith("api_base is ")
+
+
+async def test_a_name_that_nobody_can_have_is_a_network_that_is_down() -> None:
+    found = await ask(f"http://{'a' * 64}.invalid")
+    assert isinstance(found, NetworkDown)
+    assert not found.maybe_done
+
+
+async def test_a_proxy_gets_its_name_and_password_and_nobody_else_does() -> None:
+    async with listening() as (port, heads):
+        base = "http://elsewhere.invalid"
+        assert not isinstance(await ask(base, f"http://ada:p%40ss@127.0.0.1:{port}"), Trouble)
+    assert heads[0].startswith("POST http://elsewhere.invalid/bot1:x/getMe ")
+    assert "\r\nProxy-Authorization: Basic YWRhOnBAc3M=\r\n" in heads[0]
+    assert "\r\nHost: elsewhere.invalid\r\n" in heads[0]
+
+
+async def test_a_tunnel_that_a_proxy_refuses_was_never_used() -> None:
+    refusal = b"HTTP/1.1 407 Who are you\r\nContent-Length: 0\r\n\r\n"
+    async with listening(refusal) as (port, heads):
+        found = await ask("https://elsewhere.invalid", f"http://127.0.0.1:{port}")
+    assert isinstance(found, NetworkDown)
+    assert not found.maybe_done
+    assert "407" in found.text
+    assert heads[0].startswith("CONNECT elsewhere.invalid:443 ")
+    assert "1:x" not in heads[0]
+
+
+@pytest.mark.parametrize(
+    ("proxy", "shown"),
+    [
+        ("socks5://ada:secret@10.0.0.1:1080", "socks5://10.0.0.1:1080"),
+        ("http://ada:secret@10.0.0.1:99999", "http://10.0.0.1:99999"),
+        ("http://:3128", "http://:3128"),
+    ],
+)
+async def test_a_proxy_that_cannot_be_used_is_named_without_its_password(proxy: str, shown: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        await ask("http://127.0.0.1:1", proxy)
+    for said in (str(raised.value), problem(TelegramConfig(token=TOKEN, proxy=proxy))):
+        assert shown in said
+        assert "secret" not in said
+
+
+@pytest.mark.parametrize("written", ["http://127.0.0.1:{}", "127.0.0.1:{}"])
+@pytest.mark.parametrize("name", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])
+async def test_the_proxy_of_the_environment_counts(name: str, written: str) -> None:
+    async with listening() as (port, heads):
+        said = await ask_with({name: written.format(port)}, "http://elsewhere.invalid")
+    assert "b_bot" in said
+    assert heads[0].startswith("POST http://elsewhere.invalid/")
+
+
+async def test_no_proxy_says_who_is_reached_directly() -> None:
+    async with listening() as (port, heads), listening() as (other, by_proxy):
+        env = {"HTTP_PROXY": f"http://127.0.0.1:{other}", "NO_PROXY": "elsewhere.invalid, 127.0.0.1"}
+        assert "b_bot" in await ask_with(env, f"http://127.0.0.1:{port}")
+    assert heads[0].startswith("POST /bot1:x/getMe ")
+    assert not by_proxy
+
+
+async def test_a_proxy_of_the_environment_that_we_cannot_use_is_named() -> None:
+    said = await ask_with({"ALL_PROXY": "socks5://10.0.0.1:1080"}, "http://elsewhere.invalid")
+    assert "socks5://10.0.0.1:1080 cannot be used" in said
+
+
+async def test_certificates_that_cannot_be_read_are_an_error_of_the_settings(tmp_path: Path) -> None:
+    said = await ask_with({"SSL_CERT_FILE": str(tmp_path / "gone.pem")}, "https://127.0.0.1:1")
+    assert f"SSL_CERT_FILE={tmp_path}/gone.pem" in said
+    assert "Traceback" not in said
