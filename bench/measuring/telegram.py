@@ -11,7 +11,7 @@ from bench.measuring.table import Row
 
 ROUNDS = 7
 CODE = """
-import importlib.metadata, json, time
+import json, time
 import anyio, anyio._backends._asyncio
 import pilothouse.bootstrap.up, pilothouse.runtime.gateway, pilothouse.stores.sqlite
 from pilothouse.core.channel import ChannelHost

@@ -1,4 +1,4 @@
-"""Entry points: engines, channels, stores and commands, ours and strangers' alike.
+"""Loads what was found, once and by name.
 
 Nothing is looked for before it is asked for, and nothing is imported before it is needed. A plugin that fails to
 load becomes a `Broken` row with its error; it takes nothing down.
@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import redirect_stdout
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
+from typing import Any, Generic, Literal, TypeVar, cast
 
 from msgspec import Struct
 
@@ -18,9 +18,7 @@ from pilothouse.core.channel import ChannelSpec
 from pilothouse.core.engine import EngineSpec
 from pilothouse.core.errors import PluginError
 from pilothouse.core.store import StoreSpec
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
+from pilothouse.plugins.entry_points import entry_points
 
 T = TypeVar("T")
 Group = Literal["engines", "channels", "stores", "commands"]
@@ -58,11 +56,7 @@ class Found(Struct, frozen=True):
 
 
 def installed(group: Group) -> list[Found]:
-    """What the installed packages declare. This is the only place that pays for reading their metadata."""
-    from importlib.metadata import entry_points
-
-    points: Iterable[EntryPoint] = entry_points(group=f"pilothouse.{group}")
-    return [Found(point.name, point.value, point.dist.name if point.dist else "") for point in points]
+    return [Found(point.name, point.target, point.dist) for point in entry_points(f"pilothouse.{group}")]
 
 
 class Plugins:
