@@ -14,7 +14,7 @@ from pilothouse.channels.telegram.address import parse_address
 from pilothouse.channels.telegram.client import open_client
 from pilothouse.channels.telegram.config import TelegramConfig, problem
 from pilothouse.channels.telegram.endpoint import Endpoint
-from pilothouse.channels.telegram.trouble import NetworkDown, Trouble
+from pilothouse.channels.telegram.trouble import NetworkDown, NotTelegram, Trouble
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.secret import Secret
 
@@ -79,6 +79,16 @@ async def test_a_server_with_a_path_and_a_port_is_asked_by_both() -> None:
         assert not isinstance(await ask(f"http://localhost:{port}/bots/"), Trouble)
     assert heads[0].startswith("POST /bots/bot1:x/getMe HTTP/1.1\r\n")
     assert f"\r\nHost: localhost:{port}\r\n" in heads[0]
+
+
+async def test_a_server_that_wants_a_login_gets_the_one_in_its_address_and_nobody_sees_it() -> None:
+    refused = b"HTTP/1.1 401 No\r\nContent-Length: 2\r\n\r\nno"
+    async with listening(refused) as (port, heads):
+        found = await ask(f"http://ada:p%40ss@127.0.0.1:{port}")
+    assert "\r\nAuthorization: Basic YWRhOnBAc3M=\r\n" in heads[0]
+    assert isinstance(found, NotTelegram)
+    assert f"http://127.0.0.1:{port} answered 401" in found.text
+    assert "p%40ss" not in found.text
 
 
 async def test_an_address_of_the_sixth_version_stands_in_brackets() -> None:

@@ -6,7 +6,7 @@ import re
 
 from msgspec import Struct
 
-from pilothouse.channels.telegram.address import Address, parse_address
+from pilothouse.channels.telegram.address import Address, parse_address, without_login
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.secret import Secret
 
@@ -27,6 +27,11 @@ class Endpoint(Struct, frozen=True):
     proxy: str = ""
 
     @property
+    def shown(self) -> str:
+        """The server, as it may be named to people."""
+        return without_login(self.api_base)
+
+    @property
     def calls(self) -> Address:
         return _base("api_base", self.api_base)
 
@@ -43,4 +48,6 @@ def _base(name: str, text: str) -> Address:
     try:
         return parse_address(text)
     except ValueError as error:
-        raise ConfigError(f"{name} is {text!r}, which is no address of a Bot API server: {error}") from None
+        raise ConfigError(
+            f"{name} is {without_login(text)!r}, which is no address of a Bot API server: {error}"
+        ) from None

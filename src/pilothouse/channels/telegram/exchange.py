@@ -8,6 +8,7 @@ Importing this imports the HTTP library: do it where a client is opened, and now
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
@@ -125,6 +126,8 @@ class Exchange:
 
     async def _ask(self, server: Address, path: str, body: Body | None, wait_s: float) -> httpcore2.Response:
         headers = [(b"Host", server.authority.encode()), *_HEADERS]
+        if server.login:
+            headers.append((b"Authorization", b"Basic " + b64encode(b":".join(server.login))))
         if body is not None:
             headers += [
                 (b"Content-Type", body.media_type.encode()),
@@ -160,11 +163,11 @@ class Exchange:
         if status >= 500:
             return ServerDown(f"the server answered {status}", maybe_done=True, status=status)
         begin = data[:60].decode("utf-8", "replace")
-        text = f"{self._endpoint.api_base} answered {status} with {begin!r}: is api_base a Bot API server?"
+        text = f"{self._endpoint.shown} answered {status} with {begin!r}: is api_base a Bot API server?"
         return NotTelegram(self._hide(text), maybe_done=200 <= status < 300)
 
     def _words(self, error: Exception) -> str:
-        return self._hide(f"{self._endpoint.api_base}: {why_unreachable(error)}")
+        return self._hide(f"{self._endpoint.shown}: {why_unreachable(error)}")
 
     def _hide(self, text: str) -> str:
         return text.replace(self._endpoint.token.reveal(), HIDDEN)
