@@ -19,6 +19,8 @@ from pilothouse.core.view import Action, TurnView, elapsed_s, shown
 LINE_CHARS = 60
 MAX_DEPTH = 3
 SLOW_S = 10.0
+CALM_S = 20.0
+"""Below the half minute after which Telegram takes a draft away."""
 MARKS: dict[bool | None, str] = {None: "▸", True: "✓", False: "✗"}
 _VERBS: dict[ToolKind, tuple[str, str]] = {
     "search": ("Searching", "Searched"),
@@ -60,6 +62,14 @@ def running_line(view: TurnView, now: float) -> str:
     took = format_duration(elapsed_s(view, now)) if view.started_at is not None else ""
     step = f"step {view.steps}" if view.steps else ""
     return " · ".join(filter(None, (_state(view, now), engine, took, step)))
+
+
+def calm(view: TurnView, now: float) -> float:
+    """The moment to show. While a turn waits for a person only the clock moves, and then it moves in steps: nobody is rung
+    up, and no limit used up, for each second that they take."""
+    if not view.asks or view.started_at is None:
+        return now
+    return now - max(0.0, now - view.started_at) % CALM_S
 
 
 def plan_line(view: TurnView) -> str:

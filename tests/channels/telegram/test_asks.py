@@ -121,6 +121,15 @@ def test_several_options_are_collected_in_the_buttons_themselves() -> None:
     assert decide(PARTS, done) == Decision("answer", ("2",))
 
 
+@given(st.lists(st.sampled_from(["1.", "2."]), max_size=6))
+def test_a_press_on_buttons_that_are_behind_takes_nothing_else_back(labels: list[str]) -> None:
+    """Every press was made while nothing was shown as chosen: each means that its option is chosen, however often."""
+    shown, chosen = keyboard(PARTS, 0), None
+    for label in labels:
+        chosen = toggled(PARTS, pressed(shown, label), chosen)
+    assert (chosen or 0) == sum({"1.": 1, "2.": 2}[label] for label in set(labels))
+
+
 def test_done_with_nothing_chosen_decides_nothing() -> None:
     assert decide(PARTS, pressed(keyboard(PARTS), "Done")) is None
 

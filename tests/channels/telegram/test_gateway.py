@@ -109,6 +109,20 @@ async def test_several_options_are_chosen_and_then_done(server: Server, tmp_path
         await house.until(lambda: "Red, Blue, by Ada" in post.text)
 
 
+async def test_boxes_that_are_ticked_faster_than_they_are_drawn_are_all_ticked(
+    server: Server, tmp_path: Path
+) -> None:
+    ada = server.person("Ada")
+    heard: list[Decision] = []
+    async with open_gateway(server, tmp_path, {ada: "owner"}, asks(QUESTION, heard)) as house:
+        ada.say("paint")
+        post = await house.until_shown(ada.id, "Which colours?")
+        for box in ("☐ Red", "☐ Blue", "☐ Red", "Done"):
+            ada.press(post, box)
+        await house.until(lambda: heard)
+        assert heard[0].options == ("r", "b")
+
+
 async def test_boxes_are_ticked_no_faster_than_telegram_lets_us(server: Server, tmp_path: Path) -> None:
     ada = server.person("Ada")
     heard: list[Decision] = []

@@ -11,7 +11,7 @@ from itertools import count
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pilothouse.channels.telegram.pacing import Kind, Limits, Pacer, Request
+from pilothouse.channels.telegram.pacing import ARRIVES_S, REMEMBERED, Kind, Limits, Pacer, Request
 
 LIMITS = Limits()
 
@@ -266,3 +266,29 @@ def test_many_chats_that_rest_are_forgotten() -> None:
         assert pacer.next(now) is one
         pacer.done(one, now)
     assert len(pacer) <= 1100
+
+
+def test_a_chat_whose_only_request_was_withdrawn_is_forgotten_like_any_other() -> None:
+    pacer, now = Pacer(), 0.0
+    unwanted = request("final", "p")
+    pacer.offer(unwanted, now)
+    pacer.withdraw(unwanted)
+    for number in range(REMEMBERED + 5):
+        now += 2.0
+        one = request("final", f"p{number}")
+        pacer.offer(one, now)
+        assert pacer.next(now) is one
+        pacer.done(one, now)
+    assert len(pacer) < 100
+
+
+def test_answers_that_do_not_come_hold_up_a_final_for_some_seconds_at_most() -> None:
+    pacer = Pacer()
+    for number in range(LIMITS.all_most):
+        pacer.offer(request("final", f"p{number}"), 0.0)
+        assert pacer.next(number / 100) is not None
+    last = request("final", "p")
+    pacer.offer(last, 1.0)
+    assert pacer.next(2.0) is None
+    assert pacer.wake_at(2.0) == ARRIVES_S
+    assert pacer.next(ARRIVES_S) is last

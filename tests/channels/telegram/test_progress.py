@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.channels.telegram.judging import check
@@ -10,8 +12,9 @@ from tests.core.strategies import streams
 
 from pilothouse.channels.telegram.look import Look
 from pilothouse.channels.telegram.progress import render_view
-from pilothouse.core.event import EngineEvent, TextDelta, ToolFinished
-from pilothouse.core.ids import CallId
+from pilothouse.core.ask import Ask
+from pilothouse.core.event import Asked, EngineEvent, TextDelta, ToolFinished
+from pilothouse.core.ids import AskId, CallId
 from pilothouse.core.view import TurnView, fold
 from pilothouse.testing.channel import EVENTS
 
@@ -47,6 +50,16 @@ def test_the_same_moment_looks_the_same_and_a_later_one_does_not() -> None:
     view = view_of(STARTED, call("1", "command", "sleep 60"))
     assert render_view(view, 5.0, Look()) == render_view(view, 5.4, Look())
     assert render_view(view, 5.0, Look()) != render_view(view, 6.0, Look())
+
+
+def test_a_turn_that_waits_for_a_person_changes_a_few_times_a_minute() -> None:
+    """Often enough that Telegram does not take a draft away, which it does after half a minute."""
+    view = view_of(
+        STARTED, call("1", "command", "make release"), Asked(Ask(AskId("a"), "approval", "Run make?", {}))
+    )
+    looks = [render_view(view, at, Look()) for at in range(5, 125)]
+    changes = sum(before != after for before, after in pairwise(looks))
+    assert 4 <= changes <= 7
 
 
 def test_a_sub_agent_that_started_long_ago_stands_above_its_steps() -> None:

@@ -10,7 +10,7 @@ from pilothouse.channels.discord.look import Look
 from pilothouse.channels.discord.markdown import code, cut, escaped, to_discord
 from pilothouse.channels.discord.payload import Progress
 from pilothouse.channels.packing import pack
-from pilothouse.channels.steps import Step, last_steps, one_line, plan_line, running_line
+from pilothouse.channels.steps import Step, calm, last_steps, one_line, plan_line, running_line
 from pilothouse.channels.text import status_line, utf16_units
 from pilothouse.core.message import Part, clean_text
 from pilothouse.core.view import TurnView, shown
@@ -22,7 +22,7 @@ INDENT = "\N{EM SPACE}"
 
 
 def render_view(view: TurnView, now: float, look: Look | None = None) -> Part:
-    look = look or Look()
+    look, now = look or Look(), calm(view, now)
     above = "\n".join(_fitting(_lines(view, now, look)))
     draft = _draft(view, now, look, TARGET - utf16_units(above) - 2)
     text = f"{above}\n\n{draft}" if draft else above

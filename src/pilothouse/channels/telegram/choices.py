@@ -1,4 +1,4 @@
-"""The buttons below an ask: they hold what was chosen so far, so there is no other state to lose."""
+"""The buttons below an ask: they hold what was chosen so far, so that a restart loses nothing of it."""
 
 from __future__ import annotations
 
@@ -24,10 +24,12 @@ def keyboard(ask: Ask, chosen: int = 0) -> Keyboard | None:
     return Keyboard(tuple(rows)) if rows else None
 
 
-def toggled(ask: Ask, press: AskPress) -> int:
-    """What is chosen after the press."""
+def toggled(ask: Ask, press: AskPress, before: int | None = None) -> int:
+    """What is chosen after the press. It means the opposite of what its button showed, whatever else was chosen meanwhile."""
+    bit = 1 << (press.index or 0)
+    others = (press.chosen if before is None else before) & ~bit
     known = (1 << len(offered(ask))) - 1
-    return (press.chosen ^ (1 << (press.index or 0))) & known
+    return (others | (~press.chosen & bit)) & known
 
 
 def _one(ask: Ask) -> Iterator[list[Button]]:

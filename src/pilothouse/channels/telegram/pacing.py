@@ -21,6 +21,8 @@ Kind = Literal["final", "removal", "view"]
 """What people wait for; a message that goes away; how a turn looks now. In this order."""
 
 _ORDER: dict[Kind, int] = {"final": 0, "removal": 1, "view": 2}
+ARRIVES_S = 10.0
+"""So long a request may take to reach Telegram."""
 REMEMBERED = 1000
 """How many chats without anything to do are remembered, for their last minute."""
 
@@ -62,7 +64,8 @@ class Pacer:
         self._limits = limits or Limits()
         self._chats: dict[Hashable, _Chat] = {}
         self._stamps: deque[float] = deque()
-        self._flying = 0
+        self._flying: dict[Request, float] = {}
+        """What is on its way, since when, oldest first."""
         self._shown: dict[Hashable, Any] = {}
 
     def offer(self, request: Request, now: float) -> Request | None:
@@ -110,15 +113,13 @@ class Pacer:
         *_, chat, request = min(ready)
         chat.waiting = [entry for entry in chat.waiting if entry[1] is not request]
         chat.busy = request
-        self._flying += 1
+        self._flying[request] = now
         return request
 
     def wake_at(self, now: float) -> float | None:
-        """When `next` may have something; None if that depends on an answer, or nothing waits."""
+        """When `next` may have something; None if all that waits has to wait for an answer first."""
         firsts = ((chat, _first(chat)) for chat in self._chats.values())
-        times = [self._ready_at(chat, first[1], now) for chat, first in firsts if first]
-        at = min(times, default=None)
-        return None if at == float("inf") else at
+        return min((self._ready_at(chat, first[1], now) for chat, first in firsts if first), default=None)
 
     def __len__(self) -> int:
         """How many chats it remembers."""
@@ -158,7 +159,7 @@ class Pacer:
         chat.busy = None
         chat.stamps.append(now)
         self._stamps.append(now)
-        self._flying -= 1
+        del self._flying[request]
         return chat
 
     def _is_shown(self, chat: _Chat, request: Request) -> bool:
@@ -179,9 +180,15 @@ class Pacer:
                 times.append(chat.view_at + limits.group_view_gap_s)
             most = limits.group_most - (0 if is_final else limits.group_reserve)
             times.append(_free_at(chat.stamps, most, limits.group_window_s))
-        most = limits.all_most - (0 if is_final else limits.all_reserve) - self._flying
-        times.append(_free_at(self._stamps, most, limits.all_window_s))
+        times.append(self._free_for_all(limits.all_most - (0 if is_final else limits.all_reserve), now))
         return max(times)
+
+    def _free_for_all(self, most: int, now: float) -> float:
+        """What flies may arrive at any moment, and counts; what flew for long has arrived, and only its answer is slow."""
+        landing = [ends for since in self._flying.values() if (ends := since + ARRIVES_S) > now]
+        if len(landing) < most:
+            return _free_at(self._stamps, most - len(landing), self._limits.all_window_s)
+        return landing[len(landing) - most]
 
     def _tidy(self, now: float) -> None:
         """Chats that rest are forgotten once there are many of them, and with them what they show."""
@@ -191,7 +198,10 @@ class Pacer:
         resting = [
             id
             for id, chat in self._chats.items()
-            if not chat.waiting and chat.busy is None and chat.stamps[-1] <= old and chat.blocked_until <= now
+            if not chat.waiting
+            and chat.busy is None
+            and chat.blocked_until <= now
+            and (not chat.stamps or chat.stamps[-1] <= old)
         ]
         for id in resting:
             del self._chats[id]
@@ -213,6 +223,4 @@ def _drop_old(stamps: deque[float], until: float) -> None:
 
 def _free_at(stamps: deque[float], most: int, window_s: float) -> float:
     """When fewer than `most` of the stamps are younger than the window."""
-    if most <= 0:
-        return float("inf")
     return stamps[-most] + window_s if len(stamps) >= most else float("-inf")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pilothouse.channels.choices import decide
 from pilothouse.channels.telegram.callback import AskPress, StopPress, parse_press
@@ -35,6 +36,8 @@ NOT_YOURS_TO_STOP = "You may not stop this."
 ENDED = "That is over already."
 STOPPING = "Stopping."
 CHOOSE = "Choose at least one first."
+REMEMBERED = 200
+"""Messages whose ticks are in hand."""
 
 
 class Toast(Struct, frozen=True):
@@ -57,6 +60,8 @@ class Presses:
         self._sender = sender
         self._log = log
         self._began_at = began_at
+        self._ticked: dict[tuple[int, int], int] = {}
+        """What is chosen below a message, by chat and number: buttons change more slowly than a thumb presses them."""
 
     async def pressed(self, press: Pressed) -> None:
         try:
@@ -127,11 +132,13 @@ class Presses:
             return Toast(NOT_YOURS, alert=True)
         if row is None or not found.is_about(row.ask):
             return Toast(UNKNOWN)
+        if found.act == "toggle":
+            return await self._tick(press.query, found, row.ask) if row.state == "open" else Toast(ENDED)
+        if found.act == "done" and (place := _place(press.query)):
+            found = replace(found, chosen=self._ticked.get(place, found.chosen))
         decision = decide(row.ask, found)
-        if decision is None and found.act == "choose":
-            return Toast(UNKNOWN)
         if decision is None:
-            return await self._choose(press.query, found, row.ask) if row.state == "open" else Toast(ENDED)
+            return Toast(UNKNOWN if found.act == "choose" else CHOOSE if row.state == "open" else ENDED)
         answered = await self._desk.answer(row.ask.id, row.ask.payload_hash, decision, press.by)
         return Toast(answered.text, alert=not answered.accepted, stale=await self._is_stale(press, row))
 
@@ -142,12 +149,19 @@ class Presses:
         row = await self._desk.query("ask", press.by, id=before.ask.id)
         return row is not None and row.state != "open"
 
-    async def _choose(self, query: CallbackQuery, found: AskPress, ask: Ask) -> Toast:
-        """The keyboard is the state: a press that chooses only changes the buttons."""
-        if found.act != "toggle" or query.message is None:
+    async def _tick(self, query: CallbackQuery, found: AskPress, ask: Ask) -> Toast:
+        """A press that chooses only changes the buttons."""
+        place = _place(query)
+        if place is None:
             return Toast(CHOOSE)
-        shown = await self._show(query, keyboard(ask, toggled(ask, found)))
-        return Toast() if shown else Toast("That did not work. Try again.")
+        before = self._ticked.get(place)
+        self._ticked[place] = chosen = toggled(ask, found, before)
+        if len(self._ticked) > REMEMBERED:
+            del self._ticked[next(iter(self._ticked))]
+        if chosen == before or await self._show(query, keyboard(ask, chosen)):
+            return Toast()
+        self._ticked.pop(place, None)  # what the buttons show counts again
+        return Toast("That did not work. Try again.")
 
     async def _show(self, query: CallbackQuery, shown: KeyboardShape | None) -> bool:
         message = query.message
@@ -159,3 +173,7 @@ class Presses:
             self._log("telegram.buttons_not_changed", why=str(error))
             return False
         return True
+
+
+def _place(query: CallbackQuery) -> tuple[int, int] | None:
+    return (query.message.chat.id, query.message.message_id) if query.message else None

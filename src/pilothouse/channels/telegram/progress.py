@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pilothouse.channels.steps import one_line, plan_line, running_line
+from pilothouse.channels.steps import calm, one_line, plan_line, running_line
 from pilothouse.channels.telegram.actions import action_lines
 from pilothouse.channels.telegram.blocks import Block, Paragraph, Span, Spans, words
 from pilothouse.channels.telegram.callback import stop_key
@@ -28,7 +28,7 @@ NOTICE_CHARS = 160
 
 
 def render_view(view: TurnView, now: float, look: Look) -> Progress:
-    blocks = list(_blocks(view, now, look))
+    blocks = list(_blocks(view, calm(view, now), look))
     message = head(style_blocks(blocks, look.table_width), TEXT - 16)
     rich = write_rich(blocks) if look.rich else None
     stop = Button("Stop", stop_key(view.turn_id))
