@@ -189,9 +189,16 @@ TX: Any = SimpleNamespace(
 )
 
 
+class Line(Struct, frozen=True):
+    name: str = ""
+    speed: int = 1
+
+
 class Settings(Struct, frozen=True):
     token: Secret = Secret("")
     rooms: tuple[int, ...] = ()
+    line: Line = Line()
+    calls: dict[str, Line] = {}
 
 
 class Shelf:

@@ -50,6 +50,24 @@ def test_a_secret_from_the_environment_is_not_shown(house: House) -> None:
     assert found["channels.telegraph.token"] == ("[redacted]", "PILOTHOUSE__CHANNELS__TELEGRAPH__TOKEN")
 
 
+def test_a_secret_that_is_found_by_itself_says_where(house: House) -> None:
+    house.config.write_text("[channels.telegraph]\n")
+    secrets = house.home / ".env"
+    secrets.write_text("TELEGRAPH_TOKEN=from-env-file\n")
+    found = settings(house)
+    assert found["channels.telegraph.token"] == ("[redacted]", f"{secrets} (TELEGRAPH_TOKEN)")
+
+
+def test_every_key_of_a_table_says_where_it_came_from(house: House) -> None:
+    house.config.write_text(
+        '[channels.telegraph.line]\nname = "north"\n[channels.telegraph.calls."a.b"]\nname = "x"\n'
+    )
+    found = settings(house, PILOTHOUSE__CHANNELS__TELEGRAPH__LINE__SPEED="5")
+    assert found["channels.telegraph.line.name"] == ("north", str(house.config))
+    assert found["channels.telegraph.line.speed"] == (5, "PILOTHOUSE__CHANNELS__TELEGRAPH__LINE__SPEED")
+    assert found['channels.telegraph.calls."a.b".name'] == ("x", str(house.config))
+
+
 def test_unknown_keys_are_warnings_with_the_nearest_key(house: House) -> None:
     house.config.write_text("[gateway]\ngrace = 5\n[channels.telegraf]\n")
     done = house.run("config", "check")

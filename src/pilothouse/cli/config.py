@@ -28,6 +28,7 @@ from pilothouse.config import (
     leaves_in,
     load,
 )
+from pilothouse.config.sources import Key, dotted
 from pilothouse.logs.redaction import MARK, Redactor, names_secret
 
 ADAPTERS = ("engines", "channels", "store")
@@ -152,7 +153,7 @@ def load_for_show(folder: Path) -> Loaded:
 
 def settings_of(loaded: Loaded) -> Iterator[Setting]:
     config, redactor = loaded.config, Redactor(loaded.secrets)
-    sections: list[tuple[tuple[str, ...], Any]] = [
+    sections: list[tuple[Key, Any]] = [
         (("gateway",), config.gateway),
         (("people",), config.people),
         (("approvals", "ordinary"), config.approvals.ordinary),
@@ -165,12 +166,19 @@ def settings_of(loaded: Loaded) -> Iterator[Setting]:
         *_adapter_sections(loaded),
     ]
     for at, section in sections:
-        for name, value in _items(section):
-            leaf = loaded.leaves.get((*at, name))
+        for key, value in _settings_below(at, section):
+            leaf = loaded.leaves.get(key)
             shown = value if leaf is None or leaf.reference is None else leaf.reference
-            yield Setting(
-                ".".join((*at, name)), _plain(name, shown, redactor), leaf.source if leaf else "default"
-            )
+            yield Setting(dotted(key), _plain(key[-1], shown, redactor), leaf.source if leaf else "default")
+
+
+def _settings_below(at: Key, section: Any) -> Iterator[tuple[Key, Any]]:
+    """A table in a section may have come from several places: each of its keys stands by itself."""
+    for name, value in _items(section):
+        if isinstance(value, Struct) or (isinstance(value, dict) and value):
+            yield from _settings_below((*at, name), value)
+        else:
+            yield (*at, name), value
 
 
 def settings_in(loaded: Loaded, folder: Path) -> tuple[list[Setting], tuple[Problem, ...]]:
@@ -182,7 +190,7 @@ def settings_in(loaded: Loaded, folder: Path) -> tuple[list[Setting], tuple[Prob
     return [Setting(f"here.{name}", leaf.value, leaf.source) for name, leaf in own.items()], warnings
 
 
-def _adapter_sections(loaded: Loaded) -> Iterator[tuple[tuple[str, ...], Any]]:
+def _adapter_sections(loaded: Loaded) -> Iterator[tuple[Key, Any]]:
     """Those that somebody wrote, and the store."""
     config = loaded.config
     yield ("store",), {"kind": config.store.id, **dict(_items(config.store.settings))}

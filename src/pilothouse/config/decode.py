@@ -76,6 +76,7 @@ class Reader:
         leaves: Leaves = below(self.leaves, key)
         if not leaves and is_secret(info.type) and (found := self.find_secret(key, info.type)):
             leaves = {(): found}
+            self.leaves[key] = found  # so that it can be told where it came from
         if not leaves:
             if info.default is NODEFAULT and info.default_factory is NODEFAULT:
                 text = f"is missing; it must be {describe(info.type)}"
