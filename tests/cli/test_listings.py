@@ -91,6 +91,8 @@ def test_channels_tell_what_is_on_and_what_is_missing(lived_in: House) -> None:
         "telegraph  broken  token is missing; put TELEGRAPH_TOKEN=… into .env"
         in lived_in.run("channels").stdout
     )
+    rows = {row["id"]: row for row in lived_in.json("channels", TELEGRAPH_TOKEN="hunter22")}
+    assert (rows["telegraph"]["enabled"], rows["telegraph"]["problem"]) == (True, "")
     (lived_in.home / ".env").write_text("TELEGRAPH_TOKEN=hunter22\n")
     rows = {row["id"]: row for row in lived_in.json("channels")}
     assert (rows["telegraph"]["enabled"], rows["telegraph"]["problem"]) == (True, "")

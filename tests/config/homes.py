@@ -14,6 +14,10 @@ class Limits(Struct, frozen=True):
     per_minute: int = 5
 
 
+class Hook(Struct, frozen=True):
+    secret: Secret = Secret("")
+
+
 class TelegramSection(Struct, frozen=True):
     token: Annotated[Secret, Meta(extra={"env": "BOT_TOKEN"})] = field(default_factory=lambda: Secret(""))
     mode: Literal["polling", "webhook"] = "polling"
@@ -21,6 +25,7 @@ class TelegramSection(Struct, frozen=True):
     rooms: dict[str, int] = {}
     proxy: Limits | None = None
     folder: Path = Path("/")
+    hook: Hook = Hook()
 
 
 class EngineSection(Struct, frozen=True, rename={"model_name": "model"}):

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.config.homes import EngineSection, Home
 
+from pilothouse.bootstrap.house import engine_environment
 from pilothouse.config import Secret, find_paths
 from pilothouse.config.sources import flatten, merge, parse_literal, unflatten
 
@@ -109,6 +110,41 @@ def test_a_secret_field_is_picked_from_the_env_file(home: Home, name: str) -> No
     assert loaded.warnings == ()
     assert "hunter22" in loaded.secrets
     assert "hunter22" not in repr(loaded) + repr(loaded.config)
+
+
+@pytest.mark.parametrize("name", ["TELEGRAM_TOKEN", "BOT_TOKEN"])
+def test_a_secret_field_is_picked_from_the_environment_before_the_env_file(home: Home, name: str) -> None:
+    for written in ("", f"{name}=from-file\n", "PILOTHOUSE__CHANNELS__TELEGRAM__TOKEN=from-file\n"):
+        loaded = home.load("[channels.telegram]\n", None, written, **{name: "hunter22"})
+        assert loaded.config.channels["telegram"].settings.token.reveal() == "hunter22"
+        assert loaded.leaves["channels", "telegram", "token"].source == name
+        assert "hunter22" in loaded.secrets
+        assert loaded.warnings == ()
+
+
+def test_a_secret_of_a_table_is_picked_from_the_environment_too(home: Home) -> None:
+    loaded = home.load("[channels.telegram.hook]\n", TELEGRAM_HOOK_SECRET="hunter22")
+    assert loaded.config.channels["telegram"].settings.hook.secret.reveal() == "hunter22"
+
+
+def test_an_empty_variable_leaves_the_secret_of_the_env_file_in_force(home: Home) -> None:
+    loaded = home.load("[channels.telegram]\n", secrets="TELEGRAM_TOKEN=hunter22\n", TELEGRAM_TOKEN="")
+    assert loaded.config.channels["telegram"].settings.token.reveal() == "hunter22"
+
+
+def test_a_secret_that_somebody_set_is_not_looked_for_elsewhere(home: Home) -> None:
+    loaded = home.load('[channels.telegram]\ntoken = "${OTHER}"\n', OTHER="hunter22", TELEGRAM_TOKEN="stray")
+    assert loaded.config.channels["telegram"].settings.token.reveal() == "hunter22"
+
+
+def test_a_variable_that_a_channel_has_its_token_from_is_kept_from_engines(home: Home) -> None:
+    environ = {"TELEGRAM_TOKEN": "a", "TELEGRAM_HOOK_SECRET": "b", "DISCORD_TOKEN": "c", "OTHER_TOKEN": "d"}
+    loaded = home.load("[channels.telegram.hook]\n", **environ)
+    assert engine_environment(environ | {"PILOTHOUSE__X": "e"}, loaded) == {"OTHER_TOKEN": "d"}
+
+
+def test_a_token_in_the_environment_switches_no_channel_on(home: Home) -> None:
+    assert list(home.load(TELEGRAM_TOKEN="hunter22").config.channels) == ["terminal"]
 
 
 def test_a_reference_is_replaced_and_a_doubled_one_is_not(home: Home) -> None:

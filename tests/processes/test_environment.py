@@ -8,6 +8,8 @@ from pilothouse.processes import BASE_NAMES, allowed_environment
 
 SECRETS = {
     "TELEGRAM_TOKEN": "t",
+    "TELEGRAM_WEBHOOK_SECRET": "w",
+    "DISCORD_TOKEN": "d",
     "AWS_SECRET_ACCESS_KEY": "a",
     "LD_PRELOAD": "x",
     "PYTHONPATH": "p",

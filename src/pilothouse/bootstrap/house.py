@@ -12,7 +12,7 @@ from typing import Any
 
 from pilothouse.bootstrap.policing import make_policy
 from pilothouse.bootstrap.sections import load_checked
-from pilothouse.config import AUTO, Config, ConfigHolder
+from pilothouse.config import AUTO, Config, ConfigHolder, Loaded
 from pilothouse.core.ask import Ask
 from pilothouse.core.channel import Channel, ChannelHost, MenuCommand
 from pilothouse.core.engine import Engine, EngineHost, EngineSpec, EngineStatus, ResumeLines
@@ -160,7 +160,7 @@ def _engine_host(house: House, id: EngineId) -> EngineHost:
     state = _made(house.holder.loaded.paths.state_dir / "engines" / id)
     return EngineHost(
         StoreBlobs(house.store, house.clock),
-        _environment(),
+        engine_environment(os.environ, house.holder.loaded),
         str(state),
         house.marker,
         house.log,
@@ -175,12 +175,14 @@ async def _judge(house: House, ask: Ask, site: Site) -> Ruling:
     return ruling
 
 
-def _environment() -> dict[str, str]:
-    """What engines may choose from. Our own settings may hold secrets, and are nobody's business."""
+def engine_environment(environ: Mapping[str, str], loaded: Loaded) -> dict[str, str]:
+    """What engines may choose from. Our own settings may hold secrets, and are nobody's business; so is a variable
+    that a channel has its token from, whatever an engine is configured to pass on."""
+    ours = {leaf.source for key, leaf in loaded.leaves.items() if key[0] == "channels"} | {"DISCORD_TOKEN"}
     return {
         name: value
-        for name, value in os.environ.items()
-        if not name.startswith("PILOTHOUSE") and name != "DISCORD_TOKEN"
+        for name, value in environ.items()
+        if not name.startswith("PILOTHOUSE") and name not in ours
     }
 
 

@@ -30,6 +30,7 @@ class Reader:
         self.problems: list[Problem] = []
         self.warnings: list[Problem] = []
         self.secrets: set[str] = set()
+        self.secret_keys: set[Key] = set()
 
     def read(self, model: type[S], at: Key, skip: Iterable[str] = ()) -> S | None:
         """None if something in it is wrong; `problems` then says what. Keys in `skip` are somebody else's."""
@@ -74,9 +75,11 @@ class Reader:
 
     def _read_field(self, info: FieldInfo, key: Key, values: dict[str, Any]) -> None:
         leaves: Leaves = below(self.leaves, key)
-        if not leaves and is_secret(info.type) and (found := self.find_secret(key, info.type)):
-            leaves = {(): found}
-            self.leaves[key] = found  # so that it can be told where it came from
+        if is_secret(info.type):
+            self.secret_keys.add(key)
+            if not leaves and (found := self.find_secret(key, info.type)):
+                leaves = {(): found}
+                self.leaves[key] = found  # so that it can be told where it came from
         if not leaves:
             if info.default is NODEFAULT and info.default_factory is NODEFAULT:
                 text = f"is missing; it must be {describe(info.type)}"

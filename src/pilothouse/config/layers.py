@@ -100,7 +100,7 @@ def load(
         leaves, {tuple(k.split(".")): Leaf(v, "the command line", FLAG) for k, v in (flags or {}).items()}
     )
 
-    reader = Reader(leaves, str(paths.config_file), _SecretFinder(env_file, paths.env_file))
+    reader = Reader(leaves, str(paths.config_file), _SecretFinder(environ, env_file, paths.env_file))
     reader.problems += problems
     config = _read_all(reader, models, paths)
     _warn_about_files(reader, paths, environ, env_file)
@@ -141,16 +141,24 @@ def _is_alias(key: Key, aliases: Mapping[str, str]) -> bool:
 
 
 class _SecretFinder:
-    """Looks into `.env` for a secret that no layer gives: by its full name, its declared one, or `ID_FIELD`."""
+    """Looks for a secret that no layer gives: by its full name, its declared one, or `ID_FIELD`.
 
-    def __init__(self, secrets: Mapping[str, str], path: Path) -> None:
+    The environment comes before `.env`, as it does for a `${NAME}`; a variable that is empty there gives nothing.
+    """
+
+    def __init__(self, environ: Mapping[str, str], secrets: Mapping[str, str], path: Path) -> None:
+        self._environ = environ
         self._secrets = secrets
         self._path = path
 
     def __call__(self, key: Key, kind: Any) -> Leaf | None:
         declared = [m.extra["env"] for m in metas(kind) if m.extra and "env" in m.extra]
         short = "_".join(key[1:] if len(key) > 2 else key).upper().replace("-", "_")
-        for name in (full_name(key), *declared, short):
+        names = (full_name(key), *declared, short)
+        for name in names:
+            if text := self._environ.get(name):
+                return Leaf(text, name, ENVIRONMENT)
+        for name in names:
             if name in self._secrets:
                 return Leaf(self._secrets[name], f"{self._path} ({name})")
         return None
@@ -306,14 +314,15 @@ def _resolve_engines(
 
 
 def _warn_about_files(
-    reader: Reader, paths: Paths, environ: Mapping[str, str], env_file: Mapping[str, str]
+    reader: Reader, paths: Paths, environ: Mapping[str, str], env_file: Iterable[str]
 ) -> None:
     if environ.get("PILOTHOUSE_CONFIG") and not paths.config_file.exists():
         reader.warnings.append(
             Problem(str(paths.config_file), "", "PILOTHOUSE_CONFIG names it, but it is not there")
         )
+    secret = {full_name(key) for key in reader.secret_keys}
     for name in env_file:
-        if name.startswith(PREFIX) and env_file[name] not in reader.secrets:
+        if name.startswith(PREFIX) and name not in secret:
             text = (
                 f"{name} is not a secret and was ignored: .env is for secrets alone, use {paths.config_file}"
             )
