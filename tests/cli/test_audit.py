@@ -54,8 +54,10 @@ async def test_rows_are_listed_newest_first_with_what_they_tell(used: House) -> 
     assert "bob" in lines[1] and "ask=ask-1" in lines[1]
     rows = used.json("audit", "--since", "1h")
     assert [(row["seq"], row["who"], row["detail"]) for row in rows] == [(2, "bob", {"ask": "ask-1"})]
-    narrow = used.run("audit", COLUMNS="60").stdout.splitlines()
+    narrow = used.on_a_terminal("audit", COLUMNS="60")[1].splitlines()
     assert re.match(r"2 +\d\d-\d\d \d\d:\d\d:\d\d  bob", narrow[1])
+    piped = used.run("audit", COLUMNS="60").stdout.splitlines()
+    assert re.match(r"2 +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  bob", piped[1])
     assert used.run("audit", "--since", "yesterdayish").returncode == 2
 
 

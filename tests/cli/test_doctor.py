@@ -171,7 +171,7 @@ def test_at_60_columns_a_long_check_goes_on_below_its_text_and_a_path_is_never_b
     long = house.home / ("folder-with-a-long-name-" * 3)
     house.config.write_text(f'[gateway]\ndefault_workspace = "{long}"\n')
     house.config.chmod(0o600)
-    done = house.run("doctor", COLUMNS="60")
-    assert f"mkdir -p {long}" in " ".join(done.stdout.split())
-    assert all(len(line) <= 60 for line in done.stdout.splitlines() if "/" not in line)
-    assert str(long) in done.stdout
+    _, screen = house.on_a_terminal("doctor", COLUMNS="60", NO_COLOR="1")
+    assert f"mkdir -p {long}" in " ".join(screen.split())
+    assert all(len(line) <= 60 for line in screen.splitlines() if "/" not in line)
+    assert str(long) in screen

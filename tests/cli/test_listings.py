@@ -23,14 +23,27 @@ def test_without_a_store_nothing_has_happened_and_none_is_made(house: House, wor
     assert list(house.home.iterdir()) == []
 
 
-@pytest.mark.parametrize("word", [*LISTINGS, "trace", "engines", "channels", "doctor", "config"])
+TABLES = [*LISTINGS, "trace", "engines", "channels", "config"]
+
+
+def words_of(listing: str) -> list[str]:
+    return [listing, "turn-abc111"] if listing == "trace" else [listing]
+
+
+@pytest.mark.parametrize("word", TABLES)
 @pytest.mark.parametrize("columns", [60, 100])
 def test_a_listing_fits_the_terminal(lived_in: House, word: str, columns: int) -> None:
-    words = [word, "turn-abc111"] if word == "trace" else [word]
-    done = lived_in.run(*words, COLUMNS=str(columns))
-    assert done.stdout
-    if word != "doctor":
-        assert max(map(width, done.stdout.splitlines())) <= columns
+    _, screen = lived_in.on_a_terminal(*words_of(word), COLUMNS=str(columns))
+    assert screen
+    assert max(map(width, screen.splitlines())) <= columns
+
+
+@pytest.mark.parametrize("word", [*TABLES, "doctor"])
+def test_in_a_pipe_nothing_is_cut_and_every_row_is_one_line(lived_in: House, word: str) -> None:
+    done = lived_in.run(*words_of(word), COLUMNS="40")
+    assert (bool(done.stdout), done.stderr) == (True, "")
+    assert "…" not in done.stdout
+    assert not [line for line in done.stdout.splitlines() if line.startswith(" ")]
 
 
 def test_turns_are_rows_of_id_status_and_prompt(lived_in: House) -> None:
@@ -103,6 +116,11 @@ def test_a_table_is_aligned_and_gives_way_where_it_is_widest() -> None:
     lines = render_table(("ONE", "TWO", "THREE"), rows, columns=50).splitlines()
     assert [width(line[: line.index("end")]) for line in lines[1:]] == [45, 45]
     assert all(width(line) <= 50 for line in lines)
+
+
+def test_a_long_prompt_is_whole_where_there_is_room() -> None:
+    prompt = "mend the roof " * 40
+    assert prompt.strip() in render_table(("TURN", "PROMPT"), [("turn-1", prompt)])
 
 
 def test_a_narrow_table_keeps_what_people_copy_and_drops_what_they_can_miss() -> None:

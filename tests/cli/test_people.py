@@ -44,9 +44,8 @@ def store(house: House, unit: Callable[[Tx], T]) -> T:
 def ask(house: House, id: str = "ask-one", kind: Any = "approval", **fields: Any) -> None:
     """An open ask that an engine waits for, somewhere else."""
     authority = fields.pop("authority", Authority(requesters=(UserId("telegram:1"),)))
-    asked = Ask(
-        AskId(id), kind, "Run make?", MAKE, hash_payload(MAKE), expires_at=time.time() + 600, **fields
-    )
+    title = fields.pop("title", "Run make?")
+    asked = Ask(AskId(id), kind, title, MAKE, hash_payload(MAKE), expires_at=time.time() + 600, **fields)
 
     def unit(tx: Tx) -> None:
         tx.conversations.ensure(Conversation(PLACE, ADDRESS, 1.0))
@@ -168,6 +167,12 @@ def test_what_waits_is_listed_and_shown_whole(house: House) -> None:
     assert hash_payload(MAKE) in shown and "2 people must say yes" in shown
     assert "command: make [31m all" in shown, "and nothing in it drives the terminal"
     assert house.json("asks", "show", "ask-two")["ask"]["payload"] == MAKE
+
+
+def test_in_a_pipe_what_is_asked_is_listed_whole(house: House) -> None:
+    title = "Run make with " + "a flag and " * 20 + "nothing else?"
+    ask(house, title=title)
+    assert title in house.run("asks").stdout
 
 
 def test_an_answer_from_the_shell_is_the_owners_and_is_said_where_it_was_asked(house: House) -> None:

@@ -181,7 +181,7 @@ def _line(row: AskRow, now: float) -> tuple[object, ...]:
         ends,
         yes,
         row.conversation_id or "-",
-        plain(row.ask.title)[:120],
+        row.ask.title,
     )
 
 

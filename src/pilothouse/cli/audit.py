@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import sys
 from datetime import datetime
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from pilothouse.bootstrap.heads import heads_file, parse_head, read_heads, render_head
+from pilothouse.bootstrap.saying import columns_of
 from pilothouse.cli.errors import say_error
 from pilothouse.cli.exits import BROKEN
 from pilothouse.cli.house import NOTHING_YET, load_plain, read_store
@@ -41,7 +42,8 @@ def command(ctx: click.Context, limit: int, since: float | None, as_json: bool) 
     if as_json:
         print_json([_plain(row) for row in rows])
         return
-    form = "%Y-%m-%d %H:%M:%S" if shutil.get_terminal_size((100, 24)).columns >= ROOMY else "%m-%d %H:%M:%S"
+    columns = columns_of(sys.stdout)
+    form = "%Y-%m-%d %H:%M:%S" if columns is None or columns >= ROOMY else "%m-%d %H:%M:%S"
     print_table(HEADS, [_cells(row, form) for row in rows], NOTHING_YET, wrap=True, whole=("TIME",))
 
 

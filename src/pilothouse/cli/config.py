@@ -15,7 +15,7 @@ from msgspec import Struct
 from pilothouse.bootstrap.sections import load_checked
 from pilothouse.cli.house import load_plain
 from pilothouse.cli.options import json_option
-from pilothouse.cli.table import print_json, render_table
+from pilothouse.cli.table import print_json, print_table
 from pilothouse.config import (
     WORKSPACE_FILE_NAME,
     Adapter,
@@ -62,7 +62,7 @@ def show(workspace: str, as_json: bool) -> None:
     if as_json:
         print_json(msgspec.to_builtins(found))
         return
-    print(render_table(("KEY", "VALUE", "FROM"), [(s.key, _written(s.value), s.source) for s in found]))
+    print_table(("KEY", "VALUE", "FROM"), [(s.key, _written(s.value), s.source) for s in found])
 
 
 @command.command("path")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
-import textwrap
 
 import click
 import msgspec
 
+from pilothouse.bootstrap.saying import columns_of, fit
 from pilothouse.cli.checks import Check, examine
 from pilothouse.cli.options import json_option
 from pilothouse.cli.table import NARROWEST, plain, print_json, width
@@ -27,24 +26,17 @@ def command(as_json: bool) -> int:
     if as_json:
         print_json({"ok": not broken, "checks": msgspec.to_builtins(checks)})
     else:
-        room = max(width(check.name) for check in checks)
+        room, columns = max(width(check.name) for check in checks), columns_of(sys.stdout)
+        colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
         for check in checks:
-            print(render(check, room, colour=sys.stdout.isatty() and "NO_COLOR" not in os.environ))
+            print(render(check, room, columns, colour=colour))
     return 1 if broken else 0
 
 
-def render(check: Check, room: int, *, colour: bool) -> str:
+def render(check: Check, room: int, columns: int | None, *, colour: bool) -> str:
     """Never cut: a fix that is not whole is none. What is too long goes on below, broken at spaces alone."""
     mark = f"\x1b[{COLOURS[check.state]}m{MARKS[check.state]}\x1b[0m" if colour else MARKS[check.state]
     fix = f" → {plain(check.fix)}" if check.fix and check.state != "ok" else ""
-    columns = max(NARROWEST, shutil.get_terminal_size((100, 24)).columns)
     indent = " " * (room + 4)
-    rows = textwrap.wrap(
-        f"{plain(check.text)}{fix}",
-        columns,
-        initial_indent=indent,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return "\n".join([f"{mark} {check.name:<{room}}  {rows[0].lstrip() if rows else ''}".rstrip(), *rows[1:]])
+    rows = fit(f"{indent}{plain(check.text)}{fix}", columns and max(NARROWEST, columns)).split("\n")
+    return "\n".join([f"{mark} {check.name:<{room}}  {rows[0].lstrip()}".rstrip(), *rows[1:]])

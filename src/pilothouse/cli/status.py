@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterable
 from functools import partial
@@ -11,9 +12,10 @@ import click
 import msgspec
 from msgspec import Struct
 
+from pilothouse.bootstrap.saying import columns_of
 from pilothouse.cli.house import NOTHING_YET, load_plain, read_store
 from pilothouse.cli.options import json_option
-from pilothouse.cli.table import ago, plain, print_json, render_table
+from pilothouse.cli.table import ago, print_json, render_table
 from pilothouse.core.ask_rows import AskRow
 from pilothouse.core.health import Noted, health_of
 from pilothouse.core.ids import ChannelId
@@ -74,31 +76,33 @@ def command(as_json: bool) -> None:
     elif status is None:
         print(NOTHING_YET)
     else:
-        print(render_status(status, time.time()))
+        print(render_status(status, time.time(), columns_of(sys.stdout)))
 
 
-def render_status(status: Status, now: float) -> str:
+def render_status(status: Status, now: float, columns: int | None = None) -> str:
+    part = partial(_part, columns)
     parts = [
-        _part("NODES", ("NODE", "ROLES", "PID", "LEASE"), [_node(node, now) for node in status.nodes]),
-        _part(
+        part("NODES", ("NODE", "ROLES", "PID", "LEASE"), [_node(node, now) for node in status.nodes]),
+        part(
             CHANNELS,
             ("CHANNEL", "HEARD", "TROUBLE"),
             [_channel(id, noted, now) for id, noted in status.channels.items()],
         ),
-        _part("TURNS", ("TURN", "STATUS", "ENGINE", "AGO", "PROMPT"), [_turn(t, now) for t in status.turns]),
-        _part(
+        part("TURNS", ("TURN", "STATUS", "ENGINE", "AGO", "PROMPT"), [_turn(t, now) for t in status.turns]),
+        part(
             "WAITING",
             ("CONVERSATION", "IN", "OUT"),
             [(q.conversation, q.inbox, q.outbox) for q in status.queues],
         ),
-        _part("ASKS", ("ASK", "KIND", "AGO", "TITLE"), [_ask(row, now) for row in status.asks]),
-        _part(ERRORS, ("TURN", "AGO", "WHY"), [_failure(turn, now) for turn in status.failures]),
+        part("ASKS", ("ASK", "KIND", "AGO", "TITLE"), [_ask(row, now) for row in status.asks]),
+        part(ERRORS, ("TURN", "AGO", "WHY"), [_failure(turn, now) for turn in status.failures]),
     ]
-    return "\n\n".join(part for part in parts if part) or "all quiet: nothing runs, nothing waits"
+    return "\n\n".join(filter(None, parts)) or "all quiet: nothing runs, nothing waits"
 
 
-def _part(title: str, heads: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
-    return f"{title}\n{render_table(heads, rows, wrap=title in (CHANNELS, ERRORS))}" if rows else ""
+def _part(columns: int | None, title: str, heads: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
+    table = render_table(heads, rows, columns, wrap=title in (CHANNELS, ERRORS))
+    return f"{title}\n{table}" if rows else ""
 
 
 def _node(node: Node, now: float) -> tuple[Any, ...]:
@@ -118,7 +122,7 @@ def _turn(turn: Turn, now: float) -> tuple[Any, ...]:
         turn.status,
         turn.engine,
         ago(now - turn.created_at),
-        plain(unframe(turn.prompt.text))[:80],
+        unframe(turn.prompt.text),
     )
 
 

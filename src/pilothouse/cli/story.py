@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from pilothouse.cli.table import cut
 from pilothouse.core.ask_rows import AskRow
 from pilothouse.core.channel import LoggedEvent
 from pilothouse.core.event import (
@@ -253,5 +254,5 @@ def render_story(steps: Iterable[Step]) -> list[tuple[str, str, str]]:
     first: float | None = None
     for step in steps:
         first = step.at if first is None else first
-        rows.append((f"+{step.at - first:.2f}s", step.what, step.text[:MAX_TOLD]))
+        rows.append((f"+{step.at - first:.2f}s", step.what, cut(step.text, MAX_TOLD)))
     return rows

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 import textwrap
 import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
+from pilothouse.bootstrap.saying import columns_of
 from pilothouse.core.wording import dollars, span
 
 NARROWEST = 40
@@ -27,6 +27,8 @@ def plain(text: object) -> str:
 
 def width(text: str) -> int:
     """Columns on a terminal: wide characters take two, marks on a letter none."""
+    if text.isascii():
+        return len(text)
     return sum(
         0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text
     )
@@ -36,12 +38,12 @@ def cut(text: str, room: int) -> str:
     """At most `room` columns, with a mark where something is missing."""
     if width(text) <= room:
         return text
-    kept = ""
-    for c in text:
-        if width(kept + c) > room - 1:
-            break
-        kept += c
-    return kept + "…"
+    used = 0
+    for at, c in enumerate(text):
+        used += width(c)
+        if used >= room:
+            return text[:at] + "…"
+    return text
 
 
 def render_table(
@@ -53,13 +55,14 @@ def render_table(
     wrap: bool = False,
     whole: Sequence[str] = (),
 ) -> str:
-    """Every column as wide as it needs. Where that is too much, the `optional` ones go, then the widest give way.
+    """Every column as wide as it needs. Where that is too much for `columns`, the `optional` ones go, then the widest
+    give way. Without `columns` nothing is cut: whoever reads a pipe has all the room that there is.
 
     The first column is what people copy, so it is never cut; with `wrap`, neither is the last, which then gets the
     most room. Those in `whole` give way only when nothing else can.
     """
-    room = max(NARROWEST, columns or shutil.get_terminal_size((100, 24)).columns)
     cells = [list(heads), *([plain(cell) for cell in row] for row in rows)]
+    room = _total(_widths(cells)) if columns is None else max(NARROWEST, columns)
     for name in optional:
         if _total([min(w, ENOUGH) if i else w for i, w in enumerate(_widths(cells))]) > room:
             gone = cells[0].index(name)
@@ -113,13 +116,14 @@ def print_json(document: Any) -> None:
 def print_table(
     heads: Sequence[str],
     rows: Sequence[Sequence[object]],
-    empty: str,
+    empty: str = "",
     *,
     optional: Sequence[str] = (),
     wrap: bool = False,
     whole: Sequence[str] = (),
 ) -> None:
-    print(render_table(heads, rows, optional=optional, wrap=wrap, whole=whole) if rows else empty)
+    columns = columns_of(sys.stdout)
+    print(render_table(heads, rows, columns, optional=optional, wrap=wrap, whole=whole) if rows else empty)
 
 
 def ago(seconds: float) -> str:

@@ -10,7 +10,7 @@ import msgspec
 from pilothouse.cli.house import NOTHING_YET, read_store
 from pilothouse.cli.options import json_option
 from pilothouse.cli.story import Sending, Story, render_story, tell
-from pilothouse.cli.table import plain, print_json, render_table
+from pilothouse.cli.table import plain, print_json, print_table
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.ids import MessageId, TurnId
 from pilothouse.core.queue import QueueRow
@@ -42,7 +42,7 @@ def command(turn: str, as_json: bool) -> None:
         datetime.fromtimestamp(steps[0].at, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S") if steps else ""
     )
     print(f"{head}  {when}".rstrip())
-    print(render_table(("AFTER", "STEP", "WHAT"), render_story(steps), wrap=True))
+    print_table(("AFTER", "STEP", "WHAT"), render_story(steps), wrap=True)
     if words := last_words(story):
         print("\n".join(["", "LAST WORDS OF THE ENGINE", *words]))
 

@@ -9,7 +9,7 @@ import msgspec
 
 from pilothouse.cli.house import NOTHING_YET, read_store
 from pilothouse.cli.options import json_option, limit_option
-from pilothouse.cli.table import ago, money, plain, print_json, print_table
+from pilothouse.cli.table import ago, money, print_json, print_table
 from pilothouse.core.ids import ConversationId
 from pilothouse.core.turn import TURN_STATUSES, Turn, TurnStatus
 from pilothouse.runtime.framing import unframe
@@ -43,5 +43,5 @@ def _row(turn: Turn, now: float) -> tuple[object, ...]:
         ago(now - turn.created_at),
         "-" if turn.started_at is None else f"{end - turn.started_at:.1f}s",
         money(turn.usage.cost_usd if turn.usage else None),
-        plain(unframe(turn.prompt.text))[:80],
+        unframe(turn.prompt.text),
     )
