@@ -52,6 +52,9 @@ ADDRESS = Address(ChannelId("telegram"), "7")
 ENGINE_ID = EngineId("puppet")
 SESSION = Session(SessionId("session-1"), PLACE, ENGINE_ID, "/srv/app", T0, T0 + 9, turns=2, cost_usd=0.25)
 
+SILENT = Session(SessionId("session-2"), PLACE, ENGINE_ID, "/srv/app", T0, T0 + 9, turns=1)
+FREE = Session(SessionId("session-3"), PLACE, ENGINE_ID, "/srv/app", T0, T0 + 9, turns=1, cost_usd=0.0)
+
 
 def turn(id: str, status: TurnStatus, **more: Any) -> Turn:
     prompt = Prompt("mend the \x1b[31mroof\nplease")
@@ -176,7 +179,7 @@ class Rows:
 
 TX: Any = SimpleNamespace(
     conversations=Rows(Conversation(PLACE, ADDRESS, T0)),
-    sessions=Rows(SESSION),
+    sessions=Rows(SESSION, SILENT, FREE),
     turns=Turns(),
     inbox=Queue(INBOX),
     outbox=Queue(OUTBOX),

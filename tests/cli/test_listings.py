@@ -61,9 +61,16 @@ def test_turns_can_be_narrowed(lived_in: House) -> None:
 
 
 def test_sessions_tell_turns_and_cost(lived_in: House) -> None:
-    (session,) = lived_in.json("sessions")
-    assert (session["id"], session["turns"], session["cost_usd"]) == ("session-1", 2, 0.25)
-    assert "session-1  puppet  2" in lived_in.run("sessions").stdout
+    found = lived_in.json("sessions")
+    assert (found[0]["id"], found[0]["turns"], found[0]["cost_usd"]) == ("session-1", 2, 0.25)
+    lines = lived_in.run("sessions").stdout.splitlines()
+    assert "session-1  puppet  2" in lines[1]
+
+
+def test_a_cost_that_nobody_told_is_no_zero(lived_in: House) -> None:
+    lines = lived_in.run("sessions").stdout.splitlines()[1:]
+    assert [line.split()[3] for line in lines] == ["$0.25", "-", "$0.00"]
+    assert [row["cost_usd"] for row in lived_in.json("sessions")] == [0.25, None, 0.0]
 
 
 def test_status_shows_nodes_asks_and_the_last_errors(lived_in: House) -> None:

@@ -244,6 +244,25 @@ async def test_resume_refuses_what_it_does_not_know_and_tokens_of_another_engine
         assert turn.engine == PUPPET
 
 
+async def test_what_a_session_cost_is_unknown_until_a_turn_tells(tmp_path: Path) -> None:
+    prices = {"silent": None, "free": 0.0, "dear": 0.25}
+
+    async def play(strings: Strings) -> None:
+        await strings.start("abc-123")
+        await strings.end("ok", cost_usd=prices[strings.prompt.text])
+
+    async with open_rig(tmp_path, PuppetEngine(play)) as rig:
+        for count, (word, cost) in enumerate(
+            (("silent", None), ("free", 0.0), ("silent", 0.0), ("dear", 0.25))
+        ):
+            await rig.channel.say(word)
+            await rig.until_ended(count + 1)
+            (session,) = await rig.store.read(lambda tx: tx.sessions.of())
+            assert (session.turns, session.cost_usd) == (count + 1, cost)
+            if count == 0:
+                assert "this session  $0.00 in 1 turn, 1 not told" in await reply_to(rig, "/cost")
+
+
 async def test_session_shows_the_token_and_cost_what_was_spent(tmp_path: Path) -> None:
     async def dear(strings: Strings) -> None:
         await strings.start("abc-123")

@@ -76,6 +76,17 @@ async def test_an_old_store_keeps_what_it_holds(old: Path) -> None:
         assert len(await store.read(lambda tx: tx.schedules.of())) == 1
 
 
+async def test_of_an_old_session_only_what_was_told_is_known(old: Path) -> None:
+    """`t1` is the turn of session-1; schema 1 wrote 0.0 wherever nothing was told."""
+    for id, cost in (("s-free", 0.0), ("s-dear", 0.5)):
+        change(old, f"INSERT INTO sessions VALUES (NULL,'{id}','memory:1','script','/w',1.0,1.0,NULL,NULL,NULL,NULL,0,0,1,{cost})")  # fmt: skip
+    for id, session, usage in (("t2", "s-free", '{"cost_usd":0.0}'), ("t3", "session-1", '{"cost_usd":null}'), ("t4", "session-1", "torn")):  # fmt: skip
+        change(old, f"INSERT INTO turns SELECT NULL,'{id}','{session}',conversation_id,engine,status,cause,prompt,created_at,attempts,began,stop_requested,epoch,retry_at,started_at,ended_at,answer,failure,CAST('{usage}' AS BLOB) FROM turns WHERE id = 't1'")  # fmt: skip
+    async with open_at(old) as store:
+        found = await store.read(lambda tx: tx.sessions.of())
+    assert {row.id: row.cost_usd for row in found} == {"session-1": None, "s-free": 0.0, "s-dear": 0.5}
+
+
 def test_step_by_step_and_at_once_give_the_same_schema(tmp_path: Path) -> None:
     slow, quick = tmp_path / "slow.db", tmp_path / "quick.db"
     for count in range(1, len(MORE) + 1):

@@ -43,7 +43,8 @@ class Session(Struct, frozen=True):
     retired: bool = False
     failed_resumes: int = 0
     turns: int = 0
-    cost_usd: float = 0.0
+    cost_usd: float | None = None
+    """What its turns told, together; None while none of them told anything."""
 
 
 class Conversations(Protocol):

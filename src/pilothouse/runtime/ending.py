@@ -289,13 +289,14 @@ def _save_session(tx: Tx, turn: Turn, ending: Ending, at: float) -> bool:
         return False
     stale = end.failure is not None and end.failure.kind == "stale_session"
     failed = session.failed_resumes + 1 if stale else 0
-    spent = end.usage.cost_usd if end.usage and end.usage.cost_usd else 0.0
+    costs = (session.cost_usd, end.usage.cost_usd if end.usage else None)
+    told = [cost for cost in costs if cost is not None]
     session = msgspec.structs.replace(
         session,
         used_at=at,
         resume=end.resume or ending.resume or session.resume,
         turns=session.turns + 1,
-        cost_usd=session.cost_usd + spent,
+        cost_usd=sum(told) if told else None,
         failed_resumes=failed,
         retired=failed >= RETIRE_AFTER,
     )

@@ -108,7 +108,8 @@ def show_cost(call: CommandCall) -> Reply:
 def _session_cost(session: Session | None) -> str:
     if session is None:
         return "nothing yet"
-    return line_words(CostLine("", session.turns, session.cost_usd, 0, 0.0))
+    untold = session.turns if session.cost_usd is None else 0
+    return line_words(CostLine("", session.turns, session.cost_usd or 0.0, untold, 0.0))
 
 
 def show(call: CommandCall) -> Reply:
