@@ -212,6 +212,17 @@ def test_one_person_at_the_shell_is_no_quorum(house: House) -> None:
     assert house.json("asks")[0]["state"] == "open"
 
 
+def test_the_one_that_is_open_is_meant_and_not_those_that_are_settled(house: House) -> None:
+    for id in ("ask-ab", "ask-ac", "ask-ad"):
+        ask(house, id)
+    for id in ("ab", "ad"):
+        assert house.run("asks", "deny", id).returncode == 0
+    assert house.json("asks", "show", "ask-a")["ask"]["id"] == "ask-ac"
+    assert house.json("asks", "show", "ab")["ask"]["id"] == "ask-ab"
+    assert house.run("asks", "deny", "a").returncode == 0
+    assert "Several asks" in house.run("asks", "show", "a").stderr
+
+
 def test_what_there_is_not_is_said(house: House) -> None:
     ask(house, "ask-ab")
     ask(house, "ask-ac")

@@ -154,11 +154,13 @@ def _answer(id: str, decide: Callable[[AskRow], Decision], as_json: bool) -> Non
 
 def _find(tx: Tx, id: str) -> AskRow | None:
     """By its id, or by as much of it as tells it from the others."""
-    found = tx.asks.find(id) or tx.asks.find(f"ask-{id}")
-    if len(found) > 1 and not any(row.ask.id == id for row in found):
+    from pilothouse.core.ask_rows import meant
+
+    found = meant(tx.asks.find(id) or tx.asks.find(f"ask-{id}"), id)
+    if len(found) > 1:
         names = ", ".join(row.ask.id for row in found[:5])
         raise PilothouseError(f"Several asks begin with {id!r}: {names}. Say more of it.")
-    return next((row for row in found if row.ask.id == id), found[0] if found else None)
+    return found[0] if found else None
 
 
 def _unknown(id: str) -> str:

@@ -39,13 +39,22 @@ class AskRow(Struct, frozen=True):
     """The ask whose reason this one wants to know."""
 
 
+def meant(found: Sequence[AskRow], word: str) -> Sequence[AskRow]:
+    """Of asks whose id begins with `word`: the one with just that id, else the open ones, else all of them.
+
+    Nobody who types a few letters means one that is settled while another waits.
+    """
+    exact = [row for row in found if row.ask.id == word]
+    return exact or [row for row in found if row.state == "open"] or found
+
+
 class Asks(Protocol):
     def add(self, row: AskRow) -> None: ...
 
     def get(self, id: AskId) -> AskRow | None: ...
 
     def find(self, prefix: str) -> list[AskRow]:
-        """Asks whose id starts so, newest first, at most 20."""
+        """Asks whose id starts so, the open ones first, then the newest, at most 20."""
         ...
 
     def move(self, id: AskId, to: AskState, *, at: float, decision: Decision | None = None) -> AskRow:

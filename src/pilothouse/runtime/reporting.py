@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from pilothouse.core.ask import payload_bytes
-from pilothouse.core.ask_rows import AskRow
+from pilothouse.core.ask_rows import AskRow, meant
 from pilothouse.core.budget import day_of
 from pilothouse.core.conversation import Session
 from pilothouse.core.message import InboundMessage
@@ -117,8 +117,8 @@ def show(call: CommandCall) -> Reply:
     if not call.args:
         return Reply("/show ID shows a question or a message whole.")
     here = call.conversation.id
-    asks = [row for row in call.tx.asks.find(call.args) if here in (row.conversation_id, *row.shown_in)]
-    if len(asks) == 1:
+    found = [row for row in call.tx.asks.find(call.args) if here in (row.conversation_id, *row.shown_in)]
+    if len(asks := meant(found, call.args)) == 1:
         return _show_ask(call, asks[0])
     turns = [turn for turn in call.tx.turns.find(call.args) if turn.conversation_id == call.conversation.id]
     if len(turns) == 1:

@@ -69,7 +69,9 @@ class AskSuite(StoreSuite):
             tx.asks.move(A2, "withdrawn", at=2.0)
             assert names(tx.asks.open_in(C1)) == ["a1"]
             assert names(tx.asks.of_turn(TurnId("t1"))) == ["a2", "a1"]
-            assert names(tx.asks.find("a")) == ["a1", "a2"]
+            tx.asks.add(ask_row("a3"))
+            tx.asks.move(AskId("a3"), "withdrawn", at=2.0)
+            assert names(tx.asks.find("a")) == ["a1", "a3", "a2"], "open ones first"
             assert tx.asks.find("%") == []
 
         await store.write(unit)

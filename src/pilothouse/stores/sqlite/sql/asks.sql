@@ -11,8 +11,8 @@ VALUES (:id, :conversation_id, :session_id, :turn_id, :engine_key, :state, :aske
 -- name: get: one ask by its id
 SELECT {_row} FROM asks WHERE id = :id
 
--- name: find: asks whose id lies in a range, newest first
-SELECT {_row} FROM asks WHERE id >= :first AND id < :last ORDER BY seq DESC LIMIT 20
+-- name: find: asks whose id lies in a range, the open ones first, then the newest
+SELECT {_row} FROM asks WHERE id >= :first AND id < :last ORDER BY state = 'open' DESC, seq DESC LIMIT 20
 
 -- name: move: what became of an ask
 UPDATE asks SET state = :state, decision = :decision, answered_at = :answered_at, ended_at = :at WHERE id = :id
