@@ -210,6 +210,16 @@ def test_a_dumb_terminal_gets_no_escape_at_all(tmp_path: Path) -> None:
         assert "\x1b" not in terminal.raw
 
 
+@pytest.mark.parametrize("word", ["/exit", "/quit"])
+def test_help_names_what_leaves_and_it_does(tmp_path: Path, word: str) -> None:
+    with Pty(str(tmp_path)) as terminal:
+        terminal.wait_for(HINT)
+        terminal.type("/help\r")
+        terminal.wait_for(word)
+        terminal.type(f"{word}\r")
+        assert terminal.wait() == 0
+
+
 def test_no_color_is_honoured(tmp_path: Path) -> None:
     with Pty(str(tmp_path), "fix it", environ={"NO_COLOR": "1"}) as terminal:
         assert terminal.wait() == 0

@@ -42,6 +42,7 @@ from pilothouse.core.message import Part
 LEAVING = ("/exit", "/quit")
 CHANGED = "What is asked has changed meanwhile; nothing was answered."
 HINT = "Ctrl-C stops a turn, Ctrl-D leaves."
+ALSO = "  /exit or /quit leaves, as Ctrl-D does. What works in every chat:"
 
 
 class Wanted(Struct, frozen=True):
@@ -173,6 +174,10 @@ class InteractiveTalk:
 
     async def _say(self, desk: Desk, text: str) -> None:
         await self._echo(text)
+        if (
+            text.lower() == "/help"
+        ):  # its reply is the same everywhere, and what leaves a terminal is ours alone
+            await self._transcript.note(self._ink.dim(ALSO))
         if text.startswith("/") or not await self._answer_with(desk, text):
             await self._send(desk, text)
 
