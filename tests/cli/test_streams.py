@@ -93,18 +93,26 @@ def test_questions_that_are_asked_at_once_have_their_own_answer_each(tmp_path: P
         assert "heard:" not in told[2]
 
 
-def test_whoever_asks_twice_to_leave_sees_no_traceback(tmp_path: Path) -> None:
-    script(tmp_path)
-    (tmp_path / "script.toml").write_text("[[turn]]\nsteps = [ { hang = true } ]\n")
-    environ = {"PATH": os.environ["PATH"], "PILOTHOUSE_HOME": str(tmp_path), "HOME": str(tmp_path)}
-    with subprocess.Popen(
-        [sys.executable, "-m", "pilothouse", "chat", "hi"],
-        env=environ,
-        cwd=tmp_path,
+def start(home: Path, *words: str) -> subprocess.Popen[str]:
+    environ = {"PATH": os.environ["PATH"], "PILOTHOUSE_HOME": str(home), "HOME": str(home)}
+    return subprocess.Popen(
+        [sys.executable, "-m", "pilothouse", *words],
+        env={**environ, "PYTHONPATH": str(SRC)},
+        cwd=home,
         stdin=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
-    ) as process:
+    )
+
+
+def hang(home: Path) -> None:
+    script(home)
+    (home / "script.toml").write_text("[[turn]]\nsteps = [ { hang = true } ]\n")
+
+
+def test_whoever_asks_twice_to_leave_sees_no_traceback(tmp_path: Path) -> None:
+    hang(tmp_path)
+    with start(tmp_path, "chat", "hi") as process:
         assert process.stderr is not None
         seen: list[str] = []
         _read_until("hang", process.stderr, seen)
@@ -113,6 +121,38 @@ def test_whoever_asks_twice_to_leave_sees_no_traceback(tmp_path: Path) -> None:
         process.send_signal(signal.SIGTERM)
         seen += process.stderr.readlines()
         assert process.wait(50) == 130
+    assert "Traceback" not in "".join(seen)
+
+
+def test_a_gateway_that_stops_says_that_a_second_ctrl_c_leaves_at_once(tmp_path: Path) -> None:
+    script(tmp_path)
+    with start(tmp_path, "up") as process:
+        assert process.stderr is not None
+        seen: list[str] = []
+        _read_until("is ready", process.stderr, seen)
+        process.send_signal(signal.SIGINT)
+        seen += process.stderr.readlines()
+        assert process.wait(50) == 0
+    assert "Stopping. Ctrl-C again leaves at once.\n" in seen
+
+
+def test_a_second_ctrl_c_ends_a_gateway_whose_turn_still_has_time(tmp_path: Path) -> None:
+    hang(tmp_path)
+    with (tmp_path / "config.toml").open("a") as config:
+        config.write("grace_s = 60\n")
+    with start(tmp_path, "up") as gateway:
+        assert gateway.stderr is not None
+        seen: list[str] = []
+        _read_until("is ready", gateway.stderr, seen)
+        with start(tmp_path, "chat", "hi") as chat:
+            assert chat.stderr is not None
+            _read_until("hang", chat.stderr, [])
+            chat.kill()  # or it would take the turn over
+        gateway.send_signal(signal.SIGINT)
+        _read_until("Leaving: a running turn has 60 s to end. Ctrl-C leaves now.", gateway.stderr, seen)
+        gateway.send_signal(signal.SIGINT)
+        seen += gateway.stderr.readlines()
+        assert gateway.wait(50) == 130
     assert "Traceback" not in "".join(seen)
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import gc
-import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 
 import anyio
 
+from pilothouse.bootstrap.saying import say
 from pilothouse.core.errors import PilothouseError
 
 INTERRUPTED = 130
@@ -50,10 +50,12 @@ def spare_collector() -> None:
     gc.set_threshold(50_000, 20, 20)
 
 
-def say_leaving(grace_s: float, running: int) -> None:
-    if running:
+def say_leaving(grace_s: float, running: int, *, idle: str = "") -> None:
+    """`idle` is said where no turn runs."""
+    text = f"Leaving: a running turn has {grace_s:.0f} s to end. Ctrl-C leaves now." if running else idle
+    if text:
         with suppress(OSError):  # the window may be closed: the turn has its time all the same
-            sys.stderr.write(f"Leaving: a running turn has {grace_s:.0f} s to end. Ctrl-C leaves now.\n")
+            say(text)
 
 
 def calm_collector() -> None:

@@ -17,7 +17,7 @@ from pilothouse.bootstrap.house import (
     open_house,
 )
 from pilothouse.bootstrap.machine import adopt_orphans, stop_on_signal, this_node, tilde
-from pilothouse.bootstrap.running import calm_collector, run, spare_collector
+from pilothouse.bootstrap.running import calm_collector, run, say_leaving, spare_collector
 from pilothouse.bootstrap.saying import say
 from pilothouse.bootstrap.wiring import make_ports
 from pilothouse.config import watch
@@ -36,7 +36,12 @@ async def _up(*, safe: bool, approval_mode: str | None) -> int:
     async with open_house(on_terminal=True, flags=flags) as house:
         engines, channels = build_engines(house), build_channels(house)
         ports = make_ports(house, engines, channels, safe=safe)
-        gateway = Gateway(ports, this_node("pilothouse up"), on_ready=partial(_say_ready, house, ports))
+        gateway = Gateway(
+            ports,
+            this_node("pilothouse up"),
+            on_ready=partial(_say_ready, house, ports),
+            on_stopping=partial(_say_stopping, house),
+        )
         calm_collector()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(stop_on_signal, gateway.stop)
@@ -53,6 +58,11 @@ def _say_ready(house: House, ports: Ports) -> None:
     folder = house.config.gateway.default_workspace
     where = tilde(Path(folder).expanduser()) if folder else "no folder chosen"
     say(f"pilothouse {__version__} is ready · {engine} · {where} · {names}")
+
+
+def _say_stopping(house: House, running: int) -> None:
+    """What is written may still have to be delivered, so there may be something to wait for even where no turn runs."""
+    say_leaving(house.config.gateway.grace_s, running, idle="Stopping. Ctrl-C again leaves at once.")
 
 
 async def _reload_on_change(house: House) -> None:
