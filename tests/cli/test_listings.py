@@ -8,7 +8,7 @@ import pytest
 from tests.cli.conftest import House
 
 from pilothouse.cli.status import Status, render_status
-from pilothouse.cli.table import ago, cut, money, plain, render_table, width
+from pilothouse.cli.table import BELOW, ago, cut, money, plain, render_table, width
 from pilothouse.core.health import Noted
 
 LISTINGS = ["status", "sessions", "turns"]
@@ -35,7 +35,7 @@ def words_of(listing: str) -> list[str]:
 def test_a_listing_fits_the_terminal(lived_in: House, word: str, columns: int) -> None:
     _, screen = lived_in.on_a_terminal(*words_of(word), COLUMNS=str(columns))
     assert screen
-    assert max(map(width, screen.splitlines())) <= columns
+    assert all(width(line) <= columns for line in screen.splitlines() if not line.startswith(f'{BELOW}"/'))
 
 
 @pytest.mark.parametrize("word", [*TABLES, "doctor"])
@@ -139,16 +139,49 @@ def test_a_narrow_table_keeps_what_people_copy_and_drops_what_they_can_miss() ->
     ]
 
 
-def test_in_a_narrow_table_the_time_stays_whole_and_the_details_get_the_most_room() -> None:
-    rows = [(12, "11-16 05:48:15", "telegram:1234567890", "ask.answered.by.rule", "word " * 40)]
-    text = render_table(
-        ("ROW", "TIME", "WHO", "WHAT", "DETAIL"), rows, columns=60, wrap=True, whole=("TIME",)
-    )
-    heads, first, *_ = text.splitlines()
-    assert "11-16 05:48:15" in first
-    assert 60 - heads.index("DETAIL") > len("11-16 05:48:15")
-    assert text.count("word") == 40
+HEADS = ("ROW", "TIME", "WHO", "WHAT", "DETAIL")
+REFUSED = (
+    12,
+    "11-16 05:48:15",
+    "telegram:1234567890",
+    "ask.refused",
+    "ask=ask-0mf7x2k9q4ab why=only an admin may",
+)
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_where_the_last_column_has_no_room_it_goes_below_and_nothing_is_cut(columns: int) -> None:
+    text = render_table(HEADS, [REFUSED], columns, wrap=True, whole=HEADS[1:-1])
+    lines = text.splitlines()
+    assert [word for line in lines[-2:] for word in line.split()] == " ".join(map(str, REFUSED)).split()
+    assert lines[-1] == f"    {REFUSED[-1]}"
+    assert all(width(line) <= columns for line in lines)
+
+
+def test_what_is_short_enough_stays_in_its_row_beside_what_goes_below() -> None:
+    rows = [
+        ("gateway.default_workspace", "default", "x"),
+        ("gateway.busy", "/etc/pilothouse/config.toml", "y" * 50),
+    ]
+    assert render_table(("KEY", "FROM", "VALUE"), rows, 44, wrap=True).splitlines() == [
+        "KEY                        FROM      VALUE",
+        "gateway.default_workspace  default   x",
+        "gateway.busy               …ouse/config.toml",
+        "    " + "y" * 50,
+    ]
+
+
+def test_with_room_the_last_column_goes_on_in_its_place_and_another_gives_way() -> None:
+    text = render_table(("KEY", "FROM", "VALUE"), [("busy", "f" * 40, "word " * 20)], 60, wrap=True)
+    assert text.count("word") == 20
+    assert "fff…" in text
     assert all(width(line) <= 60 for line in text.splitlines())
+
+
+def test_of_a_path_the_end_is_kept() -> None:
+    assert cut("/home/ada/.config/pilothouse/config.toml", 14) == "…e/config.toml"
+    assert cut("~/src/shop/and/more", 6) == "…/more"
+    assert cut("/review all of this", 8) == "/review…"
 
 
 def test_a_channels_trouble_is_told_whole() -> None:

@@ -103,3 +103,10 @@ def test_a_plain_rule_needs_no_caution(house: House) -> None:
     for rule in ("allow command make test", "allow glob npm run *", "deny glob *", "allow path src/**"):
         done = house.run("rules", "add", rule)
         assert (done.returncode, done.stderr) == (0, ""), rule
+
+
+def test_on_a_narrow_terminal_the_rule_itself_is_whole(house: House) -> None:
+    house.config.write_text('[policy]\nrules = ["allow command npm run test-everything"]\n')
+    _, screen = house.on_a_terminal("rules", COLUMNS="60")
+    assert "allow command npm run test-everything" in screen
+    assert "…" in screen

@@ -43,7 +43,11 @@ def command(ctx: click.Context, limit: int, every: bool, as_json: bool) -> None:
         return
     now = time.time()
     print_table(
-        HEADS, [_line(row, now) for row in found], "nothing waits for an answer", optional=("KIND", "YES")
+        HEADS,
+        [_line(row, now) for row in found],
+        "nothing waits for an answer",
+        optional=("KIND", "YES"),
+        wrap=True,
     )
 
 

@@ -44,7 +44,7 @@ def command(ctx: click.Context, limit: int, since: float | None, as_json: bool) 
         return
     columns = columns_of(sys.stdout)
     form = "%Y-%m-%d %H:%M:%S" if columns is None or columns >= ROOMY else "%m-%d %H:%M:%S"
-    print_table(HEADS, [_cells(row, form) for row in rows], NOTHING_YET, wrap=True, whole=("TIME",))
+    print_table(HEADS, [_cells(row, form) for row in rows], NOTHING_YET, wrap=True, whole=HEADS[1:-1])
 
 
 @command.command("verify")

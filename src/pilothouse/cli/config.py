@@ -62,7 +62,7 @@ def show(workspace: str, as_json: bool) -> None:
     if as_json:
         print_json(msgspec.to_builtins(found))
         return
-    print_table(("KEY", "VALUE", "FROM"), [(s.key, _written(s.value), s.source) for s in found])
+    print_table(("KEY", "FROM", "VALUE"), [(s.key, s.source, _written(s.value)) for s in found], wrap=True)
 
 
 @command.command("path")

@@ -119,6 +119,7 @@ def _print(as_json: bool) -> None:
         shown,
         "No rules. `pilothouse rules add` makes one.",
         optional=("FROM",),
+        whole=("RULE",),
     )
 
 

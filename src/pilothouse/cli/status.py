@@ -27,6 +27,7 @@ from pilothouse.runtime.serving import served_channels
 
 MAX_CONVERSATIONS = 1000
 CHANNELS = "CHANNELS"
+ASKS = "ASKS"
 ERRORS = "LAST ERRORS"
 
 
@@ -94,14 +95,14 @@ def render_status(status: Status, now: float, columns: int | None = None) -> str
             ("CONVERSATION", "IN", "OUT"),
             [(q.conversation, q.inbox, q.outbox) for q in status.queues],
         ),
-        part("ASKS", ("ASK", "KIND", "AGO", "TITLE"), [_ask(row, now) for row in status.asks]),
+        part(ASKS, ("ASK", "KIND", "AGO", "TITLE"), [_ask(row, now) for row in status.asks]),
         part(ERRORS, ("TURN", "AGO", "WHY"), [_failure(turn, now) for turn in status.failures]),
     ]
     return "\n\n".join(filter(None, parts)) or "all quiet: nothing runs, nothing waits"
 
 
 def _part(columns: int | None, title: str, heads: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
-    table = render_table(heads, rows, columns, wrap=title in (CHANNELS, ERRORS))
+    table = render_table(heads, rows, columns, wrap=title in (CHANNELS, ASKS, ERRORS))
     return f"{title}\n{table}" if rows else ""
 
 
