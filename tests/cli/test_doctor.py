@@ -160,7 +160,7 @@ def test_a_home_that_is_a_file_is_said_to_be_one(house: House) -> None:
     done = house.run("doctor", "--json", PILOTHOUSE_HOME=str(file))
     last = json.loads(done.stdout)["checks"][-1]
     assert (done.returncode, last["name"], last["state"]) == (1, "home", "broken")
-    assert last["text"] == f"PILOTHOUSE_HOME names {file}, which is a file and no folder"
+    assert last["text"] == f"PILOTHOUSE_HOME={file} is a file and must be a folder"
 
 
 def test_without_a_configuration_it_points_to_init(house: House) -> None:

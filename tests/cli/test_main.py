@@ -160,6 +160,25 @@ def test_a_current_folder_that_is_gone_is_said_plainly(house: House, words: str)
     assert not house.log.exists()
 
 
+@pytest.mark.parametrize(
+    "words",
+    ["status", "config show", "config path", "config check", "init --yes", "up", "chat hi", "audit verify"],
+)
+def test_a_home_that_is_a_file_is_said_the_same_by_every_command(house: House, words: str) -> None:
+    file = house.home / "note"
+    file.write_text("no folder")
+    done = house.run(*words.split(), PILOTHOUSE_HOME=str(file))
+    told = f"error: PILOTHOUSE_HOME={file} is a file and must be a folder\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", told)
+
+
+def test_a_home_below_a_file_is_said_to_be_none(house: House) -> None:
+    (house.home / "note").write_text("no folder")
+    done = house.run("status", PILOTHOUSE_HOME=f"{house.home}/note/deep/er")
+    told = f"PILOTHOUSE_HOME={house.home}/note/deep/er cannot be a folder: {house.home}/note is a file"
+    assert (done.returncode, done.stderr) == (1, f"error: {told}\n")
+
+
 def test_a_plugin_that_cannot_be_imported_takes_only_its_command_down(house: House) -> None:
     (house.packages / "waving.py").write_text("raise SystemExit('no')\n")
     done = house.run("wave")

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
@@ -16,7 +16,7 @@ from pilothouse.bootstrap.sections import load_checked
 from pilothouse.cli.house import channel_problem, channel_trouble, examined, probe, read_store, store_file
 from pilothouse.config import AUTO, Config, InvalidConfig, Loaded, Paths, find_paths
 from pilothouse.core.engine import EngineStatus
-from pilothouse.core.errors import PilothouseError, StoreTooOld
+from pilothouse.core.errors import ConfigError, PilothouseError, StoreTooOld
 from pilothouse.core.node import Node
 from pilothouse.core.store import Store, StoreSpec, Tx
 from pilothouse.plugins import Broken, Plugins
@@ -62,10 +62,11 @@ def examine() -> Iterator[Check]:
     yield check_python()
     plugins = Plugins()
     yield from check_plugins(plugins)
-    if blocked := check_home(os.environ):
-        yield blocked
+    try:
+        paths = find_paths(os.environ)
+    except ConfigError as error:
+        yield Check("home", "broken", str(error), "name a folder in PILOTHOUSE_HOME, or move the file away")
         return
-    paths = find_paths(os.environ)
     yield from check_files(paths)
     try:
         loaded = load_checked(plugins)
@@ -99,14 +100,6 @@ def check_plugins(plugins: Plugins) -> Iterator[Check]:
         )
     elif not broken:
         yield Check("plugins", "ok", f"{len(rows)} loaded")
-
-
-def check_home(environ: Mapping[str, str]) -> Check | None:
-    home = Path(environ.get("PILOTHOUSE_HOME") or ".").expanduser()
-    if not home.exists() or home.is_dir():
-        return None
-    text = f"PILOTHOUSE_HOME names {home}, which is a file and no folder"
-    return Check("home", "broken", text, "name a folder in PILOTHOUSE_HOME, or move the file away")
 
 
 def check_files(paths: Paths, disk: Disk | None = None) -> Iterator[Check]:

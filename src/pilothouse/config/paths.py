@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import Struct
+
+from pilothouse.core.errors import ConfigError
 
 APP = "pilothouse"
 
@@ -30,7 +33,10 @@ class Paths(Struct, frozen=True):
 
 
 def find_paths(environ: Mapping[str, str]) -> Paths:
-    """`PILOTHOUSE_CONFIG` names the file alone and wins over the folder of `PILOTHOUSE_HOME`."""
+    """`PILOTHOUSE_CONFIG` names the file alone and wins over the folder of `PILOTHOUSE_HOME`.
+
+    Raises `ConfigError` where that can be no folder: whatever is read or written there later could only say so worse.
+    """
     paths = (
         _in_one_folder(environ["PILOTHOUSE_HOME"]) if environ.get("PILOTHOUSE_HOME") else _of_the_platform()
     )
@@ -41,6 +47,12 @@ def find_paths(environ: Mapping[str, str]) -> Paths:
 
 def _in_one_folder(home: str) -> Paths:
     folder = _absolute(home)
+    there = next(place for place in (folder, *folder.parents) if os.path.exists(place))
+    if not os.path.isdir(there):
+        why = (
+            "is a file and must be a folder" if there == folder else f"cannot be a folder: {there} is a file"
+        )
+        raise ConfigError(f"PILOTHOUSE_HOME={home} {why}")
     return Paths(folder / "config.toml", folder, folder / "state", folder / "logs")
 
 
