@@ -174,9 +174,8 @@ class InteractiveTalk:
 
     async def _say(self, desk: Desk, text: str) -> None:
         await self._echo(text)
-        if (
-            text.lower() == "/help"
-        ):  # its reply is the same everywhere, and what leaves a terminal is ours alone
+        if text.lower() == "/help":
+            # Its reply is the same everywhere, and what leaves a terminal is ours alone.
             await self._transcript.note(self._ink.dim(ALSO))
         if text.startswith("/") or not await self._answer_with(desk, text):
             await self._send(desk, text)
