@@ -16,7 +16,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any, Self
@@ -221,19 +221,29 @@ def _line(cells: dict[int, str]) -> str:
     return "".join(cells.get(column, " ") for column in range(max(cells, default=-1) + 1)).rstrip()
 
 
-class Pty:
-    """A program on a real pty, and the person in front of it."""
+SCENE = ("-m", "tests.channels.terminal_scene", "--ctty")
 
-    def __init__(self, *arguments: str, columns: int = 80, environ: dict[str, str] | None = None) -> None:
+
+class Pty:
+    """A program on a real pty, and the person in front of it: Python's arguments, by default for the scene."""
+
+    def __init__(
+        self,
+        *arguments: str,
+        program: Sequence[str] = SCENE,
+        folder: Path = ROOT,
+        columns: int = 80,
+        environ: dict[str, str] | None = None,
+    ) -> None:
         self._ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
-        command = [sys.executable, "-m", "tests.channels.terminal_scene", "--ctty", *arguments]
+        command = [sys.executable, *program, *arguments]
         # What runs the tests may say how wide its own window is; here the pty says it.
         unsaid = ("NO_COLOR", "COLUMNS", "LINES")
         inherited = {name: value for name, value in os.environ.items() if name not in unsaid}
         env = {**inherited, "TERM": "xterm-256color", "PYTHONPATH": str(ROOT / "src"), **(environ or {})}
         self.process = subprocess.Popen(
-            command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True, env=env, cwd=ROOT
+            command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True, env=env, cwd=folder
         )
         os.close(theirs)
         self.raw = ""

@@ -6,10 +6,13 @@ import os
 import signal
 import stat
 import sys
+from collections.abc import AsyncIterable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 import anyio
+from anyio.streams.memory import MemoryObjectSendStream
 
 from pilothouse import __version__
 from pilothouse.bootstrap.binding import Chosen, bind
@@ -24,14 +27,19 @@ from pilothouse.bootstrap.house import (
 from pilothouse.bootstrap.machine import adopt_orphans, stop_on_signal, this_node, tilde
 from pilothouse.bootstrap.people import terminal_user
 from pilothouse.bootstrap.picking import pick_where_unsaid
+from pilothouse.bootstrap.reloading import reload_on_change
 from pilothouse.bootstrap.running import run, say_leaving
 from pilothouse.bootstrap.wiring import make_ports
-from pilothouse.channels.terminal.config import Interactive, OneShot
+from pilothouse.channels.terminal.config import Interactive, News, OneShot
+from pilothouse.config import Reloaded
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.ids import EngineId
 from pilothouse.core.message import Address
 from pilothouse.core.policy import ApprovalMode, parse_mode
 from pilothouse.runtime.gateway import Gateway
+
+MOST_NEWS = 16
+EDITED = "The configuration was edited."
 
 
 def run_chat(
@@ -66,7 +74,8 @@ async def _chat(
     from pilothouse.channels.terminal.channel import TerminalChannel
     from pilothouse.channels.terminal.streams import system_streams
 
-    async with open_house(on_terminal=False) as house:
+    told, news = anyio.create_memory_object_stream[News](MOST_NEWS)
+    async with told, news, open_house(on_terminal=False) as house:
         place = Address(TERMINAL, str(folder))
         chosen = await bind(house, place, folder, Chosen(engine, model, said, new), private=True)
         if said is None and text is None:
@@ -74,7 +83,7 @@ async def _chat(
         terminal = TerminalChannel(
             house.config.channels[TERMINAL].settings,
             channel_host(house, TERMINAL),
-            mode=_mode(text),
+            mode=(mode := _mode(text, news)),
             streams=system_streams(),
             place=place.place,
             user=terminal_user().partition(":")[2],
@@ -93,6 +102,8 @@ async def _chat(
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(stop_on_signal, gateway.stop, (signal.SIGTERM, signal.SIGHUP))
             tasks.start_soon(adopt_orphans)
+            if isinstance(mode, Interactive):
+                tasks.start_soon(reload_on_change, house, partial(_tell, told))
             await gateway.run()
             tasks.cancel_scope.cancel()
         return terminal.exit_code
@@ -102,10 +113,19 @@ def _header(house: House, engine: EngineId, folder: Path) -> str:
     return f"pilothouse {__version__} · {name_engine(house, engine)} · {tilde(folder)}"
 
 
-def _mode(text: str | None) -> Interactive | OneShot:
+def _tell(told: MemoryObjectSendStream[News], result: Reloaded) -> None:
+    """Into the chat; an edit that changed nothing is nobody's business. The log has what a chat has no room for."""
+    if result == Reloaded():
+        return
+    text = result.text[:1].upper() + result.text[1:]
+    with suppress(anyio.WouldBlock):
+        told.send_nowait(News(text if result.problem else f"{EDITED} {text}", result.worrying))
+
+
+def _mode(text: str | None, news: AsyncIterable[News]) -> Interactive | OneShot:
     """A person at a keyboard talks. What was piped in is the message, or stands below the one that was given."""
     if sys.stdin.isatty():
-        return Interactive() if text is None else OneShot(text)
+        return Interactive(news) if text is None else OneShot(text)
     if text is None:
         return OneShot(sys.stdin.read())
     piped = sys.stdin.read() if _is_piped() else ""

@@ -17,10 +17,10 @@ from pilothouse.bootstrap.house import (
     open_house,
 )
 from pilothouse.bootstrap.machine import adopt_orphans, stop_on_signal, this_node, tilde
+from pilothouse.bootstrap.reloading import reload_on_change
 from pilothouse.bootstrap.running import calm_collector, run, say_leaving, spare_collector
 from pilothouse.bootstrap.saying import say
 from pilothouse.bootstrap.wiring import make_ports
-from pilothouse.config import watch
 from pilothouse.runtime.gateway import Gateway
 from pilothouse.runtime.ports import Ports
 
@@ -45,7 +45,7 @@ async def _up(*, safe: bool, approval_mode: str | None) -> int:
         calm_collector()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(stop_on_signal, gateway.stop)
-            tasks.start_soon(_reload_on_change, house)
+            tasks.start_soon(reload_on_change, house)
             tasks.start_soon(adopt_orphans)
             await gateway.run()
             tasks.cancel_scope.cancel()
@@ -63,16 +63,3 @@ def _say_ready(house: House, ports: Ports) -> None:
 def _say_stopping(house: House, running: int) -> None:
     """What is written may still have to be delivered, so there may be something to wait for even where no turn runs."""
     say_leaving(house.config.gateway.grace_s, running, idle="Stopping. Ctrl-C again leaves at once.")
-
-
-async def _reload_on_change(house: House) -> None:
-    paths = house.holder.loaded.paths
-
-    def reload() -> None:
-        result = house.holder.reload()
-        house.redactor.add(*house.holder.loaded.secrets)
-        house.log.level = house.config.log.level
-        worrying = result.problem or result.warnings
-        house.log("config.reloaded", level="warning" if worrying else "info", text=result.text)
-
-    await watch([paths.config_file, paths.env_file], reload)

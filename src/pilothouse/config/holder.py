@@ -60,6 +60,10 @@ class Reloaded(Struct, frozen=True):
     problem: str = ""
 
     @property
+    def worrying(self) -> bool:
+        return bool(self.problem or self.warnings)
+
+    @property
     def text(self) -> str:
         if self.problem:
             return f"the configuration is broken, so the last good one stays in force:\n{self.problem}"

@@ -123,10 +123,10 @@ def _root_cause(error: BaseException) -> BaseException:
 
 def _talk(mode: Mode, stage: Stage) -> Talk:
     match mode:
-        case Interactive():
+        case Interactive(news=news):
             from pilothouse.channels.terminal.interactive import InteractiveTalk
 
-            return InteractiveTalk(stage)
+            return InteractiveTalk(stage, news)
         case OneShot(text=text):
             from pilothouse.channels.terminal.oneshot import OneShotTalk
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterable
+
 from msgspec import Struct
 
 from pilothouse.core.ids import ChannelId
@@ -16,8 +18,17 @@ class TerminalConfig(Struct, frozen=True, forbid_unknown_fields=True):
     history: bool = True
 
 
+class News(Struct, frozen=True):
+    """A word of the house itself, for whoever sits here: of no turn, and of no conversation."""
+
+    text: str
+    worrying: bool = False
+
+
 class Interactive(Struct, frozen=True):
-    """Talk until the person leaves."""
+    """Talk until the person leaves; `news` are told as they come."""
+
+    news: AsyncIterable[News] | None = None
 
 
 class OneShot(Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Literal
 
@@ -11,6 +11,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pilothouse.channels.terminal.config import News
 from pilothouse.channels.terminal.editing import UNCHANGED, Unusable, changed, draft_of, edit_in_editor
 from pilothouse.channels.terminal.ink import hang, wash
 from pilothouse.channels.terminal.lines import typed_lines
@@ -57,8 +58,9 @@ class InteractiveTalk:
     messages: tuple[MessageId, ...] | None = None
     """Whoever talks here is here for everything."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: Stage, news: AsyncIterable[News] | None = None) -> None:
         self._stage = stage
+        self._news = news
         streams = stage.streams
         self._prompt: Prompt | None = None
         if streams.stdin_tty and streams.stdout_tty and not streams.dumb:
@@ -83,6 +85,8 @@ class InteractiveTalk:
             opened()
             group.start_soon(self._follow, desk)
             group.start_soon(self._tick)
+            if self._news is not None:
+                group.start_soon(self._tell_news, self._news)
             async for item in typed:
                 if not await self._take(desk, item):
                     break
@@ -131,6 +135,11 @@ class InteractiveTalk:
         while True:
             await self._stage.clock.sleep(TICK_S)
             await self._transcript.tick()
+
+    async def _tell_news(self, news: AsyncIterable[News]) -> None:
+        async for told in news:
+            paint = self._ink.yellow if told.worrying else self._ink.dim
+            await self._transcript.note(paint(hang(told.text, self._stage.columns())), alone=True)
 
     async def _take(self, desk: Desk, typed: Typed) -> bool:
         """Whether the person stays."""

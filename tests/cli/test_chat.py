@@ -1,0 +1,73 @@
+"""`pilothouse chat` whole: the real program on a real terminal, with a scripted engine behind it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.channels.terminal_rig import Pty
+
+CTRL_C, CTRL_D, ENTER = "\x03", "\x04", "\r"
+HINT = "Ctrl-D leaves."
+CHAT = (
+    "-c",
+    "import fcntl, runpy, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); runpy.run_module('pilothouse', run_name='__main__')",
+    "chat",
+)
+"""It takes the pty for its own, as a shell's programs have theirs: Ctrl-C there reaches it."""
+SAY = '[[turn]]\nsteps = [ { say = "heard: {prompt}" } ]\n'
+
+
+class Home:
+    """A house of its own, and the folder that is talked about in it."""
+
+    def __init__(self, folder: Path, script: str = SAY) -> None:
+        self.folder = folder
+        self.config = folder / "config.toml"
+        (folder / "script.toml").write_text(script)
+        self.write("")
+
+    def write(self, gateway: str, more: str = "") -> None:
+        """In one step, as editors do: half a file is another edit."""
+        fresh = self.folder / "fresh.toml"
+        fresh.write_text(
+            f'[engines.script]\nscript = "{self.folder}/script.toml"\n'
+            f'[gateway]\ndefault_engine = "script"\n{gateway}\n{more}'
+        )
+        fresh.replace(self.config)
+
+    def chat(self, *words: str) -> Pty:
+        environ = {"HOME": str(self.folder), "PILOTHOUSE_HOME": str(self.folder)}
+        return Pty("--approval-mode", "minimal", *words, program=CHAT, folder=self.folder, environ=environ)
+
+    def logged(self, event: str) -> list[dict[str, object]]:
+        rows = map(json.loads, (self.folder / "logs" / "pilothouse.log").read_text().splitlines())
+        return [row for row in rows if row["event"] == event]
+
+
+def test_an_edit_of_the_configuration_is_in_force_and_told_in_the_chat(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    with home.chat() as terminal:
+        terminal.wait_for(HINT)
+        home.write("max_message_chars = 5\nmax_turns_at_once = 2")
+        terminal.wait_for("The configuration was edited. Now in force: gateway.max_message_chars;")
+        terminal.wait_for("restart: gateway.max_turns_at_once")
+        terminal.type("much too long" + ENTER)
+        terminal.wait_for("at most 5 go into one")
+        terminal.type(CTRL_D)
+        assert terminal.wait() == 0
+        assert "heard" not in terminal.text
+    assert len(home.logged("config.reloaded")) == 1
+
+
+def test_a_broken_edit_is_told_in_the_chat_and_changes_nothing(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    with home.chat() as terminal:
+        terminal.wait_for(HINT)
+        home.write("max_message_chars = 'few'")
+        terminal.wait_for("The configuration is broken, so the last good one stays in force:")
+        terminal.wait_for("gateway.max_message_chars")
+        terminal.type("as long as before" + ENTER)
+        terminal.wait_for("heard: as long as before")
+        terminal.type(CTRL_D)
+        assert terminal.wait() == 0
