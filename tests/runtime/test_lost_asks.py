@@ -17,6 +17,7 @@ from pilothouse.core.ids import AskId
 from pilothouse.core.store import Tx
 from pilothouse.runtime.asking import apply_answer
 from pilothouse.runtime.clock import SystemClock, new_id
+from pilothouse.runtime.outgoing import content_of
 from pilothouse.stores.sqlite import STORE
 from pilothouse.testing.clock import FakeClock
 
@@ -27,6 +28,12 @@ QUESTION = Ask(AskId("q"), "question", "Which colour?", {"q": "colour"}, free_te
 def allow_what_is_open(tx: Tx) -> None:
     (row,) = tx.asks.open_in(MAIN)
     apply_answer(tx, new_id, row, Decision("allow"), row.asked_at)
+
+
+def told_of_the_loss(tx: Tx, *statuses: str) -> list[str]:
+    rows = [row for turn in tx.turns.of(MAIN) for row in tx.outbox.of_turn(turn.id)]
+    texts = [content_of(row).text for row in rows if not statuses or row.status in statuses]
+    return [text for text in texts if "while this waited for an answer" in text]
 
 
 def asks(*asked: Ask) -> Play:
@@ -76,6 +83,19 @@ async def test_the_ask_stays_open_is_shown_again_and_its_answer_goes_on_in_a_new
         assert settled is not None
         assert (settled.state, settled.used) == ("answered", True)
         assert await rig.store.read(lambda tx: tx.asks.open_in(MAIN)) == []
+
+
+@pytest.mark.parametrize("graceful", [False, True], ids=["crash", "shutdown"])
+async def test_that_a_turn_was_lost_while_it_waited_is_told_once_where_it_was_asked(
+    tmp_path: Path, graceful: bool
+) -> None:
+    async with after_a_crash(tmp_path, asks(MAKE), graceful=graceful) as rig:
+        (told,) = await rig.until(lambda tx: told_of_the_loss(tx, "done"))
+        assert "The question stays open" in told
+        (row,) = await rig.store.read(lambda tx: tx.asks.open_in(MAIN))
+        await rig.channel.answer(row.ask, "allow")
+        await rig.until_said("told: allow")
+        assert await rig.store.read(told_of_the_loss) == [told]
 
 
 async def test_the_stored_answer_is_used_once(tmp_path: Path) -> None:
@@ -197,6 +217,7 @@ async def test_an_answer_given_just_before_the_crash_goes_on_by_itself(tmp_path:
         await store.write(allow_what_is_open)
     engine = PuppetEngine(asks(MAKE))
     async with open_rig(tmp_path, engine, name="second", alive=only_alive("second")) as rig:
+        assert "goes on by itself" in await rig.until_said("while this waited for an answer")
         await rig.until_said("told: allow")
         assert [turn.cause for turn in await rig.until_ended(2)] == ["message", "answer"]
 

@@ -37,7 +37,10 @@ LOST_WAKE = (
     "Pilothouse stopped while the engine worked on by itself. Say “continue” to go on in the same session."
 )
 STOPPED = "Stopped."
-STILL_OPEN = "Pilothouse restarted; this is still open, and your answer continues the work.\n\n"
+LOST_WAITING = "Pilothouse restarted while this waited for an answer."
+STAYS_OPEN = "The question stays open, and its answer continues the work."
+IS_ANSWERED = "The answer has come by now, so it goes on by itself."
+STILL_OPEN = "This is still open.\n\n"
 
 
 def lose(
@@ -130,9 +133,14 @@ def _lose_waiting(
     answered: Sequence[AskRow],
     at: float,
 ) -> None:
-    """The ask outlives the turn: it is shown again, and its answer goes on in a new turn."""
-    failure = Failure("crash", "Pilothouse restarted while this waited for an answer.")
+    """The ask outlives the turn: it is shown again, and its answer goes on in a new turn.
+
+    What is told here is no end: that comes with the turn that goes on.
+    """
+    failure = Failure("crash", LOST_WAITING)
     _fail(tx, turn, rows, failure, at)
+    text = f"{failure.text} {STAYS_OPEN if open_asks else IS_ANSWERED}"
+    _tell(tx, ids, turn, text, f"lost:{turn.id}:{turn.attempts}", at)
     for row in open_asks:
         first = tx.outbox.by_key(f"ask:{row.ask.id}:asked")
         if first is not None and first.ended_at is None:
