@@ -33,7 +33,8 @@ def test_a_command_shows_where_why_and_the_rule_that_each_key_would_save() -> No
         "  why: no rule matches",
         "  s Enter allow for this session: allow command git push",
         "  a Enter allow always here: allow command git push origin",
-        "  y allow · m change · n deny · r deny, and say why · d all · ? help",
+        "  y allow · n deny",
+        "  with Enter: m change · r deny, and say why · d all · ? help",
     ]
 
 
@@ -60,9 +61,7 @@ def test_a_folded_line_loses_nothing_and_fits(line: str, width: int) -> None:
 
 
 def test_session_and_always_are_keys_only_where_a_rule_is_offered() -> None:
-    assert keys_of(PUSH) == "ymnrd?", "what keeps a rule needs Enter"
-    assert keys_of(EDIT) == "ymnrd?"
-    assert keys_of(Ask(AskId("a"), "approval", "May I?")) == "ynrd?"
+    assert keys_of(PUSH) == keys_of(EDIT) == "yn", "all else needs Enter"
     assert decide(EDIT, "s") is None
     assert decide(PUSH, "a") == Decision("allow", remember="always")
 
@@ -122,21 +121,38 @@ def test_anything_else_is_changed_as_json_and_only_an_object_will_do() -> None:
     ("word", "typed", "outcome"),
     [
         ("sizes", "1,3" + ENTER, "answered:answer:1:3"),
-        ("push", f"m{CTRL_U}git log{ENTER}", 'answered:allow:{"command": "git log", "timeout": 5}'),
+        ("push", f"r{ENTER}you know why{ENTER}", "answered:deny:you know why"),
     ],
 )
-def test_a_key_says_it(tmp_path: Path, word: str, typed: str, outcome: str) -> None:
+def test_what_is_typed_says_it_however_fast(tmp_path: Path, word: str, typed: str, outcome: str) -> None:
+    """`y` begins a reason here: before the ask has read the line above, it is no yes."""
     with Pty(str(tmp_path), columns=120) as terminal:
         terminal.wait_for(HINT)
         terminal.type(word + ENTER)
         terminal.wait_for("Waiting for your answer")
-        first, rest = typed[0], typed[1:]
-        terminal.type(first)
-        if first == "m":
-            terminal.wait_for("❯ git push origin main")
-        terminal.type(rest)
+        terminal.type(typed)
         terminal.wait_for("→ Noted.")
         terminal.wait_for(f"You said: {outcome}")
+
+
+def test_a_command_is_changed_in_the_line(tmp_path: Path) -> None:
+    with Pty(str(tmp_path), columns=120) as terminal:
+        ask_to_push(terminal)
+        terminal.type("m" + ENTER)
+        terminal.wait_for("❯ git push origin main")
+        terminal.type(f"{CTRL_U}git log{ENTER}")
+        terminal.wait_for('You said: answered:allow:{"command": "git log", "timeout": 5}')
+
+
+@pytest.mark.parametrize("sentence", ["make", "run", "do", "?!", "skip", "also"])
+def test_a_sentence_that_begins_like_a_key_is_a_sentence(tmp_path: Path, sentence: str) -> None:
+    with Pty(str(tmp_path), columns=120) as terminal:
+        ask_to_push(terminal)
+        terminal.type(sentence[0])
+        terminal.wait_for(f"❯ {sentence[0]}")
+        terminal.type(sentence[1:] + ENTER)
+        terminal.wait_for(f"You said: {sentence}")
+        assert "→ Noted." not in terminal.text
 
 
 def ask_to_push(terminal: Pty) -> None:
@@ -164,16 +180,17 @@ def test_what_keeps_a_rule_shows_it_and_takes_enter(
         terminal.wait_for(f"You said: {outcome}")
 
 
-def test_a_sentence_that_begins_like_a_lasting_key_is_a_sentence(tmp_path: Path) -> None:
+@pytest.mark.parametrize("back", [CTRL_C, ESCAPE, BACKSPACE])
+def test_whoever_goes_back_from_a_key_that_wants_enter_is_asked_still(tmp_path: Path, back: str) -> None:
     with Pty(str(tmp_path), columns=120) as terminal:
         ask_to_push(terminal)
-        terminal.type("a")
-        terminal.wait_for(ENTER_KEEPS)
-        terminal.type("lso")
-        terminal.wait_for("❯ also")
-        terminal.type(ENTER)
-        terminal.wait_for("You said: also")
-        assert "→ Noted." not in terminal.text
+        terminal.type("r")
+        terminal.wait_for("❯ r")
+        terminal.type(back)
+        terminal.wait_until_gone("❯ r")
+        terminal.type("y")
+        terminal.wait_for("You said: answered:allow\n")
+        assert "Stopping…" not in terminal.text
 
 
 @pytest.mark.parametrize("back", [CTRL_C, ESCAPE, BACKSPACE])
@@ -209,7 +226,7 @@ def test_the_rule_that_would_be_kept_is_shown_to_its_last_letter() -> None:
 
 def press_change(terminal: Pty, *, times: int) -> None:
     """The hint of the time before still stands above, so it is counted; the line is filled after it was said."""
-    terminal.type("m")
+    terminal.type("m" + ENTER)
     terminal.wait_for("Change what the tool is given, as JSON", times=times)
     terminal.wait_for('❯ {"file_path": "a.py"')
 
@@ -220,13 +237,12 @@ def test_whoever_looks_or_goes_back_has_answered_nothing(tmp_path: Path) -> None
         terminal.type("edit" + ENTER)
         terminal.wait_for("… 24 more lines")
         terminal.wait_for("Waiting for your answer")
-        terminal.type("?")
-        terminal.wait_for("r  deny it and say why; the engine hears the reason and goes on")
-        terminal.type("d")
+        terminal.type("?" + ENTER)
+        terminal.wait_for("r  then Enter: deny it and say why; the engine hears the reason and goes on")
+        terminal.type("d" + ENTER)
         terminal.wait_for(DIFF.split("\n")[-1])
         terminal.wait_for("sha256: hash-5")
-        terminal.type("m")
-        terminal.wait_for('❯ {"file_path": "a.py"')
+        press_change(terminal, times=1)
         terminal.type(CTRL_C)
         terminal.wait_for("Not answered yet.")
         press_change(terminal, times=2)
@@ -255,7 +271,7 @@ def test_what_is_no_line_is_changed_in_the_person_s_own_editor(tmp_path: Path, t
             terminal.wait_for(HINT)
             terminal.type("edit" + ENTER)
             terminal.wait_for("Waiting for your answer")
-            terminal.type("m")
+            terminal.type("m" + ENTER)
         else:
             terminal.wait_for("Type one of these, then Enter.")
             terminal.type("m\n")
@@ -269,7 +285,7 @@ def test_an_editor_that_fails_answers_nothing(tmp_path: Path) -> None:
         terminal.wait_for(HINT)
         terminal.type("edit" + ENTER)
         terminal.wait_for("Waiting for your answer")
-        terminal.type("m")
+        terminal.type("m" + ENTER)
         terminal.wait_for("ended with 3. Not answered yet.")
         terminal.type("y")
         terminal.wait_for("You said: answered:allow")

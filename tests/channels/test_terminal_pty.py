@@ -70,7 +70,7 @@ def test_ctrl_c_first_empties_the_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("word", "shown", "key", "outcome"),
     [
-        ("approve", "y allow · n deny · r deny, and say why", "y", "answered:allow"),
+        ("approve", "y allow · n deny\n  with Enter: r deny, and say why", "y", "answered:allow"),
         ("approve", "command: rm -rf build", "n", "answered:deny"),
         ("choose", "2 Blue", "2", "answered:answer"),
         ("name", "Type your answer.", "Bob" + ENTER, "answered:answer"),
@@ -92,11 +92,11 @@ def test_a_no_may_come_with_a_reason(tmp_path: Path) -> None:
         terminal.wait_for(HINT)
         terminal.type("approve" + ENTER)
         terminal.wait_for("Waiting for your answer")
-        terminal.type("r")
+        terminal.type("r" + ENTER)
         terminal.wait_for("Why not?")
         terminal.type(ENTER)
         terminal.wait_for("Not answered yet.")
-        terminal.type("ryou know why" + ENTER)
+        terminal.type("r" + ENTER + "you know why" + ENTER)
         terminal.wait_for("→ Noted.")
         terminal.wait_for("You said: answered:deny:you know why")
 

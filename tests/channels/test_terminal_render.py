@@ -29,13 +29,13 @@ def test_a_long_title_is_wrapped_and_not_cut(enter: bool) -> None:
 )
 def test_where_a_key_alone_does_nothing_enter_is_asked_for(ask: Ask, last: str) -> None:
     assert ask_text(ask, PLAIN, 60, enter=True).split("\n")[-1] == last
-    assert "Enter" not in ask_text(ask, PLAIN, 60)
+    assert last not in ask_text(ask, PLAIN, 60)
 
 
 def test_a_payload_that_only_repeats_the_title_is_left_out() -> None:
     said = {"kind": "approval", "title": "May I?"}
     bare = ask_text(Ask(AskId("a"), "approval", "May I?", said), PLAIN, 60)
-    assert bare == "? May I?\n  y allow · n deny · r deny, and say why · d all · ? help"
+    assert bare == "? May I?\n  y allow · n deny\n  with Enter: r deny, and say why · d all · ? help"
     for more in ({"command": ["rm", "-rf"]}, {"title": "Something else"}):
         shown = ask_text(Ask(AskId("a"), "approval", "May I?", {**said, **more}), PLAIN, 60)
         assert "  kind: approval\n" in shown

@@ -54,7 +54,7 @@ def test_what_a_person_made_of_the_command_is_what_runs(tmp_path: Path) -> None:
         house = House(tmp_path, api)
         with house.chatting() as terminal:
             ask_for(terminal, "touch made.txt")
-            terminal.type("m")
+            terminal.type("m" + ENTER)
             terminal.see("Change the command")
             terminal.type(CTRL_U + "touch other.txt" + ENTER)
             terminal.see("allowed with a change, by")
@@ -82,7 +82,7 @@ def test_a_no_with_a_reason_is_heard_and_the_turn_goes_on(tmp_path: Path) -> Non
         house = House(tmp_path, api)
         with house.chatting() as terminal:
             ask_for(terminal, "touch made.txt")
-            terminal.type("r")
+            terminal.type("r" + ENTER)
             terminal.see("Why not?")
             terminal.type("not on a Friday" + ENTER)
             terminal.see("As you wish.")

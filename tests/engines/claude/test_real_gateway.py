@@ -181,7 +181,7 @@ def test_a_no_from_the_terminal_goes_on_with_a_reason_and_stops_without(tmp_path
             terminal.see("claude")
             terminal.type("Go\r")
             terminal.see("deny, and say why")
-            terminal.type("r")
+            terminal.type("r\r")
             terminal.see("Why not?")
             terminal.type("not on a Friday\r")
             terminal.see("as you wish")

@@ -66,7 +66,12 @@ class InteractiveTalk:
         if streams.stdin_tty and streams.stdout_tty and not streams.dumb:
             history = stage.state_dir / "history" if stage.config.history else None
             self._prompt = Prompt(
-                streams, history, self._keys, self._warning, lambda: self._transcript.running
+                streams,
+                history,
+                self._keys,
+                self._answers,
+                self._warning,
+                lambda: self._transcript.running,
             )
         screen: Screen = self._prompt or PlainScreen(replace(streams, dumb=True), streams.stdout)
         drawn = self._prompt is not None
@@ -143,6 +148,12 @@ class InteractiveTalk:
 
     async def _take(self, desk: Desk, typed: Typed) -> bool:
         """Whether the person stays."""
+        stays = await self._hear(desk, typed)
+        if self._prompt:
+            self._prompt.taken(typed)
+        return stays
+
+    async def _hear(self, desk: Desk, typed: Typed) -> bool:
         match typed:
             case Leave():
                 return False
@@ -150,8 +161,6 @@ class InteractiveTalk:
                 return await self._interrupt(desk)
             case Key(char=char):
                 await self._answer_with(desk, char)
-                if self._prompt:
-                    self._prompt.key_taken()
             case Line(text=text) if text.strip() in LEAVING:
                 return False
             case Line(text=text) if self._wanted and not (
@@ -305,6 +314,9 @@ class InteractiveTalk:
 
     def _keys(self) -> str:
         return keys_of(ask) if (ask := self._answerable) else ""
+
+    def _answers(self, text: str) -> bool:
+        return (ask := self._answerable) is not None and chosen(ask, text) is not None
 
     def _warning(self, text: str) -> str:
         return keep_warning(ask, text, self._stage.columns()) if (ask := self._answerable) else ""

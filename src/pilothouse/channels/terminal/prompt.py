@@ -1,8 +1,9 @@
 """The interactive line, by prompt_toolkit: output scrolls above, the status and what is typed stay below.
 
 One application runs from start to end. Enter, Ctrl-C and the keys of an ask only put values into a stream, so
-that the line never flickers and what is half typed is never lost. What would keep a rule is a letter in the line
-like any other; it needs Enter, and Enter needs that the rule was on the screen.
+that the line never flickers and what is half typed is never lost. Only a plain yes, a no and a number are read as
+they are pressed. All else that answers an ask is a letter in the line like any other, and needs Enter; what would
+keep a rule needs, too, that the rule was on the screen.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ else:
 class Prompt:
     """A `Screen`, and the keyboard beneath it.
 
-    `keys` are those that answer at once, while nothing is typed; `warning` says what would be kept if Enter were
-    pressed after this text; while something is `running`, Ctrl-C stops it and leaves alone what is typed.
+    `keys` are those that answer at once, while nothing is typed; `answers` says whether a text is for an ask, and
+    `warning` what would be kept if Enter were pressed after it; while something is `running`, Ctrl-C stops it and leaves alone what is typed.
     """
 
     live = True
@@ -48,17 +49,20 @@ class Prompt:
         streams: Streams,
         history: Path | None,
         keys: Callable[[], str],
+        answers: Callable[[str], bool],
         warning: Callable[[str], str],
         running: Callable[[], bool],
     ) -> None:
         self._streams = streams
         self._keys = keys
+        self._answers = answers
         self._warning = warning
         self._running = running
         self._status = ""
         self._warned = ""
         """The warning that stands on the screen."""
-        self._key_waits = False
+        self._answer: Typed | None = None
+        """What was typed to an ask and is not dealt with yet."""
         self._send: MemoryObjectSendStream[Typed] | None = None
         self._session = self._make(history)
 
@@ -113,9 +117,10 @@ class Prompt:
             async with in_terminal():
                 yield
 
-    def key_taken(self) -> None:
-        """The last key was dealt with. Until then others are letters: they may be the reason that it asks for."""
-        self._key_waits = False
+    def taken(self, typed: Typed) -> None:
+        """It was dealt with. Until an answer is, keys are letters: they may be the reason that it asks for."""
+        if typed is self._answer:
+            self._answer = None
 
     async def _run(self) -> None:
         try:
@@ -161,20 +166,24 @@ class Prompt:
             if warning and warning != self._warned:
                 return event.app.invalidate()
             text = event.current_buffer.text
-            event.current_buffer.reset(append_to_history=bool(text.strip()) and not warning)
-            self._put(Line(text, warning))
+            answers, line = self._answers(text), Line(text, warning)
+            event.current_buffer.reset(append_to_history=bool(text.strip()) and not answers)
+            if self._put(line) and answers:
+                self._answer = line
             return None
 
         @bindings.add("c-c")
         @bindings.add(Keys.SIGINT)
         def interrupt(event: KeyPressEvent) -> None:
             buffer = event.current_buffer
-            if buffer.text and (self._warning_now() or not self._running()):
+            if buffer.text and (self._answers(buffer.text) or not self._running()):
                 buffer.reset()
             else:
                 self._put(Interrupt())
 
-        @bindings.add("escape", filter=Condition(lambda: bool(self._warning_now())), eager=True)
+        answering = Condition(lambda: self._answers(self._session.default_buffer.text))
+
+        @bindings.add("escape", filter=answering, eager=True)
         def go_back(event: KeyPressEvent) -> None:
             event.current_buffer.reset()
 
@@ -182,12 +191,13 @@ class Prompt:
         def leave(event: KeyPressEvent) -> None:
             self._put(Leave())
 
-        for char in "ymnrd?123456789":
-            answers = Condition(lambda char=char: not self._key_waits and char in self._keys())
+        for char in "yn123456789":
+            answers = Condition(lambda char=char: self._answer is None and char in self._keys())
 
             @bindings.add(char, filter=empty & answers, eager=True)
             def answer(event: KeyPressEvent) -> None:
-                self._key_waits = self._put(Key(event.data))
+                if self._put(key := Key(event.data)):
+                    self._answer = key
 
         return bindings
 

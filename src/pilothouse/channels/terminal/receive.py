@@ -88,6 +88,11 @@ class Choice(Struct, frozen=True):
     rule: str = ""
     """What it would save besides, exactly."""
 
+    @property
+    def at_once(self) -> bool:
+        """A plain yes or no. All else is read with Enter: more words follow it, or a sentence begins with its letter."""
+        return self.deed == "answer" and not self.rule
+
 
 def choices(ask: Ask) -> tuple[Choice, ...]:
     """The keys that an ask has, in the order in which they are shown; the options of a question are apart."""
@@ -117,10 +122,9 @@ def _approvals(ask: Ask) -> Iterator[Choice]:
 
 
 def keys_of(ask: Ask) -> str:
-    """Those that answer at once, without Enter: not the numbers where more may follow the first, nor what keeps a
-    rule, for a sentence may begin with the same letter."""
+    """Those that answer at once, without Enter; of the numbers none where more may follow the first."""
     numbers = "" if ask.many or len(ask.options) > 9 else "".join(map(str, range(1, len(ask.options) + 1)))
-    return "".join(choice.key for choice in choices(ask) if not choice.rule) + numbers
+    return "".join(choice.key for choice in choices(ask) if choice.at_once) + numbers
 
 
 def chosen(ask: Ask, typed: str) -> Choice | None:
@@ -156,13 +160,14 @@ def _options(ask: Ask, word: str) -> tuple[str, ...]:
 
 def explain_key(ask: Ask, choice: Choice) -> str:
     """What a key does, in a sentence."""
-    return (ABOUT_PLANS if ask.kind == "plan" else ABOUT).get(choice.key, choice.label)
+    about = (ABOUT_PLANS if ask.kind == "plan" else ABOUT).get(choice.key, choice.label)
+    return about if choice.at_once else f"then Enter: {about}"
 
 
 ABOUT = {
     "y": "allow it, this once",
-    "s": "then Enter: allow it, and whatever the rule allows, until this session ends",
-    "a": "then Enter: allow it, and whatever the rule allows, in this workspace from now on",
+    "s": "allow it, and whatever the rule allows, until this session ends",
+    "a": "allow it, and whatever the rule allows, in this workspace from now on",
     "m": "change what would be done, then allow that",
     "n": "deny it, and stop the turn",
     "r": "deny it and say why; the engine hears the reason and goes on",

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from pilothouse.channels.terminal.ink import Ink, cells, fit, fold_line, hang, wash
-from pilothouse.channels.terminal.receive import ENTER_KEEPS, choices, chosen, explain_key
+from pilothouse.channels.terminal.receive import ENTER_KEEPS, Choice, choices, chosen, explain_key
 from pilothouse.channels.text import activity_label, status_line
 from pilothouse.core.ask import Ask
 from pilothouse.core.ask_view import AskLine, ask_lines
@@ -19,6 +19,7 @@ from pilothouse.core.view import Action, TurnView
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 NOTHING = "(no text)"
+WITH_ENTER = "with Enter: "
 _MARKS = {"done": "✓", "active": "▸", "pending": "·"}
 
 
@@ -94,7 +95,11 @@ def ask_text(ask: Ask, ink: Ink, width: int, *, enter: bool = False) -> str:
         key = choice.key if enter else f"{choice.key} Enter"
         lines += _keyed(key, f"{choice.label}: {choice.rule}", ink, width)
     plain = [choice for choice in found if not choice.rule]
-    lines += _key_rows([(choice.key, choice.label) for choice in plain], ink, width)
+    if enter:
+        lines += _key_rows(plain, ink, width)
+    else:
+        lines += _key_rows([choice for choice in plain if choice.at_once], ink, width)
+        lines += _key_rows([choice for choice in plain if not choice.at_once], ink, width, WITH_ENTER)
     for number, option in enumerate(ask.options, 1):
         lines += _keyed(str(number), option.label, ink, width)
     return "\n".join([*lines, *filter(None, [_how(ask, ink, enter=enter)])])
@@ -158,18 +163,19 @@ def _keyed(key: str, label: str, ink: Ink, width: int) -> list[str]:
     return [f"  {ink.bold(key)} {first}", *(f"    {more}" for more in rest)]
 
 
-def _key_rows(keys: Sequence[tuple[str, str]], ink: Ink, width: int) -> list[str]:
-    """As many to a row as fit."""
-    rows: list[list[tuple[str, str]]] = []
+def _key_rows(keys: Sequence[Choice], ink: Ink, width: int, head: str = "") -> list[str]:
+    """As many to a row as fit, behind what is said of them all."""
+    rows: list[list[Choice]] = []
     used = width
-    for key, label in keys:
-        room = cells(f"{key} {label}") + 3
+    for choice in keys:
+        room = cells(f"{choice.key} {choice.label}") + 3
         if used + room > width - 1:
+            used = 0 if rows else cells(head)
             rows.append([])
-            used = 0
-        rows[-1].append((key, label))
+        rows[-1].append(choice)
         used += room
-    return ["  " + ink.dim(" · ").join(f"{ink.bold(k)} {ink.dim(label)}" for k, label in row) for row in rows]
+    lines = [ink.dim(" · ").join(f"{ink.bold(c.key)} {ink.dim(c.label)}" for c in row) for row in rows]
+    return [f"  {ink.dim(head)}{line}" if n == 0 else f"  {line}" for n, line in enumerate(lines)]
 
 
 def attachment_line(attachment: Attachment, ink: Ink, width: int) -> str:
