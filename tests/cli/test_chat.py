@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 from tests.channels.terminal_rig import Pty
+from tests.dists import SRC
 
 CTRL_C, CTRL_D, ENTER = "\x03", "\x04", "\r"
 HINT = "Ctrl-D leaves."
@@ -40,6 +43,20 @@ class Home:
         environ = {"HOME": str(self.folder), "PILOTHOUSE_HOME": str(self.folder)}
         return Pty("--approval-mode", "minimal", *words, program=CHAT, folder=self.folder, environ=environ)
 
+    def pilothouse(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """With nothing on PATH: no engine of this machine is found."""
+        environ = {"PYTHONPATH": str(SRC), "HOME": str(self.folder), "PILOTHOUSE_HOME": str(self.folder)}
+        return subprocess.run(
+            [sys.executable, "-m", "pilothouse", *words],
+            env=environ | {"PATH": str(self.folder)},
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=50,
+            check=False,
+        )
+
     def logged(self, event: str) -> list[dict[str, object]]:
         rows = map(json.loads, (self.folder / "logs" / "pilothouse.log").read_text().splitlines())
         return [row for row in rows if row["event"] == event]
@@ -71,3 +88,15 @@ def test_a_broken_edit_is_told_in_the_chat_and_changes_nothing(tmp_path: Path) -
         terminal.wait_for("heard: as long as before")
         terminal.type(CTRL_D)
         assert terminal.wait() == 0
+
+
+def test_an_engine_that_is_not_installed_is_refused_with_what_doctor_says(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    refused = home.pilothouse("chat", "/engine claude")
+    assert refused.returncode == 1
+    problem, fix = "There is no 'claude' on PATH.", "npm install -g @anthropic-ai/claude-code"
+    assert f"claude does not work here: {problem} To mend it: {fix}." in refused.stdout
+    assert "script answers" in refused.stdout
+    advised = home.pilothouse("doctor").stdout
+    assert problem in advised and fix in advised
+    assert home.pilothouse("chat", "still there?").stdout == "heard: still there?\n"

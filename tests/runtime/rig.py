@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
@@ -214,6 +215,10 @@ class Rig:
         ]
 
 
+async def _problem_of(unusable: Mapping[EngineId, str], engine: EngineId) -> str:
+    return unusable.get(engine, "")
+
+
 @asynccontextmanager
 async def open_rig(
     folder: Path,
@@ -226,6 +231,7 @@ async def open_rig(
     channels: Mapping[ChannelId, Channel] | None = None,
     policy: Policy | None = None,
     tool_class: Callable[[dict[str, Any]], ToolClass] = tool_class,
+    unusable: Mapping[EngineId, str] | None = None,
     alive: Callable[[NodeInfo], bool | None] = lambda _info: None,
     standby: bool = False,
     until_ready: bool = True,
@@ -250,6 +256,7 @@ async def open_rig(
             policy=policy,
             tool_class=tool_class,
             alive=alive,
+            engine_problem=partial(_problem_of, unusable or {}),
             log=lambda event, **fields: logged.append((event, fields)),
         )
         ready = anyio.Event()

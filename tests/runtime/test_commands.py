@@ -188,6 +188,31 @@ async def test_engine_changes_the_engine_and_the_session(tmp_path: Path) -> None
         assert len(other.turns) == 1
 
 
+async def test_an_engine_that_does_not_work_here_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    puppet, other = PuppetEngine(), PuppetEngine()
+    engines, unusable = {PUPPET: puppet, OTHER: other}, {OTHER: "It is not installed. To mend it: get it."}
+    async with open_rig(tmp_path, puppet, engines=engines, engine_names=NAMES, unusable=unusable) as rig:
+        await rig.channel.say("one")
+        await rig.until_ended()
+        refused = await reply_to(rig, "/engine alias")
+        assert refused == (
+            "other does not work here: It is not installed. To mend it: get it. Nothing was changed: puppet answers."
+        )
+        await rig.channel.say("two")
+        first, second = await rig.until_ended(2)
+        assert (first.session_id, first.engine) == (second.session_id, PUPPET)
+        unusable.clear()  # somebody did what was said
+        assert "other, in a new session" in await reply_to(rig, "/engine other")
+
+
+async def test_who_may_not_choose_the_engine_has_none_looked_at(tmp_path: Path) -> None:
+    unusable = {PUPPET: "It was looked at."}
+    async with open_rig(tmp_path, unusable=unusable) as rig:
+        receipt = await rig.channel.say("/engine puppet", author=MEMBER)
+        row = await rig.until(lambda tx: tx.outbox.by_key(f"reply:{receipt.message_id}"))
+        assert content_of(row).text == "Only an admin may do that here."
+
+
 async def test_model_reaches_the_engine_and_can_be_taken_back(tmp_path: Path) -> None:
     async with open_rig(tmp_path) as rig:
         assert "engine’s own" in await reply_to(rig, "/model")

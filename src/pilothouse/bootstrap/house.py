@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pilothouse.bootstrap.policing import make_policy
+from pilothouse.bootstrap.probing import probe
 from pilothouse.bootstrap.sections import load_checked
 from pilothouse.config import AUTO, Config, ConfigHolder, Loaded
 from pilothouse.core.ask import Ask
@@ -148,6 +149,18 @@ def default_engine(house: House) -> EngineId:
             if adapter is not None and adapter.enabled and house.status_of(row.spec).available:
                 return row.spec.id
     return DEMO
+
+
+async def engine_problem(house: House, id: EngineId) -> str:
+    """Why it would not answer here, and what to do; empty if it would. A new look each time: somebody may just have
+    done what we said."""
+    import anyio.to_thread
+
+    spec, adapter = house.plugins.engine(id), house.config.engines.get(id)
+    status = await anyio.to_thread.run_sync(probe, spec, adapter)
+    if status.available:
+        return ""
+    return f"{status.problem} To mend it: {status.fix}." if status.fix else status.problem
 
 
 def name_engine(house: House, id: EngineId) -> str:

@@ -10,7 +10,14 @@ from pathlib import Path
 import msgspec
 
 from pilothouse.bootstrap.heads import heads_file, note_head
-from pilothouse.bootstrap.house import TERMINAL, House, default_engine, engine_names, resume_lines
+from pilothouse.bootstrap.house import (
+    TERMINAL,
+    House,
+    default_engine,
+    engine_names,
+    engine_problem,
+    resume_lines,
+)
 from pilothouse.bootstrap.looking import look_at_file
 from pilothouse.bootstrap.machine import is_alive, sweep_leftovers
 from pilothouse.bootstrap.people import make_approvals, make_people
@@ -51,6 +58,7 @@ def make_ports(
         brief=partial(_complete_brief, house),
         alive=is_alive,
         sweep=partial(sweep_leftovers, house.marker, house.log),
+        engine_problem=partial(engine_problem, house),
         look_at_file=look_at_file,
         log=house.log,
         trail=house.trail,

@@ -12,8 +12,9 @@ from typing import Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
 
+from pilothouse.bootstrap.probing import probe
 from pilothouse.bootstrap.sections import load_checked
-from pilothouse.cli.house import channel_problem, channel_trouble, examined, probe, read_store, store_file
+from pilothouse.cli.house import channel_problem, channel_trouble, examined, read_store, store_file
 from pilothouse.config import AUTO, Config, InvalidConfig, Loaded, Paths, find_paths
 from pilothouse.core.engine import EngineStatus
 from pilothouse.core.errors import ConfigError, PilothouseError, StoreTooOld

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from pilothouse.config import Adapter, Loaded, Models, find_paths, load
-from pilothouse.core.engine import EngineSpec, EngineStatus
+from pilothouse.core.engine import EngineSpec
 from pilothouse.core.errors import ConfigError, PilothouseError
 
 if TYPE_CHECKING:
@@ -78,20 +78,6 @@ def existing_folder(path: str) -> str:
     if not os.path.isdir(folder):
         raise ConfigError(f"There is no folder {folder}. Name one that is there.")
     return folder
-
-
-def probe(spec: EngineSpec, engine: Adapter | None) -> EngineStatus:
-    """What the engine says about itself on this machine; a probe that breaks is an answer too."""
-    if engine is None:
-        return EngineStatus(
-            False, problem="its section in the configuration is wrong", fix="pilothouse config check"
-        )
-    if not engine.enabled:
-        return EngineStatus(False, problem="disabled", fix=f"set engines.{spec.id}.enabled = true")
-    try:
-        return spec.probe(engine.settings)
-    except Exception as error:  # noqa: BLE001 - a plugin's fault is data here
-        return EngineStatus(False, problem=f"its probe broke: {type(error).__name__}: {error}")
 
 
 def examined(spec: EngineSpec, engine: Adapter) -> str:

@@ -27,7 +27,14 @@ _encode = msgspec.json.Encoder().encode
 
 
 async def carry_out(
-    ports: Ports, way: Route, address: Address, by: Author, native_id: str, opened: Address | str = ""
+    ports: Ports,
+    way: Route,
+    address: Address,
+    by: Author,
+    native_id: str,
+    *,
+    opened: Address | str = "",
+    unusable: str = "",
 ) -> Receipt:
     """Stores the command and does it, at once and once: the row's key makes a repeat a duplicate."""
     settings, at = ports.settings(), ports.clock.now()
@@ -51,7 +58,9 @@ async def carry_out(
         role = role_of(tx, settings.people, by.id, workspace)
         if isinstance(way, Command):
             record(tx, at, by.id, f"command.{way.name}", args=way.args, conversation=conversation.id)
-            call = CommandCall(tx, conversation, by, way.args, settings, ports.ids, at, role, models, opened)
+            call = CommandCall(
+                tx, conversation, by, way.args, settings, ports.ids, at, role, models, opened, unusable
+            )
             reply = refusal(call, f"command.{way.name}") or COMMANDS[way.name].run(call)
         else:
             reply = NotDone(_unknown_hint(way))

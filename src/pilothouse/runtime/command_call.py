@@ -33,6 +33,8 @@ class CommandCall(Struct, frozen=True):
     """Which ones the engines say that they have."""
     opened: Address | str = ""
     """Of `/topic`: where the new thread is, or why there is none."""
+    unusable: str = ""
+    """Of `/engine`: why the one that was named would not answer here, and what to do."""
 
 
 class Reply(Struct, frozen=True):

@@ -156,10 +156,24 @@ class Intake:
         urgent = isinstance(way, Command) and way.name == "stop"
         if not urgent and (refused := await self._too_fast(address, by, native_id, "command")):
             return refused
-        ports = self._ports
         opened: Address | str = ""
-        if isinstance(way, Command) and way.name == "topic":
-            known = await ports.store.read(lambda tx: tx.inbox.by_key(message_key(address, native_id)))
-            if known is None and allows(await self._role(by, address), "command.topic"):
-                opened = await open_thread(ports, address, way.args)
-        return await carry_out(ports, way, address, by, native_id, opened)
+        unusable = ""
+        match way:
+            case Command(name="topic") if await self._is_first(address, by, native_id, "command.topic"):
+                opened = await open_thread(self._ports, address, way.args)
+            case Command(name="engine") if await self._is_first(address, by, native_id, "command.engine.set"):
+                unusable = await self._why_unusable(way.args)
+            case _:
+                pass
+        return await carry_out(self._ports, way, address, by, native_id, opened=opened, unusable=unusable)
+
+    async def _is_first(self, address: Address, by: Author, native_id: str, deed: str) -> bool:
+        """Whether the command is to be done that we prepare for: it is no repeat, and whoever says it may."""
+        key = message_key(address, native_id)
+        known = await self._ports.store.read(lambda tx: tx.inbox.by_key(key))
+        return known is None and allows(await self._role(by, address), deed)
+
+    async def _why_unusable(self, name: str) -> str:
+        """Looked at before the transaction: a look may start a program."""
+        engine = self._ports.settings().engine_names.get(name.lower())
+        return "" if engine is None else await self._ports.engine_problem(engine)

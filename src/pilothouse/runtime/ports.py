@@ -38,6 +38,10 @@ async def _nothing_left() -> None:
     """Where no engine starts processes there is nothing to sweep."""
 
 
+async def _no_problem(engine: EngineId) -> str:
+    return ""
+
+
 def _as_it_is(conversation_id: ConversationId, brief: Brief) -> Brief:
     return brief
 
@@ -47,6 +51,7 @@ class Ports:
 
     `sweep` ends the processes that a killed holder of the engines left behind; it is called by the next one.
     `note_head` writes down, outside of the store, how far the audit log goes.
+    `engine_problem` looks whether an engine would answer here: why not, and what to do, or nothing.
     `look_at_file` reads what a file change is compared with, for its preview.
     """
 
@@ -64,6 +69,7 @@ class Ports:
         tool_class: Callable[[dict[str, Any]], ToolClass] = tool_class,
         alive: Callable[[NodeInfo], bool | None] = lambda _info: None,
         sweep: Callable[[], Awaitable[None]] = _nothing_left,
+        engine_problem: Callable[[EngineId], Awaitable[str]] = _no_problem,
         look_at_file: LookAtFile = not_looked_at,
         log: Log = lambda _event, **_fields: None,
         trail: Trail | None = None,
@@ -80,6 +86,7 @@ class Ports:
         self.tool_class = tool_class
         self.alive = alive
         self.sweep = sweep
+        self.engine_problem = engine_problem
         self.look_at_file = look_at_file
         self.log = log
         self.trail = trail or Trail()

@@ -44,6 +44,9 @@ def set_engine(call: CommandCall) -> Reply:
     engine = call.settings.engine_names.get(call.args.lower())
     if engine is None:
         return NotDone(f"There is no engine {call.args!r}. There are: {names}.")
+    if call.unusable:
+        now = engine_of(call, session_of(call))
+        return NotDone(f"{engine} does not work here: {call.unusable} Nothing was changed: {now} answers.")
     save(call, engine=engine, model=None, session_id=None)
     return Reply(f"From your next message on: {engine}, in a new session.")
 
