@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from tests.channels.terminal_rig import Pty
 from tests.dists import SRC
@@ -18,6 +19,12 @@ CHAT = (
     "chat",
 )
 """It takes the pty for its own, as a shell's programs have theirs: Ctrl-C there reaches it."""
+ASK = """\
+[[turn]]
+steps = [
+  { ask = "Push it?", payload = { tool = "Bash", input = { command = "git push" } }, on_allow = [{ say = "Pushed." }] },
+]
+"""
 SAY = '[[turn]]\nsteps = [ { say = "heard: {prompt}" } ]\n'
 
 
@@ -61,6 +68,9 @@ class Home:
         rows = map(json.loads, (self.folder / "logs" / "pilothouse.log").read_text().splitlines())
         return [row for row in rows if row["event"] == event]
 
+    def listed(self, *words: str) -> list[dict[str, Any]]:
+        return json.loads(self.pilothouse(*words, "--json").stdout)
+
 
 def test_an_edit_of_the_configuration_is_in_force_and_told_in_the_chat(tmp_path: Path) -> None:
     home = Home(tmp_path)
@@ -100,3 +110,28 @@ def test_an_engine_that_is_not_installed_is_refused_with_what_doctor_says(tmp_pa
     advised = home.pilothouse("doctor").stdout
     assert problem in advised and fix in advised
     assert home.pilothouse("chat", "still there?").stdout == "heard: still there?\n"
+
+
+def test_whoever_leaves_at_an_open_ask_has_left_and_the_ask_stays(tmp_path: Path) -> None:
+    home = Home(tmp_path, ASK)
+    home.write("grace_s = 600.0")
+    with home.chat() as terminal:
+        terminal.wait_for(HINT)
+        terminal.type("go" + ENTER)
+        terminal.wait_for("Waiting for your answer")
+        terminal.type(CTRL_D)
+        terminal.wait_for("Ctrl-C leaves now.")
+        terminal.type(CTRL_C)
+        assert terminal.wait() == 0
+    (turn,) = home.listed("turns")
+    assert (turn["status"], turn["failure"]) == ("cancelled", None)
+    (ask,) = home.listed("asks")
+    assert ask["state"] == "open"
+    with home.chat() as terminal:
+        terminal.wait_for("The question stays open")
+        terminal.wait_for("y allow")
+        terminal.type("y")
+        terminal.wait_for("Pushed.")
+        terminal.type(CTRL_D)
+        assert terminal.wait() == 0
+        assert terminal.text.count("? Push it?") == 1

@@ -92,14 +92,18 @@ async def _chat(
             header="" if as_json else _header(house, chosen, folder),
         )
         ports = make_ports(house, build_engines(house), {TERMINAL: terminal})
-        gateway = Gateway(
-            ports,
-            this_node("pilothouse chat"),
-            primary=TERMINAL,
-            standby=True,
-            on_stopping=partial(say_leaving, house.config.gateway.grace_s),
-        )
         async with anyio.create_task_group() as tasks:
+
+            def leave(running: int) -> None:
+                tasks.start_soon(_leave, house, gateway, running)
+
+            gateway = Gateway(
+                ports,
+                this_node("pilothouse chat"),
+                primary=TERMINAL,
+                standby=True,
+                on_stopping=leave,
+            )
             tasks.start_soon(stop_on_signal, gateway.stop, (signal.SIGTERM, signal.SIGHUP))
             tasks.start_soon(adopt_orphans)
             if isinstance(mode, Interactive):
@@ -107,6 +111,13 @@ async def _chat(
             await gateway.run()
             tasks.cancel_scope.cancel()
         return terminal.exit_code
+
+
+async def _leave(house: House, gateway: Gateway, running: int) -> None:
+    """Nobody reads the keyboard any more, so Ctrl-C is a signal: the first one waits for no turn, and still writes down
+    what becomes of those that run."""
+    say = partial(say_leaving, house.config.gateway.grace_s, running)
+    await stop_on_signal(gateway.hurry, (signal.SIGINT,), listening=say)
 
 
 def _header(house: House, engine: EngineId, folder: Path) -> str:

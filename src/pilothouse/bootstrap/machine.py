@@ -53,13 +53,15 @@ async def stop_on_signal(
     stop: Callable[[], None],
     signals: tuple[signal.Signals, ...] = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP),
     hurry: Callable[[], None] | None = None,
+    listening: Callable[[], None] = lambda: None,
 ) -> None:
     """The first one asks nicely; a second one leaves at once, as people expect of Ctrl-C. With `hurry` there is a step
-    between the two: it waits for nobody, and still puts things away.
+    between the two: it waits for nobody, and still puts things away. From `listening` on the signals are ours.
 
     Of a window that is closed the kernel tells, and perhaps the shell too: nobody is impatient then.
     """
     with anyio.open_signal_receiver(*signals) as received:
+        listening()
         heard = 0
         async for told in received:
             if heard and told == signal.SIGHUP:

@@ -38,6 +38,7 @@ LOST_WAKE = (
 )
 STOPPED = "Stopped."
 LOST_WAITING = "Pilothouse restarted while this waited for an answer."
+LEFT_WAITING = "Pilothouse was closed while this waited for an answer."
 STAYS_OPEN = "The question stays open, and its answer continues the work."
 IS_ANSWERED = "The answer has come by now, so it goes on by itself."
 STILL_OPEN = "This is still open.\n\n"
@@ -52,8 +53,9 @@ def lose(
     at: float,
     *,
     run_again: bool = True,
+    on_purpose: bool = False,
 ) -> None:
-    """`rows` are the turn's inbox rows, claimed by this node."""
+    """`rows` are the turn's inbox rows, claimed by this node. `on_purpose`: somebody left, or stopped us."""
     turn = tx.turns.move(turn.id, "lost")
     tx.events.append(turn.conversation_id, turn.id, _close_tools(tx, turn), at)
     open_asks = [row for row in tx.asks.of_turn(turn.id) if row.state == "open"]
@@ -62,7 +64,7 @@ def lose(
     again = not waited and run_again and may_run_again(turn)
     settle_lost(tx, ids, settings, turn, at, ended=not again)
     if waited:
-        _lose_waiting(tx, ids, turn, rows, open_asks, answered, at)
+        _lose_waiting(tx, ids, turn, rows, open_asks, answered, at, on_purpose=on_purpose)
     elif again:
         tx.turns.move(turn.id, "queued")
         for row in tx.asks.of_turn(turn.id):
@@ -132,14 +134,18 @@ def _lose_waiting(
     open_asks: Sequence[AskRow],
     answered: Sequence[AskRow],
     at: float,
+    *,
+    on_purpose: bool,
 ) -> None:
     """The ask outlives the turn: it is shown again, and its answer goes on in a new turn.
 
     What is told here is no end: that comes with the turn that goes on.
     """
-    failure = Failure("crash", LOST_WAITING)
-    _fail(tx, turn, rows, failure, at)
-    text = f"{failure.text} {STAYS_OPEN if open_asks else IS_ANSWERED}"
+    if on_purpose:  # nothing broke: nobody waits for the answer any more, and that is all
+        _cancel(tx, turn, rows, at)
+    else:
+        _fail(tx, turn, rows, Failure("crash", LOST_WAITING), at)
+    text = f"{LEFT_WAITING if on_purpose else LOST_WAITING} {STAYS_OPEN if open_asks else IS_ANSWERED}"
     _tell(tx, ids, turn, text, f"lost:{turn.id}:{turn.attempts}", at)
     for row in open_asks:
         first = tx.outbox.by_key(f"ask:{row.ask.id}:asked")
@@ -158,7 +164,7 @@ def _fail(tx: Tx, turn: Turn, rows: Sequence[QueueRow], failure: Failure, at: fl
 
 
 def _cancel(tx: Tx, turn: Turn, rows: Sequence[QueueRow], at: float) -> None:
-    """Somebody had stopped it before it was lost: it ends as they wanted, and nobody calls that a failure."""
+    """Somebody stopped it, or us: it ends as they wanted, and nobody calls that a failure."""
     tx.events.append(turn.conversation_id, turn.id, [TurnEnded("cancelled")], at)
     tx.turns.move(turn.id, "cancelled", ended_at=at)
     for row in rows:

@@ -227,7 +227,8 @@ class TurnRun:
                 if events:
                     tx.events.append(turn.conversation_id, turn.id, events, now)
                 turn = tx.turns.note(turn_id, began=began)
-                lose(tx, ports.ids, ports.settings(), turn, tx.inbox.of_turn(turn_id), now)
+                rows = tx.inbox.of_turn(turn_id)
+                lose(tx, ports.ids, ports.settings(), turn, rows, now, on_purpose=True)
 
             await ports.persist(unit)
             self._log("turn.lost", began=began)
