@@ -25,6 +25,13 @@ steps = [
   { ask = "Push it?", payload = { tool = "Bash", input = { command = "git push" } }, on_allow = [{ say = "Pushed." }] },
 ]
 """
+QUESTION = """\
+[[turn]]
+match = "by the way"
+steps = [ { say = "heard: {prompt}" } ]
+[[turn]]
+steps = [ { ask = "Which colour?", kind = "question", free_text = true }, { say = "{answer} it is" } ]
+"""
 SAY = '[[turn]]\nsteps = [ { say = "heard: {prompt}" } ]\n'
 
 
@@ -135,3 +142,19 @@ def test_whoever_leaves_at_an_open_ask_has_left_and_the_ask_stays(tmp_path: Path
         terminal.type(CTRL_D)
         assert terminal.wait() == 0
         assert terminal.text.count("? Push it?") == 1
+
+
+def test_one_message_is_no_answer_to_the_question_that_is_open_in_its_folder(tmp_path: Path) -> None:
+    home = Home(tmp_path, QUESTION)
+    home.write("grace_s = 0.1")
+    with home.chat() as terminal:
+        terminal.wait_for(HINT)
+        terminal.type("go" + ENTER)
+        terminal.wait_for("Waiting for your answer")
+        terminal.type(CTRL_D)
+        assert terminal.wait() == 0
+    done = home.pilothouse("chat", "by the way")
+    assert (done.returncode, done.stdout) == (0, "heard: by the way\n")
+    assert "Still open here: Which colour?" in done.stderr
+    (ask,) = home.listed("asks")
+    assert ask["state"] == "open"

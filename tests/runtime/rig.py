@@ -23,7 +23,7 @@ from pilothouse.core.clock import Clock
 from pilothouse.core.engine import Engine
 from pilothouse.core.errors import StoreUnavailable
 from pilothouse.core.ids import ChannelId, ConversationId, EngineId, Epoch, UserId
-from pilothouse.core.message import Author
+from pilothouse.core.message import Author, InboundMessage
 from pilothouse.core.node import NodeInfo
 from pilothouse.core.people import People
 from pilothouse.core.policy import Policy
@@ -203,6 +203,11 @@ class Rig:
             return not waiting and not tx.turns.of(statuses=busy) and not tx.outbox.channels_waiting()
 
         await self.until(idle)
+
+    async def ask_alone(self, text: str) -> Receipt:
+        """As one question from a command line."""
+        message = InboundMessage(self.channel.address(), PERSON, text, text, private=True, alone=True)
+        return await self.gateway.desk.accept(message)
 
     def said(self, conversation: str = "main") -> list[str]:
         """What stands there now, live views aside."""

@@ -11,7 +11,6 @@ from tests.runtime.puppet import BareSession, Play, PuppetEngine, Strings, echo,
 from tests.runtime.rig import MAIN, MEMBER, Rig, open_rig
 
 from pilothouse.channels.memory import PERSON
-from pilothouse.core.channel import Receipt
 from pilothouse.core.conversation import BusyPolicy
 from pilothouse.core.event import PromptAdded
 from pilothouse.core.ids import BlobHash, ConversationId
@@ -31,12 +30,6 @@ def waiting_for(go: anyio.Event) -> Play:
 async def prompts(rig: Rig, count: int) -> list[str]:
     await rig.until_true(lambda: len(rig.engine.turns) >= count)
     return [strings.prompt.text for strings in rig.engine.turns]
-
-
-async def ask_alone(rig: Rig, text: str) -> Receipt:
-    """As one question from a command line."""
-    message = InboundMessage(rig.channel.address(), PERSON, text, text, private=True, alone=True)
-    return await rig.gateway.desk.accept(message)
 
 
 async def test_collect_makes_one_prompt_of_all_that_waited_in_the_order_it_came(tmp_path: Path) -> None:
@@ -94,7 +87,7 @@ async def test_what_was_sent_to_be_a_turn_by_itself_is_one_whatever_the_policy(
     async with open_rig(tmp_path, PuppetEngine(waiting_for(go), echo, steerable=False), busy=busy) as rig:
         await rig.channel.say("one")
         await rig.until_live()
-        receipts = [await ask_alone(rig, text) for text in ("two", "three")]
+        receipts = [await rig.ask_alone(text) for text in ("two", "three")]
         assert all("has been queued" in receipt.text for receipt in receipts)
         await rig.channel.say("four")
         go.set()
@@ -115,7 +108,7 @@ async def test_what_waits_before_a_turn_by_itself_is_collected_without_it(tmp_pa
         await rig.until_live()
         await rig.channel.say("two")
         await rig.channel.say("three")
-        await ask_alone(rig, "four")
+        await rig.ask_alone("four")
         go.set()
         _, both, alone = await prompts(rig, 3)
         assert (("two" in both), ("three" in both), ("four" in both)) == (True, True, False)
@@ -128,7 +121,7 @@ async def test_what_was_sent_to_be_a_turn_by_itself_is_never_steered_in(tmp_path
     async with open_rig(tmp_path, PuppetEngine(waiting_for(go), echo), busy="steer") as rig:
         await rig.channel.say("one")
         await rig.until_true(lambda: rig.engine.turns)
-        await ask_alone(rig, "alone")
+        await rig.ask_alone("alone")
         await rig.channel.say("passed on")
         await rig.until_true(lambda: rig.engine.turns[0].steered)
         go.set()

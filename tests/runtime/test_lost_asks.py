@@ -157,6 +157,33 @@ async def test_whoever_goes_on_without_answering_supersedes_the_ask(tmp_path: Pa
         assert len(rig.engine.turns) == 1
 
 
+async def test_what_is_a_turn_by_itself_waits_for_a_question_and_is_not_its_answer(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, PuppetEngine(asks(QUESTION), echo)) as rig:
+        await rig.channel.say("go")
+        await rig.until_asked()
+        receipt = await rig.ask_alone("what is the time?")
+        assert "has been queued" in receipt.text
+        assert "Still open here: Which colour? (" in receipt.text
+        assert (await rig.channel.say("blue")).text == "Taken as the answer."
+        await rig.until_said("told: answer blue")
+        await rig.until_said("you said: what is the time?")
+
+
+@pytest.mark.parametrize("ask", [MAKE, QUESTION], ids=["approval", "question"])
+async def test_what_is_a_turn_by_itself_leaves_the_ask_of_a_lost_turn_open(tmp_path: Path, ask: Ask) -> None:
+    async with after_a_crash(tmp_path, echo, asks(ask), ask=ask) as rig:
+        await rig.until_asked()
+        receipt = await rig.ask_alone("what is the time?")
+        assert f"Still open here: {ask.title} (" in receipt.text
+        await rig.until_said("you said: what is the time?")
+        (row,) = await rig.store.read(lambda tx: tx.asks.open_in(MAIN))
+        await rig.channel.answer(
+            row.ask, "allow" if ask is MAKE else "answer", text="" if ask is MAKE else "blue"
+        )
+        await rig.until_said("told: allow" if ask is MAKE else "told: answer blue")
+        assert [turn.cause for turn in await rig.until_ended(3)] == ["message", "message", "answer"]
+
+
 @pytest.mark.parametrize("graceful", [False, True], ids=["crash", "shutdown"])
 async def test_what_was_said_before_the_turn_was_lost_waits_on_behind_its_ask(
     tmp_path: Path, graceful: bool

@@ -104,7 +104,7 @@ class InboundMessage(Struct, frozen=True):
     the words, for those alone can be edited, and be a command."""
     alone: bool = False
     """Whoever sent it waits for the answer to this and to nothing else: it is a turn by itself, whatever the busy
-    policy."""
+    policy, and neither answers nor closes what is asked here."""
 
     @property
     def whole_text(self) -> str:

@@ -23,6 +23,7 @@ from pilothouse.runtime.continuing import GOES_ON, aim
 from pilothouse.runtime.placing import ensure_place, message_key
 from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.standing import note_home
+from pilothouse.runtime.wording import first_line
 
 _encode = msgspec.json.Encoder().encode
 
@@ -77,13 +78,13 @@ class Accept:
         )
         if note:
             return Receipt("queued", put.row.id, "Noted: it goes along with the next message.")
-        if (
-            message.kind == "chat"
-            and not message.attachments
-            and self._answers_question(tx, conversation, put.row.id)
-        ):
+        words = message.kind == "chat" and not message.attachments
+        if words and not message.alone and self._answers_question(tx, conversation, put.row.id):
             return Receipt("queued", put.row.id, "Taken as the answer.")
-        return Receipt("queued", put.row.id, self._place_in_line(tx, conversation, put.row))
+        told = self._place_in_line(tx, conversation, put.row)
+        if message.alone:
+            told = f"{told} {_still_open(tx, conversation)}".strip()
+        return Receipt("queued", put.row.id, told)
 
     def _answers_question(self, tx: Tx, conversation: Conversation, id: MessageId) -> bool:
         """A plain reply answers the oldest open question that its sender may answer; it never answers an approval.
@@ -131,6 +132,17 @@ class Accept:
                 return (
                     "Still working on your previous request. This waits, and goes in with what else you send."
                 )
+
+
+def _still_open(tx: Tx, conversation: Conversation) -> str:
+    """What is sent to be a turn by itself answers nothing, and its sender may not have seen what is asked here."""
+    first, *others = [row.ask for row in tx.asks.open_in(conversation.id)] or [None]
+    if first is None:
+        return ""
+    more = f" and {len(others)} more" if others else ""
+    return (
+        f"Still open here: {first_line(first.title)}{more} (`pilothouse chat` shows it and takes the answer)"
+    )
 
 
 def _queued(row: QueueRow, ahead: int) -> str:

@@ -68,8 +68,9 @@ def start_from_inbox(
     before, conversation = conversation, tx.conversations.get(conversation_id) or conversation
     if tx.turns.live(session.id) is not None:
         return None
-    for asked in tx.asks.open_of(session.id):
-        supersede(tx, ids, asked, at, because="you went on without answering")
+    if not any(message.alone for message in messages):  # whoever sent that was not even shown what is asked
+        for asked in tx.asks.open_of(session.id):
+            supersede(tx, ids, asked, at, because="you went on without answering")
     turn = Turn(
         TurnId(ids("turn")),
         session.id,
