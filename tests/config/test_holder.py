@@ -39,6 +39,15 @@ def test_an_unsafe_change_waits_for_a_restart_and_says_so(home: Home) -> None:
     assert holder.reload().needs_restart
 
 
+def test_an_engine_that_is_only_just_switched_on_is_no_default_before_a_restart(home: Home) -> None:
+    holder = hold(home, "[engines.script]\nenabled = false\n")
+    home.file.write_text("[gateway]\ndefault_engine = 'script'\nbusy = 'queue'\n")
+    change = holder.reload()
+    assert change.applied == ("gateway.busy",)
+    assert change.needs_restart == ("engines.script", "gateway.default_engine")
+    assert (holder.current.gateway.default_engine, holder.current.gateway.busy) == ("auto", "queue")
+
+
 @pytest.mark.parametrize("text", ["[gateway\n", "[gateway]\nbusy = 'nope'\n", "[people]\nowners = 1\n"])
 def test_a_broken_edit_keeps_the_last_good_configuration_and_says_so(home: Home, text: str) -> None:
     holder = hold(home, "[gateway]\nbusy = 'queue'\n")

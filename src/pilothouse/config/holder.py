@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from pilothouse.config.layers import Loaded
-from pilothouse.config.model import Config
+from pilothouse.config.model import AUTO, Config
 from pilothouse.config.problems import Problem
 from pilothouse.core.errors import ConfigError
 
@@ -96,8 +96,9 @@ class ConfigHolder:
             return Reloaded(problem=str(error))
         self._had_file = file.exists()
         changed = set(_changes(self.current, new.config))
-        applied = {key for key in changed if may_reload(key)}
-        config = _apply(self.current, new.config)
+        waits = _waits(self.current, new.config)
+        applied = {key for key in changed - waits if may_reload(key)}
+        config = _apply(self.current, new.config, waits)
         self.loaded = msgspec.structs.replace(new, config=config)
         return Reloaded(tuple(sorted(applied)), tuple(sorted(changed - applied)), new.warnings)
 
@@ -128,16 +129,21 @@ def _changed_names(section: str, before: Any, after: Any) -> Iterable[str]:
             yield f"{section}.{name}"
 
 
-def _apply(old: Config, new: Config) -> Config:
+def _waits(old: Config, new: Config) -> set[str]:
+    """What is safe by itself and still has to wait for something else: an engine that is only just switched on is not
+    there before a restart, so it cannot be the default yet."""
+    wanted = new.gateway.default_engine
+    there = wanted == AUTO or any(row.enabled for id, row in old.engines.items() if id == wanted)
+    return set() if there else {"gateway.default_engine"}
+
+
+def _apply(old: Config, new: Config, waits: set[str]) -> Config:
     def section(name: str) -> Any:
         before, after, allowed = getattr(old, name), getattr(new, name), RELOADABLE[name]
         if allowed is None:
             return after
-        return (
-            msgspec.structs.replace(before, **{key: getattr(after, key) for key in allowed})
-            if allowed
-            else before
-        )
+        taken = {key: getattr(after, key) for key in allowed if f"{name}.{key}" not in waits}
+        return msgspec.structs.replace(before, **taken) if taken else before
 
     return Config(**{name: section(name) for name in RELOADABLE})
 
