@@ -38,7 +38,7 @@ async def test_collect_makes_one_prompt_of_all_that_waited_in_the_order_it_came(
         await rig.channel.say("one")
         await rig.until_live()
         receipts = [await rig.channel.say(text) for text in ("two", "three", "four")]
-        assert all("waits" in receipt.text for receipt in receipts)
+        assert all("next in line with what else you send" in receipt.text for receipt in receipts)
         go.set()
         first, second = await prompts(rig, 2)
         assert first == "one"

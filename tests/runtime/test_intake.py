@@ -62,7 +62,7 @@ async def test_a_reply_with_files_is_a_message_and_no_answer(tmp_path: Path) -> 
         await rig.channel.say("go")
         await rig.until_asked()
         receipt = await accept(rig, "like this", attachments=(FILE,))
-        assert "waits" in receipt.text
+        assert "has been queued" in receipt.text
         await rig.channel.say("blue")
         await rig.until_said("told: blue")
         await rig.until_ended(2)

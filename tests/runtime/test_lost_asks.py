@@ -56,7 +56,7 @@ async def after_a_crash(
         await rig.channel.say("go")
         await rig.until_asked()
         if behind:
-            assert "This waits" in (await rig.channel.say(behind)).text
+            assert "next in line" in (await rig.channel.say(behind)).text
         if not graceful:
             rig.crash()
     async with open_rig(folder, PuppetEngine(*plays), name="second", alive=only_alive("second")) as rig:

@@ -25,6 +25,8 @@ from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.standing import note_home
 from pilothouse.runtime.wording import first_line
 
+BUSY = "Still working on your previous request."
+
 _encode = msgspec.json.Encoder().encode
 
 
@@ -114,24 +116,22 @@ class Accept:
         if live is None:
             told = "" if not ahead else _queued(put, len(ahead))
             return f"{told} {GOES_ON}".strip() if elsewhere else told
-        return self._during(tx, live, conversation, _queued(put, len(ahead)))
+        return self._during(tx, live, conversation, put, len(ahead))
 
-    def _during(self, tx: Tx, live: Turn, conversation: Conversation, queued: str) -> str:
+    def _during(self, tx: Tx, live: Turn, conversation: Conversation, put: QueueRow, ahead: int) -> str:
         elsewhere = self._message.session_id not in (None, live.session_id)
         match bound(tx, conversation).busy or self._settings.busy:
             case "interrupt":
                 tx.turns.note(live.id, stop_requested=True)
                 return "Stopping the running turn to take this one."
             case _ if elsewhere:
-                return f"Still working on your previous request. {queued} {GOES_ON}"
+                return f"{BUSY} {_queued(put, ahead)} {GOES_ON}"
             case policy if policy == "queue" or self._message.alone:
-                return f"Still working on your previous request. {queued}"
+                return f"{BUSY} {_queued(put, ahead)}"
             case "steer":
                 return "Passing it on to the running turn."
             case _:
-                return (
-                    "Still working on your previous request. This waits, and goes in with what else you send."
-                )
+                return f"{BUSY} {_queued(put, 0, ' with what else you send')}"
 
 
 def _still_open(tx: Tx, conversation: Conversation) -> str:
@@ -145,7 +145,7 @@ def _still_open(tx: Tx, conversation: Conversation) -> str:
     )
 
 
-def _queued(row: QueueRow, ahead: int) -> str:
+def _queued(row: QueueRow, ahead: int, company: str = "") -> str:
     """Its number is a name that stays, and no place in the line: that changes."""
-    place = f"behind {ahead} other{'s' if ahead > 1 else ''}" if ahead else "next in line"
+    place = f"behind {ahead} other{'s' if ahead > 1 else ''}" if ahead else f"next in line{company}"
     return f"Your message has been queued as #{row.seq}, {place}; /cancel #{row.seq} drops it."
