@@ -159,7 +159,7 @@ async def _serve(dedicated: Dedicated, where: str, chosen: Chosen) -> int:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(partial(stop_on_signal, gateway.stop, hurry=gateway.hurry))
             tasks.start_soon(adopt_orphans)
-            tasks.start_soon(tell_troubles, channel.health)
+            tasks.start_soon(tell_troubles, partial(gateway.health, DISCORD))
             tasks.start_soon(welcome, house, channel, dedicated.folder, f"{ready} · Ctrl-C leaves")
             await gateway.run()
             tasks.cancel_scope.cancel()

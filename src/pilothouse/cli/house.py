@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -90,10 +91,10 @@ def examined(spec: EngineSpec, engine: Adapter) -> str:
 
 def channel_trouble(id: ChannelId) -> str:
     """What is wrong with it, as the gateway that serves it said last."""
-    from pilothouse.core.health import health_of
+    from pilothouse.core.health import health_now
 
     try:
-        noted = read_store(lambda tx: health_of(tx, id))
+        noted = read_store(lambda tx: health_now(tx, id, time.time()))
     except PilothouseError:
         return ""  # that the store does not work is said elsewhere
     return noted.trouble if noted else ""

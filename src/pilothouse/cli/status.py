@@ -17,7 +17,7 @@ from pilothouse.cli.house import NOTHING_YET, load_plain, read_store
 from pilothouse.cli.options import json_option
 from pilothouse.cli.table import ago, print_json, render_table
 from pilothouse.core.ask_rows import AskRow
-from pilothouse.core.health import Noted, health_of
+from pilothouse.core.health import Noted, health_now
 from pilothouse.core.ids import ChannelId
 from pilothouse.core.node import Node
 from pilothouse.core.store import Tx
@@ -46,7 +46,7 @@ class Status(Struct, frozen=True):
     channels: dict[str, Noted] = {}
 
 
-def look(tx: Tx, channels: Iterable[str] = ()) -> Status:
+def look(tx: Tx, now: float, channels: Iterable[str] = ()) -> Status:
     conversations = tx.conversations.list(limit=MAX_CONVERSATIONS)
     queues = [
         Queued(place.id, len(tx.inbox.unfinished(place.id)), len(tx.outbox.unfinished(place.id)))
@@ -61,7 +61,7 @@ def look(tx: Tx, channels: Iterable[str] = ()) -> Status:
         channels={
             id: noted
             for id in dict.fromkeys((*channels, *served_channels(tx)))
-            if (noted := health_of(tx, ChannelId(id)))
+            if (noted := health_now(tx, ChannelId(id), now))
         },
     )
 
@@ -71,13 +71,14 @@ def look(tx: Tx, channels: Iterable[str] = ()) -> Status:
 def command(as_json: bool) -> None:
     """What runs, what waits, what went wrong."""
     enabled = [id for id, row in load_plain().config.channels.items() if row.enabled]
-    status = read_store(partial(look, channels=enabled))
+    now = time.time()
+    status = read_store(partial(look, now=now, channels=enabled))
     if as_json:
         print_json(msgspec.to_builtins(status or Status([], [], [], [], [])))
     elif status is None:
         print(NOTHING_YET)
     else:
-        print(render_status(status, time.time(), columns_of(sys.stdout)))
+        print(render_status(status, now, columns_of(sys.stdout)))
 
 
 def render_status(status: Status, now: float, columns: int | None = None) -> str:

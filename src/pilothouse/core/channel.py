@@ -195,7 +195,8 @@ def serves(channel: Channel, place: ConversationId) -> bool:
 
 
 class ChannelHealth(Struct, frozen=True):
-    """`heard_at` is when the platform last answered us, in UTC epoch seconds; `trouble` what a person should know."""
+    """`heard_at` is when the platform last showed that it reaches us, in UTC epoch seconds; `trouble` what a person
+    should know. A platform with nothing to say must be asked: what was not heard for `DEAF_S` (`core/health`) is in trouble."""
 
     heard_at: float | None = None
     trouble: str = ""

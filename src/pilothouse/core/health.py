@@ -7,14 +7,25 @@ from msgspec import Struct
 
 from pilothouse.core.ids import ChannelId
 from pilothouse.core.store import Tx
+from pilothouse.core.wording import span
+
+DEAF_S = 300.0
+"""A channel of which nothing was heard for so long is in trouble, whatever it says itself."""
+UNTENDED = (
+    "A gateway runs, but has not looked after this channel for {since}. If it should serve it, restart it."
+)
 
 
 class Noted(Struct, frozen=True):
-    """`heard_at` is when the platform last answered us; `trouble` is what a person should know, if anything."""
+    """`heard_at` is when the platform last answered us; `trouble` is what a person should know, if anything.
+
+    `told` is the trouble that the owners were last told of, at `told_at`; empty once they were told that it is over."""
 
     at: float
     heard_at: float | None = None
     trouble: str = ""
+    told: str = ""
+    told_at: float = 0.0
 
 
 def health_of(tx: Tx, channel: ChannelId) -> Noted | None:
@@ -22,8 +33,19 @@ def health_of(tx: Tx, channel: ChannelId) -> Noted | None:
     return msgspec.json.decode(kept, type=Noted) if kept else None
 
 
-def note_health(tx: Tx, channel: ChannelId, noted: Noted) -> None:
-    tx.set_fact(_key(channel), msgspec.json.encode(noted).decode())
+def note_health(tx: Tx, channel: ChannelId, noted: Noted | None) -> None:
+    """None takes back what was noted."""
+    tx.set_fact(_key(channel), "" if noted is None else msgspec.json.encode(noted).decode())
+
+
+def health_now(tx: Tx, channel: ChannelId, now: float) -> Noted | None:
+    """For whoever looks from outside: a note that nobody renews, beside a gateway that lives, is no good news."""
+    noted = health_of(tx, channel)
+    if noted is None or noted.trouble or now - noted.at <= DEAF_S:
+        return noted
+    if not any("channels" in node.roles and node.lease_until > now for node in tx.nodes.list()):
+        return noted
+    return msgspec.structs.replace(noted, trouble=UNTENDED.format(since=span(now - noted.at)))
 
 
 def _key(channel: ChannelId) -> str:

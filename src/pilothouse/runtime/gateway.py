@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import anyio
 
-from pilothouse.core.channel import Channel
+from pilothouse.core.channel import Channel, ChannelHealth
 from pilothouse.core.errors import Fenced, RoleHeld, StoreError
 from pilothouse.core.ids import ChannelId
 from pilothouse.core.node import NodeInfo, Role
@@ -32,7 +32,6 @@ from pilothouse.runtime.tending import Tending
 
 PRUNE_EVERY_S = 3600.0
 PRUNE_STEP = 500
-CHANNEL_PAUSE_S = (1.0, 2.0, 5.0, 15.0, 60.0)
 STANDBY_EVERY_S = 1.0
 HEAR_EVERY_S = 0.02
 """Another process that commits without a pause must not keep everybody here busy with looking."""
@@ -59,11 +58,16 @@ class Gateway:
         self._membership = Membership(ports, info)
         self._dispatch = Dispatch(ports)
         self._delivery = Delivery(ports)
+        self._tending = Tending(ports)
         self._stopping = anyio.Event()
         self.desk = GatewayDesk(ports)
 
     def stop(self) -> None:
         self._stopping.set()
+
+    def health(self, channel: ChannelId) -> ChannelHealth:
+        """How it is now, also while it is down."""
+        return self._tending.health(channel)
 
     def hurry(self) -> None:
         """Who waits for us to stop waits no longer for turns."""
@@ -99,7 +103,7 @@ class Gateway:
             tasks.start_soon(self._delivery.run)
             tasks.start_soon((live := LiveViews(ports)).run)
             tasks.start_soon((anchoring := Anchoring(ports)).run)
-            tasks.start_soon(Tending(ports).run)
+            tasks.start_soon(self._tending.run)
             turns_done = anyio.Event()
             begun = [turns_begun := anyio.Event()]
             tasks.start_soon(self._run_turns, turns_begun, turns_done)
@@ -169,24 +173,25 @@ class Gateway:
             self._ports.log("processes.sweep_failed", level="warning", error=str(error))
 
     async def _serve_channel(self, channel: Channel, begun: anyio.Event) -> None:
-        """A channel that breaks is started again, ever more patiently; a primary one that ends, ends us."""
-        broken = 0
+        """A channel that breaks, or ends, is started again, ever more patiently; a primary one that ends, ends us."""
         while True:
             begun.set()
+            self._tending.began(channel.id)
+            error: Exception | None = None
             try:
                 await channel.run(self.desk)
-            except Exception as error:
-                if fenced_in(error):
+                self._ports.log("channel.ended", channel=channel.id)
+            except Exception as broke:
+                if fenced_in(broke):
                     raise
-                self._ports.log("channel.broke", channel=channel.id, level="error", error=error)
+                self._ports.log("channel.broke", channel=channel.id, level="error", error=broke)
                 if channel.id == self._primary:
                     raise
-                await self._ports.clock.sleep(CHANNEL_PAUSE_S[min(broken, len(CHANNEL_PAUSE_S) - 1)])
-                broken += 1
-                continue
+                error = broke
             if channel.id == self._primary:
                 self.stop()
-            return
+                return
+            await self._ports.clock.sleep(self._tending.broke(channel.id, error))
 
     async def _hear_others(self) -> None:
         """Whoever changes something here pokes by himself; what others change may concern anybody."""
