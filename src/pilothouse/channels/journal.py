@@ -19,6 +19,10 @@ class Journal:
         self._path = path
         self._kept = path.exists()
 
+    @property
+    def folder(self) -> Path:
+        return self._path.parent
+
     async def add(self, *raw: bytes) -> None:
         """Returns when all of it is on the disk."""
         lines = b"".join(msgspec.json.format(one, indent=-1) + b"\n" for one in raw)

@@ -10,6 +10,7 @@ from pilothouse.channels.telegram.client import BotClient
 from pilothouse.channels.telegram.lanes import Lanes
 from pilothouse.channels.telegram.poll import Poller
 from pilothouse.channels.telegram.receive import Happening
+from pilothouse.channels.telegram.setbacks import Setbacks
 from pilothouse.channels.telegram.taking import Taker
 from pilothouse.channels.telegram.trouble import Trouble
 from pilothouse.core.channel import Receipt
@@ -105,7 +106,8 @@ class House:
         return Lanes(taker.take, self.clock, self.log)
 
     async def poller(self, client: BotClient) -> Poller:
-        return Poller(client, await self.lanes(client), self.clock, self.log, self.alarm)
+        setbacks = Setbacks(self.clock, self.log, self.alarm)
+        return Poller(client, await self.lanes(client), self.clock, self.log, setbacks)
 
     async def until(self, seen: Callable[[], object], step_s: float = 0.0) -> None:
         """Waits for it; with a step, time passes meanwhile."""

@@ -30,7 +30,8 @@ async def hooked(house: House, folder: Path) -> AsyncIterator[Hooked]:
     ports: list[int] = []
     async with connect(house.server) as client, anyio.create_task_group() as tasks:
         journal = Journal(folder / "telegram" / "updates.jsonl")
-        hooked = Hooked(Door(Secret(SECRET)), await house.lanes(client), journal, house.clock)
+        lanes = await house.lanes(client)
+        hooked = Hooked(Door(Secret(SECRET)), lanes, journal, house.clock, house.log, house.alarm)
         tasks.start_soon(hooked.run, ports.append)
         await house.until(lambda: ports)
         await client.set_webhook(f"http://127.0.0.1:{ports[0]}/telegram", SECRET)

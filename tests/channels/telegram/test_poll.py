@@ -12,6 +12,7 @@ from tests.channels.telegram.server.running import Server
 from pilothouse.channels.telegram.lanes import Lanes
 from pilothouse.channels.telegram.poll import Poller
 from pilothouse.channels.telegram.receive import Pressed
+from pilothouse.channels.telegram.setbacks import Setbacks
 from pilothouse.channels.telegram.wire import Update
 from pilothouse.core.channel import Receipt
 from pilothouse.core.errors import StoreUnavailable
@@ -58,7 +59,8 @@ async def test_an_update_is_confirmed_only_after_the_desk_has_it(house: House, s
 
     async with connect(server) as client, anyio.create_task_group() as tasks:
         lanes = Lanes(take, house.clock, house.log)
-        poller = Poller(client, lanes, house.clock, house.log, house.alarm)
+        setbacks = Setbacks(house.clock, house.log, house.alarm)
+        poller = Poller(client, lanes, house.clock, house.log, setbacks)
         tasks.start_soon(poller.run)
         await house.until(lambda: server.polls.waiting)
         ada.say("keep me")

@@ -17,6 +17,7 @@ from pilothouse.channels.telegram.client import BotClient
 from pilothouse.channels.telegram.lanes import Lanes
 from pilothouse.channels.telegram.poll import Poller
 from pilothouse.channels.telegram.receive import Happening
+from pilothouse.channels.telegram.setbacks import Setbacks
 from pilothouse.channels.telegram.taking import Taker
 from pilothouse.channels.telegram.trouble import Trouble
 from pilothouse.core.channel import Desk
@@ -49,7 +50,8 @@ class BareChannel:
             others=self.other,
             log=self.log,
         )
-        await Poller(self._client, Lanes(taker.take, clock, self.log), clock, self.log, self.log).run()
+        setbacks = Setbacks(clock, self.log, self.log)
+        await Poller(self._client, Lanes(taker.take, clock, self.log), clock, self.log, setbacks).run()
 
     async def trigger_of(self, address: Address) -> Trigger:
         return Trigger()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from pilothouse.channels.telegram import CHANNEL
 from pilothouse.channels.telegram.addressing import TELEGRAM
 from pilothouse.channels.telegram.channel import TelegramChannel
 from pilothouse.channels.telegram.config import TelegramConfig, WebhookConfig
-from pilothouse.core.channel import ChannelHealth, ChannelHost
+from pilothouse.core.channel import ChannelHealth, ChannelHost, MenuCommand
 from pilothouse.core.errors import Rejected, TryLater, Unconfirmed
 from pilothouse.core.health import health_of
 from pilothouse.core.message import AGAIN_MARK, Address, Content
@@ -35,12 +35,14 @@ pytestmark = pytest.mark.anyio
 class Alone:
     """A channel with a scripted desk, and time that the test moves."""
 
-    def __init__(self, server: Server, config: TelegramConfig, folder: Path) -> None:
+    def __init__(
+        self, server: Server, config: TelegramConfig, folder: Path, menu: Sequence[MenuCommand] = ()
+    ) -> None:
         self.clock = FakeClock(1_800_000_000.0)
         server.world.now = lambda: 1_800_000_000.0
         self.desk = ScriptedDesk()
         self.logged: list[tuple[str, dict[str, object]]] = []
-        host = ChannelHost(KeptBlobs(), str(folder), self._log, self.clock)
+        host = ChannelHost(KeptBlobs(), str(folder), self._log, self.clock, tuple(menu))
         self.channel = TelegramChannel(config, host)
 
     def _log(self, event: str, **fields: object) -> None:
@@ -55,8 +57,14 @@ class Alone:
 
 
 @asynccontextmanager
-async def alone(server: Server, folder: Path, config: TelegramConfig | None = None) -> AsyncIterator[Alone]:
-    house = Alone(server, config or config_for(server), folder)
+async def alone(
+    server: Server,
+    folder: Path,
+    config: TelegramConfig | None = None,
+    *,
+    menu: Sequence[MenuCommand] = (),
+) -> AsyncIterator[Alone]:
+    house = Alone(server, config or config_for(server), folder, menu)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(house.channel.run, house.desk)
         yield house

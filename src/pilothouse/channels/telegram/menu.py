@@ -6,11 +6,24 @@ from collections.abc import Callable, Sequence
 
 from pilothouse.channels.telegram.client import BotClient
 from pilothouse.channels.telegram.shapes import Command, Scope
-from pilothouse.channels.telegram.trouble import Trouble
+from pilothouse.channels.telegram.trouble import (
+    Conflict,
+    NetworkDown,
+    NotTelegram,
+    RetryAfter,
+    ServerDown,
+    Trouble,
+    Unauthorized,
+)
 from pilothouse.core.channel import MenuCommand
+from pilothouse.core.clock import Clock
 from pilothouse.core.people import at_least
 
 PRIVATE_ONLY = ("pair",)
+FIRST_S = 5.0
+LONGEST_S = 600.0
+PASSING = (RetryAfter, NetworkDown, ServerDown, NotTelegram, Unauthorized, Conflict)
+"""What may go well another time, with the same commands."""
 
 
 def menus(commands: Sequence[MenuCommand]) -> dict[Scope, tuple[Command, ...]]:
@@ -24,14 +37,21 @@ def menus(commands: Sequence[MenuCommand]) -> dict[Scope, tuple[Command, ...]]:
     }
 
 
-async def put_up_menu(client: BotClient, commands: Sequence[MenuCommand], log: Callable[..., None]) -> None:
-    """Once at every start; that it did not work costs nothing but the menu."""
-    if not commands:
-        return
-    for scope, shown in menus(commands).items():
-        put_up = await client.set_my_commands(shown, scope=scope)
-        if isinstance(put_up, Trouble):
-            log("telegram.menu_failed", level="warning", scope=scope.type, why=put_up.text)
+async def put_up_menu(
+    client: BotClient, commands: Sequence[MenuCommand], clock: Clock, log: Callable[..., None]
+) -> None:
+    """At every start, until Telegram has it. What it refuses for good costs nothing but that menu."""
+    for scope, shown in menus(commands).items() if commands else ():
+        pause_s = FIRST_S
+        while isinstance(put_up := await client.set_my_commands(shown, scope=scope), Trouble):
+            is_passing = isinstance(put_up, PASSING)
+            wait_s = put_up.after_s if isinstance(put_up, RetryAfter) else pause_s
+            again = {"again_s": wait_s} if is_passing else {}
+            log("telegram.menu_failed", level="warning", scope=scope.type, why=put_up.text, **again)
+            if not is_passing:
+                break
+            await clock.sleep(wait_s)
+            pause_s = min(pause_s * 2, LONGEST_S)
 
 
 def _shapes(commands: Sequence[MenuCommand]) -> tuple[Command, ...]:

@@ -22,7 +22,7 @@ CONFIRM_S = 2.0
 
 
 class Poller:
-    """`alarm` is told, once for each trouble that lasts, what is wrong and what to do about it."""
+    """`setbacks` may be older than this poller, and outlive it: a trouble lasts until a poll goes well."""
 
     def __init__(
         self,
@@ -30,16 +30,16 @@ class Poller:
         lanes: Lanes,
         clock: Clock,
         log: Callable[..., None],
-        alarm: Callable[[str], None],
+        setbacks: Setbacks,
     ) -> None:
         self._client = client
         self._lanes = lanes
         self._clock = clock
         self._log = log
-        self._setbacks = Setbacks(clock, log, alarm)
+        self._setbacks = setbacks
         self._next = 0
-        self.tried_at = clock.monotonic()
-        """When the last round began: a poller that does not even try is stuck."""
+        self.due_at = clock.monotonic()
+        """When the last round began, or the next one is to begin: a poller that does not even try is stuck."""
         self.succeeded_at: float | None = None
         """When a poll last went well, by the clock that never jumps: its age is the channel's health."""
 
@@ -54,8 +54,8 @@ class Poller:
                     await self._client.get_updates(self._offset, timeout_s=0, limit=1)
 
     async def _round(self, tasks: TaskGroup) -> None:
-        self.tried_at = self._clock.monotonic()
-        wait_s = 0 if self._lanes.is_busy else POLL_S
+        self.due_at = self._clock.monotonic()
+        wait_s = 0 if self._lanes.is_busy or not self._is_well else POLL_S
         answer = await self._client.get_updates(self._offset, timeout_s=wait_s)
         if isinstance(answer, Trouble):
             await self._suffer(answer)
@@ -73,6 +73,11 @@ class Poller:
             await self._lanes.rest(min(held_s or STEP_S, STEP_S))
 
     @property
+    def _is_well(self) -> bool:
+        """Else an answer is wanted at once: that it works must not be learned only when somebody says something."""
+        return self.succeeded_at is not None and not self._setbacks.lasts
+
+    @property
     def _offset(self) -> int:
         return self._lanes.oldest(self._next)
 
@@ -82,4 +87,6 @@ class Poller:
             deleted = await self._client.delete_webhook()
             if not isinstance(deleted, Trouble):
                 return
-        await self._clock.sleep(self._setbacks.wait_s(trouble))
+        pause_s = self._setbacks.wait_s(trouble)
+        self.due_at = self._clock.monotonic() + pause_s
+        await self._clock.sleep(pause_s)

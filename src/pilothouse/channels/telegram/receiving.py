@@ -1,7 +1,8 @@
 """One run of whoever receives: learns who we are, puts up the menu, and takes updates until it is cancelled.
 
 A token that is refused, or a network that is down, is waited out and told once. A poller that has not even tried for a
-while is started anew: its updates are still at Telegram's.
+while is started anew: its updates are still at Telegram's. Heard is what shows that updates reach us: a poll that went
+well, or a webhook that Telegram can call.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from pilothouse.channels.telegram.hooked import Hooked
 
 STUCK_S = 180.0
-"""A poll waits for 65 s at most, and a pause between two is 60 s."""
+"""A poll waits for 65 s at most. A pause between two is as long as it was meant to be."""
 LOOK_EVERY_S = 15.0
 
 
@@ -62,13 +63,13 @@ class Receiving:
         self._source: Poller | Hooked | None = None
         self._heard_at: float | None = None
         self._trouble = ""
-        self._trouble_at = 0.0
+        self._trouble_at = float("-inf")
 
     async def run(self) -> None:
         me = await self._meet()
         self._host.log("telegram.connected", bot=me.username or str(me.id), mode=self._config.mode)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(put_up_menu, self._client, self._host.commands, self._host.log)
+            tasks.start_soon(put_up_menu, self._client, self._host.commands, self._host.clock, self._host.log)
             if self._config.mode == "webhook":
                 await self._be_called(me)
             else:
@@ -76,7 +77,7 @@ class Receiving:
 
     def health(self) -> ChannelHealth:
         clock, heard = self._host.clock, self._last_heard()
-        trouble = "" if heard is not None and heard >= self._trouble_at else self._trouble
+        trouble = "" if heard is not None and heard > self._trouble_at else self._trouble
         return ChannelHealth(None if heard is None else clock.now() - (clock.monotonic() - heard), trouble)
 
     def _last_heard(self) -> float | None:
@@ -88,18 +89,17 @@ class Receiving:
             me = await self._client.get_me()
             if not isinstance(me, Trouble):
                 self._setbacks.over()
-                self._heard_at = self._host.clock.monotonic()
                 return me
             await self._host.clock.sleep(self._setbacks.wait_s(me))
 
     async def _poll(self, me: Me) -> None:
         clock = self._host.clock
         while True:
-            poller = Poller(self._client, self._lanes(me), clock, self._host.log, self._alarm)
-            self._source = poller
+            poller = Poller(self._client, self._lanes(me), clock, self._host.log, self._setbacks)
+            self._heard_at, self._source = self._last_heard(), poller
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(poller.run)
-                while clock.monotonic() - poller.tried_at < STUCK_S:
+                while clock.monotonic() - poller.due_at < STUCK_S:
                     await clock.sleep(LOOK_EVERY_S)
                 self._host.log("telegram.poller_stuck", level="error", after_s=STUCK_S)
                 tasks.cancel_scope.cancel()
@@ -107,29 +107,36 @@ class Receiving:
     async def _be_called(self, me: Me) -> None:
         """Most poll, and whoever does needs no door: what it is made of is imported here."""
         from pilothouse.channels.journal import Journal
+        from pilothouse.channels.telegram.hook_watch import HookWatch
         from pilothouse.channels.telegram.hooked import Hooked
         from pilothouse.channels.telegram.webhook import Door
 
-        hook, clock = self._config.webhook, self._host.clock
+        hook, clock, log = self._config.webhook, self._host.clock, self._host.log
         door = Door(hook.secret, hook.host, hook.port, hook.path)
         journal = Journal(Path(self._host.state_dir) / "updates.jsonl")
-        hooked = self._source = Hooked(door, self._lanes(me), journal, clock)
+        hooked = self._source = Hooked(door, self._lanes(me), journal, clock, log, self._alarm)
+
+        def heard() -> None:
+            if not hooked.refuses:
+                self._heard_at = clock.monotonic()
+
+        watch = HookWatch(
+            self._client,
+            hook,
+            clock,
+            log,
+            self._setbacks,
+            called_at=lambda: hooked.called_at,
+            heard=heard,
+            alarm=self._alarm,
+        )
         async with anyio.create_task_group() as tasks:
 
-            def opened(_port: int) -> None:
-                tasks.start_soon(self._tell_address)
+            def opened(port: int) -> None:
+                log("telegram.listening", host=hook.host, port=port)
+                tasks.start_soon(watch.run)
 
             await hooked.run(opened)
-
-    async def _tell_address(self) -> None:
-        hook = self._config.webhook
-        while True:
-            told = await self._client.set_webhook(hook.url, hook.secret.reveal())
-            if not isinstance(told, Trouble):
-                self._setbacks.over()
-                self._heard_at = self._host.clock.monotonic()
-                return
-            await self._host.clock.sleep(self._setbacks.wait_s(told))
 
     def _lanes(self, me: Me) -> Lanes:
         clock, log = self._host.clock, self._host.log

@@ -1,7 +1,7 @@
-"""How long to wait after a poll that failed, and when to tell somebody.
+"""How long to wait after a call that failed, and when to tell somebody.
 
 A restart overlaps with the process before it, and networks blink: the first setbacks are quiet. What lasts is told
-once, with what to do, and so is its end.
+once, with what to do, and so is its end. It lasts until a call goes well, whichever kinds of trouble come meanwhile.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from collections.abc import Callable
 
 from pilothouse.channels.telegram.trouble import Conflict, RetryAfter, Trouble, Unauthorized
 from pilothouse.core.clock import Clock
+from pilothouse.core.wording import span
 
 FIRST_S = 1.0
 LONGEST_S = 60.0
 LOUD_AFTER = 4
-"""Conflicts in a row: after about seven seconds it is no restart any more."""
+"""Conflicts without a success between them: after about seven seconds it is no restart any more."""
 DOWN_LOUD_S = 60.0
 
 OTHER_POLLER = (
@@ -22,29 +23,35 @@ OTHER_POLLER = (
     "other. Stop the other one, or give this Pilothouse a bot of its own."
 )
 REFUSED = "Telegram refuses the bot token ({text}). Take the current one from @BotFather and put it into .env as TELEGRAM_TOKEN."
-DOWN = "Telegram could not be reached for {seconds:.0f} s ({text}). Messages wait there, and are taken up when it is back."
+DOWN = "Telegram could not be reached for {since} ({text}). Messages wait there, and are taken up when it is back."
+PAUSED = "Telegram wants us to wait for {after} before it gives us messages again ({text}). They wait there meanwhile."
 
 
 class Setbacks:
+    """Of one way to Telegram, from one success to the next."""
+
     def __init__(self, clock: Clock, log: Callable[..., None], alarm: Callable[[str], None]) -> None:
         self._clock = clock
         self._log = log
         self._alarm = alarm
-        self._kind: type[Trouble] | None = None
         self._count = 0
+        self._conflicts = 0
         self._since = 0.0
-        self._loud = False
+        self._told: set[str] = set()
+
+    @property
+    def lasts(self) -> bool:
+        """Whether nothing has gone well since."""
+        return self._count > 0
 
     def wait_s(self, trouble: Trouble) -> float:
-        """How long to wait now; the longer, the more of a kind came in a row."""
-        if self._kind is not type(trouble):
-            self._kind, self._count, self._loud = type(trouble), 0, False
+        """How long to wait now; the longer, the more came in a row."""
+        if not self._count:
             self._since = self._clock.monotonic()
         self._count += 1
+        self._conflicts += isinstance(trouble, Conflict)
         self._log("telegram.poll_failed", kind=type(trouble).__name__, why=trouble.text, in_a_row=self._count)
-        if not self._loud and (words := self._words(trouble)):
-            self._loud = True
-            self._alarm(words)
+        self._tell(trouble)
         if isinstance(trouble, RetryAfter):
             return trouble.after_s
         if isinstance(trouble, Unauthorized):
@@ -52,19 +59,30 @@ class Setbacks:
         return min(FIRST_S * 2 ** min(self._count - 1, 10), LONGEST_S)
 
     def over(self) -> None:
-        if self._kind is not None:
+        if self._count:
             self._log("telegram.poll_recovered", after_s=round(self._clock.monotonic() - self._since, 1))
-        self._kind, self._count, self._loud = None, 0, False
+        self._count, self._conflicts = 0, 0
+        self._told.clear()
+
+    def _tell(self, trouble: Trouble) -> None:
+        """What to do differs by what it is: each is told, and none of them twice."""
+        words = self._words(trouble)
+        if words and words not in self._told:
+            self._told.add(words)
+            since, after_s = span(self._clock.monotonic() - self._since), getattr(trouble, "after_s", 0.0)
+            self._alarm(words.format(text=trouble.text, since=since, after=span(after_s)))
 
     def _words(self, trouble: Trouble) -> str:
         """What to tell, if it is time to."""
         down_s = self._clock.monotonic() - self._since
         match trouble:
-            case Unauthorized(text=text):
-                return REFUSED.format(text=text)
-            case Conflict():
-                return OTHER_POLLER if self._count >= LOUD_AFTER else ""
+            case Unauthorized():
+                return REFUSED
+            case Conflict() if self._conflicts >= LOUD_AFTER:
+                return OTHER_POLLER
+            case RetryAfter(after_s=after_s) if down_s + after_s >= DOWN_LOUD_S:
+                return PAUSED
             case RetryAfter():
                 return ""
             case _:
-                return DOWN.format(seconds=down_s, text=trouble.text) if down_s >= DOWN_LOUD_S else ""
+                return DOWN if down_s >= DOWN_LOUD_S else ""

@@ -15,6 +15,7 @@ import h11
 from anyio.abc import SocketAttribute, SocketStream
 from msgspec import Struct
 
+from pilothouse.core.errors import ConfigError
 from pilothouse.core.secret import Secret
 
 SECRET_HEADER = b"x-telegram-bot-api-secret-token"
@@ -25,6 +26,11 @@ REQUEST_S = 30.0
 IDLE_S = 120.0
 CONNECTIONS = 32
 READ_BYTES = 64 << 10
+
+CLOSED = (
+    "The webhook cannot listen at {host}:{port}: {why}. End the program that has the port, or set webhook.host and "
+    "webhook.port to what is free."
+)
 
 Accept = Callable[[bytes], Awaitable[bool]]
 """Takes an update's bytes; true once they are durable, or need not be."""
@@ -43,7 +49,11 @@ class Door(Struct, frozen=True):
 async def open_webhook(door: Door, accept: Accept) -> AsyncIterator[int]:
     """Receives for as long as it is open; gives the port, which the system chose if `door.port` is 0."""
     assert door.secret, "a webhook without a secret would let everybody in"
-    listener = await anyio.create_tcp_listener(local_host=door.host, local_port=door.port)
+    try:
+        listener = await anyio.create_tcp_listener(local_host=door.host, local_port=door.port)
+    except OSError as error:
+        words = CLOSED.format(host=door.host, port=door.port, why=error.strerror or error)
+        raise ConfigError(words) from error
     seats = anyio.Semaphore(CONNECTIONS)
 
     async def greet(stream: SocketStream) -> None:
