@@ -78,7 +78,7 @@ def test_status_shows_nodes_asks_and_the_last_errors(lived_in: House) -> None:
     for part in ("NODES", "home@box", "ASKS", "Run make?", "LAST ERRORS", "auth: log in again"):
         assert part in text
     document = lived_in.json("status")
-    assert set(document) == {"nodes", "turns", "queues", "asks", "failures", "channels"}
+    assert set(document) == {"nodes", "turns", "queues", "asks", "failures", "channels", "gone"}
     assert document["nodes"][0]["roles"] == ["engines"]
 
 
@@ -90,6 +90,7 @@ def test_an_empty_status_has_the_same_shape(house: House) -> None:
         "asks": [],
         "failures": [],
         "channels": {},
+        "gone": {},
     }
     assert house.json("status") == empty
 

@@ -30,7 +30,15 @@ FOR_ADMINS = {
     "command.cancel.foreign",
     "button.always",
 }
-FOR_OWNERS = {"desk.moved", "desk.waiting", "query.across", "command.resume.foreign", "command.engines_own"}
+FOR_OWNERS = {
+    "desk.arrived",
+    "desk.left",
+    "desk.moved",
+    "desk.waiting",
+    "query.across",
+    "command.resume.foreign",
+    "command.engines_own",
+}
 
 
 def doors() -> set[str]:

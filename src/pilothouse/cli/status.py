@@ -22,6 +22,7 @@ from pilothouse.core.ids import ChannelId
 from pilothouse.core.node import Node
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import Turn
+from pilothouse.runtime.arriving import Gone, gone_from
 from pilothouse.runtime.framing import unframe
 from pilothouse.runtime.serving import served_channels
 
@@ -29,6 +30,7 @@ MAX_CONVERSATIONS = 1000
 CHANNELS = "CHANNELS"
 ASKS = "ASKS"
 ERRORS = "LAST ERRORS"
+GONE = "PUT US OUT"
 
 
 class Queued(Struct, frozen=True):
@@ -44,6 +46,8 @@ class Status(Struct, frozen=True):
     asks: list[AskRow]
     failures: list[Turn]
     channels: dict[str, Noted] = {}
+    gone: dict[str, Gone] = {}
+    """Places that put us out."""
 
 
 def look(tx: Tx, now: float, channels: Iterable[str] = ()) -> Status:
@@ -63,6 +67,7 @@ def look(tx: Tx, now: float, channels: Iterable[str] = ()) -> Status:
             for id in dict.fromkeys((*channels, *served_channels(tx)))
             if (noted := health_now(tx, ChannelId(id), now))
         },
+        gone={place.id: gone for place in conversations if (gone := gone_from(tx, place.id))},
     )
 
 
@@ -97,13 +102,14 @@ def render_status(status: Status, now: float, columns: int | None = None) -> str
             [(q.conversation, q.inbox, q.outbox) for q in status.queues],
         ),
         part(ASKS, ("ASK", "KIND", "AGO", "TITLE"), [_ask(row, now) for row in status.asks]),
+        part(GONE, ("CONVERSATION", "AGO", "WHY"), [_gone(id, it, now) for id, it in status.gone.items()]),
         part(ERRORS, ("TURN", "AGO", "WHY"), [_failure(turn, now) for turn in status.failures]),
     ]
     return "\n\n".join(filter(None, parts)) or "all quiet: nothing runs, nothing waits"
 
 
 def _part(columns: int | None, title: str, heads: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
-    table = render_table(heads, rows, columns, wrap=title in (CHANNELS, ASKS, ERRORS))
+    table = render_table(heads, rows, columns, wrap=title in (CHANNELS, ASKS, GONE, ERRORS))
     return f"{title}\n{table}" if rows else ""
 
 
@@ -130,6 +136,10 @@ def _turn(turn: Turn, now: float) -> tuple[Any, ...]:
 
 def _ask(row: AskRow, now: float) -> tuple[Any, ...]:
     return (row.ask.id, row.ask.kind, ago(now - row.asked_at), row.ask.title)
+
+
+def _gone(id: str, gone: Gone, now: float) -> tuple[Any, ...]:
+    return (id, ago(now - gone.at), gone.why)
 
 
 def _failure(turn: Turn, now: float) -> tuple[Any, ...]:

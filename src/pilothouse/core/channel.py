@@ -26,6 +26,7 @@ from pilothouse.core.message import (
     MessageEdited,
     MessageRef,
     Part,
+    Presence,
     parent_id,
 )
 from pilothouse.core.people import Role
@@ -90,6 +91,14 @@ class Desk(Protocol):
 
     async def moved(self, old: Address, new: Address) -> None:
         """The platform gave a place a new address: its conversation goes on there. Told twice, it is told once."""
+        ...
+
+    async def arrived(self, here: Presence, greeting: str) -> None:
+        """We were added to a place. The greeting is said there if whoever did it may talk to us; else owners are told."""
+        ...
+
+    async def left(self, here: Presence) -> None:
+        """We were put out of a place: nothing that waits to be said there is tried any more."""
         ...
 
     async def waiting(self, channel: ChannelId) -> Sequence[MessageRef]:

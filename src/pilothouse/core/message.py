@@ -66,6 +66,16 @@ class Author(Struct, frozen=True):
     is_bot: bool = False
 
 
+class Presence(Struct, frozen=True):
+    """Somebody brought us into a place, or put us out of it. `native_id` tells one such deed there from another."""
+
+    address: Address
+    by: Author
+    title: str
+    native_id: str
+    private: bool = False
+
+
 class MessageRef(Struct, frozen=True):
     """A message that stands on a platform, by the platform's own id."""
 

@@ -29,7 +29,9 @@ AUTHORITY: Mapping[str, Role] = {
     "desk.query": "member",
     "desk.settings_of": "member",
     "desk.waiting": "owner",  # a channel asks it for itself: it tells of everybody
-    "desk.moved": "owner",  # a channel says it for its platform; nobody else but an owner may
+    "desk.moved": "owner",  # a channel says these for its platform; nobody else but an owner may
+    "desk.arrived": "owner",
+    "desk.left": "owner",
     # What may be asked of it. Across conversations it tells of everybody.
     "query.message": "member",
     "query.conversation": "member",

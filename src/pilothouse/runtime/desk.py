@@ -22,12 +22,14 @@ from pilothouse.core.message import (
     MessageDeleted,
     MessageEdited,
     MessageRef,
+    Presence,
 )
 from pilothouse.core.people import Role, allows
 from pilothouse.core.queue import QueueRow
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import LIVE, Turn
 from pilothouse.runtime.answering import Answering
+from pilothouse.runtime.arriving import arrive, leave
 from pilothouse.runtime.awaiting import unsent_of
 from pilothouse.runtime.binding import bound, workspace_of
 from pilothouse.runtime.choosing import Listed, list_models, models_to_choose
@@ -137,6 +139,20 @@ class GatewayDesk:
         if await ports.store.write(lambda tx: move_place(tx, ports.ids, old, new, at)):
             ports.log("conversation.moved", level="warning", old=old.place, new=new.place)
             ports.signals.poke(INBOX, OUTBOX, PLACES)
+
+    async def arrived(self, here: Presence, greeting: str) -> None:
+        """No role is needed to say it; whoever may not talk to us is not greeted."""
+        ports, at = self._ports, self._ports.clock.now()
+        known = await ports.store.write(
+            lambda tx: arrive(tx, ports.ids, ports.settings(), here, greeting, at)
+        )
+        ports.log("place.joined", place=here.address.place, by=here.by.id, known=known)
+        ports.signals.poke(OUTBOX)
+
+    async def left(self, here: Presence) -> None:
+        ports, at = self._ports, self._ports.clock.now()
+        dropped = await ports.store.write(lambda tx: leave(tx, here, at))
+        ports.log("place.left", level="warning", place=here.address.place, by=here.by.id, dropped=dropped)
 
     def _engines(self, _tx: Tx, conversation: ConversationId) -> list[str]:
         """Which ones people may choose between, wherever they are."""

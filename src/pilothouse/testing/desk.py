@@ -18,7 +18,15 @@ from pilothouse.core.channel import Answered, LoggedEvent, PlaceSettings, Receip
 from pilothouse.core.errors import StoreUnavailable
 from pilothouse.core.event import EngineEvent
 from pilothouse.core.ids import AskId, ChannelId, ConversationId, MessageId, TurnId
-from pilothouse.core.message import Address, Author, InboundMessage, MessageDeleted, MessageEdited, MessageRef
+from pilothouse.core.message import (
+    Address,
+    Author,
+    InboundMessage,
+    MessageDeleted,
+    MessageEdited,
+    MessageRef,
+    Presence,
+)
 from pilothouse.core.queue import RowStatus
 
 
@@ -66,6 +74,9 @@ class ScriptedDesk:
         """How many of the next calls fail as a locked store does, by method: `answer`, `command`, `query`."""
         self.queries: list[str] = []
         self.moves: list[tuple[Address, Address]] = []
+        self.arrivals: list[tuple[Presence, str]] = []
+        """Where we were added, and the greeting for it."""
+        self.departures: list[Presence] = []
         self.places: dict[Address, PlaceSettings] = {}
         """What `settings_of` answers; for any other place, as configured."""
         self.wait: list[MessageRef] = []
@@ -156,6 +167,16 @@ class ScriptedDesk:
     async def moved(self, old: Address, new: Address) -> None:
         self._suffer("moved")
         self.moves.append((old, new))
+        self._wake()
+
+    async def arrived(self, here: Presence, greeting: str) -> None:
+        self._suffer("arrived")
+        self.arrivals.append((here, greeting))
+        self._wake()
+
+    async def left(self, here: Presence) -> None:
+        self._suffer("left")
+        self.departures.append(here)
         self._wake()
 
     async def waiting(self, channel: ChannelId) -> list[MessageRef]:

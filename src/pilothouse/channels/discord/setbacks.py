@@ -1,6 +1,7 @@
 """How long to wait after a connection that failed, and when to tell somebody.
 
-Networks blink, so the first setbacks are quiet. What lasts is told once, with what to do; so is its end, in the log.
+Networks blink, so the first setbacks are quiet. What lasts is told once, with what to do; so is its end, in the log. It
+lasts until a connection is ready, whichever kinds of trouble come meanwhile.
 """
 
 from __future__ import annotations
@@ -54,13 +55,12 @@ class Setbacks:
         self._clock = clock
         self._log = log
         self._alarm = alarm
-        self._kind: Kind | None = None
         self._count = 0
-        self._since = 0.0
-        self._loud = False
+        self._since: float | None = None
+        self._told: set[Kind] = set()
 
     def wait_s(self, setback: Setback) -> float:
-        """How long to wait now; the longer, the more of a kind came in a row."""
+        """How long to wait now; the longer, the more came in a row."""
         self.note(setback)
         self._count += 1
         self._log("discord.not_connected", kind=setback.kind, why=setback.text, in_a_row=self._count)
@@ -73,16 +73,16 @@ class Setbacks:
     def note(self, setback: Setback, since: float | None = None) -> None:
         """Tells somebody, once it is time to. `since` is when it began, if not now."""
         now = self._clock.monotonic()
-        if self._kind != setback.kind:
-            self._kind, self._count, self._loud = setback.kind, 0, False
+        if self._since is None:
             self._since = now if since is None else since
         down_s = now - self._since
-        if not self._loud and (setback.kind != "down" or down_s >= LOUD_AFTER_S):
-            self._loud = True
+        if setback.kind not in self._told and (setback.kind != "down" or down_s >= LOUD_AFTER_S):
+            self._told.add(setback.kind)
             words = _WORDS[setback.kind]
             self._alarm(words.format(seconds=down_s, text=setback.text, app=setback.app or "…"))
 
     def over(self) -> None:
-        if self._kind is not None:
+        if self._since is not None:
             self._log("discord.recovered", after_s=round(self._clock.monotonic() - self._since, 1))
-        self._kind, self._count, self._loud = None, 0, False
+        self._since, self._count = None, 0
+        self._told.clear()

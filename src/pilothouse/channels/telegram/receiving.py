@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from pilothouse.channels.telegram.addressing import TELEGRAM, chat_of, group
+from pilothouse.channels.telegram.arriving import take_membership
 from pilothouse.channels.telegram.client import BotClient
 from pilothouse.channels.telegram.config import TelegramConfig
 from pilothouse.channels.telegram.lanes import Lanes
@@ -60,13 +61,14 @@ class Receiving:
         self._moved = moved
         self._presses = Presses(desk, client, sender, host.log, host.clock.now())
         self._setbacks = Setbacks(host.clock, host.log, self._alarm)
+        self._me = Me(0)
         self._source: Poller | Hooked | None = None
         self._heard_at: float | None = None
         self._trouble = ""
         self._trouble_at = float("-inf")
 
     async def run(self) -> None:
-        me = await self._meet()
+        me = self._me = await self._meet()
         self._host.log("telegram.connected", bot=me.username or str(me.id), mode=self._config.mode)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(put_up_menu, self._client, self._host.commands, self._host.clock, self._host.log)
@@ -176,8 +178,7 @@ class Receiving:
                 await self._desk.moved(group(old), group(new))
                 self._host.log("telegram.group_moved", level="warning", old=old, new=new)
             case Membership(change=change):
-                now = change.new_chat_member.status
-                self._host.log("telegram.membership", chat=change.chat.id, status=now, by=change.from_.id)
+                await take_membership(change, self._me, self._desk, self._trigger_of, self._host.log)
             case _:
                 pass
 

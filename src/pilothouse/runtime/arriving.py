@@ -1,0 +1,106 @@
+"""We were added to a place, or put out of it: who hears of it, and what becomes of what waits to be said there.
+
+Whoever may talk to us is greeted where they added us. Nobody else is: there the owners are told, seldom enough that
+strangers cannot bury them. A place that put us out is sent nothing more until it takes us back.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Struct
+
+from pilothouse.core.approvers import OWNERS, Authority
+from pilothouse.core.conversation import Conversation
+from pilothouse.core.ids import ConversationId, IdMaker
+from pilothouse.core.message import Content, Presence, parent_id
+from pilothouse.core.store import Tx
+from pilothouse.runtime.binding import workspace_of
+from pilothouse.runtime.outgoing import say
+from pilothouse.runtime.placing import ensure_place, place_id
+from pilothouse.runtime.settings import Settings
+from pilothouse.runtime.standing import homes_of, may
+from pilothouse.runtime.wording import first_line
+
+DAY_S = 86_400.0
+MOST_TOLD = 5
+"""How many additions by strangers the owners are told of in a day; of one stranger, one."""
+MOST_PLACES = 1000
+ADDED = (
+    "{name} ({user}), who was not let in, added me to “{title}” on {channel}. I say nothing there, and only people "
+    "who were let in can talk to me. If you do not want me there, remove me."
+)
+
+
+class Gone(Struct, frozen=True):
+    """A place that put us out, and how."""
+
+    at: float
+    why: str
+
+
+def arrive(tx: Tx, ids: IdMaker, settings: Settings, here: Presence, greeting: str, at: float) -> bool:
+    """Whether somebody who may talk to us added us. In private nothing is said: whoever comes back goes on talking."""
+    place = place_id(tx, here.address)
+    if gone_from(tx, place):
+        _keep(tx, place, None)
+    if here.private:
+        return True
+    if may(
+        tx, settings.people, here.by.id, "desk.accept", workspace_of(tx, place, settings.default_workspace)
+    ):
+        if greeting:
+            ensure_place(tx, here.address, at)
+            say(tx, ids, place, Content(greeting, "notice"), key=f"arrived:{place}:{here.native_id}", at=at)
+        return True
+    if tx.tally(f"added:{here.by.id}", at, DAY_S) == 1 and tx.tally("added", at, DAY_S) <= MOST_TOLD:
+        _tell_owners(tx, ids, settings, here, at)
+    return False
+
+
+def leave(tx: Tx, here: Presence, at: float) -> int:
+    """How much waited to be said there and is dropped. What runs there runs on: its session keeps what came of it."""
+    place = place_id(tx, here.address)
+    known = tx.conversations.get(place)
+    if known is None or known.address != here.address:
+        return 0  # nobody ever talked to us there, or it has moved and goes on elsewhere
+    deed = "blocked us" if here.private else f"removed us from “{first_line(here.title)}”"
+    why = f"{first_line(here.by.name)} {deed}"
+    _keep(tx, place, Gone(at, why))
+    return sum(_drop(tx, one.id, at, why) for one in (known, *_threads(tx, place)))
+
+
+def gone_from(tx: Tx, place: ConversationId) -> Gone | None:
+    kept = tx.get_fact(_key(place))
+    return msgspec.json.decode(kept, type=Gone) if kept else None
+
+
+def _tell_owners(tx: Tx, ids: IdMaker, settings: Settings, here: Presence, at: float) -> None:
+    text = ADDED.format(
+        name=first_line(here.by.name),  # theirs to choose, as is the title: neither writes lines of its own
+        user=here.by.id,
+        title=first_line(here.title),
+        channel=here.address.channel,
+    )
+    for home in homes_of(tx, settings.people, Authority(OWNERS)):
+        key = f"added:{place_id(tx, here.address)}:{here.native_id}:{home}"
+        say(tx, ids, home, Content(text, "notice"), key=key, at=at)
+
+
+def _drop(tx: Tx, place: ConversationId, at: float, why: str) -> int:
+    """What is being sent at this moment is refused by the platform, and ends so."""
+    dropped = 0
+    while rows := [row for row in tx.outbox.unfinished(place) if row.status == "queued"]:
+        dropped += sum(tx.outbox.withdraw(row.id, at, why) for row in rows)
+    return dropped
+
+
+def _threads(tx: Tx, place: ConversationId) -> list[Conversation]:
+    return [one for one in tx.conversations.list(limit=MOST_PLACES) if parent_id(one.id) == place]
+
+
+def _keep(tx: Tx, place: ConversationId, gone: Gone | None) -> None:
+    tx.set_fact(_key(place), "" if gone is None else msgspec.json.encode(gone).decode())
+
+
+def _key(place: ConversationId) -> str:
+    return f"gone:{place}"
