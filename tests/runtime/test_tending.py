@@ -55,6 +55,7 @@ class House:
     def __init__(self, store: Store, clock: FakeClock, other: MemoryChannel, folder: Path) -> None:
         self.store = store
         self.clock = clock
+        self.logged: list[str] = []
         settings = settings_for(folder)
         ports = Ports(
             store=store,
@@ -63,6 +64,7 @@ class House:
             settings=lambda: settings,
             engines={},
             channels={MEMORY: MemoryChannel(), OTHER: other},
+            log=lambda event, **_fields: self.logged.append(event),
         )
         self.tending = Tending(ports)
         self.tending.began(MEMORY)
@@ -117,6 +119,7 @@ async def test_a_channel_that_breaks_is_in_trouble_until_it_has_run_for_a_while(
         assert await house.told() == [told, OVER]
         assert house.tending.health(OTHER).trouble == ""
         assert await house.noted() is None, "one without a health has nothing else to be noted"
+        assert house.logged == ["channel.in_trouble", "channel.well_again"]
         assert house.tending.broke(OTHER, PORT_TAKEN) == PAUSE_S[0], "one that ran well begins anew"
 
 

@@ -123,6 +123,11 @@ class Tending:
         except StoreError as error:
             ports.log("channel.health_postponed", level="warning", error=str(error))
             return
+        if (before.trouble if before else "") != noted.trouble:
+            event, level = (
+                ("channel.in_trouble", "error") if noted.trouble else ("channel.well_again", "info")
+            )
+            ports.log(event, level=level, channel=id, text=noted.trouble)
         ports.signals.poke(OUTBOX)
 
     def _tell(self, tx: Tx, id: ChannelId, last: Noted | None, noted: Noted) -> Noted:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pilothouse.channels.discord.setbacks import Setback, Setbacks
+from pilothouse.channels.discord.setbacks import LOUD_AFTER_S, Setback, Setbacks
 from pilothouse.testing.clock import FakeClock
 
 DAY_S = 86_400.0
@@ -29,3 +29,21 @@ def test_a_network_that_is_down_is_tried_ever_less_often_and_at_once_again_after
     assert waits == sorted(waits)
     setbacks.over()
     assert setbacks.wait_s(Setback("down")) == waits[0]
+
+
+async def test_setbacks_of_two_kinds_by_turns_are_one_trouble_and_each_is_told_once() -> None:
+    clock, alarms = FakeClock(), list[str]()
+    setbacks = Setbacks(clock, silent, alarms.append)
+    passed_s = 0.0
+    while passed_s < 3 * LOUD_AFTER_S:
+        for setback in (Setback("down", "timeout"), Setback("token")):
+            wait_s = setbacks.wait_s(setback)
+            await clock.advance(wait_s)
+            passed_s += wait_s
+    assert [sum(words in alarm for alarm in alarms) for words in ("refuses", "could not be reached")] == [
+        1,
+        1,
+    ]
+    setbacks.over()
+    setbacks.wait_s(Setback("token"))
+    assert len(alarms) == 3
