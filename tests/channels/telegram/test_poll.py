@@ -179,6 +179,24 @@ async def test_whoever_may_not_talk_to_us_costs_no_download(house: House, server
     assert server.called("getFile") == []
 
 
+async def test_whoever_sends_what_we_cannot_read_is_told_and_a_stranger_hears_what_strangers_hear(
+    house: House, server: Server
+) -> None:
+    ada = server.person()
+    story = {"story": {"chat": ada.chat.as_json(), "id": 1}}
+    async with polling(house):
+        ada.send(story)
+        await house.until(lambda: not server.world.pending)
+        assert (len(house.told), house.texts) == (1, [])
+        assert "(story)" in house.told[0]
+    house.desk = Strict()
+    house.desk.receipts = [Receipt("refused", text="You are not on the list.")]
+    async with polling(house):
+        ada.send(story)
+        await house.until(lambda: not server.world.pending)
+    assert house.told[1:] == ["You are not on the list."]
+
+
 async def test_a_store_that_is_locked_is_waited_for(house: House, server: Server) -> None:
     ada = server.person()
     house.desk = Moody({"patience": [StoreUnavailable("The disk is full.")] * 2})

@@ -19,6 +19,7 @@ from pilothouse.channels.telegram.receive import (
     Pressed,
     Said,
     Stopped,
+    Unread,
     translate,
 )
 from pilothouse.channels.telegram.wire import KINDS, Arrived, Me, Update, read_update
@@ -118,6 +119,56 @@ def test_what_has_no_words_is_put_into_words(scene: Scene) -> None:
     assert [file.name for file in scene.said().files] == [f"video-{note.id}.mp4"]
     photo = scene.ada.photo(b"x")
     assert scene.said().message.text == f"[photo-{photo.id}.jpg]"
+
+
+def test_what_has_words_of_its_own_is_read(scene: Scene) -> None:
+    tasks = [
+        {"id": 1, "text": "write tests"},
+        {"id": 2, "text": "run", "completed_by_user": scene.ada.user, "completion_date": 5},
+    ]
+    scene.ada.send({"checklist": {"title": "Ship it", "tasks": tasks}})
+    assert scene.said().message.text == "[checklist: Ship it]\n- [ ] write tests\n- [x] run"
+    scene.ada.send({"game": {"title": "Chess", "description": "for two", "photo": [], "text": "your move"}})
+    assert scene.said().message.text == "[game: Chess: for two]\nyour move"
+    page = {"type": "text_link", "offset": 3, "length": 4, "url": "https://e.org/x"}
+    scene.ada.send({"text": "😀 page", "entities": [page]})
+    assert scene.said().message.text == "😀 [page](https://e.org/x)"
+    scene.ada.send(
+        {"caption": "😀 page", "caption_entities": [page], "paid_media": {"star_count": 1, "paid_media": []}}
+    )
+    assert scene.said().message.text == "😀 [page](https://e.org/x)\n[paid media, which I cannot read]"
+
+
+def test_a_rich_answer_is_read_when_it_is_quoted_or_forwarded(scene: Scene) -> None:
+    rich = {"rich_message": {"blocks": [{"type": "heading", "text": "Plan", "size": 1}]}}
+    answer = scene.world.post(scene.ada.chat, scene.world.bot, **rich)
+    scene.ada.say("why?", reply_to=answer)
+    assert scene.said().message.quoted == "# Plan"
+    scene.ada.send({**rich, "forward_origin": {"type": "user", "date": 1, "sender_user": scene.world.bot}})
+    assert scene.said().message.text == "[forwarded from Pilot]\n# Plan"
+
+
+@pytest.mark.parametrize("kind", ["story", "paid_media", "hologram"])
+def test_a_kind_that_we_do_not_know_is_told_where_it_is_meant_for_us(scene: Scene, kind: str) -> None:
+    post = scene.ada.send({kind: {}, "has_protected_content": True})
+    unread = scene.happening()
+    assert isinstance(unread, Unread)
+    assert (unread.kinds, unread.message.native_id) == ((kind,), str(post.id))
+    scene.ada.send({kind: {}}, forwarded_from=scene.bob)
+    assert isinstance(scene.happening(), Unread)
+    group = scene.ada.make_group("Lab")
+    scene.updates()
+    scene.ada.send({kind: {}}, chat=group)
+    assert isinstance(scene.happening(Trigger("all")), Nothing)
+    ours = scene.world.post(group, scene.world.bot, text="hello")
+    scene.ada.send({kind: {}}, chat=group, reply_to=ours)
+    assert isinstance(scene.happening(), Unread)
+
+
+@pytest.mark.parametrize("kind", ["pinned_message", "new_chat_title", "users_shared", "boost_added"])
+def test_a_service_message_stays_silent(scene: Scene, kind: str) -> None:
+    scene.ada.send({kind: {}})
+    assert isinstance(scene.happening(), Nothing)
 
 
 def test_a_file_keeps_its_name_and_loses_its_path(scene: Scene) -> None:

@@ -12,7 +12,9 @@ from msgspec import Struct
 
 from pilothouse.channels.names import safe_name
 from pilothouse.channels.telegram.addressing import chat_name, user_name
-from pilothouse.channels.telegram.wire import FileRef, Message
+from pilothouse.channels.telegram.hidden_links import with_links
+from pilothouse.channels.telegram.rich_reading import rich_words
+from pilothouse.channels.telegram.wire import Checklist, FileRef, Message
 
 DOWNLOAD_BYTES = 20 << 20
 
@@ -27,9 +29,16 @@ class WantedFile(Struct, frozen=True):
 
 
 def words_of(message: Message) -> str:
-    """The text as it was typed, below what the message is otherwise."""
-    typed = message.text or message.caption or ""
-    return "\n".join([*_things(message), *([typed] if typed else ())])
+    """The text as it was typed, with the addresses that hide in it, below what the message is otherwise."""
+    said = [*_things(message), *filter(None, [_typed(message)])]
+    # Beside what can be read; without that, its sender is told.
+    lost = [f"[{name_of(kind)}, which I cannot read]" for kind in message.unread] if said else []
+    return "\n".join([*said, *lost])
+
+
+def name_of(kind: str) -> str:
+    """Telegram's name for a kind of content, in plain words."""
+    return kind.replace("_", " ")
 
 
 def files_of(message: Message) -> tuple[WantedFile, ...]:
@@ -46,6 +55,15 @@ def origin_of(message: Message) -> str:
     return f"[forwarded from {name or 'somebody'}]"
 
 
+def _typed(message: Message) -> str:
+    if message.text or message.caption:
+        return with_links(
+            message.text or message.caption or "",
+            message.entities if message.text else message.caption_entities,
+        )
+    return rich_words(message.rich_message)
+
+
 def _things(message: Message) -> Iterator[str]:
     if venue := message.venue:
         place = ", ".join(part for part in (venue.title, venue.address) if part)
@@ -57,6 +75,11 @@ def _things(message: Message) -> Iterator[str]:
         yield f"[contact: {name}, {contact.phone_number}]"
     if poll := message.poll:
         yield f"[poll: {poll.question} ({' / '.join(option.text for option in poll.options)})]"
+    if message.checklist:
+        yield from _checklist(message.checklist)
+    if game := message.game:
+        yield f"[game: {': '.join(filter(None, (game.title, game.description)))}]"
+        yield from filter(None, [game.text])
     if dice := message.dice:
         yield f"[{dice.emoji} shows {dice.value}]"
     if sticker := message.sticker:
@@ -65,6 +88,12 @@ def _things(message: Message) -> Iterator[str]:
         yield f"[voice message of {voice.duration or 0} s: voice-{message.message_id}.ogg]"
     if note := message.video_note:
         yield f"[video message of {note.duration or 0} s: video-{message.message_id}.mp4]"
+
+
+def _checklist(checklist: Checklist) -> Iterator[str]:
+    yield f"[checklist: {with_links(checklist.title, checklist.title_entities)}]"
+    for task in checklist.tasks:
+        yield f"- [{'x' if task.completion_date else ' '}] {with_links(task.text, task.text_entities)}"
 
 
 def _files(message: Message) -> Iterator[WantedFile]:

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from pilothouse.channels.telegram.addressing import address_of, author_of, person
-from pilothouse.channels.telegram.content import WantedFile, files_of, origin_of, words_of
+from pilothouse.channels.telegram.content import WantedFile, files_of, name_of, origin_of, words_of
+from pilothouse.channels.telegram.hidden_links import with_links
 from pilothouse.channels.telegram.trigger import is_for_us, replied_to, without_our_name
 from pilothouse.channels.telegram.wire import (
     CallbackQuery,
@@ -67,13 +68,20 @@ class Moved(Struct, frozen=True):
     new: int
 
 
+class Unread(Struct, frozen=True):
+    """Somebody sent us something of a kind that we do not know; `kinds` are Telegram's names."""
+
+    message: InboundMessage
+    kinds: tuple[str, ...]
+
+
 class Nothing(Struct, frozen=True):
     """Not for us, or nothing that we know. `why` goes to the log."""
 
     why: str
 
 
-Happening = Said | Changed | Pressed | Stopped | Membership | Moved | Nothing
+Happening = Said | Changed | Pressed | Stopped | Membership | Moved | Unread | Nothing
 
 
 def translate(updates: Sequence[Update], me: Me, trigger: Trigger) -> Happening:
@@ -112,23 +120,35 @@ def _said(messages: Sequence[Message], me: Me, trigger: Trigger) -> Happening:
     files = tuple(file for message in messages for file in files_of(message))
     text = _joined(messages, files)
     if not text and not files:
-        return Nothing("a service message")
+        return _without_words(first, author, me)
     if not any(is_for_us(message, me, trigger) for message in messages):
         return Nothing("not for us")
-    answered = replied_to(first)
-    message = InboundMessage(
-        address_of(first),
-        author,
-        str(first.message_id),
-        _opened(without_our_name(text, me)),
-        reply_to=None if answered is None else str(answered.message_id),
-        quoted=_quoted(first, answered),
-        private=first.chat.type == "private",
-        source="telegram",
-        sent_at=float(first.date),
-    )
     to_us = any(is_for_us(message, me, Trigger("mention")) for message in messages)
-    return Said(message, files, to_us)
+    return Said(_inbound(first, author, _opened(without_our_name(text, me))), files, to_us)
+
+
+def _without_words(message: Message, author: Author, me: Me) -> Happening:
+    if not message.unread:
+        return Nothing("a service message")
+    if not is_for_us(message, me, Trigger("mention")):
+        return Nothing("not for us, and of a kind that we do not read")
+    text = "\n".join(f"[{name_of(kind)}]" for kind in message.unread)
+    return Unread(_inbound(message, author, text), message.unread)
+
+
+def _inbound(message: Message, author: Author, text: str) -> InboundMessage:
+    answered = replied_to(message)
+    return InboundMessage(
+        address_of(message),
+        author,
+        str(message.message_id),
+        text,
+        reply_to=None if answered is None else str(answered.message_id),
+        quoted=_quoted(message, answered),
+        private=message.chat.type == "private",
+        source="telegram",
+        sent_at=float(message.date),
+    )
 
 
 def _opened(text: str) -> str:
@@ -142,14 +162,14 @@ def _joined(messages: Sequence[Message], files: Sequence[WantedFile]) -> str:
     """What all of them say; where they say nothing, the names of what came."""
     spoken = [words for message in messages if (words := words_of(message))]
     spoken = spoken or [f"[{file.name}]" for file in files]
-    origin = origin_of(messages[0])
+    origin = origin_of(messages[0]) if spoken else ""
     return "\n".join([origin, *spoken] if origin else spoken)
 
 
 def _quoted(message: Message, answered: Message | None) -> str | None:
     """What the person marked, else what they answer, of which the beginning is enough to know it again."""
     if message.quote is not None:
-        return message.quote.text[:QUOTED_CHARS]
+        return with_links(message.quote.text, message.quote.entities)[:QUOTED_CHARS]
     if answered is None:
         return None
     text = words_of(answered)

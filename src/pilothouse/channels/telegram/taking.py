@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from pilothouse.channels.admission import may_talk
 from pilothouse.channels.telegram.client import BotClient
-from pilothouse.channels.telegram.content import DOWNLOAD_BYTES, WantedFile
-from pilothouse.channels.telegram.receive import Changed, Happening, Nothing, Said, translate
+from pilothouse.channels.telegram.content import DOWNLOAD_BYTES, WantedFile, name_of
+from pilothouse.channels.telegram.receive import Changed, Happening, Nothing, Said, Unread, translate
 from pilothouse.channels.telegram.trouble import NetworkDown, RetryAfter, ServerDown, Trouble
 from pilothouse.channels.telegram.wire import Me, Update
 from pilothouse.channels.telling import Tell, Telling
@@ -25,6 +25,9 @@ from pilothouse.core.trigger import Trigger
 
 FETCH_TRIES = 4
 FETCH_PAUSE_S = 1.0
+UNREAD = (
+    "I cannot read this kind of message yet ({kinds}), so it was not taken. Send it as text, or as a file."
+)
 
 Pass = Callable[[Happening], Awaitable[None]]
 
@@ -53,6 +56,7 @@ class Taker:
         self._trigger_of = trigger_of
         self._others = others
         self._log = log
+        self._tell = tell
         self._telling = Telling(tell, clock)
 
     async def take(self, updates: Sequence[Update], address: Address | None) -> None:
@@ -62,6 +66,8 @@ class Taker:
                 await self._accept(said)
             case Changed(edit=edit):
                 await self._telling.edit(self._desk, edit)
+            case Unread() as unread:
+                await self._say_unread(unread)
             case Nothing(why=why):
                 self._log("telegram.update_passed_over", update_id=updates[0].update_id, why=why)
             case happening:
@@ -73,6 +79,15 @@ class Taker:
             message = await self._with_files(message, said.files)
         receipt = await self._desk.accept(message)
         await self._telling.accepted(message, receipt, to_us=said.to_us)
+
+    async def _say_unread(self, unread: Unread) -> None:
+        """Whoever may not talk to us hears what they always hear."""
+        message, kinds = unread.message, ", ".join(map(name_of, unread.kinds))
+        self._log("telegram.kind_unread", kinds=list(unread.kinds))
+        if await may_talk(self._desk, message):
+            await self._tell(message.address, UNREAD.format(kinds=kinds), message.native_id)
+        else:
+            await self._accept(Said(message))
 
     async def _with_files(self, message: InboundMessage, files: Sequence[WantedFile]) -> InboundMessage:
         """What cannot be fetched is named below the words, with the reason: nobody wonders where it went."""

@@ -10,6 +10,9 @@ from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct, field
+from msgspec.structs import replace
+
+from pilothouse.channels.telegram.kinds import MANNER, SERVICE
 
 T = TypeVar("T")
 
@@ -112,8 +115,29 @@ class Dice(Struct, frozen=True):
     value: int
 
 
+class Task(Struct, frozen=True):
+    """Of a checklist; `completion_date` is zero while it is open."""
+
+    text: str
+    text_entities: tuple[Entity, ...] = ()
+    completion_date: int = 0
+
+
+class Checklist(Struct, frozen=True):
+    title: str
+    title_entities: tuple[Entity, ...] = ()
+    tasks: tuple[Task, ...] = ()
+
+
+class Game(Struct, frozen=True):
+    title: str
+    description: str = ""
+    text: str = ""
+
+
 class Quote(Struct, frozen=True):
     text: str
+    entities: tuple[Entity, ...] = ()
     is_manual: bool = False
 
 
@@ -176,6 +200,10 @@ class Message(Struct, frozen=True):
     contact: Contact | None = None
     poll: Poll | None = None
     dice: Dice | None = None
+    checklist: Checklist | None = None
+    game: Game | None = None
+    rich_message: Any = None
+    """As it came; `rich_reading` knows its blocks."""
     new_chat_members: tuple[User, ...] = ()
     left_chat_member: User | None = None
     migrate_to_chat_id: int | None = None
@@ -185,6 +213,8 @@ class Message(Struct, frozen=True):
     forum_topic_closed: dict[str, Any] | None = None
     forum_topic_reopened: dict[str, Any] | None = None
     reply_markup: Keyboard | None = None
+    unread: tuple[str, ...] = field(default=(), name="?unread")
+    """What it holds that we do not read, by Telegram's names; we find that, Telegram does not tell it."""
 
     def has_button(self, data: str | None) -> bool:
         rows = self.reply_markup.inline_keyboard if self.reply_markup else ()
@@ -288,7 +318,7 @@ class NoUpdate(Struct, frozen=True):
 def read_update(raw: bytes) -> Arrived | NoUpdate:
     """msgspec learns these types with the first update, and remembers them: no start waits for it."""
     try:
-        return Arrived(msgspec.json.decode(raw, type=Update), _kind(raw), raw)
+        return _arrived(msgspec.json.decode(raw, type=Update), raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
     try:
@@ -296,7 +326,7 @@ def read_update(raw: bytes) -> Arrived | NoUpdate:
         update, lost = salvage(value, Update)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         return NoUpdate(raw, str(error))
-    return Arrived(update, _kind(raw), raw, tuple(lost))
+    return _arrived(update, raw, tuple(lost))
 
 
 def salvage(value: Any, kind: type[T]) -> tuple[T, list[str]]:
@@ -339,6 +369,23 @@ def _cut(value: Any, path: list[str | int]) -> bool:
     except (KeyError, IndexError, TypeError):
         return False
     return True
+
+
+def _arrived(update: Update, raw: bytes, lost: tuple[str, ...] = ()) -> Arrived:
+    if update.message is not None and update.message.text is None:
+        unread = _unread(raw)
+        update = replace(update, message=replace(update.message, unread=unread)) if unread else update
+    return Arrived(update, _kind(raw), raw, lost)
+
+
+class _Fields(Struct):
+    message: dict[str, msgspec.Raw]
+
+
+def _unread(raw: bytes) -> tuple[str, ...]:
+    names = msgspec.json.decode(raw, type=_Fields).message.keys()
+    known = MANNER.union(Message.__struct_encode_fields__)
+    return () if SERVICE & names else tuple(name for name in names if name not in known)
 
 
 def _kind(raw: bytes) -> str:

@@ -100,6 +100,10 @@ class Person:
     def contact(self, phone: str, first_name: str, *, chat: Chat | None = None) -> Post:
         return self._send(chat, {"contact": {"phone_number": phone, "first_name": first_name}})
 
+    def send(self, content: Json, *, chat: Chat | None = None, **more: Any) -> Post:
+        """Anything else that the app can send: a checklist, a story."""
+        return self._send(chat, content, **more)
+
     def edit(self, post: Post, text: str) -> Post:
         changed = {**post.message, "text": text, **_entities("entities", text)}
         self.world.change(post, changed)
