@@ -15,6 +15,7 @@ from pilothouse.core.ask import Ask
 from pilothouse.core.channel import Receipt
 from pilothouse.core.ids import AskId, BlobHash, UserId
 from pilothouse.core.message import Attachment, Author, InboundMessage, MessageEdited
+from pilothouse.runtime.outgoing import content_of
 
 FILE = Attachment("a.txt", "text/plain", 1, BlobHash("0" * 64))
 
@@ -145,3 +146,64 @@ async def test_a_chat_that_began_with_a_command_is_private_once_a_message_says_s
         await rig.until_said("you said: hello")
         place = await rig.store.read(lambda tx: tx.conversations.get(MAIN))
         assert place is not None and place.private
+
+
+async def test_words_and_files_behind_new_are_the_first_message_of_the_new_session(tmp_path: Path) -> None:
+    async with open_rig(tmp_path) as rig:
+        await accept(rig, "one")
+        await rig.until_ended()
+        receipt = await accept(rig, "/new look at this", attachments=(FILE,))
+        assert (receipt.state, receipt.text) == ("queued", "This starts a new session.")
+        first, second = await rig.until_ended(2)
+        assert first.session_id != second.session_id
+        prompt = rig.engine.turns[1].prompt
+        assert "\nlook at this\n" in prompt.text
+        assert [file.name for file in prompt.attachments] == ["a.txt"]
+        assert (await accept(rig, "/new look at this", attachments=(FILE,))).state == "duplicate"
+        await accept(rig, "and that")
+        *_, third = await rig.until_ended(3)
+        assert third.session_id == second.session_id, "a repeat starts no session"
+
+
+async def test_new_below_a_picture_names_it_and_as_a_command_takes_words_too(tmp_path: Path) -> None:
+    async with open_rig(tmp_path) as rig:
+        await accept(rig, "/new", attachments=(FILE,))
+        await rig.until_ended()
+        receipt = await rig.gateway.desk.command(rig.channel.address(), PERSON, "/new again", "interaction")
+        assert "new session" in receipt.text
+        first, second = await rig.until_ended(2)
+        assert first.session_id != second.session_id
+        assert "\n[a.txt]\n" in rig.engine.turns[0].prompt.text
+        assert "\nagain\n" in rig.engine.turns[1].prompt.text
+
+
+async def test_new_with_words_is_no_answer_and_is_not_steered_into_what_runs(tmp_path: Path) -> None:
+    async def play(strings: Strings) -> None:
+        await strings.start()
+        decision = await strings.ask(Ask(AskId("q"), "question", "Which colour?", free_text=True))
+        await strings.end(f"told: {decision.text}")
+
+    async with open_rig(tmp_path, PuppetEngine(play, echo), busy="steer") as rig:
+        await accept(rig, "go")
+        await rig.until_asked()
+        assert "queued" in (await accept(rig, "/new something else")).text
+        await accept(rig, "blue")
+        await rig.until_said("told: blue")
+        first, second = await rig.until_ended(2)
+        assert first.session_id != second.session_id
+        assert "\nsomething else\n" in rig.engine.turns[1].prompt.text
+
+
+@pytest.mark.parametrize("fields", [{"attachments": (FILE,)}, {"file_text": "[a.txt was not fetched: gone]"}])
+@pytest.mark.parametrize("line", ["/status", "/stop", "/nonsense of mine"])
+async def test_files_below_any_other_command_are_said_to_be_unused(
+    tmp_path: Path, line: str, fields: dict[str, Any]
+) -> None:
+    async with open_rig(tmp_path, engine_commands=False) as rig:
+        receipt = await accept(rig, line, **fields)
+        row = await rig.until(lambda tx: tx.outbox.by_key(f"reply:{receipt.message_id}"))
+        assert "was not used" in content_of(row).text
+        plain = await rig.channel.say(line)
+        row = await rig.until(lambda tx: tx.outbox.by_key(f"reply:{plain.message_id}"))
+        assert "was not used" not in content_of(row).text
+        assert rig.engine.turns == []

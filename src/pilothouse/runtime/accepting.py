@@ -5,6 +5,8 @@ It is folded into the running turn, taken as the answer to a question, or waits 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from pilothouse.core.ask import parse_reply
@@ -19,6 +21,7 @@ from pilothouse.runtime.answers import Answers
 from pilothouse.runtime.asking import apply_answer
 from pilothouse.runtime.auditing import record
 from pilothouse.runtime.binding import bound
+from pilothouse.runtime.command_call import NotDone, Reply
 from pilothouse.runtime.continuing import GOES_ON, aim
 from pilothouse.runtime.placing import ensure_place, message_key
 from pilothouse.runtime.settings import Settings
@@ -29,16 +32,26 @@ BUSY = "Still working on your previous request."
 
 _encode = msgspec.json.Encoder().encode
 
+Opening = Callable[[Tx, Conversation], Reply]
+"""A command that stands before the message, such as `/new`: done in the transaction that takes the message in."""
+
 
 class Accept:
     def __init__(
-        self, message: InboundMessage, settings: Settings, answers: Answers, ids: IdMaker, at: float
+        self,
+        message: InboundMessage,
+        settings: Settings,
+        answers: Answers,
+        ids: IdMaker,
+        at: float,
+        opening: Opening | None = None,
     ) -> None:
         self._message = message
         self._settings = settings
         self._answers = answers
         self._ids = ids
         self._at = at
+        self._opening = opening
         self.place = conversation_id(message.address)
         """The conversation that it went into, once it did."""
 
@@ -54,10 +67,16 @@ class Accept:
             if aimed.refusal:
                 return Receipt("refused", text=aimed.refusal)
             message = self._message = aimed.message
+        key, opened = message_key(message.address, message.native_id), Reply("")
+        if self._opening is not None and tx.inbox.by_key(key) is None:
+            opened = self._opening(tx, conversation)
+            if isinstance(opened, NotDone):
+                return Receipt("refused", text=opened.text)
+            conversation = tx.conversations.get(conversation.id) or conversation
         note = message.kind == "system"
         put = tx.inbox.put(
             id=MessageId(self._ids("msg")),
-            key=message_key(message.address, message.native_id),
+            key=key,
             lane=notes_lane(conversation.id) if note else conversation.id,
             conversation_id=conversation.id,
             kind=message.kind,
@@ -83,7 +102,7 @@ class Accept:
         words = message.kind == "chat" and not message.attachments
         if words and not message.alone and self._answers_question(tx, conversation, put.row.id):
             return Receipt("queued", put.row.id, "Taken as the answer.")
-        told = self._place_in_line(tx, conversation, put.row)
+        told = f"{opened.text} {self._place_in_line(tx, conversation, put.row)}".strip()
         if message.alone:
             told = f"{told} {_still_open(tx, conversation)}".strip()
         return Receipt("queued", put.row.id, told)

@@ -6,24 +6,31 @@ from __future__ import annotations
 import msgspec
 
 from pilothouse.core.channel import Receipt
+from pilothouse.core.conversation import Conversation
 from pilothouse.core.ids import ConversationId, MessageId
 from pilothouse.core.message import Address, Author, Content
+from pilothouse.core.people import Role
 from pilothouse.core.queue import CONTROL_LANE
 from pilothouse.core.store import Tx
+from pilothouse.runtime.accepting import Opening
 from pilothouse.runtime.auditing import record
 from pilothouse.runtime.awaiting import reply_key
 from pilothouse.runtime.binding import workspace_of
 from pilothouse.runtime.choosing import list_models
-from pilothouse.runtime.command_call import CommandCall, NotDone, refusal
+from pilothouse.runtime.command_call import CommandCall, NotDone, Reply, refusal
 from pilothouse.runtime.commands import COMMANDS
 from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.placing import ensure_place, message_key
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.routing import Command, Route, Say, Unknown
+from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.signals import ASKS, INBOX, OUTBOX, PLACES, control_of
 from pilothouse.runtime.standing import note_home, role_of
 
 _encode = msgspec.json.Encoder().encode
+
+
+UNUSED = "What came with it was not used: this command takes no files. Send them again without it."
 
 
 async def carry_out(
@@ -35,8 +42,10 @@ async def carry_out(
     *,
     opened: Address | str = "",
     unusable: str = "",
+    has_files: bool = False,
 ) -> Receipt:
-    """Stores the command and does it, at once and once: the row's key makes a repeat a duplicate."""
+    """Stores the command and does it, at once and once: the row's key makes a repeat a duplicate. Of files that came with it
+    the person is told that nobody took them."""
     settings, at = ports.settings(), ports.clock.now()
     models = list_models(ports) if isinstance(way, Command) and way.name == "model" else {}
 
@@ -54,14 +63,12 @@ async def carry_out(
         if not put.fresh:
             return Receipt("duplicate", put.row.id), conversation.id
         note_home(tx, by.id, conversation)
-        workspace = workspace_of(tx, conversation.id, settings.default_workspace)
-        role = role_of(tx, settings.people, by.id, workspace)
         if isinstance(way, Command):
-            record(tx, at, by.id, f"command.{way.name}", args=way.args, conversation=conversation.id)
+            role = _role(tx, settings, by, conversation)
             call = CommandCall(
                 tx, conversation, by, way.args, settings, ports.ids, at, role, models, opened, unusable
             )
-            reply = refusal(call, f"command.{way.name}") or COMMANDS[way.name].run(call)
+            reply = _run(way, call)
         else:
             reply = NotDone(_unknown_hint(way))
         tx.inbox.claim([put.row.id])
@@ -69,13 +76,36 @@ async def carry_out(
             tx.inbox.fail(put.row.id, at, "not carried out")
         else:
             tx.inbox.done(put.row.id, at, "carried out")
-        content = Content(reply.text, "reply", reply.attachments, reply_to=native_id)
+        text = f"{reply.text}\n\n{UNUSED}" if has_files else reply.text
+        content = Content(text, "reply", reply.attachments, reply_to=native_id)
         say(tx, ports.ids, conversation.id, content, key=reply_key(put.row.id), at=at)
         return Receipt("queued", put.row.id), conversation.id
 
     receipt, place = await ports.store.write(unit)
     ports.signals.poke(INBOX, OUTBOX, ASKS, PLACES, control_of(place))
     return receipt
+
+
+def opening(ports: Ports, way: Command, by: Author) -> Opening:
+    """The same for a command that a message stands behind: it shares the message's row, and so its key."""
+    settings, at = ports.settings(), ports.clock.now()
+
+    def run(tx: Tx, conversation: Conversation) -> Reply:
+        role = _role(tx, settings, by, conversation)
+        call = CommandCall(tx, conversation, by, "", settings, ports.ids, at, role, {}, has_message=True)
+        return _run(way, call)
+
+    return run
+
+
+def _run(way: Command, call: CommandCall) -> Reply:
+    deed = f"command.{way.name}"
+    record(call.tx, call.at, call.by.id, deed, args=call.args, conversation=call.conversation.id)
+    return refusal(call, deed) or COMMANDS[way.name].run(call)
+
+
+def _role(tx: Tx, settings: Settings, by: Author, conversation: Conversation) -> Role:
+    return role_of(tx, settings.people, by.id, workspace_of(tx, conversation.id, settings.default_workspace))
 
 
 def _unknown_hint(way: Unknown | Say) -> str:

@@ -35,6 +35,8 @@ class CommandCall(Struct, frozen=True):
     """Of `/topic`: where the new thread is, or why there is none."""
     unusable: str = ""
     """Of `/engine`: why the one that was named would not answer here, and what to do."""
+    has_message: bool = False
+    """Of a command that opens something: a message comes right behind it, in the same transaction."""
 
 
 class Reply(Struct, frozen=True):
@@ -50,6 +52,8 @@ class CommandSpec(Struct, frozen=True):
     usage: str
     summary: str
     run: Callable[[CommandCall], Reply]
+    opens: bool = False
+    """What stands behind it, and the files that came with it, are a message: it is taken in once the command was done."""
 
 
 def save(call: CommandCall, **changes: object) -> None:

@@ -30,6 +30,8 @@ def _help(_call: CommandCall) -> Reply:
 def _new(call: CommandCall) -> Reply:
     kept = keeper(call.tx, call.settings, call.conversation, call.at)
     keep_session(call.tx, kept, call.conversation, None)
+    if call.has_message:
+        return Reply("This starts a new session.")
     live = call.tx.turns.live_in(call.conversation.id)
     tail = " The running turn finishes first; /stop ends it." if live else ""
     return Reply(f"Your next message starts a new session.{tail}")
@@ -74,7 +76,9 @@ def _pair(call: CommandCall) -> Reply:
 
 COMMANDS: Mapping[str, CommandSpec] = {
     "help": CommandSpec("/help", "this list", _help),
-    "new": CommandSpec("/new", "start a new session", _new),
+    "new": CommandSpec(
+        "/new", "start a new session; words behind it are its first message", _new, opens=True
+    ),
     "stop": CommandSpec("/stop", "stop the running turn; it is not resumed", _stop),
     "status": CommandSpec("/status", "what runs here, and how", show_status),
     "queue": CommandSpec("/queue", "what waits", show_queue),

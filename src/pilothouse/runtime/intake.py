@@ -20,12 +20,12 @@ from pilothouse.core.message import (
 )
 from pilothouse.core.people import Role, allows
 from pilothouse.core.store import Tx
-from pilothouse.runtime.accepting import Accept
+from pilothouse.runtime.accepting import Accept, Opening
 from pilothouse.runtime.admitting import is_worth_a_word, meet
 from pilothouse.runtime.amending import delete, edit
 from pilothouse.runtime.answers import Answers
 from pilothouse.runtime.binding import workspace_of
-from pilothouse.runtime.carrying_out import carry_out
+from pilothouse.runtime.carrying_out import carry_out, opening
 from pilothouse.runtime.commands import ALIASES, COMMANDS
 from pilothouse.runtime.continuing import only_resumes
 from pilothouse.runtime.opening import open_thread
@@ -56,7 +56,7 @@ class Intake:
             if isinstance(way, Say) and only_resumes(message, settings):
                 way = Command("resume", message.text)
             if not self._is_message(way, role):
-                return await self._carry_out(way, message.address, message.author, message.native_id)
+                return await self._carry_out(way, message)
         return await self._store(message, settings)
 
     async def _role(self, author: Author, address: Address) -> Role:
@@ -88,12 +88,14 @@ class Intake:
             ports.log("message.accepted", message_id=receipt.message_id, state=receipt.state)
         return receipt
 
-    async def _store(self, message: InboundMessage, settings: Settings) -> Receipt:
+    async def _store(
+        self, message: InboundMessage, settings: Settings, opening: Opening | None = None
+    ) -> Receipt:
         author = message.author
         if refused := await self._too_fast(message.address, author, message.native_id, "message"):
             return refused
         answers = Answers(settings, self._ports.ids, self._ports.tool_class)
-        unit = Accept(message, settings, answers, self._ports.ids, self._ports.clock.now())
+        unit = Accept(message, settings, answers, self._ports.ids, self._ports.clock.now(), opening)
         receipt = await self._ports.store.write(unit)
         if receipt.state == "duplicate":
             self._pacing.give_back(author.id, settings.messages_per_minute)
@@ -114,7 +116,7 @@ class Intake:
             return await self._store(await self._as_message(address, by, line, native_id), settings)
         if isinstance(way, Say):
             way = Unknown(line.split()[0] if line.split() else "", None)
-        return await self._carry_out(way, address, by, native_id)
+        return await self._carry_out(way, await self._as_message(address, by, line, native_id))
 
     async def _too_fast(self, address: Address, by: Author, native_id: str, deed: str) -> Receipt | None:
         """None if it is counted and may pass. What we have already is a repeat, however fast it comes."""
@@ -152,7 +154,11 @@ class Intake:
         private = known is not None and known.private
         return InboundMessage(address, by, native_id, line, private=private, sent_at=self._ports.clock.now())
 
-    async def _carry_out(self, way: Route, address: Address, by: Author, native_id: str) -> Receipt:
+    async def _carry_out(self, way: Route, said: InboundMessage) -> Receipt:
+        address, by, native_id = said.address, said.author, said.native_id
+        has_files = bool(said.attachments or said.file_text)
+        if isinstance(way, Command) and COMMANDS[way.name].opens and (way.args or has_files):
+            return await self._open_with(way, said)
         urgent = isinstance(way, Command) and way.name == "stop"
         if not urgent and (refused := await self._too_fast(address, by, native_id, "command")):
             return refused
@@ -165,7 +171,9 @@ class Intake:
                 unusable = await self._why_unusable(way.args)
             case _:
                 pass
-        return await carry_out(self._ports, way, address, by, native_id, opened=opened, unusable=unusable)
+        return await carry_out(
+            self._ports, way, address, by, native_id, opened=opened, unusable=unusable, has_files=has_files
+        )
 
     async def _is_first(self, address: Address, by: Author, native_id: str, deed: str) -> bool:
         """Whether the command is to be done that we prepare for: it is no repeat, and whoever says it may."""
@@ -177,3 +185,9 @@ class Intake:
         """Looked at before the transaction: a look may start a program."""
         engine = self._ports.settings().engine_names.get(name.lower())
         return "" if engine is None else await self._ports.engine_problem(engine)
+
+    async def _open_with(self, way: Command, said: InboundMessage) -> Receipt:
+        """`/new TEXT`, and `/new` below a picture: the rest is a message, which goes on with nothing that was before."""
+        text = way.args or "\n".join(f"[{file.name}]" for file in said.attachments)
+        message = msgspec.structs.replace(said, text=text, reply_to=None, alone=True)
+        return await self._store(message, self._ports.settings(), opening(self._ports, way, said.author))

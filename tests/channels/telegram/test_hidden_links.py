@@ -19,7 +19,8 @@ def link(offset: int, length: int, url: str = "https://e.org/x") -> Entity:
 
 @given(st.lists(st.tuples(words, st.booleans()), max_size=8))
 def test_each_address_stands_behind_its_own_words(segments: list[tuple[str, bool]]) -> None:
-    text, wanted, entities = "", "", []
+    text, wanted = "", ""
+    entities: list[Entity] = []
     for number, (segment, linked) in enumerate(segments):
         url = f"https://e.org/{number}"
         if linked:

@@ -73,7 +73,7 @@ def test_a_block_is_read_as_markdown(block: dict[str, Any], read: str) -> None:
 def test_blocks_are_parted_and_silent_ones_leave_no_gap() -> None:
     blocks = [
         {"type": "heading", "text": "Plan", "size": 1},
-        {"type": "buttons", "buttons": []},
+        {"type": "buttons", "buttons": [{"text": "Go"}]},
         paragraph("go"),
     ]
     assert rich_words({"blocks": blocks}) == "# Plan\n\ngo"
