@@ -28,6 +28,7 @@ from tests.channels.telegram.receiving_house import KeptBlobs
 from pilothouse.channels.telegram.addressing import TELEGRAM
 from pilothouse.channels.telegram.client import open_client
 from pilothouse.channels.telegram.endpoint import Endpoint
+from pilothouse.channels.telegram.keeping import Keeping
 from pilothouse.channels.telegram.lanes import Lanes
 from pilothouse.channels.telegram.receive import Happening
 from pilothouse.channels.telegram.taking import Taker
@@ -57,7 +58,7 @@ def update(number: int, chat: dict[str, Any]) -> bytes:
 
 
 @asynccontextmanager
-async def open_lanes(ports: Ports) -> AsyncIterator[Lanes]:
+async def open_lanes(ports: Ports, folder: Path) -> AsyncIterator[Lanes]:
     desk, clock = GatewayDesk(ports), SystemClock()
 
     async def trigger_of(address: Address) -> Trigger:
@@ -74,7 +75,7 @@ async def open_lanes(ports: Ports) -> AsyncIterator[Lanes]:
         taker = Taker(
             desk, client, KeptBlobs(), me, clock, trigger_of=trigger_of, tell=tell, others=other, log=log
         )
-        yield Lanes(taker.take, clock, log)
+        yield Lanes(taker, clock, log, Keeping(folder, log))
 
 
 async def take(lanes: Lanes, tasks: TaskGroup, raw: bytes) -> float:
@@ -121,7 +122,7 @@ async def measure(folder: Path) -> list[Row]:
     commit, people = bare_commits(folder / "bare.db"), People({UserId("telegram:10001"): "owner"})
     async with open_store(folder) as store:
         known = {"people": people, "known_channels": (TELEGRAM,)}
-        async with open_house(store, folder, Person(), **known) as ports, open_lanes(ports) as lanes:
+        async with open_house(store, folder, Person(), **known) as ports, open_lanes(ports, folder) as lanes:
             return [
                 await sample(lanes, store, commit, 1, PRIVATE),
                 await sample(lanes, store, commit, 1001, GROUP),

@@ -1,12 +1,15 @@
 """All that stands behind whoever receives: a desk, a store of files, a clock that the test moves."""
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import anyio
 from tests.channels.telegram.server.running import Server
 
 from pilothouse.channels.telegram.client import BotClient
+from pilothouse.channels.telegram.keeping import Keeping
 from pilothouse.channels.telegram.lanes import Lanes
 from pilothouse.channels.telegram.poll import Poller
 from pilothouse.channels.telegram.receive import Happening
@@ -37,18 +40,34 @@ class KeptBlobs:
 class Moody(ScriptedDesk):
     """Fails for some texts, each as often as it is told."""
 
-    def __init__(self, failures: dict[str, list[Exception]]) -> None:
+    def __init__(self, failures: dict[str, list[Exception]] | None = None) -> None:
         super().__init__()
-        self._failures = failures
+        self.failures = failures or {}
 
     # pyrefly: ignore [missing-override-decorator]
     async def accept(self, message: InboundMessage) -> Receipt:
-        if self._failures.get(message.text):
-            raise self._failures[message.text].pop()
+        if self.failures.get(message.text):
+            raise self.failures[message.text].pop()
         return await super().accept(message)
 
 
-class Strict(ScriptedDesk):
+class Slow(ScriptedDesk):
+    """Takes its time for one text: until it is told to go on."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.arrived, self.go_on = anyio.Event(), anyio.Event()
+        self._text = text
+
+    # pyrefly: ignore [missing-override-decorator]
+    async def accept(self, message: InboundMessage) -> Receipt:
+        if message.text == self._text:
+            self.arrived.set()
+            await self.go_on.wait()
+        return await super().accept(message)
+
+
+class Strict(Moody):
     # pyrefly: ignore [missing-override-decorator]
     async def query(self, what: str, by: Author, **terms: Any) -> Any:
         raise PilothouseError(f"{by.id} may not look at this.")
@@ -57,8 +76,9 @@ class Strict(ScriptedDesk):
 class House:
     """A poller with a desk behind it, on a clock that the test moves."""
 
-    def __init__(self, server: Server, clock: FakeClock) -> None:
+    def __init__(self, server: Server, clock: FakeClock, folder: Path) -> None:
         self.server = server
+        self.folder = folder
         self.clock = clock
         self.desk = ScriptedDesk()
         self.blobs = KeptBlobs()
@@ -67,6 +87,14 @@ class House:
         self.alarms: list[str] = []
         self.logged: list[tuple[str, dict[str, Any]]] = []
         self.trigger = Trigger("all")
+
+    @property
+    def kept(self) -> list[int]:
+        return _numbers(self.folder / "updates.jsonl")
+
+    @property
+    def failed(self) -> list[int]:
+        return _numbers(self.folder / "failed-updates.jsonl")
 
     @property
     def texts(self) -> list[str]:
@@ -103,7 +131,7 @@ class House:
             others=self.other,
             log=self.log,
         )
-        return Lanes(taker.take, self.clock, self.log)
+        return Lanes(taker, self.clock, self.log, Keeping(self.folder, self.log))
 
     async def poller(self, client: BotClient) -> Poller:
         setbacks = Setbacks(self.clock, self.log, self.alarm)
@@ -118,6 +146,11 @@ class House:
                 await anyio.sleep(0.005)
 
 
-def make_house(server: Server) -> House:
+def _numbers(path: Path) -> list[int]:
+    return [json.loads(line)["update_id"] for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def make_house(server: Server, folder: Path) -> House:
+    """What waits is kept in the folder, from one poller to the next."""
     server.world.now = lambda: 1_800_000_000.0
-    return House(server, FakeClock(1_800_000_000.0))
+    return House(server, FakeClock(1_800_000_000.0), folder)

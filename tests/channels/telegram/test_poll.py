@@ -1,22 +1,21 @@
 """Nothing that people send is lost or doubled, whatever the network, the store or the process does."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import anyio
 import pytest
 from tests.channels.telegram.conftest import connect
-from tests.channels.telegram.receiving_house import House, Moody, Strict, make_house
+from tests.channels.telegram.receiving_house import House, Moody, Slow, Strict, make_house
 from tests.channels.telegram.server.running import Server
 
-from pilothouse.channels.telegram.lanes import Lanes
+from pilothouse.channels.telegram.keeping import Keeping
 from pilothouse.channels.telegram.poll import Poller
 from pilothouse.channels.telegram.receive import Pressed
 from pilothouse.channels.telegram.setbacks import Setbacks
-from pilothouse.channels.telegram.wire import Update
 from pilothouse.core.channel import Receipt
-from pilothouse.core.errors import StoreUnavailable
-from pilothouse.core.message import Address
+from pilothouse.core.errors import StoreError, StoreUnavailable
 
 
 @asynccontextmanager
@@ -29,8 +28,8 @@ async def polling(house: House) -> AsyncIterator[Poller]:
 
 
 @pytest.fixture
-def house(server: Server) -> House:
-    return make_house(server)
+def house(server: Server, tmp_path: Path) -> House:
+    return make_house(server, tmp_path)
 
 
 async def test_what_was_sent_while_we_were_away_is_taken_in_order_and_confirmed(
@@ -47,31 +46,39 @@ async def test_what_was_sent_while_we_were_away_is_taken_in_order_and_confirmed(
     assert house.told == []
 
 
-async def test_an_update_is_confirmed_only_after_the_desk_has_it(house: House, server: Server) -> None:
+async def test_an_update_is_confirmed_only_after_the_desk_has_it_or_the_disk(
+    house: House, server: Server
+) -> None:
     ada = server.person()
-    taken = anyio.Event()
-    seen: list[int] = []
-
-    async def take(updates: Sequence[Update], address: Address | None) -> None:
-        seen.extend(update.update_id for update in updates)
-        server.world.wake()
-        await taken.wait()
-
-    async with connect(server) as client, anyio.create_task_group() as tasks:
-        lanes = Lanes(take, house.clock, house.log)
-        setbacks = Setbacks(house.clock, house.log, house.alarm)
-        poller = Poller(client, lanes, house.clock, house.log, setbacks)
-        tasks.start_soon(poller.run)
+    house.desk = slow = Slow("keep me")
+    async with polling(house):
         await house.until(lambda: server.polls.waiting)
         ada.say("keep me")
-        await house.until(lambda: seen)
-        polls = len(server.called("getUpdates"))
-        await house.until(lambda: len(server.called("getUpdates")) > polls + 2, step_s=0.25)
-        assert len(server.world.pending) == 1, "it is asked for again, and never confirmed"
-        assert len(seen) == 1
-        taken.set()
-        await house.until(lambda: not server.world.pending)
-        tasks.cancel_scope.cancel()
+        await house.until(slow.arrived.is_set)
+        assert (len(server.world.pending), house.kept) == (1, []), "it was neither taken nor kept yet"
+        number = server.world.pending[0]["update_id"]
+        await house.until(lambda: not server.world.pending, step_s=0.25)
+        assert (house.kept, house.texts) == ([number], [])
+    async with polling(house):
+        slow.go_on.set()
+        await house.until(lambda: house.texts == ["keep me"])
+        await house.until(lambda: not house.kept)
+
+
+async def test_while_the_disk_takes_nothing_telegram_keeps_it(house: House, server: Server) -> None:
+    ada = server.person()
+    house.desk = slow = Slow("keep me")
+    (house.folder / "full").write_text("")
+    house.folder = house.folder / "full" / "telegram"
+    async with polling(house):
+        ada.say("keep me")
+        await house.until(
+            lambda: any(event == "telegram.journal_not_written" for event, _ in house.logged), step_s=0.25
+        )
+        assert len(server.world.pending) == 1
+        slow.go_on.set()
+        await house.until(lambda: not server.world.pending, step_s=0.25)
+    assert house.texts == ["keep me"]
 
 
 async def test_a_restart_before_the_confirmation_is_a_duplicate_and_not_a_second_message(
@@ -118,7 +125,7 @@ async def test_an_album_and_a_paste_are_one_message_each_and_others_do_not_wait(
         await house.until(lambda: len(house.texts) == 2, step_s=0.25)
         text = "\n".join(f"line {n}" for n in range(900))
         bob.paste(text)
-        await house.until(lambda: not server.world.pending, step_s=0.25)
+        await house.until(lambda: len(house.texts) == 3, step_s=0.25)
     album = house.desk.accepted[1]
     assert album.text == "compare"
     assert [await house.blobs.get(file.blob) for file in album.attachments] == [b"one", b"two"]
@@ -133,8 +140,8 @@ async def test_a_kill_while_an_album_waits_for_its_pieces_loses_nothing(house: H
         await house.clock.advance(0.5)
     assert house.texts == []
     async with polling(house):
-        await house.until(lambda: not server.world.pending, step_s=0.25)
-    assert house.texts == ["compare"]
+        await house.until(lambda: house.texts == ["compare"], step_s=0.25)
+        await house.until(lambda: not server.world.pending and not house.kept, step_s=0.25)
 
 
 async def test_a_file_that_cannot_be_fetched_is_named_with_the_reason(house: House, server: Server) -> None:
@@ -161,10 +168,82 @@ async def test_a_slow_download_holds_up_its_own_conversation_alone(house: House,
         await house.until(slow.arrived.is_set)
         bob.say("hello")
         await house.until(lambda: house.texts == ["hello"], step_s=0.25)
-        assert len(server.world.pending) == 3
         slow.release()
-        await house.until(lambda: not server.world.pending, step_s=0.25)
+        await house.until(lambda: len(house.texts) == 3, step_s=0.25)
     assert house.texts == ["hello", "first", "second"]
+
+
+async def test_files_that_hang_hold_up_no_other_chat(house: House, server: Server) -> None:
+    """More of them than one answer of Telegram's brings, or than are fetched at once."""
+    people, bob = [server.person() for _ in range(40)], server.person("Bob")
+    slow = server.faults.hold("download", times=40)
+    async with polling(house):
+        for one in people:
+            one.document("big.bin", b"x", "mine")
+        numbers = {update["update_id"] for update in server.world.pending}
+        await house.until(slow.arrived.is_set)
+        said = [f"bob {n}" for n in range(80)]
+        for text in said:
+            bob.say(text)
+        await house.until(lambda: house.texts == said, step_s=0.25)
+        await house.until(lambda: not server.world.pending, step_s=0.25)
+        assert numbers <= set(house.kept)
+        slow.release()
+        await house.until(lambda: house.texts == [*said, *["mine"] * 40], step_s=0.25)
+        await house.until(lambda: not house.kept)
+
+
+async def test_a_kill_during_a_download_loses_nothing_and_keeps_the_order(
+    house: House, server: Server
+) -> None:
+    ada = server.person()
+    slow = server.faults.hold("download")
+    async with polling(house):
+        ada.document("big.bin", b"x", "first")
+        ada.say("second")
+        await house.until(slow.arrived.is_set)
+        await house.until(lambda: not server.world.pending, step_s=0.25)
+    assert house.texts == []
+    ada.say("third")
+    async with polling(house):
+        await house.until(lambda: len(house.texts) == 3, step_s=0.25)
+        await house.until(lambda: not house.kept)
+    assert house.texts == ["first", "second", "third"]
+    assert [await house.blobs.get(file.blob) for file in house.desk.accepted[0].attachments] == [b"x"]
+
+
+async def test_what_acts_on_what_runs_passes_a_file_that_is_still_fetched(
+    house: House, server: Server
+) -> None:
+    ada = server.person()
+    slow = server.faults.hold("download")
+    async with polling(house):
+        ada.document("big.bin", b"x", "first")
+        ada.say("second")
+        ada.say("/cancel 3")
+        ada.say("/new")
+        ada.say("/stop", forwarded_from=ada)
+        await house.until(slow.arrived.is_set)
+        await house.until(lambda: house.texts == ["/cancel 3"], step_s=0.25)
+        ada.say("/stop@pilot_test_bot")
+        ada.say("/queue")
+        await house.until(lambda: house.texts == ["/cancel 3", "/stop", "/queue"], step_s=0.25)
+        slow.release()
+        await house.until(lambda: len(house.texts) == 7, step_s=0.25)
+    assert house.texts[3:] == ["first", "second", "/new", "[forwarded from Ada]\n/stop"]
+
+
+async def test_a_stop_does_not_pass_what_is_about_to_start(house: House, server: Server) -> None:
+    ada = server.person()
+    house.desk = slow = Slow("build it")
+    async with polling(house):
+        ada.say("build it")
+        ada.say("/stop")
+        await house.until(slow.arrived.is_set)
+        await house.until(lambda: not server.world.pending, step_s=0.25)
+        assert house.texts == []
+        slow.go_on.set()
+        await house.until(lambda: house.texts == ["build it", "/stop"])
 
 
 async def test_whoever_may_not_talk_to_us_costs_no_download(house: House, server: Server) -> None:
@@ -202,21 +281,48 @@ async def test_a_store_that_is_locked_is_waited_for(house: House, server: Server
     house.desk = Moody({"patience": [StoreUnavailable("The disk is full.")] * 2})
     async with polling(house):
         ada.say("patience")
-        await house.until(lambda: not server.world.pending, step_s=0.5)
-    assert house.texts == ["patience"]
+        await house.until(lambda: house.texts == ["patience"], step_s=0.5)
 
 
-async def test_one_message_that_breaks_us_does_not_cost_the_next(house: House, server: Server) -> None:
+@pytest.mark.parametrize("error", [ZeroDivisionError("oh"), StoreError("oh")])
+async def test_one_message_that_breaks_us_costs_no_other_and_is_not_lost_itself(
+    house: House, server: Server, error: Exception
+) -> None:
     ada = server.person()
-    house.desk = Moody({"poison": [ZeroDivisionError("oh")]})
+    house.desk = Moody({"poison": [error]})
     async with polling(house):
         ada.say("poison")
+        number = server.world.pending[0]["update_id"]
         ada.say("cure")
         await house.until(lambda: not server.world.pending)
-    assert house.texts == ["cure"]
-    assert [fields["why"] for event, fields in house.logged if event == "telegram.update_failed"] == [
-        "ZeroDivisionError: oh"
-    ]
+    assert (house.texts, house.failed) == (["cure"], [number])
+    assert len(house.told) == 1
+    assert "could not be taken" in house.told[0]
+    (failed,) = [fields for event, fields in house.logged if event == "telegram.update_failed"]
+    assert failed["why"] == f"{type(error).__name__}: oh"
+    assert failed["kept_in"] == str(house.folder / "failed-updates.jsonl")
+
+
+async def test_a_stranger_whose_message_breaks_us_hears_nothing_of_it(house: House, server: Server) -> None:
+    mallory = server.person("Mallory")
+    house.desk = Strict()
+    house.desk.failures = {"poison": [ZeroDivisionError("oh")]}
+    async with polling(house):
+        mallory.say("poison")
+        await house.until(lambda: not server.world.pending)
+    assert (len(house.failed), house.told) == (1, [])
+
+
+async def test_what_broke_us_is_a_trouble_until_its_file_is_gone(house: House) -> None:
+    keeping = Keeping(house.folder, house.log)
+    assert keeping.trouble == ""
+    await keeping.set_aside([b'{"update_id": 1}', b'{"update_id": 2}'])
+    assert keeping.trouble.startswith("2 of the messages")
+    again = Keeping(house.folder, house.log)
+    await again.set_aside([b'{"update_id": 3}'])
+    assert again.trouble.startswith("3 of the messages")
+    keeping.failed_path.unlink()
+    assert again.trouble == ""
 
 
 async def test_old_messages_are_taken_with_one_word_about_it(house: House, server: Server) -> None:

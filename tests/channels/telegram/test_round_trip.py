@@ -14,6 +14,7 @@ from tests.runtime.rig import Rig, open_rig
 
 from pilothouse.channels.telegram.addressing import TELEGRAM, chat_of
 from pilothouse.channels.telegram.client import BotClient
+from pilothouse.channels.telegram.keeping import Keeping
 from pilothouse.channels.telegram.lanes import Lanes
 from pilothouse.channels.telegram.poll import Poller
 from pilothouse.channels.telegram.receive import Happening
@@ -31,10 +32,11 @@ from pilothouse.runtime.clock import SystemClock
 class BareChannel:
     """As little of a channel as can be: plain texts, and the receiving that is tried here."""
 
-    def __init__(self, client: BotClient) -> None:
+    def __init__(self, client: BotClient, folder: Path) -> None:
         self.id = TELEGRAM
         self.told: list[str] = []
         self._client = client
+        self._folder = folder
 
     async def run(self, desk: Desk) -> None:
         me, clock = await self._client.get_me(), SystemClock()
@@ -50,8 +52,9 @@ class BareChannel:
             others=self.other,
             log=self.log,
         )
+        lanes = Lanes(taker, clock, self.log, Keeping(self._folder, self.log))
         setbacks = Setbacks(clock, self.log, self.log)
-        await Poller(self._client, Lanes(taker.take, clock, self.log), clock, self.log, setbacks).run()
+        await Poller(self._client, lanes, clock, self.log, setbacks).run()
 
     async def trigger_of(self, address: Address) -> Trigger:
         return Trigger()
@@ -81,7 +84,7 @@ async def open_house(
 ) -> AsyncIterator[tuple[Rig, BareChannel]]:
     people = People({UserId(f"telegram:{member.id}"): "member" for member in members})
     async with connect(server) as client:
-        channel = BareChannel(client)
+        channel = BareChannel(client, folder)
         channels = {TELEGRAM: channel}
         async with open_rig(folder, PuppetEngine(echo), channels=channels, people=people) as rig:
             yield rig, channel

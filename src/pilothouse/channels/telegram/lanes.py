@@ -1,61 +1,95 @@
 """Takes updates: in order within a conversation, side by side across them, each until it is taken for good.
 
-One conversation never waits for another, nor a button for anything. What may be a piece of something larger waits for
-the rest of it. An update that comes twice is known by its number.
+One conversation never waits for another, nor a button for anything; and a command that acts on what runs does not wait for
+a file that is still being fetched. What may be a piece of something larger waits for the rest of it. What is not taken at
+once is kept on the disk. An update that comes twice is known by its number.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Protocol
 
 import anyio
 from anyio.abc import TaskGroup
 
-from pilothouse.channels.telegram.joining import Bit, gather, place_of
+from pilothouse.channels.telegram.joining import Bit, gather, message_of, place_of
+from pilothouse.channels.telegram.keeping import Keeping
+from pilothouse.channels.telegram.trigger import overtakes
 from pilothouse.channels.telegram.wire import Arrived, NoUpdate, Update
 from pilothouse.core.clock import Clock
 from pilothouse.core.errors import Fenced, StoreUnavailable
 from pilothouse.core.message import Address
 
 STEP_S = 0.25
-"""How long others wait at most while something is being joined or fetched."""
+"""How long others wait at most while something is being joined or taken; what takes longer is kept."""
 AT_ONCE = 32
 REMEMBERED = 5000
 RETRY_S = 30.0
 
-Take = Callable[[Sequence[Update], Address | None], Awaitable[None]]
-Lane = Address | int
+Aside = Callable[[], AbstractAsyncContextManager[None]]
+"""Entered for what may take long, such as a download: others go on meanwhile."""
+
+
+class Taking(Protocol):
+    async def take(self, updates: Sequence[Update], address: Address | None, aside: Aside) -> None:
+        """When it returns, the updates may be forgotten."""
+        ...
+
+    async def apologise(self, updates: Sequence[Update]) -> None:
+        """They broke us, and were set aside."""
+        ...
+
+
+class _Lane:
+    """What waits in one place. `is_aside` while the first of it only waits for something to be fetched."""
+
+    def __init__(self, key: object, address: Address | None) -> None:
+        self.key = key
+        self.address = address
+        self.queue: deque[tuple[Update, ...]] = deque()
+        self.is_aside = False
 
 
 class Lanes:
     """For one run of whoever receives: what it works on ends with that run's task group."""
 
-    def __init__(self, take: Take, clock: Clock, log: Callable[..., None]) -> None:
-        self._take = take
+    def __init__(self, taker: Taking, clock: Clock, log: Callable[..., None], keeping: Keeping) -> None:
+        self._taker = taker
         self._clock = clock
         self._log = log
+        self._keeping = keeping
         self._seats = anyio.CapacityLimiter(AT_ONCE)
+        self._raws: dict[int, bytes] = {}
         self._waiting: dict[int, Bit] = {}
-        self._working: set[int] = set()
-        self._lanes: dict[Lane, deque[tuple[Update, ...]]] = {}
+        self._working: dict[int, float] = {}
+        """When it was first seen."""
+        self._lanes: dict[object, _Lane] = {}
         self._taken: dict[int, None] = {}
         self._progress = anyio.Event()
 
     @property
     def is_busy(self) -> bool:
-        return bool(self._waiting or self._working)
+        """Whether it must be looked at again soon; what is kept goes on by itself."""
+        return bool(self._waiting) or any(number not in self._keeping for number in self._working)
 
-    def is_taken(self, number: int) -> bool:
-        return number in self._taken
+    def is_safe(self, number: int) -> bool:
+        """Taken, or kept: it may be confirmed."""
+        return number in self._taken or number in self._keeping
 
-    def is_waiting(self, number: int) -> bool:
-        """For the rest of what it is a piece of, or behind such a piece."""
-        return number in self._waiting
+    def is_refused(self, number: int) -> bool:
+        """Neither, because the disk takes nothing: it must come again."""
+        return bool(self._keeping.refused) and not self.is_safe(number)
 
     def oldest(self, otherwise: int) -> int:
-        """The first update that is not taken yet."""
-        return min((*self._waiting, *self._working), default=otherwise)
+        """The first update that may not be confirmed yet."""
+        return min((number for number in self._raws if not self.is_safe(number)), default=otherwise)
+
+    async def take_up(self) -> None:
+        """What was left over when we last ended: it comes before anything new."""
+        self.see(await self._keeping.read())
 
     def see(self, answer: Sequence[Arrived | NoUpdate]) -> None:
         """Telegram may repeat an update, and tell two in the wrong order."""
@@ -63,28 +97,42 @@ class Lanes:
             if isinstance(one, NoUpdate):
                 self._log("telegram.update_unreadable", level="warning", why=one.why)
             elif not self._knows(one.update.update_id):
+                self._raws[one.update.update_id] = one.raw
                 self._waiting[one.update.update_id] = Bit(one.update, self._clock.monotonic())
                 if one.lost:
                     number, fields = one.update.update_id, list(one.lost)
                     self._log("telegram.fields_unreadable", level="warning", update_id=number, fields=fields)
 
     def _knows(self, number: int) -> bool:
-        return number in self._waiting or number in self._working or number in self._taken
+        return number in self._raws or number in self._taken
 
     def hand_over(self, tasks: TaskGroup) -> float:
         """Starts what is complete; how long the rest may still have to wait."""
-        bits = [self._waiting[number] for number in sorted(self._waiting)]
-        gathered = gather(bits, self._clock.monotonic())
+        before = self._waiting
+        gathered = gather([before[number] for number in sorted(before)], self._clock.monotonic())
         self._waiting = {bit.update.update_id: bit for bit in gathered.held}
         for updates in gathered.ready:
-            self._working |= {update.update_id for update in updates}
-            lane: Lane = place_of(updates[0]) or updates[0].update_id
-            if lane in self._lanes:
-                self._lanes[lane].append(updates)
-            else:
-                self._lanes[lane] = deque([updates])
-                tasks.start_soon(self._work, lane)
+            numbers = [update.update_id for update in updates]
+            self._working |= {number: before[number].seen_at for number in numbers}
+            place = place_of(updates[0])
+            lane = self._put(tasks, place or numbers[0], place, updates)
+            if lane.is_aside:
+                self._let_pass(tasks, lane)
         return gathered.wait_s
+
+    async def keep(self) -> None:
+        """Writes down what waits for its pieces, and what was not taken at once."""
+        now = self._clock.monotonic()
+        late = [number for number, seen_at in self._working.items() if now - seen_at >= STEP_S]
+        open_yet = {
+            number: self._raws[number] for number in (*self._waiting, *late) if not self.is_safe(number)
+        }
+        if not open_yet:
+            self._keeping.refused = ""
+        else:
+            await self._keeping.keep(open_yet)
+            await self._keeping.drop([number for number in open_yet if number in self._taken])
+            self._tell_progress()
 
     async def rest(self, seconds: float) -> None:
         """Until something was taken, or it is time to look again."""
@@ -92,25 +140,56 @@ class Lanes:
         await wait_at_most(self._clock, seconds, never if self._waiting else self._progress)
 
     async def progress(self) -> None:
-        """Until the next update was taken."""
+        """Until the next update was taken, or kept."""
         await self._progress.wait()
 
-    async def _work(self, lane: Lane) -> None:
-        queue = self._lanes[lane]
-        while queue:
-            updates = queue[0]
-            await self._take_surely(updates, lane if isinstance(lane, Address) else None)
-            queue.popleft()
-            self._finish(updates)
-        del self._lanes[lane]
+    def _put(
+        self, tasks: TaskGroup, key: object, address: Address | None, updates: tuple[Update, ...]
+    ) -> _Lane:
+        lane = self._lanes.get(key)
+        if lane is None:
+            lane = self._lanes[key] = _Lane(key, address)
+            tasks.start_soon(self._work, tasks, lane)
+        lane.queue.append(updates)
+        return lane
 
-    async def _take_surely(self, updates: Sequence[Update], address: Address | None) -> None:
-        """A store that is locked or full is waited for. What breaks us is passed over, or it would break us for ever."""
+    def _let_pass(self, tasks: TaskGroup, lane: _Lane) -> None:
+        """In a lane of their own, in order: what they are behind only waits for a file."""
+        for updates in [updates for updates in lane.queue if _overtakes(updates)]:
+            lane.queue.remove(updates)
+            self._put(tasks, ("ahead", lane.key), lane.address, updates)
+
+    @asynccontextmanager
+    async def _aside(self, tasks: TaskGroup, lane: _Lane) -> AsyncIterator[None]:
+        self._seats.release()
+        lane.is_aside = True
+        self._let_pass(tasks, lane)
+        try:
+            yield
+        finally:
+            lane.is_aside = False
+            with anyio.CancelScope(
+                shield=True
+            ):  # whoever took the seat gives it back, also when all is cancelled
+                await self._seats.acquire()
+
+    async def _work(self, tasks: TaskGroup, lane: _Lane) -> None:
+        while lane.queue:
+            updates = lane.queue.popleft()
+            await self._take_surely(tasks, lane, updates)
+            self._finish(updates)
+            await self._keeping.drop([update.update_id for update in updates])
+        del self._lanes[lane.key]
+
+    async def _take_surely(self, tasks: TaskGroup, lane: _Lane, updates: Sequence[Update]) -> None:
+        """A store that is locked or full is waited for. What breaks us is set aside, or it would break us for ever."""
         pause_s = 1.0
         while True:
             try:
-                async with self._seats:  # whoever waits for the store keeps nobody from theirs
-                    return await self._take(updates, address)
+                async with (
+                    self._seats
+                ):  # whoever waits for the store, or for a file, keeps nobody from theirs
+                    return await self._taker.take(updates, lane.address, lambda: self._aside(tasks, lane))
             except StoreUnavailable as error:
                 self._log("telegram.update_waits", update_id=updates[0].update_id, why=str(error))
                 await self._clock.sleep(pause_s)
@@ -118,18 +197,44 @@ class Lanes:
             except Fenced:
                 raise
             except Exception as error:  # noqa: BLE001 - one message must not cost all others
-                why = f"{type(error).__name__}: {error}"
-                self._log("telegram.update_failed", level="error", update_id=updates[0].update_id, why=why)
-                return None
+                return await self._set_aside(updates, f"{type(error).__name__}: {error}")
+
+    async def _set_aside(self, updates: Sequence[Update], why: str) -> None:
+        """Nobody loses it: it stands in a file, and whoever sent it is told."""
+        number, path = updates[0].update_id, str(self._keeping.failed_path)
+        pause_s = 1.0
+        while True:
+            try:
+                await self._keeping.set_aside([self._raws[update.update_id] for update in updates])
+                break
+            except OSError as error:
+                self._log("telegram.update_waits", level="error", update_id=number, why=f"{why}; {error}")
+                await self._clock.sleep(pause_s)
+                pause_s = min(pause_s * 2, RETRY_S)
+        self._log("telegram.update_failed", level="error", update_id=number, why=why, kept_in=path)
+        try:
+            await self._taker.apologise(updates)
+        except Fenced:
+            raise
+        except Exception as error:  # noqa: BLE001 - what broke us once may break this, too
+            self._log("telegram.not_told", level="warning", why=f"{type(error).__name__}: {error}")
 
     def _finish(self, updates: Sequence[Update]) -> None:
         for update in updates:
-            self._working.discard(update.update_id)
+            del self._working[update.update_id], self._raws[update.update_id]
             self._taken[update.update_id] = None
         while len(self._taken) > REMEMBERED:
             del self._taken[next(iter(self._taken))]
+        self._tell_progress()
+
+    def _tell_progress(self) -> None:
         progress, self._progress = self._progress, anyio.Event()
         progress.set()
+
+
+def _overtakes(updates: Sequence[Update]) -> bool:
+    message = message_of(updates[0])
+    return message is not None and overtakes(message)
 
 
 async def wait_at_most(clock: Clock, seconds: float, event: anyio.Event) -> None:

@@ -1,7 +1,7 @@
-"""Asks Telegram for updates, for ever, and confirms one only when it was taken for good (law 1).
+"""Asks Telegram for updates, for ever, and confirms one only when it was taken for good, or is kept on the disk (law 1).
 
-An offset confirms everything before it, so it stands at the oldest update that is not taken yet: one that is being
-worked on, or that may be a piece of something larger. Meanwhile Telegram is asked again and again, without waiting.
+An offset confirms everything before it, so it stands at the oldest update that is neither. That is so for a moment only:
+meanwhile Telegram is asked again and again, without waiting.
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ class Poller:
     async def run(self) -> None:
         try:
             async with anyio.create_task_group() as tasks:
+                await self._lanes.take_up()
+                self._lanes.hand_over(tasks)
                 while True:
                     await self._round(tasks)
         finally:
@@ -55,6 +57,7 @@ class Poller:
 
     async def _round(self, tasks: TaskGroup) -> None:
         self.due_at = self._clock.monotonic()
+        await self._lanes.keep()
         wait_s = 0 if self._lanes.is_busy or not self._is_well else POLL_S
         answer = await self._client.get_updates(self._offset, timeout_s=wait_s)
         if isinstance(answer, Trouble):

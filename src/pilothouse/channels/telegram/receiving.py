@@ -17,6 +17,7 @@ from pilothouse.channels.telegram.addressing import TELEGRAM, chat_of, group
 from pilothouse.channels.telegram.arriving import take_membership
 from pilothouse.channels.telegram.client import BotClient
 from pilothouse.channels.telegram.config import TelegramConfig
+from pilothouse.channels.telegram.keeping import Keeping
 from pilothouse.channels.telegram.lanes import Lanes
 from pilothouse.channels.telegram.menu import put_up_menu
 from pilothouse.channels.telegram.poll import Poller
@@ -60,6 +61,7 @@ class Receiving:
         self._tell = tell
         self._moved = moved
         self._presses = Presses(desk, client, sender, host.log, host.clock.now())
+        self._keeping = Keeping(Path(host.state_dir), host.log)
         self._setbacks = Setbacks(host.clock, host.log, self._alarm)
         self._me = Me(0)
         self._source: Poller | Hooked | None = None
@@ -80,7 +82,10 @@ class Receiving:
     def health(self) -> ChannelHealth:
         clock, heard = self._host.clock, self._last_heard()
         trouble = "" if heard is not None and heard > self._trouble_at else self._trouble
-        return ChannelHealth(None if heard is None else clock.now() - (clock.monotonic() - heard), trouble)
+        return ChannelHealth(
+            None if heard is None else clock.now() - (clock.monotonic() - heard),
+            trouble or self._keeping.trouble,
+        )
 
     def _last_heard(self) -> float | None:
         times = [self._heard_at, self._source.succeeded_at if self._source else None]
@@ -108,15 +113,13 @@ class Receiving:
 
     async def _be_called(self, me: Me) -> None:
         """Most poll, and whoever does needs no door: what it is made of is imported here."""
-        from pilothouse.channels.journal import Journal
         from pilothouse.channels.telegram.hook_watch import HookWatch
         from pilothouse.channels.telegram.hooked import Hooked
         from pilothouse.channels.telegram.webhook import Door
 
         hook, clock, log = self._config.webhook, self._host.clock, self._host.log
         door = Door(hook.secret, hook.host, hook.port, hook.path)
-        journal = Journal(Path(self._host.state_dir) / "updates.jsonl")
-        hooked = self._source = Hooked(door, self._lanes(me), journal, clock, log, self._alarm)
+        hooked = self._source = Hooked(door, self._lanes(me), clock)
 
         def heard() -> None:
             if not hooked.refuses:
@@ -153,7 +156,7 @@ class Receiving:
             others=self._other,
             log=log,
         )
-        return Lanes(taker.take, clock, log)
+        return Lanes(taker, clock, log, self._keeping)
 
     async def _trigger_of(self, address: Address) -> Trigger:
         """What was chosen there, else what is configured. A group that got a new number keeps what its old one had."""

@@ -1,4 +1,4 @@
-"""Hands what people did to the desk: files are fetched first, and the person is told what became of their message.
+"""Hands what people did to the desk: files are fetched first, aside, and the person is told what became of their message.
 
 When `take` returns, the message is in the inbox for good, or is refused, or is not for us: its update may be
 confirmed. Whoever may not talk to us costs us no download.
@@ -8,12 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
+import anyio
 from msgspec.structs import replace
 
 from pilothouse.channels.admission import may_talk
+from pilothouse.channels.telegram.addressing import address_of, author_of
 from pilothouse.channels.telegram.client import BotClient
 from pilothouse.channels.telegram.content import DOWNLOAD_BYTES, WantedFile, name_of
+from pilothouse.channels.telegram.joining import message_of
+from pilothouse.channels.telegram.lanes import Aside
 from pilothouse.channels.telegram.receive import Changed, Happening, Nothing, Said, Unread, translate
+from pilothouse.channels.telegram.trigger import is_for_us
 from pilothouse.channels.telegram.trouble import NetworkDown, RetryAfter, ServerDown, Trouble
 from pilothouse.channels.telegram.wire import Me, Update
 from pilothouse.channels.telling import Tell, Telling
@@ -25,6 +30,9 @@ from pilothouse.core.trigger import Trigger
 
 FETCH_TRIES = 4
 FETCH_PAUSE_S = 1.0
+FETCHES_AT_ONCE = 32
+"""Fewer than there are connections: downloads that hang leave some for everything else."""
+FAILED = "This message could not be taken, because of an error of mine. It is kept, and whoever runs me finds it in the log."
 UNREAD = (
     "I cannot read this kind of message yet ({kinds}), so it was not taken. Send it as text, or as a file."
 )
@@ -56,38 +64,50 @@ class Taker:
         self._trigger_of = trigger_of
         self._others = others
         self._log = log
+        self._fetches = anyio.CapacityLimiter(FETCHES_AT_ONCE)
         self._tell = tell
         self._telling = Telling(tell, clock)
 
-    async def take(self, updates: Sequence[Update], address: Address | None) -> None:
+    async def take(self, updates: Sequence[Update], address: Address | None, aside: Aside) -> None:
         trigger = await self._trigger_of(address) if address is not None else Trigger()
         match translate(updates, self._me, trigger):
             case Said() as said:
-                await self._accept(said)
+                await self._accept(said, aside)
             case Changed(edit=edit):
                 await self._telling.edit(self._desk, edit)
             case Unread() as unread:
-                await self._say_unread(unread)
+                await self._say_unread(unread, aside)
             case Nothing(why=why):
                 self._log("telegram.update_passed_over", update_id=updates[0].update_id, why=why)
             case happening:
                 await self._others(happening)
 
-    async def _accept(self, said: Said) -> None:
+    async def apologise(self, updates: Sequence[Update]) -> None:
+        """Whoever talks with us hears that their message broke us; a stranger or a group that we overheard does not."""
+        message = message_of(updates[0])
+        author = None if message is None else author_of(message)
+        if message is None or author is None or not is_for_us(message, self._me, Trigger("mention")):
+            return
+        said = InboundMessage(address_of(message), author, str(message.message_id), "")
+        if await may_talk(self._desk, said):
+            await self._tell(said.address, FAILED, said.native_id)
+
+    async def _accept(self, said: Said, aside: Aside) -> None:
         message = said.message
         if said.files and await may_talk(self._desk, message):
-            message = await self._with_files(message, said.files)
+            async with aside():
+                message = await self._with_files(message, said.files)
         receipt = await self._desk.accept(message)
         await self._telling.accepted(message, receipt, to_us=said.to_us)
 
-    async def _say_unread(self, unread: Unread) -> None:
+    async def _say_unread(self, unread: Unread, aside: Aside) -> None:
         """Whoever may not talk to us hears what they always hear."""
         message, kinds = unread.message, ", ".join(map(name_of, unread.kinds))
         self._log("telegram.kind_unread", kinds=list(unread.kinds))
         if await may_talk(self._desk, message):
             await self._tell(message.address, UNREAD.format(kinds=kinds), message.native_id)
         else:
-            await self._accept(Said(message))
+            await self._accept(Said(message), aside)
 
     async def _with_files(self, message: InboundMessage, files: Sequence[WantedFile]) -> InboundMessage:
         """What cannot be fetched is named below the words, with the reason: nobody wonders where it went."""
@@ -106,7 +126,8 @@ class Taker:
         """A network that is down for a moment is waited for; a long one must not hold up the conversation."""
         data: bytes | Trouble = b""
         for attempt in range(FETCH_TRIES):
-            data = await self._client.download(file.file_id, limit=DOWNLOAD_BYTES)
+            async with self._fetches:
+                data = await self._client.download(file.file_id, limit=DOWNLOAD_BYTES)
             if not isinstance(data, NetworkDown | ServerDown | RetryAfter):
                 break
             pause_s = data.after_s if isinstance(data, RetryAfter) else FETCH_PAUSE_S * 2**attempt

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from pilothouse.channels.telegram.wire import Entity, Me, Message
+from pilothouse.core.overtaking import OVERTAKING
 from pilothouse.core.trigger import Trigger, hears
 
 _COMMAND = re.compile(r"/(?P<name>[A-Za-z0-9_]{1,32})(?:@(?P<bot>[A-Za-z0-9_]{3,32}))?(?=\s|$)")
@@ -22,6 +23,12 @@ def is_for_us(message: Message, me: Me, trigger: Trigger) -> bool:
         return True
     mentioned, answered = _mentions(message, text, me), is_reply_to(message, me)
     return hears(trigger, text, mentioned=mentioned, answered=answered)
+
+
+def overtakes(message: Message) -> bool:
+    """A command that acts on what runs, or tells of it, as it was typed and not as it was forwarded."""
+    found = _COMMAND.match(message.text or "")
+    return found is not None and found["name"].lower() in OVERTAKING and message.forward_origin is None
 
 
 def is_reply_to(message: Message, me: Me) -> bool:
