@@ -14,6 +14,7 @@ from pilothouse.channels.memory import PERSON
 from pilothouse.core.ask import Ask
 from pilothouse.core.ids import AskId, EngineId
 from pilothouse.core.message import InboundMessage
+from pilothouse.core.overtaking import OVERTAKING
 from pilothouse.core.people import People
 from pilothouse.runtime.commands import COMMANDS
 from pilothouse.runtime.outgoing import content_of
@@ -49,6 +50,7 @@ async def test_help_names_every_command(tmp_path: Path) -> None:
             "help new stop status queue cancel engine model bind topic trigger resume session cost show pair"
         )
         assert set(COMMANDS) == set(wanted.split())
+        assert set(COMMANDS) > OVERTAKING
 
 
 async def test_a_conversation_is_bound_to_a_folder_that_the_configuration_names(tmp_path: Path) -> None:

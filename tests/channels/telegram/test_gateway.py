@@ -388,6 +388,60 @@ async def test_a_photo_reaches_the_engine_and_files_come_back(server: Server, tm
         assert server.called("sendDocument")[0].uploads["file"].name == "notes.txt"
 
 
+async def test_a_stop_does_not_wait_for_a_file_that_is_still_fetched(server: Server, tmp_path: Path) -> None:
+    ada = server.person("Ada")
+    async with open_gateway(server, tmp_path, {ada: "owner"}, slow, echo) as house:
+        ada.say("build it")
+        await house.until(lambda: house.rig.engine.turns)
+        held = server.faults.hold("download")
+        ada.document("big.bin", b"x", "and this")
+        await house.until(held.arrived.is_set)
+        ada.say("/stop")
+        await house.until_shown(ada.id, "Stopping.")
+        held.release()
+        await house.until_shown(ada.id, "you said: and this")
+
+
+async def test_a_photo_below_a_command_goes_on_or_is_said_to_be_unused(
+    server: Server, tmp_path: Path
+) -> None:
+    ada = server.person("Ada")
+    async with open_gateway(server, tmp_path, {ada: "owner"}) as house:
+        ada.photo(JPEG, "/status")
+        await house.until_shown(ada.id, "was not used")
+        ada.photo(JPEG, "/new and look at this")
+        await house.until_shown(ada.id, "you said: and look at this")
+        (turn,) = house.rig.engine.turns
+        assert [file.media_type for file in turn.prompt.attachments] == ["image/jpeg"]
+
+
+async def test_a_rich_answer_that_is_answered_in_a_group_is_context(server: Server, tmp_path: Path) -> None:
+    async def play(strings: Strings) -> None:
+        await strings.start()
+        await strings.end("# Plan\n\n- one\n- two")
+
+    ada = server.person("Ada")
+    group = ada.make_group("Work")
+    async with open_gateway(server, tmp_path, {ada: "owner"}, play, echo) as house:
+        ada.say("@pilot_test_bot plan", chat=group)
+        answer = await house.until_shown(group.id, "Plan")
+        assert "rich_message" in answer.message
+        ada.say("what about this?", chat=group, reply_to=answer)
+        await house.until(lambda: len(house.rig.engine.turns) == 2)
+        assert "Plan" in house.rig.engine.turns[1].prompt.text
+
+
+async def test_messages_that_broke_us_are_a_trouble_of_the_channel(server: Server, tmp_path: Path) -> None:
+    ada = server.person("Ada")
+    (tmp_path / "failed-updates.jsonl").write_text('{"update_id": 1}\n')
+    async with open_gateway(server, tmp_path, {ada: "owner"}) as house:
+        ada.say("hello")
+        await house.until_shown(ada.id, "you said: hello")
+        assert "could not be taken" in house.channel.health().trouble
+        (tmp_path / "failed-updates.jsonl").unlink()
+        assert house.channel.health().trouble == ""
+
+
 async def test_a_topic_is_a_session_of_its_own(server: Server, tmp_path: Path) -> None:
     ada = server.person("Ada")
     group = ada.make_group("Work", forum=True)

@@ -97,8 +97,10 @@ class Keeping:
         if not self.failed_path.exists():
             self._failed = None
             return ""
-        if self._failed is None:
-            self._failed = self.failed_path.read_bytes().count(b"\n")
+        try:
+            self._failed = self._failed or self.failed_path.read_bytes().count(b"\n")
+        except OSError:  # it is being taken away just now
+            return ""
         return FAILED.format(count=self._failed, path=self.failed_path)
 
     async def _clear(self) -> None:

@@ -84,7 +84,7 @@ class Taker:
 
     async def apologise(self, updates: Sequence[Update]) -> None:
         """Whoever talks with us hears that their message broke us; a stranger or a group that we overheard does not."""
-        message = message_of(updates[0])
+        message = message_of(updates[0]) or updates[0].edited_message
         author = None if message is None else author_of(message)
         if message is None or author is None or not is_for_us(message, self._me, Trigger("mention")):
             return
