@@ -56,13 +56,13 @@ class Slow(ScriptedDesk):
 
     def __init__(self, text: str) -> None:
         super().__init__()
-        self.arrived, self.go_on = anyio.Event(), anyio.Event()
+        self.came, self.go_on = anyio.Event(), anyio.Event()
         self._text = text
 
     # pyrefly: ignore [missing-override-decorator]
     async def accept(self, message: InboundMessage) -> Receipt:
         if message.text == self._text:
-            self.arrived.set()
+            self.came.set()
             await self.go_on.wait()
         return await super().accept(message)
 

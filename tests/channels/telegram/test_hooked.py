@@ -74,7 +74,7 @@ async def test_nothing_is_answered_before_the_store_takes_it_or_the_disk(
         ada.say("one")
         ada.say("two")
         number = server.world.pending[0]["update_id"]
-        await house.until(slow.arrived.is_set)
+        await house.until(slow.came.is_set)
         assert len(server.world.pending) == 2
         await house.until(lambda: len(server.world.pending) < 2, step_s=0.25)
         assert house.kept[0] == number

@@ -13,7 +13,6 @@ from tests.channels.telegram.server.running import Server
 from pilothouse.channels.telegram.keeping import Keeping
 from pilothouse.channels.telegram.poll import Poller
 from pilothouse.channels.telegram.receive import Pressed
-from pilothouse.channels.telegram.setbacks import Setbacks
 from pilothouse.core.channel import Receipt
 from pilothouse.core.errors import StoreError, StoreUnavailable
 
@@ -54,7 +53,7 @@ async def test_an_update_is_confirmed_only_after_the_desk_has_it_or_the_disk(
     async with polling(house):
         await house.until(lambda: server.polls.waiting)
         ada.say("keep me")
-        await house.until(slow.arrived.is_set)
+        await house.until(slow.came.is_set)
         assert (len(server.world.pending), house.kept) == (1, []), "it was neither taken nor kept yet"
         number = server.world.pending[0]["update_id"]
         await house.until(lambda: not server.world.pending, step_s=0.25)
@@ -239,7 +238,7 @@ async def test_a_stop_does_not_pass_what_is_about_to_start(house: House, server:
     async with polling(house):
         ada.say("build it")
         ada.say("/stop")
-        await house.until(slow.arrived.is_set)
+        await house.until(slow.came.is_set)
         await house.until(lambda: not server.world.pending, step_s=0.25)
         assert house.texts == []
         slow.go_on.set()
