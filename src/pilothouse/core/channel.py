@@ -1,7 +1,7 @@
 """Port: what every surface looks like from the inside of the house.
 
 `run(desk)` receives until it is cancelled. `render` is pure; `send` sends exactly one part. A delivery error is
-`TryLater`, `Rejected` or `Unconfirmed`; anything else is a bug. *How* something looks is the channel's, *when* it is shown is
+`TryLater`, `Rejected`, `Unconfirmed` or `WantsPlainer`; anything else is a bug. *How* something looks is the channel's, *when* it is shown is
 delivery's. Optional powers are protocols of one method, found with `isinstance`.
 """
 
@@ -121,6 +121,15 @@ class Channel(Protocol):
 
 
 @runtime_checkable
+class RendersPlainly(Protocol):
+    """A channel whose `send` may raise `WantsPlainer`, for a form that not every server of its platform takes."""
+
+    def render_plainly(self, content: Content) -> tuple[Part, ...]:
+        """The same without that form. What stands before and behind a part that had it is what `render` gives."""
+        ...
+
+
+@runtime_checkable
 class CanEdit(Protocol):
     """Live views need both: what a view looks like, and a way to change what stands there."""
 
@@ -205,7 +214,9 @@ def serves(channel: Channel, place: ConversationId) -> bool:
 
 class ChannelHealth(Struct, frozen=True):
     """`heard_at` is when the platform last showed that it reaches us, in UTC epoch seconds; `trouble` what a person
-    should know. A platform with nothing to say must be asked: what was not heard for `DEAF_S` (`core/health`) is in trouble."""
+    should know. A platform with nothing to say must be asked: what was not heard for `DEAF_S` (`core/health`) is in trouble.
+
+    What may have been sent is not sent once more while its channel is not heard: `heard_at` decides, too."""
 
     heard_at: float | None = None
     trouble: str = ""

@@ -7,7 +7,8 @@
     ├── DeliveryError
     │   ├── TryLater           the platform wants us to wait `after_s`
     │   ├── Rejected           the platform will never take it, and says why
-    │   └── Unconfirmed        the platform may have taken it: a repeat must say that it is one
+    │   ├── Unconfirmed        the platform may have taken it: a repeat must say that it is one
+    │   └── WantsPlainer       the platform took nothing, for its form: `render_plainly` has another
     ├── StoreError
     │   ├── StoreUnavailable   disk full, read-only, locked: nothing was written; it may work later
     │   ├── StoreTooNew        written by a newer Pilothouse
@@ -60,6 +61,10 @@ class Rejected(DeliveryError):
 
 
 class Unconfirmed(DeliveryError):
+    pass
+
+
+class WantsPlainer(DeliveryError):
     pass
 
 

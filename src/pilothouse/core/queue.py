@@ -208,6 +208,11 @@ class OutboxQueue(Queue, Protocol):
 
     def parts(self, id: MessageId) -> list[PartRow]: ...
 
+    def replace_part(self, id: MessageId, index: int, parts: Sequence[Part]) -> None:
+        """These instead of a part that is `pending`, as all behind it must be, which move. Otherwise, and for no parts at
+        all, it is an `IllegalMove`."""
+        ...
+
     def sending(self, id: MessageId, index: int) -> PartRow:
         """Marks that a send begins, and counts it: a part found `sending` later was ambiguous.
 

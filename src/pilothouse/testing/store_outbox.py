@@ -114,6 +114,34 @@ class OutboxSuite(StoreSuite):
         with pytest.raises(StoreError):
             await store.write(lambda tx: tx.outbox.store_parts(M2, [Part("lost")]))
 
+    async def test_a_part_that_was_not_sent_can_be_replaced_by_several(self, store: Store) -> None:
+        ref = MessageRef(Address(MEMORY, "1"), "native-1")
+
+        def unit(tx: Tx) -> None:
+            put(tx.outbox, "m1")
+            tx.outbox.store_parts(M1, [Part("above"), Part("fancy"), Part("below")])
+            tx.outbox.sending(M1, 0)
+            tx.outbox.sent(M1, 0, ref)
+            tx.outbox.sending(M1, 1)
+            with pytest.raises(IllegalMove):
+                tx.outbox.replace_part(M1, 1, [Part("it may stand there")])
+            tx.outbox.pending(M1, 1)
+            tx.outbox.replace_part(M1, 1, [Part("plain 1"), Part("plain 2")])
+            assert [(row.index, row.part.text, row.state) for row in tx.outbox.parts(M1)] == [
+                (0, "above", "sent"),
+                (1, "plain 1", "pending"),
+                (2, "plain 2", "pending"),
+                (3, "below", "pending"),
+            ]
+            with pytest.raises(IllegalMove):
+                tx.outbox.replace_part(M1, 0, [Part("it stands there")])
+            with pytest.raises(IllegalMove):
+                tx.outbox.replace_part(M1, 1, [])
+            with pytest.raises(StoreError):
+                tx.outbox.replace_part(M1, 4, [Part("nowhere")])
+
+        await store.write(unit)
+
     async def test_every_begun_send_counts_unless_nothing_was_shown(self, store: Store) -> None:
         ref = MessageRef(Address(MEMORY, "1"), "native-1")
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from pilothouse.core.errors import StoreError
+from pilothouse.core.errors import IllegalMove, StoreError
 from pilothouse.core.ids import ChannelId, ConversationId, MessageId
 from pilothouse.core.message import MessageRef, Part
 from pilothouse.core.queue import PartRow, PartState, QueueRow, move_part
@@ -57,15 +57,20 @@ class OutboxTable(QueueTable):
         stored = self.parts(id)
         if stored:
             return stored
-        for number, part in enumerate(parts):
-            body = to_json(part)
-            if not self._link.run("outbox.add_part", id=id, number=number, part=body):
-                raise StoreError(f"the outbox has no row {id}")
-            note_uses(self._link, "outbox", id, body)
+        self._add_parts(id, parts)
         return [PartRow(number, part, "pending", 0, None) for number, part in enumerate(parts)]
 
     def parts(self, id: MessageId) -> list[PartRow]:
         return [part_row(row) for row in self._link.rows("outbox.parts", id=id)]
+
+    def replace_part(self, id: MessageId, index: int, parts: Sequence[Part]) -> None:
+        found = self.parts(id)[index:]
+        if not found:
+            raise StoreError(f"the outbox row {id} has no part {index}")
+        if not parts or any(row.state != "pending" for row in found):
+            raise IllegalMove("a part", found[0].state, f"{len(parts)} others")
+        self._link.run("outbox.drop_parts", id=id, number=index)
+        self._add_parts(id, [*parts, *(row.part for row in found[1:])], index)
 
     def sending(self, id: MessageId, index: int) -> PartRow:
         return self._move(id, index, "sending", 1)
@@ -79,6 +84,13 @@ class OutboxTable(QueueTable):
     def find_ref(self, ref: MessageRef) -> QueueRow | None:
         row = self._link.row("outbox.find_ref", ref=to_json(ref))
         return queue_row(row) if row else None
+
+    def _add_parts(self, id: MessageId, parts: Sequence[Part], first: int = 0) -> None:
+        for number, part in enumerate(parts, first):
+            body = to_json(part)
+            if not self._link.run("outbox.add_part", id=id, number=number, part=body):
+                raise StoreError(f"the outbox has no row {id}")
+            note_uses(self._link, "outbox", id, body)
 
     def _move(
         self, id: MessageId, index: int, to: PartState, sends: int, ref: MessageRef | None = None

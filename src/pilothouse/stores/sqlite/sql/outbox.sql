@@ -37,6 +37,9 @@ SELECT seq, :number, :part, 'pending', 0 FROM outbox WHERE id = :id
 -- name: parts: the parts of a message
 SELECT {_part} FROM outbox_parts WHERE outbox_seq = (SELECT seq FROM outbox WHERE id = :id) ORDER BY number
 
+-- name: drop_parts: forget the parts of a message from one on
+DELETE FROM outbox_parts WHERE outbox_seq = (SELECT seq FROM outbox WHERE id = :id) AND number >= :number
+
 -- name: part: one part of a message
 SELECT {_part} FROM outbox_parts
 WHERE outbox_seq = (SELECT seq FROM outbox WHERE id = :id) AND number = :number
