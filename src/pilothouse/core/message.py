@@ -22,7 +22,7 @@ BY_PEOPLE: frozenset[MessageKind] = frozenset({"chat", "reaction"})
 ContentKind = Literal["answer", "notice", "ask", "closed", "reply"]
 """`closed` is what stands in the place of an ask once it is open no longer."""
 
-AGAIN_MARK = "(sent again after a restart)"
+AGAIN_MARK = "(sent again: it may stand above already)"
 """A channel shows this with every part whose `again` is set: a repeat without it would be a lie."""
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"

@@ -1,7 +1,11 @@
 """Claims the outbox and sends: in order within a conversation, side by side between conversations.
 
 A part is marked `sending` before it is sent and `sent` after, so a crash in between leaves a part that may or may
-not stand there: it is sent again with a mark that says so, three times at most. A delivered part is never repeated.
+not stand there: it is sent again with a mark that says so. A delivered part is never repeated.
+
+No answer is given up because a platform is down. What is in doubt is sent again after pauses that grow; when the quick
+ones did not help, a word about it is put behind it, and tried whenever it was tried in vain. If the word arrives the
+platform works: what is then still in doubt after some more tries has a trouble of its own, and is given up.
 """
 
 from __future__ import annotations
@@ -11,44 +15,41 @@ from collections.abc import Callable, Sequence
 import anyio
 import msgspec
 from anyio.abc import TaskGroup
-from msgspec import Struct
 
-from pilothouse.core.channel import Channel, HoldsMessages, HoldsPlaces, Paced
-from pilothouse.core.conversation import Conversation
-from pilothouse.core.errors import Fenced, Rejected, StoreError, StoreUnavailable, TryLater
-from pilothouse.core.ids import ChannelId, ConversationId, MessageId, UserId
-from pilothouse.core.message import Address, Author, Content, InboundMessage, MessageRef, Part
-from pilothouse.core.queue import NEVER, PartRow, QueueRow, notes_lane
+from pilothouse.core.channel import Channel, Paced, RendersPlainly
+from pilothouse.core.errors import (
+    Fenced,
+    Rejected,
+    StoreError,
+    StoreUnavailable,
+    TryLater,
+    Unconfirmed,
+    WantsPlainer,
+)
+from pilothouse.core.ids import ConversationId, MessageId
+from pilothouse.core.message import Address, MessageRef, Part
+from pilothouse.core.queue import PartRow, QueueRow
 from pilothouse.core.store import Tx
-from pilothouse.runtime.auditing import HOUSE, record
-from pilothouse.runtime.awaiting import next_for
 from pilothouse.runtime.closing import IN_PLACE, is_said_in_place, put_in_place, shown_asks
+from pilothouse.runtime.collecting import AT_ONCE, Mail, Waiting
+from pilothouse.runtime.doubting import MAX_SENDS, OWN_FAULT_SENDS, QUICK_SENDS, Doubts, doubt_pause_s
 from pilothouse.runtime.fencing import fenced_in
-from pilothouse.runtime.outgoing import content_of, say
+from pilothouse.runtime.outgoing import content_of
 from pilothouse.runtime.ports import Ports
-from pilothouse.runtime.serving import served_channels
 from pilothouse.runtime.settings import backoff_s
 from pilothouse.runtime.signals import OUTBOX, Signals
+from pilothouse.runtime.undelivered import give_up, take_back, tell_here, word_about
 from pilothouse.runtime.wording import first_line
 
-MAX_SENDS = 3
-AT_ONCE = 64
+MAX_BREAKS = 3
+SLOW_LINE = 32_000
+"""Bytes in a second, of the slowest line that an upload is waited for on."""
+SENT = "sent"
 UNFIT = "A message could not be prepared for this channel: {text}"
 UNREADABLE = "A message of ours could not be read and was set aside. The log has the details."
 BROKEN = "A message could not be delivered after {tries} tries and was set aside. The log has the details."
 UNCONFIRMED = "A message could not be confirmed as delivered after {sends} tries: {text}"
 REFUSED = "A message could not be delivered ({reason}): {text}"
-
-_Asker = tuple[tuple[ConversationId, ...], tuple[MessageId, ...]]
-"""The places that somebody holds, and the messages there that they are here for."""
-
-
-class _Seen(Struct, frozen=True):
-    """What one look at the store found."""
-
-    ready: list[tuple[QueueRow, Conversation]]
-    unknown: list[ChannelId]
-    next_at: float | None
 
 
 class Delivery:
@@ -56,10 +57,12 @@ class Delivery:
         self._ports = ports
         self._busy: set[ConversationId] = set()
         self._sent_at: dict[ConversationId, float] = {}
+        self._breaks: dict[MessageId, int] = {}
+        self._doubts = Doubts(ports.clock, ports.channels)
+        self._mail = Mail(ports)
+        self._started_at = ports.clock.now()
         # Asking a channel what it can do is slow, and it does not change.
-        found = ports.channels.items()
-        self._holders = {id: channel for id, channel in found if isinstance(channel, HoldsPlaces)}
-        self._paced = {id: channel for id, channel in found if isinstance(channel, Paced)}
+        self._paced = {id: one for id, one in ports.channels.items() if isinstance(one, Paced)}
 
     async def run(self) -> None:
         async with anyio.create_task_group() as tasks:
@@ -80,7 +83,7 @@ class Delivery:
         try:
             seen = await ports.store.read(self._unit())
             if seen.unknown:
-                await self._fail_unknown(seen.unknown)
+                await self._mail.fail_unknown(seen.unknown)
         except Fenced:
             raise
         except StoreError as error:
@@ -91,75 +94,24 @@ class Delivery:
             tasks.start_soon(self._deliver_one, row, conversation.address)
         return poll_s if seen.next_at is None else min(poll_s, max(0.01, seen.next_at - ports.clock.now()))
 
-    def _unit(self) -> Callable[[Tx], _Seen]:
-        """All that a round needs to know, in one read."""
-        channels, places, askers = self._held()
-        known = {*self._ports.settings().known_channels, *self._ports.channels}
-        now, skip = self._ports.clock.now(), tuple(self._busy)
-
-        def unit(tx: Tx) -> _Seen:
-            rows = tx.outbox.deliverable(
-                now, channels=channels, conversations=places, skip=skip, limit=AT_ONCE
-            )
-            for held, messages in askers:
-                rows += next_for(tx, [place for place in held if place not in skip], messages, now)
-            places_of = tx.conversations.some({row.conversation_id for row in rows})
-            return _Seen(
-                ready=[(row, places_of[id]) for row in rows if (id := row.conversation_id) in places_of],
-                unknown=[
-                    channel
-                    for channel in tx.outbox.channels_waiting()
-                    if channel not in known and channel not in served_channels(tx)
-                ],
-                next_at=tx.outbox.next_ready_at(now),
-            )
-
-        return unit
-
-    def _held(self) -> tuple[list[ChannelId], list[ConversationId], list[_Asker]]:
-        """What this node serves: whole channels, single places of channels that others serve too, and single messages
-        in such places."""
-        channels: list[ChannelId] = []
-        places: list[ConversationId] = []
-        askers: list[_Asker] = []
-        for id in self._ports.channels:
-            if (holder := self._holders.get(id)) is None:
-                channels.append(id)
-            elif isinstance(holder, HoldsMessages) and (messages := holder.messages()) is not None:
-                askers.append((holder.holds(), messages))
-            else:
-                places.extend(holder.holds())
-        return channels, places, askers
-
-    async def _fail_unknown(self, unknown: Sequence[ChannelId]) -> None:
-        """Mail for a channel that nobody has configured is an error that people can see, never "delivered"."""
-
-        def unit(tx: Tx) -> None:
-            now = self._ports.clock.now()
-            for row in tx.outbox.deliverable(now, channels=unknown, limit=AT_ONCE):
-                tx.outbox.claim([row.id])
-                tx.outbox.fail(row.id, now, "its channel is not configured")
-                place = row.conversation_id
-                record(tx, now, HOUSE, "message.undeliverable", message=row.id, conversation=place)
-                self._ports.log(
-                    "message.undeliverable",
-                    level="error",
-                    message_id=row.id,
-                    conversation=row.conversation_id,
-                )
-
-        await self._ports.store.write(unit)
+    def _unit(self) -> Callable[[Tx], Waiting]:
+        return self._mail.look((*self._busy, *self._doubts.unheard()))
 
     async def _deliver_one(self, row: QueueRow, address: Address) -> None:
+        self._doubts.forget(row.conversation_id)
+        try:
+            await self._try(row, address)
+        finally:
+            self._busy.discard(row.conversation_id)
+            self._ports.signals.poke(OUTBOX)
+
+    async def _try(self, row: QueueRow, address: Address) -> None:
         try:
             await self._deliver(row, address)
         except Exception as error:
             if fenced_in(error):
                 raise
             await self._not_delivered(row, error)
-        finally:
-            self._busy.discard(row.conversation_id)
-            self._ports.signals.poke(OUTBOX)
 
     async def _not_delivered(self, row: QueueRow, error: Exception) -> None:
         """Nothing that one row does stops the others: it is tried again later, and set aside if that does not help."""
@@ -169,20 +121,26 @@ class Delivery:
         if isinstance(error, StoreUnavailable):
             await ports.clock.sleep(settings.retry_first_s)
             return
-        again_at = ports.clock.now() + backoff_s(settings, row.attempts + 1)
+        breaks = self._break(row)
+        again_at = ports.clock.now() + backoff_s(settings, breaks)
         try:
             await ports.store.write(
                 lambda tx: tx.outbox.claim([row.id])
             )  # it may have failed before it was ours
-            if row.attempts + 1 < MAX_SENDS:
+            if breaks < MAX_BREAKS:
                 await ports.store.write(lambda tx: tx.outbox.retry(row.id, again_at, why))
             else:
-                await self._fail(row, BROKEN.format(tries=row.attempts + 1))
+                await self._fail(row, BROKEN.format(tries=breaks))
         except Exception as also:
             if fenced_in(also):
                 raise
             ports.log("delivery.postponed", message_id=row.id, level="warning", error=also)
             await ports.clock.sleep(settings.retry_first_s)
+
+    def _break(self, row: QueueRow) -> int:
+        """How often a bug of ours or of a channel's has met this row, in this process."""
+        self._breaks[row.id] = self._breaks.get(row.id, 0) + 1
+        return self._breaks[row.id]
 
     async def _deliver(self, row: QueueRow, address: Address) -> None:
         ports = self._ports
@@ -232,10 +190,18 @@ class Delivery:
         parts = tx.outbox.store_parts(row.id, rendered)
         first = next((part for part in parts if part.state != "sent"), None)
         if first is None:
-            tx.outbox.done(row.id, self._ports.clock.now(), "sent")
+            tx.outbox.done(row.id, self._ports.clock.now(), SENT)
+        elif self._was_cut_short(row, first):
+            again_at = self._ports.clock.now() + backoff_s(self._ports.settings(), first.sends)
+            tx.outbox.retry(row.id, again_at, "whoever sends it does not live to tell")
+            return []
         elif first.sends < MAX_SENDS:
             tx.outbox.sending(row.id, first.index)
         return parts
+
+    def _was_cut_short(self, row: QueueRow, part: PartRow) -> bool:
+        """A message that a process dies of, again and again, must not be the first thing that the next one does."""
+        return part.state == "sending" and part.sends >= QUICK_SENDS and row.ready_at <= self._started_at
 
     async def _send(
         self,
@@ -251,32 +217,44 @@ class Delivery:
         if part.sends >= MAX_SENDS:
             await self._fail(row, UNCONFIRMED.format(sends=part.sends, text=first_line(part.part.text)))
             return False
-        again = part.state == "sending"
-        shown = msgspec.structs.replace(part.part, again=again) if again else part.part
+        # Sends that surely showed nothing do not count: any that does may stand there.
+        shown = msgspec.structs.replace(part.part, again=True) if part.sends else part.part
         try:
             await self._pace(channel, row.conversation_id)
-            with anyio.fail_after(ports.settings().send_timeout_s):
+            with anyio.fail_after(ports.settings().send_timeout_s + _bytes(part.part) / SLOW_LINE):
                 ref = await channel.send(address, shown)
         except TryLater as error:
             await self._later(row, part, error.after_s, str(error), showed_nothing=True)
             return False
+        except WantsPlainer as error:
+            await self._make_plainer(row, channel, part, str(error))
+            return False
         except Rejected as error:
             await self._fail(row, REFUSED.format(reason=error.reason, text=first_line(part.part.text)))
             return False
+        except (Unconfirmed, TimeoutError) as error:
+            await self._doubt(row, channel, address, part, f"{type(error).__name__}: {error}")
+            return False
         except Exception as error:  # noqa: BLE001 - one delivery
-            # Whether it stands there is not known: the next try carries the mark.
-            pause_s = backoff_s(ports.settings(), row.attempts + 1)
+            # A bug of the channel's. Whether it stands there is not known: the next try carries the mark.
+            if (breaks := self._break(row)) >= MAX_BREAKS:
+                await self._fail(row, BROKEN.format(tries=breaks))
+                return False
+            pause_s = backoff_s(ports.settings(), breaks)
             await self._later(row, part, pause_s, f"{type(error).__name__}: {error}", showed_nothing=False)
             return False
         if channel.id in self._paced:
             self._sent_at[row.conversation_id] = ports.clock.monotonic()
         await ports.persist(lambda tx: self._record(tx, row, part, ref, last=last))
+        self._breaks.pop(row.id, None)
         return True
 
     def _record(self, tx: Tx, row: QueueRow, part: PartRow, ref: MessageRef, *, last: bool) -> None:
         tx.outbox.sent(row.id, part.index, ref)
         if last:
-            tx.outbox.done(row.id, self._ports.clock.now(), "sent")
+            tx.outbox.done(row.id, now := self._ports.clock.now(), SENT)
+            if row.attempts:  # a first try is told of nowhere
+                take_back(tx, row, now)
         else:
             following = tx.outbox.parts(row.id)[part.index + 1]
             if following.state == "pending":
@@ -288,9 +266,45 @@ class Delivery:
         if paced is not None and before is not None:
             await self._ports.clock.sleep(before + paced.interval_s - self._ports.clock.monotonic())
 
-    async def _later(
-        self, row: QueueRow, part: PartRow, after_s: float, why: str, *, showed_nothing: bool
+    async def _doubt(
+        self, row: QueueRow, channel: Channel, address: Address, part: PartRow, why: str
     ) -> None:
+        """Whether it stands there is not known. The next try carries the mark."""
+        sends = part.sends + 1
+        pause_s = doubt_pause_s(self._ports.settings(), sends)
+        if sends < QUICK_SENDS:
+            await self._later(row, part, pause_s, why, showed_nothing=False)
+            return
+        told = UNCONFIRMED.format(sends=sends, text=first_line(part.part.text))
+        word = await self._ports.look(lambda tx: word_about(tx, row))
+        if word is not None and word.status == "done" and sends >= OWN_FAULT_SENDS:
+            await self._fail(row, told)
+            return
+        await self._later(row, part, pause_s, why, showed_nothing=False, told=told)
+        self._doubts.add(row.conversation_id, channel.id, pause_s)
+        word = await self._ports.look(lambda tx: word_about(tx, row))
+        if word is not None and word.status == "queued" and word.ready_at <= self._ports.clock.now():
+            await self._try(word, address)
+
+    async def _make_plainer(self, row: QueueRow, channel: Channel, part: PartRow, why: str) -> None:
+        """Other parts take the place of the one that the platform did not take for its form. All that stands before and
+        behind it is as it was."""
+        assert isinstance(channel, RendersPlainly), f"{channel.id} wants something plainer and has nothing"
+        plain, now = channel.render_plainly(content_of(row)), self._ports.clock.now()
+        self._ports.log("message.made_plainer", message_id=row.id, turn_id=row.turn_id, why=why)
+
+        def unit(tx: Tx) -> None:
+            behind = len(tx.outbox.parts(row.id)) - part.index - 1
+            tx.outbox.pending(row.id, part.index)
+            tx.outbox.replace_part(row.id, part.index, plain[part.index : len(plain) - behind])
+            tx.outbox.retry(row.id, now, why)
+
+        await self._ports.persist(unit)
+
+    async def _later(
+        self, row: QueueRow, part: PartRow, after_s: float, why: str, *, showed_nothing: bool, told: str = ""
+    ) -> None:
+        """`told` is a word about it for the people there, if it is time for one."""
         now = self._ports.clock.now()
         self._ports.log("message.postponed", message_id=row.id, turn_id=row.turn_id, after_s=after_s, why=why)
 
@@ -298,6 +312,8 @@ class Delivery:
             if showed_nothing:
                 tx.outbox.pending(row.id, part.index)
             tx.outbox.retry(row.id, now + after_s, why)
+            if told:
+                tell_here(tx, self._ports, row, told, now)
 
         await self._ports.persist(unit)
 
@@ -305,33 +321,9 @@ class Delivery:
         """It will never stand there: the person and the session are told, whichever way still works."""
         ports, now = self._ports, self._ports.clock.now()
         ports.log("message.failed", level="error", message_id=row.id, turn_id=row.turn_id, why=why)
+        self._breaks.pop(row.id, None)
+        await ports.persist(lambda tx: give_up(tx, ports, row, why, now))
 
-        def unit(tx: Tx) -> None:
-            tx.outbox.fail(row.id, now, why)
-            if row.key.startswith("undelivered:"):
-                return
-            tail = f" /show {row.turn_id} shows it whole." if row.turn_id else ""
-            notice = Content(why + tail, "notice")
-            say(tx, ports.ids, row.conversation_id, notice, key=f"undelivered:{row.id}", at=now)
-            self._tell_session(tx, row, why, now)
 
-        await ports.persist(unit)
-
-    def _tell_session(self, tx: Tx, row: QueueRow, why: str, now: float) -> None:
-        conversation = tx.conversations.get(row.conversation_id)
-        if conversation is None:
-            return
-        author = Author(UserId("pilothouse:delivery"), "Pilothouse")
-        message = InboundMessage(
-            conversation.address, author, f"undelivered:{row.id}", why, kind="system", sent_at=now
-        )
-        tx.inbox.put(
-            id=MessageId(self._ports.ids("msg")),
-            key=f"undelivered:{row.id}",
-            lane=notes_lane(row.conversation_id),
-            conversation_id=row.conversation_id,
-            kind="system",
-            body=msgspec.json.encode(message),
-            at=now,
-            ready_at=NEVER,
-        )
+def _bytes(part: Part) -> int:
+    return len(msgspec.json.encode(part)) + sum(file.size for file in part.attachments)

@@ -24,6 +24,7 @@ from pilothouse.runtime.command_call import (
 )
 from pilothouse.runtime.costs import CostLine, line_words, standing_words, sum_up, total
 from pilothouse.runtime.trusting import is_trusted
+from pilothouse.runtime.undelivered import is_told_of
 from pilothouse.runtime.wording import ago, fenced, first_line
 
 _decode = msgspec.json.Decoder(InboundMessage).decode
@@ -120,7 +121,11 @@ def show(call: CommandCall) -> Reply:
     found = [row for row in call.tx.asks.find(call.args) if here in (row.conversation_id, *row.shown_in)]
     if len(asks := meant(found, call.args)) == 1:
         return _show_ask(call, asks[0])
-    turns = [turn for turn in call.tx.turns.find(call.args) if turn.conversation_id == call.conversation.id]
+    turns = [
+        turn
+        for turn in call.tx.turns.find(call.args)
+        if turn.conversation_id == here or is_told_of(call.tx, turn.id, here)
+    ]
     if len(turns) == 1:
         return Reply(turns[0].answer or (turns[0].failure.text if turns[0].failure else "No answer yet."))
     return NotDone(f"Nothing here is called {call.args!r}.")

@@ -48,12 +48,16 @@ class Settings(Struct, frozen=True):
     batch_limit: int = 20
     retry_first_s: float = 2.0
     retry_cap_s: float = 60.0
+    doubt_cap_s: float = 1800.0
+    """The longest pause before something is sent once more that may stand there already."""
     grace_s: float = 10.0
     stop_grace_s: float = 5.0
     hang_after_s: float = 600.0
     ask_timeout_s: float = 600.0
     question_timeout_s: float = 300.0
-    send_timeout_s: float = 60.0
+    send_timeout_s: float = 180.0
+    """What ends a channel that hangs, besides the time for the bytes: a channel's own limits, and its waits for its
+    platform's pace, end sooner."""
     drain_s: float = 5.0
     lease_s: float = 10.0
     poll_s: float = 1.0
@@ -83,4 +87,8 @@ class Briefer(Protocol):
 
 def backoff_s(settings: Settings, attempt: int) -> float:
     """Doubles from the first delay up to the cap; `attempt` counts from one."""
-    return min(settings.retry_cap_s, settings.retry_first_s * 2.0 ** min(64, max(0, attempt - 1)))
+    return growing_s(settings.retry_first_s, settings.retry_cap_s, attempt)
+
+
+def growing_s(first_s: float, cap_s: float, attempt: int) -> float:
+    return min(cap_s, first_s * 2.0 ** min(64, max(0, attempt - 1)))
