@@ -4,7 +4,7 @@ is stored once. Shared by every channel that has payloads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -24,8 +24,7 @@ def pack(
     return Part(text, {**(about or {}), "payload": stored}, attachments)
 
 
-def read_part(part: Part, decoder: msgspec.json.Decoder[P], marked: Callable[[P], P]) -> P:
-    """What to send for a part; `marked` makes a repeat say that it is one. A bare text is the payload `message`."""
+def read_part(part: Part, decoder: msgspec.json.Decoder[P]) -> P:
+    """What to send for a part. A bare text is the payload `message`."""
     stored = part.data.get("payload", {"method": "message"})
-    payload = decoder.decode(msgspec.json.encode({**stored, "text": part.text}))
-    return marked(payload) if part.again else payload
+    return decoder.decode(msgspec.json.encode({**stored, "text": part.text}))

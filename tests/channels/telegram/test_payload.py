@@ -7,7 +7,7 @@ import pytest
 from tests.channels.telegram.judging import check
 
 from pilothouse.channels.packing import pack
-from pilothouse.channels.telegram.limits import CAPTION, TEXT
+from pilothouse.channels.telegram.limits import CAPTION
 from pilothouse.channels.telegram.look import Look
 from pilothouse.channels.telegram.payload import (
     Button,
@@ -20,11 +20,13 @@ from pilothouse.channels.telegram.payload import (
     Rich,
     Upload,
     humbler,
+    marked,
     unpack,
 )
-from pilothouse.channels.telegram.render import render
+from pilothouse.channels.telegram.render import render, render_text
 from pilothouse.channels.text import utf16_units
 from pilothouse.core.message import AGAIN_MARK, Content, Part
+from pilothouse.core.usage import Usage
 from pilothouse.testing.channel import CONTENTS, TEXTS
 
 BOLD = (Entity("bold", 0, 2),)
@@ -50,7 +52,7 @@ def test_what_is_stored_is_what_is_sent(payload: Payload) -> None:
 
 @pytest.mark.parametrize("payload", PAYLOADS)
 def test_a_repeat_says_that_it_is_one(payload: Payload) -> None:
-    again = unpack(msgspec.structs.replace(pack(payload), again=True))
+    again = marked(unpack(pack(payload)))
     shown = (
         again.caption if isinstance(again, File) else again.html if isinstance(again, Rich) else again.text
     )
@@ -62,10 +64,10 @@ def test_a_repeat_says_that_it_is_one(payload: Payload) -> None:
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_repeat_of_the_longest_message_still_fits(name: str, rich: bool) -> None:
     for part in render(Content(TEXTS[name], "answer"), Look(rich=rich)):
-        check(unpack(msgspec.structs.replace(part, again=True)))
+        check(marked(unpack(part)))
 
 
-@pytest.mark.parametrize("payload", PAYLOADS)
+@pytest.mark.parametrize("payload", [payload for payload in PAYLOADS if not isinstance(payload, Rich)])
 def test_what_is_refused_gets_plainer_until_it_is_plain_and_keeps_its_words(payload: Payload) -> None:
     forms = [payload]
     while (plainer := humbler(forms[-1])) is not None:
@@ -73,17 +75,22 @@ def test_what_is_refused_gets_plainer_until_it_is_plain_and_keeps_its_words(payl
     assert 1 < len(forms) < 5
     last = forms[-1]
     assert last.text == payload.text
-    assert not isinstance(last, Rich)
+    assert isinstance(last, File | Upload | Progress), "what is no message in any form is a file"
     assert not (last.caption_entities if isinstance(last, File) else last.entities)
     assert (last.reply_markup, last.silent, last.reply_to) == (
         payload.reply_markup,
         payload.silent,
         payload.reply_to,
     )
-    if isinstance(last, Message):
-        assert utf16_units(last.text) <= TEXT
     if isinstance(last, File):
         assert utf16_units(last.caption) <= CAPTION
+
+
+def test_what_an_answer_cost_is_told_where_it_became_a_file() -> None:
+    (file,) = render_text("A word. " * 6000, Look(rich=False), Usage(cost_usd=0.25))
+    assert isinstance(file, File)
+    assert "$0.25" in file.caption
+    check(marked(file))
 
 
 def test_a_part_that_we_did_not_pack_is_plain_text() -> None:

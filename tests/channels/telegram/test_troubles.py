@@ -21,7 +21,7 @@ from pilothouse.channels.telegram.addressing import TELEGRAM
 from pilothouse.channels.telegram.channel import TelegramChannel
 from pilothouse.channels.telegram.config import TelegramConfig, WebhookConfig
 from pilothouse.core.channel import ChannelHealth, ChannelHost, MenuCommand
-from pilothouse.core.errors import Rejected, TryLater, Unconfirmed
+from pilothouse.core.errors import Rejected, TryLater, Unconfirmed, WantsPlainer
 from pilothouse.core.health import health_of
 from pilothouse.core.message import AGAIN_MARK, Address, Content
 from pilothouse.core.secret import Secret
@@ -178,11 +178,15 @@ async def test_a_server_without_rich_messages_gets_plain_ones(server: Server, tm
     server.rich = False
     ada = server.person("Ada")
     async with alone(server, tmp_path) as house:
-        parts = house.channel.render(Content("# Title\n\n| a | b |\n|---|---|\n| 1 | 2 |", "answer"))
-        await _soon(house, house.channel.send, Address(TELEGRAM, str(ada.id)), parts[0])
+        content = Content("# Title\n\n| a | b |\n|---|---|\n| 1 | 2 |", "answer")
+        with pytest.raises(WantsPlainer):
+            await _soon(
+                house, house.channel.send, Address(TELEGRAM, str(ada.id)), house.channel.render(content)[0]
+            )
+        (plain,) = house.channel.render_plainly(content)
+        assert house.channel.render(content) == (plain,), "it is known now"
+        await _soon(house, house.channel.send, Address(TELEGRAM, str(ada.id)), plain)
         assert "Title" in server.world.texts(ada.id)[0]
-        again = house.channel.render(Content("# Title\n\n- a\n- b", "answer"))
-        assert again[0].data["payload"]["method"] == "message"
 
 
 async def test_a_long_answer_is_several_messages_where_progress_showed_that_a_server_is_old(

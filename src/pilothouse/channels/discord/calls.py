@@ -28,7 +28,8 @@ from pilothouse.channels.reach import why_unreachable
 
 CALL_S = 20.0
 UPLOAD_S = 55.0
-"""A delivery waits for a minute."""
+SLOW_LINE = 128_000
+"""Bytes in a second: so much longer a file may take. A delivery waits longer than all tries of it."""
 PATIENCE_S = 10.0
 """A longer pause than this is not waited for with a request in the hand."""
 TEXT_CHARS = 300
@@ -185,7 +186,8 @@ class Calls:
         if not files:
             return await self._call(route, within_s, json=body)
         with _multipart(body, files) as params:
-            return await self._call(route, max(within_s, UPLOAD_S), files=params.files, form=params.multipart)
+            within_s = max(within_s, UPLOAD_S + sum(len(file.data) for file in files) / SLOW_LINE)
+            return await self._call(route, within_s, files=params.files, form=params.multipart)
 
     async def _call(self, route: Route, within_s: float, **more: Any) -> Any | Trouble:
         if (pause_s := self._pauses.wait_s(route)) > PATIENCE_S:

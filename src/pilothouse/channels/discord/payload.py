@@ -90,7 +90,8 @@ _decoder: msgspec.json.Decoder[Payload] = msgspec.json.Decoder(Payload)
 
 def unpack(part: Part) -> Payload:
     """What to send for a part. A repeat says that it is one."""
-    return read_part(part, _decoder, marked)
+    payload = read_part(part, _decoder)
+    return marked(payload) if part.again else payload
 
 
 def marked(payload: Payload) -> Payload:

@@ -20,7 +20,7 @@ from pilothouse.channels.telegram.posting import Spot
 from pilothouse.channels.telegram.receiving import Receiving
 from pilothouse.channels.telegram.sending import Powers, Sender, draft_number
 from pilothouse.core.channel import ChannelHealth, ChannelHost, Desk
-from pilothouse.core.errors import DeliveryError, PilothouseError, Rejected, TryLater
+from pilothouse.core.errors import DeliveryError, PilothouseError, Rejected, TryLater, WantsPlainer
 from pilothouse.core.ids import ChannelId, TurnId
 from pilothouse.core.message import Address, Content, MessageRef, Part
 from pilothouse.core.view import TurnView
@@ -78,6 +78,11 @@ class TelegramChannel:
 
         return render(content, Look(rich=self._powers.rich))
 
+    def render_plainly(self, content: Content) -> tuple[Part, ...]:
+        from pilothouse.channels.telegram.render import render
+
+        return render(content, Look(rich=False))
+
     async def send(self, address: Address, part: Part) -> MessageRef:
         sender, spot, payload = await self._open(), _spot(address), unpack(part)
         turn_id = TurnId(part.data.get("turn_id", ""))
@@ -89,7 +94,7 @@ class TelegramChannel:
             self._standing.take(turn_id, taken=taken)
             if taken:
                 return stands
-        number = await sender.send(spot, payload, part.attachments)
+        number = await sender.send(spot, payload, part.attachments, again=part.again)
         return MessageRef(self._now_at(address), str(number))
 
     async def type(self, address: Address) -> None:
@@ -113,7 +118,12 @@ class TelegramChannel:
             return
         sender, spot, payload = await self._open(), _spot(ref.address), unpack(part)
         if not ref.native_id.startswith(DRAFT):
-            await sender.replace(spot, int(ref.native_id), payload)
+            try:
+                await sender.replace(spot, int(ref.native_id), payload)
+            except WantsPlainer:  # what is short enough to be put in a place is as good without its look
+                await sender.replace(
+                    spot, int(ref.native_id), Message(text=payload.text, reply_markup=payload.reply_markup)
+                )
         elif isinstance(payload, Progress):
             await sender.draft(spot, int(ref.native_id.removeprefix(DRAFT)), payload)
 
@@ -126,7 +136,12 @@ class TelegramChannel:
 
     async def _show(self, sender: Sender, address: Address, payload: Progress, turn_id: TurnId) -> MessageRef:
         spot = _spot(address)
-        if self._config.final == "new" and self._powers.drafts and not spot.is_group and turn_id:
+        if (
+            self._config.final == "new"
+            and self._powers.has_drafts(spot.chat)
+            and not spot.is_group
+            and turn_id
+        ):
             number = draft_number(turn_id)
             if await sender.draft(spot, number, payload):
                 return MessageRef(address, f"{DRAFT}{number}")

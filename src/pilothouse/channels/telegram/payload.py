@@ -12,11 +12,11 @@ import msgspec
 from msgspec import Struct
 
 from pilothouse.channels.packing import read_part
-from pilothouse.channels.telegram.limits import TEXT
-from pilothouse.channels.text import utf16_units
 from pilothouse.core.message import AGAIN_MARK, Part
 
 UploadKind = Literal["photo", "document"]
+FILE_NAME = "message.txt"
+AS_FILE = "Telegram did not take this as a message, so it is a file."
 
 
 class Entity(Struct, frozen=True, omit_defaults=True):
@@ -88,8 +88,8 @@ _decoder: msgspec.json.Decoder[Payload] = msgspec.json.Decoder(Payload)
 
 
 def unpack(part: Part) -> Payload:
-    """What to send for a part. A repeat says that it is one."""
-    return read_part(part, _decoder, marked)
+    """What to send for a part. A repeat says that it is one: whoever sends it marks the form that is sent."""
+    return read_part(part, _decoder)
 
 
 def marked(payload: Payload) -> Payload:
@@ -107,14 +107,9 @@ def marked(payload: Payload) -> Payload:
 def humbler(payload: Payload) -> Payload | None:
     """The same in a plainer form, for when Telegram refuses this one: no answer is lost for its look.
 
-    None if it is as plain as it gets.
+    None if it is as plain as it gets. What is rich is rendered anew instead: it may be several messages without.
     """
     match payload:
-        case Rich(text=text) if utf16_units(text) <= TEXT:
-            return Message(text=text, **_common(payload))
-        case Rich(text=text):
-            caption = "The answer as a file: Telegram did not take it as a message."
-            return File(text=text, name="answer.txt", caption=caption, **_common(payload))
         case Message(entities=entities) | Upload(entities=entities) if entities:
             return msgspec.structs.replace(payload, entities=())
         case File(caption_entities=entities) if entities:
@@ -125,6 +120,8 @@ def humbler(payload: Payload) -> Payload | None:
             return msgspec.structs.replace(payload, entities=())
         case Upload(kind=kind) if kind != "document":
             return msgspec.structs.replace(payload, kind="document")
+        case Message(text=text):
+            return File(text=text, name=FILE_NAME, caption=AS_FILE, **_common(payload))
         case _:
             return None
 

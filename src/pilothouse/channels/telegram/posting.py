@@ -59,7 +59,7 @@ class Poster:
                     silent=silent,
                 )
             case File(caption=caption, caption_entities=entities, name=name):
-                upload, photo = Bytes(name, "text/plain", payload.text.encode()), False
+                upload, photo = Bytes(name, "text/plain", payload.text.encode(errors="replace")), False
             case Upload(text=caption, entities=entities, kind=kind):
                 upload, photo = await self._fetch(files[0]), kind == "photo"
         return await client.send_file(

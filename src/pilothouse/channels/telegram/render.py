@@ -6,7 +6,7 @@ that would be too many messages, a file. Only the first message of an answer mak
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -56,14 +56,15 @@ def render(content: Content, look: Look) -> tuple[Part, ...]:
 def render_text(text: str, look: Look, usage: Usage | None = None) -> Sequence[Payload]:
     """Markdown as one message, as several, or as a file."""
     if len(text) > look.parts * TEXT and len(text) > RICH_CHARS * 2:
-        return [_file(text, look)]
-    blocks = (*parse_markdown(text), *_cost_line(usage))
+        return [_file(text, look, usage)]
+    cost = _cost_line(usage)
+    blocks = (*parse_markdown(text), *((Paragraph(words(cost, "italic")),) if cost else ()))
     styled = style_blocks(blocks, look.table_width)
     if look.rich and (rich := _rich(blocks, styled)):
         return [rich]
     parts = cut(styled, _ROOM)
     if len(parts) > look.parts:
-        return [_file(text, look)]
+        return [_file(text, look, usage)]
     return [Message(text=part.text, entities=part.entities) for part in parts] or [Message(text=NOTHING)]
 
 
@@ -76,24 +77,24 @@ def _rich(blocks: Sequence[Block], styled: Styled) -> Rich | None:
     return Rich(text=styled.text, html=found.html, is_rtl=found.is_rtl)
 
 
-def _file(text: str, look: Look) -> File:
+def _file(text: str, look: Look, usage: Usage | None) -> File:
     """The beginning is the caption, so that people see at once whether they want to open it."""
-    room = CAPTION - AGAIN_ROOM - len(WHOLE) - 2
+    below = "\n\n".join(filter(None, (WHOLE, _cost_line(usage))))
+    room = CAPTION - AGAIN_ROOM - len(below) - 2
     beginning = head(style_blocks(parse_markdown(text[:PREVIEW_CHARS]), look.table_width), room)
-    caption = f"{beginning.text}\n\n{WHOLE}" if beginning.text else WHOLE
+    caption = f"{beginning.text}\n\n{below}" if beginning.text else below
     return File(text=text, name=FILE_NAME, caption=caption, caption_entities=beginning.entities)
 
 
-def _cost_line(usage: Usage | None) -> Iterable[Block]:
+def _cost_line(usage: Usage | None) -> str:
     if usage is None:
-        return
+        return ""
     told = (
         format_cost(usage.cost_usd) if usage.cost_usd is not None else "",
         f"{_short(usage.input_tokens)} in" if usage.input_tokens else "",
         f"{_short(usage.output_tokens)} out" if usage.output_tokens else "",
     )
-    if line := " · ".join(filter(None, told)):
-        yield Paragraph(words(line, "italic"))
+    return " · ".join(filter(None, told))
 
 
 def _short(tokens: int) -> str:

@@ -1,7 +1,7 @@
 """Sends payloads through the gate, and again in a plainer form where Telegram does not take one.
 
 What Telegram may have taken although we saw no answer is `Unconfirmed`: whoever repeats it says so. A server that is
-too old for drafts or rich messages is asked for them once.
+too old for drafts or rich messages is asked for them once. A rich message that is refused is rendered anew.
 """
 
 from __future__ import annotations
@@ -17,7 +17,15 @@ import anyio
 from pilothouse.channels.telegram.client import BotClient
 from pilothouse.channels.telegram.gate import Gate, Turn
 from pilothouse.channels.telegram.pacing import Request
-from pilothouse.channels.telegram.payload import Message, Payload, Progress, Rich, humbler
+from pilothouse.channels.telegram.payload import (
+    File,
+    Message,
+    Payload,
+    Progress,
+    Rich,
+    humbler,
+    marked,
+)
 from pilothouse.channels.telegram.posting import Poster, Spot
 from pilothouse.channels.telegram.shapes import KeyboardShape
 from pilothouse.channels.telegram.trouble import (
@@ -41,7 +49,7 @@ from pilothouse.channels.telegram.trouble import (
 from pilothouse.channels.telegram.wire import Message as Posted
 from pilothouse.channels.telegram.wire import Topic
 from pilothouse.core.engine import Blobs
-from pilothouse.core.errors import DeliveryError, Rejected, TryLater, Unconfirmed
+from pilothouse.core.errors import DeliveryError, Rejected, TryLater, Unconfirmed, WantsPlainer
 from pilothouse.core.ids import TurnId
 from pilothouse.core.message import Attachment
 
@@ -50,6 +58,8 @@ T = TypeVar("T")
 GATE_S = 20.0
 """Whoever waits longer for its turn comes again later: so it surely was not sent."""
 AGAIN_S = 5.0
+REMEMBERED = 1000
+"""Of how many chats it is known that they take no drafts."""
 LONG_S = 60.0
 NO_FORUM = "this chat has no topics. In a group, its administrators can switch them on (Edit → Topics)."
 NO_RIGHT = "I may not do that here ({text}). Make me an administrator who may manage topics."
@@ -65,8 +75,18 @@ class Powers:
     def __init__(self) -> None:
         self.rich = True
         self.drafts = True
+        self._draftless: set[int] = set()
         self._moved: dict[int, int] = {}
         self.on_moved: Callable[[int, int], object] | None = None
+
+    def has_drafts(self, chat: int) -> bool:
+        return self.drafts and chat not in self._draftless
+
+    def no_drafts_in(self, chat: int) -> None:
+        """This chat refuses them, whatever others do."""
+        if len(self._draftless) >= REMEMBERED:
+            self._draftless.clear()
+        self._draftless.add(chat)
 
     def spot(self, spot: Spot) -> Spot:
         return Spot(self._moved.get(spot.chat, spot.chat), spot.thread)
@@ -84,15 +104,18 @@ class Sender:
         self._gate = gate
         self._powers = powers
 
-    async def send(self, spot: Spot, payload: Payload, files: Sequence[Attachment] = ()) -> int:
-        """The number of the message that stands there now."""
+    async def send(
+        self, spot: Spot, payload: Payload, files: Sequence[Attachment] = (), *, again: bool = False
+    ) -> int:
+        """The number of the message that stands there now. `again` is a repeat, in whichever form it goes."""
 
         async def post(plain: Payload) -> Posted | Trouble | None:
             here = self._powers.spot(spot)
             kind = "view" if isinstance(payload, Progress) else "final"
             # A new message replaces nothing that waits: its key is its own.
             request = Request(here.chat, kind, key=object(), body=None, group=here.is_group)
-            return await self._paced(request, partial(self._poster.post, here, plain, files))
+            shown = marked(plain) if again else plain
+            return await self._paced(request, partial(self._poster.post, here, shown, files))
 
         found = await self._until_taken(spot, payload, post)
         if isinstance(found, Posted):
@@ -115,8 +138,11 @@ class Sender:
             return found
 
         found = await self._until_taken(spot, payload, post)
-        if isinstance(found, Unsupported | Refused):
+        if isinstance(found, Unsupported):
             self._powers.drafts = False
+            return False
+        if isinstance(found, Refused):
+            self._powers.no_drafts_in(spot.chat)
             return False
         if isinstance(found, Trouble):
             raise error_of(found, repeatable=True)
@@ -131,7 +157,7 @@ class Sender:
             request = Request(spot.chat, kind, key=_key(spot, message_id), body=body, group=spot.is_group)
             return await self._paced(request, partial(self._poster.replace, spot, message_id, plain))
 
-        found = await self._until_taken(spot, payload, edit, follows=False)
+        found = await self._until_taken(spot, payload, edit, edits=True)
         if isinstance(found, Trouble) and not isinstance(found, NotModified):
             raise error_of(found, repeatable=True)
 
@@ -190,18 +216,25 @@ class Sender:
         payload: Payload,
         show: Callable[[Payload], Awaitable[T | Trouble | None]],
         *,
-        follows: bool = True,
+        edits: bool = False,
     ) -> T | Trouble | None:
-        """What Telegram made of it, or of the plainest form of it; None if it did not have to be shown."""
+        """What Telegram made of it, or of the plainest form of it; None if it did not have to be shown.
+
+        What stands there stays where it is, and no text becomes a file: so it is with what `edits`."""
         plain = payload
         while True:
             found = await show(plain)
-            if isinstance(found, Unsupported) and isinstance(plain, Rich):
-                self._powers.rich = False
-            if isinstance(found, Migrated) and follows and self._powers.move(spot.chat, found.to):
+            if isinstance(found, PLAINER) and isinstance(plain, Rich):
+                self._powers.rich = self._powers.rich and not isinstance(found, Unsupported)
+                raise WantsPlainer(found.text)
+            if isinstance(found, Migrated) and not edits and self._powers.move(spot.chat, found.to):
                 if self._powers.on_moved is not None:
                     self._powers.on_moved(spot.chat, found.to)
-            elif isinstance(found, PLAINER) and (plainer := humbler(plain)) is not None:
+            elif (
+                isinstance(found, PLAINER)
+                and (plainer := humbler(plain)) is not None
+                and not (edits and isinstance(plainer, File) and not isinstance(plain, File))
+            ):
                 plain = plainer
             else:
                 return found

@@ -113,6 +113,8 @@ class Server:
         if name in RICH and not self.rich:
             raise Refusal(404, "Not Found: method not found")
         await self._check_request(call)
+        if not self.rich:  # a server reads no parameter that it does not know
+            call.params.pop("rich_message", None)
         if (chat_id := call.params.get("chat_id")) is not None:
             self.flood.count(name, self.world.chat(chat_id).id)
         result = await self._dispatch(name, call)
