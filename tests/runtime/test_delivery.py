@@ -12,7 +12,7 @@ from tests.runtime.rig import MAIN, Rig, only_alive, open_rig
 
 from pilothouse.channels.memory import MEMORY, MemoryChannel
 from pilothouse.core.conversation import Conversation
-from pilothouse.core.errors import Rejected, WantsPlainer
+from pilothouse.core.errors import Rejected, Unconfirmed, WantsPlainer
 from pilothouse.core.ids import ChannelId, ConversationId, MessageId
 from pilothouse.core.message import AGAIN_MARK, Address, Content, MessageRef, Part, conversation_id
 from pilothouse.core.queue import PartRow, notes_lane
@@ -137,8 +137,13 @@ class FancyChannel(MemoryChannel):
     def render_plainly(self, content: Content) -> tuple[Part, ...]:
         return (Part("above"), Part("plain 1"), Part("plain 2"), Part("below"))
 
+    unsure = 0
+
     # pyrefly: ignore [missing-override-decorator]
     async def send(self, address: Address, part: Part) -> MessageRef:
+        if part.text == "fancy" and self.unsure:
+            self.unsure -= 1
+            raise Unconfirmed("502")
         if part.text == "fancy":
             raise WantsPlainer("an old server")
         return await super().send(address, part)
@@ -151,6 +156,17 @@ async def test_what_is_refused_for_its_form_is_rendered_anew_in_its_place(tmp_pa
         await rig.until_said("below")
         await rig.until_idle()
         assert rig.said() == ["above", "plain 1", "plain 2", "below"]
+
+
+async def test_what_is_rendered_anew_keeps_the_mark_of_what_may_stand_there(tmp_path: Path) -> None:
+    channel = FancyChannel()
+    channel.unsure = 2
+    async with open_rig(tmp_path, None, channel) as rig:
+        await rig.store.write(lambda tx: say_in(tx, "long"))
+        rig.poke()
+        await rig.until_said("below")
+        await rig.until_idle()
+        assert rig.said() == ["above", f"plain 1\n\n{AGAIN_MARK}", "plain 2", "below"]
 
 
 class PatientChannel(MemoryChannel):
@@ -233,6 +249,29 @@ async def test_after_a_crash_in_the_middle_only_the_doubtful_part_is_repeated_an
     assert [AGAIN_MARK in text for text in after] == [True] + [False] * (len(after) - 1)
     seen = "".join(before[:-1] + after)
     assert all(seen.count(f"paragraph {number} ") == 1 for number in range(10))
+
+
+async def test_a_message_that_three_processes_died_of_is_not_the_first_thing_that_the_next_does(
+    tmp_path: Path,
+) -> None:
+    clock = FakeClock()
+    for name in ("first", "second", "third"):
+        dying = DyingChannel(1)
+        async with open_rig(tmp_path, None, dying, clock=clock, name=name, alive=only_alive(name)) as rig:
+            await rig.store.write(lambda tx: say_in(tx, "hello"))
+            rig.poke()
+            with anyio.fail_after(20):
+                await dying.died.wait()
+            rig.crash()
+    async with open_rig(
+        tmp_path, clock=clock, name="fourth", alive=only_alive("fourth"), retry_first_s=2.0
+    ) as rig:
+        row = await rig.until(lambda tx: postponed(tx, clock.now()))
+        assert rig.said() == []
+        await clock.advance(row.ready_at - clock.now())
+        rig.poke()
+        await rig.until_said("hello")
+        assert rig.said() == [f"hello\n\n{AGAIN_MARK}"]
 
 
 class SlowPlace(MemoryChannel):

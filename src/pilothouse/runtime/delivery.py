@@ -297,6 +297,8 @@ class Delivery:
             behind = len(tx.outbox.parts(row.id)) - part.index - 1
             tx.outbox.pending(row.id, part.index)
             tx.outbox.replace_part(row.id, part.index, plain[part.index : len(plain) - behind])
+            if part.sends:  # an earlier one may stand there: the mark stays
+                tx.outbox.sending(row.id, part.index)
             tx.outbox.retry(row.id, now, why)
 
         await self._ports.persist(unit)

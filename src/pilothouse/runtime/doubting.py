@@ -45,8 +45,9 @@ class Doubts:
         """Something was sent there just now, and nobody said what became of it. Whoever cannot be heard, because nobody
         speaks, is tried after twice the pause all the same."""
         if channel in self._channels:
-            now = self._clock.monotonic()
-            self._doubts[place] = _Doubt(channel, now, now + 2 * pause_s)
+            now, before = self._clock.monotonic(), self._doubts.get(place)
+            until = now + 2 * pause_s
+            self._doubts[place] = _Doubt(channel, now, max(until, before.until) if before else until)
 
     def forget(self, place: ConversationId) -> None:
         self._doubts.pop(place, None)
