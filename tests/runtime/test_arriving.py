@@ -9,8 +9,9 @@ import pytest
 from tests.runtime.rig import MAIN, MEMBER, STRANGER, Rig, open_rig
 
 from pilothouse.channels.memory import MemoryChannel
+from pilothouse.core.errors import TryLater
 from pilothouse.core.ids import ConversationId
-from pilothouse.core.message import Content, Presence, conversation_id
+from pilothouse.core.message import Address, Content, MessageRef, Part, Presence, conversation_id
 from pilothouse.core.store import Tx
 from pilothouse.runtime.arriving import gone_from
 from pilothouse.runtime.outgoing import say
@@ -80,6 +81,31 @@ async def test_what_waits_for_a_place_that_put_us_out_is_dropped_with_that_of_it
         assert gone[1] is None
         await rig.gateway.desk.arrived(HERE, "")
         assert await rig.store.read(lambda tx: gone_from(tx, LAB)) is None
+
+
+class BusyLab(MemoryChannel):
+    """Nothing is taken in the lab for a long time."""
+
+    # pyrefly: ignore [missing-override-decorator]
+    async def send(self, address: Address, part: Part) -> MessageRef:
+        if address.place == "lab":
+            raise TryLater(1_000_000)
+        return await super().send(address, part)
+
+
+async def test_of_an_answer_that_is_dropped_whoever_asked_hears_in_private(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, channel=BusyLab()) as rig:
+        await rig.channel.say("good morning", "members", author=MEMBER)
+        await rig.until_said("you said: good morning")
+        await rig.channel.say("go", "lab", author=MEMBER, private=False)
+        (turn,) = await rig.until_ended(1, LAB)
+        row = await rig.until(lambda tx: next((r for r in tx.outbox.unfinished(LAB) if r.why), None))
+        assert row.turn_id == turn.id
+        await rig.gateway.desk.left(HERE)
+        told = await rig.until_said("Member removed us from “Lab”")
+        assert told in rig.said("members")
+        assert f"/show {turn.id}" in told
+        await rig.until_idle()
 
 
 async def test_a_place_that_moved_loses_nothing_when_its_old_address_puts_us_out(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.placing import ensure_place, place_id
 from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.standing import homes_of, may
+from pilothouse.runtime.undelivered import drop
 from pilothouse.runtime.wording import first_line
 
 DAY_S = 86_400.0
@@ -57,8 +58,9 @@ def arrive(tx: Tx, ids: IdMaker, settings: Settings, here: Presence, greeting: s
     return False
 
 
-def leave(tx: Tx, here: Presence, at: float) -> int:
-    """How much waited to be said there and is dropped. What runs there runs on: its session keeps what came of it."""
+def leave(tx: Tx, ids: IdMaker, settings: Settings, here: Presence, at: float) -> int:
+    """How much waited to be said there and is dropped; of an answer somebody hears elsewhere. What runs there runs on:
+    its session keeps what came of it."""
     place = place_id(tx, here.address)
     known = tx.conversations.get(place)
     if known is None or known.address != here.address:
@@ -66,7 +68,7 @@ def leave(tx: Tx, here: Presence, at: float) -> int:
     deed = "blocked us" if here.private else f"removed us from “{first_line(here.title)}”"
     why = f"{first_line(here.by.name)} {deed}"
     _keep(tx, place, Gone(at, why))
-    return sum(_drop(tx, one.id, at, why) for one in (known, *_threads(tx, place)))
+    return sum(_drop(tx, ids, settings, one.id, at, why) for one in (known, *_threads(tx, place)))
 
 
 def gone_from(tx: Tx, place: ConversationId) -> Gone | None:
@@ -86,11 +88,11 @@ def _tell_owners(tx: Tx, ids: IdMaker, settings: Settings, here: Presence, at: f
         say(tx, ids, home, Content(text, "notice"), key=key, at=at)
 
 
-def _drop(tx: Tx, place: ConversationId, at: float, why: str) -> int:
+def _drop(tx: Tx, ids: IdMaker, settings: Settings, place: ConversationId, at: float, why: str) -> int:
     """What is being sent at this moment is refused by the platform, and ends so."""
     dropped = 0
     while rows := [row for row in tx.outbox.unfinished(place) if row.status == "queued"]:
-        dropped += sum(tx.outbox.withdraw(row.id, at, why) for row in rows)
+        dropped += sum(drop(tx, ids, settings, row, why, at) for row in rows)
     return dropped
 
 

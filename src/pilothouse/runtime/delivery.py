@@ -38,7 +38,7 @@ from pilothouse.runtime.outgoing import content_of
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.settings import backoff_s
 from pilothouse.runtime.signals import OUTBOX, Signals
-from pilothouse.runtime.undelivered import give_up, take_back, tell_here, word_about
+from pilothouse.runtime.undelivered import REFUSED, give_up, take_back, tell_here, word_about
 from pilothouse.runtime.wording import first_line
 
 MAX_BREAKS = 3
@@ -49,7 +49,6 @@ UNFIT = "A message could not be prepared for this channel: {text}"
 UNREADABLE = "A message of ours could not be read and was set aside. The log has the details."
 BROKEN = "A message could not be delivered after {tries} tries and was set aside. The log has the details."
 UNCONFIRMED = "A message could not be confirmed as delivered after {sends} tries: {text}"
-REFUSED = "A message could not be delivered ({reason}): {text}"
 
 
 class Delivery:
@@ -315,7 +314,7 @@ class Delivery:
                 tx.outbox.pending(row.id, part.index)
             tx.outbox.retry(row.id, now + after_s, why)
             if told:
-                tell_here(tx, self._ports, row, told, now)
+                tell_here(tx, self._ports.ids, row, told, now)
 
         await self._ports.persist(unit)
 
@@ -324,7 +323,7 @@ class Delivery:
         ports, now = self._ports, self._ports.clock.now()
         ports.log("message.failed", level="error", message_id=row.id, turn_id=row.turn_id, why=why)
         self._breaks.pop(row.id, None)
-        await ports.persist(lambda tx: give_up(tx, ports, row, why, now))
+        await ports.persist(lambda tx: give_up(tx, ports.ids, ports.settings(), row, why, now))
 
 
 def _bytes(part: Part) -> int:

@@ -151,8 +151,9 @@ class GatewayDesk:
 
     async def left(self, here: Presence) -> None:
         ports, at = self._ports, self._ports.clock.now()
-        dropped = await ports.store.write(lambda tx: leave(tx, here, at))
+        dropped = await ports.store.write(lambda tx: leave(tx, ports.ids, ports.settings(), here, at))
         ports.log("place.left", level="warning", place=here.address.place, by=here.by.id, dropped=dropped)
+        ports.signals.poke(OUTBOX)
 
     def _engines(self, _tx: Tx, conversation: ConversationId) -> list[str]:
         """Which ones people may choose between, wherever they are."""

@@ -11,16 +11,18 @@ from collections.abc import Iterator
 import msgspec
 
 from pilothouse.core.approvers import OWNERS, Authority
-from pilothouse.core.ids import ConversationId, MessageId, TurnId, UserId
+from pilothouse.core.ids import ConversationId, IdMaker, MessageId, TurnId, UserId
 from pilothouse.core.message import Author, Content, InboundMessage
 from pilothouse.core.queue import NEVER, QueueRow, notes_lane
 from pilothouse.core.store import Tx
 from pilothouse.runtime.auditing import HOUSE, record
 from pilothouse.runtime.outgoing import content_of, say
-from pilothouse.runtime.ports import Ports
+from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.standing import home_of, homes_of, may
+from pilothouse.runtime.wording import first_line
 
 _KEY = "undelivered:"
+REFUSED = "A message could not be delivered ({reason}): {text}"
 ELSEWHERE = (
     "In {place}: {text} Nothing reaches that place any more, so it is said here. On the machine, "
     "`pilothouse trace {turn}` tells all of it."
@@ -32,12 +34,11 @@ def is_word(row: QueueRow) -> bool:
     return row.key.startswith(_KEY)
 
 
-def tell_here(tx: Tx, ports: Ports, row: QueueRow, why: str, now: float) -> None:
+def tell_here(tx: Tx, ids: IdMaker, row: QueueRow, why: str, now: float) -> None:
     """Said once, however often it is told. What is a word itself is told nowhere but elsewhere."""
-    if is_word(row):
-        return
-    tail = f" /show {row.turn_id} shows it whole." if row.turn_id else ""
-    say(tx, ports.ids, row.conversation_id, Content(why + tail, "notice"), key=f"{_KEY}{row.id}", at=now)
+    if not is_word(row):
+        notice = Content(_words(row, why), "notice")
+        say(tx, ids, row.conversation_id, notice, key=f"{_KEY}{row.id}", at=now)
 
 
 def word_about(tx: Tx, row: QueueRow) -> QueueRow | None:
@@ -52,13 +53,25 @@ def take_back(tx: Tx, row: QueueRow, now: float) -> None:
         tx.outbox.withdraw(word.id, now, "it was delivered after all")
 
 
-def give_up(tx: Tx, ports: Ports, row: QueueRow, why: str, now: float) -> None:
+def give_up(tx: Tx, ids: IdMaker, settings: Settings, row: QueueRow, why: str, now: float) -> None:
     tx.outbox.fail(row.id, now, why)
     if is_word(row):
-        _tell_elsewhere(tx, ports, row, now)
+        _pass_on(tx, ids, settings, row, now)
         return
-    tell_here(tx, ports, row, why, now)
-    _tell_session(tx, ports, row, why, now)
+    tell_here(tx, ids, row, why, now)
+    _tell_session(tx, ids, row, why, now)
+
+
+def drop(tx: Tx, ids: IdMaker, settings: Settings, row: QueueRow, why: str, now: float) -> bool:
+    """It waited for a place that is gone by now: nothing is said there any more. False if it is being sent."""
+    if not tx.outbox.withdraw(row.id, now, why):
+        return False
+    if is_word(row):
+        _pass_on(tx, ids, settings, row, now)
+    elif row.turn_id and row.kind not in ("ask", "closed"):  # what is asked there nobody can answer any more
+        said = _words(row, REFUSED.format(reason=why, text=_beginning(row)))
+        _tell_elsewhere(tx, ids, settings, row, _from_there(row, said), now)
+    return True
 
 
 def is_told_of(tx: Tx, turn: TurnId, place: ConversationId) -> bool:
@@ -66,28 +79,46 @@ def is_told_of(tx: Tx, turn: TurnId, place: ConversationId) -> bool:
     return any(is_word(row) and row.conversation_id == place for row in tx.outbox.of_turn(turn))
 
 
-def _tell_elsewhere(tx: Tx, ports: Ports, word: QueueRow, now: float) -> None:
+def _words(row: QueueRow, why: str) -> str:
+    return f"{why} /show {row.turn_id} shows it whole." if row.turn_id else why
+
+
+def _beginning(row: QueueRow) -> str:
+    try:
+        return first_line(content_of(row).text)
+    except msgspec.DecodeError:  # of a row that nobody can read no more is known than that it was there
+        return ""
+
+
+def _from_there(row: QueueRow, text: str) -> str:
+    return ELSEWHERE.format(place=row.conversation_id, text=text, turn=row.turn_id)
+
+
+def _pass_on(tx: Tx, ids: IdMaker, settings: Settings, word: QueueRow, now: float) -> None:
     """The word about it did not get there either."""
     row = tx.outbox.get(MessageId(word.key.removeprefix(_KEY).partition(":")[0]))
-    if row is None or row.turn_id is None:  # a receipt that nobody waits for
-        return
-    text = content_of(word).text
-    if word.conversation_id == row.conversation_id:
-        text = ELSEWHERE.format(place=row.conversation_id, text=text, turn=row.turn_id)
-    for places in _elsewhere(tx, ports, row):
+    if row is not None and row.turn_id is not None:  # else it is a receipt that nobody waits for
+        text = content_of(word).text
+        if word.conversation_id == row.conversation_id:
+            text = _from_there(row, text)
+        _tell_elsewhere(tx, ids, settings, row, text, now)
+
+
+def _tell_elsewhere(tx: Tx, ids: IdMaker, settings: Settings, row: QueueRow, text: str, now: float) -> None:
+    for places in _elsewhere(tx, settings, row):
         keys = {place: f"{_KEY}{row.id}:{place}" for place in places if place != row.conversation_id}
         if fresh := {place: key for place, key in keys.items() if tx.outbox.by_key(key) is None}:
             for place, key in fresh.items():
-                say(tx, ports.ids, place, Content(text, "notice", turn_id=row.turn_id), key=key, at=now)
+                say(tx, ids, place, Content(text, "notice", turn_id=row.turn_id), key=key, at=now)
             return
         if any(_may_arrive(tx, key) for key in keys.values()):
             return
     record(tx, now, HOUSE, "message.undeliverable", message=row.id, conversation=row.conversation_id)
 
 
-def _elsewhere(tx: Tx, ports: Ports, row: QueueRow) -> Iterator[tuple[ConversationId, ...]]:
+def _elsewhere(tx: Tx, settings: Settings, row: QueueRow) -> Iterator[tuple[ConversationId, ...]]:
     """The places to try, the best first."""
-    people, turn = ports.settings().people, tx.turns.get(row.turn_id) if row.turn_id else None
+    people, turn = settings.people, tx.turns.get(row.turn_id) if row.turn_id else None
     asked = [user for user in (turn.prompt.authors if turn else ()) if may(tx, people, user, "desk.accept")]
     yield tuple(dict.fromkeys(home for user in asked if (home := home_of(tx, user))))
     yield homes_of(tx, people, Authority(OWNERS))
@@ -98,14 +129,14 @@ def _may_arrive(tx: Tx, key: str) -> bool:
     return row is not None and row.status != "failed"
 
 
-def _tell_session(tx: Tx, ports: Ports, row: QueueRow, why: str, now: float) -> None:
+def _tell_session(tx: Tx, ids: IdMaker, row: QueueRow, why: str, now: float) -> None:
     conversation = tx.conversations.get(row.conversation_id)
     if conversation is None:
         return
     author, key = Author(UserId("pilothouse:delivery"), "Pilothouse"), f"{_KEY}{row.id}"
     message = InboundMessage(conversation.address, author, key, why, kind="system", sent_at=now)
     tx.inbox.put(
-        id=MessageId(ports.ids("msg")),
+        id=MessageId(ids("msg")),
         key=key,
         lane=notes_lane(row.conversation_id),
         conversation_id=row.conversation_id,
