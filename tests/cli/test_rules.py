@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from tests.cli.conftest import House
+from tests.runtime.test_trusting import replace
 
 
 def listed(house: House) -> list[dict[str, Any]]:
@@ -110,3 +111,25 @@ def test_on_a_narrow_terminal_the_rule_itself_is_whole(house: House) -> None:
     _, screen = house.on_a_terminal("rules", COLUMNS="60")
     assert "allow command npm run test-everything" in screen
     assert "…" in screen
+
+
+def test_a_rule_whose_folder_was_replaced_is_said_to_have_lapsed(house: House) -> None:
+    shop = house.home / "shop"
+    shop.mkdir()
+    for rule in ("allow command make", "deny command rm"):
+        assert house.run("rules", "add", rule, "--workspace", str(shop)).returncode == 0
+    listed = json.loads(house.run("rules", "--json").stdout)["rules"]
+    assert [line["lapsed"] for line in listed] == [False, False]
+    replace(shop)
+    listed = json.loads(house.run("rules", "--json").stdout)["rules"]
+    assert {line["rule"]: line["lapsed"] for line in listed} == {
+        "allow command make": True,
+        "deny command rm": False,
+    }
+    assert "lapsed" in house.run("rules").stdout
+
+
+def test_where_a_folder_cannot_be_told_from_the_next_nothing_is_allowed_for_it_alone(house: House) -> None:
+    refused = house.run("rules", "add", "allow command make", "--workspace", "/proc/self")
+    assert refused.returncode != 0 and "--everywhere" in refused.stderr
+    assert house.run("rules", "add", "deny command rm", "--workspace", "/proc/self").returncode == 0

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 from tests.runtime.puppet import PuppetEngine, Strings
 from tests.runtime.rig import MAIN, Rig, open_rig
+from tests.runtime.test_trusting import replace
 
 from pilothouse.core.ask import Ask, RuleOffer
 from pilothouse.core.ids import AskId, RuleId, SessionId
@@ -168,9 +169,7 @@ async def test_a_folder_that_took_the_place_of_another_has_its_denials_and_not_i
             str(rule) for rule in await rig.store.read(lambda tx: kept_rules(tx, str(folder), SessionId("s")))
         ]
         assert held == ["allow command make", "deny command rm", "allow command everywhere"]
-        folder.rename(tmp_path / "old")
-        (tmp_path / "filler").mkdir()  # so that the inode is not given again
-        folder.mkdir()
+        replace(folder)
         held = [
             str(rule) for rule in await rig.store.read(lambda tx: kept_rules(tx, str(folder), SessionId("s")))
         ]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
+import pytest
 from tests.runtime.rig import open_rig
 from tests.runtime.test_commands import reply_to
 
-from pilothouse.runtime.trusting import is_trusted, trust, untrust
+from pilothouse.core.errors import ConfigError
+from pilothouse.runtime.folder_marks import mark_of
+from pilothouse.runtime.trusting import is_trusted, trust, untrust, was_settled
 
 
 async def test_a_workspace_is_trusted_by_an_owners_word_alone(tmp_path: Path) -> None:
@@ -42,6 +46,59 @@ async def test_neither_a_copy_nor_what_takes_its_place_is_trusted(tmp_path: Path
         copy.rename(shop)
         assert not await rig.store.read(lambda tx: is_trusted(tx, str(shop)))
         assert not await rig.store.read(lambda tx: is_trusted(tx, str(tmp_path / "moved")))
+
+
+def replace(folder: Path) -> None:
+    """Another folder in its place, as soon as the file system's clock tells the two apart; ext4 gives the same inode again."""
+    before = now = folder.stat().st_ctime_ns
+    while now == before:
+        shutil.rmtree(folder)
+        folder.mkdir()
+        now = folder.stat().st_ctime_ns
+
+
+async def test_a_clone_in_the_place_of_a_removed_folder_is_not_trusted(tmp_path: Path) -> None:
+    shop = tmp_path / "shop"
+    shop.mkdir()
+    async with open_rig(tmp_path) as rig:
+        await rig.store.write(lambda tx: trust(tx, str(shop), "ann", 1.0))
+        replace(shop)
+        assert not await rig.store.read(lambda tx: is_trusted(tx, str(shop)))
+        assert not await rig.store.read(lambda tx: was_settled(tx, str(shop))), "it is asked about anew"
+
+
+async def test_work_in_a_folder_leaves_it_trusted(tmp_path: Path) -> None:
+    shop = tmp_path / "shop"
+    shop.mkdir()
+    async with open_rig(tmp_path) as rig:
+        await rig.store.write(lambda tx: trust(tx, str(shop), "ann", 1.0))
+        (shop / "src").mkdir()
+        (shop / "src").rename(shop / "lib")
+        shutil.rmtree(shop / "lib")
+        shop.chmod(0o700)
+        os.utime(shop, (1, 1))
+        shop.rename(tmp_path / "away")
+        (tmp_path / "away").rename(shop)
+        assert await rig.store.read(lambda tx: is_trusted(tx, str(shop)))
+
+
+async def test_what_was_trusted_by_its_inode_alone_is_asked_about_again(tmp_path: Path) -> None:
+    async with open_rig(tmp_path) as rig:
+        workspace = os.path.realpath(rig.ports.settings().default_workspace)
+        inode = str(os.stat(workspace).st_ino)
+        await rig.store.write(lambda tx: tx.set_fact(f"trust:{workspace}", inode))
+        assert not await rig.store.read(lambda tx: is_trusted(tx, workspace))
+        assert not await rig.store.read(lambda tx: was_settled(tx, workspace))
+        assert "does not count any more" in await reply_to(rig, "/status")
+
+
+async def test_a_folder_that_cannot_be_told_from_the_next_cannot_be_trusted(tmp_path: Path) -> None:
+    """`/proc` says of no folder when it was made."""
+    assert mark_of("/proc/self") is None
+    async with open_rig(tmp_path) as rig:
+        with pytest.raises(ConfigError, match="cannot be trusted"):
+            await rig.store.write(lambda tx: trust(tx, "/proc/self", "ann", 1.0))
+        assert not await rig.store.read(lambda tx: is_trusted(tx, "/proc/self"))
 
 
 async def test_status_says_what_trust_would_add(tmp_path: Path) -> None:

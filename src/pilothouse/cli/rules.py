@@ -34,6 +34,8 @@ class Line(Struct, frozen=True):
     source: str
     by: str = ""
     session: str = ""
+    lapsed: bool = False
+    """Whether it allowed something in a folder whose place another one has taken: it does not count any more."""
 
 
 @click.group("rules", invoke_without_command=True)
@@ -65,6 +67,11 @@ def add(words: tuple[str, ...], workspace: str, everywhere: bool, as_json: bool)
 
     rule = parse_rule(words[0] if len(words) == 1 else _line(words))
     place = find_place("" if everywhere else _folder(workspace))
+    if rule.outcome == "allow" and place.path and not place.mark:
+        raise ConfigError(
+            f"Nothing can be allowed for {place.path} alone: its file system does not say when a folder was made, so "
+            "that the rule would hold for another one in its place, too. Say --everywhere, or write it into the configuration."
+        )
     by, at = terminal_user(), time.time()
     row = write_store(lambda tx: keep_rule(tx, new_id, place, rule, by, at))
     if row is not None and (words_of_caution := caution(rule)):
@@ -100,8 +107,11 @@ def remove(id: str, as_json: bool) -> None:
 
 
 def _print(as_json: bool) -> None:
+    from pilothouse.runtime.rule_keeping import lapsed_rules
+
     rows = read_store(lambda tx: tx.rules.list()) or []
-    lines = [*_configured(load_plain()), *map(_of_store, rows)]
+    lapsed = lapsed_rules(rows)
+    lines = [*_configured(load_plain()), *(_of_store(row, lapsed=row.id in lapsed) for row in rows)]
     if as_json:
         print_json({"rules": msgspec.to_builtins(lines)})
         return
@@ -109,7 +119,7 @@ def _print(as_json: bool) -> None:
         (
             line.id or "-",
             line.rule,
-            line.workspace,
+            f"{line.workspace} (lapsed: another folder is there)" if line.lapsed else line.workspace,
             f"session {line.session}" if line.session else line.source,
         )
         for line in lines
@@ -136,8 +146,9 @@ def _configured(loaded: Loaded) -> Iterator[Line]:
             yield Line("", str(found), place, str(Path(place, ".pilothouse.toml")))
 
 
-def _of_store(row: RuleRow) -> Line:
-    return Line(row.id, row.rule, row.workspace or EVERYWHERE, "remembered", row.by, row.session_id or "")
+def _of_store(row: RuleRow, *, lapsed: bool = False) -> Line:
+    where = row.workspace or EVERYWHERE
+    return Line(row.id, row.rule, where, "remembered", row.by, row.session_id or "", lapsed)
 
 
 def _line(words: tuple[str, ...]) -> str:

@@ -17,7 +17,7 @@ from pilothouse.cli.house import read_store, write_store
 from pilothouse.cli.question import ask_yes
 from pilothouse.cli.table import plain, width
 from pilothouse.core.engine import Obeyed
-from pilothouse.runtime.trusting import trust, untrust, was_settled
+from pilothouse.runtime.trusting import LAPSED, has_lapsed, trust, untrust, was_settled
 
 MEANING = (
     "Trusted, all of that counts, and some of it can run programs as you. "
@@ -44,6 +44,8 @@ def _ask_about(place: str) -> None:
     if not found or read_store(lambda tx: was_settled(tx, place)):
         return
     say(render_question(place, found))
+    if read_store(lambda tx: has_lapsed(tx, place)):
+        say(LAPSED)
     yes = ask_yes("Trust this folder?", default=False, err=True)
     _keep(place, yes)
     say(KEPT[yes].format(path=place) + "\n")

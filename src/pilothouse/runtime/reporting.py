@@ -23,7 +23,7 @@ from pilothouse.runtime.command_call import (
     workspace_in,
 )
 from pilothouse.runtime.costs import CostLine, line_words, standing_words, sum_up, total
-from pilothouse.runtime.trusting import is_trusted
+from pilothouse.runtime.trusting import LAPSED, has_lapsed, is_trusted
 from pilothouse.runtime.undelivered import is_told_of
 from pilothouse.runtime.wording import ago, fenced, first_line
 
@@ -60,7 +60,8 @@ def _state(call: CommandCall, live: Turn | None) -> str:
 def _trust(call: CommandCall, workspace: str) -> str:
     if is_trusted(call.tx, workspace):
         return "trusted"
-    return f"not trusted; `pilothouse trust {workspace}` would add its settings, hooks, servers and CLAUDE.md"
+    said = f"not trusted; `pilothouse trust {workspace}` would add its settings, hooks, servers and CLAUDE.md"
+    return f"{said}. {LAPSED}" if has_lapsed(call.tx, workspace) else said
 
 
 def show_queue(call: CommandCall) -> Reply:

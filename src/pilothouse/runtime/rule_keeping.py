@@ -7,6 +7,7 @@ forbids holds for the path, whatever folder stands there.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -18,7 +19,7 @@ from pilothouse.core.kept_rules import RuleRow
 from pilothouse.core.rules import Rule, parse_rule
 from pilothouse.core.store import Tx
 from pilothouse.runtime.auditing import record
-from pilothouse.runtime.trusting import mark_of
+from pilothouse.runtime.folder_marks import mark_of
 
 EVERYWHERE = ""
 UNREADABLE = Rule("ask", "tool", ("*",))
@@ -26,7 +27,8 @@ UNREADABLE = Rule("ask", "tool", ("*",))
 
 
 class Place(Struct, frozen=True):
-    """A folder as rules know it: where it leads, and what it is known by. Empty is everywhere."""
+    """A folder as rules know it: where it leads, and what it is known by. Empty is everywhere; a folder without a mark
+    cannot be told from the next one in its place, and what is allowed there does not hold."""
 
     path: str = EVERYWHERE
     mark: str = ""
@@ -86,8 +88,18 @@ def kept_rules(tx: Tx, workspace: str, session_id: SessionId) -> list[Rule]:
     place = os.path.realpath(workspace)
     rows = tx.rules.of(place, session_id)
     mark = mark_of(place) if rows else None
-    found = [(row, _read(row)) for row in rows]
-    return [rule for row, rule in found if rule.outcome != "allow" or not row.workspace or row.mark == mark]
+    return [rule for row in rows if holds(row, rule := _read(row), mark)]
+
+
+def holds(row: RuleRow, rule: Rule, mark: str | None) -> bool:
+    """Whether it counts in the folder that now stands at its path, and is known by this mark."""
+    return rule.outcome != "allow" or not row.workspace or row.mark == mark
+
+
+def lapsed_rules(rows: Sequence[RuleRow]) -> set[RuleId]:
+    """Those that allowed something in a folder that is not there any more. Looks at the disk."""
+    marks = {place: mark_of(place) for place in {row.workspace for row in rows} if place}
+    return {row.id for row in rows if not holds(row, _read(row), marks.get(row.workspace))}
 
 
 def _read(row: RuleRow) -> Rule:
