@@ -17,6 +17,7 @@ from pilothouse.core.preview import (
     LINE_CHARS,
     WHOLE_CHARS,
     Found,
+    beside_preview,
     diff_of,
     parse_change,
     render_change,
@@ -175,3 +176,46 @@ def test_huge_changes_are_bounded_and_quick() -> None:
 
 def test_line_ends_alone_are_told_in_words() -> None:
     assert diff_of("a\r\nb\r\n", "a\nb\n", "f") == "(only line ends would change)"
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "beside"),
+    [
+        ("Edit", {"file_path": "a", "old_string": "x", "new_string": "y", "replace_all": True}, {}),
+        ("Edit", {"file_path": "a", "old_string": "x", "new_string": "y", "then": "rm"}, {"then": "rm"}),
+        ("Write", {"file_path": "a", "path": "b", "content": "x"}, {"path": "b"}),
+        ("Write", {"file_path": "a", "content": "x", "": "rm"}, {"": "rm"}),
+        ("MultiEdit", {"file_path": "a", "edits": [{"old_string": "x", "new_string": "y"}]}, {}),
+        ("mcp__x__apply", {"diff": "--- a", "path": "b", "patch": "+c"}, {"path": "b", "patch": "+c"}),
+        ("mcp__x__send", {"path": "a", "content": "x"}, {"path": "a", "content": "x"}),
+        (
+            "NotebookEdit",
+            {"notebook_path": "n", "cell_id": "1", "new_source": "x", "cell_type": "code"},
+            {"cell_type": "code"},
+        ),
+        (
+            "NotebookEdit",
+            {"notebook_path": "n", "cell_id": "1", "new_source": "x", "edit_mode": "delete"},
+            {"new_source": "x"},
+        ),
+    ],
+)
+def test_what_a_preview_does_not_show_is_left_to_be_shown_beside_it(
+    tool: str, given: dict[str, Any], beside: dict[str, Any]
+) -> None:
+    payload = {"tool": tool, "input": given}
+    assert parse_change(payload) is not None
+    assert beside_preview(payload) == beside
+
+
+def test_an_edit_with_something_more_in_it_is_shown_as_it_is() -> None:
+    edits = [{"old_string": "x", "new_string": "y", "run": "rm"}]
+    payload = {"tool": "MultiEdit", "input": {"file_path": "a", "edits": edits}}
+    assert beside_preview(payload) == {"edits": edits}
+
+
+def test_that_a_text_is_replaced_everywhere_shows_where_the_file_does_not() -> None:
+    found = Found(problem="it is not text")
+    assert "@@ everywhere @@" in preview(
+        "Edit", found, file_path="a", old_string="x", new_string="y", replace_all=True
+    )

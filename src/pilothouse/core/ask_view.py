@@ -13,10 +13,12 @@ import msgspec
 from msgspec import Struct
 
 from pilothouse.core.ask import Ask
-from pilothouse.core.preview import shorten
+from pilothouse.core.preview import beside_preview, shorten
 
 VALUE_LINES = 20
 VALUE_CHARS = 4000
+
+_SHOWN_APART = ("tool", "input", "cwd")
 
 Sort = Literal["value", "more", "diff", "where", "why"]
 
@@ -32,8 +34,8 @@ class AskLine(Struct, frozen=True):
 def ask_lines(ask: Ask) -> list[AskLine]:
     """What stands between an ask's title and its answers."""
     lines = [AskLine("diff", line) for line in shorten(ask.preview).split("\n")] if ask.preview else []
-    if not lines and not ask.of_house:
-        lines = [line for name, value in _values(ask) for line in _value(name, value)]
+    if not ask.of_house:
+        lines += [line for name, value in _values(ask) for line in _value(name, value)]
     cwd = ask.payload.get("cwd")
     if isinstance(cwd, str) and cwd and input_of(ask) is not None:
         lines.append(AskLine("where", cwd, "in"))
@@ -79,7 +81,9 @@ def _values(ask: Ask) -> Iterator[tuple[str, Any]]:
         told = " ".join(ask.title.split())
         if isinstance(tool, str) and not told.startswith(tool) and command_of(ask) is None:
             yield "tool", tool
-        yield from ((name, value) for name, value in given.items() if not _says(told, value))
+        yield from ((name, value) for name, value in ask.payload.items() if name not in _SHOWN_APART)
+        shown = beside_preview(ask.payload) if ask.preview else given
+        yield from ((name, value) for name, value in shown.items() if not _says(told, value))
     elif not ask.payload.items() <= {"kind": ask.kind, "title": ask.title}.items():
         yield from ask.payload.items()
 

@@ -2,6 +2,7 @@
 
 It goes by the shape of what was asked, not by the engine's names: a path, and either a text that replaces another, a
 whole new content, a notebook's cell, or a diff that the engine made itself. What cannot be shown is said, not shown.
+What a preview does not show of the call is shown beside it (`beside_preview`): nobody says yes to what they did not see.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from msgspec import Struct
+
+from pilothouse.core.call import CHANGE_TOOLS
 
 CONTEXT = 3
 COMPARED_LINES = 2000
@@ -76,6 +79,43 @@ def parse_change(payload: Mapping[str, Any]) -> Change | None:
     return None if content is None else Change(path, content=content)
 
 
+def beside_preview(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """What of the input a preview does not show: everything, but the values that stand in the diff to the last character.
+
+    Of a tool that we do not know only a diff of its own is left out: what it does with a path and a content is a guess,
+    and a diff against a file hides what is equal.
+    """
+    given = payload.get("input")
+    if not isinstance(given, dict):
+        return {}
+    change = parse_change(payload)
+    covered = set[str]()
+    if change is not None and change.diff is not None:
+        covered.update(_named(given, _DIFFS))
+    elif change is not None and payload.get("tool") in CHANGE_TOOLS:
+        covered.update(_named(given, _PATHS), _keys_of(change, given))
+    return {key: value for key, value in given.items() if key not in covered}
+
+
+def _keys_of(change: Change, given: Mapping[str, Any]) -> Iterator[str]:
+    if change.cell is not None:
+        deletes = given.get("edit_mode") == "delete"
+        seen = ("cell_id", "edit_mode") if deletes else ("cell_id", "edit_mode", "new_source")
+        yield from (key for key in seen if isinstance(given.get(key), str))
+    elif change.content is not None:
+        yield from _named(given, _CONTENTS)
+    elif isinstance(edits := given.get("edits"), list):
+        yield from ("edits",) if all(edit.keys() <= set(_edit_keys(edit)) for edit in edits) else ()
+    else:
+        yield from _edit_keys(given)
+
+
+def _edit_keys(edit: Mapping[str, Any]) -> Iterator[str]:
+    yield from (*_named(edit, _OLD), *_named(edit, _NEW))
+    if isinstance(edit.get("replace_all"), bool):
+        yield "replace_all"
+
+
 def render_change(change: Change, found: Found, cwd: str = "") -> str:
     """The whole diff, with a word before it where one is needed; never longer than `WHOLE_CHARS`."""
     if change.diff is not None:
@@ -91,6 +131,11 @@ def render_change(change: Change, found: Found, cwd: str = "") -> str:
         return _bounded(diff_of(before, change.content, name))
     after, notes = _replaced(before or "", change.replacements)
     return _bounded("\n".join([*notes, diff_of(before, after, name) if not notes else _apart(change, name)]))
+
+
+def is_cut(diff: str) -> bool:
+    """Whether it is, or would be, shortened beside a question."""
+    return shorten(diff).rpartition("\n")[2].startswith(MORE)
 
 
 def shorten(diff: str) -> str:
@@ -183,7 +228,7 @@ def _apart(change: Change, name: str) -> str:
     lines = [f"--- {name}", f"+++ {name}"]
     for one in change.replacements or (Replacement("", change.content or ""),):
         lines += [
-            "@@ @@",
+            "@@ everywhere @@" if one.everywhere else "@@ @@",
             *(f"-{line}" for line in _lines(one.old)),
             *(f"+{line}" for line in _lines(one.new)),
         ]
@@ -221,7 +266,12 @@ def _replacement(edit: Mapping[str, Any]) -> Replacement | None:
 
 
 def _first(given: Mapping[str, Any], keys: tuple[str, ...]) -> str | None:
-    return next((value for key in keys if isinstance(value := given.get(key), str)), None)
+    return next((given[key] for key in _named(given, keys)), None)
+
+
+def _named(given: Mapping[str, Any], keys: tuple[str, ...]) -> list[str]:
+    """The first of these keys that has a text, if any has."""
+    return [key for key in keys if isinstance(given.get(key), str)][:1]
 
 
 def _lines(text: str) -> list[str]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
 from pilothouse.core.approvers import Authority, describe_approvers
 from pilothouse.core.ask import Ask
+from pilothouse.core.ask_view import input_of
+from pilothouse.core.preview import beside_preview, is_cut
 from pilothouse.runtime.wording import fenced
 
 INLINE = 1500
@@ -24,27 +27,44 @@ def ask_words(ask: Ask, authority: Authority, before: str = "") -> str:
 
 
 def is_long(ask: Ask) -> bool:
-    return len(readable(ask)) > INLINE
+    """Whether it cannot all be read beside the question."""
+    return len(readable(ask)) > INLINE or bool(ask.preview and is_cut(ask.preview))
 
 
 def readable(ask: Ask) -> str:
     """The payload as people read it, whole: each value under its name."""
-    given = ask.payload.get("input")
-    around = {key: value for key, value in ask.payload.items() if key != "input"}
-    values = {**around, **given} if isinstance(given, dict) else ask.payload
-    return "\n".join(_named(key, value) for key, value in values.items())
+    given = input_of(ask)
+    return _joined(ask.payload.items() if given is None else [*_around(ask), *given.items()])
+
+
+def _beside(ask: Ask) -> str:
+    """What the preview does not show, if there is one."""
+    if not ask.preview or input_of(ask) is None:
+        return readable(ask)
+    return _joined([*_around(ask), *beside_preview(ask.payload).items()])
+
+
+def _around(ask: Ask) -> list[tuple[str, Any]]:
+    """The input may have a value of the same name: both are said."""
+    return [(key, value) for key, value in ask.payload.items() if key != "input"]
+
+
+def _joined(values: Iterable[tuple[str, Any]]) -> str:
+    return "\n".join(_named(key, value) for key, value in values)
 
 
 def _body(ask: Ask) -> str:
+    """All of the payload; with a preview, all that it does not show."""
     if ask.kind == "question" or ask.of_house or _said(ask.payload, ask.title):
         return ""
-    text = readable(ask)
-    if len(text) <= INLINE:
-        return "" if ask.preview else fenced(text)
-    if ask.preview:
-        return f"Exactly what is asked is in {file_name(ask)}, SHA-256 {ask.payload_hash}"
-    tail = f"… and {len(text) - HEAD:,} more characters: all of it is in {file_name(ask)}, SHA-256 {ask.payload_hash}"
-    return f"{fenced(text[:HEAD])}\n{tail}"
+    text = _beside(ask)
+    shown = fenced(text if len(text) <= INLINE else text[:HEAD]) if text else ""
+    if not is_long(ask):
+        return shown
+    whole = f"{file_name(ask)}, SHA-256 {ask.payload_hash}"
+    if len(text) > INLINE:
+        return f"{shown}\n… and {len(text) - HEAD:,} more characters: all of it is in {whole}"
+    return f"{shown}\nExactly what is asked is in {whole}".lstrip("\n")
 
 
 def file_name(ask: Ask) -> str:
