@@ -70,6 +70,33 @@ def test_what_cannot_be_understood_allows_nothing_and_says_why(text: str | bytes
     assert "no tool is allowed" in permissions.problem
 
 
+@pytest.mark.parametrize(
+    ("text", "left", "closed"),
+    [
+        (None, {"mcp__a__x", "mcp__b__y", "mcp__ab__x"}, False),
+        ('{"tier": "full"}', {"mcp__a__x", "mcp__b__y", "mcp__ab__x"}, False),
+        ('{"tier": "standard"}', set(), True),
+        ('{"tier": "readonly"}', set(), True),
+        ('{"tier": "custom", "tools": ["Read"]}', set(), True),
+        ('{"tier": "custom", "tools": ["mcp__a"]}', {"mcp__a__x"}, False),
+        ('{"tier": "custom", "tools": ["mcp__b__y"]}', {"mcp__b__y"}, False),
+        ("{", set(), True),
+    ],
+)
+def test_the_tools_of_servers_are_left_by_the_full_tier_and_by_name(
+    text: str | None, left: set[str], closed: bool
+) -> None:
+    permissions = read_permissions(text, CONFIGURED)
+    tools = {"mcp__a__x", "mcp__b__y", "mcp__ab__x"}
+    assert {tool for tool in tools if not permissions.forbids(tool)} == left
+    assert permissions.without_servers is closed
+
+
+def test_where_nothing_is_understood_every_call_is_forbidden() -> None:
+    assert read_permissions("{", CONFIGURED).forbids("Read")
+    assert not read_permissions('{"tier": "readonly"}', CONFIGURED).forbids("Read")
+
+
 @given(st.text() | st.binary())
 def test_whatever_the_file_says_nothing_is_widened(text: str | bytes) -> None:
     assert set(read_permissions(text, ("Read",)).tools) <= {"Read"}

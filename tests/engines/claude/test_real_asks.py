@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ from tests.engines.claude.api import bash, call, open_api, say
 from tests.engines.claude.rig import Rig, answer_with, asks_of, end_of, notices_of, play, read
 
 from pilothouse.core.ask import Decision
-from pilothouse.core.event import AskChanged, Asked, EngineEvent, SessionStarted
+from pilothouse.core.event import AskChanged, Asked, EngineEvent, MediaProduced, SessionStarted
 
 pytestmark = pytest.mark.slow
 
@@ -203,3 +205,31 @@ async def test_a_tier_narrows_the_tools_of_the_next_turn_and_a_broken_one_leaves
     assert not {"Bash", "Read", "Edit"} & set(tools[2])
     assert notes[0] == 0 and notes[1] == 1
     assert "no tool is allowed" in told[2][0]
+
+
+@pytest.mark.parametrize("tier", ["readonly", "everything"])
+@pytest.mark.parametrize("by", ["the brief", "its arguments"])
+async def test_a_file_that_leaves_no_server_leaves_none_however_it_was_named(
+    tmp_path: Path, tier: str, by: str
+) -> None:
+    """In full access, where no rule holds anything back."""
+    server = {"command": sys.executable, "args": [str(Path(__file__).with_name("image_server.py"))]}
+    settings = tmp_path / "settings"
+    settings.mkdir()
+    (settings / "PERMISSIONS.json").write_text(json.dumps({"tier": tier}))
+    named = {"images": server} if by == "the brief" else {}
+    extra = [] if named else ["--mcp-config", json.dumps({"mcpServers": {"images": server}})]
+    with open_api(call("mcp__images__draw"), say("there")) as api:
+        rig = Rig(tmp_path, api, extra_args=extra)
+        brief = rig.brief(
+            mcp_servers=named,
+            environment={"ENABLE_TOOL_SEARCH": "false"},
+            approval_mode="full-access",
+            settings_dir=str(settings),
+        )
+        async with rig.engine() as engine, engine.open(brief) as session:
+            events = await read(session)
+        offered = {tool["name"] for request in api.requests for tool in request.body.get("tools") or ()}
+    assert end_of(events).outcome == "completed"
+    assert not any(isinstance(event, MediaProduced) for event in events)
+    assert ("mcp__images__draw" in offered) == (by == "its arguments"), "else the gate has nothing to hold"

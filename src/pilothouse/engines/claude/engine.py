@@ -32,7 +32,14 @@ from pilothouse.engines.claude.flags import SKIPS, skip_problem
 from pilothouse.engines.claude.gate import Gate, let_nothing_pass
 from pilothouse.engines.claude.gate_proof import prove_gate
 from pilothouse.engines.claude.kept_wakes import KeptWakes
-from pilothouse.engines.claude.launch import Launch, check_token, plan_launch, plan_text_launch, resuming
+from pilothouse.engines.claude.launch import (
+    Launch,
+    check_token,
+    plan_launch,
+    plan_text_launch,
+    resuming,
+    without_servers,
+)
 from pilothouse.engines.claude.memory import free_memory_mb
 from pilothouse.engines.claude.models import ALIASES
 from pilothouse.engines.claude.old_programs import WITHOUT, explain_unknown, say_missing, unknown_flag
@@ -208,8 +215,8 @@ class ClaudeEngine:
         return {NODE_VARIABLE: self._host.node_marker, "CLAUDE_CODE_TMPDIR": self._scratch}
 
     def _text_session(self, brief: Brief, context: Context, session: str) -> TextSession:
-        config, cwd = self._config, self._cwd(brief)
-        allowed = read_permissions(permissions_text(brief), config.tools or ())
+        allowed, cwd = self._permissions(brief), self._cwd(brief)
+        config, brief = self._narrowed(brief, allowed)
         full_access = self._mode(brief) == "full-access"
 
         def start(prompt: str, resume: ResumeToken | None) -> TextProcess:
@@ -248,8 +255,8 @@ class ClaudeEngine:
         )
 
     def _session(self, brief: Brief, context: Context, new_session: str, *, once: bool) -> ClaudeSession:
-        config = self._config
-        allowed = read_permissions(permissions_text(brief), config.tools or ())
+        allowed = self._permissions(brief)
+        config, brief = self._narrowed(brief, allowed)
         plan = partial(
             plan_launch,
             config,
@@ -353,7 +360,7 @@ class ClaudeEngine:
         site = self._site(brief, process.launch.cwd)
         process.owner = brief.session_id
         self._offered = process.models or self._offered
-        process.dialogue.gate.judge = partial(self._judge, site)
+        process.dialogue.gate.judge = partial(self._judge, site, self._permissions(brief))
         process.guarded = site.mode != "full-access"
 
     async def _give_back(self, process: ClaudeProcess, broken: bool) -> None:
@@ -379,7 +386,16 @@ class ClaudeEngine:
         """A folder of the session's own is as much inside as the workspace is."""
         return msgspec.structs.replace(brief.site, mode=self._mode(brief), folders=(cwd,))
 
-    async def _judge(self, site: Site, ask: Ask) -> Ruling:
+    def _permissions(self, brief: Brief) -> Permissions:
+        return read_permissions(permissions_text(brief), self._config.tools or ())
+
+    def _narrowed(self, brief: Brief, allowed: Permissions) -> tuple[ClaudeConfig, Brief]:
+        return without_servers(self._config, brief) if allowed.without_servers else (self._config, brief)
+
+    async def _judge(self, site: Site, allowed: Permissions, ask: Ask) -> Ruling:
+        """What the workspace's file forbids is denied here too: `--tools` says nothing about the tools of servers."""
+        if why := allowed.forbids(str(ask.payload.get("tool") or "")):
+            return Ruling("deny", why)
         return await self._host.judge(ask, site)
 
     def _cwd(self, brief: Brief) -> str:

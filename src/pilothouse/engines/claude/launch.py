@@ -124,12 +124,17 @@ def plan_text_launch(
             config, allowed_tools=[*dict.fromkeys([*config.allowed_tools, *tools])]
         )
     else:
-        config = msgspec.structs.replace(config, allowed_tools=[], mcp_config=[], strict_mcp_config=True)
-        brief = msgspec.structs.replace(brief, mcp_servers={})
+        config, brief = without_servers(msgspec.structs.replace(config, allowed_tools=[]), brief)
         tools = [tool for tool in tools if tool in TEXT_TOOLS]
     argv = text_argv(config, brief, session, prompt, tools)
     environment = child_environment(config, source, brief, extra)
     return Launch(tuple(argv), cwd, environment, session, brief.resume is not None, once=True)
+
+
+def without_servers(config: ClaudeConfig, brief: Brief) -> tuple[ClaudeConfig, Brief]:
+    """No server is named, and those that Claude would find by itself do not count."""
+    config = msgspec.structs.replace(config, mcp_config=[], strict_mcp_config=True)
+    return config, msgspec.structs.replace(brief, mcp_servers={})
 
 
 def caps_as(running: Launch, spent_usd: float, wanted: Launch) -> bool:
