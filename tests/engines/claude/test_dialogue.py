@@ -120,6 +120,28 @@ async def test_whatever_the_cli_asks_is_answered() -> None:
     assert server["subtype"] == "error"
 
 
+@pytest.mark.parametrize(
+    "odd", [{"callback_id": 7}, {"input": "ls"}, {"callback_id": None}, {"tool_use_id": ["t1"]}]
+)
+async def test_a_hook_of_a_shape_that_we_do_not_know_is_denied(odd: dict[str, Any]) -> None:
+    whole = {"callback_id": "gate", "tool_use_id": "t1", "input": {"tool_name": "Bash", "tool_input": {}}}
+    talk = dialogue(Ruling("allow"))
+    assert decision_of(await talk.take(request("h1", subtype="hook_callback", **{**whole, **odd}))) == "deny"
+    assert talk.gate.seen == set(), "should it run all the same, it never came by"
+
+
+@pytest.mark.parametrize("odd", [{"tool_name": None}, {"input": "ls"}, {"tool_use_id": 7}])
+async def test_a_permission_request_of_a_shape_that_we_do_not_know_is_denied_and_the_turn_goes_on(
+    odd: dict[str, Any],
+) -> None:
+    talk = dialogue()
+    asked = {"tool_name": "Bash", "input": {"command": "ls"}, "tool_use_id": "t1", **odd}
+    (reply,) = replies(await talk.take(request("a1", subtype="can_use_tool", **asked)))
+    assert (reply["subtype"], reply["response"]["behavior"]) == ("success", "deny")
+    assert reply["response"]["message"] and "interrupt" not in reply["response"]
+    assert not talk.asking
+
+
 async def test_a_reply_reaches_whoever_waits_for_it_once() -> None:
     talk, heard = dialogue(), list[Any]()
     line = json.loads(talk.request(sending.INTERRUPT, heard.append))

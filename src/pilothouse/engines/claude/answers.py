@@ -23,7 +23,7 @@ def answer_request(request: CanUseTool, decisions: Sequence[Decision]) -> dict[s
     questions = questions_of(request)
     denial = next((decision for decision in decisions if _is_no(decision, question=bool(questions))), None)
     if denial is not None or not decisions:
-        return _deny((denial.text if denial else "") or (NOBODY if questions else ""))
+        return deny((denial.text if denial else "") or (NOBODY if questions else ""))
     if questions:
         answers = dict(map(_answered, questions, decisions))
         return {"behavior": "allow", "updatedInput": {**request.input, "answers": answers}}
@@ -34,7 +34,8 @@ def _is_no(decision: Decision, *, question: bool) -> bool:
     return decision.verdict == "deny" or (decision.verdict == "answer" and not question)
 
 
-def _deny(reason: str) -> dict[str, Any]:
+def deny(reason: str) -> dict[str, Any]:
+    """Without a reason the turn stops."""
     denied = {"behavior": "deny", "message": reason or NO}
     return denied if reason else {**denied, "interrupt": True}
 

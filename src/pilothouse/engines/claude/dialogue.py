@@ -1,7 +1,8 @@
 """The control protocol with one process: what must be answered, and what we wait for. No I/O but the judge's.
 
 Rules: every request of the CLI gets exactly one reply, also one of a kind that we do not know; a hook never gets an
-error, for that counts as no opinion; an answer to an ask that is not open does nothing.
+error, for that counts as no opinion: one of a shape that we do not know is a "no", and so is a permission request; an
+answer to an ask that is not open does nothing.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 from pilothouse.core.ask import Decision
 from pilothouse.core.ids import AskId
+from pilothouse.engines.claude.answers import deny
 from pilothouse.engines.claude.control import (
     CanUseTool,
     ControlCancel,
@@ -22,7 +24,7 @@ from pilothouse.engines.claude.control import (
     Reply,
     UnknownControlRequest,
 )
-from pilothouse.engines.claude.gate import Gate, hook_reply
+from pilothouse.engines.claude.gate import NO_CALL, Gate, hook_reply
 from pilothouse.engines.claude.pending import PendingAsk
 from pilothouse.engines.claude.sending import refusal_line, reply_line, request_line
 from pilothouse.engines.claude.wire import Heard
@@ -54,7 +56,7 @@ class Dialogue:
             case ControlRequest(request_id=id, request=McpMessage(server_name=name)):
                 return [refusal_line(id, f"there is no server {name} here")]
             case UnknownControlRequest(request_id=id, request=request):
-                return [refusal_line(id, f"unsupported: {request.subtype}")]
+                return [_refuse(id, request.subtype)]
             case ControlCancel(request_id=id):
                 self._close(id)
             case ControlResponse(response=reply):
@@ -96,3 +98,14 @@ class Dialogue:
 
     def _close(self, request_id: str) -> None:
         self._asks = {id: one for id, one in self._asks.items() if one.request_id != request_id}
+
+
+def _refuse(id: str, subtype: str) -> bytes:
+    """What the CLI asks before a call runs is denied where we cannot read it."""
+    match subtype:
+        case HookCallback.__struct_config__.tag:
+            return reply_line(id, hook_reply(NO_CALL))
+        case CanUseTool.__struct_config__.tag:
+            return reply_line(id, deny(NO_CALL.rule))
+        case _:
+            return refusal_line(id, f"unsupported: {subtype}")
