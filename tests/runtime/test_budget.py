@@ -277,14 +277,14 @@ async def test_a_lost_turn_settles_with_what_its_engine_had_told(tmp_path: Path)
     async def dies(strings: Strings) -> None:
         await strings.start()
         await strings.tool()
-        await strings.emit(UsageChanged(Usage(cost_usd=0.07)))
+        await strings.emit(UsageChanged(Usage(cost_usd=0.7)))
         await anyio.sleep_forever()
 
     caps = Caps(all_usd=1.0, least_usd=0.05)
     async with open_rig(tmp_path, PuppetEngine(dies), caps=caps) as rig:
         await rig.channel.say("go")
         await rig.until(
-            lambda tx: ((s := tx.spending.of()) == [] and _reserved(tx) == pytest.approx(0.07)) or s
+            lambda tx: ((s := tx.spending.of()) == [] and _reserved(tx) == pytest.approx(0.7)) or s
         )
         rig.crash()
     async with open_rig(
@@ -296,7 +296,7 @@ async def test_a_lost_turn_settles_with_what_its_engine_had_told(tmp_path: Path)
     ) as rig:
         await rig.until_ended()
         now = await standing(rig)
-        assert (now.spent_usd, now.assumed_usd, now.reserved_usd) == (pytest.approx(0.07), 0.0, 0.0)
+        assert (now.spent_usd, now.assumed_usd, now.reserved_usd) == (pytest.approx(0.7), 0.0, 0.0)
 
 
 def _reserved(tx: Tx) -> float:
@@ -321,14 +321,59 @@ async def test_a_turn_that_tells_what_it_spends_is_stopped_when_nothing_is_left(
         assert (await standing(rig)).spent_usd == pytest.approx(0.9)
 
 
-async def test_an_engine_is_told_what_is_left(tmp_path: Path) -> None:
-    async with open_rig(
-        tmp_path, PuppetEngine(costing(0.3)), caps=Caps(all_usd=1.0, conversation_usd=0.9, least_usd=0.1)
-    ) as rig:
+@pytest.mark.parametrize(
+    ("at_once", "told"),
+    [
+        (1, [0.9, 0.6]),  # it has all that is left
+        (3, [0.45, 0.3]),  # half is for a session beside it
+        (8, [0.3, 0.3]),  # and for each of seven others as much as it reserves
+    ],
+)
+async def test_an_engine_is_told_what_is_left_of_which_others_keep_their_part(
+    tmp_path: Path, at_once: int, told: list[float]
+) -> None:
+    caps = Caps(all_usd=1.0, conversation_usd=0.9, least_usd=0.1)
+    engine = PuppetEngine(costing(0.3))
+    async with open_rig(tmp_path, engine, caps=caps, max_turns_at_once=at_once) as rig:
         for number in range(2):
             await rig.channel.say(f"job {number}")
             await rig.until_ended(number + 1)
-        assert [strings.brief.budget_usd for strings in rig.engine.turns] == [0.9, pytest.approx(0.6)]
+        assert [strings.brief.budget_usd for strings in engine.turns] == pytest.approx(told)
+
+
+async def test_what_engines_at_once_may_spend_is_no_more_than_the_cap(tmp_path: Path) -> None:
+    """Each would cost five times its reservation, and keeps to what it was told."""
+    gate = anyio.Event()
+
+    async def play(strings: Strings) -> None:
+        await strings.start()
+        await gate.wait()
+        await strings.end("did it", cost_usd=min(0.5, strings.brief.budget_usd or 0.5))
+
+    engine = PuppetEngine(play)
+    async with open_rig(tmp_path, engine, caps=Caps(all_usd=1.0, least_usd=0.1), max_turns_at_once=20) as rig:
+        async with anyio.create_task_group() as tasks:
+            for number in range(20):
+                tasks.start_soon(rig.channel.say, f"job {number}", f"room{number}")
+        await parked(rig, 10)
+        await rig.until_true(lambda: len(engine.turns) == 10)
+        assert sum(turn.brief.budget_usd or 1.0 for turn in engine.turns) == pytest.approx(1.0)
+        gate.set()
+        await rig.until(lambda tx: len(tx.turns.of(statuses=("done",))) == 10)
+        assert (await standing(rig, cap=1.0)).spent_usd == pytest.approx(1.0)
+
+
+async def test_a_share_is_taken_from_what_others_may_spend(tmp_path: Path) -> None:
+    gate = anyio.Event()
+    engine = PuppetEngine(costing(0.1, gate))
+    async with open_rig(tmp_path, engine, caps=Caps(all_usd=1.0, least_usd=0.1), max_turns_at_once=3) as rig:
+        for number in range(3):
+            await rig.channel.say(f"job {number}", f"room{number}")
+            await rig.until_true(lambda n=number: len(engine.turns) == n + 1)
+        told = [turn.brief.budget_usd for turn in engine.turns]
+        assert told == [0.5, 0.25, 0.25], "half, half of the rest, and all that is left"
+        gate.set()
+        await rig.until(lambda tx: len(tx.turns.of(statuses=("done",))) == 3)
 
 
 async def test_a_turn_reserves_what_its_session_cost_on_average(tmp_path: Path) -> None:
@@ -343,7 +388,7 @@ async def test_a_turn_reserves_what_its_session_cost_on_average(tmp_path: Path) 
             await rig.until_ended(number + 1)
         await rig.channel.say("three")
         await rig.until_live()
-        assert (await standing(rig)).reserved_usd == pytest.approx(0.3)
+        assert await rig.store.read(_reserved) == pytest.approx(0.3)
         gate.set()
         await rig.until_ended(3)
 

@@ -49,7 +49,7 @@ class Till:
     def __init__(self, tx: SqliteTx) -> None:
         self.tx = tx
         self.numbers = count(1)
-        self.live: list[tuple[Turn, float]] = []
+        self.live: list[tuple[Turn, float, float]] = []
         self.told = self.assumed = 0.0
         self.turns = self.untold = 0
 
@@ -72,7 +72,7 @@ class Till:
         reserved = reserve(self.tx, SETTINGS, turn, session, NOW)
         assert reserved is not None
         if reserved.short is None:
-            self.live.append((turn, reserved.amount_usd))
+            self.live.append((turn, reserved.amount_usd, reserved.share_usd))
         else:
             assert self.tx.spending.get(turn.id) is None, "what does not fit takes nothing"
             self.tx.turns.move(turn.id, "failed")
@@ -80,8 +80,8 @@ class Till:
     def end(self, kind: str, index: int, part: float | None) -> None:
         if not self.live:
             return
-        turn, amount = self.live.pop(index % len(self.live))
-        cost = None if part is None else amount * part
+        turn, amount, share = self.live.pop(index % len(self.live))
+        cost = None if part is None else share * part
         if kind == "settle":
             settle(self.tx, new_id, SETTINGS, turn, cost, NOW, ran=True)
         else:
@@ -107,7 +107,7 @@ class Till:
         everything = self.tx.spending.standing(Scope("all"), TODAY, 3.0)
         assert everything.spent_usd == pytest.approx(self.told)
         assert everything.assumed_usd == pytest.approx(self.assumed)
-        assert everything.reserved_usd == pytest.approx(sum(amount for _, amount in self.live))
+        assert everything.reserved_usd == pytest.approx(sum(share for _, _, share in self.live))
         rows = self.tx.spending.of()
         assert sum(row.turns for row in rows) == self.turns
         assert sum(row.untold for row in rows) == self.untold
@@ -147,7 +147,7 @@ def test_what_an_engine_began_by_itself_is_taken_in_even_where_nothing_is_left()
         turn = Turn(TurnId("t"), session.id, PLACES[0], ENGINE, "running", "wake", Prompt(""), NOW)
         poor = msgspec.structs.replace(SETTINGS, caps=Caps(all_usd=0.1, least_usd=0.25))
         reserved = reserve(tx, poor, turn, session, NOW)
-        assert reserved is not None and reserved.short is None and reserved.left_usd == 0.25
+        assert reserved is not None and reserved.short is None and reserved.share_usd == 0.25
         assert tx.spending.standing(Scope("all"), TODAY, 0.1).left_usd < 0
         other = msgspec.structs.replace(turn, id=TurnId("other"), cause="message")
         held = reserve(tx, poor, other, session, NOW)

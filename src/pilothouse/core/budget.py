@@ -1,7 +1,8 @@
 """Budgets per day: what a turn reserves before it starts, what it settles with, what is left. Pure arithmetic.
 
-Rules: a turn starts only if its reservation fits under every cap that covers it, so that what is spent stays below the
-cap as long as turns cost what they reserved; a turn that does not tell its cost counts with its reservation, and is
+Rules: a turn starts only if its reservation fits under every cap that covers it, and its share, which is all that its
+engine may spend, is taken from what others may: so what is spent stays below the cap as long as engines keep to their
+shares, however many run at once; a turn that does not tell its cost counts with its reservation, and is
 never said to have cost that; an alert is given once per level, scope and day.
 """
 
@@ -22,6 +23,10 @@ _DUST = 1e-9
 """Sums of floating numbers are never exact; nobody pays in billionths."""
 
 
+CONVERSATION_AT_ONCE = 2
+"""A conversation has one turn at a time, and another where a new session began beside it."""
+
+
 class Scope(Struct, frozen=True):
     """What a cap covers: everything, one workspace, or one conversation."""
 
@@ -31,6 +36,10 @@ class Scope(Struct, frozen=True):
     @property
     def key(self) -> str:
         return f"{self.kind} {self.name}".strip()
+
+    def at_once(self, most: int) -> int:
+        """How many turns may run there, where so many may run in all."""
+        return min(most, CONVERSATION_AT_ONCE) if self.kind == "conversation" else most
 
     @property
     def words(self) -> str:
@@ -79,7 +88,9 @@ class Standing(Struct, frozen=True):
     assumed_usd: float = 0.0
     """The reservations of turns that ran and did not tell their cost."""
     reserved_usd: float = 0.0
-    """The reservations of turns that run now."""
+    """The shares of turns that run now."""
+    running: int = 0
+    """How many these are."""
 
     @property
     def limit_usd(self) -> float:
@@ -105,6 +116,16 @@ def estimate(caps: Caps, session_average: float | None, engine_average: float | 
     """What a turn is expected to cost: as its session's before it, else as its engine's lately."""
     known = engine_average if session_average is None else session_average
     return max(caps.least_usd, known or 0.0)
+
+
+def share_of(standing: Standing, amount_usd: float, at_once: int) -> float:
+    """What a turn may spend that reserves so much, where so many may run at once.
+
+    Half of what is left is for others, and for each that may still start beside it as much as it reserves itself; but
+    it has its reservation at least, and the last has all that is left.
+    """
+    others, left = max(0, at_once - standing.running - 1), standing.left_usd
+    return max(amount_usd, min(left - others * amount_usd, left / 2) if others else left)
 
 
 def more_needed(caps: Caps, standing: Standing, amount_usd: float) -> float:

@@ -33,6 +33,12 @@ class Reservation(Struct, frozen=True):
     conversation_id: ConversationId
     amount_usd: float
     ask_id: AskId | None = None
+    share_usd: float = 0.0
+    """What its engine was told that it may spend, where that is more: nobody else may reserve it."""
+
+    @property
+    def taken_usd(self) -> float:
+        return max(self.amount_usd, self.share_usd)
 
 
 class CapDay(Struct, frozen=True):

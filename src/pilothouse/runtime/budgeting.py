@@ -1,6 +1,6 @@
 """Money: a turn reserves before it starts and settles when it ends, inside the transactions that start and end it.
 
-Without a cap nothing is reserved; where money went is written down all the same. What a turn costs is what its engine
+A turn is told its share, and so much is taken from what others may reserve. Without a cap nothing is reserved; where money went is written down all the same. What a turn costs is what its engine
 tells. One that does not tell is counted as such, and where there is a cap, its reservation stays taken for the day.
 """
 
@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from pilothouse.core.approvers import OWNERS, Authority
-from pilothouse.core.budget import Standing, alert_due, day_of, estimate
+from pilothouse.core.budget import Standing, alert_due, day_of, estimate, share_of
 from pilothouse.core.conversation import Session
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.event import EngineEvent, SessionStarted, UsageChanged
@@ -35,8 +35,8 @@ class Reserved(Struct, frozen=True):
     """What a turn has taken. If some scope is `short` of it, nothing was."""
 
     amount_usd: float
-    left_usd: float
-    """What the narrowest of its caps has left for it, its own reservation included."""
+    share_usd: float
+    """What its engine may spend: its reservation, and more where others leave room."""
     short: Standing | None = None
 
 
@@ -46,23 +46,23 @@ def reserve(tx: Tx, settings: Settings, turn: Turn, session: Session, at: float)
     if not standings:
         return None
     amount = _expected(tx, settings, session, at)
-    left = min(standing.left_usd for standing in standings)
+    most = settings.max_turns_at_once
+    shares = [share_of(standing, amount, standing.scope.at_once(most)) for standing in standings]
+    share = max(amount, min(shares))
     short = next((standing for standing in standings if not standing.fits(amount)), None)
-    if (
-        turn.cause == "wake"
-    ):  # the engine has begun by itself: whatever it costs, others must not spend it too
-        left, short = max(left, amount), None
+    if turn.cause == "wake":
+        short = None  # the engine has begun by itself: whatever it costs, others must not spend it too
     if short is None:
-        day = standings[0].day
-        tx.spending.reserve(Reservation(turn.id, day, session.workspace, turn.conversation_id, amount))
-    return Reserved(amount, left, short)
+        day, place = standings[0].day, turn.conversation_id
+        tx.spending.reserve(Reservation(turn.id, day, session.workspace, place, amount, share_usd=share))
+    return Reserved(amount, share, short)
 
 
 def extend(tx: Tx, settings: Settings, turn: Turn, cost_usd: float) -> Failure | None:
-    """A running turn has cost this much. If that is past its reservation, others must know; if it is past a cap, it
+    """A running turn has cost this much. If that is past its share, others must know; if it is past a cap, it
     has to stop, and this is why."""
     taken = tx.spending.get(turn.id)
-    if taken is None or cost_usd <= taken.amount_usd:
+    if taken is None or cost_usd <= taken.taken_usd:
         return None
     tx.spending.reserve(msgspec.structs.replace(taken, amount_usd=cost_usd))
     over = next(

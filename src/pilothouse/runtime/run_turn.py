@@ -7,6 +7,7 @@ to it what others want; the recorder writes what was read. Whatever fails once t
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack
 
@@ -47,7 +48,7 @@ class TurnRun:
         self._helpers = anyio.CancelScope()
         self._asks = TurnAsks(ports, started, self._recorder, self._interrupt)
         self._watch = Watch(ports, started.turn, self._recorder, self._asks, self._scope, hint)
-        self._reserved_usd = started.reserved_usd
+        self._taken_usd = math.inf if started.budget_usd is None else started.budget_usd
         self._ended = False
         self._cut = False
         self._unsayable = False
@@ -148,9 +149,9 @@ class TurnRun:
 
     async def _mind_budget(self, cost_usd: float | None) -> None:
         """An engine that tells what it spends while it works is stopped when the day's budget is used up."""
-        if cost_usd is None or cost_usd <= self._reserved_usd or self._watch.stopping:
+        if cost_usd is None or cost_usd <= self._taken_usd or self._watch.stopping:
             return
-        self._reserved_usd = cost_usd
+        self._taken_usd = cost_usd
         ports, turn = self._ports, self._turn
         failure = await self._recorder.commit(lambda tx: extend(tx, ports.settings(), turn, cost_usd))
         if failure is not None:

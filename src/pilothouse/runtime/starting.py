@@ -5,7 +5,6 @@ Law 2 is the store's: if somebody else started a turn in this session meanwhile,
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from itertools import takewhile
 
@@ -43,9 +42,7 @@ class Started(Struct, frozen=True):
     session: Session
     conversation: Conversation
     budget_usd: float | None = None
-    """What is left for it under the day's caps; None where there is none."""
-    reserved_usd: float = math.inf
-    """What it has reserved of that; where there is no cap, there is nothing to reserve."""
+    """Its share under the day's caps, which is taken for it; None where there is none."""
     said_mode: ApprovalMode | None = None
 
 
@@ -160,7 +157,7 @@ def _started(
         turn,
         session,
         bound(tx, conversation),
-        *(() if reserved is None else (reserved.left_usd, reserved.amount_usd)),
+        None if reserved is None else reserved.share_usd,
         said_mode=said_mode(tx, conversation.id, turn),
     )
 

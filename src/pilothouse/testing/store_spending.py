@@ -60,8 +60,8 @@ class SpendingSuite(StoreSuite):
             tx.spending.add(spent(0.5, conversation_id=C2))
             tx.spending.add(spent(1.0, conversation_id=C2, workspace="/other"))
             tx.spending.add(spent(8.0, day=NEXT))
-            tx.spending.reserve(taken(T1, 0.1))
-            tx.spending.reserve(taken(T2, 0.2, conversation_id=C2))
+            tx.spending.reserve(taken(T1, 0.05, share_usd=0.1))
+            tx.spending.reserve(taken(T2, 0.2, conversation_id=C2, share_usd=0.1))
             tx.spending.reserve(taken(T3, 9.0, ask_id=AskId("a1")))
             tx.spending.save_cap_day(CapDay(DAY, ALL.key, raised_usd=3.0))
 
@@ -71,9 +71,10 @@ class SpendingSuite(StoreSuite):
             everything = look(ALL)
             assert (everything.cap_usd, everything.raised_usd, everything.day) == (5.0, 3.0, DAY)
             assert (everything.spent_usd, everything.assumed_usd) == (1.75, 0.05)
-            assert everything.reserved_usd == pytest.approx(0.3), "what is held is not taken"
+            assert everything.reserved_usd == pytest.approx(0.3), "the greater; and what is held is not taken"
+            assert everything.running == 2
             here = look(Scope("conversation", C1))
-            assert (here.spent_usd, here.assumed_usd, here.reserved_usd) == (0.25, 0.05, 0.1)
+            assert (here.spent_usd, here.assumed_usd, here.reserved_usd, here.running) == (0.25, 0.05, 0.1, 1)
             there = look(Scope("workspace", "/w"))
             assert (there.spent_usd, there.reserved_usd, there.raised_usd) == (0.75, pytest.approx(0.3), 0.0)
 
@@ -84,10 +85,10 @@ class SpendingSuite(StoreSuite):
             for id in (T1, T2):
                 tx.turns.add(turn(id))
             tx.spending.reserve(taken(T1, 0.1))
-            tx.spending.reserve(taken(T1, 0.4))
+            tx.spending.reserve(taken(T1, 0.4, share_usd=0.7))
             tx.spending.reserve(taken(T2, 0.2))
-            assert tx.spending.get(T1) == taken(T1, 0.4)
-            assert tx.spending.release(T1) == taken(T1, 0.4)
+            assert tx.spending.get(T1) == taken(T1, 0.4, share_usd=0.7)
+            assert tx.spending.release(T1) == taken(T1, 0.4, share_usd=0.7)
             assert tx.spending.release(T1) is None and tx.spending.get(T1) is None
             tx.turns.move(T2, "cancelled", ended_at=2.0)
             assert tx.spending.get(T2) is None, "whoever ended it"

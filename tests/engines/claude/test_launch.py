@@ -175,6 +175,8 @@ def test_a_warm_process_serves_on_while_its_cap_is_what_the_house_has_left() -> 
     first, later = launch(with_left(1.0)), launch(with_left(0.6))
     assert first.key == later.key, "what is left changes with every turn"
     assert caps_as(first, 0.4, later)
+    assert caps_as(first, 0.42, later), "it would stop a little earlier"
+    assert not caps_as(first, 0.38, later), "and never later"
     assert not caps_as(first, 0.0, later), "others have spent meanwhile: it would spend too much"
     assert not caps_as(first, 0.4, launch(with_left(5.0))), "the cap was raised: it would stop too early"
     assert not caps_as(first, 0.4, launch()) and not caps_as(launch(), 0.0, first)

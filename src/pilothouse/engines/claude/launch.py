@@ -26,8 +26,9 @@ from pilothouse.engines.claude.old_programs import leave_out
 from pilothouse.engines.claude.turns import ENGINE_ID
 
 _SESSION_FLAGS = ("--session-id=", "--resume=")
+A_CENT = 0.01
 CLOSE_ENOUGH = 0.05
-"""A warm process may differ by so much from what the house has left; a cent may always."""
+"""A warm process may stop so much earlier than a new one would, and no more than a cent later."""
 
 
 class Launch(Struct, frozen=True):
@@ -138,11 +139,11 @@ def without_servers(config: ClaudeConfig, brief: Brief) -> tuple[ClaudeConfig, B
 
 
 def caps_as(running: Launch, spent_usd: float, wanted: Launch) -> bool:
-    """Whether a process that has spent so much would stop where a new one would: neither dearer nor too early."""
+    """Whether a process that has spent so much would stop where a new one would: no dearer, and hardly earlier."""
     if running.budget_usd is None or wanted.budget_usd is None:
         return running.budget_usd == wanted.budget_usd
     left = running.budget_usd - spent_usd
-    return abs(left - wanted.budget_usd) <= max(0.01, CLOSE_ENOUGH * wanted.budget_usd)
+    return -max(A_CENT, CLOSE_ENOUGH * wanted.budget_usd) <= left - wanted.budget_usd <= A_CENT
 
 
 def check_token(brief: Brief) -> None:

@@ -27,9 +27,9 @@ class SpendingTable:
             "conversation_id": scope.name if scope.kind == "conversation" else None,
         }
         ((spent, assumed),) = self._link.rows("spending.used", **where)
-        ((reserved,),) = self._link.rows("spending.reserved", **where)
+        ((reserved, running),) = self._link.rows("spending.reserved", **where)
         raised = self.cap_day(scope, day).raised_usd
-        return Standing(scope, day, cap_usd, raised, spent, assumed, reserved)
+        return Standing(scope, day, cap_usd, raised, spent, assumed, reserved, running)
 
     def average(self, engine: EngineId, since: str) -> float | None:
         return self._link.rows("spending.average", engine=engine, since=since)[0][0]

@@ -20,13 +20,14 @@ SELECT total(cost_usd), total(assumed_usd) FROM spending WHERE day = :day
 SELECT sum(cost_usd) / nullif(sum(turns - untold), 0) FROM spending WHERE day >= :since AND engine = :engine
 
 -- name: _reservation: the columns of Reservation, in its order
-turn_id, day, workspace, conversation_id, amount_usd, ask_id
+turn_id, day, workspace, conversation_id, amount_usd, ask_id, share_usd
 
 -- name: reserve: take what a turn may cost, or another amount for it
 INSERT INTO reservations ({_reservation})
-VALUES (:turn_id, :day, :workspace, :conversation_id, :amount_usd, :ask_id)
+VALUES (:turn_id, :day, :workspace, :conversation_id, :amount_usd, :ask_id, :share_usd)
 ON CONFLICT (turn_id) DO UPDATE
-SET day = :day, workspace = :workspace, conversation_id = :conversation_id, amount_usd = :amount_usd, ask_id = :ask_id
+SET day = :day, workspace = :workspace, conversation_id = :conversation_id, amount_usd = :amount_usd, ask_id = :ask_id,
+    share_usd = :share_usd
 
 -- name: reservation: what one turn has reserved
 SELECT {_reservation} FROM reservations WHERE turn_id = :turn_id
@@ -34,8 +35,8 @@ SELECT {_reservation} FROM reservations WHERE turn_id = :turn_id
 -- name: release: give back what one turn has reserved
 DELETE FROM reservations WHERE turn_id = :turn_id RETURNING {_reservation}
 
--- name: reserved: what unended turns have reserved on one day, in one place or in all
-SELECT total(amount_usd) FROM reservations WHERE ask_id IS NULL AND day = :day
+-- name: reserved: what unended turns may spend on one day, in one place or in all, and how many they are
+SELECT total(max(amount_usd, share_usd)), count(*) FROM reservations WHERE ask_id IS NULL AND day = :day
   AND (:workspace IS NULL OR workspace = :workspace)
   AND (:conversation_id IS NULL OR conversation_id = :conversation_id)
 
