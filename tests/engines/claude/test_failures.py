@@ -124,10 +124,12 @@ def test_an_api_error_has_the_kind_of_its_status_and_name(
     assert failed(init(), told, result(is_error=True, result="x", api_error_status=status)).kind == kind
 
 
-def test_an_older_cli_writes_the_reset_behind_a_bar() -> None:
+@pytest.mark.parametrize("status", [None, 429])
+def test_an_older_cli_writes_the_reset_behind_a_bar_and_perhaps_nothing_else(status: int | None) -> None:
     words = "Claude AI usage limit reached|1794771478"
-    failure = failed(init(), result(is_error=True, result=words, api_error_status=429))
-    assert (failure.retry_at, failure.text) == (1794771478.0, "Claude AI usage limit reached")
+    failure = failed(init(), result(is_error=True, result=words, api_error_status=status))
+    assert (failure.kind, failure.retry_at) == ("quota", 1794771478.0)
+    assert failure.text == "Claude AI usage limit reached"
 
 
 @pytest.mark.parametrize(("told", "retry_at"), [({"status": "rejected", "resetsAt": 7}, 7.0), ("soon", None)])

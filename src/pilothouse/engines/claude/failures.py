@@ -22,6 +22,8 @@ DETAIL_CHARS = 4000
 
 LOG_IN = "Claude Code is not logged in on this machine. Run `claude` there and type /login."
 STOPPED_INSIDE = "Claude Code stopped in the middle of the turn and did not say why."
+LIMIT_WORDS = ("hit your limit", "usage limit reached")
+"""How CLIs say it in words; some, of older versions, in nothing else."""
 _EPOCH = re.compile(r"\|(\d{10})\b")
 
 
@@ -49,6 +51,7 @@ ROWS: tuple[Row, ...] = (
         lambda t: t.api_error == "usage_limit_reached" or t.error == "billing_error" or t.status == 402,
         "quota",
     ),
+    (lambda t: any(words in t.text for words in LIMIT_WORDS) and t.status in (None, 429), "quota"),
     (lambda t: t.error == "authentication_failed" or t.status in (401, 403), "auth"),
     (lambda t: t.status == 429 or t.error == "rate_limit", "rate_limit"),
     (lambda t: t.status in (503, 529) or t.error == "overloaded", "overloaded"),
@@ -98,8 +101,6 @@ _PRINTED: tuple[tuple[str, Trouble], ...] = (
     ("Request too large", Trouble("", reason="prompt_too_long")),
     ("Reached max turns", Trouble("", subtype="error_max_turns")),
     ("Reached maximum budget", Trouble("", subtype="error_max_budget_usd")),
-    ("hit your limit", Trouble("", api_error="usage_limit_reached")),
-    ("usage limit reached", Trouble("", api_error="usage_limit_reached")),
     ("API Error: Connection", Trouble("", api_error="connection_failed")),
 )
 
