@@ -98,9 +98,11 @@ def test_a_token_of_another_engine_is_stale() -> None:
         ("../../etc/passwd", "passwd"),
         ("..\\..\\boot.ini", "boot.ini"),
         (".bashrc", "bashrc"),
-        ("..", "file"),
+        ("..", "a file"),
         ("", "a file"),
         ("a\nb.txt", "a?b.txt"),
+        ("会议记录" * 50 + ".docx", "会议记录" * 19 + "会议.docx"),  # 78 characters of three bytes, and five
+        ("x" * 300, "x" * 240),
     ],
 )
 async def test_an_attachment_lands_in_its_folder_whatever_it_is_called(

@@ -59,7 +59,11 @@ def user_content(text: str, attached: Attached) -> str | list[dict[str, Any]]:
 
 def show_name(name: str) -> str:
     """A stranger's file name, fit for a sentence."""
-    return "".join(c if c.isprintable() else "?" for c in name)[:NAME_CHARS] or "a file"
+    return plain_name(name)[:NAME_CHARS] or "a file"
+
+
+def plain_name(name: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in name)
 
 
 def _refusal(file: File, room: int, taken: int) -> str:

@@ -12,10 +12,13 @@ from pilothouse.core.engine import Blobs
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.event import Notice
 from pilothouse.core.turn import Prompt
-from pilothouse.engines.claude.images import Attached, File, attach, show_name, user_content
+from pilothouse.engines.claude.images import Attached, File, attach, plain_name, show_name, user_content
 from pilothouse.engines.claude.sending import user_line
 
 DOWNLOADS = "downloads"
+NAME_BYTES = 240
+"""Of 255; a number and its dash have the rest."""
+SUFFIX_BYTES = 40
 
 
 class Message(Struct, frozen=True):
@@ -83,14 +86,14 @@ class Prompting:
 
     def _keep(self, file: File) -> str:
         """Under a free name, whatever the file is called: the name comes from a stranger, and leads nowhere else."""
-        name = show_name(PurePosixPath(file.name.replace("\\", "/")).name).lstrip(".") or "file"
+        name = plain_name(PurePosixPath(file.name.replace("\\", "/")).name).lstrip(".") or "a file"
         folder = Path(self._workspace, DOWNLOADS)
         folder.mkdir(exist_ok=True)
         if os.path.realpath(folder) != str(folder):
             raise OSError(0, f"{DOWNLOADS} leads out of the workspace")
-        stem, suffix = os.path.splitext(name)
+        stem, suffix = _short(name)
         for number in range(1, 1000):
-            path = folder / (name if number == 1 else f"{stem}-{number}{suffix}")
+            path = folder / (f"{stem}{suffix}" if number == 1 else f"{stem}-{number}{suffix}")
             try:
                 with path.open("xb") as target:
                     target.write(file.data)
@@ -98,3 +101,12 @@ class Prompting:
             except FileExistsError:
                 continue
         raise OSError(0, "there are too many files of this name")
+
+
+def _short(name: str) -> tuple[str, str]:
+    """A name in its two parts, the first cut to what a file system takes with a number behind it: it counts bytes."""
+    stem, suffix = os.path.splitext(name)
+    if len(suffix.encode()) > SUFFIX_BYTES:
+        stem, suffix = name, ""
+    room = NAME_BYTES - len(suffix.encode())
+    return stem.encode()[:room].decode("utf-8", "ignore"), suffix
