@@ -137,6 +137,46 @@ async def test_a_no_is_carried_over_too(tmp_path: Path) -> None:
         await rig.until_said("told: deny never")
 
 
+async def test_a_plain_no_ends_it_and_calls_no_model(tmp_path: Path) -> None:
+    async with after_a_crash(tmp_path, echo, behind="and then this") as rig:
+        await rig.channel.answer(await rig.until_asked(), "deny")
+        await rig.until_said("Stopped.")
+        await rig.until_said("you said: and then this")
+        assert [strings.prompt.text for strings in rig.engine.turns] == ["and then this"]
+        assert [turn.cause for turn in await rig.until_ended(2)] == ["message", "message"]
+
+
+async def test_a_plain_no_is_no_answer_to_what_is_asked_later(tmp_path: Path) -> None:
+    async with after_a_crash(tmp_path, asks(MAKE)) as rig:
+        first = await rig.until_asked()
+        await rig.channel.answer(first, "deny")
+        await rig.until_said("Stopped.")
+        await rig.channel.say("now do it")
+        (row,) = await rig.until(lambda tx: tx.asks.open_in(MAIN))
+        await rig.channel.answer(row.ask, "allow")
+        await rig.until_said("told: allow")
+
+
+async def test_a_plain_no_given_just_before_the_crash_ends_it_too(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, PuppetEngine(asks(MAKE)), name="first") as rig:
+        await rig.channel.say("go")
+        await rig.until_asked()
+        rig.crash()
+    async with STORE.open(STORE.config(path=str(tmp_path / "pilothouse.db"))) as store:
+
+        def refuse(tx: Tx) -> None:
+            (row,) = tx.asks.open_in(MAIN)
+            apply_answer(tx, new_id, row, Decision("deny"), row.asked_at)
+
+        await store.write(refuse)
+    async with open_rig(tmp_path, name="second", alive=only_alive("second")) as rig:
+        await rig.until_said("Stopped.")
+        (turn,) = await rig.until_ended()
+        assert turn.status == "cancelled"
+        await rig.until_idle()
+        assert rig.engine.turns == []
+
+
 async def test_a_question_is_answered_by_a_plain_reply_after_the_restart(tmp_path: Path) -> None:
     async with after_a_crash(tmp_path, asks(QUESTION), ask=QUESTION) as rig:
         await rig.until_asked()

@@ -103,6 +103,11 @@ def move_ask(state: AskState, to: AskState) -> AskState:
     return to
 
 
+def stops(ask: Ask, decision: Decision) -> bool:
+    """Whether its turn ends with this: a plain no. One with a reason, or to a question, lets the engine go on."""
+    return decision.verdict == "deny" and not decision.text and ask.kind != "question"
+
+
 def misfit(ask: Ask, decision: Decision) -> str:
     """Why this is no answer to the ask, whoever gave it; empty if it is one."""
     known = {option.key for option in ask.options}

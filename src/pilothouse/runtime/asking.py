@@ -1,22 +1,24 @@
 """What becomes of an ask, each in one transaction (law 6): answered, superseded, lapsed, expired.
 
 If the turn that asked is gone, the answer starts a new turn in the same session, and waits there for the engine to ask
-the same thing again. An ask that can no longer matter says so wherever it is shown.
+the same thing again; a plain no starts nothing, for it would have ended the turn. An ask that can no longer matter says so wherever it is shown.
 """
 
 from __future__ import annotations
 
-from pilothouse.core.ask import AskState, Decision, hash_payload
+from pilothouse.core.ask import AskState, Decision, hash_payload, stops
 from pilothouse.core.ask_rows import AskRow
 from pilothouse.core.event import AskChanged
 from pilothouse.core.ids import IdMaker, UserId
+from pilothouse.core.message import Content
 from pilothouse.core.store import Tx
-from pilothouse.core.turn import LIVE
+from pilothouse.core.turn import LIVE, Turn
 from pilothouse.runtime.auditing import HOUSE, record_ask
 from pilothouse.runtime.closing import closed_line, decided, show_closed
+from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.raising import tell_places
 from pilothouse.runtime.reasons import REASON, want_reason
-from pilothouse.runtime.resuming import resume_with_answer
+from pilothouse.runtime.resuming import STOPPED, resume_with_answer
 from pilothouse.runtime.rule_keeping import remember_answer
 from pilothouse.runtime.standing import note_name
 from pilothouse.runtime.topics import TOPICS
@@ -44,7 +46,24 @@ def apply_answer(tx: Tx, ids: IdMaker, row: AskRow, decision: Decision, at: floa
         want_reason(tx, ids, row, decision, at)
     elif turn is not None and turn.status not in LIVE:
         _log_change(tx, row, "answered", decision.by, at, said)
-        resume_with_answer(tx, ids, turn, row, at)
+        if stops(row.ask, decision):
+            _stop_lost(tx, ids, turn, row, at)
+        else:
+            resume_with_answer(tx, ids, turn, row, at)
+
+
+def _stop_lost(tx: Tx, ids: IdMaker, lost: Turn, row: AskRow, at: float) -> None:
+    """No model is called to hear a no. One that goes on already, with an answer to another ask, hears it when it asks."""
+    beside = tx.turns.of(lost.conversation_id, statuses=("queued", "parked", *LIVE))
+    if any(turn.session_id == lost.session_id and turn.cause == "answer" for turn in beside):
+        return
+    for other in tx.asks.of_turn(lost.id):
+        if other.state == "open":
+            changed = lapse(tx, ids, other, at, because="its turn was stopped")
+            tx.events.append(lost.conversation_id, lost.id, [changed], at)
+    tx.asks.mark_used(row.ask.id)
+    said = Content(STOPPED, "notice", turn_id=lost.id)
+    say(tx, ids, lost.conversation_id, said, key=f"end:{lost.id}", at=at)
 
 
 def supersede(tx: Tx, ids: IdMaker, row: AskRow, at: float, *, because: str) -> None:

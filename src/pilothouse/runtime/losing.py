@@ -6,13 +6,14 @@ answer keeps its ask open, and the answer goes on with it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
+from pilothouse.core.ask import stops
 from pilothouse.core.ask_rows import AskRow
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.event import EngineEvent, Notice, ToolFinished, ToolStarted, TurnEnded
 from pilothouse.core.failure import Failure
-from pilothouse.core.ids import CallId, Epoch, IdMaker, TurnId
+from pilothouse.core.ids import AskId, CallId, Epoch, IdMaker, TurnId
 from pilothouse.core.message import Content
 from pilothouse.core.queue import QueueRow
 from pilothouse.core.store import Tx
@@ -21,7 +22,8 @@ from pilothouse.runtime.budgeting import settle_lost
 from pilothouse.runtime.ending import forget_answers, withdraw_asks
 from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.raising import show_ask
-from pilothouse.runtime.resuming import resume_with_answer
+from pilothouse.runtime.reasons import held_back
+from pilothouse.runtime.resuming import STOPPED, resume_with_answer
 from pilothouse.runtime.settings import Settings
 
 LOST_AGAIN = "Pilothouse stopped while this ran. Nothing had been done yet, so it runs again by itself."
@@ -36,7 +38,6 @@ LOST_UNBEGUN = (
 LOST_WAKE = (
     "Pilothouse stopped while the engine worked on by itself. Say “continue” to go on in the same session."
 )
-STOPPED = "Stopped."
 LOST_WAITING = "Pilothouse restarted while this waited for an answer."
 LEFT_WAITING = "Pilothouse was closed while this waited for an answer."
 STAYS_OPEN = "The question stays open, and its answer continues the work."
@@ -58,10 +59,12 @@ def lose(
     """`rows` are the turn's inbox rows, claimed by this node. `on_purpose`: somebody left, or stopped us."""
     turn = tx.turns.move(turn.id, "lost")
     tx.events.append(turn.conversation_id, turn.id, _close_tools(tx, turn), at)
-    open_asks = [row for row in tx.asks.of_turn(turn.id) if row.state == "open"]
-    answered = [row for row in tx.asks.of_turn(turn.id) if row.state == "answered" and not row.used]
-    waited = bool(open_asks or answered) and not turn.stop_requested
-    again = not waited and run_again and may_run_again(turn)
+    asked = tx.asks.of_turn(turn.id)
+    open_asks = [row for row in asked if row.state == "open"]
+    answered = [row for row in asked if row.state == "answered" and not row.used]
+    stopped = turn.stop_requested or _was_stopped(answered, held_back(asked))
+    waited = bool(open_asks or answered) and not stopped
+    again = not waited and not stopped and run_again and may_run_again(turn)
     settle_lost(tx, ids, settings, turn, at, ended=not again)
     if waited:
         _lose_waiting(tx, ids, turn, rows, open_asks, answered, at, on_purpose=on_purpose)
@@ -74,17 +77,20 @@ def lose(
     else:
         tx.events.append(turn.conversation_id, turn.id, withdraw_asks(tx, ids, turn, at), at)
         forget_answers(tx, turn)
-        text = _last_word(turn)
-        if turn.stop_requested:
+        text = STOPPED if stopped else _last_word(turn)
+        if stopped:
             _cancel(tx, turn, rows, at)
         else:
             _fail(tx, turn, rows, Failure("crash", text), at)
         _tell(tx, ids, turn, text, f"end:{turn.id}", at)
 
 
+def _was_stopped(answered: Sequence[AskRow], held: Collection[AskId]) -> bool:
+    """Somebody said a plain no that the engine has not heard yet; one whose reason may still come is none yet."""
+    return any(row.decision and stops(row.ask, row.decision) and row.ask.id not in held for row in answered)
+
+
 def _last_word(turn: Turn) -> str:
-    if turn.stop_requested:
-        return STOPPED
     if turn.prompt.wake:
         return LOST_WAKE
     return LOST_FOR_GOOD if turn.began else LOST_UNBEGUN

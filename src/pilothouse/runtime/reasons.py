@@ -63,7 +63,12 @@ def held_back(rows: Iterable[AskRow]) -> set[AskId]:
 def settle_reason(tx: Tx, ids: IdMaker, row: AskRow, decision: Decision, at: float) -> None:
     """The reason came, or it did not; in either case the no of before stands."""
     denied = tx.asks.get(row.about) if row.about else None
-    if denied is None or denied.decision is None or decision.verdict != "answer":
+    if denied is None or denied.decision is None:
+        return
+    if decision.verdict != "answer":
+        turn = tx.turns.get(denied.turn_id)
+        if turn is not None and turn.status not in LIVE:
+            tx.asks.mark_used(denied.ask.id)  # nobody goes on with it: it is no answer to what is asked later
         return
     denied = tx.asks.amend(denied.ask.id, msgspec.structs.replace(denied.decision, text=decision.text))
     turn = tx.turns.get(denied.turn_id)

@@ -7,6 +7,7 @@ from pilothouse.core.ids import IdMaker, TurnId
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import Prompt, Turn
 
+STOPPED = "Stopped."
 GO_ON = "Continue. Pilothouse restarted while you waited for an answer to: {title}. Ask again; it is answered now."
 
 

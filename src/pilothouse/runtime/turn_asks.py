@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from pilothouse.core.approvers import QUESTION, Authority
-from pilothouse.core.ask import Ask, Decision
+from pilothouse.core.ask import Ask, Decision, stops
 from pilothouse.core.ask_rows import AskRow
 from pilothouse.core.engine import Answerable, EngineSession
 from pilothouse.core.event import AskChanged, Asked, Notice
@@ -215,10 +215,10 @@ class TurnAsks:
             tx.turns.move(row.turn_id, "running")
 
     async def _tell(self, session: Answerable, engine_key: AskId, ask: Ask, decision: Decision) -> None:
-        """A plain no stops the turn; a no with a reason, or to a question, lets the engine go on."""
+        """A plain no stops the turn, whatever the engine makes of it."""
         try:
             await session.answer(engine_key, decision)
         except Exception as error:  # noqa: BLE001 - one turn: the stream itself will tell how it ends
             self._ports.log("ask.tell_failed", turn_id=self._turn.id, level="error", error=error)
-        if decision.verdict == "deny" and not decision.text and ask.kind != "question":
+        if stops(ask, decision):
             await self._interrupt()
