@@ -105,6 +105,18 @@ async def test_an_ask_is_answered_once_and_only_while_it_is_open() -> None:
     assert not talk.asking
 
 
+async def test_a_no_to_one_of_several_questions_is_the_answer_to_all() -> None:
+    questions = [{"question": "Which colour?"}, {"question": "Which size?"}, {"question": "How many?"}]
+    talk = dialogue()
+    await talk.take(ask("AskUserQuestion", {"questions": questions}))
+    assert talk.answer(AskId("a1"), Decision("answer", text="red")) == []
+    assert talk.beside(AskId("a1:1")) == (AskId("a1:2"),)
+    (reply,) = replies(talk.answer(AskId("a1:1"), Decision("deny", text="later")))
+    assert (reply["response"]["behavior"], reply["response"]["message"]) == ("deny", "later")
+    assert not talk.asking
+    assert talk.answer(AskId("a1:2"), Decision("answer", text="two")) == []
+
+
 async def test_a_withdrawn_ask_cannot_be_answered() -> None:
     talk = dialogue()
     await talk.take(ask("Bash", {"command": "make"}))

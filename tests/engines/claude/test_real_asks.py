@@ -133,6 +133,26 @@ async def test_several_questions_are_several_asks_and_one_answer(tmp_path: Path)
     assert '"Which colour?"="Red", "Which sizes?"="S, L"' in told
 
 
+async def test_a_no_to_one_of_several_questions_withdraws_the_others(tmp_path: Path) -> None:
+    with open_api(call("AskUserQuestion", questions=[QUESTION, SIZES]), say("as you wish")) as api:
+        rig = Rig(tmp_path, api)
+        async with rig.engine() as engine, engine.open(rig.brief()) as session:
+            events = await read(
+                session,
+                when=lambda event: (
+                    session.answer(event.ask.id, Decision("deny", text="ask later"))
+                    if isinstance(event, Asked) and event.ask.title == "Which sizes?"
+                    else None
+                ),
+            )
+        assert "ask later" in str(api.main[-1].tool_results)
+    colour, _ = asks_of(events)
+    assert [event for event in events if isinstance(event, AskChanged)] == [
+        AskChanged(colour.ask.id, "withdrawn")
+    ]
+    assert end_of(events).answer == "as you wish"
+
+
 async def test_a_question_that_nobody_answers_lets_the_turn_go_on(tmp_path: Path) -> None:
     with open_api(call("AskUserQuestion", questions=[QUESTION]), say("then I choose")) as api:
         events = await play(Rig(tmp_path, api), decision=Decision("deny", text="nobody answered in time"))

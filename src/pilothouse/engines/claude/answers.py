@@ -21,7 +21,7 @@ NOBODY = "The user did not answer."
 def answer_request(request: CanUseTool, decisions: Sequence[Decision]) -> dict[str, Any]:
     """The `response` of a control response. `decisions` are in the order of `asks_of`; any "no" is a "no"."""
     questions = questions_of(request)
-    denial = next((decision for decision in decisions if _is_no(decision, question=bool(questions))), None)
+    denial = next((decision for decision in decisions if is_no(decision, question=bool(questions))), None)
     if denial is not None or not decisions:
         return deny((denial.text if denial else "") or (NOBODY if questions else ""))
     if questions:
@@ -30,7 +30,7 @@ def answer_request(request: CanUseTool, decisions: Sequence[Decision]) -> dict[s
     return {"behavior": "allow", "updatedInput": decisions[0].input or request.input}
 
 
-def _is_no(decision: Decision, *, question: bool) -> bool:
+def is_no(decision: Decision, *, question: bool) -> bool:
     return decision.verdict == "deny" or (decision.verdict == "answer" and not question)
 
 

@@ -81,6 +81,11 @@ class Dialogue:
         self._close(pending.request_id)
         return [reply_line(pending.request_id, reply)]
 
+    def beside(self, ask_id: AskId) -> tuple[AskId, ...]:
+        """What else the same request asks, and nobody has decided."""
+        pending = self._asks.get(ask_id)
+        return tuple(id for id in pending.left if id != ask_id) if pending else ()
+
     def abandon(self) -> None:
         """The process is gone: nobody will answer."""
         awaited = list(self._awaited.values())

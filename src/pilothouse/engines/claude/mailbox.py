@@ -33,7 +33,7 @@ class Mailbox:
         self.put_last(steps, size)
 
     def put_last(self, steps: Sequence[Step], size: int = 0) -> None:
-        """Never waits: the last words of a process that is gone."""
+        """Never waits: the last words of a process that is gone, or a word of our own."""
         if not self._shut:
             self._portions.append((steps, size))
             self._bytes += size

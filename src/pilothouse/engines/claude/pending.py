@@ -1,4 +1,5 @@
-"""Permission requests that wait for people. Several questions in one request are several asks, and have one answer."""
+"""Permission requests that wait for people. Several questions in one request are several asks, and have one answer: a no
+to one of them is the no to all."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from typing import Any
 
 from pilothouse.core.ask import Decision
 from pilothouse.core.ids import AskId
-from pilothouse.engines.claude.answers import answer_request
+from pilothouse.engines.claude.answers import answer_request, is_no
 from pilothouse.engines.claude.asks import ask_ids, questions_of
 from pilothouse.engines.claude.control import CanUseTool
 
@@ -19,10 +20,15 @@ class PendingAsk:
         self._given: dict[AskId, Decision] = {}
 
     def decide(self, ask_id: AskId, decision: Decision) -> dict[str, Any] | None:
-        """The answer, once everything is decided; None before, and for an ask that is decided already."""
+        """The answer, once it is settled; None before, and for an ask that is decided already."""
         if ask_id not in self.ids or ask_id in self._given:
             return None
         self._given[ask_id] = decision
-        if len(self._given) < len(self.ids):
+        if self.left and not is_no(decision, question=bool(questions_of(self.request))):
             return None
-        return answer_request(self.request, [self._given[id] for id in self.ids])
+        return answer_request(self.request, [self._given[id] for id in self.ids if id in self._given])
+
+    @property
+    def left(self) -> tuple[AskId, ...]:
+        """Those that nobody has decided."""
+        return tuple(id for id in self.ids if id not in self._given)

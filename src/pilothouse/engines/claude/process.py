@@ -178,7 +178,12 @@ class ClaudeProcess(Leash[Failure]):
         await self._write(self.dialogue.request(sending.INTERRUPT, self._interrupted), self._grace_s)
 
     async def answer(self, ask_id: AskId, decision: Decision) -> None:
-        for line in self.dialogue.answer(ask_id, decision):
+        """A no to one of several questions is the no to all: the others are withdrawn."""
+        beside, lines = self.dialogue.beside(ask_id), self.dialogue.answer(ask_id, decision)
+        stream = self.stream
+        if lines and beside and stream is not None and not stream.ended:
+            self.mailbox.put_last(stream.take(self._translator.withdraw(beside), ()))
+        for line in lines:
             await self._write(line)
 
     async def expect_end(self) -> None:

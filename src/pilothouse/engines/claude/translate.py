@@ -180,7 +180,11 @@ class Translator:
         return self._turns.say(lambda turn: [Asked(ask) for ask in asks])
 
     def _cancelled(self, heard: control.ControlCancel) -> Sequence[Step]:
-        withdrawn = [AskChanged(id, "withdrawn") for id in self._asked.pop(heard.request_id, ())]
+        return self.withdraw(self._asked.pop(heard.request_id, ()))
+
+    def withdraw(self, asks: Sequence[AskId]) -> Sequence[Step]:
+        """Nobody needs to answer these any more."""
+        withdrawn = [AskChanged(id, "withdrawn") for id in asks]
         return self._turns.say(lambda turn: withdrawn) if withdrawn else ()
 
     # Where it begins and ends.
