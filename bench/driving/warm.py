@@ -26,7 +26,7 @@ from bench.measuring.house import Person, open_house, open_store
 from bench.measuring.script import NoBlobs, say_nothing
 from bench.measuring.statistics import median, quantile
 from bench.measuring.table import Row
-from tests.engines.claude.binary import claude_binary
+from tests.engines.claude.binary import claude_binary, claude_version
 
 from pilothouse.core.engine import Brief, EngineHost, EngineSession
 from pilothouse.core.event import EngineEvent, TextDelta
@@ -127,7 +127,7 @@ class Place:
     async def side(self, name: str, **config: Any) -> AsyncIterator[Side]:
         """A gateway of its own."""
         folder = self._made(name)
-        remember_proof(folder / PROOFS, self._binary)
+        remember_proof(folder / PROOFS, self._binary, claude_version())
         host = EngineHost(NoBlobs(), self._environment, str(folder), f"bench-{name}", say_nothing)
         engine = TimedEngine(ClaudeEngine(self._config(**config), host))
         person = Person()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -28,7 +29,7 @@ BERLIN = ZoneInfo("Europe/Berlin")
 usd = st.floats(0, 100)
 
 
-def standing(cap: float = 10.0, **fields: float) -> Standing:
+def standing(cap: float = 10.0, **fields: Any) -> Standing:
     return Standing(ALL, "2026-11-15", cap, **fields)
 
 

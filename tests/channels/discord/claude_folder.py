@@ -14,7 +14,7 @@ from tests.channels.discord.server.people import Person
 from tests.channels.discord.server.running import Server
 from tests.channels.discord.server.world import Post
 from tests.engines.claude.api import Request, ScriptedApi
-from tests.engines.claude.binary import claude_binary
+from tests.engines.claude.binary import claude_binary, claude_version
 from tests.engines.claude.rig import KEY, command_of
 
 from pilothouse.engines.claude.gate_proof import PROOFS, remember_proof
@@ -33,7 +33,9 @@ class ClaudeFolder:
         self.project = self.installed.project
         state = self.installed.home / "state" / "engines" / "claude"
         state.mkdir(parents=True)
-        remember_proof(state / PROOFS, str(claude_binary()))  # once, in its own test, is enough
+        remember_proof(
+            state / PROOFS, str(claude_binary()), claude_version()
+        )  # once, in its own test, is enough
         self.installed.env |= {
             "ANTHROPIC_API_KEY": KEY,
             "ANTHROPIC_BASE_URL": api.url,

@@ -86,6 +86,12 @@ def _install_into(folder: Path) -> None:
     (folder / "stamp").write_text(found)
 
 
+@cache
+def claude_version() -> str:
+    """As it prints it."""
+    return _version_of(claude_binary())
+
+
 def find_binary(folder: Path) -> Path:
     packages = folder / "node_modules" / "@anthropic-ai"
     # Where both C libraries have a package, npm unpacks the one that fits; a stranger's would not start.

@@ -18,6 +18,7 @@ import json
 import sys
 from typing import Any
 
+VERSION = "0.0.0 (Impostor)"
 SESSION = "0b0f7a4e-3c5d-4e6f-8a7b-9c0d1e2f3a4b"
 
 
@@ -117,4 +118,7 @@ def main(mode: str, argument: str = "") -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:3])
+    if "--version" in sys.argv:
+        print(VERSION)
+    else:
+        main(*sys.argv[1:3])

@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio
 from tests.engines.claude.api import ScriptedApi
-from tests.engines.claude.binary import claude_binary
+from tests.engines.claude.binary import claude_binary, claude_version
 from tests.engines.memory_blobs import MemoryBlobs
 
 from pilothouse.core.ask import Decision
@@ -45,7 +45,9 @@ class Rig:
         self.state = folder / "state"
         for made in (self.home, self.workspace, self.state):
             made.mkdir(exist_ok=True)
-        remember_proof(self.state / PROOFS, str(claude_binary()))  # once, in its own test, is enough
+        remember_proof(
+            self.state / PROOFS, str(claude_binary()), claude_version()
+        )  # once, in its own test, is enough
         self.blobs = MemoryBlobs()
         self.policy: Policy = FixedPolicy(senses=Senses(ground=RealGround(str(self.home))))
         """Reads no commands, so that every one of them asks."""

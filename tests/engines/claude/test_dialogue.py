@@ -136,7 +136,7 @@ async def test_whatever_the_cli_asks_is_answered() -> None:
     "odd", [{"callback_id": 7}, {"input": "ls"}, {"callback_id": None}, {"tool_use_id": ["t1"]}]
 )
 async def test_a_hook_of_a_shape_that_we_do_not_know_is_denied(odd: dict[str, Any]) -> None:
-    whole = {"callback_id": "gate", "tool_use_id": "t1", "input": {"tool_name": "Bash", "tool_input": {}}}
+    whole = {"callback_id": "gate", "tool_use_id": "t1", "input": {"tool_name": "Bash"}}
     talk = dialogue(Ruling("allow"))
     assert decision_of(await talk.take(request("h1", subtype="hook_callback", **{**whole, **odd}))) == "deny"
     assert talk.gate.seen == set(), "should it run all the same, it never came by"

@@ -11,6 +11,7 @@ from pathlib import Path
 import anyio
 import pytest
 from tests.engines.claude.api import open_api, say
+from tests.engines.claude.impostor import VERSION
 from tests.engines.claude.rig import Rig, command_of, end_of, notices_of, read
 from tests.runtime.rig import open_rig
 
@@ -48,7 +49,7 @@ def program(rig: Rig, *mode: str) -> str:
     path = rig.workspace.parent / "claude"
     path.write_text(f'#!/bin/sh\nexec {sys.executable} {IMPOSTOR} {" ".join(mode)} "$@"\n')
     path.chmod(0o755)
-    remember_proof(rig.state / PROOFS, str(path))
+    remember_proof(rig.state / PROOFS, str(path), VERSION)
     return str(path)
 
 

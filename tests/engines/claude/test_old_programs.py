@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.engines.claude.api import open_api, say
-from tests.engines.claude.binary import claude_binary
+from tests.engines.claude.binary import claude_binary, claude_version
 from tests.engines.claude.rig import Rig, end_of, notices_of, read
 
 from pilothouse.core.errors import EngineError
@@ -24,7 +24,7 @@ def refusing(rig: Rig, *flags: str) -> str:
     )
     path.write_text(f'#!/bin/sh\nfor word do\n{tests}\n:\ndone\nexec {claude_binary()} "$@"\n')
     path.chmod(0o755)
-    remember_proof(rig.state / PROOFS, str(path))
+    remember_proof(rig.state / PROOFS, str(path), claude_version())
     return str(path)
 
 

@@ -238,7 +238,7 @@ async def test_a_file_that_leaves_no_server_leaves_none_however_it_was_named(
     settings.mkdir()
     (settings / "PERMISSIONS.json").write_text(json.dumps({"tier": tier}))
     named = {"images": server} if by == "the brief" else {}
-    extra = [] if named else ["--mcp-config", json.dumps({"mcpServers": {"images": server}})]
+    extra: list[str] = [] if named else ["--mcp-config", json.dumps({"mcpServers": {"images": server}})]
     with open_api(call("mcp__images__draw"), say("there")) as api:
         rig = Rig(tmp_path, api, extra_args=extra)
         brief = rig.brief(

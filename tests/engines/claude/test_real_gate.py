@@ -8,11 +8,19 @@ from pathlib import Path
 
 import pytest
 from tests.engines.claude.api import open_api, say
-from tests.engines.claude.binary import claude_binary
+from tests.engines.claude.binary import claude_binary, claude_version
 from tests.engines.claude.rig import Rig, end_of, read
 
 from pilothouse.core.errors import EngineError
-from pilothouse.engines.claude.gate_proof import NO_HOOK, PROOFS, is_proven, prove_gate, try_gate
+from pilothouse.engines.claude.gate_proof import (
+    NO_HOOK,
+    PROOFS,
+    is_proven,
+    print_version,
+    prove_gate,
+    remember_proof,
+    try_gate,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +37,7 @@ def program(folder: Path, lines: str) -> str:
 async def test_the_gate_of_the_real_program_holds_and_that_is_remembered(tmp_path: Path) -> None:
     binary = str(claude_binary())
     assert await prove_gate(binary, PLAIN, str(tmp_path), {}) == ""
-    assert is_proven(tmp_path / PROOFS, binary)
+    assert is_proven(tmp_path / PROOFS, binary, claude_version())
 
 
 async def test_a_program_that_never_calls_back_is_no_gate(tmp_path: Path) -> None:
@@ -62,4 +70,33 @@ async def test_another_program_under_the_same_name_is_proven_anew(tmp_path: Path
         (rig.state / PROOFS).unlink()
         async with rig.engine() as engine, engine.open(rig.brief()) as session:
             assert end_of(await read(session)).answer == "hello"
-        assert is_proven(rig.state / PROOFS, str(claude_binary()))
+        assert is_proven(rig.state / PROOFS, str(claude_binary()), claude_version())
+
+
+async def test_another_version_behind_the_same_file_is_proven_anew(tmp_path: Path) -> None:
+    """As behind the shim of a version manager: the file stays, and what it starts is another program."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    shim = program(
+        folder,
+        f"""version = open({str(folder / "chosen")!r}).read()
+if "--version" in sys.argv:
+    print(version)
+elif version == "1.0.0":
+    import os
+    os.execv({str(claude_binary())!r}, ["claude", *sys.argv[1:]])
+else:
+    print(json.dumps({{"type": "result", "is_error": False}}))""",
+    )
+    (folder / "chosen").write_text("1.0.0")
+    assert await prove_gate(shim, PLAIN, str(tmp_path), {}) == ""
+    assert is_proven(tmp_path / PROOFS, shim, "1.0.0")
+    (folder / "chosen").write_text("2.0.0")
+    assert await prove_gate(shim, PLAIN, str(tmp_path), {}) == NO_HOOK
+
+
+async def test_what_tells_no_version_is_proven_at_every_start(tmp_path: Path) -> None:
+    silent = program(tmp_path, "")
+    remember_proof(tmp_path / PROOFS, silent, "")
+    assert await print_version(silent, PLAIN, {}) == ""
+    assert not is_proven(tmp_path / PROOFS, silent, "")

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from tests.dists import ROOT, SRC, write_dist
 from tests.engines.claude.api import Reply, Request, ScriptedApi, bash, open_api, say
-from tests.engines.claude.binary import VERSION, claude_binary
+from tests.engines.claude.binary import VERSION, claude_binary, claude_version
 from tests.engines.claude.rig import MARK, Rig
 
 from pilothouse.engines.claude.gate_proof import PROOFS, remember_proof
@@ -55,7 +55,9 @@ class House:
         ]
         (self.home / "config.toml").write_text("\n".join(lines) + "\n")
         (self.home / "config.toml").chmod(0o600)
-        remember_proof(self.home / "state" / "engines" / "claude" / PROOFS, str(claude_binary()))
+        remember_proof(
+            self.home / "state" / "engines" / "claude" / PROOFS, str(claude_binary()), claude_version()
+        )
 
     @property
     def environ(self) -> dict[str, str]:

@@ -3,7 +3,8 @@
 A process is started in an empty home against an API of our own on loopback, which has it call a tool. The hook must
 arrive, and our "ask" must become a permission request; then, and only then, does a turn that is not in full access
 start. No login is used, nothing leaves the machine, and the tool is never run. What is proven is remembered for as
-long as the program stays the same.
+long as the program stays the same: its file, and the version that it prints, for behind the shim of a version manager
+another program may stand while the file is the same.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ from pilothouse.processes import (
 )
 
 WITHIN_S = 45.0
+VERSION_WITHIN_S = 10.0
+VERSION_CHARS = 100
 PROOFS = "gate.json"
 
 _ARGV = (
@@ -71,14 +74,28 @@ async def prove_gate(
         return ""  # to start it will fail with better words
     known = Path(state_dir, PROOFS)
     try:
-        if is_proven(known, program):
+        version = await print_version(program, source, extra)
+        if is_proven(known, program, version):
             return ""
         problem = await try_gate(program, source, extra)
         if not problem:
-            remember_proof(known, program)
+            remember_proof(known, program, version)
     except OSError as error:
         return f"it could not be tried: {error}"
     return problem
+
+
+async def print_version(program: str, source: Mapping[str, str], extra: Mapping[str, str]) -> str:
+    """In its own words; empty where it does not say. With the home that it has: a shim finds its program there."""
+    environment = allowed_environment(source, BASE_NAMES, extra)
+    with anyio.move_on_after(VERSION_WITHIN_S), suppress(ProcessError):
+        async with open_process(
+            [program, "--version"], cwd=tempfile.gettempdir(), env=environment
+        ) as process:
+            process.close_input()
+            async for line in process.lines():
+                return line.data.decode("utf-8", "replace").strip()[:VERSION_CHARS]
+    return ""
 
 
 async def try_gate(program: str, source: Mapping[str, str], extra: Mapping[str, str]) -> str:
@@ -130,13 +147,13 @@ async def _watch(process: Process) -> str:
     return f"{DEAF} (exit code {process.exit_code}) {process.stderr_tail()[-300:]}".strip()
 
 
-def is_proven(known: Path, program: str) -> bool:
-    return identity(program) in _read(known)
+def is_proven(known: Path, program: str, version: str) -> bool:
+    return bool(version) and identity(program, version) in _read(known)
 
 
-def remember_proof(known: Path, program: str) -> None:
+def remember_proof(known: Path, program: str, version: str) -> None:
     """A few are kept: who goes back to the version before need not wait."""
-    proven = [*_read(known), identity(program)][-5:]
+    proven = [*_read(known), identity(program, version)][-5:]
     try:
         known.parent.mkdir(parents=True, exist_ok=True)
         known.write_text(json.dumps(proven))
@@ -144,10 +161,10 @@ def remember_proof(known: Path, program: str) -> None:
         pass  # it is proven again at the next start
 
 
-def identity(program: str) -> str:
-    """Another file under the same name is another program."""
+def identity(program: str, version: str) -> str:
+    """Another file under the same name is another program, and so is another version behind the same file."""
     found = os.stat(program)
-    return f"{os.path.realpath(program)}:{found.st_size}:{found.st_mtime_ns}"
+    return f"{os.path.realpath(program)}:{found.st_size}:{found.st_mtime_ns}:{version}"
 
 
 def _read(known: Path) -> Sequence[str]:
