@@ -3,6 +3,7 @@
 impostor.py MODE [ARGUMENT]
 
 leaky          runs a command that it never showed to the gate, then a second one
+peeks NAME     calls that tool, and never shows it to the gate
 honest         the same, by the gate
 calls N        shows N calls to the gate in one turn, and runs them
 garbage        talks nonsense before, between and after its lines
@@ -62,8 +63,8 @@ def show(id: str, command: str) -> bool:
             return line["response"]["response"]["hookSpecificOutput"]["permissionDecision"] == "allow"
 
 
-def call(id: str, command: str, *, gated: bool) -> None:
-    use = {"type": "tool_use", "id": id, "name": "Bash", "input": {"command": command}}
+def call(id: str, command: str, *, gated: bool, name: str = "Bash") -> None:
+    use = {"type": "tool_use", "id": id, "name": name, "input": {"command": command}}
     out(type="assistant", message={"id": f"m-{id}", "content": [use]}, parent_tool_use_id=None)
     ran = show(id, command) if gated else True
     result = {
@@ -75,10 +76,10 @@ def call(id: str, command: str, *, gated: bool) -> None:
     out(type="user", message={"role": "user", "content": [result]}, parent_tool_use_id=None)
 
 
-def turn(uuid: str, *commands: str, gated: bool = True) -> None:
+def turn(uuid: str, *commands: str, gated: bool = True, name: str = "Bash") -> None:
     out(type="system", subtype="init", cwd="/", tools=["Bash"], model="impostor", user_message_uuids=[uuid])
     for number, command in enumerate(commands):
-        call(f"{uuid}-{number}", command, gated=gated)
+        call(f"{uuid}-{number}", command, gated=gated, name=name)
     said = {"id": f"m-{uuid}", "content": [{"type": "text", "text": "done"}]}
     out(type="assistant", message=said, parent_tool_use_id=None)
     out(type="result", subtype="success", is_error=False, result="done", user_message_uuids=[uuid])
@@ -111,6 +112,8 @@ def main(mode: str, argument: str = "") -> None:
         match mode:
             case "garbage":
                 nonsense(uuid)
+            case "peeks":
+                turn(uuid, "x", gated=False, name=argument)
             case "calls":
                 turn(uuid, *(f"echo {number}" for number in range(int(argument))))
             case _:

@@ -64,6 +64,23 @@ async def test_a_call_that_ran_without_passing_the_gate_ends_its_process_and_its
     assert "done" not in end.answer
 
 
+@pytest.mark.parametrize(
+    ("tool", "outcome"),
+    [
+        ("Read", "failed"),
+        ("Grep", "failed"),
+        ("WebFetch", "failed"),
+        ("Agent", "failed"),
+        ("mcp__x__y", "failed"),
+        ("TodoWrite", "completed"),
+        ("web_search", "completed"),  # at the API, where nobody here can hold it
+    ],
+)
+async def test_whatever_is_judged_at_the_gate_must_have_been_there(rig: Rig, tool: str, outcome: str) -> None:
+    async with engine(rig, "peeks", tool) as odd, odd.open(rig.brief()) as session:
+        assert end_of(await read(session)).outcome == outcome
+
+
 async def test_in_full_access_nobody_holds_the_gate_and_it_may(rig: Rig) -> None:
     async with engine(rig, "leaky") as leaky, leaky.open(rig.brief(approval_mode="full-access")) as session:
         assert end_of(await read(session)).outcome == "completed"

@@ -7,11 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.engines.claude.api import open_api, say
+from tests.engines.claude.api import Reply, Request, call, open_api, say
 from tests.engines.claude.binary import claude_binary, claude_version
-from tests.engines.claude.rig import Rig, end_of, read
+from tests.engines.claude.rig import Rig, end_of, play, read
 
+from pilothouse.core.ask import Decision
 from pilothouse.core.errors import EngineError
+from pilothouse.core.event import ToolFinished, ToolStarted
 from pilothouse.engines.claude.gate_proof import (
     NO_HOOK,
     PROOFS,
@@ -38,6 +40,32 @@ async def test_the_gate_of_the_real_program_holds_and_that_is_remembered(tmp_pat
     binary = str(claude_binary())
     assert await prove_gate(binary, PLAIN, str(tmp_path), {}) == ""
     assert is_proven(tmp_path / PROOFS, binary, claude_version())
+
+
+async def test_the_real_program_brings_what_reads_and_what_delegates_to_the_gate(tmp_path: Path) -> None:
+    """Else the watch over what came by would end it."""
+
+    def script(request: Request) -> Reply:
+        done = request.text.count('"tool_result"')
+        if "SUBWORK" in request.prompt:
+            return say("read") if done else call("Read", file_path=str(tmp_path / "work/a.txt"))
+        steps = [
+            call("Read", file_path=str(tmp_path / "work/a.txt")),
+            call("Glob", pattern="*.txt"),
+            call("Grep", pattern="one"),
+            call("Agent", description="d", prompt="SUBWORK now", subagent_type="general-purpose"),
+            say("done"),
+        ]
+        return steps[min(done, len(steps) - 1)]
+
+    with open_api(script) as api:
+        rig = Rig(tmp_path, api)
+        (rig.workspace / "a.txt").write_text("one\n")
+        events = await play(rig, decision=Decision("allow"))
+    assert (end_of(events).outcome, end_of(events).answer) == ("completed", "done")
+    called = [event.call.detail["tool"] for event in events if isinstance(event, ToolStarted)]
+    assert set(called) == {"Agent", "Glob", "Grep", "Read"}
+    assert all(event.ok for event in events if isinstance(event, ToolFinished))
 
 
 async def test_a_program_that_never_calls_back_is_no_gate(tmp_path: Path) -> None:

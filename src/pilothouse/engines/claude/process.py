@@ -14,7 +14,7 @@ import anyio
 from pilothouse.core.ask import Decision
 from pilothouse.core.engine import Model
 from pilothouse.core.errors import EngineError
-from pilothouse.core.event import SessionStarted, ToolFinished, ToolStarted, TurnEnded
+from pilothouse.core.event import SessionStarted, ToolCall, ToolFinished, ToolStarted, TurnEnded
 from pilothouse.core.failure import Failure
 from pilothouse.core.ids import AskId, SessionId
 from pilothouse.engines.claude import sending, wire
@@ -37,7 +37,10 @@ from pilothouse.processes import (
 )
 
 DEFAULT_MODEL = "default"
-GATED_KINDS = ("command", "file_change", "tool")
+# Every kind but `note`, which touches nothing. Reading counts: a rule may deny it, and outside the workspace it is asked.
+GATED_KINDS = ("command", "file_change", "read", "search", "web", "subagent", "tool")
+UNGATED_TOOLS = ("web_search", "web_fetch", "ToolSearch")
+"""The first two run at the API, and nobody here can hold them; the third looks through the names of tools."""
 
 SHUT_DOWN = Failure("crash", "Claude Code was shut down.")
 UNREACHABLE = Failure("hang", "Claude Code reads its input no more and was stopped.")
@@ -237,9 +240,9 @@ class ClaudeProcess(Leash[Failure]):
             self._end_turn()
 
     def _watch_gate(self, steps: Sequence[Step]) -> None:
-        """A call with deeds that ran and never came by the gate: whatever the reason, it must not go on."""
+        """A call that ran and never came by the gate: whatever the reason, it must not go on."""
         for step in steps:
-            if isinstance(step, ToolStarted) and step.call.kind in GATED_KINDS:
+            if isinstance(step, ToolStarted) and _is_gated(step.call):
                 self._calls[step.call.id] = step.call.title
             elif isinstance(step, ToolFinished) and self._calls.pop(step.call_id, None) and step.ok:
                 if self.guarded and step.call_id not in self.dialogue.gate.seen:
@@ -342,3 +345,7 @@ class ClaudeProcess(Leash[Failure]):
                 "process.refused", level="warning", engine="claude", request=request, problem=problem[:300]
             )
         return not problem
+
+
+def _is_gated(call: ToolCall) -> bool:
+    return call.kind in GATED_KINDS and call.detail.get("tool") not in UNGATED_TOOLS
