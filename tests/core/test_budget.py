@@ -21,6 +21,7 @@ from pilothouse.core.budget import (
     estimate,
     more_needed,
     next_day_at,
+    share_of,
 )
 from pilothouse.core.ids import ConversationId
 
@@ -126,3 +127,23 @@ def test_a_minutes_worth_may_come_at_once_and_then_one_by_one() -> None:
         assert wait_s == 0
     assert pace.admit(free_at, 100.0) == (free_at, pytest.approx(20.0))
     assert pace.admit(free_at, 120.0)[1] == 0
+
+
+@given(st.floats(0.01, 5), st.integers(1, 12), st.floats(0.5, 100))
+def test_shares_are_never_more_than_what_is_left_and_cost_nobody_a_place(
+    amount: float, at_once: int, cap: float
+) -> None:
+    taken, running = 0.0, 0
+    while running < at_once and (now := standing(cap, reserved_usd=taken, running=running)).fits(amount):
+        share = share_of(now, amount, at_once)
+        assert share >= amount
+        taken, running = taken + share, running + 1
+        assert taken <= cap + 1e-6
+    assert running >= min(at_once, int(cap / amount - 1e-6)), (
+        "as many run as would with their reservations alone"
+    )
+
+
+def test_the_last_that_may_run_has_all_that_is_left() -> None:
+    assert share_of(standing(10.0, reserved_usd=4.0, running=1), 0.5, 2) == 6.0
+    assert share_of(standing(10.0), 0.5, 1) == 10.0
