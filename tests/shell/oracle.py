@@ -45,7 +45,7 @@ BAD: dict[str, str] = {
     "file": r"--(comp|files|magic|uncomp)|-[^-]*[CfmzZ]",
     "wc": r"--files0",
     "du": r"--(files0|exclude-f|deref)|-[^-]*[XLD]",
-    "xxd": r"-[^-]*r",
+    "xxd": r"-[^-]*r|-[a-z]c",
     "printf": r"-",
     "jq": r"--(from|raw-?file|slurpf|arg|jsona|seq)|-[^-]*[fnL]",
     "md5sum": r"-[^-]*c|--check",
@@ -130,6 +130,8 @@ def scan(text: str) -> list[Piece]:
                 raise Unsafe
             break
         elif char in ";|&()<>":
+            if char in "<>" and bare.endswith("}"):
+                raise Unsafe  # it sets a variable to the number of what is opened
             if char in "<>" and open_word and word in ("0", "1", "2") and bare == word:
                 word, bare, open_word = "", "", False
             end()
@@ -287,6 +289,10 @@ def check_words(name: str, args: list[Piece], texts: list[str], here: str, root:
         if not names[at:] or names[at] not in GIT:
             raise Unsafe
     if name == "sed" and not (texts[:1] == ["-n"] and re.fullmatch(r"[\d,$+p;]+", (texts[1:2] or ["x"])[0])):
+        raise Unsafe
+    if name == "printf" and set(
+        re.findall(r"%[\W\d]*(\w)", (texts[:1] or ["%n"])[0].replace("%%", ""))
+    ) - set("bcdfsqix"):
         raise Unsafe
     if name == "command" and texts[:1] not in (["-v"], ["-V"]):
         raise Unsafe

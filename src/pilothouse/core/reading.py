@@ -51,6 +51,10 @@ _FILTER = re.compile(r"[A-Za-z0-9_.\[\]|:,\"' ?()/\-]*")
 _TELLS_TOO_MUCH = re.compile(
     r"env|input|import|include|modulemeta|debug|getpath|@sh|limit|error|halt", re.IGNORECASE
 )
+_FORMAT = re.compile(r"(?:[^%\\]|%%|%[-+ 0#]*\d*(?:\.\d+)?[bcqs]|\\(?:[abefnrtv\\\"']|0?33|x1[bB]))*")
+"""What `printf` only writes. `%n` sets a variable, and a number may be computed, which some shells do with side effects."""
+_COUNTING = re.compile(r"%([-+ 0#]*\d*(?:\.\d+)?)[dioxXueEfFgG]")
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _NEWER = re.compile(r"-newer[aBcm][aBcmt]")
 _CHECKS = frozenset({"-d", "-e", "-f", "-L", "-h", "-r", "-s", "-w", "-x"})
 
@@ -146,6 +150,8 @@ def _short(reader: Reader, text: str, pending: list[Word]) -> list[str] | None:
         if letter in reader.attached and rest.isascii() and rest.isdigit():
             return [*found, letter]
         if letter in reader.values:
+            if rest and reader.apart:
+                return None
             return [*found, letter] if rest or _take_value(pending) else None
         if letter not in reader.flags:
             return None
@@ -163,6 +169,18 @@ def _take_value(pending: list[Word]) -> bool:
 
 def _echo(args: Sequence[Word]) -> Reads | Unknown:
     return Reads() if all(word.form != "glob" for word in args) else Unknown(NO_GLOB)
+
+
+def _printf(args: Sequence[Word]) -> Reads | Unknown:
+    found = _split("printf", READERS["printf"], args)
+    if isinstance(found, Unknown):
+        return found
+    if not found.operands or found.operands[0].form != "plain":
+        return Unknown(NO_GLOB)
+    given, values = found.operands[0].text, found.operands[1:]
+    if all(word.form == "plain" and _NUMBER.fullmatch(word.text) for word in values):
+        given = _COUNTING.sub(r"%\1s", given)
+    return Reads() if _FORMAT.fullmatch(given) else Unknown("printf may set a variable")
 
 
 def _command(args: Sequence[Word]) -> Reads | Unknown:
@@ -282,6 +300,7 @@ _SPECIAL = {
     "find": _find,
     "git": _git,
     "jq": _jq,
+    "printf": _printf,
     "sed": _sed,
     "test": _test,
 }

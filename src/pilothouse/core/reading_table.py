@@ -37,6 +37,8 @@ class Reader(Struct, frozen=True):
     """Letters whose value, a number, may only stand right behind them."""
     exact: frozenset[str] = frozenset()
     """Options that are known only as they stand."""
+    apart: bool = False
+    """Whether the value of a letter is always the next word: what stands right behind the letter are more options."""
 
 
 def _row(
@@ -51,6 +53,7 @@ def _row(
     deep: str = "",
     attached: str = "",
     exact: str = "",
+    apart: bool = False,
 ) -> Reader:
     return Reader(
         operands,
@@ -63,6 +66,7 @@ def _row(
         deep,
         attached,
         word_set(exact),
+        apart,
     )
 
 
@@ -192,6 +196,8 @@ READERS: Mapping[str, Reader] = {
         "LPI",
         "noreport dirsfirst filesfirst gitignore prune du matchdirs ignore-case inodes device",
         "filelimit sort charset",
+        attached="L",
+        apart=True,
     ),
     "true": _row("none"),
     "type": _row("text", "afptP"),
@@ -210,7 +216,7 @@ READERS: Mapping[str, Reader] = {
     "wc": _row("paths", "clmLw", "", "bytes chars lines max-line-length words"),
     "which": _row("text", "a", "", "all"),
     "whoami": _row("none"),
-    "xxd": _row("paths", "abEiup", "cglos", most=1),
+    "xxd": _row("paths", "", "cglos", most=1, exact="-a -b -E -i -u -p -ps"),
 }
 
 _LOG = (

@@ -248,6 +248,8 @@ class _Reading:
     def _redirect(self, node: TreeNode) -> tuple[Redirect, list[Word]]:
         """The redirection, and words of the command that stand behind it."""
         kind = node.type
+        if self._source[max(0, node.start_byte - 1) : node.start_byte] == b"}":
+            self._odd(ODD["variable_assignment"])  # `{NAME}>file` sets NAME; the grammar takes it for a word
         if kind != "file_redirect":
             self._odd(ODD[kind])
             self._nested.descend(node)
