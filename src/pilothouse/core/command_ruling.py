@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from pilothouse.core.editing import edit_only
+from pilothouse.core.editing import AWKS, edit_only
 from pilothouse.core.look_alikes import is_alike
 from pilothouse.core.places import NOWHERE, Places
 from pilothouse.core.reading import NO_GLOB, Reads, Unknown, read_only
@@ -172,7 +172,7 @@ class Walk:
     def _edit(self, segment: Segment, found: Unknown, folders: Folders) -> None:
         edits = edit_only(segment)
         if isinstance(edits, Unknown):
-            known = segment.name in ("sed", "awk", "gawk", "mawk")
+            known = segment.name == "sed" or segment.name in AWKS
             reason = edits if known else found
             self.gaps.append(Gap(reason.why, self._to_remember(segment, reason)))
             return

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from pilothouse.core.awk_programs import is_plain_awk, is_plain_variable
 from pilothouse.core.reading import Unknown, unallowed
 from pilothouse.core.script import Segment, Word
+from pilothouse.core.sed_scripts import is_plain_sed
 
 
 class Edits(Struct, frozen=True):
@@ -16,12 +18,8 @@ class Edits(Struct, frozen=True):
     changes: tuple[Word, ...] = ()
 
 
-_ADDRESS = r"(?:\d+|\$|\d+~\d+|/(?:\\.|[^/\\\n])*/I?)"
-_SUBSTITUTE = r"s([/|#,@])(?:\\.|(?!\1)[^\\\n])*\1(?:\\.|(?!\1)[^\\\n])*\1[gpiI0-9]*"
-_SED_ONE = re.compile(rf"\s*(?:{_ADDRESS}(?:,(?:{_ADDRESS}|\+\d+))?)?\s*!?\s*(?:[pdqnN=]|{_SUBSTITUTE})\s*")
-MAX_SCRIPT = 1000
 _SED_LETTERS = "nErsuz"
-_AWK_FORBIDDEN = re.compile(r"[|><@`]|system|getline|ENVIRON|PROCINFO|close|printf\s*\(|srand|-f")
+AWKS = frozenset({"awk", "gawk", "mawk"})
 
 
 def edit_only(segment: Segment) -> Edits | Unknown:
@@ -30,23 +28,23 @@ def edit_only(segment: Segment) -> Edits | Unknown:
         return Unknown("a pattern could become an option")
     if segment.name == "sed":
         return _sed(segment.words[1:])
-    if segment.name in ("awk", "gawk", "mawk"):
+    if segment.name in AWKS:
         return _awk(segment.words[1:])
     return unallowed(segment)
 
 
 def _sed(args: Sequence[Word]) -> Edits | Unknown:
-    scripts: list[str] = []
+    scripts: list[Word] = []
     files: list[Word] = []
-    in_place, given, pending = False, False, list(reversed(args))
+    in_place, suffix, given, pending = False, "", False, list(reversed(args))
     while pending:
         word = pending.pop()
         text = word.text
         if text in ("-e", "--expression") and pending:
-            scripts.append(pending.pop().text)
+            scripts.append(pending.pop())
             given = True
-        elif re.fullmatch(r"-i(\.[A-Za-z]+)?|--in-place(=\.[A-Za-z]+)?", text):
-            in_place = True
+        elif found := re.fullmatch(r"(?:-i|--in-place=?)(\.[A-Za-z]+)?", text):
+            in_place, suffix = True, found[1] or suffix
         elif text in ("--quiet", "--silent", "--regexp-extended") or re.fullmatch(
             rf"-[{_SED_LETTERS}]+", text
         ):
@@ -56,27 +54,13 @@ def _sed(args: Sequence[Word]) -> Edits | Unknown:
         else:
             files.append(word)
     if not given and files:
-        scripts.append(files.pop(0).text)
-    if not scripts or not all(_is_sed_plain(script) for script in scripts):
+        scripts.append(files.pop(0))
+    if not scripts or not all(word.form == "plain" and is_plain_sed(word.text) for word in scripts):
         return Unknown("this sed script may do more than edit")
-    return Edits((), tuple(files)) if in_place else Edits(tuple(files))
-
-
-def _is_sed_plain(script: str) -> bool:
-    if len(script) > MAX_SCRIPT:
-        return False
-    at = 0
-    while True:
-        found = _SED_ONE.match(script, at)
-        if found is None:
-            return False
-        if found.end() == len(script):
-            return True
-        if script[found.end()] not in ";\n":
-            return False
-        at = found.end() + 1
-        if not script[at:].strip():
-            return True
+    if not in_place:
+        return Edits(tuple(files))
+    kept = [Word(word.text + suffix, word.form) for word in files] if suffix else []
+    return Edits((), (*files, *kept))
 
 
 def _awk(args: Sequence[Word]) -> Edits | Unknown:
@@ -84,9 +68,11 @@ def _awk(args: Sequence[Word]) -> Edits | Unknown:
     while rest and rest[0].text.startswith("-"):
         text = rest.pop(0).text
         if text in ("-F", "-v") and rest and not rest[0].text.startswith("-"):
-            rest.pop(0)
-        elif not re.fullmatch(r"-F.+|-v\w+=.*", text):
+            text += rest.pop(0).text
+        if not (text.startswith("-F") and text != "-F") and not (
+            text.startswith("-v") and is_plain_variable(text[2:])
+        ):
             return Unknown(f"awk {text} may do more than read")
-    if not rest or _AWK_FORBIDDEN.search(rest[0].text):
+    if not rest or rest[0].form != "plain" or not is_plain_awk(rest[0].text):
         return Unknown("this awk program may do more than read")
     return Edits(tuple(rest[1:]))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 Operands = Literal["none", "text", "paths", "text then paths", "stamp"]
 
@@ -53,7 +53,6 @@ def _row(
     deep: str = "",
     attached: str = "",
     exact: str = "",
-    apart: bool = False,
 ) -> Reader:
     return Reader(
         operands,
@@ -66,7 +65,6 @@ def _row(
         deep,
         attached,
         word_set(exact),
-        apart,
     )
 
 
@@ -81,6 +79,18 @@ _GREP = _row(
     "regexp max-count after-context before-context context include exclude exclude-dir color colour binary-files label",
     numbers=True,
     deep="r recursive",
+)
+
+_TREE = structs.replace(
+    _row(
+        "paths",
+        "adfFghiDpsuCnAQNrtUvxJX",
+        "LPI",
+        "noreport dirsfirst filesfirst gitignore prune du matchdirs ignore-case inodes device",
+        "filelimit sort charset",
+        attached="L",
+    ),
+    apart=True,
 )
 
 READERS: Mapping[str, Reader] = {
@@ -190,15 +200,7 @@ READERS: Mapping[str, Reader] = {
     "tac": _row("paths", "br", "s", "before regex", "separator"),
     "tail": _row("paths", "qvz", "nc", "quiet silent verbose zero-terminated", "lines bytes", numbers=True),
     "tr": _row("text", "cCdst", "", "complement delete squeeze-repeats truncate-set1"),
-    "tree": _row(
-        "paths",
-        "adfFghiDpsuCnAQNrtUvxJX",
-        "LPI",
-        "noreport dirsfirst filesfirst gitignore prune du matchdirs ignore-case inodes device",
-        "filelimit sort charset",
-        attached="L",
-        apart=True,
-    ),
+    "tree": _TREE,
     "true": _row("none"),
     "type": _row("text", "afptP"),
     "uname": _row(
