@@ -144,3 +144,56 @@ def test_a_real_shell_has_the_same_variables_after_every_printf_that_passes(
 
 def _bare() -> dict[str, str]:
     return {"PATH": os.environ["PATH"]}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git diff",
+        "git diff --cached",
+        "git diff --stat -p",
+        "git diff -U5",
+        "git diff --check",
+        "git show",
+        "git show HEAD~2",
+        "git show --stat 1a2b3c4",
+        "git log -p",
+        "git log -u -1",
+        "git log --patch",
+        "git log -L1,5:x",
+        "git log -S x",
+        "git log --word-diff",
+        "git whatchanged -p",
+        "git diff-tree -p HEAD",
+        "git cat-file -p 1a2b3c4",
+        "git cat-file blob 1a2b3c4",
+        "git status -v",
+        "git grep x",
+        "cd tests && git diff",
+        "git -C tests diff",
+        "git -C tests grep x",
+        "git diff | head -5",
+    ],
+)
+def test_git_tells_nothing_of_a_file_that_a_rule_forbids_to_read(plan: Plan, command: str) -> None:
+    for rule in ("deny read src/app.py", "ask path src/app.py", "deny path src", "deny path .env"):
+        assert plan.rule(command, [rule]).outcome == "ask", rule
+    assert plan.rule(command, ["deny read /etc/shadow"]).outcome == "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git status",
+        "git log --oneline -5",
+        "git log --stat",
+        "git diff --stat",
+        "git diff --name-only HEAD~1",
+        "git ls-files",
+        "git cat-file -t HEAD",
+        "git blame README.md",
+        "git branch -a",
+    ],
+)
+def test_git_may_name_a_file_that_a_rule_forbids_to_read(plan: Plan, command: str) -> None:
+    assert plan.rule(command, ["deny read src/app.py"]).outcome == "allow"

@@ -184,8 +184,8 @@ class Walk:
     def _read(self, reads: Reads, folders: Folders) -> None:
         for word in reads.paths:
             self._read_path(word, folders, deep=reads.deep)
-        if reads.deep and not reads.paths:
-            for folder in folders:
+        if reads.deep and (reads.git or not reads.paths):
+            for folder in self._places.roots if reads.git else folders:
                 self._check_below(folder)
         if reads.git and any(self._poses_as_git(folder) for folder in self._git_folders(reads, folders)):
             self.gaps.append(Gap("this folder poses as the inside of a git repository"))

@@ -16,6 +16,8 @@ from pilothouse.core.reading_table import (
     FIND_TESTS,
     GIT,
     GIT_FIXED,
+    GIT_NAMES,
+    GIT_PATCHES,
     READERS,
     SEPARATE,
     TWO,
@@ -26,7 +28,8 @@ from pilothouse.core.script import Segment, Word
 
 
 class Reads(Struct, frozen=True):
-    """What a command reads: these paths, and with `deep` all below them. `git`: it obeys a repository's settings."""
+    """What a command reads: these paths, and with `deep` all below them. `git`: it obeys a repository's settings, and what
+    is deep is so for the whole of it, whichever folder it runs in."""
 
     paths: tuple[Word, ...] = ()
     deep: bool = False
@@ -281,7 +284,24 @@ def _git(args: Sequence[Word]) -> Reads | Unknown:
     outward = _outward(found.operands)
     if place and outward:
         return Unknown("git -C is not plain here")
-    return Reads((*place, *outward), deep=name == "grep", git=True)
+    return Reads((*place, *outward), deep=_tells_contents(name, frozenset(found.options)), git=True)
+
+
+def _tells_contents(name: str, options: frozenset[str]) -> bool:
+    """Whether it prints what is in files that nobody named, or that a revision names."""
+    match name:
+        case "grep" | "show":
+            return True
+        case "cat-file":
+            return options.isdisjoint("tse")
+        case "status":
+            return not options.isdisjoint({"v", "verbose"})
+        case "diff":
+            return options.isdisjoint(GIT_NAMES) or not options.isdisjoint(GIT_PATCHES)
+        case "log" | "whatchanged" | "diff-tree":
+            return not options.isdisjoint(GIT_PATCHES)
+        case _:
+            return False
 
 
 def _outward(operands: Iterable[Word]) -> list[Word]:

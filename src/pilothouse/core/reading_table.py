@@ -330,6 +330,14 @@ GIT: Mapping[str, Reader] = {
     "whatchanged": _LOGS,
 }
 """Subcommands that only read. Options that write (`--output`) or run something (`--ext-diff`, `-O`) are not here."""
+GIT_PATCHES = word_set(
+    "p u U c m L W S G D patch unified patch-with-stat word-diff word-diff-regex binary check text inter-hunk-context"
+)
+"""Options with which git tells what is in files, or whether something is."""
+GIT_NAMES = word_set(
+    "s no-patch stat shortstat numstat name-only name-status summary raw dirstat compact-summary quiet"
+)
+"""Options with which `git diff` names files, and tells nothing of what is in them."""
 TWO = word_set(
     "git jj bun bunx npx npm pnpm yarn cargo go docker podman kubectl gh uv uvx pip pip3 pipx poetry hatch make just task mvn "
     "gradle dotnet terraform tofu helm brew apt apt-get rustup composer bundle rake mix swift flutter"
