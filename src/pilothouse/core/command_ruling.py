@@ -14,6 +14,7 @@ from msgspec import Struct
 from pilothouse.core.editing import AWKS, edit_only
 from pilothouse.core.look_alikes import is_alike
 from pilothouse.core.places import NOWHERE, Places
+from pilothouse.core.program_options import is_another_program
 from pilothouse.core.reading import NO_GLOB, Reads, Unknown, read_only
 from pilothouse.core.reading_table import READERS
 from pilothouse.core.remembering import exact_rule, path_rule, remember_command
@@ -22,27 +23,6 @@ from pilothouse.core.script import Chain, Node, Pipe, Redirect, Script, Segment,
 
 MAX_FOLDERS = 8
 """Folders that a chain of `cd … ||` may end up in; more than that nobody can follow."""
-
-ANOTHER_PROGRAM: dict[str, tuple[str, ...]] = {
-    "find": ("-delete", "-exec", "-ok", "-fprint", "-fls"),
-    "sort": ("-o", "--o", "--compress", "-T", "--te"),
-    "git": (
-        "-c",
-        "--config-env",
-        "--exec-path",
-        "--output",
-        "--ext-diff",
-        "--upload-pack",
-        "--receive-pack",
-        "-O",
-        "--open-files",
-    ),
-    "rg": ("--pre", "--hostname-bin"),
-    "tar": ("--to-command", "--checkpoint-action", "-I", "--use-compress", "--rsh-command"),
-    "sed": ("-i", "--in-place", "-f", "--file"),
-    "awk": ("-f", "-i", "--file", "--include"),
-}
-"""Options that make of a program another one: a rule that names only the program does not cover them."""
 
 Folders = frozenset[str]
 
@@ -289,9 +269,3 @@ class Walk:
                 return None
             self._crooked.add(real)
         return real
-
-
-def is_another_program(texts: Sequence[str], named: Sequence[str]) -> bool:
-    """Whether an option turns the program into something that a rule about its name did not mean."""
-    options = ANOTHER_PROGRAM.get(texts[0])
-    return options is not None and any(text.startswith(options) and text not in named for text in texts[1:])
