@@ -62,8 +62,21 @@ ANOTHER_PROGRAM: dict[str, Options] = {
     "tree": Options("o"),
     "date": Options("s", "dfrI", word_set("--set")),
     "make": Options("fE", "jlIoWC", word_set("--file --makefile --eval")),
-    "go": Options(begins=("-exec", "--exec", "-toolexec", "--toolexec", "-vettool", "--vettool")),
-    "cargo": Options(long=word_set("--config")),
+    "go": Options(
+        begins=(
+            "-exec",
+            "--exec",
+            "-toolexec",
+            "--toolexec",
+            "-vettool",
+            "--vettool",
+            "-ldflags",
+            "--ldflags",
+            "-overlay",
+            "--overlay",
+        )
+    ),
+    "cargo": Options(long=word_set("--config --manifest-path")),
     "npm": Options(long=word_set("--script-shell --node-options --git --call")),
     "rsync": Options("e", "fTMB", word_set("--rsh --rsync-path")),
 }

@@ -1,7 +1,7 @@
 """Which rule a "yes, and do not ask again" would save. Pure, so that people can read it before they say so.
 
-One word of a command, two for programs whose second word says what they do, three for launchers; never a wrapper, and
-never what could run anything: that can only be allowed once.
+One word of a command, two for programs whose second word says what they do, three for launchers; for what could run
+anything (`open_programs.py`) the very command alone, and for a wrapper, or a text given to an interpreter, nothing.
 """
 
 from __future__ import annotations
@@ -11,18 +11,10 @@ import shlex
 from collections.abc import Sequence
 
 from pilothouse.core.errors import ConfigError
+from pilothouse.core.open_programs import BY_TWO, INTERPRETERS, MODULES, OPEN, WRAPPERS, is_open, plain_name
 from pilothouse.core.reading_table import TWO, word_set
 from pilothouse.core.rules import MAX_CHARS, Rule, RuleKind, parse_rule
 
-WRAPPERS = word_set(
-    "env command builtin nohup time sudo nice ionice chrt timeout stdbuf doas su xargs exec eval source . setsid watch "
-    "parallel trap alias unalias export set unset ssh script flock unshare chroot nsenter strace ltrace gdb expect "
-    "busybox toybox osascript cd pushd popd"
-)
-"""What runs something else than it says."""
-INTERPRETERS = word_set(
-    "python python2 python3 pypy3 node deno ruby perl php lua bash sh zsh dash ksh fish Rscript"
-)
 THREE: dict[str, frozenset[str]] = {
     "npx": frozenset(),
     "bunx": frozenset(),
@@ -41,31 +33,64 @@ THREE: dict[str, frozenset[str]] = {
     "deno": frozenset({"task", "run"}),
 }
 """Launchers: their second word only says that the third is what runs. Where none is named, every one does."""
+THREE_OPEN: dict[str, frozenset[str]] = {
+    "uv pip": word_set("install sync"),
+    "uv tool": word_set("run install"),
+    "docker compose": word_set("run exec"),
+    "docker container": word_set("run exec create start"),
+    "docker image": word_set("load import"),
+    "gh api": frozenset(),
+    "gh issue": frozenset(),
+    "gh pr": word_set("checkout"),
+    "gh release": frozenset(),
+    "gh repo": word_set("clone fork"),
+    "gh run": frozenset(),
+}
+"""Those whose third word is no program but a deed, and which deeds run anything."""
 
 _SUBJECT = re.compile(r"[A-Za-z0-9_@][A-Za-z0-9_@:./+\-]*|\./[A-Za-z0-9_@:./+\-]+")
 
 
 def remember_command(texts: Sequence[str]) -> tuple[Rule, ...]:
     """The rule for a command that no rule names yet; none if it is only ever allowed once."""
-    name = texts[0]
-    if name in WRAPPERS or name.rpartition("/")[2] in WRAPPERS or "=" in name:
+    name = plain_name(texts[0])
+    if name in WRAPPERS or "=" in texts[0]:
         return ()
     if name in INTERPRETERS:
-        return _script_rule(texts)
+        return _script_rule(name, texts)
+    if name in OPEN:
+        return exact_rule(texts)
     if name in THREE and len(texts) > 2 and (not THREE[name] or texts[1] in THREE[name]):
-        return _command_rule(texts, 3)
+        return _launched_rule(name, texts)
+    if name in THREE and not THREE[name] and len(texts) == 2 and not is_open(texts[1]):
+        return _command_rule(texts, 2)
     if name in TWO or name in THREE:
-        return _command_rule(texts, 2) if len(texts) > 1 else exact_rule(texts)
+        if len(texts) == 1 or texts[1] not in BY_TWO.get(name, ()):
+            return exact_rule(texts) if len(texts) == 1 or _SUBJECT.fullmatch(texts[1]) else ()
+        return _command_rule(texts, 2)
     return _command_rule(texts, 1)
 
 
-def _script_rule(texts: Sequence[str]) -> tuple[Rule, ...]:
+def _launched_rule(name: str, texts: Sequence[str]) -> tuple[Rule, ...]:
+    """A launcher is known by what it runs, unless that runs anything itself."""
+    if (told := THREE_OPEN.get(f"{name} {texts[1]}")) is not None:
+        runs_anything = texts[2] in told
+    else:
+        runs_anything = is_open(texts[2] if THREE[name] else texts[1])
+    if runs_anything:
+        return exact_rule(texts)
+    return _command_rule(texts, 3)
+
+
+def _script_rule(name: str, texts: Sequence[str]) -> tuple[Rule, ...]:
     """An interpreter is known by what it runs: a module or a file, never a text."""
     if len(texts) > 2 and texts[1] == "-m" and _SUBJECT.fullmatch(texts[2]):
-        return (Rule("allow", "command", tuple(texts[:3])),)
-    if texts[0] == "deno":
+        return exact_rule(texts) if texts[2] in MODULES else (Rule("allow", "command", tuple(texts[:3])),)
+    if name == "deno":
         return _command_rule(texts, 3) if len(texts) > 2 and texts[1] in THREE["deno"] else ()
-    return _command_rule(texts, 2) if len(texts) > 1 else ()
+    if len(texts) == 1 or not _SUBJECT.fullmatch(texts[1]):
+        return ()
+    return _command_rule(texts, 2) if re.search(r"[./]", texts[1]) else exact_rule(texts)
 
 
 def _command_rule(texts: Sequence[str], count: int) -> tuple[Rule, ...]:
