@@ -10,6 +10,7 @@ import re
 
 from pilothouse.core.reading_table import word_set
 
+AWKS = word_set("awk gawk mawk nawk")
 MAX_PROGRAM = 2000
 _STRING = r'"(?:[^"\\\n]|\\[^\n])*"'
 _BRACKET = r"\[\^?(?:\[:[a-z]+:\]|[^\\\[\]/\n])+\]"

@@ -13,7 +13,15 @@ from msgspec import Struct
 
 from pilothouse.core.launching import LAUNCHERS, MAX_WORDS, launched
 from pilothouse.core.look_alikes import fold
-from pilothouse.core.spellings import MAX_SPELLING, MAX_SPREAD, could_be, first_patterns, is_pattern, spread
+from pilothouse.core.spellings import (
+    MAX_SPELLING,
+    MAX_SPREAD,
+    chosen,
+    could_be,
+    first_patterns,
+    is_pattern,
+    spread,
+)
 
 MAX_CRUDE = 20_000
 """Characters of a text that no grammar understood."""
@@ -26,6 +34,7 @@ _BETWEEN = "\0;&|()<>`{},$\"'\\"
 _BLANKED = str.maketrans(_BETWEEN, " " * len(_BETWEEN))
 """Where a word ends, whatever the text is."""
 _BLANK = re.compile(r"[\s;&|()<>]+")
+_WITH_CHOICE = re.compile(r"[^\s;&<>()]{0,256}\([^()\s]{0,256}\)[^\s;&<>()]{0,256}")
 _SPACES = re.compile(r"\$\{?IFS\}?")
 Words = tuple[str, ...]
 
@@ -128,11 +137,22 @@ class Candidates:
         self._rows.append(_Row(words, len(words), text.casefold()))
         for line in first_patterns(text):
             self._add_spread(line, 0)
+        if "(" in text:
+            self.words += [one for word in _WITH_CHOICE.findall(text) for one in chosen(word)]
         if "{" in text:
             whole = tuple(_BLANK.split(text))  # the grammar takes `{cu,}rl` for a group of commands
             for at, word in enumerate(whole):
                 if "{" in word:
                     self._add_spread(whole, at)
+                    self.add_spread_words(word)
+
+    def add_spread_words(self, word: str) -> None:
+        """Each word that braces make of one, as what might be a path."""
+        found = spread(word, whole=True)
+        self.incomplete = self.incomplete or len(found) >= MAX_SPREAD
+        self.words += found
+        if "(" in word:
+            self.words += [other for one in found for other in chosen(one)]
 
     def _add_joined(self, words: Words, many: int) -> None:
         """`git-push` is `git push`."""

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from pilothouse.core.editing import AWKS, edit_only
+from pilothouse.core.awk_programs import AWKS
+from pilothouse.core.editing import edit_only
 from pilothouse.core.look_alikes import is_alike
 from pilothouse.core.places import NOWHERE, Places
 from pilothouse.core.program_options import is_another_program

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from pilothouse.core.awk_programs import is_plain_awk, is_plain_variable
+from pilothouse.core.awk_programs import AWKS, is_plain_awk, is_plain_variable
 from pilothouse.core.reading import Unknown, unallowed
 from pilothouse.core.script import Segment, Word
 from pilothouse.core.sed_scripts import is_plain_sed
@@ -19,7 +19,6 @@ class Edits(Struct, frozen=True):
 
 
 _SED_LETTERS = "nErsuz"
-AWKS = frozenset({"awk", "gawk", "mawk"})
 
 
 def edit_only(segment: Segment) -> Edits | Unknown:

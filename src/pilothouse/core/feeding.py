@@ -17,6 +17,7 @@ from pilothouse.core.launching import (
     reads_commands,
     shell_at,
 )
+from pilothouse.core.open_programs import INTERPRETERS, plain_name
 from pilothouse.core.reading_table import word_set
 from pilothouse.core.script import Chain, Node, Pipe, Redirect, Script, Segment, Subshell, segments_in
 
@@ -29,14 +30,23 @@ _ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|0?[0-7]{1,3}|[ntr\\])")
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\n", "\\": "\\"}
 _RECIPE = re.compile(r"^\s+[@+\-]+(?=\w)", re.MULTILINE)
 _MAKE_VALUE = re.compile(r"\$\((\w+)\)")
-_BANG = re.compile(r"^[ '\"+:\d,.$%rwec]{0,40}!+(.+)$", re.MULTILINE)
+_BANG = re.compile(r"(?:^|(?<=[\s'\"+:,.;=$%\drwec]))!+(.+)$", re.MULTILINE)
+_PUT_TOGETHER = re.compile(r"%(?!%)")
+_WHOLE = word_set("%s %b %s\\n %b\\n")
+"""What `printf` makes of one word: the word."""
+_GOES_ON = re.compile(r"[\\'\"$`<(){}]")
+"""In a line that is printed: what may belong together with the next one."""
 Words = tuple[str, ...]
 
 
 def is_fed_blindly(script: Script) -> bool:
     """Whether a shell runs what nobody can tell."""
     if any(_reads(one.texts) for one in script.nested):  # how nested commands are joined is not known
-        return not all(map(_is_quiet, script.nested)) or _may_feed(script.body)
+        return (
+            not all(map(_is_quiet, script.nested))
+            or not _is_one_text(list(script.segments()))
+            or _may_feed(script.body)
+        )
     return _is_blind(script.body, known=True)
 
 
@@ -46,7 +56,26 @@ def _reads(texts: Words) -> bool:
 
 def _is_quiet(one: Segment) -> bool:
     return not _files_read(one.redirects) and (
-        not one.words or one.name in _QUIET or _passes_on(one) or _reads(one.texts)
+        not one.words or (one.name in _QUIET and _says_itself(one)) or _passes_on(one) or _reads(one.texts)
+    )
+
+
+def _says_itself(one: Segment) -> bool:
+    """Whether what it prints stands there as one text: `printf 'git %s' push` puts it together."""
+    if one.name != "printf":
+        return True
+    texts = one.texts[2:] if one.texts[1:2] == ("--",) else one.texts[1:]
+    return not texts or not _PUT_TOGETHER.search(texts[0]) or (texts[0] in _WHOLE and len(texts) == 2)
+
+
+def _is_one_text(segments: Sequence[Segment]) -> bool:
+    """Whether nothing that several commands print becomes one only when it is read: one printer, or lines by themselves."""
+    printers = [one for one in segments if one.name in ("echo", "printf")]
+    return len(printers) < 2 or all(
+        one.name == "echo"
+        and not any(map(_GOES_ON.search, one.texts[1:]))
+        and not any(text.startswith("-") for text in one.texts[1:2])
+        for one in printers
     )
 
 
@@ -90,7 +119,9 @@ def _is_blind(node: Node, *, known: bool) -> bool:
 def _is_known(node: Node, *, known: bool) -> bool:
     """Whether what it prints stands in the text."""
     segments = list(segments_in(node))
-    return all(one.name in _PRINTERS or _prints_given(one, known=known) for one in segments)
+    return _is_one_text(segments) and all(
+        (one.name in _PRINTERS and _says_itself(one)) or _prints_given(one, known=known) for one in segments
+    )
 
 
 def _prints_given(one: Segment, *, known: bool) -> bool:
@@ -121,7 +152,7 @@ def runs_written(segments: Sequence[Segment]) -> tuple[bool, bool]:
         return False, False
     run = {_base(text) for one in segments for text in _run(one.texts)}
     found = [known for name, known in written if name in run]
-    return bool(found), not all(found)
+    return bool(found), not all(found) or (len(found) > 1 and not _is_one_text(segments))
 
 
 def _written(segments: Sequence[Segment]) -> Iterator[tuple[str, bool]]:
@@ -130,7 +161,7 @@ def _written(segments: Sequence[Segment]) -> Iterator[tuple[str, bool]]:
     for one in segments:
         if not one.words and not one.redirects:
             continue
-        here = one.name in _PRINTERS or _is_given(one.redirects)
+        here = (one.name in _PRINTERS and _says_itself(one)) or _is_given(one.redirects)
         known = here or (printed and (not one.words or _passes_on(one)))
         for redirect in one.redirects:
             if redirect.changes and redirect.target is not None:
@@ -148,6 +179,8 @@ def _run(texts: Words) -> Iterator[str]:
     name = _base(texts[0])
     if "/" in texts[0]:
         yield texts[0]
+    if plain_name(name) in INTERPRETERS:
+        yield from texts[1:]
     if name in LAUNCHERS and name not in FEEDING:
         yield from launched(texts)
         shell = shell_at(texts)

@@ -9,17 +9,20 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from pilothouse.core.awk_programs import AWKS, awk_runs
 from pilothouse.core.candidates import JOINED, Candidates
 from pilothouse.core.expansions import HOLE, aliases_in, is_dynamic, opened, set_in, variants
 from pilothouse.core.feeding import as_makefile, bangs, is_fed_blindly, printed, runs_written
 from pilothouse.core.launching import (
     FEEDING,
     LAUNCHERS,
+    MAX_WORDS,
     env_texts,
     git_aliases,
     git_settings,
     has_shell,
     is_fed,
+    is_interpreter,
     launched,
     parallel_command,
     placeholders,
@@ -29,6 +32,7 @@ from pilothouse.core.launching import (
 )
 from pilothouse.core.look_alikes import fold
 from pilothouse.core.script import Script, Segment, Segmenter
+from pilothouse.core.sed_scripts import sed_files, sed_may_run
 from pilothouse.core.spellings import is_pattern
 
 MAX_TEXTS = 100
@@ -80,8 +84,7 @@ class _Gathering:
         fed = any(has_shell(texts) or is_fed(texts) for texts in segments.values())
         runs, blindly = runs_written(list(segments))
         if surely and (blindly or (fed and is_fed_blindly(script))):
-            self.found.loose[HOLE] = None
-            self.found.add_open((HOLE,), 1)
+            self._leave_open()
         fed = fed or runs
         for name, value in set_in(segments):
             self._values.setdefault(name, {})[value] = None
@@ -104,6 +107,7 @@ class _Gathering:
         if _has_odd_space(whole):
             found.add_crudely(" ".join(raw))
         found.words += texts
+        self._take_braces(one)
         runs = fed or runs_words(texts)
         if texts:
             found.add(texts, len(texts) if runs else 1)
@@ -119,12 +123,49 @@ class _Gathering:
                 found.add((value,), 1)
             elif _HOLDS_MORE.search(value) or not is_pattern(value):  # files; what runs `$x` finds it itself
                 self._read(value, depth)
+        if runs and texts:
+            self._take_programs(texts, whole, depth)
         if runs and not _INNOCENT.fullmatch(whole):
             for text in raw:
                 if not _INNOCENT.fullmatch(text):
                     self._read_inside(text, depth)
+            if raw[:1] == ("eval",):
+                self._read(" ".join(raw[1:]), depth)
             if fed and raw and raw[0] in ("printf", "echo") and "\\" in whole:
                 self._read_fed(printed(" ".join(raw[1:])), depth)
+
+    def _take_braces(self, one: Segment) -> None:
+        """Words that a shell makes of one, in quotes none: each may be a path."""
+        for word in (*one.words, *(redirect.target for redirect in one.redirects if redirect.target)):
+            if word.form == "dynamic" and ("{" in word.text or "(" in word.text):
+                self.found.add_spread_words(fold(word.text))
+
+    def _take_programs(self, texts: Words, whole: str, depth: int) -> None:
+        """Texts in other languages: what they run where that stands in them, and a hole where it does not."""
+        if is_interpreter(texts[0]):
+            for program in texts[1:]:
+                if _HOLDS_MORE.search(program):
+                    self.found.add_crudely(program)
+        if "sed" not in whole and "awk" not in whole:
+            return
+        for at, text in enumerate(texts[:MAX_WORDS]):
+            name = text.rpartition("/")[2]
+            if name in ("sed", "gsed"):
+                self.found.words += sed_files(texts[at:])
+                if sed_may_run(texts[at:]):
+                    self._leave_open()
+            elif name in AWKS:
+                for program in texts[at + 1 :]:
+                    commands, others = awk_runs(program)
+                    for command in commands:
+                        self._read(command, depth)
+                    if others:
+                        self._leave_open()
+
+    def _leave_open(self) -> None:
+        """Something runs, and nobody can tell what."""
+        self.found.loose[HOLE] = None
+        self.found.add_open((HOLE,), 1)
 
     def _take_unsure(self, texts: Words, settled: Mapping[str, str], *, fed: bool, surely: bool) -> None:
         """What the command becomes with the values that the text sets, and what nobody can tell about it."""
@@ -132,6 +173,12 @@ class _Gathering:
             return
         name = texts[0].rpartition("/")[2]
         dynamic = any(map(is_dynamic, texts))
+        if (
+            surely
+            and (is_interpreter(name) or name in ("make", "gmake"))
+            and any("<(" in text for text in texts)
+        ):
+            self._leave_open()
         found = variants(texts, self._values) if dynamic and self._variants < MAX_VARIED else []
         self._variants += len(found)
         for at, text in enumerate(texts[: 8 if name in LAUNCHERS else 1]) if self._aliases else ():
@@ -165,6 +212,8 @@ class _Gathering:
             for word in (words[0], *(launched(words) if name in LAUNCHERS else ())):
                 if HOLE in word and word not in texts:
                     self.found.loose[word.rpartition("/")[2]] = None
+                    if word == HOLE:
+                        self.found.add_open((HOLE,), 1)
 
     def _read_fed(self, text: str, depth: int) -> None:
         """What a shell, a make or an editor reads from its input."""
@@ -172,8 +221,6 @@ class _Gathering:
             text = printed(text[1:])
         self._read(text, depth)
         self._read(as_makefile(text), depth)
-        for command in bangs(text):
-            self._read(command, depth)
 
     def _read_inside(self, text: str, depth: int) -> None:
         """A word that holds a command: a string, the value of an option or of an alias, a default."""
@@ -182,10 +229,10 @@ class _Gathering:
         if "=" in text:
             self._read(text.partition("=")[2], depth)
             self._read(text.rpartition("=")[2], depth)
-        if _HOLDS_MORE.search(text):
+        if _HOLDS_MORE.search(text) or "!" in text:
             self._read(text, depth)
-        for command in bangs(text):
-            self._read(command, depth)
+            if text[:1] == "-":
+                self._read(text[2:], depth)
 
     def _read(self, text: str, depth: int) -> None:
         surely, found = self._surely, self.found
@@ -197,6 +244,8 @@ class _Gathering:
             return
         if JOINED in text:
             self._read(text.replace(JOINED, ""), depth)
+        for command in bangs(text):
+            self._read(command, depth)
         self._texts += 1
         if len(text) > MAX_NESTED:
             found.incomplete = True  # word by word, quotes in the middle of a name are not seen through

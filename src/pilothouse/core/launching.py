@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from pilothouse.core.look_alikes import fold
+from pilothouse.core.open_programs import INTERPRETERS, plain_name
 from pilothouse.core.reading_table import GIT, READERS, word_set
 
 MAX_WORDS = 200
@@ -27,7 +28,8 @@ _KEEPS_WORDS = frozenset(READERS) | word_set(
 )
 """Programs that run none of the words that they are given, options apart."""
 _RUNNING_OPTION = re.compile(
-    r"-(exec|execdir|ok|okdir)$|--(pre|hostname-bin|compress-program|to-command)\b|\+[^!]{0,20}!"
+    r"-(exec|execdir|ok|okdir)$|--(pre|hostname-bin|co[a-z\-]*|to-command|up[a-z\-]*|rece[a-z\-]*|exe[a-z\-]*|ope[a-z\-]*)(=|$)"
+    r"|-[A-Za-z]*O|\+[^!]{0,20}!"
 )
 _GIT_WORDS = frozenset(GIT) | word_set(
     "add commit push pull fetch checkout switch merge reset tag stash rm mv clean"
@@ -42,8 +44,14 @@ _REAL_SHELLS = word_set("sh bash dash zsh ksh mksh ash fish csh tcsh pdksh su bu
 _TAKES_JOBS = word_set("at batch crontab ed red")
 _MAKEFILE = word_set("-f --file --makefile")
 _MAKES_INPUT = re.compile(r"-|/dev/(stdin|fd/0)|-\w*f-|--(make)?file=(-|/dev/(stdin|fd/0))")
-_INPUT = word_set("- 0 /dev/stdin /dev/fd/0 /proc/self/fd/0")
+_INPUT = word_set("- 0 /dev/stdin /dev/fd/0 /proc/self/fd/0") | {
+    f"/dev/fd/{number}" for number in range(3, 64)
+}
 """The grammar takes the `0` of `0< file` for a word."""
+_CODE = re.compile(r"-[A-Za-z]*[cemEprxh]|--(eval|print|check|version|help|exec|command)\b")
+"""Of interpreters: options with which they do not run what they read."""
+_LONE = re.compile(r"-[uBsSIqviOdbP0]+|--?[a-z\-]+=.*")
+"""Of interpreters: options that no value follows."""
 _LETTERS = re.compile(r"-[A-Za-z]+$")
 _ONLY_LOOKS = word_set("-n --version --help")
 _SHELL_VALUES = word_set("-o +o -O +O --rcfile --init-file")
@@ -65,7 +73,7 @@ def runs_words(texts: Words) -> bool:
 
 
 def has_shell(texts: Words) -> bool:
-    if not _SHELLS.isdisjoint(texts):
+    if not _SHELLS.isdisjoint(texts) or (texts and is_interpreter(texts[0])):
         return True
     if not all(map(str.isascii, texts)):
         texts = tuple(map(fold, texts))
@@ -86,7 +94,29 @@ def reads_commands(texts: Words) -> bool:
     if texts and texts[0] in ("source", "."):
         return texts[1:2] != () and texts[1] in _INPUT
     shell = shell_at(texts)
-    return shell is not None and _reads_on(texts[shell:])
+    if shell is None:
+        return bool(texts) and is_interpreter(texts[0]) and _reads_program(texts[1:])
+    return _reads_on(texts[shell:])
+
+
+def is_interpreter(program: str) -> bool:
+    """No shell, but one that runs programs of its own language."""
+    name = plain_name(program)
+    return name in INTERPRETERS and name not in _REAL_SHELLS
+
+
+def _reads_program(args: Words) -> bool:
+    value = False
+    for text in args:
+        if text in _INPUT:
+            return True
+        if value:
+            value = False
+        elif not text.startswith("-") or _CODE.match(text):
+            return False
+        else:
+            value = not _LONE.fullmatch(text)
+    return True
 
 
 def _reads_on(texts: Words) -> bool:
@@ -183,7 +213,8 @@ def git_aliases(texts: Words) -> Iterator[Words]:
     """What git would make of its own aliases: each stands for a command, with all that follows."""
     for key, value in git_settings(texts):
         if key.startswith("alias."):
-            yield (texts[0], *value.split(), *texts[1:MAX_WORDS])
+            said = value.removeprefix("!").split()
+            yield (*(() if value.startswith("!") else texts[:1]), *said, *texts[1:MAX_WORDS])
 
 
 def reachable(words: Sequence[str], start: int) -> Iterator[int]:

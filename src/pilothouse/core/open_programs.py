@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 from pilothouse.core.reading_table import GIT, word_set
 
@@ -69,6 +70,7 @@ BY_TWO: Mapping[str, frozenset[str]] = {
 _VERSION = re.compile(r"-?\d[\d.]*$")
 
 
+@lru_cache(maxsize=1024)
 def plain_name(program: str) -> str:
     """Without its folder and its version: `.venv/bin/python3.12` is `python`."""
     name = program.rpartition("/")[2]

@@ -29,8 +29,11 @@ _COMMAND = "|".join(_substitute(re.escape(end)) for end in _DELIMITERS)
 _ONE = re.compile(
     rf"[ \t]*(?:{_ADDRESS}(?:,(?:{_ADDRESS}|\+\d+))?[ \t]*)?!?[ \t]*(?:[pdqnN=]|{_COMMAND})[ \t]*(?=[;\n]|\Z)"
 )
-_MAY_RUN = re.compile(r"(?<![A-Za-z])(?:e|s[A-Za-z])|[gpiImM]e|[IM]s[A-Za-z]")
-"""`e` as a command or as a flag, and a letter for a delimiter; generously, also in what is only a text."""
+_MAY_RUN = re.compile(r"(?<![A-Za-z])e|[gpiImM]e")
+"""`e` as a command or as a flag; generously, also in what is only a text."""
+_LETTERED = re.compile(r"(?:(?<![A-Za-z])|(?<=[IM]))s(?=([A-Za-z]))")
+"""Where a letter may be the delimiter."""
+_FILE = re.compile(r"(?:(?<![A-Za-z])|(?<=[gpiIeEmM]))(?=[rRwW][ \t]*([^\n;}]+))")
 _VALUES = "efl"
 
 
@@ -50,7 +53,24 @@ def is_plain_sed(script: str) -> bool:
 
 def sed_may_run(texts: tuple[str, ...]) -> bool:
     """Of a command that begins with `sed`: whether a script in it may run something. Files with scripts are not read."""
-    return any(_MAY_RUN.search(script) and not is_plain_sed(script) for script in _scripts(texts[1:]))
+    return any(not is_plain_sed(script) and _may_run(script) for script in _scripts(texts[1:]))
+
+
+def _may_run(script: str) -> bool:
+    if len(script) > MAX_SCRIPT:
+        return "e" in script
+    if _MAY_RUN.search(script):
+        return True
+    return any(
+        re.search(rf"{found[1]}[gpiImMw\d]*e", script[found.end() + 1 :])
+        for found in _LETTERED.finditer(script)
+    )
+
+
+def sed_files(texts: tuple[str, ...]) -> list[str]:
+    """What its scripts may name as files to read or to write, right behind a letter too."""
+    scripts = [script for script in _scripts(texts[1:]) if not is_plain_sed(script)]
+    return [name for script in scripts for name in _FILE.findall(script[:MAX_SCRIPT])]
 
 
 def _scripts(args: tuple[str, ...]) -> Iterator[str]:

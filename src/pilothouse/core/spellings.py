@@ -13,10 +13,16 @@ MAX_SPREAD = 64
 MAX_SPELLING = 256
 """Characters of a word that is still looked at: no program has a longer name."""
 _BRACES = re.compile(r"\{([^{}\s]*,[^{}\s]*)\}")
+_LISTED = re.compile(r"\{([^{}]*,[^{}]*)\}")
+"""The same in a word that is known to be one: what is quoted in it may have blanks."""
+_RANGE = re.compile(r"\{(?:(-?\d{1,9})\.\.(-?\d{1,9})|([A-Za-z])\.\.([A-Za-z]))(?:\.\.-?\d{1,9})?\}")
+MAX_RANGE = 32
+"""Of a longer range a pattern is made, for what it means is only numbers or letters."""
 _CLASS = re.compile(r"\[[!^]?\]?(?:\[:\w*:\]|[^\]])*\]")
 _PATTERN = re.compile(r"[*?\[]")
 _CHOICE = re.compile(r"[@?+*!]\([^()\s]*\)")
 """What some shells take for one of several: `g@(i)t`."""
+_SOME = re.compile(r"[@?+*!]?\([^()\s]*\)")
 _NO_END = r"[^\s;&|()<>`\"'$]"
 _FIRST = re.compile(
     r"(?:^|(\()|[\n;&|{`!]|\b(?:then|do|else|elif|if|while|until|time|exec|sudo|env)\s)\s{0,20}"
@@ -26,19 +32,41 @@ _FIRST = re.compile(
 """In a text that no grammar understood: a pattern where a program stands, and the words behind it. Not a case's pattern."""
 
 
-def spread(word: str) -> tuple[str, ...]:
-    """Every word that braces make of one; itself if there are none."""
-    if "{" not in word or len(word) > MAX_SPELLING:
+def spread(word: str, *, whole: bool = False) -> tuple[str, ...]:
+    """Every word that braces make of one; itself if there are none. `whole`: it is one word, blanks and all."""
+    if "{" not in word or (len(word) > MAX_SPELLING and not whole):
         return (word,)
-    done, pending = dict[str, None](), [word]
+    done, pending = dict[str, None](), [_RANGE.sub(_listed, word)]
+    braces = _LISTED if whole else _BRACES
     while pending and len(done) < MAX_SPREAD:
         one = pending.pop()
-        found = _BRACES.search(one)
+        found = braces.search(one)
         if found is None:
             done[one] = None
         else:
             pending += [one[: found.start()] + part + one[found.end() :] for part in found[1].split(",")]
     return tuple(done)
+
+
+def chosen(word: str) -> tuple[str, ...]:
+    """With a pattern in place of what some shells take for one of several, `@(a|b)` and `(a|b)`; nothing if there is none."""
+    found = _SOME.sub("*", word)
+    return (found,) if found != word else ()
+
+
+def _listed(found: re.Match[str]) -> str:
+    """`{a..c}` as `{a,b,c}`; the steps between do not count, and of numbers with zeros before them a pattern is made."""
+    first, last, start, end = found.groups()
+    if start:
+        low, high = sorted((ord(start), ord(end)))
+        parts = [chr(code) for code in range(low, high + 1)]
+    else:
+        low, high = sorted((int(first), int(last)))
+        plain = str(int(first)) == first and str(int(last)) == last
+        parts = list(map(str, range(low, high + 1))) if plain and high - low < MAX_RANGE else []
+    if not parts or len(parts) > MAX_RANGE:
+        return "*"
+    return "{" + ",".join(parts) + "}" if len(parts) > 1 else parts[0]
 
 
 def is_pattern(word: str) -> bool:
