@@ -88,6 +88,18 @@ def test_no_letter_hides_behind_another_that_a_program_does_not_join(plan: Plan,
 @pytest.mark.parametrize(
     "command",
     [
+        "git diff README.md link_out/hostname",
+        "git -C . diff README.md link_out/hostname",
+        "git diff links/told README.md",
+    ],
+)
+def test_git_compares_no_file_to_which_a_link_leads_out(plan: Plan, command: str) -> None:
+    assert plan.rule(command).outcome == "ask"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
         "printf 'a\\n'",
         "printf '%s\\n' a b",
         'printf "%-10s|%5.2f%%\\n" 3 4',

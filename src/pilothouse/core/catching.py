@@ -21,7 +21,8 @@ from pilothouse.core.rules import Rule, matches_glob
 from pilothouse.core.script import Script, Segmenter, joined, no_segmenter
 
 _HOME = re.compile(r"\$\{?HOME\}?")
-_HERE = re.compile(r"\$\{?PWD\}?")
+_HERE = re.compile(r"\$\{?(?:OLD)?PWD\}?|^~[+\-](?=/|$)")
+"""Where it was before counts as here: every folder that a `cd` leads to is looked at."""
 _MAGIC = re.compile(r"[*?\[]")
 _ATTACHED = re.compile(r"-\w[/~.\w]")
 MAX_FOLDERS = 64
@@ -132,7 +133,7 @@ class Catcher:
         whole = "".join(found)
         signs = [sign for sign in "=:$" if sign in whole]
         for word in list(found):
-            if word[:1] in ("-", "@") or (signs and any(sign in word for sign in signs)):
+            if word[:1] in ("-", "@", "~") or (signs and any(sign in word for sign in signs)):
                 found.update(dict.fromkeys(_inside(word)))
         return [path for path in found if path and len(path) <= MAX_CHARS]
 
@@ -212,7 +213,10 @@ def _after(words: tuple[str, ...], option: str) -> list[str]:
 
 def _inside(word: str) -> Iterator[str]:
     """Paths that are a part of a word: `--file=a`, `-fa`, `@a`, `host:a`, `$HOME/a`."""
-    if "$" in word:
+    if "://" in word:
+        word = word.partition("://")[2]
+        yield word
+    if "$" in word or word[:1] == "~":
         word = _HERE.sub(".", _HOME.sub("~", word))
         yield word
     if "=" in word:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import pairwise
 
 from pilothouse.core.awk_programs import AWKS, awk_runs
 from pilothouse.core.candidates import JOINED, Candidates
@@ -29,10 +30,11 @@ from pilothouse.core.launching import (
     reads_commands,
     runs_text,
     runs_words,
+    takes_text,
 )
 from pilothouse.core.look_alikes import fold
 from pilothouse.core.script import Script, Segment, Segmenter
-from pilothouse.core.sed_scripts import sed_files, sed_may_run
+from pilothouse.core.sed_scripts import SEDS, sed_files, sed_may_run
 from pilothouse.core.spellings import is_pattern
 
 MAX_TEXTS = 100
@@ -51,6 +53,8 @@ _ODD_SPACE = re.compile(r"[^\S \t\n]")
 _ODD_PLAIN_SPACES = [chr(code) for code in range(128) if _ODD_SPACE.match(chr(code))]
 _INNOCENT = re.compile(r"[A-Za-z0-9_./:,@%+\-]+")
 _HOLDS_MORE = re.compile(r"[\s;&|$`(]")
+_SCRIPT_READ = re.compile(r"^-(?:[A-Za-z]*f|-file[= ]) ?(?:-(?: |$)|/dev/|/proc/|<\()")
+"""A script that is read from what is fed."""
 _DEFAULTS = re.compile(r"\$\{\w+:?[-=+]([^}]*)\}")
 _PLACE = re.compile(r"\{[^{}\s]*\}")
 Words = tuple[str, ...]
@@ -81,7 +85,7 @@ class _Gathering:
         if script.unread:
             self.found.add_crudely(script.unread)
         segments = {one: one.texts for one in dict.fromkeys(script.segments())}
-        fed = any(has_shell(texts) or is_fed(texts) for texts in segments.values())
+        fed = any(has_shell(texts) or is_fed(texts) or takes_text(texts) for texts in segments.values())
         runs, blindly = runs_written(list(segments))
         if surely and (blindly or (fed and is_fed_blindly(script))):
             self._leave_open()
@@ -97,6 +101,8 @@ class _Gathering:
             self._surely = reads or runs_text(texts)
             whole = "".join(texts)
             self._take_segment(one, texts, whole, depth, fed=fed)
+            if surely and ("sed" in whole or "awk" in whole) and _runs_unknown(texts):
+                self._leave_open()
             if self._aliases or self._values or any(sign in whole for sign in _UNSURE):
                 self._take_unsure(tuple(map(fold, texts)), settled, fed=fed, surely=surely)
 
@@ -141,26 +147,18 @@ class _Gathering:
                 self.found.add_spread_words(fold(word.text))
 
     def _take_programs(self, texts: Words, whole: str, depth: int) -> None:
-        """Texts in other languages: what they run where that stands in them, and a hole where it does not."""
+        """Texts in other languages: the commands and the files that stand in them."""
         if is_interpreter(texts[0]):
             for program in texts[1:]:
                 if _HOLDS_MORE.search(program):
                     self.found.add_crudely(program)
-        if "sed" not in whole and "awk" not in whole:
-            return
-        for at, text in enumerate(texts[:MAX_WORDS]):
+        for at, text in enumerate(texts[:MAX_WORDS]) if "sed" in whole or "awk" in whole else ():
             name = text.rpartition("/")[2]
-            if name in ("sed", "gsed"):
+            if name in SEDS:
                 self.found.words += sed_files(texts[at:])
-                if sed_may_run(texts[at:]):
-                    self._leave_open()
             elif name in AWKS:
-                for program in texts[at + 1 :]:
-                    commands, others = awk_runs(program)
-                    for command in commands:
-                        self._read(command, depth)
-                    if others:
-                        self._leave_open()
+                for command in [command for program in texts[at + 1 :] for command in awk_runs(program)[0]]:
+                    self._read(command, depth)
 
     def _leave_open(self) -> None:
         """Something runs, and nobody can tell what."""
@@ -254,6 +252,20 @@ class _Gathering:
             script = self._segment(text.strip("'\""))
             found.incomplete = found.incomplete or script.incomplete
             self.take(script, depth + 1, surely=surely)
+
+
+def _runs_unknown(texts: Words) -> bool:
+    """Whether a sed or an awk runs what it puts together, or what it reads."""
+    for at, text in enumerate(texts[:MAX_WORDS]):
+        name = text.rpartition("/")[2]
+        if name in SEDS or name in AWKS:
+            rest = texts[at:]
+            if any(_SCRIPT_READ.search(f"{one} {other}") for one, other in pairwise((*rest, ""))):
+                return True
+            if name in SEDS:
+                return sed_may_run(rest)
+            return any(awk_runs(program)[1] for program in rest[1:])
+    return False
 
 
 def _has_odd_space(text: str) -> bool:

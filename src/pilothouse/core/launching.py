@@ -42,6 +42,9 @@ _FEEDING_OPTION = re.compile(_NO_PROGRAM.pattern + r"|-[jnPLsId]\S+|-[0rtx]+|--[
 """Of xargs and parallel: options that no value follows."""
 _REAL_SHELLS = word_set("sh bash dash zsh ksh mksh ash fish csh tcsh pdksh su busybox")
 _TAKES_JOBS = word_set("at batch crontab ed red")
+_TAKES_TEXT = word_set(
+    "sqlite3 psql mysql mariadb m4 gdb lldb ftp lftp vi vim ex nvim bc dc gnuplot expect tmux"
+)
 _MAKEFILE = word_set("-f --file --makefile")
 _MAKES_INPUT = re.compile(r"-|/dev/(stdin|fd/0)|-\w*f-|--(make)?file=(-|/dev/(stdin|fd/0))")
 _INPUT = word_set("- 0 /dev/stdin /dev/fd/0 /proc/self/fd/0") | {
@@ -73,7 +76,7 @@ def runs_words(texts: Words) -> bool:
 
 
 def has_shell(texts: Words) -> bool:
-    if not _SHELLS.isdisjoint(texts) or (texts and is_interpreter(texts[0])):
+    if not _SHELLS.isdisjoint(texts) or interpreter_at(texts) is not None:
         return True
     if not all(map(str.isascii, texts)):
         texts = tuple(map(fold, texts))
@@ -89,14 +92,29 @@ def is_fed(texts: Words) -> bool:
     return not _TAKES_JOBS.isdisjoint(names)
 
 
+def takes_text(texts: Words) -> bool:
+    """Whether some of what it reads may be a command: then a text that stands there is looked at; what does not is its own."""
+    return bool(texts) and not _TAKES_TEXT.isdisjoint([text.rpartition("/")[2] for text in texts[:MAX_ROW]])
+
+
 def reads_commands(texts: Words) -> bool:
     """A shell that is given no file and no text runs what it reads."""
     if texts and texts[0] in ("source", "."):
         return texts[1:2] != () and texts[1] in _INPUT
     shell = shell_at(texts)
     if shell is None:
-        return bool(texts) and is_interpreter(texts[0]) and _reads_program(texts[1:])
+        interpreter = interpreter_at(texts)
+        return interpreter is not None and _reads_program(texts[interpreter + 1 :])
     return _reads_on(texts[shell:])
+
+
+def interpreter_at(texts: Words) -> int | None:
+    """Where one stands that is run, first or behind a launcher."""
+    if not texts or is_interpreter(texts[0]):
+        return 0 if texts else None
+    if texts[0].rpartition("/")[2] not in LAUNCHERS:
+        return None
+    return next((at for at, text in enumerate(texts[:MAX_ROW]) if is_interpreter(text)), None)
 
 
 def is_interpreter(program: str) -> bool:

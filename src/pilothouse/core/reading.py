@@ -284,6 +284,10 @@ def _git(args: Sequence[Word]) -> Reads | Unknown:
     outward = _outward(found.operands)
     if place and outward:
         return Unknown("git -C is not plain here")
+    if name == "diff":  # outside of a repository it compares any two files, links and all
+        outward = [
+            Word(f"{place[0].text}/{word.text}", word.form) if place else word for word in found.operands
+        ]
     return Reads((*place, *outward), deep=_tells_contents(name, frozenset(found.options)), git=True)
 
 

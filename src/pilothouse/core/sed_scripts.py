@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+SEDS = frozenset({"sed", "gsed"})
 MAX_SCRIPT = 1000
 _DELIMITERS = "/|#,@"
 _ESCAPE = r"\\[^\n\[cdox]"
