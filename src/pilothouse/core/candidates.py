@@ -34,7 +34,7 @@ _BETWEEN = "\0;&|()<>`{},$\"'\\"
 _BLANKED = str.maketrans(_BETWEEN, " " * len(_BETWEEN))
 """Where a word ends, whatever the text is."""
 _BLANK = re.compile(r"[\s;&|()<>]+")
-_WITH_CHOICE = re.compile(r"[^\s;&<>()]{0,256}\([^()\s]{0,256}\)[^\s;&<>()]{0,256}")
+_WITH_CHOICE = re.compile(r"(?<![^\s;&<>()])[^\s;&<>()]{0,256}\([^()\s]{0,256}\)[^\s;&<>()]{0,256}")
 _SPACES = re.compile(r"\$\{?IFS\}?")
 Words = tuple[str, ...]
 

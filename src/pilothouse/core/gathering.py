@@ -75,6 +75,7 @@ class _Gathering:
         self._segment = segment
         self._texts = 0
         self._seen: set[str] = set()
+        self._crude: set[str] = set()
         self._values: dict[str, dict[str, None]] = {}
         self._aliases: dict[str, dict[str, None]] = {}
         self._surely = True
@@ -83,6 +84,7 @@ class _Gathering:
     def take(self, script: Script, depth: int, *, surely: bool) -> None:
         """`surely`: a shell runs it, and it is not only a text that might be meant for one."""
         if script.unread:
+            self._crude.add(script.unread.strip("'\" \t\n"))
             self.found.add_crudely(script.unread)
         segments = {one: one.texts for one in dict.fromkeys(script.segments())}
         fed = any(has_shell(texts) or is_fed(texts) or takes_text(texts) for texts in segments.values())
@@ -113,7 +115,8 @@ class _Gathering:
         if _has_odd_space(whole):
             found.add_crudely(" ".join(raw))
         found.words += texts
-        self._take_braces(one)
+        if "{" in whole or "(" in whole or one.redirects:
+            self._take_braces(one)
         runs = fed or runs_words(texts)
         if texts:
             found.add(texts, len(texts) if runs else 1)
@@ -129,8 +132,6 @@ class _Gathering:
                 found.add((value,), 1)
             elif _HOLDS_MORE.search(value) or not is_pattern(value):  # files; what runs `$x` finds it itself
                 self._read(value, depth)
-        if runs and texts:
-            self._take_programs(texts, whole, depth)
         if runs and not _INNOCENT.fullmatch(whole):
             for text in raw:
                 if not _INNOCENT.fullmatch(text):
@@ -139,6 +140,8 @@ class _Gathering:
                 self._read(" ".join(raw[1:]), depth)
             if fed and raw and raw[0] in ("printf", "echo") and "\\" in whole:
                 self._read_fed(printed(" ".join(raw[1:])), depth)
+        if runs and texts:
+            self._take_programs(texts, whole, depth)
 
     def _take_braces(self, one: Segment) -> None:
         """Words that a shell makes of one, in quotes none: each may be a path."""
@@ -150,7 +153,7 @@ class _Gathering:
         """Texts in other languages: the commands and the files that stand in them."""
         if is_interpreter(texts[0]):
             for program in texts[1:]:
-                if _HOLDS_MORE.search(program):
+                if _HOLDS_MORE.search(program) and program.strip("'\" \t\n") not in self._crude:
                     self.found.add_crudely(program)
         for at, text in enumerate(texts[:MAX_WORDS]) if "sed" in whole or "awk" in whole else ():
             name = text.rpartition("/")[2]

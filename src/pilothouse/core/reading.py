@@ -54,9 +54,9 @@ _FILTER = re.compile(r"[A-Za-z0-9_.\[\]|:,\"' ?()/\-]*")
 _TELLS_TOO_MUCH = re.compile(
     r"env|input|import|include|modulemeta|debug|getpath|@sh|limit|error|halt", re.IGNORECASE
 )
-_FORMAT = re.compile(r"(?:[^%\\]|%%|%[-+ 0#]*\d*(?:\.\d+)?[bcqs]|\\(?:[abefnrtv\\\"']|0?33|x1[bB]))*")
+_FORMAT = re.compile(r"(?:[^%\\]|%%|%[-+ #]*\d*(?:\.\d+)?[bcqs]|\\(?:[abefnrtv\\\"']|0?33|x1[bB]))*")
 """What `printf` only writes. `%n` sets a variable, and a number may be computed, which some shells do with side effects."""
-_COUNTING = re.compile(r"%([-+ 0#]*\d*(?:\.\d+)?)[dioxXueEfFgG]")
+_COUNTING = re.compile(r"%([-+ #]*\d*(?:\.\d+)?)[dioxXueEfFgG]")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _NEWER = re.compile(r"-newer[aBcm][aBcmt]")
 _CHECKS = frozenset({"-d", "-e", "-f", "-L", "-h", "-r", "-s", "-w", "-x"})
