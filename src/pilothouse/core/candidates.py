@@ -25,6 +25,9 @@ from pilothouse.core.spellings import (
 
 MAX_CRUDE = 20_000
 """Characters of a text that no grammar understood."""
+MAX_BRACED = 2000
+MAX_BRACES = 16
+"""Characters, and pairs of braces, of a word that they make others of."""
 
 JOINED = "\\\n"
 """A shell reads on as if it were not there, in the middle of a word too; both readings count."""
@@ -148,6 +151,9 @@ class Candidates:
 
     def add_spread_words(self, word: str) -> None:
         """Each word that braces make of one, as what might be a path."""
+        if len(word) > MAX_BRACED or word.count("{") > MAX_BRACES:
+            self.incomplete = True
+            return
         found = spread(word, whole=True)
         self.incomplete = self.incomplete or len(found) >= MAX_SPREAD
         self.words += found

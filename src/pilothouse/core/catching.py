@@ -31,7 +31,7 @@ MAX_LOOKS = 30_000
 """Paths that are followed, from every folder. Beyond either bound a rule about paths may miss one."""
 MAX_LINES = 1000
 """Commands in one text that are looked at as lines; beyond that a rule may miss one."""
-_ADDRESS = re.compile(r"[a-z][a-z0-9+.\-]*://[^\s\"'`<>()]+", re.IGNORECASE)
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.\-]{0,20}://[^\s\"'`<>()]+", re.IGNORECASE)
 _HOST = re.compile(r"(?:[^\s@/]+@)?([a-z0-9\-]+(?:\.[a-z0-9\-]+)+)(?::\S*|/\S*)?", re.IGNORECASE)
 
 

@@ -7,8 +7,8 @@ find commands that would never run; it is never asked what may pass.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from itertools import pairwise
+from collections.abc import Iterator, Mapping
+from itertools import islice, pairwise
 
 from pilothouse.core.awk_programs import AWKS, awk_runs
 from pilothouse.core.candidates import JOINED, Candidates
@@ -155,12 +155,12 @@ class _Gathering:
             for program in texts[1:]:
                 if _HOLDS_MORE.search(program) and program.strip("'\" \t\n") not in self._crude:
                     self.found.add_crudely(program)
-        for at, text in enumerate(texts[:MAX_WORDS]) if "sed" in whole or "awk" in whole else ():
-            name = text.rpartition("/")[2]
-            if name in SEDS:
-                self.found.words += sed_files(texts[at:])
-            elif name in AWKS:
-                for command in [command for program in texts[at + 1 :] for command in awk_runs(program)[0]]:
+        if "sed" in whole:
+            for rest in islice(_from(SEDS, texts), MAX_OTHER):
+                self.found.words += sed_files(rest)
+        if "awk" in whole and any(_from(AWKS, texts)):
+            for program in dict.fromkeys(texts):
+                for command in awk_runs(program)[0]:
                     self._read(command, depth)
 
     def _leave_open(self) -> None:
@@ -259,16 +259,19 @@ class _Gathering:
 
 def _runs_unknown(texts: Words) -> bool:
     """Whether a sed or an awk runs what it puts together, or what it reads."""
-    for at, text in enumerate(texts[:MAX_WORDS]):
-        name = text.rpartition("/")[2]
-        if name in SEDS or name in AWKS:
-            rest = texts[at:]
-            if any(_SCRIPT_READ.search(f"{one} {other}") for one, other in pairwise((*rest, ""))):
-                return True
-            if name in SEDS:
-                return sed_may_run(rest)
-            return any(awk_runs(program)[1] for program in rest[1:])
-    return False
+    seds, awks = list(islice(_from(SEDS, texts), MAX_OTHER)), any(_from(AWKS, texts))
+    if not seds and not awks:
+        return False
+    if any(_SCRIPT_READ.search(f"{one} {other}") for one, other in pairwise((*texts, ""))):
+        return True
+    return any(map(sed_may_run, seds)) or (
+        awks and any(awk_runs(program)[1] for program in dict.fromkeys(texts))
+    )
+
+
+def _from(names: frozenset[str], texts: Words) -> Iterator[Words]:
+    """The words from each of these programs on, wherever one may stand."""
+    return (texts[at:] for at, text in enumerate(texts[:MAX_WORDS]) if text.rpartition("/")[2] in names)
 
 
 def _has_odd_space(text: str) -> bool:
