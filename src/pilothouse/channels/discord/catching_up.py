@@ -15,7 +15,7 @@ from anyio.abc import TaskGroup
 
 from pilothouse.channels.discord.calls import Calls
 from pilothouse.channels.discord.marks import Marks
-from pilothouse.channels.discord.sending import MESSAGES
+from pilothouse.channels.discord.posting import MESSAGES
 from pilothouse.channels.discord.trouble import Trouble
 from pilothouse.channels.discord.wire import FORUMS, TEXT_CHANNELS, THREADS, Event, Guild
 from pilothouse.core.clock import Clock

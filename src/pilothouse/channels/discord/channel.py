@@ -19,10 +19,11 @@ from pilothouse.channels.discord.config import DiscordConfig
 from pilothouse.channels.discord.connection import Start, start
 from pilothouse.channels.discord.payload import Message, Payload, Progress, unpack
 from pilothouse.channels.discord.places import Places
+from pilothouse.channels.discord.posting import Poster, new_nonce
 from pilothouse.channels.discord.progress import render_view
 from pilothouse.channels.discord.receiving import Receiving
 from pilothouse.channels.discord.render import render
-from pilothouse.channels.discord.sending import Sender, new_nonce
+from pilothouse.channels.discord.sending import Sender
 from pilothouse.channels.discord.wire import Channel, read
 from pilothouse.channels.standing import Standing
 from pilothouse.core.channel import ChannelHealth, ChannelHost, Desk
@@ -166,8 +167,9 @@ class DiscordChannel:
             return await take_files(files, self._host.blobs, self._fetch)
 
     def _connected(self, calls: Calls, buckets: Buckets) -> None:
-        places = self._places
-        self._sender = Sender(calls, self._host.blobs, buckets, self._host.clock, places.upload_bytes)
+        host = self._host
+        poster = Poster(calls, host.blobs, host.clock, self._places.upload_bytes, host.log)
+        self._sender = Sender(calls, poster, buckets, host.clock)
         self._opened.set()
 
     def _disconnected(self) -> None:

@@ -6,7 +6,7 @@ Discord with every message. Whoever sends adds where it goes, and the bytes of t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -105,13 +105,11 @@ def below(text: str, line: str) -> str:
 
 
 def fit_files(
-    payload: Payload, attachments: Sequence[Attachment], limit_bytes: int
-) -> tuple[Payload, tuple[Attachment, ...]]:
+    payload: Message, attachments: Sequence[Attachment], limit_bytes: int
+) -> tuple[Message, tuple[Attachment, ...]]:
     """Without the files that are too large for where it goes, all of them if there is no room at all: the text names them
     instead. Documents stay, for they are what is said."""
-    if not isinstance(payload, Message):
-        return payload, ()
-    named = list(zip(_names(payload, attachments), attachments, strict=True))
+    named = named_files(payload, attachments)
     kept = [(name, file) for name, file in named if file.size <= limit_bytes]
     if large := [(name, file) for name, file in named if file.size > limit_bytes]:
         payload = msgspec.structs.replace(
@@ -152,16 +150,21 @@ def _item(item: Button | Select) -> dict[str, Any]:
             return {**found, **said, "options": [msgspec.to_builtins(option) for option in options]}
 
 
-def _names(payload: Message, attachments: Sequence[Attachment]) -> Iterator[str]:
-    for number, file in enumerate(attachments):
-        yield payload.names[number] if number < len(payload.names) else file.name
+def named_files(payload: Message, attachments: Sequence[Attachment]) -> list[tuple[str, Attachment]]:
+    """Each with what it is called here."""
+    names = (*payload.names, *(file.name for file in attachments[len(payload.names) :]))
+    return list(zip(names, attachments, strict=False))
 
 
-def _too_large(files: Sequence[tuple[str, Attachment]], limit_bytes: int) -> str:
+def listed(files: Sequence[tuple[str, Attachment]]) -> str:
     """A message with files keeps room for this free, so it stays short: the names that fit, and how many more."""
     told = [f"{clip(name, TOLD_CHARS)} ({file.size / (1 << 20):.0f} MB)" for name, file in files[:TOLD_FILES]]
     if more := len(files) - len(told):
         told.append(f"{more} more")
+    return ", ".join(told)
+
+
+def _too_large(files: Sequence[tuple[str, Attachment]], limit_bytes: int) -> str:
     verb = "are" if len(files) > 1 else "is"
     most = f": {limit_bytes >> 20} MB is the most" if limit_bytes > 0 else ""
-    return f"{', '.join(told)} {verb} too large to send here{most}."
+    return f"{listed(files)} {verb} too large to send here{most}."

@@ -50,6 +50,7 @@ class Rules:
     def __init__(self, world: World) -> None:
         self.world = world
         self._nonces: dict[tuple[int, str], Json] = {}
+        self.may_attach = True
 
     def carry_out(self, request: Request) -> Any:
         channel = self._channel(request)
@@ -98,6 +99,8 @@ class Rules:
             self.world.state.edit_channel(channel.id, {}, thread_metadata={"archived": False})
 
     def _check_files(self, request: Request) -> None:
+        if request.files and not self.may_attach:
+            raise BackendError(403, 50013, "Missing Permissions")
         for file in request.files:
             size = file.fp.seek(0, 2)
             file.fp.seek(0)

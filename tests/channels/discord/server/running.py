@@ -18,6 +18,7 @@ from tests.channels.discord.server.gateway import Gateway
 from tests.channels.discord.server.limits import Limits
 from tests.channels.discord.server.people import Hook, Person
 from tests.channels.discord.server.rest import Call, Rest
+from tests.channels.discord.server.rules import Rules
 from tests.channels.discord.server.wire import Wire
 from tests.channels.discord.server.world import Post, World
 from tests.channels.faulting import suffer
@@ -53,6 +54,11 @@ class Server:
     @property
     def limits(self) -> Limits:
         return self.rest.limits
+
+    @property
+    def rules(self) -> Rules:
+        """What this bot may do, and what is taken of it."""
+        return self.rest.rules
 
     @property
     def calls(self) -> list[Call]:

@@ -1,0 +1,101 @@
+"""What Discord refuses in the form in which we say it first, and in which form it gets there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.channels.discord.line import Line, address_of, open_line
+from tests.channels.discord.server.faults import SEND
+from tests.channels.discord.server.running import Server
+
+from pilothouse.core.ask import Ask
+from pilothouse.core.errors import Rejected, Unconfirmed
+from pilothouse.core.ids import AskId
+from pilothouse.core.message import Content
+
+pytestmark = pytest.mark.anyio
+
+LONG = "\n\n".join(f"Paragraph {number}. " + "word " * 90 for number in range(60))
+ATTACH = "“Attach Files”"
+
+
+async def say(line: Line, server: Server, content: Content) -> list[str]:
+    """All parts of it; the numbers of the messages that were said to be theirs."""
+    here = address_of(server.world.general)
+    return [(await line.channel.send(here, part)).native_id for part in line.channel.render(content)]
+
+
+async def test_where_no_file_may_be_sent_the_words_stand_there_and_its_permission_is_named(
+    server: Server, tmp_path: Path
+) -> None:
+    server.rules.may_attach = False
+    async with open_line(server, tmp_path) as line:
+        plot = await line.blobs.put(b"\x89PNG\r\n\x1a\n", "plot.png", "image/png")
+        (ref,) = await say(line, server, Content("The mean is 42.", "answer", attachments=(plot,)))
+        (post,) = server.world.shown(server.world.general)
+        assert str(post.id) == ref
+        assert post.text.startswith("The mean is 42.\n")
+        assert "image-1.png" in post.text
+        assert ATTACH in post.text
+        assert "Send Messages" not in post.text
+        assert post.files == []
+
+
+async def test_a_long_answer_is_read_in_messages_where_no_file_may_be_sent(
+    server: Server, tmp_path: Path
+) -> None:
+    server.rules.may_attach = False
+    async with open_line(server, tmp_path) as line:
+        (ref,) = await say(line, server, Content(LONG, "answer"))
+        *_, last = posts = server.world.shown(server.world.general)
+        assert str(last.id) == ref
+        assert len(posts) == 11
+        assert all(f"Paragraph {number}." in "".join(post.text for post in posts) for number in range(25))
+        assert "too many" in last.text
+        assert sum(ATTACH in post.text for post in posts) == 1
+
+
+async def test_what_is_to_be_approved_is_read_whole_where_no_file_may_be_sent(
+    server: Server, tmp_path: Path
+) -> None:
+    server.rules.may_attach = False
+    lines = [f"echo something long, number {number}" for number in range(500)]
+    ask = Ask(AskId("a"), "approval", "Run this?\n" + "\n".join(lines), {"command": "x"})
+    async with open_line(server, tmp_path) as line:
+        exact = await line.blobs.put(b'{"command": "exactly this"}', "a.json", "application/json")
+        (ref,) = await say(line, server, Content(ask.title, "ask", ask=ask, attachments=(exact,)))
+        *above, last = server.world.shown(server.world.general)
+        assert str(last.id) == ref
+        assert "Allow once" in last.buttons
+        assert ATTACH in last.text
+        assert not any(post.buttons for post in above)
+        read = "\n".join(post.text for post in above)
+        assert all(one in read.splitlines() for one in lines)
+        assert '{"command": "exactly this"}' in read
+
+
+async def test_messages_for_a_file_that_break_off_are_begun_anew_as_a_repeat(
+    server: Server, tmp_path: Path
+) -> None:
+    server.rules.may_attach = False
+
+    async def before(call: object) -> bool:
+        shown = len(server.world.shown(server.world.general))
+        if shown == 2:
+            server.faults.too_many(SEND, after_s=45.0)
+            server.rest.before = go_on
+        return False
+
+    go_on, server.rest.before = server.rest.before, before
+    async with open_line(server, tmp_path) as line:
+        with pytest.raises(Unconfirmed):
+            await say(line, server, Content(LONG, "answer"))
+        assert len(server.world.shown(server.world.general)) < 11
+
+
+async def test_who_may_not_write_at_all_is_told_that_and_not_of_files(server: Server, tmp_path: Path) -> None:
+    async with open_line(server, tmp_path) as line:
+        server.faults.missing_permission(SEND, times=10)
+        with pytest.raises(Rejected, match="Send Messages"):
+            await say(line, server, Content(LONG, "answer"))
