@@ -99,3 +99,12 @@ async def test_who_may_not_write_at_all_is_told_that_and_not_of_files(server: Se
         server.faults.missing_permission(SEND, times=10)
         with pytest.raises(Rejected, match="Send Messages"):
             await say(line, server, Content(LONG, "answer"))
+
+
+async def test_who_may_not_read_the_history_answers_without_a_reply(server: Server, tmp_path: Path) -> None:
+    server.rules.may_read_history = False
+    asked = server.person("ada").say("first")
+    async with open_line(server, tmp_path) as line:
+        await say(line, server, Content("It is queued.", "reply", reply_to=str(asked.id)))
+        (post,) = server.world.shown(server.world.general)
+        assert (post.text, post.reply_to) == ("It is queued.", None)

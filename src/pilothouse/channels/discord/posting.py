@@ -25,7 +25,6 @@ from pilothouse.channels.discord.payload import (
 from pilothouse.channels.discord.plainer import without_files
 from pilothouse.channels.discord.trouble import (
     ARCHIVED,
-    INVALID_BODY,
     NO_PERMISSION,
     TOO_LARGE,
     Trouble,
@@ -82,13 +81,10 @@ class Poster:
     ) -> Any | Trouble:
         body = {**body_of(_answerable(payload)), "nonce": nonce or new_nonce(), "enforce_nonce": True}
         found = await self._post_once(channel, body, uploads)
-        if not isinstance(found, Trouble):
-            return found
-        if found.code == ARCHIVED and await self.unarchive(channel):
-            return await self._post_once(channel, body, uploads)
-        if found.code == INVALID_BODY and "message_reference" in body and "message_reference" in found.about:
-            body.pop("message_reference")
-            return await self._post_once(channel, body, uploads)
+        if isinstance(found, Trouble) and found.code == ARCHIVED and await self.unarchive(channel):
+            found = await self._post_once(channel, body, uploads)
+        if isinstance(found, Trouble) and found.is_about_reply and body.pop("message_reference", None):
+            found = await self._post_once(channel, body, uploads)
         return found
 
     async def unarchive(self, channel: int) -> bool:

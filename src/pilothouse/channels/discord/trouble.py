@@ -17,6 +17,8 @@ UNKNOWN_WEBHOOK, UNKNOWN_INTERACTION, ALREADY_ANSWERED = 10015, 10062, 40060
 TOO_LARGE, TOO_MANY_OLD_EDITS = 40005, 30046
 NO_ACCESS, NO_DIRECT, NO_PERMISSION = 50001, 50007, 50013
 INVALID_TOKEN, INVALID_BODY, ARCHIVED, LOCKED = 50027, 50035, 50083, 160005
+NO_HISTORY = 160002
+"""Who may not read what was said may not reply to it."""
 
 _WORDS = {
     UNKNOWN_CHANNEL: "this channel does not exist any more",
@@ -47,6 +49,11 @@ class Trouble(Struct, frozen=True):
     @property
     def is_gone(self) -> bool:
         return self.status == 404 or self.code in (UNKNOWN_CHANNEL, UNKNOWN_MESSAGE, INVALID_TOKEN)
+
+    @property
+    def is_about_reply(self) -> bool:
+        """Whether it is only that this cannot be a reply."""
+        return self.code == NO_HISTORY or (self.code == INVALID_BODY and "message_reference" in self.about)
 
     @property
     def is_forbidden(self) -> bool:

@@ -51,6 +51,7 @@ class Rules:
         self.world = world
         self._nonces: dict[tuple[int, str], Json] = {}
         self.may_attach = True
+        self.may_read_history = True
 
     def carry_out(self, request: Request) -> Any:
         channel = self._channel(request)
@@ -120,6 +121,8 @@ class Rules:
     def _send(self, channel: Channel, request: Request) -> Any:
         """One nonce that is enforced is one message: whoever repeats it gets the first one again."""
         body = request.body if isinstance(request.body, dict) else {}
+        if body.get("message_reference") and not self.may_read_history:
+            raise Refusal(403, 160002, "Cannot reply without permission to read message history")
         nonce = str(body.get("nonce") or "")
         if len(nonce) > 25:
             raise Refusal(400, 50035, "Invalid Form Body: nonce: Must be 25 or fewer in length.")
