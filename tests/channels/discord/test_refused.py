@@ -9,9 +9,12 @@ from tests.channels.discord.line import Line, address_of, open_line
 from tests.channels.discord.server.faults import SEND
 from tests.channels.discord.server.running import Server
 
+from pilothouse.channels.discord.buttons import stop_row
+from pilothouse.channels.discord.payload import Progress
+from pilothouse.channels.packing import pack
 from pilothouse.core.ask import Ask
-from pilothouse.core.errors import Rejected, Unconfirmed
-from pilothouse.core.ids import AskId
+from pilothouse.core.errors import Rejected, TryLater, Unconfirmed
+from pilothouse.core.ids import AskId, TurnId
 from pilothouse.core.message import Content
 
 pytestmark = pytest.mark.anyio
@@ -108,3 +111,54 @@ async def test_who_may_not_read_the_history_answers_without_a_reply(server: Serv
         await say(line, server, Content("It is queued.", "reply", reply_to=str(asked.id)))
         (post,) = server.world.shown(server.world.general)
         assert (post.text, post.reply_to) == ("It is queued.", None)
+
+
+async def test_words_that_are_refused_are_in_a_file(server: Server, tmp_path: Path) -> None:
+    server.rules.blocked_words = ("badword",)
+    text = "The plan.\n\nLine with badword."
+    async with open_line(server, tmp_path) as line:
+        plot = await line.blobs.put(b"\x89PNG\r\n\x1a\n", "plot.png", "image/png")
+        (ref,) = await say(line, server, Content(text, "answer", attachments=(plot,)))
+        (post,) = server.world.shown(server.world.general)
+        assert str(post.id) == ref
+        assert post.files == ["message.md", "image-1.png"]
+        assert server.world.file(post, "message.md").decode() == text
+        assert "automatic moderation" in post.text
+
+
+async def test_of_what_is_refused_as_a_file_too_people_are_told_without_its_words(
+    server: Server, tmp_path: Path
+) -> None:
+    server.rules.blocked_words, server.rules.may_attach = ("badword",), False
+    async with open_line(server, tmp_path) as line:
+        with pytest.raises(Rejected, match="automatic moderation") as refused:
+            await say(line, server, Content("Line with badword.", "answer"))
+        assert server.world.shown(server.world.general) == []
+        told = f"A message could not be delivered ({refused.value.reason}): Line with badword."
+        await say(line, server, Content(told, "notice"))
+        (post,) = server.world.shown(server.world.general)
+        assert "automatic moderation" in post.text
+        assert "badword" not in post.text
+
+
+async def test_a_file_that_waits_is_no_refusal(server: Server, tmp_path: Path) -> None:
+    server.rules.blocked_words = ("badword",)
+    async with open_line(server, tmp_path) as line:
+        server.faults.refuse(SEND, 400, 200000, "Message was blocked by automatic moderation")
+        server.faults.too_many(SEND, after_s=45.0)
+        with pytest.raises(TryLater):
+            await say(line, server, Content("Line with badword.", "notice"))
+
+
+async def test_progress_whose_words_are_refused_can_be_stopped(server: Server, tmp_path: Path) -> None:
+    server.rules.blocked_words = ("badword",)
+    stop = (stop_row(TurnId("t1")),)
+    here = address_of(server.world.general)
+    async with open_line(server, tmp_path) as line:
+        ref = await line.channel.send(here, pack(Progress(text="make badword", rows=stop)))
+        (post,) = server.world.shown(server.world.general)
+        assert "Stop" in post.buttons
+        await line.channel.edit(ref, pack(Progress(text="make test", rows=stop)))
+        await line.channel.edit(ref, pack(Progress(text="again badword", rows=stop)))
+        assert ["make test" in text for text in post.texts] == [False, True, False]
+        assert "Stop" in post.buttons

@@ -78,14 +78,14 @@ async def test_a_short_storm_and_a_short_pause_are_waited_out(server: Server, tm
         (403, 50001, "View Channel"),
         (404, 10003, "does not exist"),
         (403, 50007, "takes no private messages"),
-        (400, 50006, "Cannot send"),
+        (400, 50008, "Cannot send"),
     ],
 )
 async def test_what_discord_will_never_take_is_refused_in_plain_words(
     server: Server, tmp_path: Path, status: int, code: int, word: str
 ) -> None:
     async with open_line(server, tmp_path) as line:
-        server.faults.refuse(SEND, status, code, "Cannot send this")
+        server.faults.refuse(SEND, status, code, "Cannot send this", times=3)
         with pytest.raises(Rejected, match=word):
             await line.send(server.world.general, "hello")
 

@@ -77,13 +77,11 @@ async def test_who_takes_no_private_messages_is_said(inside: Inside, tmp_path: P
         assert "no private messages" in str(error)
 
 
-async def test_a_body_that_discord_does_not_take_is_rejected_in_its_words(
-    inside: Inside, tmp_path: Path
-) -> None:
+async def test_a_body_that_discord_does_not_take_is_a_file(inside: Inside, tmp_path: Path) -> None:
     async with open_adapter(inside, tmp_path, ScriptedDesk()) as line:
-        with pytest.raises(Rejected, match="2000"):
-            await line.channel.send(address_of(inside.general), Part("x" * 2001))
-        assert inside.shown() == []
+        await line.channel.send(address_of(inside.general), Part("x" * 2001))
+        (post,) = inside.shown()
+        assert [(file.filename, file.size) for file in post.attachments] == [("message.md", 2001)]
 
 
 async def test_a_reply_to_what_is_gone_is_a_message(inside: Inside, tmp_path: Path) -> None:
@@ -101,7 +99,6 @@ async def test_a_reply_to_what_is_gone_is_a_message(inside: Inside, tmp_path: Pa
 @pytest.mark.parametrize(
     ("status", "code", "kind", "words"),
     [
-        (400, 50035, Rejected, "answered 400"),
         (403, 50013, Rejected, "Send Messages"),
         (403, 50001, Rejected, "View Channel"),
         (403, 50007, Rejected, "no private messages"),

@@ -110,7 +110,9 @@ class DiscordChannel:
             self._nonces.pop(turn_id, None)
             self._note(ref, turn_id)
             return ref
-        return MessageRef(address, str(await sender.send(channel, payload, part.attachments)))
+        is_notice = part.data.get("kind") == "notice"
+        number = await sender.send(channel, payload, part.attachments, is_notice=is_notice)
+        return MessageRef(address, str(number))
 
     async def type(self, address: Address) -> None:
         await (await self._open()).type(target_of(address))

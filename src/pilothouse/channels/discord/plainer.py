@@ -1,7 +1,7 @@
 """The same in another form, for where Discord does not take the first one: pure.
 
 Where no file may be sent, what was in one stands in messages: of an answer as many as people read, of what is to be
-approved all. Where the words are refused, a file has them.
+approved all. Where the words are refused, a file has them; where that is refused, too, it is said without any of them.
 """
 
 from __future__ import annotations
@@ -13,12 +13,16 @@ from msgspec.structs import replace
 from pilothouse.channels.discord.limits import FILES_ROOM, PARTS, TARGET
 from pilothouse.channels.discord.look import Look
 from pilothouse.channels.discord.markdown import cut, fenced, to_discord
-from pilothouse.channels.discord.payload import Document, Message, below, listed
+from pilothouse.channels.discord.payload import Document, Message, Progress, below, listed
 from pilothouse.core.message import Attachment
 
 ASK_PARTS = 40
 """Of what is asked; it takes Discord as many seconds to let them through."""
 MARKDOWN = ".md"
+WORDS_NAME = f"message{MARKDOWN}"
+AS_FILE = f"This is in {WORDS_NAME}: {{why}}."
+WORDLESS = "A message of mine cannot stand here, nor as a file: {why}. Pilothouse's log says which it is."
+WORKING = "Working. What it does cannot be shown here: {why}."
 
 
 def without_files(
@@ -36,6 +40,23 @@ def without_files(
     messages[-1] = replace(bare, text=texts[-1], silent=True, reply_to="")
     messages[0] = replace(messages[0], silent=payload.silent, reply_to=payload.reply_to)
     return messages
+
+
+def as_file(payload: Message, why: str) -> Message:
+    return replace(
+        payload,
+        text=AS_FILE.format(why=why),
+        documents=(Document(WORDS_NAME, payload.text), *payload.documents),
+    )
+
+
+def wordless(payload: Message, why: str) -> Message:
+    return Message(text=WORDLESS.format(why=why), silent=payload.silent, reply_to=payload.reply_to)
+
+
+def wordless_progress(payload: Progress, why: str) -> Progress:
+    """What stops it stays."""
+    return replace(payload, text=WORKING.format(why=why))
 
 
 def _pieces(document: Document) -> list[str]:

@@ -1,5 +1,6 @@
 """Makes a new message, and finds a way where Discord refuses the first one: an archived thread is opened, a reply to what is
-gone is none, a file that is too large is named, and what was in a file that we may not send stands in messages.
+gone is none, a file that is too large is named, what was in a file that we may not send stands in messages, and words
+that are refused are in a file.
 
 A message carries a number of its own, under which Discord takes it once: a request without an answer can be repeated at
 once.
@@ -14,15 +15,17 @@ from typing import Any
 from msgspec.structs import replace
 
 from pilothouse.channels.discord.calls import Calls, Upload
+from pilothouse.channels.discord.limits import FILES
 from pilothouse.channels.discord.payload import (
     Document,
     Message,
     Payload,
+    Progress,
     body_of,
     fit_files,
     named_files,
 )
-from pilothouse.channels.discord.plainer import without_files
+from pilothouse.channels.discord.plainer import as_file, without_files, wordless, wordless_progress
 from pilothouse.channels.discord.trouble import (
     ARCHIVED,
     NO_PERMISSION,
@@ -60,9 +63,10 @@ class Poster:
         self._log = log
 
     async def post_message(
-        self, channel: int, payload: Message, files: Sequence[Attachment]
+        self, channel: int, payload: Message, files: Sequence[Attachment], *, is_notice: bool = False
     ) -> Any | Trouble:
-        """What Discord says of the message that stands there now, of several of the last."""
+        """What Discord says of the message that stands there now, of several of the last. Of a notice there always is one,
+        whatever it says: nobody tells that it was refused."""
         limit = self._upload_bytes(str(channel))
         fitted, kept = fit_files(payload, files, limit)
         found = await self.post(channel, fitted, await self._uploads(fitted, kept))
@@ -74,6 +78,14 @@ class Poster:
             # Without its files it tells which permission is missing: this one, or the one to write at all.
             self._log("discord.files_not_permitted", channel=str(channel))
             return await self._post_without_files(channel, fitted, kept, NO_FILES)
+        if isinstance(found, Trouble) and found.is_about_content:
+            return await self._post_as_file(channel, fitted, kept, found, is_notice=is_notice)
+        return found
+
+    async def post_progress(self, channel: int, payload: Progress, nonce: str) -> Any | Trouble:
+        found = await self.post(channel, payload, (), nonce)
+        if isinstance(found, Trouble) and found.is_about_content:
+            found = await self.post(channel, wordless_progress(payload, found.why), (), nonce)
         return found
 
     async def post(
@@ -112,6 +124,22 @@ class Poster:
                 # Whoever begins anew repeats what stands there, and has to say so.
                 return found if number == 0 else replace(found, maybe_done=True, after_s=0.0)
         return found
+
+    async def _post_as_file(
+        self,
+        channel: int,
+        payload: Message,
+        files: Sequence[Attachment],
+        refused: Trouble,
+        *,
+        is_notice: bool,
+    ) -> Any | Trouble:
+        boxed = as_file(payload, refused.why)
+        kept = files[: FILES - len(boxed.documents)]
+        found = await self.post(channel, boxed, await self._uploads(boxed, kept))
+        if not isinstance(found, Trouble) or found.is_passing:
+            return found
+        return await self.post(channel, wordless(payload, refused.why)) if is_notice else refused
 
     async def _post_once(
         self, channel: int, body: dict[str, Any], uploads: Sequence[Upload]

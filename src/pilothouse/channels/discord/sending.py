@@ -11,6 +11,7 @@ from typing import Any
 from pilothouse.channels.discord.buckets import Buckets
 from pilothouse.channels.discord.calls import Calls
 from pilothouse.channels.discord.payload import Message, Payload, Progress, body_of
+from pilothouse.channels.discord.plainer import wordless_progress
 from pilothouse.channels.discord.posting import Poster
 from pilothouse.channels.discord.trouble import ARCHIVED, NO_PERMISSION, Trouble, error_of
 from pilothouse.channels.discord.views import Views
@@ -33,13 +34,21 @@ class Sender:
         self._views = Views(buckets, clock)
 
     async def send(
-        self, channel: int, payload: Payload, files: Sequence[Attachment] = (), *, nonce: str = ""
+        self,
+        channel: int,
+        payload: Payload,
+        files: Sequence[Attachment] = (),
+        *,
+        nonce: str = "",
+        is_notice: bool = False,
     ) -> int:
         """The id of the message that stands there now. Progress under a `nonce` that was sent before is found again."""
         if isinstance(payload, Progress):
-            found = await self._views.first(channel, lambda: self._poster.post(channel, payload, (), nonce))
+            found = await self._views.first(
+                channel, lambda: self._poster.post_progress(channel, payload, nonce)
+            )
         else:
-            found = await self._poster.post_message(channel, payload, files)
+            found = await self._poster.post_message(channel, payload, files, is_notice=is_notice)
         if isinstance(found, Trouble):
             raise error_of(found)
         if not isinstance(found, dict) or not str(found.get("id", "")).isdecimal():
@@ -47,16 +56,16 @@ class Sender:
         return int(found["id"])
 
     async def edit(self, channel: int, message: int, payload: Payload) -> None:
-        body = _edit_of(payload)
-
         async def change() -> Any | Trouble:
-            found = await self._change(channel, message, body)
+            found = await self._change(channel, message, payload)
             if (
                 isinstance(found, Trouble)
                 and found.code == ARCHIVED
                 and await self._poster.unarchive(channel)
             ):
-                found = await self._change(channel, message, body)
+                found = await self._change(channel, message, payload)
+            if isinstance(found, Trouble) and found.is_about_content and isinstance(payload, Progress):
+                found = await self._change(channel, message, wordless_progress(payload, found.why))
             return found
 
         if isinstance(payload, Progress):
@@ -106,7 +115,8 @@ class Sender:
         """A word that nothing depends on: it may be lost."""
         await self.send(channel, Message(text=text, silent=True, reply_to=reply_to))
 
-    async def _change(self, channel: int, message: int, body: dict[str, Any]) -> Any | Trouble:
+    async def _change(self, channel: int, message: int, payload: Payload) -> Any | Trouble:
+        body = _edit_of(payload)
         return await self._calls.call("PATCH", MESSAGE, body, channel_id=channel, message_id=message)
 
 

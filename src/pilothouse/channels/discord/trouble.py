@@ -17,6 +17,7 @@ UNKNOWN_WEBHOOK, UNKNOWN_INTERACTION, ALREADY_ANSWERED = 10015, 10062, 40060
 TOO_LARGE, TOO_MANY_OLD_EDITS = 40005, 30046
 NO_ACCESS, NO_DIRECT, NO_PERMISSION = 50001, 50007, 50013
 INVALID_TOKEN, INVALID_BODY, ARCHIVED, LOCKED = 50027, 50035, 50083, 160005
+MODERATED, HARMFUL_LINK, EXPLICIT = 200000, 240000, 20009
 NO_HISTORY = 160002
 """Who may not read what was said may not reply to it."""
 
@@ -31,6 +32,9 @@ _WORDS = {
     "“Send Messages in Threads”",
     ARCHIVED: "the thread is archived",
     LOCKED: "the thread is locked",
+    MODERATED: "the automatic moderation of this server does not let its words through",
+    HARMFUL_LINK: "Discord does not let a link in it through",
+    EXPLICIT: "Discord takes it for something that not everybody here may see",
 }
 
 
@@ -54,6 +58,16 @@ class Trouble(Struct, frozen=True):
     def is_about_reply(self) -> bool:
         """Whether it is only that this cannot be a reply."""
         return self.code == NO_HISTORY or (self.code == INVALID_BODY and "message_reference" in self.about)
+
+    @property
+    def is_about_content(self) -> bool:
+        """Whether the place is fine, and what was to be said there is not."""
+        return self.status == 400 and self.code != ARCHIVED and not self.is_about_reply
+
+    @property
+    def why(self) -> str:
+        """In words of ours alone: Discord's may repeat what it did not take."""
+        return _WORDS.get(self.code, f"Discord refuses it ({self.status}, code {self.code})")
 
     @property
     def is_forbidden(self) -> bool:
