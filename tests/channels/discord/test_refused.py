@@ -162,3 +162,14 @@ async def test_progress_whose_words_are_refused_can_be_stopped(server: Server, t
         await line.channel.edit(ref, pack(Progress(text="again badword", rows=stop)))
         assert ["make test" in text for text in post.texts] == [False, True, False]
         assert "Stop" in post.buttons
+
+
+async def test_pictures_that_are_too_much_for_one_request_all_arrive(server: Server, tmp_path: Path) -> None:
+    async with open_line(server, tmp_path) as line:
+        plots = [await line.blobs.put(bytes([n]) * (9 << 20), f"p{n}.bin", "x/y") for n in range(3)]
+        await say(line, server, Content("Three plots.", "answer", attachments=tuple(plots)))
+        assert [name for post in server.world.shown(server.world.general) for name in post.files] == [
+            "p0.bin",
+            "p1.bin",
+            "p2.bin",
+        ]

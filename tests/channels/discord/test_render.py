@@ -141,3 +141,20 @@ def test_what_stands_in_the_place_of_an_ask_is_one_message_without_buttons() -> 
     ((message, _),) = sent(Content("✓ Allowed. " * 400, "closed"))
     assert not message.rows
     check(message)
+
+
+def test_files_that_are_too_much_together_are_in_several_messages() -> None:
+    large = tuple(Attachment(f"f{n}.bin", "x/y", 9 << 20, BlobHash(f"{n:064}")) for n in range(3))
+    found = sent(Content("Three plots.", "answer", attachments=large))
+    assert [(message.text, [file.name for file in files]) for message, files in found] == [
+        ("Three plots.", ["f0.bin", "f1.bin"]),
+        ("", ["f2.bin"]),
+    ]
+
+
+def test_a_file_that_is_large_goes_alone_and_beside_no_answer_that_is_a_file() -> None:
+    small, large = files(1)[0], Attachment("f.bin", "x/y", 40 << 20, BlobHash("f" * 64))
+    text = "A line.\n\n" * 5000
+    found = sent(Content(text, "answer", attachments=(large, small)))
+    assert [len(message.documents) for message, _ in found] == [1, 0, 0]
+    assert [names for _, names in found] == [(), (large,), (small,)]

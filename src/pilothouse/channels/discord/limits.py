@@ -21,6 +21,9 @@ KEY = 100
 """Characters of a component's custom id."""
 UPLOAD_BYTES = 10 << 20
 """Of each file, where a guild has no more. An answer that is a file is less: a turn's text is bound long before."""
+REQUEST_BYTES = 24 << 20
+"""What we fill of the 25 MiB that Discord takes in one request: the rest is for the words. One file may be larger where a
+guild's limit is."""
 FILE_NAME = 100
 FILES_ROOM = 250
 """Kept free in a message with files, for a word about one that is too large."""

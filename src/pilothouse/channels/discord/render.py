@@ -7,13 +7,13 @@ is a file with its beginning above it. Files hang on the last message. Only the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import accumulate
 from typing import Any
 
 from msgspec.structs import replace
 
 from pilothouse.channels.discord.asks import render_ask, render_closed
-from pilothouse.channels.discord.limits import FILES, FILES_ROOM, TARGET, TEXT
+from pilothouse.channels.discord.limits import FILES, FILES_ROOM, REQUEST_BYTES, TARGET, TEXT
 from pilothouse.channels.discord.look import Look
 from pilothouse.channels.discord.markdown import cut, to_discord
 from pilothouse.channels.discord.payload import Document, Message
@@ -68,17 +68,24 @@ def _messages(content: Content, look: Look, *, with_files: bool) -> Sequence[Mes
     return render_text(text, look, content.usage, limit=TARGET - FILES_ROOM if with_files else TARGET)
 
 
-def _with_files(last: Message, uploads: list[Upload]) -> Iterator[tuple[Message, tuple[Attachment, ...]]]:
-    waiting = iter(uploads)
-    message, room = last, FILES - len(last.documents)
-    while True:
-        found = list(islice(waiting, room))
-        names = tuple(upload.name for upload in found)
-        if message is last or found:
-            yield replace(message, names=names), tuple(upload.file for upload in found)
-        if not found:
-            return
-        message, room = Message(text=""), FILES
+def _with_files(last: Message, waiting: list[Upload]) -> Iterator[tuple[Message, tuple[Attachment, ...]]]:
+    message = last
+    while message is last or waiting:
+        count = _fitting(message, waiting)
+        found, waiting = waiting[:count], waiting[count:]
+        yield (
+            replace(message, names=tuple(upload.name for upload in found)),
+            tuple(upload.file for upload in found),
+        )
+        message = Message(text="")
+
+
+def _fitting(message: Message, waiting: list[Upload]) -> int:
+    """How many go with this message. One that is too much for any goes alone: it may fit, and else it is named."""
+    room = REQUEST_BYTES - sum(len(document.text.encode()) for document in message.documents)
+    sizes = accumulate(upload.file.size for upload in waiting[: FILES - len(message.documents)])
+    count = sum(size <= room for size in sizes)
+    return count or (0 if message.documents else 1)
 
 
 def _file(text: str, look: Look, usage: Usage | None) -> Message:
