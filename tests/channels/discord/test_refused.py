@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.channels.discord.line import Line, address_of, open_line
 from tests.channels.discord.server.faults import SEND
 from tests.channels.discord.server.running import Server
+from tests.channels.telegram.receiving_house import KeptBlobs
+from typing_extensions import override
 
 from pilothouse.channels.discord.buttons import stop_row
-from pilothouse.channels.discord.payload import Progress
+from pilothouse.channels.discord.calls import Calls, Upload
+from pilothouse.channels.discord.payload import Message, Progress
+from pilothouse.channels.discord.posting import Poster
+from pilothouse.channels.discord.trouble import Trouble
 from pilothouse.channels.packing import pack
 from pilothouse.core.ask import Ask
 from pilothouse.core.errors import Rejected, TryLater, Unconfirmed
 from pilothouse.core.ids import AskId, TurnId
 from pilothouse.core.message import Content
+from pilothouse.runtime.clock import SystemClock
 
 pytestmark = pytest.mark.anyio
 
@@ -162,6 +170,59 @@ async def test_progress_whose_words_are_refused_can_be_stopped(server: Server, t
         await line.channel.edit(ref, pack(Progress(text="again badword", rows=stop)))
         assert ["make test" in text for text in post.texts] == [False, True, False]
         assert "Stop" in post.buttons
+
+
+class SlowLine(Calls):
+    """Nothing with a file gets through in time, or it does and nobody hears of it."""
+
+    def __init__(self, *, arrives: bool) -> None:
+        self.uploaded = 0
+        self.said: dict[str, dict[str, Any]] = {}
+        self._arrives = arrives
+
+    @override
+    async def call(
+        self, method: str, path: str, body: Any = None, *, files: Sequence[Upload] = (), **more: Any
+    ) -> Any | Trouble:
+        if files:
+            self.uploaded += 1
+        if not files or self._arrives:
+            self.said.setdefault(
+                body["nonce"],
+                {
+                    "id": str(len(self.said)),
+                    "text": body["content"],
+                    "attachments": [one.name for one in files],
+                },
+            )
+        return Trouble("no answer", maybe_done=True, late=True) if files else self.said[body["nonce"]]
+
+
+async def post_slowly(calls: SlowLine) -> Any:
+    blobs = KeptBlobs()
+    plot = await blobs.put(b"plot", "plot.bin", "x/y")
+
+    def log(event: str, **fields: object) -> None:
+        """Nobody reads it here."""
+
+    poster = Poster(calls, blobs, SystemClock(), lambda _: 1 << 20, log)
+    return await poster.post_message(1, Message(text="The mean is 42."), (plot,))
+
+
+async def test_words_whose_file_is_too_slow_stand_there_without_it() -> None:
+    calls = SlowLine(arrives=False)
+    found = await post_slowly(calls)
+    assert (calls.uploaded, list(calls.said.values())) == (1, [found])
+    assert found["text"].startswith("The mean is 42.\n")
+    assert "plot.bin" in found["text"]
+    assert "too long" in found["text"]
+
+
+async def test_what_arrived_with_its_file_after_all_stands_there_once() -> None:
+    calls = SlowLine(arrives=True)
+    found = await post_slowly(calls)
+    assert (calls.uploaded, list(calls.said.values())) == (1, [found])
+    assert found["attachments"] == ["plot.bin"]
 
 
 async def test_pictures_that_are_too_much_for_one_request_all_arrive(server: Server, tmp_path: Path) -> None:

@@ -233,7 +233,7 @@ def _late(attempt: Attempt, within_s: float) -> Any | Trouble:
     if (after_s := attempt.pause.retry_after) > 0:
         return Trouble(f"Discord asks for a pause of {after_s:.0f} s", after_s=after_s)
     if attempt.maybe_done:
-        return Trouble(f"Discord did not answer within {within_s:.0f} s", maybe_done=True)
+        return Trouble(f"Discord did not answer within {within_s:.0f} s", maybe_done=True, late=True)
     return Trouble("Discord's limits leave no room for this right now")
 
 

@@ -44,6 +44,8 @@ TEXTS = ("text/", "application/json")
 """Media types that can be read in a message."""
 NO_FILES = "I may send no files here: give the bot's role “Attach Files” in this channel."
 
+TOO_SLOW = "A file took too long on its way to Discord."
+
 
 class Poster:
     """`upload_bytes` knows how large a file may be in a channel."""
@@ -69,15 +71,18 @@ class Poster:
         whatever it says: nobody tells that it was refused."""
         limit = self._upload_bytes(str(channel))
         fitted, kept = fit_files(payload, files, limit)
-        found = await self.post(channel, fitted, await self._uploads(fitted, kept))
+        nonce = new_nonce()
+        found = await self.post(channel, fitted, await self._uploads(fitted, kept), nonce)
         if isinstance(found, Trouble) and (found.status == 413 or found.code == TOO_LARGE) and kept:
             # All of them together may be too much, or the server lost its boosts: what we say ourselves gets there.
             fitted, kept = fit_files(payload, files, NO_ROOM)
-            found = await self.post(channel, fitted, await self._uploads(fitted, kept))
+            found = await self.post(channel, fitted, await self._uploads(fitted, kept), nonce)
         if isinstance(found, Trouble) and found.code == NO_PERMISSION and (kept or fitted.documents):
             # Without its files it tells which permission is missing: this one, or the one to write at all.
             self._log("discord.files_not_permitted", channel=str(channel))
             return await self._post_without_files(channel, fitted, kept, NO_FILES)
+        if isinstance(found, Trouble) and found.late and (kept or fitted.documents):
+            return await self._post_without_files(channel, fitted, kept, TOO_SLOW, nonce)
         if isinstance(found, Trouble) and found.is_about_content:
             return await self._post_as_file(channel, fitted, kept, found, is_notice=is_notice)
         return found
@@ -106,9 +111,10 @@ class Poster:
         return not isinstance(found, Trouble)
 
     async def _post_without_files(
-        self, channel: int, payload: Message, files: Sequence[Attachment], why: str
+        self, channel: int, payload: Message, files: Sequence[Attachment], why: str, nonce: str = ""
     ) -> Any | Trouble:
-        """Of what is to be approved, also what the house put beside it is read as messages."""
+        """Of what is to be approved, also what the house put beside it is read as messages. If it stands there with its
+        files after all, its `nonce` finds it."""
         documents = list(payload.documents)
         unsent: list[tuple[str, Attachment]] = []
         for name, file in named_files(payload, files):
@@ -119,7 +125,9 @@ class Poster:
                 unsent.append((name, file))
         found: Any | Trouble = None
         for number, message in enumerate(without_files(payload, documents, unsent, why)):
-            found = await self.post(channel, message)
+            found = await self.post(channel, message, (), "" if number else nonce)
+            if isinstance(found, dict) and found.get("attachments"):
+                return found
             if isinstance(found, Trouble):
                 # Whoever begins anew repeats what stands there, and has to say so.
                 return found if number == 0 else replace(found, maybe_done=True, after_s=0.0)
@@ -144,11 +152,14 @@ class Poster:
     async def _post_once(
         self, channel: int, body: dict[str, Any], uploads: Sequence[Upload]
     ) -> Any | Trouble:
-        """Again, with the same number, where no answer came: Discord makes one message of both."""
+        """Again, with the same number, where no answer came: Discord makes one message of both. What was too slow once is
+        not uploaded once more."""
         found: Any | Trouble = None
         for attempt in range(TRIES):
             found = await self._calls.call("POST", MESSAGES, body, files=uploads, channel_id=channel)
             if not (isinstance(found, Trouble) and found.maybe_done and found.status == 0):
+                return found
+            if uploads and found.late:
                 return found
             if attempt + 1 < TRIES:
                 await self._clock.sleep(PAUSE_S * 2**attempt)

@@ -47,6 +47,8 @@ class Trouble(Struct, frozen=True):
     maybe_done: bool = False
     after_s: float = 0.0
     """How long Discord wants us to wait, if that is all."""
+    late: bool = False
+    """Whether it was on its way when its time was up."""
     about: str = ""
     """Which fields Discord did not like, in its own words."""
 
