@@ -10,7 +10,7 @@ from tests.runtime.puppet import PuppetEngine, Strings, echo
 from tests.runtime.rig import MAIN, Rig, open_rig
 
 from pilothouse.channels.memory import MemoryChannel, Posted
-from pilothouse.core.errors import Rejected, TryLater, Unconfirmed
+from pilothouse.core.errors import CannotEdit, Rejected, TryLater, Unconfirmed
 from pilothouse.core.ids import ConversationId
 from pilothouse.core.message import Address, MessageRef, Part
 from pilothouse.core.view import TurnView
@@ -152,6 +152,42 @@ async def test_whatever_goes_wrong_with_a_view_the_final_comes_clean(
         await rig.until_said("you said: next")
         assert len(views(rig)) <= 2, "a view that broke is not begun again and again"
         assert rig.said()[:1] == ["All is built."]
+
+
+class GrowsOld(MemoryChannel):
+    """Each message can be changed twice."""
+
+    # pyrefly: ignore [missing-override-decorator]
+    async def edit(self, ref: MessageRef, part: Part) -> None:
+        posted = next(one for one in self.sent if one.ref == ref)
+        if len(posted.parts) == 3 and part.data.get("kind") == "view":
+            raise CannotEdit("too old")
+        await super().edit(ref, part)
+
+
+async def test_a_view_that_cannot_be_changed_any_more_goes_on_in_a_new_message(tmp_path: Path) -> None:
+    stage, clock = Stage(), FakeClock()
+    async with open_rig(tmp_path, PuppetEngine(stage.play), GrowsOld(), clock=clock) as rig:
+        await rig.channel.say("build")
+        await until_view(rig, "make all", clock)
+        with anyio.fail_after(20):
+            while len(views(rig)) < 3:
+                await clock.advance(5)
+                await anyio.sleep(0.01)
+        await rig.until_true(lambda: [view.deleted for view in views(rig)][:2] == [True, True])
+        stage.go.set()
+        await rig.until_said("All is built.")
+        await rig.until_true(lambda: all(view.deleted for view in views(rig)))
+
+
+async def test_a_view_that_can_never_be_changed_is_not_sent_again_and_again(tmp_path: Path) -> None:
+    stage, channel = Stage(), BrokenView(CannotEdit("not here"), "edit")
+    async with open_rig(tmp_path, PuppetEngine(stage.play), channel, edit_every_s=0.02) as rig:
+        await rig.channel.say("build")
+        await rig.until_true(lambda: channel.tried == 2)
+        stage.go.set()
+        await rig.until_said("All is built.")
+        assert len(views(rig)) == 2
 
 
 async def test_the_view_of_a_parked_turn_goes_away_and_comes_back_with_it(tmp_path: Path) -> None:

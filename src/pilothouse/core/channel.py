@@ -131,7 +131,8 @@ class RendersPlainly(Protocol):
 
 @runtime_checkable
 class CanEdit(Protocol):
-    """Live views need both: what a view looks like, and a way to change what stands there."""
+    """Live views need both: what a view looks like, and a way to change what stands there. `CannotEdit` says that a message
+    was changed too often, or is too old: a view goes on in a new one."""
 
     def render_view(self, view: TurnView, now: float) -> Part | None: ...
 

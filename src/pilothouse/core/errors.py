@@ -7,6 +7,7 @@
     ├── DeliveryError
     │   ├── TryLater           the platform wants us to wait `after_s`
     │   ├── Rejected           the platform will never take it, and says why
+    │   │   └── CannotEdit     what stands there cannot be changed any more; something new can be sent
     │   ├── Unconfirmed        the platform may have taken it: a repeat must say that it is one
     │   └── WantsPlainer       the platform took nothing, for its form: `render_plainly` has another
     ├── StoreError
@@ -58,6 +59,10 @@ class Rejected(DeliveryError):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class CannotEdit(Rejected):
+    pass
 
 
 class Unconfirmed(DeliveryError):

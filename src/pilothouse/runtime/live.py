@@ -3,7 +3,8 @@
 Change-driven: a view is shown when it looks different, no more often than `edit_every_s`; elapsed time is part of
 how it looks, so it keeps moving while a tool is silent. When the turn is no longer live the progress message goes
 away. A turn younger than `first_view_s` is not looked at, and the log of an older one is read when there is something
-to show, not whenever it grows: a quick turn costs nothing here.
+to show, not whenever it grows: a quick turn costs nothing here. A message that cannot be changed any more gives way to a
+new one.
 Whatever goes wrong is logged and costs nothing but the view.
 """
 
@@ -13,7 +14,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from pilothouse.core.channel import CanDelete, CanEdit, Channel, FindsViews, LoggedEvent, serves
-from pilothouse.core.errors import Rejected, StoreError, TryLater, Unconfirmed
+from pilothouse.core.errors import CannotEdit, Rejected, StoreError, TryLater, Unconfirmed
 from pilothouse.core.event import SessionStarted
 from pilothouse.core.ids import TurnId
 from pilothouse.core.message import Address, MessageRef, Part
@@ -132,7 +133,7 @@ class LiveViews:
 
 
 class Progress:
-    """One progress message: sent once, edited while it changes, gone at the end. A quick turn never shows one."""
+    """One progress message: sent, edited while it changes, gone at the end. A quick turn never shows one."""
 
     def __init__(self, ports: Ports, turn: Turn, address: Address, channel: Channel) -> None:
         self.turn = turn
@@ -141,6 +142,9 @@ class Progress:
         self._channel = channel
         self._view = TurnView(turn_id=turn.id)
         self._ref: MessageRef | None = None
+        self._is_renewed = False
+        self._over: list[MessageRef] = []
+        """What shall go away."""
         self._last: Part | None = None
         self._unsure: Part | None = None
         """A first one that was sent, and may or may not stand there."""
@@ -193,17 +197,30 @@ class Progress:
         ended = self._ports.signals.ticket(end_of(self.turn.id))
         try:
             with anyio.fail_after(self._ports.settings().send_timeout_s):
-                if self._ref is None:
+                if self._ref is None or not await self._edit(self._channel, self._ref, part):
                     await self._send(self._channel, part)
-                else:
-                    await self._channel.edit(self._ref, part)
-                    self._last = part
+                if isinstance(self._channel, CanDelete):
+                    await self._take_away(self._channel)
         except TryLater as error:
             await self._skip(ended, error, error.after_s)
         except (Unconfirmed, TimeoutError) as error:
             if self._ref is not None or not isinstance(self._channel, FindsViews):
                 raise  # a second one might be two, and nobody could say which to take away
             await self._skip(ended, error, self._ports.settings().retry_first_s)
+
+    async def _edit(self, channel: CanEdit, ref: MessageRef, part: Part) -> bool:
+        """False if a new one must be sent. Where that could not be changed at all, the next would be no better."""
+        try:
+            await channel.edit(ref, part)
+        except CannotEdit as error:
+            if self._is_renewed:
+                raise
+            self._ports.log("live.renewed", turn_id=self.turn.id, why=error.reason)
+            self._over.append(ref)
+            self._ref, self._is_renewed = None, True
+            return False
+        self._last, self._is_renewed = part, False
+        return True
 
     async def _send(self, channel: Channel, part: Part) -> None:
         """What is found of an earlier try looks as it did then."""
@@ -229,7 +246,9 @@ class Progress:
                     if self._ref is None and self._unsure is not None and isinstance(channel, FindsViews):
                         await self._send(channel, self._unsure)
                     if self._ref is not None:
-                        await channel.delete(self._ref)
+                        self._over.append(self._ref)
+                        self._ref = None
+                    await self._take_away(channel)
                 return
             except TryLater as error:
                 await self._ports.clock.sleep(error.after_s)
@@ -238,3 +257,11 @@ class Progress:
             except Rejected as error:
                 self._ports.log("live.left", turn_id=self.turn.id, error=error.reason)
                 return
+
+    async def _take_away(self, channel: CanDelete) -> None:
+        while self._over:
+            try:
+                await channel.delete(self._over[0])
+            except Rejected as error:
+                self._ports.log("live.left", turn_id=self.turn.id, error=error.reason)
+            self._over.pop(0)

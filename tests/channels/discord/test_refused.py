@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.channels.discord.gateway_house import open_gateway
 from tests.channels.discord.line import Line, address_of, open_line
 from tests.channels.discord.server.faults import SEND
 from tests.channels.discord.server.running import Server
+from tests.channels.discord.server.world import Post
+from tests.channels.plays import slow
 from tests.channels.telegram.receiving_house import KeptBlobs
 from typing_extensions import override
 
@@ -21,7 +24,7 @@ from pilothouse.channels.discord.trouble import Trouble
 from pilothouse.channels.packing import pack
 from pilothouse.core.ask import Ask
 from pilothouse.core.errors import Rejected, TryLater, Unconfirmed
-from pilothouse.core.ids import AskId, TurnId
+from pilothouse.core.ids import AskId, ConversationId, TurnId
 from pilothouse.core.message import Content
 from pilothouse.runtime.clock import SystemClock
 
@@ -234,3 +237,21 @@ async def test_pictures_that_are_too_much_for_one_request_all_arrive(server: Ser
             "p1.bin",
             "p2.bin",
         ]
+
+
+async def test_progress_that_is_too_old_to_be_changed_goes_on_in_a_new_message_that_stops_its_turn(
+    server: Server, tmp_path: Path
+) -> None:
+    ada = server.person("ada")
+
+    def shown() -> list[Post]:
+        return [post for post in server.world.shown(ada.dm) if "Stop" in post.buttons]
+
+    async with open_gateway(server, tmp_path, {ada: "owner"}, slow) as house:
+        ada.say("build it", channel=ada.dm)
+        (old,) = await house.until(shown)
+        await house.until(lambda: len(old.texts) > 1)
+        server.faults.too_old_to_edit(after_s=3000.0)
+        await house.until(lambda: old.deleted and shown())
+        ada.press(shown()[0], "Stop")
+        await house.rig.until_ended(1, ConversationId(f"discord:{ada.dm.id}"))

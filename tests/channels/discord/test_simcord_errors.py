@@ -14,7 +14,7 @@ from tests.channels.discord.line import Line, open_at
 from pilothouse.channels.discord.addressing import DISCORD
 from pilothouse.channels.discord.trouble import LONG_S
 from pilothouse.core.channel import Receipt
-from pilothouse.core.errors import DeliveryError, Rejected, TryLater, Unconfirmed
+from pilothouse.core.errors import CannotEdit, DeliveryError, Rejected, TryLater, Unconfirmed
 from pilothouse.core.message import Address, Content, MessageRef, Part
 from pilothouse.testing.desk import ScriptedDesk
 
@@ -128,7 +128,7 @@ async def test_a_send_that_is_refused(
 @pytest.mark.parametrize(
     ("status", "code", "kind", "words"),
     [
-        (429, 30046, Rejected, "old message"),
+        (429, 30046, CannotEdit, "old message"),
         (403, 50005, Rejected, "answered 403"),
         (404, 10008, Rejected, "does not exist"),
         (500, 0, TryLater, "500"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from pilothouse.core.errors import DeliveryError, Rejected, TryLater, Unconfirmed
+from pilothouse.core.errors import CannotEdit, DeliveryError, Rejected, TryLater, Unconfirmed
 
 AGAIN_S = 5.0
 LONG_S = 60.0
@@ -93,6 +93,8 @@ def error_of(trouble: Trouble, *, repeatable: bool = False) -> DeliveryError:
         return Unconfirmed(trouble.text)
     if trouble.status == 401:
         return TryLater(LONG_S, trouble.text)
+    if trouble.code == TOO_MANY_OLD_EDITS:
+        return CannotEdit(_WORDS[trouble.code])
     if trouble.code in _WORDS:
         return Rejected(_WORDS[trouble.code])
     if trouble.status in (0, 429) or trouble.status >= 500:
