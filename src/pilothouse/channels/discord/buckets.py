@@ -21,11 +21,16 @@ ALL_GAP_S = 1 / 25
 ALL_AT_ONCE, ALL_S = 45, 1.05
 """So many requests in this time, whatever they are for: a little less than Discord takes, since not all are equally long
 on their way."""
-NOT_COUNTED = re.compile(r"/(interactions|webhooks)/")
 REMEMBERED = 2000
 
 _EDIT = re.compile(r"/channels/(\d+)/messages/\d+$")
 _POST = re.compile(r"/channels/(\d+)/messages$")
+_APART = re.compile(r"/(interactions|webhooks)/")
+
+
+def is_apart(path: str) -> bool:
+    """Whether it answers an interaction: Discord's limit on all requests together does not count that."""
+    return _APART.search(path) is not None
 
 
 class _Kept(Struct):
@@ -75,7 +80,7 @@ class Buckets:
 
     async def take_room(self, path: str) -> None:
         """Returns when one more request is not one too many. What acknowledges a press is not counted, and never waits."""
-        if not NOT_COUNTED.search(path):
+        if not is_apart(path):
             await self._clock.sleep(self.take_room_s())
 
     def take_room_s(self) -> float:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from contextvars import ContextVar
+from copy import copy
 from io import BytesIO
 from types import SimpleNamespace
 from typing import Any
@@ -22,7 +23,7 @@ import msgspec
 from discord.http import HTTPClient, MultipartParameters, Route
 from msgspec import Struct, field
 
-from pilothouse.channels.discord.buckets import Buckets
+from pilothouse.channels.discord.buckets import Buckets, is_apart
 from pilothouse.channels.discord.trouble import LONG_S, TOO_MANY_OLD_EDITS, Trouble
 from pilothouse.channels.reach import why_unreachable
 
@@ -58,7 +59,8 @@ class _Pauses:
         self._until: dict[str, float] = {}
 
     def wait_s(self, route: Route) -> float:
-        until = max(self._until.get(_bucket(route), 0.0), self._until.get("", 0.0))
+        for_all = 0.0 if is_apart(route.path) else self._until.get("", 0.0)
+        until = max(self._until.get(_bucket(route), 0.0), for_all)
         return max(0.0, until - time.monotonic())
 
     def note(self, route: Route, pause: _Pause) -> None:
@@ -83,6 +85,15 @@ def _unstick(http: HTTPClient, route: Route, pause: _Pause) -> None:
     if bucket is not None and bucket.remaining <= 0 and bucket.outgoing == 0 and bucket.expires is None:
         bucket.reset()
         bucket._wake(bucket.remaining)
+
+
+def _without_pause_for_all(http: HTTPClient) -> HTTPClient:
+    """The same client, session and buckets, which waits for no pause of others: in discord.py 2.7 one for all requests
+    holds up what answers an interaction, too, although Discord leaves that alone."""
+    apart = copy(http)
+    apart._global_over = asyncio.Event()
+    apart._global_over.set()
+    return apart
 
 
 class Attempt:
@@ -163,6 +174,7 @@ class Calls:
 
     def __init__(self, http: HTTPClient, application_id: str, hide: Any) -> None:
         self._http = http
+        self._apart = _without_pause_for_all(http)
         self._hide = hide
         self._pauses = _Pauses()
         self.application_id = application_id
@@ -192,11 +204,12 @@ class Calls:
     async def _call(self, route: Route, within_s: float, **more: Any) -> Any | Trouble:
         if (pause_s := self._pauses.wait_s(route)) > PATIENCE_S:
             return Trouble(f"Discord asks for a pause of {pause_s:.0f} s", after_s=pause_s)
+        http = self._apart if is_apart(route.path) else self._http
         with anyio.move_on_after(within_s) as scope:
             attempt = Attempt(scope)
             before = _ATTEMPT.set(attempt)
             try:
-                return await self._http.request(route, **more)
+                return await http.request(route, **more)
             except discord.HTTPException as error:
                 return self._refused(error)
             except _UNANSWERED as error:
@@ -206,7 +219,7 @@ class Calls:
             finally:
                 _ATTEMPT.reset(before)
                 self._pauses.note(route, attempt.pause)
-                _unstick(self._http, route, attempt.pause)
+                _unstick(http, route, attempt.pause)
         return _late(attempt, within_s)
 
     def _refused(self, error: discord.HTTPException) -> Trouble:
