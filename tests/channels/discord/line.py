@@ -48,7 +48,8 @@ class Line:
 
     async def rest(self) -> None:
         """Waits until nothing is kept any more that a restart would bring again."""
-        await self.until(lambda: not (self.folder / "events.jsonl").exists())
+        kept = [self.folder / "events.jsonl", self.folder / "presses.jsonl"]
+        await self.until(lambda: not any(path.exists() for path in kept))
 
     async def send(self, channel: Channel, text: str, **more: Any) -> MessageRef:
         (part,) = self.channel.render(Content(text, **more))

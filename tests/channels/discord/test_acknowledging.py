@@ -4,14 +4,35 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import anyio
 import pytest
 from tests.channels.discord.line import open_line
 from tests.channels.discord.server.faults import SEND
 from tests.channels.discord.server.running import Server
+from typing_extensions import override
 
+from pilothouse.core.channel import PlaceSettings
 from pilothouse.core.errors import TryLater
+from pilothouse.core.message import Address
+from pilothouse.testing.desk import ScriptedDesk
 
 pytestmark = pytest.mark.anyio
+
+
+class Busy(ScriptedDesk):
+    """A store that another process writes to: whoever reads waits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_busy = False
+        self.asked, self.free = anyio.Event(), anyio.Event()
+
+    @override
+    async def settings_of(self, address: Address) -> PlaceSettings:
+        if self.is_busy:
+            self.asked.set()
+            await self.free.wait()
+        return await super().settings_of(address)
 
 
 async def test_while_all_else_pauses(server: Server, tmp_path: Path) -> None:
@@ -27,3 +48,29 @@ async def test_while_all_else_pauses(server: Server, tmp_path: Path) -> None:
         await line.until(lambda: pressed.followups)
         with pytest.raises(TryLater):
             await line.send(server.world.general, "still not")
+
+
+async def test_while_the_store_keeps_an_earlier_message_waiting(server: Server, tmp_path: Path) -> None:
+    ada, desk = server.person("ada"), Busy()
+    async with open_line(server, tmp_path, desk=desk) as line:
+        await line.send(server.world.general, "hello")
+        (post,) = server.world.shown(server.world.general)
+        desk.is_busy = True
+        ada.say("a message")
+        await desk.asked.wait()
+        pressed = ada.forge(post, "x")
+        await line.until(lambda: pressed.kind)
+        assert line.texts == []
+        desk.free.set()
+        await line.until(lambda: line.texts == ["a message"])
+
+
+async def test_while_the_disk_takes_nothing(server: Server, tmp_path: Path) -> None:
+    ada = server.person("ada")
+    async with open_line(server, tmp_path) as line:
+        (tmp_path / "presses.jsonl").mkdir()
+        await line.send(server.world.general, "hello")
+        (post,) = server.world.shown(server.world.general)
+        pressed = ada.forge(post, "x")
+        await line.until(lambda: pressed.kind)
+        assert line.told("discord.journal_not_written")

@@ -34,7 +34,8 @@ class Numbered(Struct, frozen=True):
 
 class Incoming:
     """`is_work` says whether an event could become work. `pass_on` gets each one once that is kept; whoever took it
-    says `done` with its key. Before anything is dropped, `settle` must have returned."""
+    says `done` with its key. Before anything is dropped, `settle` must have returned. What is `urgent` is passed on also
+    when the disk takes nothing: who pressed a button sees that it failed unless it is acknowledged at once."""
 
     def __init__(
         self,
@@ -45,9 +46,11 @@ class Incoming:
         pass_on: Callable[[Numbered], None],
         settle: Callable[[], Awaitable[None]],
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
+        urgent: bool = False,
     ) -> None:
         self._journal = Journal(path)
         self._sleep = sleep
+        self._urgent = urgent
         self._log = log
         self._is_work = is_work
         self._settle = settle
@@ -128,6 +131,8 @@ class Incoming:
                 return await self._keep(batch)
             except OSError as error:
                 self._log("discord.journal_not_written", level="error", why=str(error))
+                if self._urgent:
+                    return None
                 await self._sleep(AGAIN_S)
 
     async def _keep(self, batch: list[Numbered]) -> None:

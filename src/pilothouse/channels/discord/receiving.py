@@ -8,6 +8,7 @@ from pathlib import Path
 
 import anyio
 from anyio.abc import TaskGroup
+from anyio.lowlevel import checkpoint
 
 from pilothouse.channels.discord.buckets import Buckets
 from pilothouse.channels.discord.calls import Calls
@@ -67,6 +68,16 @@ class Receiving:
             settle=self._marks.settle,
             sleep=clock.sleep,
         )
+        self._pressed = Incoming(
+            folder / "presses.jsonl",
+            log,
+            is_work=self._is_work,
+            pass_on=self._pass_on,
+            settle=checkpoint,
+            sleep=clock.sleep,
+            urgent=True,
+        )
+        """What Discord wants to be acknowledged in three seconds: it waits for no message."""
         self._catching_up = CatchingUp(self._marks, clock, log, self._incoming.feed)
         self._making_up = MakingUp(desk, places, self._marks, log, self._incoming.feed)
         self._connection = Connection(
@@ -91,13 +102,14 @@ class Receiving:
         self._trouble_at = 0.0
 
     async def run(self) -> None:
-        self._left = await self._incoming.left_over()
+        self._left = [*await self._pressed.left_over(), *await self._incoming.left_over()]
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
-            self._lanes = Lanes(tasks, self._host.clock, self._host.log, self._incoming.done)
-            self._urgent = Lanes(tasks, self._host.clock, self._host.log, self._incoming.done)
+            self._lanes = Lanes(tasks, self._host.clock, self._host.log, self._done)
+            self._urgent = Lanes(tasks, self._host.clock, self._host.log, self._done)
             tasks.start_soon(self._marks.keep)
             tasks.start_soon(self._incoming.run)
+            tasks.start_soon(self._pressed.run)
             await self._connection.run()
 
     def health(self) -> ChannelHealth:
@@ -118,7 +130,9 @@ class Receiving:
         self._making_up.hear(event)
         if event.name in ("READY", "GUILD_CREATE"):
             self._arrive(event)
-        elif event.name.startswith(("MESSAGE_", "INTERACTION_")) and not self._catching_up.holds(event):
+        elif event.name.startswith("INTERACTION_"):
+            self._pressed.hear(event)
+        elif event.name.startswith("MESSAGE_") and not self._catching_up.holds(event):
             self._incoming.hear(event)
 
     def _arrive(self, event: Event) -> None:
@@ -149,9 +163,14 @@ class Receiving:
         self._left = [one for one in self._left if one not in gone]
         for one in gone:
             self._host.log("discord.event_dropped", level="warning", key=one.key, why="its server is gone")
-            self._incoming.done(one.key)
+            self._done(one.key)
 
     # What is kept by now.
+
+    def _done(self, key: str) -> None:
+        """A key is of one of them: an older Pilothouse kept both in one."""
+        self._incoming.done(key)
+        self._pressed.done(key)
 
     async def _is_work(self, event: Event) -> bool:
         return await self._taker.is_work(event, self._me.id)
@@ -178,7 +197,7 @@ class Receiving:
             case _ if one.is_work:
                 lanes.put(channel, one.key, partial(self._act, partial(self._taker.take, event)))
                 return
-        self._incoming.done(one.key)
+        self._done(one.key)
 
     async def _act(self, act: Callable[[str, Calls], Awaitable[None]]) -> None:
         """Through the connection that there is by then, and not through the one that brought the event."""
