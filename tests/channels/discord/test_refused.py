@@ -152,6 +152,22 @@ async def test_of_what_is_refused_as_a_file_too_people_are_told_without_its_word
         assert "badword" not in post.text
 
 
+async def test_a_piece_that_is_refused_costs_only_itself_unless_it_is_to_be_approved(
+    server: Server, tmp_path: Path
+) -> None:
+    server.rules.blocked_words, server.rules.may_attach = ("Paragraph 9.",), False
+    ask = Ask(AskId("a"), "approval", LONG, {"command": "x"})
+    async with open_line(server, tmp_path) as line:
+        await say(line, server, Content(LONG, "answer"))
+        read = "".join(post.text for post in server.world.shown(server.world.general))
+        assert "Paragraph 9." not in read
+        assert "automatic moderation" in read
+        assert "Paragraph 20." in read
+        with pytest.raises(Rejected, match="automatic moderation"):
+            await say(line, server, Content(LONG, "ask", ask=ask))
+        assert not any(post.buttons for post in server.world.shown(server.world.general))
+
+
 async def test_a_file_that_waits_is_no_refusal(server: Server, tmp_path: Path) -> None:
     server.rules.blocked_words = ("badword",)
     async with open_line(server, tmp_path) as line:

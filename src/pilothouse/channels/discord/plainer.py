@@ -77,7 +77,8 @@ def _line(
     told = []
     if documents:
         names = ", ".join(document.name for document in documents)
-        told.append(f"{names} {'stands above' if asked else 'is here'} as messages")
+        stands = "stands" if len(documents) == 1 else "stand"
+        told.append(f"{names} {stands} {'above' if asked else 'here'} as messages")
     if left_out:
         told.append(f"**but for its last {left_out}, which would be too many**")
     if unsent:

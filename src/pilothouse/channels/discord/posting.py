@@ -83,7 +83,7 @@ class Poster:
             return await self._post_without_files(channel, fitted, kept, NO_FILES)
         if isinstance(found, Trouble) and found.late and (kept or fitted.documents):
             return await self._post_without_files(channel, fitted, kept, TOO_SLOW, nonce)
-        if isinstance(found, Trouble) and found.is_about_content:
+        if isinstance(found, Trouble) and found.is_about_content and fitted.text:
             return await self._post_as_file(channel, fitted, kept, found, is_notice=is_notice)
         return found
 
@@ -128,9 +128,12 @@ class Poster:
             found = await self.post(channel, message, (), "" if number else nonce)
             if isinstance(found, dict) and found.get("attachments"):
                 return found
+            if isinstance(found, Trouble) and found.is_about_content and not payload.rows:
+                found = await self.post(channel, wordless(message, found.why))
             if isinstance(found, Trouble):
                 # Whoever begins anew repeats what stands there, and has to say so.
-                return found if number == 0 else replace(found, maybe_done=True, after_s=0.0)
+                begun = number > 0 and found.is_passing
+                return replace(found, maybe_done=True, after_s=0.0) if begun else found
         return found
 
     async def _post_as_file(
