@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from tests.channels.discord.gateway_house import open_gateway
 from tests.channels.discord.line import Line, address_of, open_line
@@ -14,6 +15,7 @@ from tests.channels.discord.server.running import Server
 from tests.channels.discord.server.world import Post
 from tests.channels.plays import slow
 from tests.channels.telegram.receiving_house import KeptBlobs
+from tests.runtime.puppet import Strings
 from typing_extensions import override
 
 from pilothouse.channels.discord.buttons import stop_row
@@ -271,3 +273,37 @@ async def test_progress_that_is_too_old_to_be_changed_goes_on_in_a_new_message_t
         await house.until(lambda: old.deleted and shown())
         ada.press(shown()[0], "Stop")
         await house.rig.until_ended(1, ConversationId(f"discord:{ada.dm.id}"))
+
+
+@pytest.mark.parametrize("what", ["channel", "thread", "private chat"])
+async def test_of_an_answer_whose_place_is_gone_somebody_is_told_in_private(
+    server: Server, tmp_path: Path, what: str
+) -> None:
+    ada, eve, go_on = server.person("ada"), server.person("eve"), anyio.Event()
+
+    async def play(strings: Strings) -> None:
+        await strings.start()
+        if "work" in strings.prompt.text:
+            await go_on.wait()
+        await strings.end("The result.")
+
+    other = server.world.make_channel("other")
+    asks, where = {
+        "channel": (ada, other),
+        "thread": (ada, ada.make_thread("t", channel=other)),
+        "private chat": (eve, eve.dm),
+    }[what]
+    async with open_gateway(server, tmp_path, {ada: "owner", eve: "member"}, play, play) as house:
+        ada.say("hello", channel=ada.dm)
+        await house.until_shown(ada.dm, "The result.")
+        asks.say(f"<@{server.world.bot_id}> work", channel=where)
+        await house.until(lambda: len(house.rig.engine.turns) == 2)
+        if what == "private chat":
+            server.world.closed_to_bot.add(eve.id)
+        else:
+            server.world.delete_channel(where)
+        go_on.set()
+        told = await house.until_shown(ada.dm, "Nothing reaches that place any more")
+        assert (
+            "takes no private messages" if what == "private chat" else "does not exist any more"
+        ) in told.text
