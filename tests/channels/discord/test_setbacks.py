@@ -47,3 +47,27 @@ async def test_setbacks_of_two_kinds_by_turns_are_one_trouble_and_each_is_told_o
     setbacks.over()
     setbacks.wait_s(Setback("token"))
     assert len(alarms) == 3
+
+
+def test_sessions_that_never_hold_never_cost_the_token() -> None:
+    setbacks = Setbacks(FakeClock(), silent, silent)
+    tries, passed_s = 0, 0.0
+    while passed_s < DAY_S:
+        setbacks.ready()
+        passed_s += setbacks.wait_s(Setback("short", began=True), at_once=True)
+        tries += 1
+    assert tries < SESSIONS_A_DAY
+
+
+def test_what_did_not_hold_is_well_only_once_it_held_and_a_network_once_it_is_back() -> None:
+    told: list[str] = []
+    setbacks = Setbacks(FakeClock(), silent, told.append)
+    for _ in range(9):
+        setbacks.wait_s(Setback("short", "closed"), at_once=True)
+        setbacks.ready()
+    assert told == [setbacks.trouble]
+    setbacks.over()
+    setbacks.wait_s(Setback("token"))
+    assert setbacks.trouble
+    setbacks.ready()
+    assert setbacks.trouble == ""

@@ -15,8 +15,8 @@ from pilothouse.channels.discord.addressing import DISCORD, target_of
 from pilothouse.channels.discord.attachments import Offered, Taken, make_fetch, take_files
 from pilothouse.channels.discord.buckets import Buckets
 from pilothouse.channels.discord.calls import Calls
+from pilothouse.channels.discord.client import Start, start
 from pilothouse.channels.discord.config import DiscordConfig
-from pilothouse.channels.discord.connection import Start, start
 from pilothouse.channels.discord.payload import Message, Payload, Progress, unpack
 from pilothouse.channels.discord.places import Places
 from pilothouse.channels.discord.posting import Poster, new_nonce

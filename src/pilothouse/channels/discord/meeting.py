@@ -11,8 +11,8 @@ import discord
 from discord.http import Route
 from msgspec import Struct
 
+from pilothouse.channels.discord.client import intents_of, logging_to, point_at
 from pilothouse.channels.discord.config import DiscordConfig
-from pilothouse.channels.discord.connection import intents_of, logging_to, point_at
 from pilothouse.channels.discord.permitting import INVITED, Room, Server, missing_in, permissions_in
 from pilothouse.channels.discord.setbacks import PORTAL
 from pilothouse.channels.discord.wire import THREADS, Member, read

@@ -9,18 +9,21 @@ from pathlib import Path
 import anyio
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
+from msgspec.structs import replace
 
 from pilothouse.channels.discord.buckets import Buckets
 from pilothouse.channels.discord.calls import Calls
 from pilothouse.channels.discord.catching_up import CatchingUp
+from pilothouse.channels.discord.client import Start
 from pilothouse.channels.discord.config import DiscordConfig
-from pilothouse.channels.discord.connection import Connection, Me, Start
+from pilothouse.channels.discord.connection import Connection, Me
 from pilothouse.channels.discord.incoming import Incoming, Numbered
 from pilothouse.channels.discord.interactions import Interactions
 from pilothouse.channels.discord.lanes import Lanes
 from pilothouse.channels.discord.making_up import MakingUp
 from pilothouse.channels.discord.marks import Marks
 from pilothouse.channels.discord.places import Places
+from pilothouse.channels.discord.presence import Presence
 from pilothouse.channels.discord.reacting import Reacting
 from pilothouse.channels.discord.slash import Slash
 from pilothouse.channels.discord.taking import TakeFiles, Taker
@@ -80,6 +83,7 @@ class Receiving:
         """What Discord wants to be acknowledged in three seconds: it waits for no message."""
         self._catching_up = CatchingUp(self._marks, clock, log, self._incoming.feed)
         self._making_up = MakingUp(desk, places, self._marks, log, self._incoming.feed)
+        self._presence = Presence(config.dedicated, log, self._alarm)
         self._connection = Connection(
             config,
             clock,
@@ -98,8 +102,6 @@ class Receiving:
         self._lanes: Lanes | None = None
         self._urgent: Lanes | None = None
         """For what somebody waits for with a finger on a button: messages with large files do not hold it up."""
-        self._trouble = ""
-        self._trouble_at = 0.0
 
     async def run(self) -> None:
         self._left = [*await self._pressed.left_over(), *await self._incoming.left_over()]
@@ -113,7 +115,8 @@ class Receiving:
             await self._connection.run()
 
     def health(self) -> ChannelHealth:
-        return self._connection.health(self._trouble, self._trouble_at)
+        health = self._connection.health()
+        return health if health.trouble else replace(health, trouble=self._presence.trouble)
 
     # What the gateway says: at once, and without waiting for anything.
 
@@ -126,6 +129,7 @@ class Receiving:
         self._told_closed()
 
     def _hear(self, event: Event) -> None:
+        self._presence.hear(event)
         self._places.learn(event)
         self._making_up.hear(event)
         if event.name in ("READY", "GUILD_CREATE"):
@@ -211,5 +215,4 @@ class Receiving:
             self._marks.read_to(channel, id, direct="guild_id" not in event.data)
 
     def _alarm(self, text: str) -> None:
-        self._trouble, self._trouble_at = text, self._host.clock.monotonic()
         self._host.log("discord.trouble", level="error", text=text)

@@ -8,7 +8,7 @@ import copy
 import json
 import zlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -106,6 +106,8 @@ class Gateway:
         self.received: Counter[int] = Counter()
         """Op → how often a client sent it."""
         self.complaints: list[str] = []
+        self._answer: Callable[[Socket], None] | None = None
+        self._answer_resume: Callable[[Socket], None] | None = None
         self._sockets: list[Socket] = []
         self._serials = count(1)
         world.state.subscribers.append(self.tell)
@@ -141,6 +143,13 @@ class Gateway:
             self.forget()
         for socket in sockets:
             socket.tell(INVALID, resumable)
+
+    def answer_identify(self, answer: Callable[[Socket], None] | None) -> None:
+        """What happens to whoever wants a session, instead of a greeting; None: what always does."""
+        self._answer = answer
+
+    def answer_resume(self, answer: Callable[[Socket], None] | None) -> None:
+        self._answer_resume = answer
 
     def tell(self, event: str, payload: Mapping[str, Any]) -> None:
         """Says an event to every session whose intents want it; also once more, if a test says so."""
@@ -202,9 +211,9 @@ class Gateway:
             if not self.deaf:
                 socket.tell(ACK)
         elif op == IDENTIFY:
-            self._identify(socket, data)
+            self._identify(socket, data) if self._answer is None else self._answer(socket)
         elif op == RESUME:
-            self._resume(socket, data)
+            self._resume(socket, data) if self._answer_resume is None else self._answer_resume(socket)
         elif socket.session is None:
             socket.close(4003)
         elif op == MEMBERS:
@@ -225,11 +234,15 @@ class Gateway:
         if missing_privileged_intents(intents, self.approved):
             return socket.close(4014)
         self.wire.identifies_left -= 1
+        self.greet(socket, intents)
+        return None
+
+    def greet(self, socket: Socket, intents: discord.Intents) -> None:
+        """A session begins."""
         session = Session(f"session-{next(self._serials)}", intents, self.wire, socket)
         self.sessions[session.id] = session
         socket.session = session
         self._greet(session)
-        return None
 
     def _greet(self, session: Session) -> None:
         state = self.world.state
