@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import anyio
 import msgspec
@@ -13,8 +14,11 @@ from tests.channels.discord.server.cdn import File
 from tests.channels.discord.server.faults import DOWNLOAD, HISTORY
 from tests.channels.discord.server.running import Server
 
-from pilothouse.channels.discord.config import DiscordConfig
-from pilothouse.channels.discord.wire import Event
+from pilothouse.channels.discord.calls import Calls
+from pilothouse.channels.discord.catching_up import MOST, PAGE, CatchingUp
+from pilothouse.channels.discord.config import DiscordConfig, Heard
+from pilothouse.channels.discord.marks import Marks
+from pilothouse.channels.discord.wire import Channel, Event, Guild
 from pilothouse.channels.journal import Journal
 from pilothouse.core.trigger import Trigger
 from pilothouse.testing.clock import FakeClock
@@ -109,6 +113,72 @@ async def test_a_thread_that_was_opened_while_we_were_away_is_read_too(
         ada.say("here we are", channel=old)
         await line.until(lambda: "here we are" in line.texts)
     assert line.texts == ["asked anew", "here we are"]
+
+
+async def test_what_was_said_in_a_thread_that_was_archived_since_is_read(
+    server: Server, tmp_path: Path
+) -> None:
+    ada = server.person("ada")
+    thread = ada.make_thread("work")
+    async with open_line(server, tmp_path) as line:
+        ada.say("in the thread", channel=thread)
+        await line.until(lambda: line.texts)
+        await line.rest()
+    ada.say("while you were away", channel=thread)
+    server.world.archive(thread)
+    async with open_line(server, tmp_path) as line:
+        await line.until(lambda: line.texts)
+    assert line.texts == ["while you were away"]
+
+
+@pytest.mark.parametrize("how", ["dedicated", "channels"])
+async def test_the_history_of_channels_that_we_do_not_listen_to_is_not_read(
+    server: Server, tmp_path: Path, how: str
+) -> None:
+    ada, other = server.person("ada"), server.world.make_channel("other")
+    asleep = ada.make_thread("aside", channel=other)
+    async with open_line(server, tmp_path) as line:  # it listened everywhere then
+        for place in (server.world.general, other, asleep):
+            ada.say("first", channel=place)
+        await line.until(lambda: len(line.texts) == 3)
+        await line.rest()
+    for place in (other, asleep, server.world.general):
+        ada.say("away", channel=place)
+    server.world.archive(asleep)
+    ours = str(server.world.general.id)
+    chosen = {"dedicated": ours} if how == "dedicated" else {"channels": (ours,), "trigger": Trigger("all")}
+    async with open_line(server, tmp_path, config_for(server, **chosen)) as line:
+        await line.until(lambda: line.texts)
+    assert {call.path for call in server.called(HISTORY)} == {f"/channels/{ours}/messages"}
+
+
+async def test_of_a_very_long_absence_the_newest_are_kept_and_the_others_are_told(
+    server: Server, tmp_path: Path
+) -> None:
+    logged: list[tuple[str, dict[str, object]]] = []
+
+    def log(event: str, **fields: object) -> None:
+        logged.append((event, fields))
+
+    def heard(*ids: str) -> Heard:
+        return Heard()
+
+    marks = Marks(tmp_path / "marks.json", log)
+    marks.read_to("7", "1")
+    fed: list[Event] = []
+    last = MOST + 2 * PAGE
+
+    class Pages:
+        async def get(self, path: str, *, query: dict[str, int], **ids: object) -> list[dict[str, str]]:
+            after = int(query["after"])
+            return [{"id": str(id)} for id in range(after + 1, min(after + PAGE, last) + 1)]
+
+    reading = CatchingUp(marks, heard, FakeClock(), log, fed.extend)
+    guild = Guild("5", channels=(Channel("7", last_message_id=str(last)),))
+    async with anyio.create_task_group() as tasks:
+        reading.server(guild, cast("Calls", Pages()), tasks)
+    assert [int(event.data["id"]) for event in fed] == list(range(last - MOST + 1, last + 1))
+    assert ("discord.history_cut", {"level": "error", "channel": "7", "lost": last - 1 - MOST}) in logged
 
 
 async def test_a_forum_has_no_history_to_ask_for(server: Server, tmp_path: Path) -> None:

@@ -84,20 +84,32 @@ async def test_a_broken_line_loses_nothing_and_doubles_nothing(
     assert line.texts == ["before", "meanwhile", "after"]
 
 
-async def test_a_channel_that_is_gone_or_forbidden_is_forgotten(server: Server, tmp_path: Path) -> None:
-    ada, other = server.person("ada"), server.world.make_channel("other")
+async def test_a_channel_that_is_gone_is_forgotten_and_one_that_is_forbidden_is_read_later(
+    server: Server, tmp_path: Path
+) -> None:
+    ada, gone, other = (
+        server.person("ada"),
+        server.world.make_channel("gone"),
+        server.world.make_channel("other"),
+    )
     async with open_line(server, tmp_path) as line:
-        ada.say("here", channel=other)
-        ada.say("there", channel=ada.dm)
+        ada.say("here", channel=gone)
+        ada.say("there", channel=other)
         await line.until(lambda: len(line.texts) == 2)
         await line.rest()
+    ada.say("lost", channel=gone)
     ada.say("more", channel=other)
+    server.faults.unknown_channel(f"GET /channels/{gone.id}/messages")
     server.faults.refuse(f"GET /channels/{other.id}/messages", 403, 50001, "Missing Access")
     async with open_line(server, tmp_path) as line:
-        await line.until(lambda: line.told("discord.channel_forgotten"))
-        ada.say("heard again", channel=other)
+        await line.until(
+            lambda: line.told("discord.channel_forgotten") and line.told("discord.history_unread")
+        )
+    async with open_line(server, tmp_path) as line:
         await line.until(lambda: line.texts)
-    assert line.texts == ["heard again"]
+        ada.say("heard again", channel=gone)
+        await line.until(lambda: "heard again" in line.texts)
+    assert line.texts == ["more", "heard again"]
 
 
 async def test_history_is_asked_for_again_when_discord_stumbles(server: Server, tmp_path: Path) -> None:

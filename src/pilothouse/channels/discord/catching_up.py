@@ -1,41 +1,55 @@
 """What was said while we were away: read from each channel's history, from where we stopped, and fed in before anything
 newer of that channel.
 
-A channel that we never read begins with what is said from now on; a thread below one that we did read was opened while
-we were away, else we had heard somebody in it. A channel that is gone, or forbidden, is forgotten.
+Only where we listen, and first where everything is for us. A channel that we never read begins with what is said from now
+on; a thread below one that we did read was opened while we were away, else we had heard somebody in it. A thread that we
+know and that is not listed sleeps, and may have been awake meanwhile. A channel that is gone is forgotten.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
 
+from pilothouse.channels.discord.addressing import place_of
 from pilothouse.channels.discord.calls import Calls
-from pilothouse.channels.discord.marks import Marks
+from pilothouse.channels.discord.config import Heard
+from pilothouse.channels.discord.marks import Hung, Marks
 from pilothouse.channels.discord.posting import MESSAGES
 from pilothouse.channels.discord.trouble import Trouble
-from pilothouse.channels.discord.wire import FORUMS, TEXT_CHANNELS, THREADS, Event, Guild
+from pilothouse.channels.discord.wire import FORUMS, TEXT_CHANNELS, THREADS, Channel, Event, Guild
 from pilothouse.core.clock import Clock
 
 PAGE = 100
-MOST_PAGES = 100
+MOST = 10_000
+"""Of one channel: if more was said, the newest of it."""
+MOST_PAGES = 1000
+MOST_ASLEEP = 100
+"""Threads of one server: each costs a request."""
 LONGEST_S = 30.0
 AT_ONCE = 4
 
 
 class CatchingUp:
-    """`feed` takes events as if they came now. While a channel is read, what comes live waits in `holds`.
+    """`heard` tells what we listen to, for a place and what it hangs on. `feed` takes events as if they came now. While a channel is read, what comes live waits in `holds`.
 
     A history that cannot be read now is asked for again until it can: whatever is newer would move the mark past it.
     """
 
     def __init__(
-        self, marks: Marks, clock: Clock, log: Callable[..., None], feed: Callable[[list[Event]], None]
+        self,
+        marks: Marks,
+        heard: Callable[..., Heard],
+        clock: Clock,
+        log: Callable[..., None],
+        feed: Callable[[list[Event]], None],
     ) -> None:
         self._marks = marks
+        self._heard = heard
         self._clock = clock
         self._log = log
         self._feed = feed
@@ -55,19 +69,35 @@ class CatchingUp:
     def server(self, guild: Guild, calls: Calls, tasks: TaskGroup) -> None:
         """Of each channel that has something newer than what we read."""
         self._calls = calls
-        channels = [one for one in (*guild.channels, *guild.threads) if one.type in TEXT_CHANNELS | THREADS]
-        known = {one.id: mark for one in channels if (mark := self._marks.get(one.id)) is not None}
+        listed = [one for one in (*guild.channels, *guild.threads) if one.type in TEXT_CHANNELS | THREADS]
+        known = {one.id: mark for one in listed if (mark := self._marks.get(one.id)) is not None}
         newest = max(known.values(), key=int, default="0")
-        for channel in channels:
+        for channel in self._ours_first(listed, guild):
             mark, last = known.get(channel.id), channel.last_message_id
             if mark is None and channel.type in THREADS and channel.parent_id in known:
                 # Until the newest that we heard in this server we were there, and heard nobody in this thread.
                 mark = newest
-                self._marks.read_to(channel.id, newest)
+                self._marks.read_to(channel.id, newest, hung=Hung(guild.id, channel.parent_id))
             if mark is None:
                 self._marks.read_to(channel.id, last or channel.id)
             elif last is not None and int(last) > int(mark) and channel.type not in FORUMS:
                 self._begin(channel.id, guild.id, tasks)
+        for id in self._asleep(guild.id, {one.id for one in listed}):
+            self._begin(id, guild.id, tasks)
+
+    def _ours_first(self, listed: list[Channel], guild: Guild) -> list[Channel]:
+        heard = {one.id: self._heard(*place_of(one, guild.id).lineage) for one in listed}
+        ours = [one for one in listed if not heard[one.id].muted]
+        return sorted(ours, key=lambda one: (heard[one.id].trigger.mode != "all", one.type not in THREADS))
+
+    def _asleep(self, guild: str, awake: set[str]) -> list[str]:
+        known = self._marks.threads(guild).items()
+        asleep = [id for id, on in known if id not in awake and not self._heard(id, on).muted]
+        if len(asleep) > MOST_ASLEEP:
+            self._log(
+                "discord.threads_unread", level="warning", guild=guild, threads=len(asleep) - MOST_ASLEEP
+            )
+        return asleep[:MOST_ASLEEP]
 
     def direct(self, calls: Calls, tasks: TaskGroup) -> None:
         self._calls = calls
@@ -94,24 +124,27 @@ class CatchingUp:
 
     async def _history(self, channel: str, guild: str | None) -> list[Event]:
         """Oldest first."""
-        found: list[Event] = []
-        after = self._marks.get(channel) or "0"
+        found: deque[Event] = deque(maxlen=MOST)
+        after, count = self._marks.get(channel) or "0", 0
+        more = {"guild_id": guild} if guild is not None else {}
         for _ in range(MOST_PAGES):
             page = await self._page(channel, after)
             if isinstance(page, Trouble):
                 self._give_up(channel, page)
                 break
             raw = sorted(page, key=lambda message: int(message["id"]))
-            more = {"guild_id": guild} if guild is not None else {}
-            found += [Event("MESSAGE_CREATE", {**message, **more}) for message in raw]
+            found.extend(Event("MESSAGE_CREATE", {**message, **more}) for message in raw)
+            count += len(page)
             if len(page) < PAGE:
                 break
             after = raw[-1]["id"]
         else:
-            self._log("discord.history_cut", level="warning", channel=channel, read=len(found))
+            self._log("discord.history_unread", level="error", channel=channel, why=f"after {after} is more")
+        if count > len(found):
+            self._log("discord.history_cut", level="error", channel=channel, lost=count - len(found))
         if found:
             self._log("discord.caught_up", channel=channel, messages=len(found))
-        return found
+        return list(found)
 
     async def _page(self, channel: str, after: str) -> list[dict[str, Any]] | Trouble:
         pause_s = 1.0
@@ -142,7 +175,7 @@ class CatchingUp:
         self._feed(others)
 
     def _give_up(self, channel: str, trouble: Trouble) -> None:
-        if trouble.is_gone or trouble.is_forbidden:
+        if trouble.is_gone:
             self._marks.forget(channel)
             self._log("discord.channel_forgotten", level="warning", channel=channel, why=trouble.text)
         else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -24,6 +25,15 @@ class _Kept(Struct):
     direct: list[str] = field(default_factory=list)
     """Which of them are private chats: Discord lists channels, but never these."""
     taken: list[str] = field(default_factory=list)
+    threads: dict[str, Hung] = field(default_factory=dict)
+    """Those of the channels that are threads: Discord lists none that is archived."""
+
+
+class Hung(Struct, frozen=True, array_like=True):
+    """Where a thread hangs."""
+
+    guild: str
+    parent: str
 
 
 class Marks:
@@ -34,6 +44,7 @@ class Marks:
         self._channels = kept.channels
         self._direct = dict.fromkeys(kept.direct)
         self._taken = dict.fromkeys(kept.taken)
+        self._threads = kept.threads
         self._dirty = anyio.Event()
         self._urgent = anyio.Event()
         """A channel is new: whoever does not know it cannot look there for what was missed."""
@@ -46,7 +57,12 @@ class Marks:
     def direct(self) -> tuple[str, ...]:
         return tuple(id for id in self._direct if id in self._channels)
 
-    def read_to(self, channel: str, message: str, *, direct: bool = False) -> None:
+    def threads(self, guild: str) -> dict[str, str]:
+        """Thread → the channel that it hangs on, of one server; the one that was read last comes first."""
+        found = {id: hung.parent for id, hung in self._threads.items() if hung.guild == guild}
+        return {id: found[id] for id in reversed(self._channels) if id in found}
+
+    def read_to(self, channel: str, message: str, *, direct: bool = False, hung: Hung | None = None) -> None:
         """Everything in this channel up to here was looked at."""
         before = self._channels.pop(channel, "")
         self._channels[channel] = max(before or "0", message, key=int)
@@ -54,8 +70,11 @@ class Marks:
             self._urgent.set()
         if direct:
             self._direct[channel] = None
-        _shorten(self._channels, MOST_CHANNELS)
-        _shorten(self._direct, MOST_CHANNELS)
+        if hung is not None:
+            self._threads.pop(channel, None)
+            self._threads[channel] = hung
+        for kept in (self._channels, self._direct, self._threads):
+            _shorten(kept, MOST_CHANNELS)
         self._dirty.set()
 
     def take(self, message: str) -> bool:
@@ -73,6 +92,7 @@ class Marks:
     def forget(self, channel: str) -> None:
         self._channels.pop(channel, None)
         self._direct.pop(channel, None)
+        self._threads.pop(channel, None)
         self._dirty.set()
 
     async def keep(self) -> None:
@@ -103,7 +123,9 @@ class Marks:
                 raise
 
     def _encoded(self) -> bytes:
-        return msgspec.json.encode(_Kept(self._channels, list(self._direct), list(self._taken)))
+        return msgspec.json.encode(
+            _Kept(self._channels, list(self._direct), list(self._taken), self._threads)
+        )
 
     def _write(self, data: bytes) -> None:
         fresh = self._path.with_suffix(".new")
@@ -129,6 +151,6 @@ class Marks:
         return kept
 
 
-def _shorten(kept: dict[str, str] | dict[str, None], most: int) -> None:
+def _shorten(kept: dict[str, Any], most: int) -> None:
     while len(kept) > most:
         del kept[next(iter(kept))]

@@ -15,13 +15,13 @@ from pilothouse.channels.discord.buckets import Buckets
 from pilothouse.channels.discord.calls import Calls
 from pilothouse.channels.discord.catching_up import CatchingUp
 from pilothouse.channels.discord.client import Start
-from pilothouse.channels.discord.config import DiscordConfig
+from pilothouse.channels.discord.config import DiscordConfig, heard_in
 from pilothouse.channels.discord.connection import Connection, Me
 from pilothouse.channels.discord.incoming import Incoming, Numbered
 from pilothouse.channels.discord.interactions import Interactions
 from pilothouse.channels.discord.lanes import Lanes
 from pilothouse.channels.discord.making_up import MakingUp
-from pilothouse.channels.discord.marks import Marks
+from pilothouse.channels.discord.marks import Hung, Marks
 from pilothouse.channels.discord.places import Places
 from pilothouse.channels.discord.presence import Presence
 from pilothouse.channels.discord.reacting import Reacting
@@ -81,7 +81,9 @@ class Receiving:
             urgent=True,
         )
         """What Discord wants to be acknowledged in three seconds: it waits for no message."""
-        self._catching_up = CatchingUp(self._marks, clock, log, self._incoming.feed)
+        self._catching_up = CatchingUp(
+            self._marks, partial(heard_in, config), clock, log, self._incoming.feed
+        )
         self._making_up = MakingUp(desk, places, self._marks, log, self._incoming.feed)
         self._presence = Presence(config.dedicated, log, self._alarm)
         self._connection = Connection(
@@ -212,7 +214,9 @@ class Receiving:
     def _read_to(self, event: Event) -> None:
         id, channel = str(event.data.get("id", "")), str(event.data.get("channel_id", ""))
         if id.isdecimal() and channel:
-            self._marks.read_to(channel, id, direct="guild_id" not in event.data)
+            place = self._places.get(channel)
+            hung = Hung(place.guild, place.parent) if place and place.guild and place.parent else None
+            self._marks.read_to(channel, id, direct="guild_id" not in event.data, hung=hung)
 
     def _alarm(self, text: str) -> None:
         self._host.log("discord.trouble", level="error", text=text)
