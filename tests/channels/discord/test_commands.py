@@ -13,6 +13,7 @@ from tests.channels.discord.server.people import Person
 from tests.channels.discord.server.running import Server
 from tests.runtime.puppet import until_interrupted
 
+from pilothouse.channels.discord.config import Rules
 from pilothouse.core.ids import ConversationId
 from pilothouse.core.people import Role
 
@@ -126,6 +127,26 @@ async def test_a_message_is_asked_about_in_its_own_words(server: Server, tmp_pat
         prompt = house.rig.engine.turns[0].prompt.text
         assert "is this true?" in prompt
         assert "made of cheese" in prompt
+
+
+@pytest.mark.parametrize("how", ["menu", "reply", "reaction"])
+async def test_what_a_bot_shows_is_asked_about(server: Server, tmp_path: Path, how: str) -> None:
+    ada, ci, general = server.person("ada"), server.person("ci", bot=True), server.world.general
+    config = config_for(server, per_channel={str(general.id): Rules(mode="all", reactions=True)})
+    async with open_gateway(server, tmp_path, {ada: "owner"}, config=config, menu=MENU) as house:
+        await house.until(lambda: server.called(COMMANDS))
+        embed = {"type": "rich", "title": "Build #42 failed", "description": "AssertionError in foo.py"}
+        post = server.world.posts[server.world.state.create_message(general.id, ci.id, "", embeds=[embed]).id]
+        if how == "reply":
+            ada.say("why?", reply_to=post)
+        elif how == "reaction":
+            ada.react(post, "👀")
+        else:
+            shown = ada.use_on(post, "Ask about this")
+            await house.until(lambda: shown.kind == "modal")
+            ada.submit(shown, words="why?")
+        await house.until(lambda: house.rig.engine.turns)
+        assert "AssertionError" in house.rig.engine.turns[0].prompt.text
 
 
 async def test_only_who_is_on_the_list_is_heard(server: Server, tmp_path: Path) -> None:

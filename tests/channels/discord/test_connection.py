@@ -16,7 +16,7 @@ from tests.channels.discord.server.running import Server
 from pilothouse.channels.discord.addressing import DISCORD
 from pilothouse.channels.discord.config import DiscordConfig
 from pilothouse.channels.discord.meeting import meet
-from pilothouse.core.errors import TryLater
+from pilothouse.core.errors import Rejected, TryLater
 from pilothouse.core.message import Address, Content
 from pilothouse.core.secret import Secret
 from pilothouse.testing.clock import FakeClock
@@ -279,6 +279,7 @@ async def test_an_event_that_breaks_us_costs_nothing_but_itself(server: Server, 
         ada.say("still here")
         await line.until(lambda: "still here" in line.texts)
         assert line.told("discord.trouble") == []
+        assert len(line.told("discord.message_unreadable")) == 1
 
 
 async def test_what_comes_while_the_history_is_read_waits_for_it_and_comes_once(
@@ -299,3 +300,13 @@ async def test_what_comes_while_the_history_is_read_waits_for_it_and_comes_once(
         ada.say("last")
         await line.until(lambda: "last" in line.texts)
     assert line.texts == ["away", "live", "last"]
+
+
+async def test_in_a_forum_nobody_opens_a_thread_below_a_post(server: Server, tmp_path: Path) -> None:
+    async with open_line(server, tmp_path) as line:
+        for session in server.gateway.connected:
+            session.tell("CHANNEL_CREATE", {"id": "400000", "type": 15, "guild_id": "300000"})
+        server.person("ada").say("they were told")
+        await line.until(lambda: line.texts)
+        with pytest.raises(Rejected, match="make a new post"):
+            await line.channel.open_thread(Address(DISCORD, "400000", "450000"), "aside")

@@ -125,6 +125,18 @@ def test_we_bots_and_hooks_are_not_heard_unless_listed_and_naming_us() -> None:
     assert isinstance(said(message(webhook_id="77"), listed), Said)
 
 
+def test_a_listed_bot_is_heard_nowhere_else_than_people_are() -> None:
+    bot = {"id": "9", "username": "bot", "bot": True}
+    here = scene(heard=Heard(Trigger("all")), bots=("9",))
+    assert isinstance(said(message(author=bot), here), Said)
+    elsewhere = replace(here, heard=Heard(Trigger("all"), muted=True))
+    assert isinstance(said(message(author=bot), elsewhere), Nothing)
+    private = Place("5", direct=True)
+    assert isinstance(said(message(author=bot), replace(elsewhere, place=private)), Said)
+    dedicated = replace(elsewhere, heard=Heard(Trigger("all"), muted=True, dedicated=True))
+    assert isinstance(said(message(author=bot), replace(dedicated, place=private)), Nothing)
+
+
 def test_in_private_everything_is_heard() -> None:
     found = said(message("hello"), scene(place=Place("5", direct=True)))
     assert isinstance(found, Said)
@@ -157,6 +169,87 @@ def test_files_stickers_and_what_was_forwarded_are_told() -> None:
     assert bare.message.text == "[a.png]"
 
 
+EMBED = {
+    "type": "rich",
+    "author": {"name": "CI"},
+    "title": "Build #42 failed",
+    "url": "https://ci/42",
+    "description": "test_foo: AssertionError",
+    "fields": [{"name": "branch", "value": "main"}],
+    "footer": {"text": "after 3 minutes"},
+}
+SHOWN = "CI\nBuild #42 failed (https://ci/42)\ntest_foo: AssertionError\nbranch: main\nafter 3 minutes"
+
+
+def words(content: str = "", **more: Any) -> str:
+    found = said(message(content, **more), heard(Trigger("all")))
+    assert isinstance(found, Said)
+    return found.message.text
+
+
+def test_what_a_bot_shows_in_an_embed_is_quoted_by_who_answers_it() -> None:
+    answered = {"id": "7", "channel_id": HERE.id, "content": "", "embeds": [EMBED], "author": {"id": "8"}}
+    found = said(message("why?", type=19, referenced_message=answered), heard(Trigger("all")))
+    assert isinstance(found, Said)
+    assert found.message.quoted == SHOWN
+
+
+def test_the_preview_of_a_link_is_told_only_where_nothing_else_is() -> None:
+    preview = {"type": "article", "title": "A page"}
+    assert words("https://page", embeds=[preview]) == "https://page"
+    assert words(embeds=[preview]) == "A page"
+
+
+def test_a_poll_is_its_question_and_its_answers() -> None:
+    answers = [
+        {"answer_id": 1, "poll_media": {"text": "Postgres"}},
+        {"poll_media": {"emoji": {"name": "🪶"}}},
+    ]
+    assert (
+        words(poll={"question": {"text": "Which?"}, "answers": answers}) == "[poll] Which?\n- Postgres\n- 🪶"
+    )
+
+
+def test_text_among_components_is_read_also_within_a_container() -> None:
+    rows = [{"type": 17, "components": [{"type": 10, "content": "deployed"}, {"type": 2, "label": "Undo"}]}]
+    assert words(components=rows) == "deployed"
+
+
+def test_what_is_forwarded_is_told_with_its_embeds_and_stickers() -> None:
+    forwarded = [{"message": {"content": "", "embeds": [EMBED], "sticker_items": [{"name": "wave"}]}}]
+    assert words(message_snapshots=forwarded) == f"[forwarded] {SHOWN}\n[sticker: wave]"
+
+
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text(max_size=9),
+        lambda inner: (
+            st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(tuple(EMBED)), inner, max_size=4)
+        ),
+        max_leaves=12,
+    )
+)
+def test_an_odd_embed_costs_no_message(odd: Any) -> None:
+    assert words("hello", embeds=odd, components=odd, poll=odd).startswith("hello")
+    assert words("hello", embeds=[odd], components=[odd], poll=odd).startswith("hello")
+
+
+def test_embeds_have_a_bound() -> None:
+    endless = {"type": "rich", "description": "x" * 100_000}
+    assert len(words(embeds=[endless] * 20)) < 5000
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [("/ask  what is up?", "what is up?"), ("/Ask this", "this"), ("/ask", "/ask"), ("/asking", "/asking")],
+)
+def test_ask_may_be_written_as_a_message(written: str, text: str) -> None:
+    assert words(written) == text
+    edited = changed(message(written, edited_timestamp="2026-11-16T04:00:00+00:00"), SCENE)
+    assert isinstance(edited, Changed)
+    assert edited.edit.text == text
+
+
 def test_only_an_edit_of_words_is_an_edit() -> None:
     assert isinstance(changed(message(), SCENE), Nothing)
     edited = changed(message(edited_timestamp="2026-11-16T04:00:00+00:00"), SCENE)
@@ -186,6 +279,10 @@ def test_a_thread_has_its_channels_rules_until_it_has_its_own() -> None:
         ({"per_channel": {"general": Rules()}}, "Copy ID"),
         ({"trigger": Trigger("pattern")}, "pattern is missing"),
         ({"per_channel": {"500000": Rules(mode="pattern", pattern="(")}}, "regular expression"),
+        ({"message_content": False, "dedicated": "500000"}, "Message Content Intent"),
+        ({"message_content": False, "trigger": Trigger("all")}, "Message Content Intent"),
+        ({"message_content": False, "per_channel": {"500000": Rules(mode="all")}}, "per_channel.500000"),
+        ({"message_content": False}, ""),
         ({}, ""),
     ],
 )

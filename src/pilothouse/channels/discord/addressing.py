@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from pilothouse.channels.discord.wire import DIRECT, THREADS, Channel, Member, User
+from pilothouse.channels.discord.wire import DIRECT, FORUMS, THREADS, Channel, Member, User
 from pilothouse.core.errors import Rejected
 from pilothouse.core.ids import ChannelId, UserId
 from pilothouse.core.message import Address, Author
@@ -21,6 +21,8 @@ class Place(Struct, frozen=True):
     """Of a thread: the channel that it hangs on, whose rules hold in it."""
     name: str = ""
     direct: bool = False
+    forum: bool = False
+    """It has posts, and nobody writes in it itself."""
 
     @property
     def address(self) -> Address:
@@ -36,7 +38,9 @@ def place_of(channel: Channel, guild: str | None = None) -> Place:
     """A channel's own `parent_id` is its category, which is no place."""
     parent = channel.parent_id if channel.type in THREADS else None
     guild = channel.guild_id or guild
-    return Place(channel.id, guild, parent, channel.name or "", channel.type in DIRECT)
+    return Place(
+        channel.id, guild, parent, channel.name or "", channel.type in DIRECT, channel.type in FORUMS
+    )
 
 
 def target_of(address: Address) -> int:

@@ -125,6 +125,8 @@ class DiscordChannel:
         known = self._places.get(address.place)
         if known is not None and known.direct:
             raise Rejected("there are no threads in private messages: ask for one in a channel of a server")
+        if known is not None and known.forum:
+            raise Rejected("in a forum each post is a thread of its own: make a new post for it")
         channel = read(await sender.open_thread(target_of(place), name), Channel)
         if isinstance(channel, str):
             raise Unconfirmed(f"Discord's answer about the thread cannot be read: {channel}")

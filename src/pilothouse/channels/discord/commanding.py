@@ -11,7 +11,7 @@ from pilothouse.channels.discord.addressing import Place
 from pilothouse.channels.discord.calls import Calls
 from pilothouse.channels.discord.limits import TEXT
 from pilothouse.channels.discord.markdown import escaped
-from pilothouse.channels.discord.receive import quote_of
+from pilothouse.channels.discord.receive import files_of, quote_of
 from pilothouse.channels.discord.replying import Asked, Reply
 from pilothouse.channels.discord.sending import MESSAGE
 from pilothouse.channels.discord.slash import ASK, ASK_ABOUT
@@ -77,7 +77,7 @@ class Commanding:
             return
         scene = await self._taker.scene(done.place, us)
         asked = self._said(done, question or ASK_ABOUT, quoted=quote_of(message, scene), reply_to=message.id)
-        await self._accept(done, await self._taker.with_files(asked, message.attachments), question)
+        await self._accept(done, await self._taker.with_files(asked, files_of(message)), question)
 
     async def complete(self, done: Done) -> None:
         data = done.interaction.data

@@ -104,7 +104,7 @@ def problem(config: DiscordConfig) -> str:
             "the bot token does not look like one (three parts with dots): copy it anew from the page Bot "
             "of your application at https://discord.com/developers/applications"
         )
-    return _url_problem(config) or _id_problem(config) or _trigger_problem(config)
+    return _url_problem(config) or _id_problem(config) or _trigger_problem(config) or _intent_problem(config)
 
 
 def _url_problem(config: DiscordConfig) -> str:
@@ -138,12 +138,26 @@ def _ids(config: DiscordConfig) -> Iterator[tuple[str, str]]:
 
 
 def _trigger_problem(config: DiscordConfig) -> str:
-    said = {"trigger": config.trigger} | {
-        f"per_channel.{id}": trigger
-        for id, rules in config.per_channel.items()
-        if (trigger := _trigger(rules)) is not None
-    }
-    for name, trigger in said.items():
+    for name, trigger in _triggers(config).items():
         if wrong := trigger_problem(trigger):
             return f"{name}: {wrong}"
     return ""
+
+
+def _triggers(config: DiscordConfig) -> dict[str, Trigger]:
+    places = {f"per_channel.{id}": _trigger(rules) for id, rules in config.per_channel.items()}
+    return {"trigger": config.trigger} | {name: found for name, found in places.items() if found is not None}
+
+
+def _intent_problem(config: DiscordConfig) -> str:
+    """Without their words, messages that do not name us are empty: nobody would be heard, and nobody be told."""
+    if config.message_content:
+        return ""
+    deaf = [name for name, trigger in _triggers(config).items() if trigger.mode in ("all", "pattern")]
+    name = "dedicated" if config.dedicated else next(iter(deaf), "")
+    if not name:
+        return ""
+    return (
+        f"{name} wants to hear messages that do not name us, and message_content = false lets us read none of those: "
+        "leave that out, and switch on the Message Content Intent on the page Bot of your application"
+    )

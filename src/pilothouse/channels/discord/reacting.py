@@ -17,7 +17,7 @@ from pilothouse.channels.discord.reactions import (
     react,
     worth_a_look,
 )
-from pilothouse.channels.discord.receive import Scene, words_of
+from pilothouse.channels.discord.receive import Scene, files_of, words_of
 from pilothouse.channels.discord.sending import MESSAGE
 from pilothouse.channels.discord.taking import Taker, offered
 from pilothouse.channels.discord.trigger import is_heard
@@ -99,7 +99,7 @@ class Reacting:
             return PassedOver(f"the message cannot be read: {message}")
         author = message.author
         name, ours = (author.name, author.id == scene.us.id) if author else ("", False)
-        files = tuple(offered(file) for file in message.attachments)
+        files = tuple(offered(file) for file in files_of(message))
         return Original(name, words_of(message, scene), sent_at(message.id), files, ours)
 
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
 from pilothouse.channels.discord.addressing import Place, author_of
 from pilothouse.channels.discord.config import Heard
-from pilothouse.channels.discord.trigger import Us, is_for_us, is_heard, is_reply_to, mentions
-from pilothouse.channels.discord.wire import PLAIN, REPLY, THREAD_STARTER, File, Message, sent_at
+from pilothouse.channels.discord.embeds import shown_in
+from pilothouse.channels.discord.trigger import Us, is_for_us, is_heard, is_muted, is_reply_to, mentions
+from pilothouse.channels.discord.wire import PLAIN, REPLY, THREAD_STARTER, File, Message, Snapped, sent_at
 from pilothouse.core.message import Address, InboundMessage, MessageEdited
 
 QUOTED_CHARS = 2000
 _MENTION = re.compile(r"<(?P<sign>@!?|@&|#)(?P<id>\d{1,20})>|<a?:(?P<emoji>\w{1,32}):\d{1,20}>")
+
+_ASK = re.compile(r"^/ask\s+(?=\S)", re.IGNORECASE)
 
 
 class Said(Struct, frozen=True):
@@ -81,8 +84,8 @@ def said(message: Message, scene: Scene, roles: tuple[str, ...] | None = None) -
         return Nothing(why)
     if not is_for_us(message, scene.us, scene.heard, scene.place):
         return Nothing("not for us")
-    files = _files(message)
-    text = words_of(message, scene)
+    files = files_of(message)
+    text = _asked(words_of(message, scene))
     if not text and not files and not mentions(message, scene.us):
         return Nothing("it says nothing")
     answered = message.referenced_message if message.type == REPLY else None
@@ -108,7 +111,12 @@ def changed(message: Message, scene: Scene) -> Happening:
     if author is None or author.id == scene.us.id or message.edited_timestamp is None:
         return Nothing("an update that changes no words")
     by = author_of(author, message.member)
-    return Changed(MessageEdited(scene.place.address, by, message.id, words_of(message, scene)))
+    return Changed(MessageEdited(scene.place.address, by, message.id, _asked(words_of(message, scene))))
+
+
+def _asked(text: str) -> str:
+    """`/ask TEXT` is a command in Discord's own menu; written as a message, it is TEXT."""
+    return _ASK.sub("", text)
 
 
 def _unheard(message: Message, scene: Scene, roles: tuple[str, ...] | None) -> str:
@@ -119,6 +127,8 @@ def _unheard(message: Message, scene: Scene, roles: tuple[str, ...] | None) -> s
     if author.bot or message.webhook_id is not None:
         if not {author.id, message.webhook_id} & set(scene.bots):
             return "a bot said it"
+        if is_muted(scene.heard, direct=scene.place.direct):
+            return "not on the list"
         return "" if mentions(message, scene.us) else "a bot that does not mention us"
     held = message.member.roles if message.member is not None else roles or ()
     return "" if is_heard(author.id, held, scene.heard, direct=scene.place.direct) else "not on the list"
@@ -126,15 +136,23 @@ def _unheard(message: Message, scene: Scene, roles: tuple[str, ...] | None) -> s
 
 def words_of(message: Message, scene: Scene) -> str:
     """What a person reads of it, without our name."""
-    lines = [readable(message.content, message, scene)]
-    lines += [f"[sticker: {sticker.name}]" for sticker in message.sticker_items]
+    lines = [*_lines(message, message, scene)]
     for snapshot in message.message_snapshots:
-        lines.append(f"[forwarded] {readable(snapshot.message.content, message, scene)}".rstrip())
-    text = "\n".join(line for line in lines if line)
-    return text or "\n".join(f"[{file.filename}]" for file in _files(message))
+        forwarded = "\n".join(_lines(snapshot.message, message, scene))
+        lines.append(f"[forwarded] {forwarded}".rstrip())
+    text = "\n".join(lines)
+    return text or "\n".join(f"[{file.filename}]" for file in files_of(message))
 
 
-def _files(message: Message) -> tuple[File, ...]:
+def _lines(one: Message | Snapped, message: Message, scene: Scene) -> Iterator[str]:
+    words = readable(one.content, message, scene)
+    shown = shown_in(one.embeds, one.components, one.poll, alone=not words)
+    stickers = (f"[sticker: {sticker.name}]" for sticker in one.sticker_items)
+    yield from (line for line in (words, readable(shown, message, scene), *stickers) if line)
+
+
+def files_of(message: Message) -> tuple[File, ...]:
+    """Its own, and those of what it forwards."""
     forwarded = (file for snapshot in message.message_snapshots for file in snapshot.message.attachments)
     return (*message.attachments, *forwarded)
 

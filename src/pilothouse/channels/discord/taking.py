@@ -89,8 +89,11 @@ class Taker:
             case "MESSAGE_CREATE":
                 message = read(event.data, Message)
                 place = self._places.get(str(event.data.get("channel_id")))
-                if isinstance(message, str) or place is None:
-                    return not isinstance(message, str)
+                if isinstance(message, str):
+                    self._unreadable(message)
+                    return False
+                if place is None:
+                    return True
                 scene = await self.scene(place, us)
                 could_be = needs_roles(message, scene) or not isinstance(said(message, scene), Nothing)
                 if could_be:
@@ -143,7 +146,7 @@ class Taker:
     async def _created(self, event: Event, us: str, calls: Calls) -> None:
         message = read(event.data, Message)
         if isinstance(message, str):
-            self._log("discord.message_unreadable", level="warning", why=message)
+            self._unreadable(message)
             return
         place = await self.place(message.channel_id, message.guild_id, calls)
         if place is None:
@@ -151,6 +154,9 @@ class Taker:
         scene = await self.scene(place, us)
         roles = await self._roles(message, calls) if needs_roles(message, scene) else None
         await self._do(said(message, scene, roles), message.id)
+
+    def _unreadable(self, why: str) -> None:
+        self._log("discord.message_unreadable", level="error", why=why)
 
     async def _updated(self, event: Event, us: str, calls: Calls) -> None:
         message = read(event.data, Message)

@@ -45,8 +45,13 @@ def is_reply_to(message: Message, us: Us) -> bool:
 
 def is_heard(author: str, roles: tuple[str, ...], heard: Heard, *, direct: bool) -> bool:
     """Whether the lists name them. In private nobody has a role, so only the list of people counts there."""
-    if heard.muted and (heard.dedicated or not direct):
+    if is_muted(heard, direct=direct):
         return False
     if direct or not heard.roles:
         return not heard.users or author in heard.users
     return author in heard.users or any(role in heard.roles for role in roles)
+
+
+def is_muted(heard: Heard, *, direct: bool) -> bool:
+    """Whether nobody at all is heard there. A list of channels says nothing of private chats, a dedicated one does."""
+    return heard.muted and (heard.dedicated or not direct)

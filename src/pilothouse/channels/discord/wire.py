@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct
 
 T = TypeVar("T")
 
@@ -71,9 +71,15 @@ class Snapshot(Struct, frozen=True):
 class Snapped(Struct, frozen=True):
     content: str = ""
     attachments: tuple[File, ...] = ()
+    sticker_items: tuple[Sticker, ...] = ()
+    embeds: Any = None
+    components: Any = None
+    poll: Any = None
 
 
 class Message(Struct, frozen=True):
+    """`embeds`, `components` and `poll` are raw: whatever is odd in them costs no message."""
+
     id: str
     channel_id: str
     author: User | None = None
@@ -90,6 +96,9 @@ class Message(Struct, frozen=True):
     referenced_message: Message | None = None
     message_snapshots: tuple[Snapshot, ...] = ()
     edited_timestamp: datetime | None = None
+    embeds: Any = None
+    components: Any = None
+    poll: Any = None
 
 
 class Deleted(Struct, frozen=True):
@@ -152,10 +161,6 @@ class Option(Struct, frozen=True):
     focused: bool = False
 
 
-class Resolved(Struct, frozen=True):
-    messages: dict[str, Message] = field(default_factory=dict)
-
-
 class Input(Struct, frozen=True):
     """A field of a form, wherever in it."""
 
@@ -175,7 +180,6 @@ class InteractionData(Struct, frozen=True):
     options: tuple[Option, ...] = ()
     components: tuple[Input, ...] = ()
     target_id: str | None = None
-    resolved: Resolved = Resolved()
 
 
 class Control(Struct, frozen=True):
