@@ -6,12 +6,14 @@ import anyio
 import pytest
 from anyio.abc import TaskGroup
 
-from pilothouse.channels.discord.lanes import AT_ONCE, Job, Lanes
+from pilothouse.channels.discord.lanes import Job, Lanes
 from pilothouse.channels.discord.trouble import Away
 from pilothouse.core.errors import StoreUnavailable
 from pilothouse.testing.clock import FakeClock
 
 pytestmark = pytest.mark.anyio
+
+MANY = 100
 
 
 class House:
@@ -37,12 +39,12 @@ class House:
 
 
 @pytest.mark.parametrize("trouble", [Away("no answer"), StoreUnavailable("locked")])
-async def test_whoever_waits_for_something_takes_no_seat(trouble: Exception) -> None:
+async def test_whoever_waits_for_something_holds_up_nobody(trouble: Exception) -> None:
     house = House()
     house.trouble = trouble
     async with anyio.create_task_group() as tasks:
         lanes = house.lanes(tasks)
-        for number in range(AT_ONCE + 1):
+        for number in range(MANY + 1):
             lanes.put(f"lane {number}", f"waits {number}", house.job("waits"))
         await anyio.wait_all_tasks_blocked()
         house.trouble = None
@@ -51,7 +53,7 @@ async def test_whoever_waits_for_something_takes_no_seat(trouble: Exception) -> 
         assert house.taken == ["goes"]
         assert house.done == ["goes"]
         await house.clock.advance(2)
-        assert len(house.done) == AT_ONCE + 2
+        assert len(house.done) == MANY + 2
 
 
 async def test_within_a_lane_nobody_overtakes_who_waits() -> None:
@@ -78,3 +80,17 @@ async def test_what_breaks_is_passed_over() -> None:
         house.trouble = None
         lanes.put("lane", "2", house.job("second"))
     assert (house.taken, house.done) == (["second"], ["1", "2"])
+
+
+async def test_what_hangs_holds_up_its_own_lane_alone() -> None:
+    house, hanging = House(), anyio.Event()
+    async with anyio.create_task_group() as tasks:
+        lanes = house.lanes(tasks)
+        for number in range(MANY):
+            lanes.put(f"lane {number}", f"hangs {number}", hanging.wait)
+        lanes.put("lane 0", "behind", house.job("behind"))
+        lanes.put("another", "goes", house.job("goes"))
+        await anyio.wait_all_tasks_blocked()
+        assert house.done == ["goes"]
+        hanging.set()
+    assert house.taken == ["goes", "behind"]

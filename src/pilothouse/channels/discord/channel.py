@@ -5,18 +5,18 @@ What is kept in memory is a cache: what servers look like, and which progress st
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
 
 from pilothouse.channels.discord.addressing import DISCORD, target_of
-from pilothouse.channels.discord.attachments import Offered, Taken, make_fetch, take_files
+from pilothouse.channels.discord.attachments import make_fetch
 from pilothouse.channels.discord.buckets import Buckets
 from pilothouse.channels.discord.calls import Calls
 from pilothouse.channels.discord.client import Start, start
 from pilothouse.channels.discord.config import DiscordConfig
+from pilothouse.channels.discord.downloads import Downloads
 from pilothouse.channels.discord.payload import Message, Payload, Progress, unpack
 from pilothouse.channels.discord.places import Places
 from pilothouse.channels.discord.posting import Poster, new_nonce
@@ -35,8 +35,6 @@ from pilothouse.core.view import TurnView
 OPENING_S = 5.0
 TELLS = 16
 """How many words that nothing depends on may wait to be said."""
-FETCHING = 4
-"""Of how many messages the files are fetched at a time: each may have fifty megabytes of them in memory."""
 SHOWN = 1000
 """Of how many progress messages we remember the turn."""
 
@@ -51,8 +49,7 @@ class DiscordChannel:
         self._start = start
         self._host = host
         self._places = Places()
-        self._fetch = make_fetch(config.cdn_base)
-        self._fetching = anyio.CapacityLimiter(FETCHING)
+        self._downloads = Downloads(host.blobs, make_fetch(config.cdn_base))
         self._sender: Sender | None = None
         self._opened = anyio.Event()
         self._receiving: Receiving | None = None
@@ -73,7 +70,7 @@ class DiscordChannel:
                 self._host,
                 desk,
                 self._places,
-                take_files=self._take_files,
+                take_files=self._downloads.take,
                 tell=tell,
                 turn_of=self._turns.get,
                 opened=self._connected,
@@ -165,10 +162,6 @@ class DiscordChannel:
         except Rejected:
             return False
         return True
-
-    async def _take_files(self, files: Sequence[Offered]) -> Taken:
-        async with self._fetching:
-            return await take_files(files, self._host.blobs, self._fetch)
 
     def _connected(self, calls: Calls, buckets: Buckets) -> None:
         host = self._host

@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Awaitable, Callable
 
-import anyio
 from anyio.abc import TaskGroup
 
 from pilothouse.channels.discord.trouble import Away
 from pilothouse.core.clock import Clock
 from pilothouse.core.errors import Fenced, StoreUnavailable
 
-AT_ONCE = 32
 RETRY_S = 30.0
 
 Job = Callable[[], Awaitable[None]]
 
 
 class Lanes:
-    """For one run of whoever receives: what it works on ends with that run's task group. `done` is told of each key."""
+    """For one run of whoever receives: what it works on ends with that run's task group. `done` is told of each key.
+
+    As many are at work as have something to do: a file that hangs in one holds up no other. What must not be too many at
+    a time, as files, requests and writes, has its bound where it happens."""
 
     def __init__(
         self, tasks: TaskGroup, clock: Clock, log: Callable[..., None], done: Callable[[str], None]
@@ -28,7 +29,6 @@ class Lanes:
         self._clock = clock
         self._log = log
         self._done = done
-        self._seats = anyio.CapacityLimiter(AT_ONCE)
         self._lanes: dict[str, deque[tuple[str, Job]]] = {}
 
     def put(self, lane: str, key: str, job: Job) -> None:
@@ -49,13 +49,12 @@ class Lanes:
         del self._lanes[lane]
 
     async def _take_surely(self, key: str, job: Job) -> None:
-        """A store that is locked or full is waited for, and so is Discord, without a seat. What breaks us is passed over,
-        or it would break us for ever."""
+        """A store that is locked or full is waited for, and so is Discord. What breaks us is passed over, or it would break
+        us for ever."""
         pause_s = 1.0
         while True:
             try:
-                async with self._seats:
-                    return await job()
+                return await job()
             except (StoreUnavailable, Away) as error:
                 self._log("discord.event_waits", key=key, why=str(error))
                 await self._clock.sleep(pause_s)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from pilothouse.channels.admission import may_talk
 from pilothouse.channels.discord.addressing import Place, author_of, user_id
@@ -60,7 +61,7 @@ class Reacting:
         turn, given = self._turn_of(told.message_id), event.name == "MESSAGE_REACTION_ADD"
         if given and not self._is_heard(told, place):
             return
-        if turn is not None and given and (told.emoji.name or "").startswith(STOP):
+        if turn is not None and given and is_stop(event.data):
             await self._interactions.stop_quietly(place.address, _author(told), turn)
             return
         scene = await self._taker.scene(place, us)
@@ -107,3 +108,9 @@ def _author(told: Told) -> Author:
     """In private nobody says who it is; whoever talks with us there is known by their number."""
     user = told.member.user if told.member else None
     return author_of(user, told.member) if user else Author(user_id(told.user_id), "Somebody")
+
+
+def is_stop(reaction: dict[str, Any]) -> bool:
+    """Of a raw one."""
+    emoji = reaction.get("emoji")
+    return isinstance(emoji, dict) and str(emoji.get("name")).startswith(STOP)

@@ -24,9 +24,10 @@ from pilothouse.channels.discord.making_up import MakingUp
 from pilothouse.channels.discord.marks import Hung, Marks
 from pilothouse.channels.discord.places import Places
 from pilothouse.channels.discord.presence import Presence
-from pilothouse.channels.discord.reacting import Reacting
+from pilothouse.channels.discord.reacting import Reacting, is_stop
 from pilothouse.channels.discord.slash import Slash
 from pilothouse.channels.discord.taking import TakeFiles, Taker
+from pilothouse.channels.discord.trigger import overtakes
 from pilothouse.channels.discord.trouble import Away
 from pilothouse.channels.discord.wire import Event, Guild, Interaction, read
 from pilothouse.channels.telling import Tell
@@ -102,15 +103,12 @@ class Receiving:
         """Of the last connection, also while there is none: they then say that they reach nobody."""
         self._tasks: TaskGroup | None = None
         self._lanes: Lanes | None = None
-        self._urgent: Lanes | None = None
-        """For what somebody waits for with a finger on a button: messages with large files do not hold it up."""
 
     async def run(self) -> None:
         self._left = [*await self._pressed.left_over(), *await self._incoming.left_over()]
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             self._lanes = Lanes(tasks, self._host.clock, self._host.log, self._done)
-            self._urgent = Lanes(tasks, self._host.clock, self._host.log, self._done)
             tasks.start_soon(self._marks.keep)
             tasks.start_soon(self._incoming.run)
             tasks.start_soon(self._pressed.run)
@@ -182,26 +180,24 @@ class Receiving:
         return await self._taker.is_work(event, self._me.id)
 
     def _pass_on(self, one: Numbered) -> None:
-        event, lanes, urgent = one.event, self._lanes, self._urgent
+        event, lanes = one.event, self._lanes
         if event.name == "MESSAGE_CREATE":
             self._read_to(event)
-        if lanes is None or urgent is None:
+        if lanes is None:
             return
-        channel = str(event.data.get("channel_id"))
         match event.name:
             case "INTERACTION_CREATE":
                 interaction = read(event.data, Interaction)
                 if isinstance(interaction, Interaction):
                     act = partial(self._interactions.take, interaction)
-                    urgent.put(one.key, one.key, partial(self._act, act))
+                    lanes.put(one.key, one.key, partial(self._act, act))
                     return
                 self._host.log("discord.interaction_unreadable", level="error", why=interaction)
             case "MESSAGE_REACTION_ADD" | "MESSAGE_REACTION_REMOVE":
-                act = partial(self._reacting.take, event)
-                lanes.put(f"reactions:{channel}", one.key, partial(self._act, act))
+                lanes.put(_lane(one), one.key, partial(self._act, partial(self._reacting.take, event)))
                 return
             case _ if one.is_work:
-                lanes.put(channel, one.key, partial(self._act, partial(self._taker.take, event)))
+                lanes.put(_lane(one), one.key, partial(self._act, partial(self._taker.take, event)))
                 return
         self._done(one.key)
 
@@ -220,3 +216,15 @@ class Receiving:
 
     def _alarm(self, text: str) -> None:
         self._host.log("discord.trouble", level="error", text=text)
+
+
+def _lane(one: Numbered) -> str:
+    """Within a channel nothing overtakes, but what stops or tells what is going on: that waits for nobody's files."""
+    data, channel = one.event.data, str(one.event.data.get("channel_id"))
+    match one.event.name:
+        case "MESSAGE_CREATE":
+            return one.key if overtakes(data) else channel
+        case "MESSAGE_REACTION_ADD" | "MESSAGE_REACTION_REMOVE":
+            return one.key if is_stop(data) else f"reactions:{channel}"
+        case _:
+            return channel

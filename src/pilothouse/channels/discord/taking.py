@@ -34,12 +34,14 @@ from pilothouse.channels.discord.wire import Channel, Deleted, Event, File, Memb
 from pilothouse.channels.telling import Tell, Telling
 from pilothouse.core.channel import Desk
 from pilothouse.core.clock import Clock
+from pilothouse.core.ids import UserId
 from pilothouse.core.message import Address, InboundMessage, MessageDeleted
 
 AUTOCOMPLETE = 4
 MOST_STARTERS = 500
 
-TakeFiles = Callable[[Sequence[Offered]], Awaitable[Taken]]
+TakeFiles = Callable[[UserId, Sequence[Offered]], Awaitable[Taken]]
+"""Those that somebody sent."""
 
 
 class Taker:
@@ -204,7 +206,7 @@ class Taker:
         return await self.with_offered(message, [offered(file) for file in files])
 
     async def with_offered(self, message: InboundMessage, files: Sequence[Offered]) -> InboundMessage:
-        return with_files(message, await self._take_files(files)) if files else message
+        return with_files(message, await self._take_files(message.author.id, files)) if files else message
 
     async def _roles(self, message: Message, calls: Calls) -> tuple[str, ...]:
         path = "/guilds/{guild_id}/members/{user_id}"

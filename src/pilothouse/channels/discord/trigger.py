@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from msgspec import Struct
 
 from pilothouse.channels.discord.addressing import Place
 from pilothouse.channels.discord.config import Heard
 from pilothouse.channels.discord.wire import THREAD_STARTER, Message
+from pilothouse.core.overtaking import OVERTAKING
 from pilothouse.core.trigger import hears
+
+_COMMAND = re.compile(r"\s*(?:<@[!&]?\d{1,20}>\s*)?/(?P<name>\w+)(?:\s|$)")
 
 
 class Us(Struct, frozen=True):
@@ -55,3 +59,10 @@ def is_heard(author: str, roles: tuple[str, ...], heard: Heard, *, direct: bool)
 def is_muted(heard: Heard, *, direct: bool) -> bool:
     """Whether nobody at all is heard there. A list of channels says nothing of private chats, a dedicated one does."""
     return heard.muted and (heard.dedicated or not direct)
+
+
+def overtakes(message: dict[str, Any]) -> bool:
+    """A raw message that is a command which acts on what runs, or tells of it."""
+    content = message.get("content")
+    found = _COMMAND.match(content) if isinstance(content, str) else None
+    return found is not None and found["name"].lower() in OVERTAKING
