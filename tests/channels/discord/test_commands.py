@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import anyio
 import pytest
 from tests.channels.channel_rig import MENU
 from tests.channels.discord.gateway_house import config_for, open_gateway
@@ -14,8 +15,12 @@ from tests.channels.discord.server.running import Server
 from tests.runtime.puppet import until_interrupted
 
 from pilothouse.channels.discord.config import Rules
+from pilothouse.core.channel import Receipt, ReceiptState
+from pilothouse.core.errors import ConfigError
 from pilothouse.core.ids import ConversationId
 from pilothouse.core.people import Role
+from pilothouse.testing.clock import FakeClock
+from pilothouse.testing.desk import Command, ScriptedDesk
 
 pytestmark = pytest.mark.anyio
 
@@ -91,6 +96,77 @@ async def test_a_deferred_answer_that_came_too_late_still_does_what_was_asked(
         server.faults.late()
         ada.command("status")
         await house.until_shown(server.world.general, "workspace")
+
+
+@pytest.mark.parametrize("in_time", [True, False])
+async def test_a_long_question_that_waits_is_cut_and_not_the_word_that_it_waits(
+    server: Server, tmp_path: Path, in_time: bool
+) -> None:
+    ada, general = server.person("ada"), server.world.general
+    async with open_gateway(server, tmp_path, {ada: "owner"}, until_interrupted, menu=MENU) as house:
+        await house.until(lambda: server.called(COMMANDS))
+        ada.say(f"<@{server.world.bot_id}> first")
+        await house.rig.until_live(ConversationId(f"discord:{general.id}"), "running")
+        if not in_time:
+            server.faults.late()
+        asked = ada.command("ask", text="long question " * 200)
+        said = (lambda: asked.text) if in_time else (lambda: "\n".join(server.world.texts(general)))
+        await house.until(lambda: "long question" in said() and "Still working" in said())
+
+
+async def test_a_command_that_breaks_is_answered(server: Server, tmp_path: Path) -> None:
+    ada, desk = server.person("ada"), ScriptedDesk()
+
+    def break_down(command: Command) -> None:
+        raise ValueError("broken") if command.line == "/status" else ConfigError("There is no such thing.")
+
+    desk.on_command = break_down
+    async with open_line(server, tmp_path, menu=MENU, desk=desk) as line:
+        await line.until(lambda: line.told("discord.commands_registered"))
+        for name, word in (("status", "went wrong"), ("stop", "no such thing")):
+            asked = ada.command(name)
+            await line.until(lambda asked=asked, word=word: word in asked.text)
+        await line.until(lambda: line.told("discord.event_failed"))
+
+
+async def test_commands_that_could_not_be_registered_are_registered_later(
+    server: Server, tmp_path: Path
+) -> None:
+    """Invited without “applications.commands”, which was given afterwards; or Discord stumbled."""
+    clock = FakeClock()
+    server.faults.refuse(COMMANDS, 403, 50001, "Missing Access", times=2)
+    async with open_line(server, tmp_path, menu=MENU, clock=clock) as line:
+        await line.until(lambda: "applications.commands" in line.channel.health().trouble)
+        with anyio.fail_after(30):
+            while not line.told("discord.commands_registered"):
+                await clock.advance(5)
+                await anyio.sleep(0.01)
+        assert line.channel.health().trouble == ""
+    assert len(line.told("discord.commands_failed")) == 2
+
+
+async def test_a_server_that_we_left_is_no_trouble(server: Server, tmp_path: Path) -> None:
+    server.faults.refuse(COMMANDS, 403, 50001, "Missing Access", times=99)
+    async with open_line(server, tmp_path, menu=MENU, clock=FakeClock()) as line:
+        await line.until(lambda: line.channel.health().trouble)
+        server.gateway.tell("GUILD_DELETE", {"id": str(server.world.guild.id)})
+        await line.until(lambda: not line.channel.health().trouble)
+
+
+@pytest.mark.parametrize("state", ["queued", "refused"])
+async def test_whoever_reacts_is_told_what_became_of_it(
+    server: Server, tmp_path: Path, state: ReceiptState
+) -> None:
+    ada, bob, desk = server.person("ada"), server.person("bob"), ScriptedDesk()
+    config = config_for(server, reactions=True)
+    async with open_line(server, tmp_path, config, desk=desk) as line:
+        post = bob.say("look at this")
+        desk.receipts.append(Receipt(state, text="It waits, or not."))
+        ada.react(post, "👀")
+        await line.until(lambda: server.world.shown(server.world.general))
+        (told,) = server.world.shown(server.world.general)
+        assert told.text == "Ada: It waits, or not."
+        assert told.reply_to == post.message.id
 
 
 async def test_engines_models_and_sessions_are_suggested(server: Server, tmp_path: Path) -> None:

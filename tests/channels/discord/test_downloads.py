@@ -92,7 +92,7 @@ async def test_a_stop_that_is_typed_overtakes_the_files_before_it(server: Server
     ada, files = server.person("ada"), hanging()
     async with open_line(server, tmp_path) as line:
         ada.say("look", files=files)
-        await line.until(lambda: files[0].asked.is_set())
+        await line.until(files[0].asked.is_set)
         ada.say("behind it")
         ada.say(f"<@{server.world.bot_id}> /stop")
         await line.until(lambda: line.texts)

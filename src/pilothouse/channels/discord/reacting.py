@@ -9,6 +9,7 @@ from pilothouse.channels.admission import may_talk
 from pilothouse.channels.discord.addressing import Place, author_of, user_id
 from pilothouse.channels.discord.calls import Calls
 from pilothouse.channels.discord.interactions import Interactions
+from pilothouse.channels.discord.markdown import escaped
 from pilothouse.channels.discord.reactions import (
     STOP,
     Original,
@@ -83,13 +84,19 @@ class Reacting:
     async def _start(self, reaction: Reaction, scene: Scene, calls: Calls) -> None:
         original = await self._original(reaction.message_id, scene.place, scene, calls)
         found = original if isinstance(original, PassedOver) else react(reaction, original, switched_on=True)
-        if isinstance(found, PassedOver):
-            self._log("discord.reaction_passed_over", message=reaction.message_id, why=found.why)
+        if isinstance(original, PassedOver) or isinstance(found, PassedOver):
+            why = found.why if isinstance(found, PassedOver) else ""
+            self._log("discord.reaction_passed_over", message=reaction.message_id, why=why)
             return
-        message = found.message
-        if found.files and await may_talk(self._desk, message):
+        message, is_let_in = found.message, await may_talk(self._desk, found.message)
+        if found.files and is_let_in:
             message = await self._taker.with_offered(message, found.files)
-        await self._desk.accept(message)
+        receipt = await self._desk.accept(message)
+        to_us = is_let_in or original.ours or scene.place.direct or scene.heard.dedicated
+        if receipt.text and receipt.state != "duplicate" and to_us:
+            # It stands below a message that may be somebody else's.
+            whose = "" if scene.place.direct else f"{escaped(reaction.by.name)}: "
+            await self._taker.tell(message.address, f"{whose}{receipt.text}", reaction.message_id)
 
     async def _original(self, id: str, place: Place, scene: Scene, calls: Calls) -> Original | PassedOver:
         found = await calls.get(MESSAGE, channel_id=place.id, message_id=id)

@@ -63,7 +63,7 @@ class Receiving:
         )
         self._interactions = Interactions(desk, self._taker, log, clock.now())
         self._reacting = Reacting(desk, self._taker, self._interactions, clock, turn_of=turn_of, log=log)
-        self._slash = Slash(folder / "commands.json", host.commands, log)
+        self._slash = Slash(folder / "commands.json", host.commands, clock, log, lambda: self._calls)
         self._incoming = Incoming(
             folder / "events.jsonl",
             log,
@@ -116,7 +116,7 @@ class Receiving:
 
     def health(self) -> ChannelHealth:
         health = self._connection.health()
-        return health if health.trouble else replace(health, trouble=self._presence.trouble)
+        return replace(health, trouble=health.trouble or self._presence.trouble or self._slash.trouble)
 
     # What the gateway says: at once, and without waiting for anything.
 
@@ -134,6 +134,8 @@ class Receiving:
         self._making_up.hear(event)
         if event.name in ("READY", "GUILD_CREATE"):
             self._arrive(event)
+        elif event.name == "GUILD_DELETE":
+            self._slash.leave(str(event.data.get("id")))
         elif event.name.startswith("INTERACTION_"):
             self._pressed.hear(event)
         elif event.name.startswith("MESSAGE_") and not self._catching_up.holds(event):
@@ -157,7 +159,7 @@ class Receiving:
             self._catching_up.direct(calls, tasks)
         else:
             self._catching_up.server(guild, calls, tasks)
-            tasks.start_soon(self._slash.register, guild, calls)
+            tasks.start_soon(self._slash.register, guild)
         tasks.start_soon(self._making_up.look, here, calls)
 
     def _drop_left(self, ready: Event) -> None:
