@@ -14,7 +14,7 @@ from tests.channels.discord.server.gateway import IDENTIFY, INVALID, RESUME, Ses
 from tests.channels.discord.server.running import Server
 
 from pilothouse.channels.discord.channel import DiscordChannel
-from pilothouse.channels.discord.client import start
+from pilothouse.channels.discord.client import MOST_RESUMES, start
 from pilothouse.channels.discord.setbacks import SETTLED_S
 from pilothouse.core.trigger import Trigger
 from pilothouse.testing.clock import FakeClock
@@ -170,3 +170,19 @@ async def hear_one(server: Server, line: Line) -> None:
     """So that a session surely stands."""
     server.person("ada").say("hello")
     await line.until(lambda: line.texts)
+
+
+async def test_a_gateway_that_cannot_be_reached_any_more_is_left_for_the_one_that_all_begin_at(
+    server: Server, tmp_path: Path
+) -> None:
+    """READY names the host to resume at; Discord may take that one away."""
+    clock = FakeClock()
+    async with open_line(server, tmp_path, clock=clock) as line:
+        await hear_one(server, line)
+        server.gateway.down = True
+        server.gateway.drop()
+        await pass_time(line, clock, lambda: len(line.told("discord.not_connected")) > MOST_RESUMES, step_s=1)
+        resumed = server.gateway.received[RESUME]
+        server.gateway.down = False
+        await pass_time(line, clock, lambda: server.gateway.received[IDENTIFY] > 1)
+        assert server.gateway.received[RESUME] == resumed

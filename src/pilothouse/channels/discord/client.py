@@ -186,8 +186,10 @@ class Client(discord.Client):
                 if error.code != CLEAN:
                     raise
                 why = _farewell(self.ws)
-            tries = 1 if self.ready else tries + 1
             stood = self.socket is not opened
+            if session is not None and self.ws.session_id is None and not self.ready:
+                continue  # it knows that session no more, and takes a new one
+            tries = 1 if stood and self.ready else tries + 1
             self.pausing = True
             await self._pause(why, opened=stood, began=stood and session is None)
             self.pausing = False
