@@ -105,6 +105,11 @@ class Desk(Protocol):
         """For the channel itself, which may not have heard what became of them: messages that wait behind a turn."""
         ...
 
+    async def growing(self, address: Address, author: Author) -> Sequence[str]:
+        """For the channel itself, before it knows whether a message is the rest of another: the `growth` of what this
+        person last said there to us, the newest first. The channel judges whether it is too old."""
+        ...
+
     async def settings_of(self, address: Address) -> PlaceSettings:
         """For the channel itself, before it knows whether a message is for us. Cheap: asked for each one of a group."""
         ...

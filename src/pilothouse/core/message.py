@@ -25,6 +25,9 @@ ContentKind = Literal["answer", "notice", "ask", "closed", "reply"]
 AGAIN_MARK = "(sent again: it may stand above already)"
 """A channel shows this with every part whose `again` is set: a repeat without it would be a lie."""
 
+THE_REST = "[the rest of the message before]"
+"""Stands above the rest of a message that had begun without it, so that the engine knows, and takes it for no command."""
+
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -92,6 +95,18 @@ class Attachment(Struct, frozen=True):
     blob: BlobHash
 
 
+class Piece(Struct, frozen=True):
+    """One of the platform's messages that together are one: a cut of a long text, a picture of an album.
+
+    `before` stands between the words before it and its own."""
+
+    native_id: str
+    text: str
+    before: str = ""
+    attachments: tuple[Attachment, ...] = ()
+    file_text: str = ""
+
+
 class InboundMessage(Struct, frozen=True):
     """`native_id` is the dedupe key within its conversation: the same one twice is the same message."""
 
@@ -115,11 +130,21 @@ class InboundMessage(Struct, frozen=True):
     alone: bool = False
     """Whoever sent it waits for the answer to this and to nothing else: it is a turn by itself, whatever the busy
     policy, and neither answers nor closes what is asked here."""
+    pieces: tuple[Piece, ...] = ()
+    """What it was made of, where that is more than one message of the platform's; see `pieces.py`."""
+    rest_of: str | None = None
+    """The id of a message, or of a piece of one, of which this is the rest. It is put to that one while that waits; it
+    is no command, whatever it begins with."""
+    growth: str = ""
+    """The channel's own note, by which it knows the rest of this if any comes. The desk keeps it for `growing`."""
+    linger_s: float = 0.0
+    """For so long its sender may not be done: it is durable at once, and starts nothing before."""
 
     @property
     def whole_text(self) -> str:
         """The words, then what the files say: all that the engine reads of it."""
-        return "\n\n".join(part for part in (self.text, self.file_text) if part)
+        mark = "" if self.rest_of is None else THE_REST
+        return "\n\n".join(part for part in (mark, self.text, self.file_text) if part)
 
 
 class MessageEdited(Struct, frozen=True):

@@ -28,6 +28,7 @@ AUTHORITY: Mapping[str, Role] = {
     "desk.follow": "member",
     "desk.query": "member",
     "desk.settings_of": "member",
+    "desk.growing": "member",
     "desk.waiting": "owner",  # a channel asks it for itself: it tells of everybody
     "desk.moved": "owner",  # a channel says these for its platform; nobody else but an owner may
     "desk.arrived": "owner",

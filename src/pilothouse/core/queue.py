@@ -140,8 +140,8 @@ class Queue(Protocol):
         """Only a queued row can be withdrawn."""
         ...
 
-    def rewrite(self, id: MessageId, body: bytes) -> bool:
-        """Only a queued row can be changed."""
+    def rewrite(self, id: MessageId, body: bytes, *, ready_at: float | None = None) -> bool:
+        """Only a queued row can be changed: what it says, and when it is ready, if that is given."""
         ...
 
     def of_turn(self, turn_id: TurnId) -> list[QueueRow]: ...

@@ -23,6 +23,7 @@ from pilothouse.runtime.auditing import record
 from pilothouse.runtime.binding import bound
 from pilothouse.runtime.command_call import NotDone, Reply
 from pilothouse.runtime.continuing import GOES_ON, aim
+from pilothouse.runtime.growing import grow, head_of, let_begin, note_pieces, without_known
 from pilothouse.runtime.placing import ensure_place, message_key
 from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.standing import note_home
@@ -62,6 +63,9 @@ class Accept:
         if message.private and not conversation.private:  # a command made it, and those do not know
             conversation = msgspec.structs.replace(conversation, private=True)
             tx.conversations.save(conversation)
+        if (receipt := self._take_as_rest(tx, conversation)) is not None:
+            return receipt
+        message = self._message
         if message.kind in BY_PEOPLE:
             aimed = aim(tx, self._ids, self._settings, conversation, message, self._at)
             if aimed.refusal:
@@ -74,18 +78,21 @@ class Accept:
                 return Receipt("refused", text=opened.text)
             conversation = tx.conversations.get(conversation.id) or conversation
         note = message.kind == "system"
+        if not note:
+            let_begin(tx, conversation.id, self._at)
         put = tx.inbox.put(
             id=MessageId(self._ids("msg")),
             key=key,
             lane=notes_lane(conversation.id) if note else conversation.id,
             conversation_id=conversation.id,
             kind=message.kind,
-            body=_encode(message),
+            body=_encode(msgspec.structs.replace(message, growth="")),
             at=self._at,
-            ready_at=NEVER if note else 0.0,
+            ready_at=NEVER if note else self._at + message.linger_s if message.linger_s else 0.0,
         )
         if not put.fresh:
-            return Receipt("duplicate", put.row.id)
+            return self._duplicate(tx)
+        note_pieces(tx, self._ids, message, put.row, self._at)
         if message.kind == "chat":
             note_home(tx, message.author.id, conversation)
         record(
@@ -99,13 +106,30 @@ class Accept:
         )
         if note:
             return Receipt("queued", put.row.id, "Noted: it goes along with the next message.")
-        words = message.kind == "chat" and not message.attachments
+        words = message.kind == "chat" and message.rest_of is None and not message.attachments
         if words and not message.alone and self._answers_question(tx, conversation, put.row.id):
             return Receipt("queued", put.row.id, "Taken as the answer.")
         told = f"{opened.text} {self._place_in_line(tx, conversation, put.row)}".strip()
         if message.alone:
             told = f"{told} {_still_open(tx, conversation)}".strip()
         return Receipt("queued", put.row.id, told)
+
+    def _take_as_rest(self, tx: Tx, conversation: Conversation) -> Receipt | None:
+        """None if there is something in it that is to be a message of its own; `_message` is that, then."""
+        if not self._message.pieces and self._message.rest_of is None:
+            return None
+        fresh = without_known(tx, self._message)
+        if fresh is None:
+            return self._duplicate(tx)
+        self._message = fresh
+        head = None if fresh.rest_of is None else head_of(tx, fresh.address, fresh.rest_of)
+        if head and grow(tx, self._ids, self._settings, conversation, head, fresh, self._at):
+            return Receipt("queued", head.id)
+        return None
+
+    def _duplicate(self, tx: Tx) -> Receipt:
+        head = head_of(tx, self._message.address, self._message.native_id)
+        return Receipt("duplicate", None if head is None else head.id)
 
     def _answers_question(self, tx: Tx, conversation: Conversation, id: MessageId) -> bool:
         """A plain reply answers the oldest open question that its sender may answer; it never answers an approval.

@@ -11,11 +11,13 @@ import msgspec
 from pilothouse.core.channel import Receipt
 from pilothouse.core.message import Content, InboundMessage, MessageDeleted, MessageEdited, clean_text
 from pilothouse.core.people import Role, allows
+from pilothouse.core.pieces import made_of, pieces_of, with_words, words_of
 from pilothouse.core.queue import CONTROL_LANE, QueueRow
 from pilothouse.core.store import Tx
 from pilothouse.runtime.continuing import aim, only_resumes
+from pilothouse.runtime.growing import head_of
 from pilothouse.runtime.outgoing import say
-from pilothouse.runtime.placing import ensure_place, message_key
+from pilothouse.runtime.placing import ensure_place
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.signals import INBOX, OUTBOX
 from pilothouse.runtime.trimming import too_much
@@ -29,16 +31,18 @@ EDITED_INTO_COMMAND = (
 )
 
 
-async def edit(ports: Ports, message: MessageEdited, role: Role, *, command: bool) -> Receipt:
-    """`command` says whether the new text is one: what waits cannot become that."""
+async def edit(
+    ports: Ports, message: MessageEdited, role: Role, is_command: Callable[[str], bool]
+) -> Receipt:
+    """`is_command` says whether a text is one: what waits cannot become that. Of a message in pieces, one is changed."""
     settings, text, at = ports.settings(), clean_text(message.text), ports.clock.now()
 
     def change(tx: Tx, row: QueueRow) -> Receipt:
-        said = msgspec.structs.replace(_decode(row.body), text=text)
+        said = with_words(_decode(row.body), message.native_id, text)
         if why := too_much(said, settings):
             return Receipt("refused", row.id, why)
         if said.kind == "chat":
-            if command or only_resumes(said, settings):
+            if said.rest_of is None and (is_command(said.text) or only_resumes(said, settings)):
                 return Receipt("refused", row.id, EDITED_INTO_COMMAND)
             conversation = ensure_place(tx, said.address, at)
             aimed = aim(tx, ports.ids, settings, conversation, said, at)
@@ -55,6 +59,11 @@ async def delete(ports: Ports, message: MessageDeleted, role: Role) -> Receipt:
     at = ports.clock.now()
 
     def drop(tx: Tx, row: QueueRow) -> Receipt:
+        said = _decode(row.body)
+        left = [piece for piece in pieces_of(said) if piece.native_id != message.native_id]
+        if left:
+            tx.inbox.rewrite(row.id, _encode(made_of(said, left)))
+            return Receipt("queued", row.id, "Taken out of what waits.")
         tx.inbox.withdraw(row.id, at, "deleted by its sender")
         return Receipt("queued", row.id, "Withdrawn: it will not run.")
 
@@ -75,13 +84,13 @@ async def _amend(
 
     def unit(tx: Tx) -> Receipt:
         conversation = ensure_place(tx, message.address, at)
-        row = tx.inbox.by_key(message_key(message.address, message.native_id))
+        row = head_of(tx, message.address, message.native_id)
         if row is None or row.lane == CONTROL_LANE or row.status in ("done", "failed", "withdrawn"):
             return Receipt("duplicate")
         said = _decode(row.body)
         if message.author is not None and said.author.id != message.author.id:
             return Receipt("refused", row.id, "Only its sender may change a message.")
-        if isinstance(message, MessageEdited) and said.text == clean_text(message.text):
+        if isinstance(message, MessageEdited) and _says(said, message):
             # A channel that was killed brings again what it is not sure about; nobody is told twice.
             return Receipt("duplicate", row.id)
         if row.status == "claimed":
@@ -97,6 +106,10 @@ async def _amend(
     receipt = await ports.store.write(unit)
     ports.signals.poke(INBOX, OUTBOX)
     return receipt
+
+
+def _says(said: InboundMessage, message: MessageEdited) -> bool:
+    return words_of(said, message.native_id) == clean_text(message.text)
 
 
 def _digest(message: MessageEdited | MessageDeleted) -> str:

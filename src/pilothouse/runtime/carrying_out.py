@@ -8,7 +8,7 @@ import msgspec
 from pilothouse.core.channel import Receipt
 from pilothouse.core.conversation import Conversation
 from pilothouse.core.ids import ConversationId, MessageId
-from pilothouse.core.message import Address, Author, Content
+from pilothouse.core.message import Address, Author, Content, InboundMessage
 from pilothouse.core.people import Role
 from pilothouse.core.queue import CONTROL_LANE
 from pilothouse.core.store import Tx
@@ -19,6 +19,7 @@ from pilothouse.runtime.binding import workspace_of
 from pilothouse.runtime.choosing import list_models
 from pilothouse.runtime.command_call import CommandCall, NotDone, Reply, refusal
 from pilothouse.runtime.commands import COMMANDS
+from pilothouse.runtime.growing import note_pieces
 from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.placing import ensure_place, message_key
 from pilothouse.runtime.ports import Ports
@@ -34,18 +35,11 @@ UNUSED = "What came with it was not used: this command takes no files. Send them
 
 
 async def carry_out(
-    ports: Ports,
-    way: Route,
-    address: Address,
-    by: Author,
-    native_id: str,
-    *,
-    opened: Address | str = "",
-    unusable: str = "",
-    has_files: bool = False,
+    ports: Ports, way: Route, message: InboundMessage, *, opened: Address | str = "", unusable: str = ""
 ) -> Receipt:
     """Stores the command and does it, at once and once: the row's key makes a repeat a duplicate. Of files that came with it
     the person is told that nobody took them."""
+    address, by, native_id = message.address, message.author, message.native_id
     settings, at = ports.settings(), ports.clock.now()
     models = list_models(ports) if isinstance(way, Command) and way.name == "model" else {}
 
@@ -62,6 +56,7 @@ async def carry_out(
         )
         if not put.fresh:
             return Receipt("duplicate", put.row.id), conversation.id
+        note_pieces(tx, ports.ids, message, put.row, at)
         note_home(tx, by.id, conversation)
         if isinstance(way, Command):
             role = _role(tx, settings, by, conversation)
@@ -76,7 +71,7 @@ async def carry_out(
             tx.inbox.fail(put.row.id, at, "not carried out")
         else:
             tx.inbox.done(put.row.id, at, "carried out")
-        text = f"{reply.text}\n\n{UNUSED}" if has_files else reply.text
+        text = f"{reply.text}\n\n{UNUSED}" if has_files(message) else reply.text
         content = Content(text, "reply", reply.attachments, reply_to=native_id)
         say(tx, ports.ids, conversation.id, content, key=reply_key(put.row.id), at=at)
         return Receipt("queued", put.row.id), conversation.id
@@ -84,6 +79,10 @@ async def carry_out(
     receipt, place = await ports.store.write(unit)
     ports.signals.poke(INBOX, OUTBOX, ASKS, PLACES, control_of(place))
     return receipt
+
+
+def has_files(message: InboundMessage) -> bool:
+    return bool(message.attachments or message.file_text)
 
 
 def opening(ports: Ports, way: Command, by: Author) -> Opening:

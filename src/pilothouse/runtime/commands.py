@@ -12,6 +12,7 @@ import msgspec
 
 from pilothouse.core.message import InboundMessage
 from pilothouse.runtime.command_call import CommandCall, CommandSpec, NotDone, Reply, queued, refusal
+from pilothouse.runtime.growing import lingering
 from pilothouse.runtime.pairing import pair, parse_code
 from pilothouse.runtime.rebinding import open_topic, resume, set_engine, set_model, set_trigger, set_workspace
 from pilothouse.runtime.reporting import show, show_cost, show_queue, show_session, show_status
@@ -49,6 +50,10 @@ def _stop(call: CommandCall) -> Reply:
         call.tx.turns.note(turn.id, stop_requested=True)
     if held:
         return Reply(f"Stopped. It will not be resumed.{tail}")
+    for row in (unbegun := lingering(waiting, call.at)):
+        call.tx.inbox.withdraw(row.id, call.at, f"stopped by {call.by.id}")
+    if unbegun:
+        return Reply("Stopped before it began.")
     return Reply(f"Nothing is running here.{tail}")
 
 

@@ -34,6 +34,7 @@ from pilothouse.runtime.awaiting import unsent_of
 from pilothouse.runtime.binding import bound, workspace_of
 from pilothouse.runtime.choosing import Listed, list_models, models_to_choose
 from pilothouse.runtime.following import follow
+from pilothouse.runtime.growing import growths
 from pilothouse.runtime.intake import Intake
 from pilothouse.runtime.placing import move_place, resolve
 from pilothouse.runtime.ports import Ports
@@ -127,6 +128,10 @@ class GatewayDesk:
             return [MessageRef(message.address, message.native_id) for message in said]
 
         return await self._ports.store.read(unit)
+
+    async def growing(self, address: Address, author: Author) -> tuple[str, ...]:
+        """No person asks for it, so no role is looked at."""
+        return await self._ports.store.read(lambda tx: growths(tx, address, author))
 
     async def settings_of(self, address: Address) -> PlaceSettings:
         return await self._places.of(address)

@@ -19,15 +19,17 @@ from pilothouse.core.message import (
     conversation_id,
 )
 from pilothouse.core.people import Role, allows
+from pilothouse.core.pieces import with_words
 from pilothouse.core.store import Tx
 from pilothouse.runtime.accepting import Accept, Opening
 from pilothouse.runtime.admitting import is_worth_a_word, meet
 from pilothouse.runtime.amending import delete, edit
 from pilothouse.runtime.answers import Answers
 from pilothouse.runtime.binding import workspace_of
-from pilothouse.runtime.carrying_out import carry_out, opening
+from pilothouse.runtime.carrying_out import carry_out, has_files, opening
 from pilothouse.runtime.commands import ALIASES, COMMANDS
 from pilothouse.runtime.continuing import only_resumes
+from pilothouse.runtime.growing import without_known
 from pilothouse.runtime.opening import open_thread
 from pilothouse.runtime.pacing import Pacing
 from pilothouse.runtime.placing import message_key, place_id
@@ -51,7 +53,9 @@ class Intake:
         if why := too_much(message, settings):
             return Receipt("refused", text=why)
         message = cleaned(message)
-        if message.kind == "chat":
+        if message.pieces:  # a part of what was a command may be here already: the rest of it is none
+            message = await self._ports.store.read(lambda tx: without_known(tx, message)) or message
+        if message.kind == "chat" and message.rest_of is None:
             way = route(message.text, COMMANDS, ALIASES)
             if isinstance(way, Say) and only_resumes(message, settings):
                 way = Command("resume", message.text)
@@ -135,8 +139,11 @@ class Intake:
 
     async def edited(self, message: MessageEdited) -> Receipt:
         role = await self._role(message.author, message.address)
-        way = route(clean_text(message.text), COMMANDS, ALIASES)
-        return await edit(self._ports, message, role, command=not self._is_message(way, role))
+
+        def is_command(text: str) -> bool:
+            return not self._is_message(route(text, COMMANDS, ALIASES), role)
+
+        return await edit(self._ports, message, role, is_command)
 
     async def deleted(self, message: MessageDeleted) -> Receipt:
         by = message.author
@@ -156,8 +163,7 @@ class Intake:
 
     async def _carry_out(self, way: Route, said: InboundMessage) -> Receipt:
         address, by, native_id = said.address, said.author, said.native_id
-        has_files = bool(said.attachments or said.file_text)
-        if isinstance(way, Command) and COMMANDS[way.name].opens and (way.args or has_files):
+        if isinstance(way, Command) and COMMANDS[way.name].opens and (way.args or has_files(said)):
             return await self._open_with(way, said)
         urgent = isinstance(way, Command) and way.name == "stop"
         if not urgent and (refused := await self._too_fast(address, by, native_id, "command")):
@@ -171,9 +177,7 @@ class Intake:
                 unusable = await self._why_unusable(way.args)
             case _:
                 pass
-        return await carry_out(
-            self._ports, way, address, by, native_id, opened=opened, unusable=unusable, has_files=has_files
-        )
+        return await carry_out(self._ports, way, said, opened=opened, unusable=unusable)
 
     async def _is_first(self, address: Address, by: Author, native_id: str, deed: str) -> bool:
         """Whether the command is to be done that we prepare for: it is no repeat, and whoever says it may."""
@@ -188,6 +192,16 @@ class Intake:
 
     async def _open_with(self, way: Command, said: InboundMessage) -> Receipt:
         """`/new TEXT`, and `/new` below a picture: the rest is a message, which goes on with nothing that was before."""
-        text = way.args or "\n".join(f"[{file.name}]" for file in said.attachments)
-        message = msgspec.structs.replace(said, text=text, reply_to=None, alone=True)
+        behind = _without_command(way, said)
+        text = behind.text or "\n".join(f"[{file.name}]" for file in said.attachments)
+        message = msgspec.structs.replace(behind, text=text, reply_to=None, alone=True)
         return await self._store(message, self._ports.settings(), opening(self._ports, way, said.author))
+
+
+def _without_command(way: Command, said: InboundMessage) -> InboundMessage:
+    """What stands behind it; of a message in pieces, the first that says anything begins with it."""
+    first = next((piece for piece in said.pieces if piece.text), None)
+    if first is None:
+        return msgspec.structs.replace(said, text=way.args)
+    own = route(first.text, COMMANDS, ALIASES)
+    return with_words(said, first.native_id, own.args if isinstance(own, Command) else first.text)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import msgspec
+from msgspec.structs import replace
 
-from pilothouse.core.message import InboundMessage, clean_text
+from pilothouse.core.message import InboundMessage, Piece, clean_text
+from pilothouse.core.pieces import made_of, pieces_of
 from pilothouse.runtime.settings import Settings
 
 MAX_FILES = 20
@@ -12,17 +13,23 @@ MAX_NAME_CHARS = 200
 
 
 def cleaned(message: InboundMessage) -> InboundMessage:
-    replace = msgspec.structs.replace
-    return replace(
+    named = replace(
         message,
-        text=clean_text(message.text),
-        file_text=clean_text(message.file_text),
         quoted=None if message.quoted is None else clean_text(message.quoted),
         author=replace(message.author, name=short_name(message.author.name)),
         source=short_name(message.source),
+    )
+    return made_of(named, [_cleaned(piece) for piece in pieces_of(message)])
+
+
+def _cleaned(piece: Piece) -> Piece:
+    return replace(
+        piece,
+        text=clean_text(piece.text),
+        file_text=clean_text(piece.file_text),
         attachments=tuple(
             replace(a, name=short_name(a.name), media_type=short_name(a.media_type))
-            for a in message.attachments
+            for a in piece.attachments
         ),
     )
 

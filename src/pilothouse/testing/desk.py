@@ -27,6 +27,7 @@ from pilothouse.core.message import (
     MessageRef,
     Presence,
 )
+from pilothouse.core.pieces import pieces_of
 from pilothouse.core.queue import RowStatus
 
 
@@ -79,6 +80,8 @@ class ScriptedDesk:
         self.departures: list[Presence] = []
         self.places: dict[Address, PlaceSettings] = {}
         """What `settings_of` answers; for any other place, as configured."""
+        self.growths: dict[tuple[Address, str], list[str]] = defaultdict(list)
+        """What `growing` answers: of what was accepted, by place and author, the newest first."""
         self.wait: list[MessageRef] = []
         """What `waiting` answers."""
         self.on_accept: Callable[[InboundMessage, MessageId], None] = lambda message, id: None
@@ -105,12 +108,14 @@ class ScriptedDesk:
             await self._news.wait()
 
     async def accept(self, message: InboundMessage) -> Receipt:
-        key = (message.address, message.native_id)
-        if key in self._seen:
-            self.accepted.append(message)
-            return Receipt("duplicate", self._seen[key].message_id)
-        self._seen[key] = receipt = self._receipt()
+        keys = [(message.address, piece.native_id) for piece in pieces_of(message)]
         self.accepted.append(message)
+        if all(key in self._seen for key in keys):
+            return Receipt("duplicate", self._seen[keys[0]].message_id)
+        receipt = self._receipt()
+        self._seen |= dict.fromkeys(keys, receipt)
+        if message.growth:
+            self.growths[message.address, message.author.id].insert(0, message.growth)
         if receipt.state == "queued" and receipt.message_id:
             self.messages.setdefault(receipt.message_id, MessageState())
             self.on_accept(message, receipt.message_id)
@@ -181,6 +186,10 @@ class ScriptedDesk:
 
     async def waiting(self, channel: ChannelId) -> list[MessageRef]:
         return list(self.wait)
+
+    async def growing(self, address: Address, author: Author) -> list[str]:
+        self._suffer("growing")
+        return list(self.growths[address, author.id])
 
     async def settings_of(self, address: Address) -> PlaceSettings:
         self._suffer("settings_of")

@@ -220,6 +220,12 @@ class QueueSuite(StoreSuite):
                 3.0,
             )
             assert bytes(row.body) == b'"new"'
+            assert queue.rewrite(M2, b'"later"', ready_at=9.0)
+            assert queue.rewrite(M2, b'"later still"')
+            moved = queue.get(M2)
+            assert moved is not None and moved.ready_at == 9.0, (
+                "it stays as it is unless something else is said"
+            )
             queue.claim([M2])
             for id in (M1, M2, M3):
                 assert not queue.withdraw(id, 4.0, "too late")

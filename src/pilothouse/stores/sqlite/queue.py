@@ -101,8 +101,8 @@ class QueueTable:
     def withdraw(self, id: MessageId, at: float, why: str) -> bool:
         return self._link.run(f"{self._table}.withdraw", id=id, at=at, why=why) > 0
 
-    def rewrite(self, id: MessageId, body: bytes) -> bool:
-        changed = self._link.run(f"{self._table}.rewrite", id=id, body=body) > 0
+    def rewrite(self, id: MessageId, body: bytes, *, ready_at: float | None = None) -> bool:
+        changed = self._link.run(f"{self._table}.rewrite", id=id, body=body, ready_at=ready_at) > 0
         if changed:
             note_uses(self._link, self._table, id, body)
         return changed

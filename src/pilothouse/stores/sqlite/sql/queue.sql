@@ -56,8 +56,8 @@ WHERE id = :id AND status = 'claimed' AND epoch = :epoch
 -- name: withdraw: end a row that nobody has begun
 UPDATE {queue} SET status = 'withdrawn', ended_at = :at, why = :why WHERE id = :id AND status = 'queued'
 
--- name: rewrite: change what a row says while nobody has begun it
-UPDATE {queue} SET body = :body WHERE id = :id AND status = 'queued'
+-- name: rewrite: change what a row says, and when it is ready, while nobody has begun it
+UPDATE {queue} SET body = :body, ready_at = coalesce(:ready_at, ready_at) WHERE id = :id AND status = 'queued'
 
 -- name: of_turn: the rows that belong to a turn
 SELECT {_row} FROM {queue} WHERE turn_id = :turn_id ORDER BY seq
