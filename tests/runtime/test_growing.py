@@ -92,6 +92,13 @@ async def test_the_rest_of_a_command_that_was_carried_out_is_no_command_either(t
         assert (await accept(rig, "and more", first=9)).state == "duplicate"
 
 
+async def test_what_stands_behind_new_is_a_message_in_pieces_without_it(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, **HELD) as rig:
+        await accept(rig, "/new paint", "it")
+        await accept(rig, "red", first=3, rest_of="n2")
+        assert await waiting(rig) == ["paint it red"]
+
+
 async def test_the_rest_is_put_to_nobody_elses_message(tmp_path: Path) -> None:
     async with open_rig(tmp_path, **HELD) as rig:
         await accept(rig, "a")

@@ -60,7 +60,9 @@ def role_id(person: Person) -> UserId:
 
 
 def config_for(server: Server, **changes: Any) -> TelegramConfig:
-    return TelegramConfig(token=Secret(server.token), api_base=server.url, **changes)
+    """No text waits for forwards, unless a test is about that: nobody needs the second each time."""
+    given: dict[str, Any] = {"forward_wait_s": 0.0, **changes}
+    return TelegramConfig(token=Secret(server.token), api_base=server.url, **given)
 
 
 @asynccontextmanager

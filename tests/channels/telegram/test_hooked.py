@@ -13,6 +13,7 @@ from tests.channels.telegram.server.running import Server
 
 from pilothouse.channels.telegram.hooked import Hooked
 from pilothouse.channels.telegram.webhook import Door
+from pilothouse.core.channel import Receipt
 from pilothouse.core.secret import Secret
 
 SECRET = "s3cret"
@@ -111,3 +112,22 @@ async def test_what_is_no_update_is_answered_and_a_torn_line_is_passed_over(
         server.world.wake()
         await house.until(lambda: not server.world.pending)
     assert "telegram.update_unreadable" in [event for event, _ in house.logged]
+
+
+async def test_a_kill_before_the_answer_brings_the_last_piece_again_and_it_is_known(
+    house: House, server: Server
+) -> None:
+    ada = server.person()
+    ada.paste("word " * 1200 + "THE-END")
+    last = server.world.pending[-1]
+    async with hooked(house):
+        await house.until(lambda: not server.world.pending)
+        await house.until(lambda: house.texts and not house.kept, step_s=0.1)
+    whole = house.desk.accepted[0]
+    house.desk.receipts = [Receipt("refused", text="taken as a message of its own")]
+    server.world.pending = [last]
+    async with hooked(house):
+        await house.until(lambda: not server.world.pending, step_s=0.25)
+    assert house.texts[0].endswith("THE-END")
+    assert [piece.native_id for piece in whole.pieces][-1] == house.desk.accepted[-1].native_id
+    assert house.told == [], "the desk knows it by its own number"

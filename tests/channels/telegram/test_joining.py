@@ -6,10 +6,10 @@ from itertools import count
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilothouse.channels.telegram.joining import QUIET_S, Bit, gather, place_of
-from pilothouse.channels.telegram.wire import Chat, Message, Update, User
+from pilothouse.channels.telegram.joining import QUIET_S, Bit, gather, is_rest_of, place_of
+from pilothouse.channels.telegram.wire import Chat, Message, Origin, Update, User
 
-LONG = "x" * 4000
+LONG = "x" * 4096
 numbers = count(1)
 
 
@@ -21,6 +21,8 @@ def message(
     album: str | None = None,
     at: int = 100,
     thread: int | None = None,
+    reply_to: int | None = None,
+    forwarded: bool = False,
 ) -> Update:
     number = next(numbers)
     kind = "private" if chat > 0 else "supergroup"
@@ -33,6 +35,8 @@ def message(
         media_group_id=album,
         message_thread_id=thread,
         is_topic_message=thread is not None,
+        reply_to_message=None if reply_to is None else Message(reply_to, Chat(chat, kind)),
+        forward_origin=Origin("user", sender_user=User(99, first_name="B")) if forwarded else None,
     )
     return Update(number, said)
 
@@ -64,14 +68,46 @@ def test_a_paste_is_complete_with_its_first_short_piece() -> None:
 def test_what_is_no_piece_is_not_joined() -> None:
     later = [message(LONG), message("much later", at=200)]
     assert [len(group) for group in gather(seen(later), 0.0).ready] == [1, 1]
-    command = [message(LONG), message("/stop")]
+    # Both would have fitted into one message: no app cuts that.
+    command = [message("x" * 4000), message("/stop")]
     assert [len(group) for group in gather(seen(command), 0.0).ready] == [1, 1]
+    answer = [message(LONG), message("rest", reply_to=3)]
+    assert [len(group) for group in gather(seen(answer), 0.0).ready] == [1, 1]
     other = [message(LONG, chat=-5), message("me too", chat=-5, sender=8)]
     assert [len(group) for group in gather(seen(other), QUIET_S).ready] == [1, 1]
     topics = [message(LONG, chat=-5, thread=1), message("rest", chat=-5, thread=2)]
     assert [len(group) for group in gather(seen(topics), QUIET_S).ready] == [1, 1]
     albums = [message(album="g"), message(album="h")]
     assert [len(group) for group in gather(seen(albums), QUIET_S).ready] == [1, 1]
+
+
+def test_a_piece_may_look_like_a_command_and_each_may_be_a_reply() -> None:
+    looks = [message(LONG), message("/stop words/of the list")]
+    assert gather(seen(looks), 0.0).ready == (tuple(looks),)
+    command = [message("/goal " + "x" * 4090), message("the rest of its text")]
+    assert gather(seen(command), 0.0).ready == (tuple(command),)
+    replies = [message(LONG, reply_to=3), message("rest", reply_to=3)]
+    assert gather(seen(replies), 0.0).ready == (tuple(replies),)
+
+
+def test_a_late_piece_is_known_as_one_while_its_message_is_still_on_its_way() -> None:
+    first, late, command = message(LONG), message("/stop words of the list"), message("/stop", at=200)
+    assert is_rest_of([late], [first])
+    assert not is_rest_of([command], [first])
+    assert not is_rest_of([first], [late])
+
+
+def test_forwards_belong_to_the_comment_before_them_and_wait_for_nobody() -> None:
+    together = [
+        message("Summarise these"),
+        message("a", forwarded=True),
+        message("b", forwarded=True, at=102),
+    ]
+    assert gather(seen(together), 0.0).ready == (tuple(together),)
+    apart = [message("a", forwarded=True), message("thanks"), message("b", forwarded=True, at=110)]
+    assert [len(group) for group in gather(seen(apart), 0.0).ready] == [1, 1, 1]
+    album = [message("Look"), message(album="g", forwarded=True), message(album="g", forwarded=True)]
+    assert gather(seen(album), QUIET_S).ready == (tuple(album),)
 
 
 def test_somebody_elses_words_do_not_tear_an_album_apart_and_wait_behind_it() -> None:
@@ -98,7 +134,8 @@ pieces = st.builds(
     chat=st.sampled_from([7, 8, -5]),
     sender=st.sampled_from([7, 8]),
     album=st.sampled_from([None, None, "g", "h"]),
-    at=st.integers(100, 104),
+    at=st.integers(100, 108),
+    forwarded=st.booleans(),
 )
 
 

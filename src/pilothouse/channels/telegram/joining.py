@@ -1,4 +1,4 @@
-"""Which updates are one message: the pictures of an album, the pieces of a long paste. Pure.
+"""Which updates are one message: the pictures of an album, the pieces of a paste, forwards and their comment. Pure.
 
 Telegram tells neither how many there are nor which was the last, so a group is complete when it was quiet for a
 while, or when its sender goes on with something else. Within a conversation nothing overtakes: what comes behind a
@@ -11,18 +11,13 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from pilothouse.channels.telegram.addressing import address_of, author_of
-from pilothouse.channels.telegram.trigger import replied_to
+from pilothouse.channels.telegram.addressing import address_of
+from pilothouse.channels.telegram.pieces import goes_on, is_by_the_same, tail_of, waits
 from pilothouse.channels.telegram.wire import Message, Update
-from pilothouse.channels.text import utf16_units
 from pilothouse.core.message import Address
 
 QUIET_S = 1.0
-"""For how long a group must not grow before it is complete."""
-SPLIT_LEAST = 2048
-"""Telegram's apps cut a text that is too long between the half and the whole of 4096 units."""
-SPLIT_GAP_S = 2
-"""Pieces are sent at once; their times are whole seconds."""
+"""For how long a group must not grow before it is complete. What comes later is known as the rest of it (`find_tail`)."""
 
 
 class Bit(Struct, frozen=True):
@@ -41,20 +36,34 @@ class Gathered(Struct, frozen=True):
 
 
 class _Group:
-    """Bits of one message so far; a lone one that cannot grow is a closed group."""
+    """Bits of one message so far."""
 
     def __init__(self, bit: Bit) -> None:
-        self.bits = [bit]
-        self.message = message_of(bit.update)
-        self.open = self.message is not None and _may_grow(self.message)
+        self.bits: list[Bit] = []
         self.place = place_of(bit.update)
+        self.closed = False
+        self.add(bit)
+
+    def add(self, bit: Bit) -> None:
+        self.bits.append(bit)
+        self.last = message_of(bit.update)
+        self._tail = None if self.last is None else tail_of(self.last)
+        # A paste ends with its first short piece; an album may always grow.
+        self._waits = self.last is not None and waits(self.last)
+
+    def is_by_sender_of(self, message: Message) -> bool:
+        return self.last is not None and is_by_the_same(self.last, message)
 
     def takes(self, message: Message) -> bool:
-        last = message_of(self.bits[-1].update)
-        return self.open and last is not None and (_same_album(last, message) or _continues(last, message))
+        return (
+            not self.closed
+            and self._tail is not None
+            and self.is_by_sender_of(message)
+            and goes_on(self._tail, message)
+        )
 
     def wait_s(self, now: float) -> float:
-        return max(0.0, self.bits[-1].seen_at + QUIET_S - now) if self.open else 0.0
+        return max(0.0, self.bits[-1].seen_at + QUIET_S - now) if self._waits and not self.closed else 0.0
 
 
 def gather(bits: Iterable[Bit], now: float) -> Gathered:
@@ -86,14 +95,21 @@ def place_of(update: Update) -> Address | None:
     return None if message is None else address_of(message)
 
 
+def is_rest_of(updates: Sequence[Update], earlier: Sequence[Update]) -> bool:
+    """Whether they would have been one group if they had come in time."""
+    message, last = message_of(updates[0]), message_of(earlier[-1])
+    tail = None if last is None else tail_of(last)
+    if message is None or last is None or tail is None:
+        return False
+    return is_by_the_same(last, message) and goes_on(tail, message)
+
+
 def _place(groups: list[_Group], bit: Bit) -> None:
     message = message_of(bit.update)
     if message is not None:
         for group in reversed(groups):
             if group.takes(message):
-                group.bits.append(bit)
-                # A paste ends with its first short piece; an album may always grow.
-                group.open = message.media_group_id is not None or _may_grow(message)
+                group.add(bit)
                 return
         _close_for(groups, message)
     groups.append(_Group(bit))
@@ -101,35 +117,6 @@ def _place(groups: list[_Group], bit: Bit) -> None:
 
 def _close_for(groups: Sequence[_Group], message: Message) -> None:
     """Whoever goes on with something else has finished what they sent before."""
-    author, place = author_of(message), address_of(message)
     for group in groups:
-        if group.message is not None and group.place == place and author_of(group.message) == author:
-            group.open = False
-
-
-def _may_grow(message: Message) -> bool:
-    return message.media_group_id is not None or (
-        message.text is not None
-        and message.forward_origin is None
-        and not message.text.startswith("/")
-        and utf16_units(message.text) >= SPLIT_LEAST
-    )
-
-
-def _same_album(last: Message, message: Message) -> bool:
-    same = last.media_group_id is not None and last.media_group_id == message.media_group_id
-    return same and last.chat.id == message.chat.id
-
-
-def _continues(last: Message, message: Message) -> bool:
-    return (
-        last.media_group_id is None
-        and message.text is not None
-        and message.forward_origin is None
-        and replied_to(message) is None
-        and not message.text.startswith("/")
-        and address_of(last) == address_of(message)
-        and author_of(last) == author_of(message)
-        and message.message_id > last.message_id
-        and 0 <= message.date - last.date <= SPLIT_GAP_S
-    )
+        if group.is_by_sender_of(message):
+            group.closed = True

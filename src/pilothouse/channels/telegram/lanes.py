@@ -15,7 +15,7 @@ from typing import Protocol
 import anyio
 from anyio.abc import TaskGroup
 
-from pilothouse.channels.telegram.joining import Bit, gather, message_of, place_of
+from pilothouse.channels.telegram.joining import Bit, gather, is_rest_of, message_of, place_of
 from pilothouse.channels.telegram.keeping import Keeping
 from pilothouse.channels.telegram.trigger import overtakes
 from pilothouse.channels.telegram.wire import Arrived, NoUpdate, Update
@@ -154,8 +154,10 @@ class Lanes:
         return lane
 
     def _let_pass(self, tasks: TaskGroup, lane: _Lane) -> None:
-        """In a lane of their own, in order: what they are behind only waits for a file."""
-        for updates in [updates for updates in lane.queue if _overtakes(updates)]:
+        """In a lane of their own, in order: what they are behind only waits for a file. A late piece of what they are
+        behind only looks like a command."""
+        passing = [one for one in lane.queue if _overtakes(one)]
+        for updates in [one for one in passing if not any(is_rest_of(one, other) for other in lane.queue)]:
             lane.queue.remove(updates)
             self._put(tasks, ("ahead", lane.key), lane.address, updates)
 

@@ -1,7 +1,8 @@
 """What an update means to us. Pure: `translate(updates)` gives one happening for what people see as one thing.
 
-Several updates are one message where they are an album, or pieces of a long paste; `joining` finds those. The first
-one's number is the message's, so that a repeat is a duplicate whatever else came with it.
+Several updates are one message where they are an album, pieces of a long paste, or forwards with their comment; `joining`
+finds those. The first one's number is the message's, and each piece keeps its own, so that a repeat of any is known. What
+goes on with a message that was for us is for us, too.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pilothouse.channels.telegram.addressing import address_of, author_of, person
 from pilothouse.channels.telegram.content import WantedFile, files_of, name_of, origin_of, words_of
 from pilothouse.channels.telegram.hidden_links import with_links
+from pilothouse.channels.telegram.pieces import Tail, find_tail, seam, tail_of, write_tail
 from pilothouse.channels.telegram.trigger import is_for_us, replied_to, without_our_name
 from pilothouse.channels.telegram.wire import (
     CallbackQuery,
@@ -23,7 +26,8 @@ from pilothouse.channels.telegram.wire import (
     ReactionChanged,
     Update,
 )
-from pilothouse.core.message import Address, Author, InboundMessage, MessageEdited
+from pilothouse.core.message import Address, Author, InboundMessage, MessageEdited, Piece
+from pilothouse.core.pieces import made_of
 from pilothouse.core.trigger import Trigger
 
 QUOTED_CHARS = 2000
@@ -33,9 +37,14 @@ class Said(Struct, frozen=True):
     """A message for the desk. Its files are still at Telegram's."""
 
     message: InboundMessage
-    files: tuple[WantedFile, ...] = ()
+    wanted: tuple[tuple[WantedFile, ...], ...] = ()
+    """The files of each of its pieces."""
     to_us: bool = True
     """Whether it was said to us, and not merely overheard in a group that lets us hear everything."""
+
+    @property
+    def files(self) -> tuple[WantedFile, ...]:
+        return tuple(file for files in self.wanted for file in files)
 
 
 class Changed(Struct, frozen=True):
@@ -84,12 +93,15 @@ class Nothing(Struct, frozen=True):
 Happening = Said | Changed | Pressed | Stopped | Membership | Moved | Unread | Nothing
 
 
-def translate(updates: Sequence[Update], me: Me, trigger: Trigger) -> Happening:
-    """`updates` are one message, in pieces, or one update of any kind."""
+def translate(
+    updates: Sequence[Update], me: Me, trigger: Trigger, tails: Sequence[Tail] = (), *, linger_s: float = 0.0
+) -> Happening:
+    """`updates` are one message, in pieces, or one update of any kind. `tails` are of what its sender said before;
+    `linger_s` is how long forwards may come after their comment."""
     first = updates[0]
     messages = [message for update in updates if (message := _message(update)) is not None]
     if messages:
-        return _said(messages, me, trigger)
+        return _said(messages, me, trigger, tails, linger_s)
     if (edited := first.edited_message or first.edited_channel_post) is not None:
         return _changed(edited, me)
     if (query := first.callback_query) is not None:
@@ -108,7 +120,9 @@ def _message(update: Update) -> Message | None:
     return update.message or update.channel_post
 
 
-def _said(messages: Sequence[Message], me: Me, trigger: Trigger) -> Happening:
+def _said(
+    messages: Sequence[Message], me: Me, trigger: Trigger, tails: Sequence[Tail], linger_s: float
+) -> Happening:
     first = messages[0]
     author = author_of(first)
     if first.migrate_to_chat_id is not None:
@@ -117,14 +131,41 @@ def _said(messages: Sequence[Message], me: Me, trigger: Trigger) -> Happening:
         return Moved(first.migrate_from_chat_id, first.chat.id)
     if author is None or author.is_bot:
         return Nothing("nobody said it" if author is None else "a bot said it")
-    files = tuple(file for message in messages for file in files_of(message))
-    text = _joined(messages, files)
-    if not text and not files:
+    before = find_tail(tails, first)
+    wanted = tuple(files_of(message) for message in messages)
+    if before is None and not any(wanted) and not any(map(words_of, messages)):
         return _without_words(first, author, me)
-    if not any(is_for_us(message, me, trigger) for message in messages):
+    if before is None and not any(is_for_us(message, me, trigger) for message in messages):
         return Nothing("not for us")
-    to_us = any(is_for_us(message, me, Trigger("mention")) for message in messages)
-    return Said(_inbound(first, author, _opened(without_our_name(text, me))), files, to_us)
+    tail = tail_of(messages[-1])
+    message = replace(
+        _inbound(first, author, ""),
+        rest_of=None if before is None else str(before.message_id),
+        growth="" if tail is None else write_tail(tail),
+        linger_s=linger_s if tail is not None and tail.before_forwards else 0.0,
+    )
+    to_us = before is not None or any(is_for_us(message, me, Trigger("mention")) for message in messages)
+    return Said(made_of(message, _pieces(messages, wanted, before, me)), wanted, to_us)
+
+
+def _pieces(
+    messages: Sequence[Message], wanted: Sequence[Sequence[WantedFile]], before: Tail | None, me: Me
+) -> list[Piece]:
+    """What each says; where none says anything, the names of what came."""
+    silent = before is None and not any(map(words_of, messages))
+    pieces: list[Piece] = []
+    for message, files in zip(messages, wanted, strict=True):
+        words = "\n".join(f"[{file.name}]" for file in files) if silent else words_of(message)
+        words = words or ("" if files else _unread_words(message))
+        in_album = before is not None and before.album is not None and before.album == message.media_group_id
+        origin = "" if in_album else origin_of(message)
+        if origin and (words or files):
+            words = f"{origin}\n{words}" if words else origin
+        if before is None:
+            words = _opened(without_our_name(words, me))
+        pieces.append(Piece(str(message.message_id), words, "" if before is None else seam(before, message)))
+        before = tail_of(message)
+    return pieces
 
 
 def _without_words(message: Message, author: Author, me: Me) -> Happening:
@@ -132,8 +173,11 @@ def _without_words(message: Message, author: Author, me: Me) -> Happening:
         return Nothing("a service message")
     if not is_for_us(message, me, Trigger("mention")):
         return Nothing("not for us, and of a kind that we do not read")
-    text = "\n".join(f"[{name_of(kind)}]" for kind in message.unread)
-    return Unread(_inbound(message, author, text), message.unread)
+    return Unread(_inbound(message, author, _unread_words(message)), message.unread)
+
+
+def _unread_words(message: Message) -> str:
+    return "\n".join(f"[{name_of(kind)}]" for kind in message.unread)
 
 
 def _inbound(message: Message, author: Author, text: str) -> InboundMessage:
@@ -156,14 +200,6 @@ def _opened(text: str) -> str:
     if text.partition("@")[0] == "/start":
         return "/help"
     return f"/pair {text.removeprefix('/start ')}" if text.startswith("/start ") else text
-
-
-def _joined(messages: Sequence[Message], files: Sequence[WantedFile]) -> str:
-    """What all of them say; where they say nothing, the names of what came."""
-    spoken = [words for message in messages if (words := words_of(message))]
-    spoken = spoken or [f"[{file.name}]" for file in files]
-    origin = origin_of(messages[0]) if spoken else ""
-    return "\n".join([origin, *spoken] if origin else spoken)
 
 
 def _quoted(message: Message, answered: Message | None) -> str | None:

@@ -155,6 +155,7 @@ class Receiving:
             tell=self._tell,
             others=self._other,
             log=log,
+            linger_s=self._config.forward_wait_s,
         )
         return Lanes(taker, clock, log, self._keeping)
 

@@ -17,7 +17,9 @@ from pilothouse.channels.telegram.client import BotClient
 from pilothouse.channels.telegram.content import DOWNLOAD_BYTES, WantedFile, name_of
 from pilothouse.channels.telegram.joining import message_of
 from pilothouse.channels.telegram.lanes import Aside
+from pilothouse.channels.telegram.overheard import Overheard
 from pilothouse.channels.telegram.receive import Changed, Happening, Nothing, Said, Unread, translate
+from pilothouse.channels.telegram.tails import Tails
 from pilothouse.channels.telegram.trigger import is_for_us
 from pilothouse.channels.telegram.trouble import NetworkDown, RetryAfter, ServerDown, Trouble
 from pilothouse.channels.telegram.wire import Me, Update
@@ -25,7 +27,8 @@ from pilothouse.channels.telling import Tell, Telling
 from pilothouse.core.channel import Desk
 from pilothouse.core.clock import Clock
 from pilothouse.core.engine import Blobs
-from pilothouse.core.message import Address, Attachment, InboundMessage
+from pilothouse.core.message import Address, Attachment, InboundMessage, Piece
+from pilothouse.core.pieces import made_of, pieces_of
 from pilothouse.core.trigger import Trigger
 
 FETCH_TRIES = 4
@@ -41,7 +44,8 @@ Pass = Callable[[Happening], Awaitable[None]]
 
 
 class Taker:
-    """`trigger_of` knows what a group wants to hear us for; `others` gets whatever is no message."""
+    """`trigger_of` knows what a group wants to hear us for; `others` gets whatever is no message. What may be a comment
+    starts nothing for `linger_s`, in which forwards may come."""
 
     def __init__(
         self,
@@ -55,6 +59,7 @@ class Taker:
         tell: Tell,
         others: Pass,
         log: Callable[..., None],
+        linger_s: float = 0.0,
     ) -> None:
         self._desk = desk
         self._client = client
@@ -64,20 +69,29 @@ class Taker:
         self._trigger_of = trigger_of
         self._others = others
         self._log = log
+        self._linger_s = linger_s
+        self._tails = Tails(desk)
+        self._overheard = Overheard()
         self._fetches = anyio.CapacityLimiter(FETCHES_AT_ONCE)
         self._tell = tell
         self._telling = Telling(tell, clock)
 
     async def take(self, updates: Sequence[Update], address: Address | None, aside: Aside) -> None:
         trigger = await self._trigger_of(address) if address is not None else Trigger()
-        match translate(updates, self._me, trigger):
+        if address is not None:
+            updates = self._overheard.with_earlier(updates, address)
+        tails = await self._tails.before(updates[0])
+        match translate(updates, self._me, trigger, tails, linger_s=self._linger_s):
             case Said() as said:
                 await self._accept(said, aside)
+                self._overheard.forget(said.message.address)
             case Changed(edit=edit):
                 await self._telling.edit(self._desk, edit)
             case Unread() as unread:
                 await self._say_unread(unread, aside)
             case Nothing(why=why):
+                if address is not None:
+                    self._overheard.keep(tuple(updates), address)
                 self._log("telegram.update_passed_over", update_id=updates[0].update_id, why=why)
             case happening:
                 await self._others(happening)
@@ -96,8 +110,10 @@ class Taker:
         message = said.message
         if said.files and await may_talk(self._desk, message):
             async with aside():
-                message = await self._with_files(message, said.files)
+                pieces = zip(pieces_of(message), said.wanted, strict=True)
+                message = made_of(message, [await self._with_files(*piece) for piece in pieces])
         receipt = await self._desk.accept(message)
+        self._tails.taken(message, receipt)
         await self._telling.accepted(message, receipt, to_us=said.to_us)
 
     async def _say_unread(self, unread: Unread, aside: Aside) -> None:
@@ -109,7 +125,7 @@ class Taker:
         else:
             await self._accept(Said(message), aside)
 
-    async def _with_files(self, message: InboundMessage, files: Sequence[WantedFile]) -> InboundMessage:
+    async def _with_files(self, piece: Piece, files: Sequence[WantedFile]) -> Piece:
         """What cannot be fetched is named below the words, with the reason: nobody wonders where it went."""
         kept: list[Attachment] = []
         lines: list[str] = []
@@ -120,7 +136,7 @@ class Taker:
                 lines.append(f"[{file.name} was not fetched: {data.text}]")
             else:
                 kept.append(await self._blobs.put(data, file.name, file.media_type))
-        return replace(message, file_text="\n".join(lines), attachments=tuple(kept))
+        return replace(piece, file_text="\n".join(lines), attachments=tuple(kept))
 
     async def _fetch(self, file: WantedFile) -> bytes | Trouble:
         """A network that is down for a moment is waited for; a long one must not hold up the conversation."""
