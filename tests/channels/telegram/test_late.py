@@ -14,7 +14,6 @@ from tests.channels.telegram.server.world import Chat
 from tests.runtime.puppet import echo, until_interrupted
 from tests.runtime.rig import only_alive
 
-from pilothouse.channels.telegram.config import TelegramConfig
 from pilothouse.core.ids import ConversationId
 from pilothouse.core.message import THE_REST, InboundMessage
 
@@ -138,7 +137,3 @@ async def test_forwards_that_come_after_their_comment_are_put_to_it_while_it_wai
         assert "Summarise these\n[forwarded from Bob]\nnews 1\n[forwarded from Bob]\nnews 2\n" in text
         assert "not for you" not in text
         await house.rig.until_idle()
-
-
-def test_a_comment_waits_a_second_for_what_is_forwarded_with_it() -> None:
-    assert TelegramConfig().forward_wait_s == 1.0
