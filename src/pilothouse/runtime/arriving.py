@@ -6,11 +6,9 @@ strangers cannot bury them. A place that put us out is sent nothing more until i
 
 from __future__ import annotations
 
-import msgspec
-from msgspec import Struct
-
 from pilothouse.core.approvers import OWNERS, Authority
 from pilothouse.core.conversation import Conversation
+from pilothouse.core.gone import Gone, gone_from, note_gone
 from pilothouse.core.ids import ConversationId, IdMaker
 from pilothouse.core.message import Content, Presence, parent_id
 from pilothouse.core.store import Tx
@@ -32,18 +30,11 @@ ADDED = (
 )
 
 
-class Gone(Struct, frozen=True):
-    """A place that put us out, and how."""
-
-    at: float
-    why: str
-
-
 def arrive(tx: Tx, ids: IdMaker, settings: Settings, here: Presence, greeting: str, at: float) -> bool:
     """Whether somebody who may talk to us added us. In private nothing is said: whoever comes back goes on talking."""
     place = place_id(tx, here.address)
     if gone_from(tx, place):
-        _keep(tx, place, None)
+        note_gone(tx, place, None)
     if here.private:
         return True
     if may(
@@ -67,13 +58,8 @@ def leave(tx: Tx, ids: IdMaker, settings: Settings, here: Presence, at: float) -
         return 0  # nobody ever talked to us there, or it has moved and goes on elsewhere
     deed = "blocked us" if here.private else f"removed us from “{first_line(here.title)}”"
     why = f"{first_line(here.by.name)} {deed}"
-    _keep(tx, place, Gone(at, why))
+    note_gone(tx, place, Gone(at, why))
     return sum(_drop(tx, ids, settings, one.id, at, why) for one in (known, *_threads(tx, place)))
-
-
-def gone_from(tx: Tx, place: ConversationId) -> Gone | None:
-    kept = tx.get_fact(_key(place))
-    return msgspec.json.decode(kept, type=Gone) if kept else None
 
 
 def _tell_owners(tx: Tx, ids: IdMaker, settings: Settings, here: Presence, at: float) -> None:
@@ -98,11 +84,3 @@ def _drop(tx: Tx, ids: IdMaker, settings: Settings, place: ConversationId, at: f
 
 def _threads(tx: Tx, place: ConversationId) -> list[Conversation]:
     return [one for one in tx.conversations.list(limit=MOST_PLACES) if parent_id(one.id) == place]
-
-
-def _keep(tx: Tx, place: ConversationId, gone: Gone | None) -> None:
-    tx.set_fact(_key(place), "" if gone is None else msgspec.json.encode(gone).decode())
-
-
-def _key(place: ConversationId) -> str:
-    return f"gone:{place}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
+import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -59,6 +60,7 @@ class Tending:
         self._lives = {id: _Life(now) for id in ports.channels}
         # Asking a channel what it can do is slow, and it does not change.
         self._healths = {id: one for id, one in ports.channels.items() if isinstance(one, HasHealth)}
+        self._fell = anyio.Event()
 
     # Told by whoever runs the channels.
 
@@ -73,6 +75,8 @@ class Tending:
         pause_s = PAUSE_S[min(life.falls, len(PAUSE_S) - 1)]
         life.runs, life.falls = False, life.falls + 1
         life.broke = BROKE.format(why=ENDED if error is None else _reason(error))
+        fell, self._fell = self._fell, anyio.Event()
+        fell.set()
         return pause_s
 
     # What is known of it.
@@ -89,9 +93,14 @@ class Tending:
         return ChannelHealth(own.heard_at if own else None, trouble)
 
     async def run(self) -> None:
+        """Where no channel can say how it is, there is something to look at only once one broke."""
         while self._lives:
+            fell = self._fell
             await self.look()
-            await self._ports.clock.sleep(LOOK_EVERY_S)
+            if not self._healths and not any(life.broke for life in self._lives.values()):
+                await fell.wait()
+            else:
+                await self._ports.clock.sleep(LOOK_EVERY_S)
 
     async def look(self) -> None:
         """At all of them, once; what is news is written down, and told."""
