@@ -24,7 +24,7 @@ STEPS: Mapping[str, Sequence[Sequence[str]]] = {
         ["lint-imports", "--no-logo", "--cache-dir", ".cache/import-linter"],
         ["python", "tools/imports.py"],
     ],
-    "tests": [["pytest", "-n", "3"]],
+    "tests": [["pytest", "-n", "4"]],
 }
 REPAIRS: Sequence[Sequence[str]] = [["ruff", "check", "--fix-only"], ["ruff", "format"]]
 
