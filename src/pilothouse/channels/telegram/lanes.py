@@ -170,9 +170,8 @@ class Lanes:
             yield
         finally:
             lane.is_aside = False
-            with anyio.CancelScope(
-                shield=True
-            ):  # whoever took the seat gives it back, also when all is cancelled
+            # Whoever took the seat gives it back, also when all is cancelled.
+            with anyio.CancelScope(shield=True):
                 await self._seats.acquire()
 
     async def _work(self, tasks: TaskGroup, lane: _Lane) -> None:
@@ -188,9 +187,8 @@ class Lanes:
         pause_s = 1.0
         while True:
             try:
-                async with (
-                    self._seats
-                ):  # whoever waits for the store, or for a file, keeps nobody from theirs
+                # Whoever waits for the store, or for a file, keeps nobody from theirs.
+                async with self._seats:
                     return await self._taker.take(updates, lane.address, lambda: self._aside(tasks, lane))
             except StoreUnavailable as error:
                 self._log("telegram.update_waits", update_id=updates[0].update_id, why=str(error))
