@@ -24,7 +24,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "cronsim": ("pilothouse.runtime.cron",),
     "discord": ("pilothouse.channels.discord",),
     "h11": ("pilothouse.channels.telegram",),
-    "httpcore2": ("pilothouse.channels.telegram", "pilothouse.fetching"),
+    "httpcore2": ("pilothouse.fetching",),
     "mcp": ("pilothouse.agent_tools", "pilothouse.engines.native"),
     "prompt_toolkit": ("pilothouse.channels.terminal",),
     "psycopg": ("pilothouse.stores",),
@@ -35,6 +35,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "textual": ("pilothouse.cli",),
     "tree_sitter": ("pilothouse.shell",),
     "tree_sitter_bash": ("pilothouse.shell",),
+    "truststore": ("pilothouse.channels.telegram",),
 }
 
 

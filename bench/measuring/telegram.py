@@ -1,4 +1,4 @@
-"""What Telegram adds to a gateway that runs: the whole channel, as `up` builds it, and the HTTP library that it uses."""
+"""What Telegram adds to a gateway that runs: the whole channel, as `up` builds it, with its HTTP client."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def resident():
 began, before = time.process_time(), resident()
 from pilothouse.channels.telegram import CHANNEL
 channel = CHANNEL.build(CHANNEL.config(), ChannelHost(None, "", print, SystemClock()))
-import httpcore2
+from pilothouse.channels.telegram.trust import load_trust
 imported = time.process_time()
-httpcore2.default_ssl_context()
+load_trust()
 trusted = time.process_time()
 channel.render(Content("# A *heading* and `code`", "answer"))
 rendered = time.process_time()

@@ -7,6 +7,8 @@ import socket
 import ssl
 from collections.abc import Iterator
 
+from anyio import EndOfStream
+
 
 def why_unreachable(error: BaseException) -> str:
     """What the operating system said, wherever in the chain of errors that stands; else the error's own words."""
@@ -26,7 +28,7 @@ def _words(error: BaseException) -> str:
             return f"its certificate is not trusted here ({getattr(error, 'verify_message', error)})"
         case ConnectionRefusedError():
             return "the connection was refused"
-        case ConnectionResetError() | ConnectionAbortedError() | BrokenPipeError():
+        case ConnectionResetError() | ConnectionAbortedError() | BrokenPipeError() | EndOfStream():
             return "the connection was cut off"
         case TimeoutError():
             return "no answer came in time"

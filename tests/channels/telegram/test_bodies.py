@@ -17,17 +17,14 @@ FIELDS = st.dictionaries(
     st.sampled_from(["chat_id", "caption", "media", "reply_markup"]),
     st.text() | st.integers() | st.booleans() | st.lists(st.text(), max_size=3),
 )
-NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
+# aiohttp's reader stumbles over `;;` even within quotes.
+NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters=";"), min_size=1)
 UPLOADS = st.lists(st.tuples(NAMES, st.binary(max_size=200) | st.just(b"\r\n--\r\n")), min_size=1, max_size=3)
-
-
-async def sent(body: Form | Json) -> list[bytes]:
-    return [piece async for piece in body]
 
 
 async def read_back(body: Form) -> list[tuple[str | None, str | None, bytes]]:
     stream = StreamReader(BaseProtocol(asyncio.get_running_loop()), 1 << 16)
-    stream.feed_data(b"".join(await sent(body)))
+    stream.feed_data(b"".join(body))
     stream.feed_eof()
     parts = []
     async for part in MultipartReader({"Content-Type": body.media_type}, stream):
@@ -53,9 +50,9 @@ def test_every_field_and_file_arrives_as_it_was(
 @given(FIELDS, UPLOADS)
 def test_a_body_has_the_length_that_it_says(params: dict[str, Any], uploads: list[tuple[str, bytes]]) -> None:
     form = Form(params, {f"f{n}": Upload(name, "x", data) for n, (name, data) in enumerate(uploads)})
-    assert len(b"".join(asyncio.run(sent(form)))) == form.length
+    assert len(b"".join(form)) == form.length
     json = Json(params)
-    assert len(b"".join(asyncio.run(sent(json)))) == json.length
+    assert len(b"".join(json)) == json.length
 
 
 @pytest.mark.parametrize(
@@ -75,9 +72,8 @@ def test_a_name_or_a_type_breaks_out_of_nothing(name: str, media_type: str) -> N
     assert "\n" not in parts[1][1]
 
 
-@pytest.mark.anyio
-async def test_a_file_goes_in_pieces_and_can_go_again() -> None:
+def test_a_file_goes_in_pieces_and_can_go_again() -> None:
     form = Form({}, {"file": Upload("a.bin", "application/zip", bytes(5 * PIECE_BYTES + 1))})
-    pieces = await sent(form)
+    pieces = list(form)
     assert max(map(len, pieces)) == PIECE_BYTES
-    assert await sent(form) == pieces
+    assert list(form) == pieces

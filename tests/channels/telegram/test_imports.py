@@ -31,5 +31,5 @@ def test_a_channel_that_polls_starts_without_markdown_and_without_a_door() -> No
         "pyromark",
         *(f"pilothouse.channels.telegram.{part}" for part in ("render", "progress", "webhook")),
     }
-    assert "httpcore2" in loaded
-    assert loaded.isdisjoint(later | {"urllib.request", "http.cookiejar"})
+    assert "h11" in loaded
+    assert loaded.isdisjoint(later | {"urllib.request", "http.cookiejar", "httpcore2", "importlib.metadata"})

@@ -9,6 +9,10 @@ from msgspec import Struct
 _IN_PATHS = "/%:@!$&'()*+,;=~"
 
 
+Origin = tuple[str, str, int]
+"""Scheme, host and port: what a connection belongs to."""
+
+
 class Address(Struct, frozen=True):
     scheme: str
     host: str
@@ -17,10 +21,22 @@ class Address(Struct, frozen=True):
     login: tuple[bytes, bytes] | None
 
     @property
+    def origin(self) -> Origin:
+        return self.scheme, self.host, self.port or (443 if self.scheme == "https" else 80)
+
+    @property
+    def place(self) -> str:
+        """Host and port, whichever the port is."""
+        return f"{self._host}:{self.origin[2]}"
+
+    @property
     def authority(self) -> str:
         """By what name a server is asked for."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}" if self.port else host
+        return f"{self._host}:{self.port}" if self.port else self._host
+
+    @property
+    def _host(self) -> str:
+        return f"[{self.host}]" if ":" in self.host else self.host
 
 
 def parse_address(text: str) -> Address:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -26,7 +26,7 @@ class Json:
         self._data = msgspec.json.encode(params)
         self.length = len(self._data)
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
+    def __iter__(self) -> Iterator[bytes]:
         yield self._data
 
 
@@ -43,7 +43,7 @@ class Form:
         self._end = f"--{boundary}--\r\n".encode()
         self.length = sum(len(head) + len(data) + 2 for head, data in self._parts) + len(self._end)
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
+    def __iter__(self) -> Iterator[bytes]:
         for head, data in self._parts:
             yield head
             for start in range(0, len(data), PIECE_BYTES):

@@ -1,41 +1,40 @@
 """One request to a Bot API server, one bounded answer.
 
-Telegram wants the token in the address. The HTTP library logs no address and keeps none in its errors; an address is
-made in one place here, right before it is handed over, and whatever a server says back is searched for the token.
+Telegram wants the token in the address. That is made in one place here, as a secret which only the connection reveals,
+and whatever a server says back is searched for the token.
 
-Importing this imports the HTTP library: do it where a client is opened, and nowhere else.
+Importing this imports h11: do it where a client is opened, and nowhere else.
 """
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import AsyncIterator, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import quote
 
 import anyio
-import httpcore2
 import msgspec
-from httpcore2 import AsyncConnectionPool
 from msgspec import Raw, Struct, field
 
-from pilothouse.channels.reach import why_unreachable
 from pilothouse.channels.telegram.address import Address
 from pilothouse.channels.telegram.bodies import Body, Form, Json
+from pilothouse.channels.telegram.connection import SILENCE_S, Reply, Request
 from pilothouse.channels.telegram.endpoint import Endpoint
+from pilothouse.channels.telegram.pool import Pool, open_pool
 from pilothouse.channels.telegram.shapes import Upload
 from pilothouse.channels.telegram.trouble import (
     NetworkDown,
     NotTelegram,
     ParseError,
     ServerDown,
-    TooBig,
     Trouble,
     Unauthorized,
     classify,
 )
-from pilothouse.channels.telegram.way import open_pool
+from pilothouse.channels.telegram.trust import load_trust
+from pilothouse.channels.telegram.way import Way, basic, find_proxy
+from pilothouse.core.secret import Secret
 
 HIDDEN = "[token]"
 
@@ -44,21 +43,6 @@ ANSWER_BYTES = 32 << 20
 CALL_S = 30.0
 UPLOAD_S = 600.0
 """50 MB over a slow line."""
-CONNECT_S = 10.0
-SILENCE_S = 60.0
-"""A transfer may take long, but may not stand still for longer than this."""
-
-
-_NEVER_SENT = (
-    httpcore2.ConnectError,
-    httpcore2.ConnectTimeout,
-    httpcore2.PoolTimeout,
-    httpcore2.ProxyError,
-    httpcore2.UnsupportedProtocol,
-    httpcore2.LocalProtocolError,
-)
-_BROKEN = (httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError, OSError)
-"""Of these nobody knows whether the server did what we asked."""
 
 _HEADERS = ((b"Accept-Encoding", b"identity"), (b"User-Agent", b"pilothouse"))
 
@@ -75,7 +59,7 @@ _answers = msgspec.json.Decoder(Answer)
 
 
 class Exchange:
-    def __init__(self, pool: AsyncConnectionPool, endpoint: Endpoint) -> None:
+    def __init__(self, pool: Pool, endpoint: Endpoint) -> None:
         self._pool = pool
         self._endpoint = endpoint
         self._calls = endpoint.calls
@@ -95,7 +79,7 @@ class Exchange:
         answered = await self._send(self._calls, method, body, ANSWER_BYTES, wait_s, whole_s)
         if isinstance(answered, Trouble):
             return answered
-        answer = self._read(*answered)
+        answer = self._read(answered)
         return answer.result if isinstance(answer, Answer) else answer
 
     async def fetch(self, file_path: str, limit: int) -> bytes | Trouble:
@@ -106,68 +90,49 @@ class Exchange:
                 "a Bot API server that runs with --local keeps files to itself: run it without"
             )
         answered = await self._send(self._files, quote(file_path), None, limit, SILENCE_S, UPLOAD_S)
-        if isinstance(answered, Trouble) or answered[0] == 200:
-            return answered if isinstance(answered, Trouble) else answered[1]
-        answer = self._read(*answered)
-        return answer if isinstance(answer, Trouble) else self._foreign(*answered)
+        if isinstance(answered, Trouble):
+            return answered
+        if answered.status == 200:
+            return answered.data
+        answer = self._read(answered)
+        return answer if isinstance(answer, Trouble) else self._foreign(answered)
 
     async def _send(
         self, server: Address, path: str, body: Body | None, limit: int, wait_s: float, whole_s: float
-    ) -> tuple[int, bytes] | Trouble:
-        try:
-            with anyio.fail_after(whole_s):
-                async with aclosing(await self._ask(server, path, body, max(wait_s, CALL_S))) as response:
-                    data = await _read_bounded(response, limit)
-                    return data if isinstance(data, Trouble) else (response.status, data)
-        except _NEVER_SENT as error:
-            return NetworkDown(self._words(error))
-        except _BROKEN as error:
-            return NetworkDown(self._words(error), maybe_done=True)
-
-    async def _ask(self, server: Address, path: str, body: Body | None, wait_s: float) -> httpcore2.Response:
-        headers = [(b"Host", server.authority.encode()), *_HEADERS]
-        if server.login:
-            headers.append((b"Authorization", b"Basic " + b64encode(b":".join(server.login))))
-        if body is not None:
-            headers += [
-                (b"Content-Type", body.media_type.encode()),
-                (b"Content-Length", str(body.length).encode()),
-            ]
-        timeouts = {"connect": CONNECT_S, "read": wait_s, "write": SILENCE_S, "pool": CALL_S}
-        return await self._pool.handle_async_request(
-            httpcore2.Request(
-                "POST" if body is not None else "GET",
-                httpcore2.URL(
-                    scheme=server.scheme,
-                    host=server.host,
-                    port=server.port,
-                    target=f"{server.path}/bot{self._endpoint.token.reveal()}/{path}",
-                ),
-                headers=headers,
-                content=body,
-                extensions={"timeout": timeouts},
-            )
+    ) -> Reply | Trouble:
+        request = Request(
+            "POST" if body is not None else "GET",
+            Secret(f"{server.path}/bot{self._endpoint.token.reveal()}/{path}"),
+            _headers(server, body),
+            body,
         )
+        answer: Reply | Trouble = NetworkDown("no answer came in time", maybe_done=True)
+        with anyio.move_on_after(whole_s):
+            answer = await self._pool.ask(server, request, limit, max(wait_s, CALL_S))
+        if isinstance(answer, NetworkDown):
+            said = self._hide(f"{self._endpoint.shown}: {answer.text}")
+            return NetworkDown(said, maybe_done=answer.maybe_done)
+        return answer
 
-    def _read(self, status: int, data: bytes) -> Answer | Trouble:
+    def _read(self, reply: Reply) -> Answer | Trouble:
         try:
-            answer = _answers.decode(data)
+            answer = _answers.decode(reply.data)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            return self._foreign(status, data)
+            return self._foreign(reply)
         if answer.ok:
             return answer
-        return classify(answer.error_code or status, self._hide(answer.description), answer.parameters or {})
+        return classify(
+            answer.error_code or reply.status, self._hide(answer.description), answer.parameters or {}
+        )
 
-    def _foreign(self, status: int, data: bytes) -> Trouble:
+    def _foreign(self, reply: Reply) -> Trouble:
         """No answer of the Bot API: a proxy's error page, or another service altogether."""
+        status = reply.status
         if status >= 500:
             return ServerDown(f"the server answered {status}", maybe_done=True, status=status)
-        begin = data[:60].decode("utf-8", "replace")
+        begin = reply.data[:60].decode("utf-8", "replace")
         text = f"{self._endpoint.shown} answered {status} with {begin!r}: is api_base a Bot API server?"
         return NotTelegram(self._hide(text), maybe_done=200 <= status < 300)
-
-    def _words(self, error: Exception) -> str:
-        return self._hide(f"{self._endpoint.shown}: {why_unreachable(error)}")
 
     def _hide(self, text: str) -> str:
         return text.replace(self._endpoint.token.reveal(), HIDDEN)
@@ -175,15 +140,20 @@ class Exchange:
 
 @asynccontextmanager
 async def open_exchange(endpoint: Endpoint) -> AsyncIterator[Exchange]:
-    async with open_pool(endpoint.calls, endpoint.proxy) as pool:
+    proxy = find_proxy(endpoint.proxy, endpoint.calls)
+    reached = [endpoint.calls, endpoint.files, *([proxy] if proxy else [])]
+    trust = load_trust() if any(one.scheme == "https" for one in reached) else None
+    async with open_pool(Way(proxy, trust)) as pool:
         yield Exchange(pool, endpoint)
 
 
-async def _read_bounded(response: httpcore2.Response, limit: int) -> bytes | Trouble:
-    data = bytearray()
-    async with aclosing(response.aiter_stream()) as pieces:
-        async for piece in pieces:
-            data += piece
-            if len(data) > limit:
-                return TooBig(f"more than {limit >> 20} MB came", maybe_done=True)
-    return bytes(data)
+def _headers(server: Address, body: Body | None) -> list[tuple[bytes, bytes]]:
+    headers = [(b"Host", server.authority.encode()), *_HEADERS]
+    if server.login:
+        headers.append((b"Authorization", basic(server.login)))
+    if body is not None:
+        headers += [
+            (b"Content-Type", body.media_type.encode()),
+            (b"Content-Length", str(body.length).encode()),
+        ]
+    return headers

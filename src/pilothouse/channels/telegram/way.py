@@ -1,59 +1,98 @@
-"""The way to a Bot API server: connections that are kept, the proxy before them, and whom we trust.
-
-Importing this imports the HTTP library: do it where a client is opened, and nowhere else.
-"""
+"""The way to a server: directly, by a proxy that passes requests on, or through its tunnel where nobody may listen."""
 
 from __future__ import annotations
 
 import os
 import ssl
 import sys
+from base64 import b64encode
 
-import httpcore2
-from httpcore2 import AsyncConnectionPool
+import anyio
+import h11
+from anyio.abc import ByteStream
+from anyio.streams.tls import TLSStream
 
+from pilothouse.channels.reach import why_unreachable
 from pilothouse.channels.telegram.address import Address, parse_address, without_login
+from pilothouse.channels.telegram.connection import BROKEN, READ_BYTES, Connection, Headers
+from pilothouse.channels.telegram.trouble import NetworkDown
 from pilothouse.core.errors import ConfigError
 
+CONNECT_S = 15.0
 _SYSTEM_SETTINGS = ("darwin", "win32")
 
 
-def open_pool(server: Address, proxy: str) -> AsyncConnectionPool:
-    """Connections by `proxy` or, without one, by that of the environment."""
-    trust = _trust()
-    return AsyncConnectionPool(
-        ssl_context=trust,
-        proxy=_proxy(proxy or _proxy_of_environment(server), trust),
-        max_connections=64,
-        max_keepalive_connections=16,
-        keepalive_expiry=30.0,
-    )
+class Way:
+    """`trust` may be left out where nothing is reached by https."""
+
+    def __init__(self, proxy: Address | None = None, trust: ssl.SSLContext | None = None) -> None:
+        self._proxy = proxy
+        self._trust = trust
+
+    async def open(self, server: Address) -> Connection | NetworkDown:
+        try:
+            with anyio.fail_after(CONNECT_S):
+                return await self._connect(server)
+        except (*BROKEN, UnicodeError) as error:
+            return NetworkDown(why_unreachable(error))
+
+    async def _connect(self, server: Address) -> Connection:
+        first = self._proxy or server
+        stream: ByteStream = await anyio.connect_tcp(*first.origin[1:])
+        try:
+            if first.scheme == "https":
+                stream = await self._encrypt(stream, first)
+            if not self._proxy:
+                return Connection(stream)
+            if server.scheme == "http":
+                return Connection(stream, f"http://{server.authority}", _login_at(self._proxy))
+            await _dig(stream, server, self._proxy)
+            return Connection(await self._encrypt(stream, server))
+        except BaseException:
+            await anyio.aclose_forcefully(stream)
+            raise
+
+    async def _encrypt(self, stream: ByteStream, server: Address) -> TLSStream:
+        assert self._trust, "whoever reaches something by https says whom to trust"
+        return await TLSStream.wrap(
+            stream, hostname=server.host, ssl_context=self._trust, standard_compatible=False
+        )
 
 
-def _trust() -> ssl.SSLContext:
-    try:
-        return httpcore2.default_ssl_context()
-    except OSError as error:
-        named = [
-            f"{name}={os.environ[name]}" for name in ("SSL_CERT_FILE", "SSL_CERT_DIR") if name in os.environ
-        ]
-        where = " ".join(named) or "those of this machine"
-        raise ConfigError(f"The trusted certificates cannot be read ({where}): {error}") from None
+async def _dig(stream: ByteStream, server: Address, proxy: Address) -> None:
+    """Has the proxy pass on whatever follows, unread."""
+    http = h11.Connection(h11.CLIENT)
+    headers = [(b"Host", server.place.encode()), *_login_at(proxy)]
+    asked = h11.Request(method="CONNECT", target=server.place, headers=headers)
+    await stream.send(http.send(asked) or b"")
+    while not isinstance(event := http.next_event(), h11.Response):
+        if event is h11.NEED_DATA:
+            http.receive_data(await stream.receive(READ_BYTES))
+    if not 200 <= event.status_code < 300:
+        reason = event.reason.decode("ascii", "replace")
+        raise ConnectionError(f"the proxy opens no tunnel: {event.status_code} {reason}".rstrip())
+    if http.trailing_data[0]:
+        raise ConnectionError("the proxy talks into its own tunnel")
 
 
-def _proxy(text: str, trust: ssl.SSLContext) -> httpcore2.Proxy | None:
+def _login_at(proxy: Address) -> Headers:
+    return [(b"Proxy-Authorization", basic(proxy.login))] if proxy.login else []
+
+
+def basic(login: tuple[bytes, bytes]) -> bytes:
+    return b"Basic " + b64encode(b":".join(login))
+
+
+def find_proxy(given: str, server: Address) -> Address | None:
+    """The one that is set or, without one, that of the environment."""
+    text = given or _proxy_of_environment(server)
     if not text:
         return None
     try:
         # People write `10.0.0.1:3128` into the environment.
-        address = parse_address(text if "://" in text else f"http://{text}")
+        return parse_address(text if "://" in text else f"http://{text}")
     except ValueError as error:
         raise ConfigError(f"The proxy {without_login(text)} cannot be used: {error}") from None
-    return httpcore2.Proxy(
-        httpcore2.URL(scheme=address.scheme, host=address.host, port=address.port, target="/"),
-        auth=address.login,
-        ssl_context=trust if address.scheme == "https" else None,
-    )
 
 
 def _proxy_of_environment(server: Address) -> str:
