@@ -1,4 +1,4 @@
-"""Telegram as a channel. Importing this costs nothing: the HTTP library is imported when the channel is built."""
+"""Telegram as a channel. Importing this costs nothing: its HTTP client is imported when the channel is built."""
 
 from __future__ import annotations
 
