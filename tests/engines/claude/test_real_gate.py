@@ -101,6 +101,23 @@ async def test_another_program_under_the_same_name_is_proven_anew(tmp_path: Path
         assert is_proven(rig.state / PROOFS, str(claude_binary()), claude_version())
 
 
+async def test_a_program_that_replaces_itself_while_the_engine_runs_is_proven_anew(tmp_path: Path) -> None:
+    """As Claude Code does: the link by which it is found then leads to another file."""
+    link = tmp_path / "claude-now"
+    link.symlink_to(claude_binary())
+    with open_api(say("hello")) as api:
+        rig = Rig(tmp_path, api)
+        async with rig.engine(command=str(link)) as engine:
+            async with engine.open(rig.brief()) as session:
+                assert end_of(await read(session)).answer == "hello"
+            link.unlink()
+            link.symlink_to(program(tmp_path, 'print(json.dumps({"type": "result", "is_error": False}))'))
+            with pytest.raises(EngineError) as caught:
+                async with engine.open(rig.brief()):
+                    pass
+    assert NO_HOOK in caught.value.failure.text
+
+
 async def test_another_version_behind_the_same_file_is_proven_anew(tmp_path: Path) -> None:
     """As behind the shim of a version manager: the file stays, and what it starts is another program."""
     folder = tmp_path / "bin"

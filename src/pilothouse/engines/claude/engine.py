@@ -30,7 +30,6 @@ from pilothouse.engines.claude.context_files import Context, render_context
 from pilothouse.engines.claude.context_reading import ContextReader, permissions_text
 from pilothouse.engines.claude.flags import SKIPS, skip_problem
 from pilothouse.engines.claude.gate import Gate, let_nothing_pass
-from pilothouse.engines.claude.gate_proof import prove_gate
 from pilothouse.engines.claude.kept_wakes import KeptWakes
 from pilothouse.engines.claude.launch import (
     Launch,
@@ -49,6 +48,7 @@ from pilothouse.engines.claude.pool import Pool
 from pilothouse.engines.claude.pool_rules import Limits
 from pilothouse.engines.claude.process import ClaudeProcess
 from pilothouse.engines.claude.prompting import Prompting
+from pilothouse.engines.claude.proven_gate import ProvenGate
 from pilothouse.engines.claude.scratch import make_scratch, remove_scratch
 from pilothouse.engines.claude.session import ClaudeSession, Leasing
 from pilothouse.engines.claude.standing import Standings
@@ -61,10 +61,6 @@ from pilothouse.processes import Marker
 NODE_VARIABLE = "PILOTHOUSE_NODE"
 HANG_MARGIN_S = 60.0
 
-UNPROVEN = (
-    "Pilothouse cannot hold back what Claude Code does: {problem}. So no turn starts, unless in full access. "
-    "Update Claude Code; `pilothouse doctor` looks again."
-)
 IN_USE = "This session is in use. Wait for its turn to end."
 IN_TERMINAL = (
     "This session is open elsewhere on this machine ({where}), and two at once would lose what one of them says. Leave it there "
@@ -95,9 +91,8 @@ class ClaudeEngine:
         self._offered: tuple[Model, ...] = ALIASES
         self._in_text: set[str] = set()
         self._scratch = ""
-        self._unproven: str | None = None
-        """Why the gate cannot be relied on; empty once it is proven, None before it was tried."""
-        self._one_proof = anyio.Lock()
+        self._node = Marker(NODE_VARIABLE, host.node_marker)
+        self._gate = ProvenGate(self._config.command, host, self._node)
 
     async def __aenter__(self) -> Self:
         self._scratch = make_scratch(self._host.node_marker)
@@ -107,7 +102,7 @@ class ClaudeEngine:
         limits = Limits(config.max_processes or 5, config.idle_timeout_s or 300.0)
         self._pool = Pool(tasks, limits, self._make, free_memory_mb)
         tasks.start_soon(self._pool.expire_for_ever)
-        tasks.start_soon(self._prove_gate)
+        tasks.start_soon(self._gate.prove)
         if config.dangerously_skip_permissions:
             self._host.log("permissions.skipped", level="warning", engine="claude", text=SKIPS)
         return self
@@ -182,37 +177,21 @@ class ClaudeEngine:
         if brief.wake:
             return
         environment = {**self._host.environment, **brief.environment}
-        ours = Marker(NODE_VARIABLE, self._host.node_marker)
-        if brief.resume and (where := describe_other_use(environment, brief.resume.value, ours)):
+        if brief.resume and (where := describe_other_use(environment, brief.resume.value, self._node)):
             raise EngineError(Failure("bad_request", IN_TERMINAL.format(where=where)))
 
     def wakes(self) -> AsyncIterator[Wake]:
         return self._wakes.tell()
 
-    async def _prove_gate(self) -> None:
-        async with self._one_proof:
-            if self._unproven == "":
-                return
-            extra = {NODE_VARIABLE: self._host.node_marker}
-            self._unproven = await prove_gate(
-                self._config.command, self._host.environment, self._host.state_dir, extra
-            )
-        if self._unproven:
-            self._host.log("gate.unproven", level="error", engine="claude", problem=self._unproven)
-
     async def _need_gate(self, brief: Brief) -> None:
-        """What was not proven is tried again: the program may have been updated meanwhile."""
         if self._tasks is None:
             raise EngineError(NOT_RUNNING)
-        if self._mode(brief) == "full-access":
-            return
-        await self._prove_gate()
-        if self._unproven:
-            raise EngineError(Failure("permission", UNPROVEN.format(problem=self._unproven)))
+        if self._mode(brief) != "full-access":
+            await self._gate.need()
 
     @property
     def _marker(self) -> dict[str, str]:
-        return {NODE_VARIABLE: self._host.node_marker, "CLAUDE_CODE_TMPDIR": self._scratch}
+        return {self._node.name: self._node.value, "CLAUDE_CODE_TMPDIR": self._scratch}
 
     def _text_session(self, brief: Brief, context: Context, session: str) -> TextSession:
         allowed, cwd = self._permissions(brief), self._cwd(brief)
