@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.channels.telegram.http_house import Stuck, Told, answer, connect, request, saying, serving
 from typing_extensions import override
 
-from pilothouse.channels.telegram.bodies import Form, Json
+from pilothouse.channels.telegram.bodies import PIECE_BYTES, Form, Json
 from pilothouse.channels.telegram.connection import Connection, Reply
 from pilothouse.channels.telegram.shapes import Upload
 from pilothouse.channels.telegram.trouble import NetworkDown, TooBig, Trouble
@@ -26,6 +26,10 @@ async def heard(pieces: list[bytes], limit: int = LIMIT) -> tuple[Reply | Troubl
     with anyio.fail_after(20):
         reply = await connection.ask(request(Json({"a": 1})), limit, 20)
     return reply, connection.make_ready()
+
+
+def upload(size: int) -> Form:
+    return Form({}, {"file": Upload("a.bin", "application/zip", bytes(size))})
 
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:
@@ -87,6 +91,24 @@ async def test_a_connection_whose_next_answer_could_be_anothers_is_not_used_agai
     assert await heard([said]) == (Reply(200, b"x"), False)
 
 
+async def test_a_connection_that_was_answered_before_it_was_asked_is_not_used_again() -> None:
+    class Hasty(Told):
+        @override
+        async def receive(self, max_bytes: int = 65536) -> bytes:
+            return self._pieces.pop(0)
+
+    connection = Connection(cast("ByteStream", hasty := Hasty([answer(b"x")])))
+    assert await connection.ask(request(), LIMIT, 20) == Reply(200, b"x")
+    assert (hasty.sent, connection.make_ready()) == (b"", False)
+
+
+async def test_a_connection_that_has_not_taken_all_of_a_request_is_not_used_again() -> None:
+    connection = Connection(cast("ByteStream", stuck := Stuck([answer(b"x")])), silence_s=0.05)
+    assert await connection.ask(request(last := upload(PIECE_BYTES - 100)), LIMIT, 20) == Reply(200, b"x")
+    assert len(stuck.sent) < last.length
+    assert not connection.make_ready()
+
+
 async def test_requests_follow_each_other_on_one_connection() -> None:
     async with serving(saying(answer(b"one"), answer(b"two"))) as visits:
         connection = await connect(visits)
@@ -109,7 +131,7 @@ async def test_an_idle_connection_that_the_server_closed_is_not_quiet() -> None:
         await connection.close()
 
 
-BIG = Form({}, {"file": Upload("a.bin", "application/zip", bytes(2 << 20))})
+BIG = upload(2 << 20)
 
 
 async def test_a_refusal_is_heard_before_the_file_is_sent() -> None:
@@ -142,6 +164,26 @@ async def test_an_upload_takes_longer_than_the_wait_for_its_answer() -> None:
     connection = Connection(cast("ByteStream", Slow([answer(b"all of it")])))
     assert await connection.ask(request(BIG), LIMIT, 0.3) == Reply(200, b"all of it")
     assert connection.make_ready()
+
+
+@pytest.mark.parametrize("headers", [(), (b"Connection: close",)])
+async def test_an_answer_takes_longer_than_the_wait_for_it_as_long_as_it_comes(
+    headers: tuple[bytes, ...],
+) -> None:
+    deadlines: list[float] = []
+
+    class Slow(Told):
+        @override
+        async def receive(self, max_bytes: int = 65536) -> bytes:
+            piece = await super().receive(max_bytes)
+            await anyio.sleep(0.001)  # so that the clock is another
+            deadlines.append(anyio.current_effective_deadline())
+            return piece
+
+    whole = answer(b"abc", *headers)
+    connection = Connection(cast("ByteStream", Slow([whole[:-3], b"a", b"b", b"c"])))
+    assert await connection.ask(request(), LIMIT, 20) == Reply(200, b"abc")
+    assert len(set(deadlines)) == len(deadlines) == 4
 
 
 async def test_a_request_that_cannot_be_written_was_never_sent() -> None:

@@ -65,6 +65,7 @@ class Connection:
         self._headers = headers
         self._silence_s = silence_s
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD_BYTES)
+        self._sent = False
 
     async def ask(self, request: Request, limit: int, wait_s: float) -> Reply | Trouble:
         """`wait_s` is how long the server may be silent once all is sent."""
@@ -84,9 +85,11 @@ class Connection:
     def make_ready(self) -> bool:
         """Whether another request may follow: both sides have said all, and nothing that nobody asked for."""
         done = self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
-        if not done or self._http.trailing_data != (b"", False):
+        # h11 counts as said what it gave us to send.
+        if not self._sent or not done or self._http.trailing_data != (b"", False):
             return False
         self._http.start_next_cycle()
+        self._sent = False
         return True
 
     @property
@@ -117,6 +120,7 @@ class Connection:
                     data = b""
                 data += self._http.send(h11.Data(piece)) or b""
             await self._write(data + (self._http.send(h11.EndOfMessage()) or b""))
+            self._sent = True
         except TimeoutError:
             patience.cancel()
         except BROKEN:
@@ -144,7 +148,7 @@ class Connection:
                 if not received and not status:
                     return NetworkDown("the connection was closed without an answer", maybe_done=True)
                 self._http.receive_data(received)
-                if self._http.our_state is h11.DONE:
+                if self._sent:
                     patience.deadline = anyio.current_time() + wait_s
             elif isinstance(event, h11.Response):
                 status = event.status_code
