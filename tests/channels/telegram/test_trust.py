@@ -24,6 +24,8 @@ HERE = Path(__file__).parent / "certificates"
 AUTHORITY = HERE / "authority.pem"
 HASHED = "a2d56eaa.0"
 """As `openssl rehash` names it."""
+RECORD_BYTES = 16 << 10
+"""As much as TLS encrypts at once."""
 ME = b'{"ok":true,"result":{"id":1,"is_bot":true,"first_name":"b","username":"b_bot"}}'
 
 
@@ -78,6 +80,15 @@ async def test_a_server_that_proves_itself_is_asked_over_one_connection() -> Non
         address = f"https://127.0.0.1:{visits.port}"
         assert await ask(address, Way(trust=trust()), times=4) == Reply(200, b"x")
     assert [len(heads) for heads in visits.heads] == [4]
+
+
+async def test_what_a_server_says_unasked_is_nobodys_answer_though_it_came_with_the_last_one() -> None:
+    mine = bytes(2 * RECORD_BYTES - len(answer(bytes(RECORD_BYTES))))
+    both = answer(mine) + answer(b"not yours")
+    assert both[:RECORD_BYTES] == answer(mine), "what nobody asked for is decrypted later"
+    async with serving(saying(both), identity()) as visits:
+        assert await ask(f"https://127.0.0.1:{visits.port}", Way(trust=trust()), times=3) == Reply(200, mine)
+    assert [len(heads) for heads in visits.heads] == [1] * 3
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])

@@ -14,6 +14,7 @@ from typing import Any
 import anyio
 import h11
 from anyio.abc import ByteStream, SocketAttribute
+from anyio.streams.tls import TLSAttribute
 from msgspec import Struct
 
 from pilothouse.channels.reach import why_unreachable
@@ -100,10 +101,23 @@ class Connection:
             return False
         poll = select.poll()
         poll.register(sock, select.POLLIN)
-        return not poll.poll(0)
+        return not poll.poll(0) and not self._holds_unread()
 
     async def close(self) -> None:
         await anyio.aclose_forcefully(self._stream)
+
+    def _holds_unread(self) -> bool:
+        """What came together with the last answer is decrypted only when somebody reads on."""
+        tls = self._stream.extra(TLSAttribute.ssl_object, None)  # noqa: S610 - no database here
+        if tls is None:
+            return False
+        try:
+            tls.read(1)
+        except ssl.SSLWantReadError:
+            return False
+        except ssl.SSLError:
+            pass
+        return True
 
     def _send_head(self, request: Request) -> bytes:
         target = f"{self._prefix}{request.target.reveal()}"
