@@ -92,6 +92,28 @@ async def test_a_request_that_is_given_up_takes_its_connection_along() -> None:
             assert await pool.ask(other.server, request(), LIMIT, 20) == Reply(200, b"y")
 
 
+async def test_all_connections_are_closed_though_somebody_is_in_a_hurry() -> None:
+    full = anyio.Event()
+
+    async def serve(stream: ByteStream, visits: Visits) -> None:
+        await read_head(stream)
+        if visits.open == 3:
+            full.set()
+        await full.wait()
+        await stream.send(answer(b"x"))
+        await read_head(stream)
+
+    async with serving(serve) as visits:
+        with anyio.CancelScope() as hurry:
+            async with open_pool(Way()) as pool:
+                async with anyio.create_task_group() as tasks:
+                    for _ in range(3):
+                        tasks.start_soon(pool.ask, visits.server, request(), LIMIT, 20)
+                assert visits.open == 3
+                hurry.cancel()
+        await visits.until_open(0)
+
+
 async def test_a_server_that_is_not_there_was_asked_nothing() -> None:
     async with serving(saying()) as visits:
         gone = visits.server

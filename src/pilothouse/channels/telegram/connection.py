@@ -104,7 +104,9 @@ class Connection:
         return not poll.poll(0) and not self._holds_unread()
 
     async def close(self) -> None:
-        await anyio.aclose_forcefully(self._stream)
+        # Nothing is waited for. Who closes several and is cancelled would otherwise stop at the first.
+        with anyio.CancelScope(shield=True):
+            await anyio.aclose_forcefully(self._stream)
 
     def _holds_unread(self) -> bool:
         """What came together with the last answer is decrypted only when somebody reads on."""
