@@ -5,6 +5,7 @@ import socket
 import anyio
 import pytest
 from tests.channels.telegram.conftest import connect
+from tests.channels.telegram.http_house import saying, serving
 from tests.channels.telegram.keyboards import Button, keyboard
 from tests.channels.telegram.server.running import Server, open_server
 
@@ -134,7 +135,7 @@ async def test_polling_beside_a_webhook_is_a_conflict_of_its_own(client: BotClie
 
 
 async def test_a_wrong_token_is_told_before_and_after_it_is_tried(server: Server) -> None:
-    for token in ("1234:wrong", "nonsense", "", "12:a/../x", "12:a b\r\nX-Evil: 1"):
+    for token in ("1234:wrong", "nonsense", "", "12:a/../x", "12:a b\r\nX-Evil: 1", "١٢:a"):
         async with open_client(Endpoint(Secret(token), server.url)) as client:
             assert isinstance(await client.get_me(), trouble.Unauthorized)
     assert [call.method for call in server.calls] == ["getMe"]
@@ -185,12 +186,25 @@ async def test_something_else_that_answers_is_not_taken_for_telegram(
         b'{"ok": true, "result": 7}',
         b'{"ok": true}',
         b"\xff\xfe",
+        b'{"ok": true, "result": %b}' % (b"[" * 100_000 + b"]" * 100_000),
     )
     for body in bodies:
         server.faults.garble("getMe", body)
         answer = await client.get_me()
         assert isinstance(answer, trouble.NotTelegram), body
         assert answer.maybe_done
+
+
+async def test_what_cannot_be_read_is_not_repeated_at_length() -> None:
+    said = b"HTTP/1.1 200 OK\r\nX : " + b"y" * 50_000 + b"\r\n\r\n"
+    async with (
+        serving(saying(said)) as visits,
+        open_client(Endpoint(Secret("1:x"), f"http://127.0.0.1:{visits.port}")) as client,
+    ):
+        down = await client.get_me()
+    assert isinstance(down, trouble.NetworkDown)
+    assert "illegal header line" in down.text
+    assert len(down.text) <= trouble.TEXT_CHARS
 
 
 async def test_an_answer_without_end_is_cut_off(client: BotClient, server: Server) -> None:

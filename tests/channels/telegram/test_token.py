@@ -43,6 +43,15 @@ async def test_the_token_is_in_no_log_line_and_in_no_result(
     assert sum(isinstance(result, Trouble) for result in results) == 4
 
 
+async def test_no_part_of_the_token_is_left_where_what_was_said_is_cut(
+    client: BotClient, server: Server
+) -> None:
+    server.faults.garble("getMe", f"Cannot find anything here at POST /bot{TOKEN}/getMe".encode())
+    said = repr(await client.get_me())
+    assert "at POST /bot" in said
+    assert TOKEN[:12] not in said
+
+
 async def test_the_token_is_in_no_repr(server: Server) -> None:
     endpoint = Endpoint(Secret(server.token), server.url)
     async with open_client(endpoint) as client:

@@ -111,6 +111,8 @@ async def test_a_name_in_letters_of_its_own_is_written_in_ascii() -> None:
         "http://a:99999",
         "http://a:b",
         "http://[::1",
+        "http://.a",
+        "http://a\x00b",
         f"http://{'ä' * 64}.example",
     ],
 )

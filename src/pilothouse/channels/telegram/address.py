@@ -75,9 +75,13 @@ def without_login(text: str) -> str:
 def _ascii(host: str) -> str:
     """A name in letters of its own, as name servers know it."""
     try:
-        return host if host.isascii() else host.encode("idna").decode()
+        name = host if host.isascii() else host.encode("idna").decode()
     except UnicodeError:
-        raise ValueError("its host is no name that a name server could know") from None
+        name = ""
+    # For what is behind a proxy no name server is asked: TLS and HTTP would be the first to stumble over these.
+    if not name or name.startswith(".") or not name.isprintable():
+        raise ValueError("its host is no name that a name server could know")
+    return name
 
 
 def _port(parts: SplitResult) -> int | None:

@@ -12,7 +12,7 @@ from pilothouse.core.secret import Secret
 
 API_BASE = "https://api.telegram.org"
 
-_TOKEN = re.compile(r"\d{1,20}:[A-Za-z0-9_-]{1,100}")
+_TOKEN = re.compile(r"\d{1,20}:[A-Za-z0-9_-]{1,100}", re.ASCII)
 
 
 class Endpoint(Struct, frozen=True):

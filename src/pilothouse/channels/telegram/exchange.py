@@ -24,6 +24,7 @@ from pilothouse.channels.telegram.endpoint import Endpoint
 from pilothouse.channels.telegram.pool import Pool, open_pool
 from pilothouse.channels.telegram.shapes import Upload
 from pilothouse.channels.telegram.trouble import (
+    TEXT_CHARS,
     NetworkDown,
     NotTelegram,
     ParseError,
@@ -44,6 +45,7 @@ CALL_S = 30.0
 UPLOAD_S = 600.0
 """50 MB over a slow line."""
 
+_SEARCHED_BYTES = 4096
 _HEADERS = ((b"Accept-Encoding", b"identity"), (b"User-Agent", b"pilothouse"))
 
 
@@ -110,14 +112,14 @@ class Exchange:
         with anyio.move_on_after(whole_s):
             answer = await self._pool.ask(server, request, limit, max(wait_s, CALL_S))
         if isinstance(answer, NetworkDown):
-            said = self._hide(f"{self._endpoint.shown}: {answer.text}")
+            said = self._hide(f"{self._endpoint.shown}: {answer.text}")[:TEXT_CHARS]
             return NetworkDown(said, maybe_done=answer.maybe_done)
         return answer
 
     def _read(self, reply: Reply) -> Answer | Trouble:
         try:
             answer = _answers.decode(reply.data)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return self._foreign(reply)
         if answer.ok:
             return answer
@@ -130,7 +132,8 @@ class Exchange:
         status = reply.status
         if status >= 500:
             return ServerDown(f"the server answered {status}", maybe_done=True, status=status)
-        begin = reply.data[:60].decode("utf-8", "replace")
+        # Half a token would not be found.
+        begin = self._hide(reply.data[:_SEARCHED_BYTES].decode("utf-8", "replace"))[:60]
         text = f"{self._endpoint.shown} answered {status} with {begin!r}: is api_base a Bot API server?"
         return NotTelegram(self._hide(text), maybe_done=200 <= status < 300)
 
