@@ -62,4 +62,7 @@ def find_certificates(
 
 
 def _holds_certificates(folder: Path) -> bool:
-    return any(_HASHED.fullmatch(entry.name) for entry in folder.iterdir())
+    try:
+        return any(_HASHED.fullmatch(entry.name) for entry in folder.iterdir())
+    except OSError:  # it may not be ours to read
+        return False
