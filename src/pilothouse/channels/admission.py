@@ -1,8 +1,11 @@
-"""Whether somebody may talk to us, asked before anything of theirs is fetched. Shared by every channel."""
+"""Whether somebody may talk to us, asked before anything of theirs is fetched; and how what is fetched goes to the desk.
+Shared by every channel."""
 
 from __future__ import annotations
 
-from pilothouse.core.channel import Desk
+from collections.abc import Awaitable, Callable
+
+from pilothouse.core.channel import Desk, Receipt
 from pilothouse.core.errors import PilothouseError, StoreError
 from pilothouse.core.message import InboundMessage, conversation_id
 
@@ -16,3 +19,12 @@ async def may_talk(desk: Desk, message: InboundMessage) -> bool:
     except PilothouseError:
         return False
     return True
+
+
+async def accept_fetched(
+    desk: Desk, message: InboundMessage, fetch: Callable[[], Awaitable[InboundMessage]]
+) -> Receipt:
+    """`fetch` gives the message with what came with it. If a `/stop` takes it back meanwhile, it is one that the desk has."""
+    with desk.expecting(message):
+        return await desk.accept(await fetch())
+    return Receipt("duplicate")

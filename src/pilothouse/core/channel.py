@@ -8,6 +8,7 @@ delivery's. Optional powers are protocols of one method, found with `isinstance`
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
@@ -72,6 +73,11 @@ class Desk(Protocol):
     """All that a surface may ask of the centre. Each method has a row in the authority table."""
 
     async def accept(self, message: InboundMessage) -> Receipt: ...
+
+    def expecting(self, message: InboundMessage) -> AbstractContextManager[object]:
+        """Entered before what came with a message is fetched, and left once it was accepted. A `/stop` meanwhile names it,
+        or takes it back: then what is done within ends, and the message has been taken care of."""
+        ...
 
     async def edited(self, message: MessageEdited) -> Receipt: ...
 

@@ -21,6 +21,7 @@ ROLES: tuple[Role, ...] = get_args(Role)
 AUTHORITY: Mapping[str, Role] = {
     # The desk: every method that a channel, a web page or an RPC call reaches.
     "desk.accept": "member",
+    "desk.expecting": "member",
     "desk.edited": "member",
     "desk.deleted": "member",
     "desk.answer": "member",

@@ -35,7 +35,13 @@ UNUSED = "What came with it was not used: this command takes no files. Send them
 
 
 async def carry_out(
-    ports: Ports, way: Route, message: InboundMessage, *, opened: Address | str = "", unusable: str = ""
+    ports: Ports,
+    way: Route,
+    message: InboundMessage,
+    *,
+    opened: Address | str = "",
+    unusable: str = "",
+    expected: tuple[InboundMessage, ...] = (),
 ) -> Receipt:
     """Stores the command and does it, at once and once: the row's key makes a repeat a duplicate. Of files that came with it
     the person is told that nobody took them."""
@@ -61,7 +67,18 @@ async def carry_out(
         if isinstance(way, Command):
             role = _role(tx, settings, by, conversation)
             call = CommandCall(
-                tx, conversation, by, way.args, settings, ports.ids, at, role, models, opened, unusable
+                tx,
+                conversation,
+                by,
+                way.args,
+                settings,
+                ports.ids,
+                at,
+                role,
+                models,
+                opened,
+                unusable,
+                expected,
             )
             reply = _run(way, call)
         else:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from pilothouse.core.conversation import Conversation, Session
 from pilothouse.core.ids import EngineId, IdMaker
-from pilothouse.core.message import Address, Attachment, Author
+from pilothouse.core.message import Address, Attachment, Author, InboundMessage
 from pilothouse.core.people import AUTHORITY, Role, allows
 from pilothouse.core.queue import QueueRow
 from pilothouse.core.store import Tx
@@ -35,6 +35,8 @@ class CommandCall(Struct, frozen=True):
     """Of `/topic`: where the new thread is, or why there is none."""
     unusable: str = ""
     """Of `/engine`: why the one that was named would not answer here, and what to do."""
+    expected: tuple[InboundMessage, ...] = ()
+    """Of `/stop`: messages, wherever they are from, whose files are still being fetched."""
     has_message: bool = False
     """Of a command that opens something: a message comes right behind it, in the same transaction."""
 

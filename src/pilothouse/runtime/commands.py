@@ -6,12 +6,14 @@ a flag on the turn's row: whoever runs the turn sees it, on whichever node.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from pilothouse.core.message import InboundMessage
+from pilothouse.core.queue import QueueRow
 from pilothouse.runtime.command_call import CommandCall, CommandSpec, NotDone, Reply, queued, refusal
+from pilothouse.runtime.expecting import still_expected, take_back
 from pilothouse.runtime.growing import lingering
 from pilothouse.runtime.pairing import pair, parse_code
 from pilothouse.runtime.rebinding import open_topic, resume, set_engine, set_model, set_trigger, set_workspace
@@ -40,8 +42,8 @@ def _new(call: CommandCall) -> Reply:
 
 def _stop(call: CommandCall) -> Reply:
     live = call.tx.turns.live_in(call.conversation.id)
-    waiting = queued(call)
-    tail = f" {len(waiting)} queued: /queue shows, /cancel drops." if waiting else ""
+    waiting, coming = queued(call), still_expected(call)
+    tail = _left(waiting, coming)
     if live is not None:
         call.tx.turns.note(live.id, stop_requested=True)
         return Reply(f"Stopping.{tail}")
@@ -52,9 +54,28 @@ def _stop(call: CommandCall) -> Reply:
         return Reply(f"Stopped. It will not be resumed.{tail}")
     for row in (unbegun := lingering(waiting, call.at)):
         call.tx.inbox.withdraw(row.id, call.at, f"stopped by {call.by.id}")
-    if unbegun:
-        return Reply("Stopped before it began.")
-    return Reply(f"Nothing is running here.{tail}")
+    for message in coming:
+        take_back(call, message)
+    tail = _left([row for row in waiting if row not in unbegun])
+    if coming:
+        return Reply(f"{_stopped_coming(len(coming) + len(unbegun))}{tail}")
+    return Reply(f"Stopped before it began.{tail}" if unbegun else f"Nothing is running here.{tail}")
+
+
+def _left(waiting: Sequence[QueueRow], coming: Sequence[InboundMessage] = ()) -> str:
+    """What begins in spite of a stop, in its turn."""
+    told = [f" {len(waiting)} queued: /queue shows, /cancel drops."] if waiting else []
+    if len(coming) == 1:
+        told.append(" A message whose file is still on its way begins when that is here.")
+    elif coming:
+        told.append(f" {len(coming)} messages whose files are still on their way begin when those are here.")
+    return "".join(told)
+
+
+def _stopped_coming(count: int) -> str:
+    if count == 1:
+        return "Stopped before it began, while its file was still on its way."
+    return f"Stopped {count} messages before they began, while files were still on their way."
 
 
 def _cancel(call: CommandCall) -> Reply:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
@@ -65,6 +66,10 @@ class GatewayDesk:
 
     async def accept(self, message: InboundMessage) -> Receipt:
         return await self._intake.accept(message)
+
+    def expecting(self, message: InboundMessage) -> AbstractContextManager[object]:
+        """No role is looked at before it has come; whoever may not talk to us is refused then."""
+        return self._intake.expecting(message)
 
     async def edited(self, message: MessageEdited) -> Receipt:
         return await self._intake.edited(message)

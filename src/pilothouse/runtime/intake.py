@@ -6,6 +6,8 @@ in is stored by `accepting.py`, `carrying_out.py` and `amending.py`.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+
 import msgspec
 
 from pilothouse.core.channel import Receipt
@@ -29,6 +31,7 @@ from pilothouse.runtime.binding import workspace_of
 from pilothouse.runtime.carrying_out import carry_out, has_files, opening
 from pilothouse.runtime.commands import ALIASES, COMMANDS
 from pilothouse.runtime.continuing import only_resumes
+from pilothouse.runtime.expecting import Expected
 from pilothouse.runtime.growing import without_known
 from pilothouse.runtime.opening import open_thread
 from pilothouse.runtime.pacing import Pacing
@@ -45,6 +48,7 @@ class Intake:
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
         self._pacing = Pacing()
+        self._expected = Expected()
 
     async def accept(self, message: InboundMessage) -> Receipt:
         settings, role = self._ports.settings(), await self._role(message.author, message.address)
@@ -62,6 +66,12 @@ class Intake:
             if not self._is_message(way, role):
                 return await self._carry_out(way, message)
         return await self._store(message, settings)
+
+    def expecting(self, message: InboundMessage) -> AbstractContextManager[object]:
+        """A command begins no turn, whatever comes with it."""
+        way = route(message.text, COMMANDS, ALIASES) if message.kind == "chat" else Say()
+        is_command = isinstance(way, Command) and not COMMANDS[way.name].opens
+        return nullcontext() if is_command else self._expected.expecting(message)
 
     async def _role(self, author: Author, address: Address) -> Role:
         """Who they are in the workspace of that conversation. An owner of the whole house is one everywhere."""
@@ -177,7 +187,11 @@ class Intake:
                 unusable = await self._why_unusable(way.args)
             case _:
                 pass
-        return await carry_out(self._ports, way, said, opened=opened, unusable=unusable)
+        expected = self._expected.messages() if urgent else ()
+        receipt = await carry_out(self._ports, way, said, opened=opened, unusable=unusable, expected=expected)
+        if expected:
+            await self._expected.leave_stopped(self._ports.store)
+        return receipt
 
     async def _is_first(self, address: Address, by: Author, native_id: str, deed: str) -> bool:
         """Whether the command is to be done that we prepare for: it is no repeat, and whoever says it may."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import anyio
@@ -121,6 +122,9 @@ class ScriptedDesk:
             self.on_accept(message, receipt.message_id)
         self._wake()
         return receipt
+
+    def expecting(self, message: InboundMessage) -> AbstractContextManager[object]:
+        return nullcontext()
 
     async def edited(self, message: MessageEdited) -> Receipt:
         self.edits.append(message)

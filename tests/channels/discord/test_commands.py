@@ -9,6 +9,7 @@ import pytest
 from tests.channels.channel_rig import MENU
 from tests.channels.discord.gateway_house import config_for, open_gateway
 from tests.channels.discord.line import open_line
+from tests.channels.discord.server.cdn import File
 from tests.channels.discord.server.faults import COMMANDS
 from tests.channels.discord.server.people import Person
 from tests.channels.discord.server.running import Server
@@ -223,6 +224,25 @@ async def test_what_a_bot_shows_is_asked_about(server: Server, tmp_path: Path, h
             ada.submit(shown, words="why?")
         await house.until(lambda: house.rig.engine.turns)
         assert "AssertionError" in house.rig.engine.turns[0].prompt.text
+
+
+async def test_a_stop_leaves_no_command_thinking_whose_files_are_still_fetched(
+    server: Server, tmp_path: Path
+) -> None:
+    ada, bob, general = server.person("ada"), server.person("bob"), server.world.general
+    files = [File(f"{number}.txt", b"long", "text/plain", slow=True) for number in range(10)]
+    async with open_gateway(server, tmp_path, {ada: "owner"}, menu=MENU) as house:
+        await house.until(lambda: server.called(COMMANDS))
+        shown = ada.use_on(bob.say("see there", files=files), "Ask about this")
+        await house.until(lambda: shown.kind == "modal")
+        asked = ada.submit(shown, words="is this true?")
+        await house.until(files[0].asked.is_set)
+        ada.command("stop")
+        await house.until_shown(general, "Stopped before it began, while its file was still on its way.")
+        await house.until(lambda: "is this true?" in asked.text)
+        for file in files:
+            file.release()
+        assert not house.rig.engine.turns
 
 
 async def test_only_who_is_on_the_list_is_heard(server: Server, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from tests.channels.discord.server.cdn import File
 from tests.channels.discord.server.running import Server
 from tests.channels.plays import slow
 from tests.channels.telegram.receiving_house import KeptBlobs
+from tests.runtime.puppet import echo
 
 from pilothouse.channels.discord.attachments import FILE_BYTES, TOTAL_BYTES, Offered
 from pilothouse.channels.discord.config import Rules
@@ -100,6 +101,40 @@ async def test_a_stop_that_is_typed_overtakes_the_files_before_it(server: Server
             file.release()
         await line.until(lambda: len(line.texts) == 3)
     assert line.texts == ["/stop", "look", "behind it"]
+
+
+async def test_a_stop_takes_back_a_message_whose_files_are_still_fetched(
+    server: Server, tmp_path: Path
+) -> None:
+    ada, files = server.person("ada"), hanging()
+    async with open_gateway(server, tmp_path, {ada: "owner"}) as house:
+        ada.say("look at this", channel=ada.dm, files=files)
+        await house.until(files[0].asked.is_set)
+        ada.say("/stop", channel=ada.dm)
+        await house.until_shown(ada.dm, "Stopped before it began, while its file was still on its way.")
+        ada.say("something else", channel=ada.dm)
+        await house.until_shown(ada.dm, "you said: something else")
+        for file in files:
+            file.release()
+        assert [turn.prompt.text for turn in house.rig.engine.turns] == ["something else"]
+
+
+async def test_a_stop_of_what_runs_names_a_message_whose_files_are_still_fetched(
+    server: Server, tmp_path: Path
+) -> None:
+    ada, files = server.person("ada"), hanging()
+    async with open_gateway(server, tmp_path, {ada: "owner"}, slow, echo) as house:
+        ada.say("build it", channel=ada.dm)
+        await house.until(lambda: house.rig.engine.turns)
+        ada.say("and this", channel=ada.dm, files=files)
+        await house.until(files[0].asked.is_set)
+        ada.say("/stop", channel=ada.dm)
+        await house.until_shown(
+            ada.dm, "Stopping. A message whose file is still on its way begins when that is here."
+        )
+        for file in files:
+            file.release()
+        await house.until_shown(ada.dm, "you said: and this")
 
 
 async def test_a_stop_by_reaction_overtakes_a_reaction_to_files(server: Server, tmp_path: Path) -> None:

@@ -397,9 +397,27 @@ async def test_a_stop_does_not_wait_for_a_file_that_is_still_fetched(server: Ser
         ada.document("big.bin", b"x", "and this")
         await house.until(held.arrived.is_set)
         ada.say("/stop")
-        await house.until_shown(ada.id, "Stopping.")
+        await house.until_shown(
+            ada.id, "Stopping. A message whose file is still on its way begins when that is here."
+        )
         held.release()
         await house.until_shown(ada.id, "you said: and this")
+
+
+async def test_a_stop_takes_back_a_message_whose_file_is_still_fetched(
+    server: Server, tmp_path: Path
+) -> None:
+    ada = server.person("Ada")
+    held = server.faults.hold("download")
+    async with open_gateway(server, tmp_path, {ada: "owner"}) as house:
+        ada.document("big.bin", b"x", "look at this")
+        await house.until(held.arrived.is_set)
+        ada.say("/stop")
+        await house.until_shown(ada.id, "Stopped before it began, while its file was still on its way.")
+        ada.say("something else")
+        await house.until_shown(ada.id, "you said: something else")
+        held.release()
+        assert [turn.prompt.text for turn in house.rig.engine.turns] == ["something else"]
 
 
 async def test_a_photo_below_a_command_goes_on_or_is_said_to_be_unused(

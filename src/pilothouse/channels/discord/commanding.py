@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import anyio
 from msgspec import Struct
 
+from pilothouse.channels.admission import accept_fetched
 from pilothouse.channels.discord.addressing import Place
 from pilothouse.channels.discord.calls import Calls
 from pilothouse.channels.discord.limits import TEXT
@@ -20,7 +21,7 @@ from pilothouse.channels.discord.taking import Taker
 from pilothouse.channels.discord.trouble import Away, Trouble
 from pilothouse.channels.discord.wire import Interaction, Message, inputs, read, sent_at
 from pilothouse.channels.text import clip
-from pilothouse.core.channel import Desk
+from pilothouse.core.channel import Desk, Receipt
 from pilothouse.core.errors import PilothouseError, StoreError, StoreUnavailable
 from pilothouse.core.message import Author, InboundMessage, conversation_id
 
@@ -101,7 +102,9 @@ class Commanding:
             return
         scene = await self._taker.scene(done.place, us)
         asked = self._said(done, question or ASK_ABOUT, quoted=quote_of(message, scene), reply_to=message.id)
-        await self._accept(done, await self._taker.with_files(asked, files_of(message)), question)
+        files = files_of(message)
+        receipt = await accept_fetched(self._desk, asked, lambda: self._taker.with_files(asked, files))
+        await self._show(done, receipt, question)
 
     async def complete(self, done: Done) -> None:
         data = done.interaction.data
@@ -132,7 +135,7 @@ class Commanding:
 
     async def _ask(self, done: Done, text: str) -> None:
         if await self._let_in(done):
-            await self._accept(done, self._said(done, text), text)
+            await self._show(done, await self._desk.accept(self._said(done, text)), text)
 
     async def _let_in(self, done: Done) -> bool:
         """What is asked stands there for all to see; that somebody may not ask is theirs alone to read."""
@@ -147,8 +150,7 @@ class Commanding:
         await (done.reply.defer(ephemeral=False) if allowed else done.reply.say(NOT_LET_IN))
         return allowed
 
-    async def _accept(self, done: Done, message: InboundMessage, shown: str) -> None:
-        receipt = await self._desk.accept(message)
+    async def _show(self, done: Done, receipt: Receipt, shown: str) -> None:
         quoted = "\n".join(f"> {line}" for line in shown.splitlines()) or f"> {ASK_ABOUT}"
         if await done.reply.finish(_above(quoted, receipt.text)) or receipt.state in ("duplicate", "refused"):
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pilothouse.channels.admission import may_talk
+from pilothouse.channels.admission import accept_fetched, may_talk
 from pilothouse.channels.discord.addressing import Place, author_of, user_id
 from pilothouse.channels.discord.calls import Calls
 from pilothouse.channels.discord.interactions import Interactions
@@ -90,8 +90,12 @@ class Reacting:
             return
         message, is_let_in = found.message, await may_talk(self._desk, found.message)
         if found.files and is_let_in:
-            message = await self._taker.with_offered(message, found.files)
-        receipt = await self._desk.accept(message)
+            files = found.files
+            receipt = await accept_fetched(
+                self._desk, message, lambda: self._taker.with_offered(message, files)
+            )
+        else:
+            receipt = await self._desk.accept(message)
         to_us = is_let_in or original.ours or scene.place.direct or scene.heard.dedicated
         if receipt.text and receipt.state != "duplicate" and to_us:
             # It stands below a message that may be somebody else's.

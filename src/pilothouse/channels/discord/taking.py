@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec.structs import replace
 
-from pilothouse.channels.admission import may_talk
+from pilothouse.channels.admission import accept_fetched, may_talk
 from pilothouse.channels.discord.addressing import Place
 from pilothouse.channels.discord.attachments import Offered, Taken, with_files
 from pilothouse.channels.discord.calls import Calls
@@ -192,15 +192,19 @@ class Taker:
 
     async def _accept(self, said: Said) -> None:
         message = said.message
-        if said.files and await may_talk(self._desk, message):
-            message = await self.with_files(message, said.files)
         starter = self._starters.get(message.address, "")
         if starter and message.quoted is None:
             message = replace(message, quoted=starter)
         self._marks.take(message.native_id)
-        receipt = await self._desk.accept(message)
+        if said.files:
+            receipt = await accept_fetched(self._desk, message, lambda: self._fetched(message, said.files))
+        else:
+            receipt = await self._desk.accept(message)
         self._starters.pop(message.address, None)
         await self._telling.accepted(message, receipt, to_us=said.to_us)
+
+    async def _fetched(self, message: InboundMessage, files: Sequence[File]) -> InboundMessage:
+        return await self.with_files(message, files) if await may_talk(self._desk, message) else message
 
     async def with_files(self, message: InboundMessage, files: Sequence[File]) -> InboundMessage:
         return await self.with_offered(message, [offered(file) for file in files])

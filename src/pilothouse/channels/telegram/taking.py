@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import anyio
 from msgspec.structs import replace
 
-from pilothouse.channels.admission import may_talk
+from pilothouse.channels.admission import accept_fetched, may_talk
 from pilothouse.channels.telegram.addressing import address_of, author_of
 from pilothouse.channels.telegram.client import BotClient
 from pilothouse.channels.telegram.content import DOWNLOAD_BYTES, WantedFile, name_of
@@ -108,13 +108,20 @@ class Taker:
 
     async def _accept(self, said: Said, aside: Aside) -> None:
         message = said.message
-        if said.files and await may_talk(self._desk, message):
-            async with aside():
-                pieces = zip(pieces_of(message), said.wanted, strict=True)
-                message = made_of(message, [await self._with_files(*piece) for piece in pieces])
-        receipt = await self._desk.accept(message)
+        if said.files:
+            receipt = await accept_fetched(self._desk, message, lambda: self._fetched(said, aside))
+        else:
+            receipt = await self._desk.accept(message)
         self._tails.taken(message, receipt)
         await self._telling.accepted(message, receipt, to_us=said.to_us)
+
+    async def _fetched(self, said: Said, aside: Aside) -> InboundMessage:
+        message = said.message
+        if not await may_talk(self._desk, message):
+            return message
+        async with aside():
+            pieces = zip(pieces_of(message), said.wanted, strict=True)
+            return made_of(message, [await self._with_files(*piece) for piece in pieces])
 
     async def _say_unread(self, unread: Unread, aside: Aside) -> None:
         """Whoever may not talk to us hears what they always hear."""

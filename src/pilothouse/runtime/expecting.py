@@ -1,0 +1,93 @@
+"""Messages whose files are still being fetched: `/stop` knows of them, and takes back what would begin.
+
+They are in memory alone, for their channel keeps them. One that was taken back has a row, withdrawn, under its own key:
+when it comes after all, or once more after a restart, it is a repeat and begins nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import anyio
+import msgspec
+
+from pilothouse.core.ids import MessageId
+from pilothouse.core.message import InboundMessage
+from pilothouse.core.store import Store, Tx
+from pilothouse.runtime.auditing import record
+from pilothouse.runtime.binding import workspace_of
+from pilothouse.runtime.command_call import CommandCall
+from pilothouse.runtime.growing import head_of, note_pieces, without_known
+from pilothouse.runtime.placing import message_key, place_id
+from pilothouse.runtime.standing import may
+from pilothouse.runtime.trimming import cleaned
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Expected:
+    def __init__(self) -> None:
+        self._fetches: dict[anyio.CancelScope, InboundMessage] = {}
+
+    @contextmanager
+    def expecting(self, message: InboundMessage) -> Iterator[None]:
+        """What is done within is left where it is once the message was taken back."""
+        with anyio.CancelScope() as scope:
+            self._fetches[scope] = message
+            try:
+                yield
+            finally:
+                del self._fetches[scope]
+
+    def messages(self) -> tuple[InboundMessage, ...]:
+        return tuple(self._fetches.values())
+
+    async def leave_stopped(self, store: Store) -> None:
+        """Nobody waits any longer for the files of what was taken back."""
+        fetches = list(self._fetches.items())
+
+        def unit(tx: Tx) -> list[anyio.CancelScope]:
+            return [scope for scope, message in fetches if _is_withdrawn(tx, message)]
+
+        for scope in await store.read(unit) if fetches else ():
+            scope.cancel()
+
+
+def _is_withdrawn(tx: Tx, message: InboundMessage) -> bool:
+    row = head_of(tx, message.address, message.native_id)
+    return row is not None and row.status == "withdrawn"
+
+
+def still_expected(call: CommandCall) -> list[InboundMessage]:
+    """Those of this conversation that are in no row yet. A stranger's is refused when it has come."""
+    place, people = call.conversation.id, call.settings.people
+    workspace = workspace_of(call.tx, place, call.settings.default_workspace)
+    here = [message for message in call.expected if place_id(call.tx, message.address) == place]
+    known = [message for message in here if may(call.tx, people, message.author.id, "desk.accept", workspace)]
+    return [fresh for message in known if (fresh := without_known(call.tx, message)) is not None]
+
+
+def take_back(call: CommandCall, message: InboundMessage) -> None:
+    """It stays in the record, without what was not fetched yet."""
+    tx, at, place, message = call.tx, call.at, call.conversation.id, cleaned(message)
+    put = tx.inbox.put(
+        id=MessageId(call.ids("msg")),
+        key=message_key(message.address, message.native_id),
+        lane=place,
+        conversation_id=place,
+        kind=message.kind,
+        body=_encode(msgspec.structs.replace(message, growth="")),
+        at=at,
+    )
+    note_pieces(tx, call.ids, message, put.row, at)
+    record(
+        tx,
+        at,
+        message.author.id,
+        "sender.accepted",
+        message=put.row.id,
+        conversation=place,
+        kind=message.kind,
+    )
+    tx.inbox.withdraw(put.row.id, at, f"stopped by {call.by.id}")

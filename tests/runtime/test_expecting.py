@@ -1,0 +1,142 @@
+"""A message whose file is still being fetched: a `/stop` with nothing running takes it back, else it names it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import msgspec
+from tests.runtime.puppet import PuppetEngine, echo, until_interrupted
+from tests.runtime.rig import MAIN, MEMBER, STRANGER, Rig, open_rig
+
+from pilothouse.channels.memory import PERSON
+from pilothouse.core.channel import Receipt
+from pilothouse.core.message import Author, InboundMessage
+from pilothouse.core.queue import QueueRow
+from pilothouse.runtime.placing import message_key
+
+STOPPED = "Stopped before it began, while its file was still on its way."
+NAMED = "A message whose file is still on its way begins when that is here."
+
+
+class Fetch:
+    """A channel that fetches the file of one message, for as long as it is told to."""
+
+    def __init__(self, rig: Rig, text: str, native_id: str = "f1", author: Author = PERSON) -> None:
+        self.rig = rig
+        self.message = InboundMessage(rig.channel.address(), author, native_id, text, private=True)
+        self.began = anyio.Event()
+        self.come = anyio.Event()
+        self.left = anyio.Event()
+        self.receipt: Receipt | None = None
+
+    async def run(self) -> None:
+        with self.rig.gateway.desk.expecting(self.message):
+            self.began.set()
+            await self.come.wait()
+            self.receipt = await self.rig.gateway.desk.accept(self.message)
+        self.left.set()
+
+    async def row(self) -> QueueRow | None:
+        key = message_key(self.message.address, self.message.native_id)
+        return await self.rig.store.read(lambda tx: tx.inbox.by_key(key))
+
+
+async def until(event: anyio.Event) -> None:
+    with anyio.fail_after(20):
+        await event.wait()
+
+
+async def test_with_nothing_running_a_stop_takes_it_back_and_nobody_waits_for_it(tmp_path: Path) -> None:
+    async with open_rig(tmp_path) as rig, anyio.create_task_group() as tasks:
+        fetch = Fetch(rig, "look at this")
+        tasks.start_soon(fetch.run)
+        await until(fetch.began)
+        await rig.channel.say("/stop")
+        await rig.until_said(STOPPED)
+        await until(fetch.left)
+        assert fetch.receipt is None
+        row = await fetch.row()
+        assert row is not None
+        assert (row.status, row.why) == ("withdrawn", f"stopped by {PERSON.id}")
+        assert msgspec.json.decode(row.body, type=InboundMessage).text == "look at this"
+        again = await rig.gateway.desk.accept(fetch.message)  # a channel that was killed brings it once more
+        assert again == Receipt("duplicate", row.id)
+        await rig.channel.say("/stop")
+        await rig.until_said("Nothing is running here.")
+        await rig.channel.say("something else")
+        await rig.until_said("you said: something else")
+        assert [strings.prompt.text for strings in rig.engine.turns] == ["something else"]
+
+
+async def test_while_a_turn_runs_a_stop_names_it_and_it_begins_when_it_has_come(tmp_path: Path) -> None:
+    async with (
+        open_rig(tmp_path, PuppetEngine(until_interrupted, echo)) as rig,
+        anyio.create_task_group() as tasks,
+    ):
+        await rig.channel.say("one")
+        await rig.until_live(MAIN, "running")
+        fetch = Fetch(rig, "look at this")
+        tasks.start_soon(fetch.run)
+        await until(fetch.began)
+        await rig.channel.say("/stop")
+        await rig.until_said(f"Stopping. {NAMED}")
+        await rig.until_ended()
+        fetch.come.set()
+        await until(fetch.left)
+        await rig.until_said("you said: look at this")
+
+
+async def test_several_are_counted(tmp_path: Path) -> None:
+    async with open_rig(tmp_path) as rig, anyio.create_task_group() as tasks:
+        for fetch in (Fetch(rig, "a", "f1"), Fetch(rig, "b", "f2", MEMBER)):
+            tasks.start_soon(fetch.run)
+            await until(fetch.began)
+        await rig.channel.say("/stop")
+        await rig.until_said("Stopped 2 messages before they began, while files were still on their way.")
+
+
+async def test_a_stop_touches_neither_another_place_nor_a_command_nor_a_stranger(tmp_path: Path) -> None:
+    async with open_rig(tmp_path) as rig, anyio.create_task_group() as tasks:
+        elsewhere = Fetch(rig, "elsewhere")
+        elsewhere.message = msgspec.structs.replace(
+            elsewhere.message, address=rig.channel.address("elsewhere")
+        )
+        fetches = [elsewhere, Fetch(rig, "/status", "f2"), Fetch(rig, "let me in", "f3", STRANGER)]
+        for fetch in fetches:
+            tasks.start_soon(fetch.run)
+            await until(fetch.began)
+        await rig.channel.say("/stop")
+        await rig.until_said("Nothing is running here.")
+        for fetch in fetches:
+            fetch.come.set()
+            await until(fetch.left)
+        assert [fetch.receipt and fetch.receipt.state for fetch in fetches][:2] == ["queued", "queued"]
+        await rig.until_true(lambda: [strings.prompt.text for strings in rig.engine.turns] == ["elsewhere"])
+
+
+async def test_what_comes_before_the_stop_is_carried_out_is_no_longer_expected(tmp_path: Path) -> None:
+    """Accepted, but its channel has not left yet: it has a row, and a turn that is stopped as any other."""
+    async with open_rig(tmp_path, PuppetEngine(until_interrupted)) as rig:
+        message = InboundMessage(rig.channel.address(), PERSON, "f1", "look", private=True)
+        with rig.gateway.desk.expecting(message):
+            receipt = await rig.gateway.desk.accept(message)
+            await rig.until_live(MAIN, "running")
+            await rig.channel.say("/stop")
+            await rig.until_said("Stopping.")
+            (turn,) = await rig.until_ended()
+        assert turn.status == "cancelled"
+        assert (await rig.inbox_row(receipt)).status == "done"
+        assert not any(NAMED in text or STOPPED in text for text in rig.said())
+
+
+async def test_what_is_queued_beside_it_is_named_and_left(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, max_turns_at_once=0) as rig, anyio.create_task_group() as tasks:
+        await rig.channel.say("waits")
+        fetch = Fetch(rig, "look at this")
+        tasks.start_soon(fetch.run)
+        await until(fetch.began)
+        await rig.channel.say("/stop")
+        await rig.until_said(f"{STOPPED} 1 queued: /queue shows, /cancel drops.")
+        waiting = await rig.store.read(lambda tx: tx.inbox.waiting(MAIN))
+        assert [msgspec.json.decode(row.body, type=InboundMessage).text for row in waiting] == ["waits"]
