@@ -10,7 +10,7 @@ from tests.runtime.rig import MAIN, Rig, only_alive, open_rig
 
 from pilothouse.channels.memory import MemoryChannel, visible_text
 from pilothouse.core.channel import ChannelHealth
-from pilothouse.core.errors import TryLater, Unconfirmed
+from pilothouse.core.errors import Rejected, TryLater, Unconfirmed
 from pilothouse.core.ids import ConversationId
 from pilothouse.core.message import AGAIN_MARK, Address, MessageRef, Part
 from pilothouse.core.queue import QueueRow
@@ -22,7 +22,7 @@ from pilothouse.testing.clock import FakeClock
 
 class StormyChannel(MemoryChannel):
     """While `storm` is set nobody learns what became of what is sent, and it is not shown. It hits what begins with
-    `about`, anywhere but in the place `other`."""
+    `about`, anywhere but in the place `other`. Whatever is sent to `gone` is refused."""
 
     def __init__(self, about: str = "") -> None:
         super().__init__()
@@ -34,6 +34,8 @@ class StormyChannel(MemoryChannel):
     async def send(self, address: Address, part: Part) -> MessageRef:
         if address.place == "other":
             return await super().send(address, part)
+        if address.place == "gone":
+            raise Rejected("it is gone")
         self.tried.append(visible_text(part))
         if self.storm and part.text.startswith(self.about):
             raise Unconfirmed("502")
@@ -71,6 +73,20 @@ async def weather(rig: Rig, clock: FakeClock, over: Callable[[], bool], place: C
             rig.poke()
 
 
+def queued(tx: Tx) -> list[QueueRow]:
+    """An answer and the word about it, once neither is being sent."""
+    rows = tx.outbox.unfinished(MAIN)
+    return rows if len(rows) == 2 and all(row.status == "queued" for row in rows) else []
+
+
+async def until_looked(rig: Rig) -> None:
+    """Delivery has looked at all that waits. Nothing got through meanwhile: that would be news."""
+    gone = ConversationId("memory:gone")
+    await rig.store.write(lambda tx: say_in(tx, "is anybody there?", "gone"))
+    rig.poke()
+    await rig.until(lambda tx: not tx.outbox.unfinished(gone))
+
+
 async def test_a_storm_of_hours_loses_no_answer_and_keeps_the_order(tmp_path: Path) -> None:
     clock, channel = FakeClock(), StormyChannel()
     async with open_rig(tmp_path, None, channel, clock=clock, **CALM) as rig:
@@ -102,9 +118,7 @@ async def test_a_storm_that_outlasts_a_restart_loses_nothing_and_its_pauses_go_o
     async with open_rig(
         tmp_path, None, channel, clock=clock, name="second", alive=only_alive("second"), **CALM
     ) as rig:
-        await rig.store.write(lambda tx: say_in(tx, "elsewhere", "other"))
-        rig.poke()
-        await rig.until_true(lambda: rig.said("other"))
+        await until_looked(rig)
         assert len(channel.tried) == tried, "it waits as long as it would have"
         channel.storm = False
         await clock.advance(waiting.ready_at - clock.now())
@@ -170,11 +184,24 @@ async def test_a_platform_that_is_not_heard_is_not_tried_blindly(tmp_path: Path)
             await rig.until_true(lambda tried=tried: len(channel.tried) == tried)
         await clock.advance(5.0)
         channel.storm = False
-        await rig.store.write(lambda tx: say_in(tx, "elsewhere", "other"))
-        rig.poke()
-        await rig.until_said("elsewhere")
+        await until_looked(rig)
         assert rig.said() == [], "its pause of 4 s is over, but nobody was heard"
         channel.heard_at = clock.now()
+        rig.poke()
+        await rig.until_said("hello")
+
+
+async def test_a_platform_that_takes_something_is_tried_although_it_is_not_heard(tmp_path: Path) -> None:
+    clock, channel = FakeClock(), HeardChannel()
+    async with open_rig(tmp_path, None, channel, clock=clock, **{**CALM, "retry_first_s": 1.0}) as rig:
+        channel.heard_at = clock.now() - 1.0
+        await rig.store.write(lambda tx: say_in(tx, "hello"))
+        rig.poke()
+        await weather(rig, clock, lambda: len(channel.tried) == 4)  # the third, and the word about it
+        await rig.until(lambda tx: min([row.ready_at for row in queued(tx)], default=0.0) > clock.now())
+        channel.storm = False
+        await clock.advance(5.0)
+        await rig.store.write(lambda tx: say_in(tx, "elsewhere", "other"))
         rig.poke()
         await rig.until_said("hello")
 

@@ -30,6 +30,7 @@ from pilothouse.core.ids import ConversationId, MessageId
 from pilothouse.core.message import Address, MessageRef, Part
 from pilothouse.core.queue import PartRow, QueueRow
 from pilothouse.core.store import Tx
+from pilothouse.runtime.calming import Calming
 from pilothouse.runtime.closing import IN_PLACE, is_said_in_place, put_in_place, shown_asks
 from pilothouse.runtime.collecting import AT_ONCE, Mail, Waiting
 from pilothouse.runtime.doubting import MAX_SENDS, OWN_FAULT_SENDS, QUICK_SENDS, Doubts, doubt_pause_s
@@ -58,6 +59,7 @@ class Delivery:
         self._sent_at: dict[ConversationId, float] = {}
         self._breaks: dict[MessageId, int] = {}
         self._doubts = Doubts(ports.clock, ports.channels)
+        self._calming = Calming(ports, self._doubts)
         self._mail = Mail(ports)
         self._started_at = ports.clock.now()
         # Asking a channel what it can do is slow, and it does not change.
@@ -80,6 +82,7 @@ class Delivery:
     async def _start_what_is_ready(self, tasks: TaskGroup) -> float:
         ports, poll_s = self._ports, self._ports.settings().poll_s
         try:
+            await self._calming.wake(tuple(self._busy))
             seen = await ports.store.read(self._unit())
             if seen.unknown:
                 await self._mail.fail_unknown(seen.unknown)
@@ -140,6 +143,10 @@ class Delivery:
         """How often a bug of ours or of a channel's has met this row, in this process."""
         self._breaks[row.id] = self._breaks.get(row.id, 0) + 1
         return self._breaks[row.id]
+
+    def _settled(self, row: QueueRow) -> None:
+        self._breaks.pop(row.id, None)
+        self._calming.settled(row.id)
 
     async def _deliver(self, row: QueueRow, address: Address) -> None:
         ports = self._ports
@@ -242,10 +249,11 @@ class Delivery:
             pause_s = backoff_s(ports.settings(), breaks)
             await self._later(row, part, pause_s, f"{type(error).__name__}: {error}", showed_nothing=False)
             return False
+        ports.got_through.add(channel.id)
         if channel.id in self._paced:
             self._sent_at[row.conversation_id] = ports.clock.monotonic()
         await ports.persist(lambda tx: self._record(tx, row, part, ref, last=last))
-        self._breaks.pop(row.id, None)
+        self._settled(row)
         return True
 
     def _record(self, tx: Tx, row: QueueRow, part: PartRow, ref: MessageRef, *, last: bool) -> None:
@@ -281,6 +289,7 @@ class Delivery:
             return
         await self._later(row, part, pause_s, why, showed_nothing=False, told=told)
         self._doubts.add(row.conversation_id, channel.id, pause_s)
+        self._calming.doubted(channel.id)
         word = await self._ports.look(lambda tx: word_about(tx, row))
         if word is not None and word.status == "queued" and word.ready_at <= self._ports.clock.now():
             await self._try(word, address)
@@ -322,7 +331,7 @@ class Delivery:
         """It will never stand there: the person and the session are told, whichever way still works."""
         ports, now = self._ports, self._ports.clock.now()
         ports.log("message.failed", level="error", message_id=row.id, turn_id=row.turn_id, why=why)
-        self._breaks.pop(row.id, None)
+        self._settled(row)
         await ports.persist(lambda tx: give_up(tx, ports.ids, ports.settings(), row, why, now))
 
 

@@ -92,6 +92,8 @@ class Ports:
         self.trail = trail or Trail()
         self.note_head = note_head
         self.signals = Signals()
+        self.got_through: set[ChannelId] = set()
+        """Channels that sent something, or are well again, since delivery last looked."""
         self.flushing = 0
         """How many turns write what they do into the log just now."""
         self._wall_minus_monotonic = clock.now() - clock.monotonic()

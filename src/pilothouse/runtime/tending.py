@@ -137,6 +137,8 @@ class Tending:
                 ("channel.in_trouble", "error") if noted.trouble else ("channel.well_again", "info")
             )
             ports.log(event, level=level, channel=id, text=noted.trouble)
+            if not noted.trouble:
+                ports.got_through.add(id)
         ports.signals.poke(OUTBOX)
 
     def _tell(self, tx: Tx, id: ChannelId, last: Noted | None, noted: Noted) -> Noted:

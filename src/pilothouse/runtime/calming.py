@@ -1,0 +1,92 @@
+"""What got through tells that a storm may be over: what waits in doubt behind long pauses is tried again soon.
+
+A storm may also have let just that one pass, or one place may be broken in a channel that works. So each message that got
+through wakes only two others, those first that were woken least; if they arrive they wake more. What fails after it was
+woken waits: ever longer, and never longer than it would have. All of this is a hint: the pauses in the store are the guarantee.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pilothouse.core.channel import HoldsPlaces
+from pilothouse.core.ids import ChannelId, ConversationId, MessageId
+from pilothouse.core.queue import NEVER, QueueRow
+from pilothouse.core.store import Tx
+from pilothouse.runtime.doubting import QUICK_SENDS, Doubts
+from pilothouse.runtime.ports import Ports
+from pilothouse.runtime.settings import growing_s
+from pilothouse.runtime.undelivered import word_about
+
+EACH_WAKES = 2
+FIRST = ("answer", "ask")
+MOST = 500
+"""So many places are looked at, those that wait longest."""
+
+
+class Calming:
+    def __init__(self, ports: Ports, doubts: Doubts) -> None:
+        self._ports = ports
+        self._doubts = doubts
+        self._wakes: dict[MessageId, int] = {}
+        # Of a channel that holds some places only, the rest is another's.
+        self._ours = {id for id, one in ports.channels.items() if not isinstance(one, HoldsPlaces)}
+        self._waited_for = set(self._ours)
+        """Channels for which something may wait in doubt: at first whatever a process before us left."""
+
+    def doubted(self, channel: ChannelId) -> None:
+        self._waited_for |= self._ours & {channel}
+
+    def settled(self, id: MessageId) -> None:
+        """It was delivered, or was given up."""
+        self._wakes.pop(id, None)
+
+    async def wake(self, skip: Sequence[ConversationId]) -> None:
+        """Looks where something got through since. What is being sent just now, in `skip`, is left alone."""
+        through, self._ports.got_through = self._ports.got_through, set()
+        for channel in through & self._waited_for:
+            rows = await self._ports.store.read(lambda tx, channel=channel: _doubted(tx, channel, skip))
+            if not rows:
+                self._waited_for.discard(channel)
+            await self._wake_some(rows)
+
+    async def _wake_some(self, rows: Sequence[QueueRow]) -> None:
+        """What somebody waits for goes before everything else."""
+        now, unheard = self._ports.clock.now(), self._doubts.unheard()
+        due = {row.id: now + self._pause_s(row) for row in rows}
+        late = [row for row in rows if row.ready_at > due[row.id] or row.conversation_id in unheard]
+        late.sort(key=lambda row: (self._wakes.get(row.id, 0), row.kind not in FIRST, row.seq))
+        if not (chosen := late[:EACH_WAKES]):
+            return
+
+        def unit(tx: Tx) -> None:
+            for row in chosen:
+                tx.outbox.rewrite(row.id, bytes(row.body), ready_at=min(row.ready_at, due[row.id]))
+
+        await self._ports.store.write(unit)
+        for row in chosen:
+            self._wakes[row.id] = self._wakes.get(row.id, 0) + 1
+            self._doubts.forget(row.conversation_id)
+            self._ports.log(
+                "message.woken", message_id=row.id, turn_id=row.turn_id, wakes=self._wakes[row.id]
+            )
+
+    def _pause_s(self, row: QueueRow) -> float:
+        """None at first. Each grows by four: of the tries that a message has, wakes take only a few."""
+        settings, wakes = self._ports.settings(), self._wakes.get(row.id, 0)
+        return growing_s(settings.retry_first_s, settings.doubt_cap_s, 2 * wakes) if wakes else 0.0
+
+
+def _doubted(tx: Tx, channel: ChannelId, skip: Sequence[ConversationId]) -> list[QueueRow]:
+    """The first row of each place, if it may stand there. Where the word about one arrived, the storm is not what keeps
+    it: it waits out its own pauses, for after a few more tries it is given up."""
+    heads = tx.outbox.deliverable(NEVER, channels=[channel], skip=skip, limit=MOST)
+    return [row for row in heads if _is_in_doubt(tx, row)]
+
+
+def _is_in_doubt(tx: Tx, row: QueueRow) -> bool:
+    part = next((part for part in tx.outbox.parts(row.id) if part.state != "sent"), None)
+    if part is None or part.state != "sending" or part.sends < QUICK_SENDS:
+        return False
+    word = word_about(tx, row)
+    return word is None or word.status != "done"
