@@ -13,7 +13,7 @@ from tests.runtime.puppet import Play, PuppetEngine, Strings, echo
 from tests.runtime.rig import MAIN, Rig, only_alive, open_rig
 
 from pilothouse.core.ask import Ask, Decision
-from pilothouse.core.ids import AskId
+from pilothouse.core.ids import AskId, ConversationId
 from pilothouse.core.store import Tx
 from pilothouse.runtime.asking import apply_answer
 from pilothouse.runtime.clock import SystemClock, new_id
@@ -239,6 +239,39 @@ async def test_what_was_said_before_the_turn_was_lost_waits_on_behind_its_ask(
         await rig.until_said("you said: and then this")
         assert [turn.cause for turn in await rig.until_ended(3)] == ["message", "answer", "message"]
         assert not any("No longer open" in text for text in rig.said())
+
+
+@pytest.mark.parametrize("times", [1, 2])
+async def test_what_is_a_turn_by_itself_passes_what_waits_behind_an_ask_and_leaves_it_there(
+    tmp_path: Path, times: int
+) -> None:
+    plays = [*[echo] * (times + 1), asks(MAKE), echo]
+    async with after_a_crash(tmp_path, *plays, behind="and then this") as rig:
+        await rig.until_asked()
+        for number in range(times):
+            receipt = await rig.ask_alone(f"question {number}")
+            assert receipt.text.startswith("Still open here: Run make? ("), "nothing is before it in line"
+            await rig.until_said(f"you said: question {number}")
+            await rig.until(lambda tx: tx.turns.live_in(MAIN) is None)
+        await rig.channel.say("elsewhere", "other")  # whatever could begin had begun before it
+        await rig.until_ended(1, ConversationId("memory:other"))
+        assert len(await rig.turns()) == times + 1, "the lost one, and the questions"
+        (row,) = await rig.store.read(lambda tx: tx.asks.open_in(MAIN))
+        assert (await rig.channel.answer(row.ask, "allow")).accepted
+        await rig.until_said("told: allow")
+        await rig.until_said("you said: and then this")
+
+
+async def test_whoever_goes_on_after_a_turn_by_itself_takes_along_what_waited(tmp_path: Path) -> None:
+    async with after_a_crash(tmp_path, echo, echo, behind="and then this") as rig:
+        await rig.until_asked()
+        await rig.ask_alone("what is the time?")
+        await rig.until_said("you said: what is the time?")
+        await rig.channel.say("forget it")
+        await rig.until_said("No longer open")
+        await rig.until_ended(3)
+        text = rig.engine.turns[-1].prompt.text
+        assert text.index("and then this") < text.index("forget it")
 
 
 async def test_what_waits_behind_an_ask_of_a_lost_turn_runs_once_that_has_expired(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from pilothouse.runtime.binding import bound
 from pilothouse.runtime.command_call import NotDone, Reply
 from pilothouse.runtime.continuing import GOES_ON, aim
 from pilothouse.runtime.growing import grow, head_of, let_begin, note_pieces, without_known
+from pilothouse.runtime.outliving import past_ask
 from pilothouse.runtime.placing import ensure_place, message_key
 from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.standing import note_home
@@ -152,7 +153,8 @@ class Accept:
 
     def _place_in_line(self, tx: Tx, conversation: Conversation, put: QueueRow) -> str:
         live = tx.turns.live_in(conversation.id)
-        ahead = [row for row in tx.inbox.waiting(conversation.id) if row.id != put.id]
+        waiting = past_ask(tx, conversation, tx.inbox.waiting(conversation.id))
+        ahead = [row for row in waiting if row.id != put.id]
         if live is None and tx.turns.of(conversation.id, statuses=("parked",), limit=1):
             return "The turn before this one waits to be tried again, and this waits behind it. /stop drops that one."
         elsewhere = self._message.session_id not in (None, conversation.session_id)

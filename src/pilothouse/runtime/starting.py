@@ -28,6 +28,7 @@ from pilothouse.runtime.framing import cause_of, frame, passes_as_typed
 from pilothouse.runtime.holding import hold, let_go
 from pilothouse.runtime.modes import said_mode
 from pilothouse.runtime.outgoing import say
+from pilothouse.runtime.outliving import past_ask
 from pilothouse.runtime.recapping import given_up, with_recap, write_recap
 from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.sharing import keep_session, keeper
@@ -208,7 +209,7 @@ def _take(tx: Tx, ids: IdMaker, settings: Settings, conversation: Conversation, 
     ready = [row for row in ready if _is_still_let_in(tx, ids, settings, conversation, row, at)]
     if not ready:
         return []
-    first, *others = ready
+    first, *others = past_ask(tx, conversation, ready)
     if first.kind == WAKE:
         return [first]
     message = _decode(first.body)

@@ -101,6 +101,13 @@ class InboxSuite(StoreSuite):
             tx.sessions.save(session(S1, retired=True))
             assert startable(tx) == [C1], "the session is over"
             tx.sessions.save(session(S1))
+            put(tx.inbox, "in passing", C1, at=6.0, body=b'{"text":"hello","alone":true}')
+            assert startable(tx) == [C1], "it begins, and not what waits"
+            tx.turns.add(turn("t of it", "running"))
+            tx.inbox.claim([MessageId("in passing")], turn_id=TurnId("t of it"))
+            tx.inbox.done(MessageId("in passing"), 6.0)
+            tx.turns.move(TurnId("t of it"), "done", ended_at=6.0)
+            assert startable(tx) == [C2], "it went on with nothing"
             put(tx.inbox, "m3", C1, at=6.0)
             assert startable(tx) == [C1], "somebody went on"
             lose(tx, "t2", 7.0)

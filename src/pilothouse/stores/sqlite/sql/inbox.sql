@@ -24,6 +24,10 @@ WHERE work.conversation_id NOT IN (SELECT conversation_id FROM inbox WHERE statu
       AND NOT EXISTS (
         SELECT 1 FROM turns AS later INDEXED BY turns_conversation
         WHERE later.conversation_id = lost.conversation_id AND later.seq > lost.seq AND later.session_id = lost.session_id
+          AND NOT EXISTS ( -- what was asked in passing went on with nothing
+            SELECT 1 FROM inbox AS said INDEXED BY inbox_turn WHERE said.turn_id = later.id
+              AND CASE WHEN json_valid(CAST(said.body AS TEXT)) THEN json_extract(CAST(said.body AS TEXT), '$.alone') END
+          )
       )
   )
   AND (:engines IS NULL OR coalesce(sessions.engine, place.engine) IS NULL
