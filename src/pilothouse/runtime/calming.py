@@ -31,11 +31,11 @@ class Calming:
         self._wakes: dict[MessageId, int] = {}
         # Of a channel that holds some places only, the rest is another's.
         self._ours = {id for id, one in ports.channels.items() if not isinstance(one, HoldsPlaces)}
-        self._waited_for = set(self._ours)
-        """Channels for which something may wait in doubt: at first whatever a process before us left."""
+        # Whatever a process before us left.
+        ports.in_doubt |= self._ours
 
     def doubted(self, channel: ChannelId) -> None:
-        self._waited_for |= self._ours & {channel}
+        self._ports.in_doubt |= self._ours & {channel}
 
     def settled(self, id: MessageId) -> None:
         """It was delivered, or was given up."""
@@ -44,10 +44,15 @@ class Calming:
     async def wake(self, skip: Sequence[ConversationId]) -> None:
         """Looks where something got through since. What is being sent just now, in `skip`, is left alone."""
         through, self._ports.got_through = self._ports.got_through, set()
-        for channel in through & self._waited_for:
-            rows = await self._ports.store.read(lambda tx, channel=channel: _doubted(tx, channel, skip))
-            if not rows:
-                self._waited_for.discard(channel)
+        for channel in through:
+            # What comes into doubt while we look says so itself.
+            self._ports.in_doubt.discard(channel)
+            rows: Sequence[QueueRow] | None = None
+            try:
+                rows = await self._ports.store.read(lambda tx, channel=channel: _doubted(tx, channel, skip))
+            finally:
+                if rows is None or rows:
+                    self._ports.in_doubt.add(channel)
             await self._wake_some(rows)
 
     async def _wake_some(self, rows: Sequence[QueueRow]) -> None:

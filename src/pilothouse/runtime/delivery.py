@@ -249,7 +249,7 @@ class Delivery:
             pause_s = backoff_s(ports.settings(), breaks)
             await self._later(row, part, pause_s, f"{type(error).__name__}: {error}", showed_nothing=False)
             return False
-        ports.got_through.add(channel.id)
+        ports.note_through(channel.id)
         if channel.id in self._paced:
             self._sent_at[row.conversation_id] = ports.clock.monotonic()
         await ports.persist(lambda tx: self._record(tx, row, part, ref, last=last))

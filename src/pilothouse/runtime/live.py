@@ -25,7 +25,7 @@ from pilothouse.runtime.fencing import fenced_in
 from pilothouse.runtime.following import PAGE
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.showing_typing import Typing
-from pilothouse.runtime.signals import OUTBOX, TURNS, Signals, end_of
+from pilothouse.runtime.signals import TURNS, Signals, end_of
 
 LOOK_SHARE = 0.2
 """How much of `edit_every_s` may pass before a new turn is noticed: many that begin together are one look."""
@@ -230,8 +230,7 @@ class Progress:
         except (TryLater, Rejected):  # this one was not taken
             self._unsure = before
             raise
-        self._ports.got_through.add(channel.id)
-        self._ports.signals.poke(OUTBOX)
+        self._ports.note_through(channel.id)
         self._last, self._unsure = None if before else part, None
 
     async def _skip(self, ended: anyio.Event, error: Exception, pause_s: float) -> None:

@@ -20,6 +20,8 @@ _decode = msgspec.json.Decoder(InboundMessage).decode
 
 def past_ask(tx: Tx, conversation: Conversation, rows: Sequence[QueueRow]) -> list[QueueRow]:
     """Those that may begin, of what waits in a conversation."""
+    if len(rows) < 2:
+        return list(rows)
     lost_at = _lost_at(tx, conversation)
     newer = [row for row in rows if row.created_at >= lost_at]
     return newer if newer and all(_is_alone(row) for row in newer) else list(rows)

@@ -21,7 +21,7 @@ from pilothouse.core.tool_class import ToolClass, tool_class
 from pilothouse.runtime.auditing import Trail
 from pilothouse.runtime.previewing import LookAtFile, not_looked_at
 from pilothouse.runtime.settings import Briefer, Settings
-from pilothouse.runtime.signals import Signals
+from pilothouse.runtime.signals import OUTBOX, Signals
 
 T = TypeVar("T")
 
@@ -92,8 +92,10 @@ class Ports:
         self.trail = trail or Trail()
         self.note_head = note_head
         self.signals = Signals()
+        self.in_doubt: set[ChannelId] = set()
+        """Channels for which something may wait whose fate nobody knows."""
         self.got_through: set[ChannelId] = set()
-        """Channels that sent something, or are well again, since delivery last looked."""
+        """Those of them that sent something, or are well again, since delivery last looked."""
         self.flushing = 0
         """How many turns write what they do into the log just now."""
         self._wall_minus_monotonic = clock.now() - clock.monotonic()
@@ -106,6 +108,12 @@ class Ports:
     def accept_jump(self, seconds: float) -> None:
         """What waits in the store was moved by `seconds`: times there mean what they say again."""
         self._wall_minus_monotonic += seconds
+
+    def note_through(self, channel: ChannelId) -> None:
+        """Something was sent there: what waits in doubt may be tried soon."""
+        if channel in self.in_doubt:
+            self.got_through.add(channel)
+            self.signals.poke(OUTBOX)
 
     async def persist(self, unit: Callable[[Tx], T]) -> T:
         """A write that must happen: waits out a full disk or a locked database, however long it takes.

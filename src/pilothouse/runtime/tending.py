@@ -138,7 +138,7 @@ class Tending:
             )
             ports.log(event, level=level, channel=id, text=noted.trouble)
             if not noted.trouble:
-                ports.got_through.add(id)
+                ports.note_through(id)
         ports.signals.poke(OUTBOX)
 
     def _tell(self, tx: Tx, id: ChannelId, last: Noted | None, noted: Noted) -> Noted:
