@@ -25,6 +25,7 @@ from bench.measuring.table import Row, render
 from bench.measuring.turn import bare_commits
 from tests.channels.telegram.receiving_house import KeptBlobs
 
+from pilothouse.channels.failures import Failures
 from pilothouse.channels.telegram.addressing import TELEGRAM
 from pilothouse.channels.telegram.client import open_client
 from pilothouse.channels.telegram.endpoint import Endpoint
@@ -75,7 +76,8 @@ async def open_lanes(ports: Ports, folder: Path) -> AsyncIterator[Lanes]:
         taker = Taker(
             desk, client, KeptBlobs(), me, clock, trigger_of=trigger_of, tell=tell, others=other, log=log
         )
-        yield Lanes(taker, clock, log, Keeping(folder, log))
+        failures = Failures(folder / "failed-updates.jsonl", "telegram.update", clock, log)
+        yield Lanes(taker, clock, log, Keeping(folder, log), failures)
 
 
 async def take(lanes: Lanes, tasks: TaskGroup, raw: bytes) -> float:

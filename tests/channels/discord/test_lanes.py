@@ -21,10 +21,18 @@ class House:
         self.clock = FakeClock()
         self.taken: list[str] = []
         self.done: list[str] = []
+        self.broken: list[tuple[list[str], Exception]] = []
+        """What was done by then, and what broke."""
         self.trouble: Exception | None = None
 
     def lanes(self, tasks: TaskGroup) -> Lanes:
         return Lanes(tasks, self.clock, self.log, self.done.append)
+
+    def put(self, lanes: Lanes, lane: str, key: str, job: Job) -> None:
+        lanes.put(lane, key, job, self.broke)
+
+    async def broke(self, error: Exception) -> None:
+        self.broken.append(([*self.done], error))
 
     def log(self, event: str, **fields: object) -> None:
         pass
@@ -45,10 +53,10 @@ async def test_whoever_waits_for_something_holds_up_nobody(trouble: Exception) -
     async with anyio.create_task_group() as tasks:
         lanes = house.lanes(tasks)
         for number in range(MANY + 1):
-            lanes.put(f"lane {number}", f"waits {number}", house.job("waits"))
+            house.put(lanes, f"lane {number}", f"waits {number}", house.job("waits"))
         await anyio.wait_all_tasks_blocked()
         house.trouble = None
-        lanes.put("another", "goes", house.job("goes"))
+        house.put(lanes, "another", "goes", house.job("goes"))
         await anyio.wait_all_tasks_blocked()
         assert house.taken == ["goes"]
         assert house.done == ["goes"]
@@ -61,25 +69,26 @@ async def test_within_a_lane_nobody_overtakes_who_waits() -> None:
     house.trouble = Away("no answer")
     async with anyio.create_task_group() as tasks:
         lanes = house.lanes(tasks)
-        lanes.put("lane", "1", house.job("first"))
+        house.put(lanes, "lane", "1", house.job("first"))
         await anyio.wait_all_tasks_blocked()
         house.trouble = None
-        lanes.put("lane", "2", house.job("second"))
+        house.put(lanes, "lane", "2", house.job("second"))
         await house.clock.advance(2)
     assert house.taken == ["first", "second"]
     assert house.done == ["1", "2"]
 
 
-async def test_what_breaks_is_passed_over() -> None:
+async def test_what_breaks_is_handed_over_before_it_is_done_and_not_tried_again() -> None:
     house = House()
-    house.trouble = ValueError("broken")
+    house.trouble = trouble = ValueError("broken")
     async with anyio.create_task_group() as tasks:
         lanes = house.lanes(tasks)
-        lanes.put("lane", "1", house.job("first"))
+        house.put(lanes, "lane", "1", house.job("first"))
         await anyio.wait_all_tasks_blocked()
         house.trouble = None
-        lanes.put("lane", "2", house.job("second"))
+        house.put(lanes, "lane", "2", house.job("second"))
     assert (house.taken, house.done) == (["second"], ["1", "2"])
+    assert house.broken == [([], trouble)]
 
 
 async def test_what_hangs_holds_up_its_own_lane_alone() -> None:
@@ -87,9 +96,9 @@ async def test_what_hangs_holds_up_its_own_lane_alone() -> None:
     async with anyio.create_task_group() as tasks:
         lanes = house.lanes(tasks)
         for number in range(MANY):
-            lanes.put(f"lane {number}", f"hangs {number}", hanging.wait)
-        lanes.put("lane 0", "behind", house.job("behind"))
-        lanes.put("another", "goes", house.job("goes"))
+            house.put(lanes, f"lane {number}", f"hangs {number}", hanging.wait)
+        house.put(lanes, "lane 0", "behind", house.job("behind"))
+        house.put(lanes, "another", "goes", house.job("goes"))
         await anyio.wait_all_tasks_blocked()
         assert house.done == ["goes"]
         hanging.set()

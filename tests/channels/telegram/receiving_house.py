@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 from tests.channels.telegram.server.running import Server
 
+from pilothouse.channels.failures import Failures
 from pilothouse.channels.telegram.client import BotClient
 from pilothouse.channels.telegram.keeping import Keeping
 from pilothouse.channels.telegram.lanes import Lanes
@@ -131,7 +132,8 @@ class House:
             others=self.other,
             log=self.log,
         )
-        return Lanes(taker, self.clock, self.log, Keeping(self.folder, self.log))
+        failures = Failures(self.folder / "failed-updates.jsonl", "telegram.update", self.clock, self.log)
+        return Lanes(taker, self.clock, self.log, Keeping(self.folder, self.log), failures)
 
     async def poller(self, client: BotClient) -> Poller:
         setbacks = Setbacks(self.clock, self.log, self.alarm)

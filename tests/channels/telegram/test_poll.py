@@ -10,7 +10,6 @@ from tests.channels.telegram.conftest import connect
 from tests.channels.telegram.receiving_house import House, Moody, Slow, Strict, make_house
 from tests.channels.telegram.server.running import Server
 
-from pilothouse.channels.telegram.keeping import Keeping
 from pilothouse.channels.telegram.poll import Poller
 from pilothouse.channels.telegram.receive import Pressed
 from pilothouse.core.channel import Receipt
@@ -298,7 +297,7 @@ async def test_one_message_that_breaks_us_costs_no_other_and_is_not_lost_itself(
     assert len(house.told) == 1
     assert "could not be taken" in house.told[0]
     (failed,) = [fields for event, fields in house.logged if event == "telegram.update_failed"]
-    assert failed["why"] == f"{type(error).__name__}: oh"
+    assert failed["error"] is error
     assert failed["kept_in"] == str(house.folder / "failed-updates.jsonl")
 
 
@@ -310,18 +309,6 @@ async def test_a_stranger_whose_message_breaks_us_hears_nothing_of_it(house: Hou
         mallory.say("poison")
         await house.until(lambda: not server.world.pending)
     assert (len(house.failed), house.told) == (1, [])
-
-
-async def test_what_broke_us_is_a_trouble_until_its_file_is_gone(house: House) -> None:
-    keeping = Keeping(house.folder, house.log)
-    assert keeping.trouble == ""
-    await keeping.set_aside([b'{"update_id": 1}', b'{"update_id": 2}'])
-    assert keeping.trouble.startswith("2 of the messages")
-    again = Keeping(house.folder, house.log)
-    await again.set_aside([b'{"update_id": 3}'])
-    assert again.trouble.startswith("3 of the messages")
-    keeping.failed_path.unlink()
-    assert again.trouble == ""
 
 
 async def test_old_messages_are_taken_with_one_word_about_it(house: House, server: Server) -> None:

@@ -12,6 +12,7 @@ from tests.channels.telegram.server.running import Server
 from tests.runtime.puppet import PuppetEngine, echo
 from tests.runtime.rig import Rig, open_rig
 
+from pilothouse.channels.failures import Failures
 from pilothouse.channels.telegram.addressing import TELEGRAM, chat_of
 from pilothouse.channels.telegram.client import BotClient
 from pilothouse.channels.telegram.keeping import Keeping
@@ -52,7 +53,8 @@ class BareChannel:
             others=self.other,
             log=self.log,
         )
-        lanes = Lanes(taker, clock, self.log, Keeping(self._folder, self.log))
+        failures = Failures(self._folder / "failed-updates.jsonl", "telegram.update", clock, self.log)
+        lanes = Lanes(taker, clock, self.log, Keeping(self._folder, self.log), failures)
         setbacks = Setbacks(clock, self.log, self.log)
         await Poller(self._client, lanes, clock, self.log, setbacks).run()
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from pilothouse.channels.discord.wire import Event
 from pilothouse.channels.journal import Journal
-from pilothouse.core.errors import StoreUnavailable
+from pilothouse.core.errors import Fenced
 
 REWRITE_AFTER = 1000
 CLEAR_S = 2.0
@@ -114,10 +114,13 @@ class Incoming:
             yield self._waiting.popleft()
 
     async def _could_be(self, event: Event) -> bool:
-        """While the store is locked everything could be: it is looked at again when it is taken."""
+        """While the store is locked everything could be, and so could what breaks us: it is looked at again when it is
+        taken, and whoever takes it sets it aside."""
         try:
             return await self._is_work(event)
-        except StoreUnavailable:
+        except Fenced:
+            raise
+        except Exception:  # noqa: BLE001 - one event must not cost all others
             return True
 
     def _number(self, event: Event, is_work: bool = True) -> Numbered:

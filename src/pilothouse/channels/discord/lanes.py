@@ -14,6 +14,7 @@ from pilothouse.core.errors import Fenced, StoreUnavailable
 RETRY_S = 30.0
 
 Job = Callable[[], Awaitable[None]]
+Broke = Callable[[Exception], Awaitable[None]]
 
 
 class Lanes:
@@ -29,28 +30,28 @@ class Lanes:
         self._clock = clock
         self._log = log
         self._done = done
-        self._lanes: dict[str, deque[tuple[str, Job]]] = {}
+        self._lanes: dict[str, deque[tuple[str, Job, Broke]]] = {}
 
-    def put(self, lane: str, key: str, job: Job) -> None:
-        """`key` names it to whoever is told that it is done."""
+    def put(self, lane: str, key: str, job: Job, broke: Broke) -> None:
+        """`key` names it to whoever is told that it is done; `broke` is told before that why it could not be."""
         if lane in self._lanes:
-            self._lanes[lane].append((key, job))
+            self._lanes[lane].append((key, job, broke))
         else:
-            self._lanes[lane] = deque([(key, job)])
+            self._lanes[lane] = deque([(key, job, broke)])
             self._tasks.start_soon(self._work, lane)
 
     async def _work(self, lane: str) -> None:
         queue = self._lanes[lane]
         while queue:
-            key, job = queue[0]
-            await self._take_surely(key, job)
+            key, job, broke = queue[0]
+            await self._take_surely(key, job, broke)
             queue.popleft()
             self._done(key)
         del self._lanes[lane]
 
-    async def _take_surely(self, key: str, job: Job) -> None:
-        """A store that is locked or full is waited for, and so is Discord. What breaks us is passed over, or it would break
-        us for ever."""
+    async def _take_surely(self, key: str, job: Job, broke: Broke) -> None:
+        """A store that is locked or full is waited for, and so is Discord. What breaks us is given to `broke`, and not
+        tried again, or it would break us for ever."""
         pause_s = 1.0
         while True:
             try:
@@ -62,5 +63,4 @@ class Lanes:
             except Fenced:
                 raise
             except Exception as error:  # noqa: BLE001 - one event must not cost all others
-                self._log("discord.event_failed", level="error", key=key, error=error)
-                return None
+                return await broke(error)

@@ -26,10 +26,11 @@ from pilothouse.channels.discord.trigger import is_heard
 from pilothouse.channels.discord.trouble import Away, Trouble
 from pilothouse.channels.discord.wire import Event, Message, read, sent_at
 from pilothouse.channels.discord.wire import Reaction as Told
+from pilothouse.channels.failures import SORRY
 from pilothouse.core.channel import Desk
 from pilothouse.core.clock import Clock
 from pilothouse.core.ids import TurnId
-from pilothouse.core.message import Author, MessageDeleted
+from pilothouse.core.message import Author, InboundMessage, MessageDeleted
 
 
 class Reacting:
@@ -76,6 +77,21 @@ class Reacting:
         else:
             await self._desk.deleted(MessageDeleted(place.address, reaction.by, native_id(reaction)))
 
+    async def apologise(self, event: Event, us: str, calls: Calls) -> None:
+        """Whoever may talk to us and wanted something by it hears that it broke us."""
+        told = read(event.data, Told)
+        if isinstance(told, str) or told.user_id == us or event.name != "MESSAGE_REACTION_ADD":
+            return
+        place = await self._taker.place(told.channel_id, told.guild_id, calls)
+        if place is None or not self._is_heard(told, place):
+            return
+        by = _author(told)
+        stops = is_stop(event.data) and self._turn_of(told.message_id) is not None
+        given = InboundMessage(place.address, by, told.message_id, "")
+        if (stops or self._taker.heard(place).reactions) and await may_talk(self._desk, given):
+            text = _whose(by, place) + SORRY.format(what="reaction")
+            await self._taker.tell(place.address, text, told.message_id)
+
     def _is_heard(self, told: Told, place: Place) -> bool:
         """Who takes a reaction back is told without their roles, and may always do that."""
         roles = told.member.roles if told.member else ()
@@ -98,9 +114,8 @@ class Reacting:
             receipt = await self._desk.accept(message)
         to_us = is_let_in or original.ours or scene.place.direct or scene.heard.dedicated
         if receipt.text and receipt.state != "duplicate" and to_us:
-            # It stands below a message that may be somebody else's.
-            whose = "" if scene.place.direct else f"{escaped(reaction.by.name)}: "
-            await self._taker.tell(message.address, f"{whose}{receipt.text}", reaction.message_id)
+            text = _whose(reaction.by, scene.place) + receipt.text
+            await self._taker.tell(message.address, text, reaction.message_id)
 
     async def _original(self, id: str, place: Place, scene: Scene, calls: Calls) -> Original | PassedOver:
         found = await calls.get(MESSAGE, channel_id=place.id, message_id=id)
@@ -113,6 +128,11 @@ class Reacting:
         name, ours = (author.name, author.id == scene.us.id) if author else ("", False)
         files = tuple(offered(file) for file in files_of(message))
         return Original(name, words_of(message, scene), sent_at(message.id), files, ours)
+
+
+def _whose(by: Author, place: Place) -> str:
+    """What we say stands below a message that may be somebody else's."""
+    return "" if place.direct else f"{escaped(by.name)}: "
 
 
 def _author(told: Told) -> Author:

@@ -100,9 +100,17 @@ def said(message: Message, scene: Scene, roles: tuple[str, ...] | None = None) -
         source="discord",
         sent_at=sent_at(message.id),
     )
+    return Said(inbound, files, _is_to_us(message, scene))
+
+
+def expects_a_word(message: Message, scene: Scene, roles: tuple[str, ...] | None = None) -> bool:
+    """Whether its author is heard, and said it to us: such a one wonders where an answer stays."""
+    return not _unheard(message, scene, roles) and _is_to_us(message, scene)
+
+
+def _is_to_us(message: Message, scene: Scene) -> bool:
     alone = scene.place.direct or scene.heard.dedicated
-    to_us = alone or mentions(message, scene.us) or is_reply_to(message, scene.us)
-    return Said(inbound, files, to_us)
+    return alone or mentions(message, scene.us) or is_reply_to(message, scene.us)
 
 
 def changed(message: Message, scene: Scene) -> Happening:

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import anyio
+import msgspec
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 from msgspec.structs import replace
@@ -30,6 +31,7 @@ from pilothouse.channels.discord.taking import TakeFiles, Taker
 from pilothouse.channels.discord.trigger import overtakes
 from pilothouse.channels.discord.trouble import Away
 from pilothouse.channels.discord.wire import Event, Guild, Interaction, read
+from pilothouse.channels.failures import Failures
 from pilothouse.channels.telling import Tell
 from pilothouse.core.channel import ChannelHealth, ChannelHost, Desk
 from pilothouse.core.ids import TurnId
@@ -97,6 +99,7 @@ class Receiving:
             closed=self._closed,
             start=start,
         )
+        self._failures = Failures(folder / "failed-events.jsonl", "discord.event", clock, log)
         self._left: list[Numbered] = []
         self._me = Me("", "", "")
         self._calls: Calls | None = None
@@ -116,7 +119,8 @@ class Receiving:
 
     def health(self) -> ChannelHealth:
         health = self._connection.health()
-        return replace(health, trouble=health.trouble or self._presence.trouble or self._slash.trouble)
+        others = self._presence.trouble or self._slash.trouble or self._failures.trouble
+        return replace(health, trouble=health.trouble or others)
 
     # What the gateway says: at once, and without waiting for anything.
 
@@ -192,16 +196,29 @@ class Receiving:
                 interaction = read(event.data, Interaction)
                 if isinstance(interaction, Interaction):
                     act = partial(self._interactions.take, interaction)
-                    lanes.put(one.key, one.key, partial(self._act, act))
+                    lanes.put(one.key, one.key, partial(self._act, act), partial(self._press_broke, one.key))
                     return
                 self._host.log("discord.interaction_unreadable", level="error", why=interaction)
             case "MESSAGE_REACTION_ADD" | "MESSAGE_REACTION_REMOVE":
-                lanes.put(_lane(one), one.key, partial(self._act, partial(self._reacting.take, event)))
+                self._put(lanes, one, self._reacting)
                 return
             case _ if one.is_work:
-                lanes.put(_lane(one), one.key, partial(self._act, partial(self._taker.take, event)))
+                self._put(lanes, one, self._taker)
                 return
         self._done(one.key)
+
+    def _put(self, lanes: Lanes, one: Numbered, taker: Taker | Reacting) -> None:
+        take = partial(self._act, partial(taker.take, one.event))
+        lanes.put(_lane(one), one.key, take, partial(self._set_aside, one, taker))
+
+    async def _set_aside(self, one: Numbered, taker: Taker | Reacting, error: Exception) -> None:
+        apologise = partial(self._act, partial(taker.apologise, one.event))
+        raw = msgspec.json.encode(one.event)
+        await self._failures.set_aside(raw, error=error, apologise=apologise, key=one.key)
+
+    async def _press_broke(self, key: str, error: Exception) -> None:
+        """It is not kept: whoever pressed saw that it failed, and presses again."""
+        self._host.log("discord.event_failed", level="error", key=key, error=error)
 
     async def _act(self, act: Callable[[str, Calls], Awaitable[None]]) -> None:
         """Through the connection that there is by then, and not through the one that brought the event."""

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from msgspec.structs import replace
 
 from pilothouse.channels.admission import accept_fetched, may_talk
-from pilothouse.channels.discord.addressing import Place
+from pilothouse.channels.discord.addressing import Place, author_of
 from pilothouse.channels.discord.attachments import Offered, Taken, with_files
 from pilothouse.channels.discord.calls import Calls
 from pilothouse.channels.discord.config import DiscordConfig, Heard, heard_in
@@ -25,12 +25,14 @@ from pilothouse.channels.discord.receive import (
     Scene,
     Started,
     changed,
+    expects_a_word,
     needs_roles,
     said,
 )
 from pilothouse.channels.discord.trigger import Us
 from pilothouse.channels.discord.trouble import Away, Trouble
 from pilothouse.channels.discord.wire import Channel, Deleted, Event, File, Member, Message, read
+from pilothouse.channels.failures import SORRY
 from pilothouse.channels.telling import Tell, Telling
 from pilothouse.core.channel import Desk
 from pilothouse.core.clock import Clock
@@ -75,6 +77,21 @@ class Taker:
                 await self._updated(event, us, calls)
             case _:
                 await self._deleted(event, calls)
+
+    async def apologise(self, event: Event, us: str, calls: Calls) -> None:
+        """Whoever talks with us hears that their message broke us; a stranger, or who was merely overheard, does not."""
+        message = read(event.data, Message)
+        is_edit = event.name == "MESSAGE_UPDATE"
+        if isinstance(message, str) or (is_edit and message.edited_timestamp is None):
+            return
+        author, place = message.author, await self.place(message.channel_id, message.guild_id, calls)
+        if author is None or place is None:
+            return
+        scene = await self.scene(place, us)
+        roles = await self._roles(message, calls) if needs_roles(message, scene) else None
+        said = InboundMessage(place.address, author_of(author, message.member), message.id, "")
+        if expects_a_word(message, scene, roles) and await may_talk(self._desk, said):
+            await self.tell(place.address, SORRY.format(what="message"), message.id)
 
     async def is_work(self, event: Event, us: str) -> bool:
         """Whether it could become work: most of what is said in a server is not for us, and costs nothing."""

@@ -1,7 +1,7 @@
 """Updates that wait: on the disk, so that Telegram may be told that we have them (law 1).
 
 Most are taken within milliseconds and never come here. What waits for a file, for its other pieces or for the store would
-hold up every other chat, for an offset confirms all that came before it. What breaks us stands in a file of its own.
+hold up every other chat, for an offset confirms all that came before it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,6 @@ from pilothouse.channels.telegram.wire import Arrived, NoUpdate, read_update
 MOST = 10_000
 """What comes beyond waits at Telegram's, for a day at most."""
 REWRITE_AFTER = 1000
-FAILED = (
-    "{count} of the messages that came could not be taken, because of an error of ours. They are kept in {path}; the log tells "
-    "why (telegram.update_failed). Remove the file when you have looked at it."
-)
-
-
 NOT_KEPT = "What Telegram brings cannot be kept on this disk ({why}). It is brought again. Make room, or mend {folder}."
 
 
@@ -35,8 +29,6 @@ class Keeping:
         self._kept: dict[int, bytes] = {}
         self._written = 0
         self._lock = anyio.Lock()
-        self.failed_path = folder / "failed-updates.jsonl"
-        self._failed: int | None = None
         self.refused = ""
 
     def __contains__(self, number: int) -> bool:
@@ -83,25 +75,10 @@ class Keeping:
             if not self._kept:
                 await self._clear()
 
-    async def set_aside(self, raws: Sequence[bytes]) -> None:
-        """Raises `OSError` where the disk does not take it."""
-        async with self._lock:
-            await Journal(self.failed_path).add(*raws)
-            self._failed = None
-
     @property
     def trouble(self) -> str:
-        """What a person should know of it, for as long as it is so, or the file is there."""
-        if self.refused:
-            return NOT_KEPT.format(why=self.refused, folder=self._journal.folder)
-        if not self.failed_path.exists():
-            self._failed = None
-            return ""
-        try:
-            self._failed = self._failed or self.failed_path.read_bytes().count(b"\n")
-        except OSError:  # it is being taken away just now
-            return ""
-        return FAILED.format(count=self._failed, path=self.failed_path)
+        """What a person should know of it, for as long as it is so."""
+        return NOT_KEPT.format(why=self.refused, folder=self._journal.folder) if self.refused else ""
 
     async def _clear(self) -> None:
         self._written = 0

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from typing import Protocol
 
 import anyio
 from anyio.abc import TaskGroup
 
+from pilothouse.channels.failures import Failures
 from pilothouse.channels.telegram.joining import Bit, gather, is_rest_of, message_of, place_of
 from pilothouse.channels.telegram.keeping import Keeping
 from pilothouse.channels.telegram.trigger import overtakes
@@ -56,11 +58,14 @@ class _Lane:
 class Lanes:
     """For one run of whoever receives: what it works on ends with that run's task group."""
 
-    def __init__(self, taker: Taking, clock: Clock, log: Callable[..., None], keeping: Keeping) -> None:
+    def __init__(
+        self, taker: Taking, clock: Clock, log: Callable[..., None], keeping: Keeping, failures: Failures
+    ) -> None:
         self._taker = taker
         self._clock = clock
         self._log = log
         self._keeping = keeping
+        self._failures = failures
         self._seats = anyio.CapacityLimiter(AT_ONCE)
         self._raws: dict[int, bytes] = {}
         self._waiting: dict[int, Bit] = {}
@@ -197,27 +202,12 @@ class Lanes:
             except Fenced:
                 raise
             except Exception as error:  # noqa: BLE001 - one message must not cost all others
-                return await self._set_aside(updates, f"{type(error).__name__}: {error}")
-
-    async def _set_aside(self, updates: Sequence[Update], why: str) -> None:
-        """Nobody loses it: it stands in a file, and whoever sent it is told."""
-        number, path = updates[0].update_id, str(self._keeping.failed_path)
-        pause_s = 1.0
-        while True:
-            try:
-                await self._keeping.set_aside([self._raws[update.update_id] for update in updates])
-                break
-            except OSError as error:
-                self._log("telegram.update_waits", level="error", update_id=number, why=f"{why}; {error}")
-                await self._clock.sleep(pause_s)
-                pause_s = min(pause_s * 2, RETRY_S)
-        self._log("telegram.update_failed", level="error", update_id=number, why=why, kept_in=path)
-        try:
-            await self._taker.apologise(updates)
-        except Fenced:
-            raise
-        except Exception as error:  # noqa: BLE001 - what broke us once may break this, too
-            self._log("telegram.not_told", level="warning", why=f"{type(error).__name__}: {error}")
+                return await self._failures.set_aside(
+                    *(self._raws[update.update_id] for update in updates),
+                    error=error,
+                    apologise=partial(self._taker.apologise, updates),
+                    update_id=updates[0].update_id,
+                )
 
     def _finish(self, updates: Sequence[Update]) -> None:
         for update in updates:

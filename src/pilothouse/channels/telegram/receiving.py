@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from pilothouse.channels.failures import Failures
 from pilothouse.channels.telegram.addressing import TELEGRAM, chat_of, group
 from pilothouse.channels.telegram.arriving import take_membership
 from pilothouse.channels.telegram.client import BotClient
@@ -61,7 +62,9 @@ class Receiving:
         self._tell = tell
         self._moved = moved
         self._presses = Presses(desk, client, sender, host.log, host.clock.now())
-        self._keeping = Keeping(Path(host.state_dir), host.log)
+        folder = Path(host.state_dir)
+        self._keeping = Keeping(folder, host.log)
+        self._failures = Failures(folder / "failed-updates.jsonl", "telegram.update", host.clock, host.log)
         self._setbacks = Setbacks(host.clock, host.log, self._alarm)
         self._me = Me(0)
         self._source: Poller | Hooked | None = None
@@ -84,7 +87,7 @@ class Receiving:
         trouble = "" if heard is not None and heard > self._trouble_at else self._trouble
         return ChannelHealth(
             None if heard is None else clock.now() - (clock.monotonic() - heard),
-            trouble or self._keeping.trouble,
+            trouble or self._keeping.trouble or self._failures.trouble,
         )
 
     def _last_heard(self) -> float | None:
@@ -157,7 +160,7 @@ class Receiving:
             log=log,
             linger_s=self._config.forward_wait_s,
         )
-        return Lanes(taker, clock, log, self._keeping)
+        return Lanes(taker, clock, log, self._keeping, self._failures)
 
     async def _trigger_of(self, address: Address) -> Trigger:
         """What was chosen there, else what is configured. A group that got a new number keeps what its old one had."""

@@ -12,6 +12,7 @@ import anyio
 from msgspec.structs import replace
 
 from pilothouse.channels.admission import accept_fetched, may_talk
+from pilothouse.channels.failures import SORRY
 from pilothouse.channels.telegram.addressing import address_of, author_of
 from pilothouse.channels.telegram.client import BotClient
 from pilothouse.channels.telegram.content import DOWNLOAD_BYTES, WantedFile, name_of
@@ -35,7 +36,6 @@ FETCH_TRIES = 4
 FETCH_PAUSE_S = 1.0
 FETCHES_AT_ONCE = 32
 """Fewer than there are connections: downloads that hang leave some for everything else."""
-FAILED = "This message could not be taken, because of an error of mine. It is kept, and whoever runs me finds it in the log."
 UNREAD = (
     "I cannot read this kind of message yet ({kinds}), so it was not taken. Send it as text, or as a file."
 )
@@ -104,7 +104,7 @@ class Taker:
             return
         said = InboundMessage(address_of(message), author, str(message.message_id), "")
         if await may_talk(self._desk, said):
-            await self._tell(said.address, FAILED, said.native_id)
+            await self._tell(said.address, SORRY.format(what="message"), said.native_id)
 
     async def _accept(self, said: Said, aside: Aside) -> None:
         message = said.message
