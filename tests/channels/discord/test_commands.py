@@ -124,7 +124,7 @@ async def test_a_command_that_breaks_is_answered(server: Server, tmp_path: Path)
     desk.on_command = break_down
     async with open_line(server, tmp_path, menu=MENU, desk=desk) as line:
         await line.until(lambda: line.told("discord.commands_registered"))
-        for name, word in (("status", "went wrong"), ("stop", "no such thing")):
+        for name, word in (("status", "was not taken"), ("stop", "no such thing")):
             asked = ada.command(name)
             await line.until(lambda asked=asked, word=word: word in asked.text)
         await line.until(lambda: line.told("discord.event_failed"))

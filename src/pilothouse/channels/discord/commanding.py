@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 
 import anyio
 from msgspec import Struct
@@ -18,18 +17,17 @@ from pilothouse.channels.discord.replying import Asked, Reply
 from pilothouse.channels.discord.sending import MESSAGE
 from pilothouse.channels.discord.slash import ASK, ASK_ABOUT
 from pilothouse.channels.discord.taking import Taker
-from pilothouse.channels.discord.trouble import Away, Trouble
+from pilothouse.channels.discord.trouble import Trouble
 from pilothouse.channels.discord.wire import Interaction, Message, inputs, read, sent_at
 from pilothouse.channels.text import clip
 from pilothouse.core.channel import Desk, Receipt
-from pilothouse.core.errors import PilothouseError, StoreError, StoreUnavailable
+from pilothouse.core.errors import PilothouseError, StoreError
 from pilothouse.core.message import Author, InboundMessage, conversation_id
 
 ABOUT = "q|"
 LOOK_S = 1.5
 ON_MESSAGE = 3
 GONE = "That message cannot be read any more."
-BROKE = "That went wrong, and it is in my log. Please try it again."
 NOT_LET_IN = "You may not talk to me here. Whoever runs me can let you in."
 
 
@@ -55,28 +53,6 @@ class Commanding:
         self._log = log
 
     async def command(self, done: Done) -> None:
-        async with self._answering(done):
-            await self._command(done)
-
-    async def about(self, done: Done, us: str) -> None:
-        """The form of "Ask about this" came back."""
-        async with self._answering(done):
-            await self._about(done, us)
-
-    @asynccontextmanager
-    async def _answering(self, done: Done) -> AsyncIterator[None]:
-        """Whatever breaks is said: else Discord shows for a quarter of an hour that we think."""
-        try:
-            yield
-        except (StoreUnavailable, Away):
-            raise  # it is taken up again
-        except Exception as error:
-            is_known = isinstance(error, PilothouseError) and not isinstance(error, StoreError)
-            await done.reply.finish(str(error) if is_known else BROKE)
-            if not is_known:
-                raise
-
-    async def _command(self, done: Done) -> None:
         data = done.interaction.data
         if data.type == ON_MESSAGE:
             key = f"{ABOUT}{data.target_id or ''}"
@@ -88,8 +64,8 @@ class Commanding:
                 done, " ".join([f"/{data.name}", *(str(option.value) for option in data.options)])
             )
 
-    async def _about(self, done: Done, us: str) -> None:
-        """The message is quoted, with its files."""
+    async def about(self, done: Done, us: str) -> None:
+        """The form of "Ask about this" came back. The message is quoted, with its files."""
         question = "\n".join(inputs(done.interaction.data.components).values()).strip()
         if not await self._let_in(done):
             return

@@ -1,7 +1,7 @@
 """What people press, choose, fill in, and command with a slash. Each is acknowledged before anything slow happens.
 
 A button says nothing that we believe: it names an ask or a turn, and the desk knows what that is, and who may do what.
-Whoever may not gets a word that nobody else sees.
+Whoever may not gets a word that nobody else sees, and so does whoever pressed what breaks us.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from pilothouse.channels.discord.replying import Asked, Reply
 from pilothouse.channels.discord.sending import MESSAGE
 from pilothouse.channels.discord.taking import Taker
 from pilothouse.channels.discord.trigger import is_heard
+from pilothouse.channels.discord.trouble import Away
 from pilothouse.channels.discord.wire import Interaction, inputs, sent_at
 from pilothouse.core.ask import Decision
 from pilothouse.core.ask_rows import AskRow
 from pilothouse.core.channel import Desk
-from pilothouse.core.errors import PilothouseError, StoreError
+from pilothouse.core.errors import Fenced, PilothouseError, StoreError, StoreUnavailable
 from pilothouse.core.ids import TurnId
 from pilothouse.core.message import Address, Author, conversation_id
 
@@ -41,6 +42,7 @@ ENDED = "That is over already."
 CHOOSE = "Choose at least one first."
 TOO_LONG = "That took too long. Press again."
 SAY_IT = "Say it in words, please."
+BROKE = "That was not taken, because of an error of mine, which is in my log. Please try it again."
 
 
 class Interactions:
@@ -54,14 +56,31 @@ class Interactions:
         self._commanding = Commanding(desk, taker, log)
 
     async def take(self, interaction: Interaction, us: str, calls: Calls) -> None:
-        user, reply = interaction.by, Reply(interaction, calls, self._log)
+        """Whatever breaks is said: else Discord shows that we did not respond, or for a quarter of an hour that we think."""
+        reply = Reply(interaction, calls, self._log)
+        try:
+            await self._take(interaction, us, calls, reply)
+        except (StoreUnavailable, Away, Fenced):
+            raise  # it is taken up again
+        except Exception as error:
+            is_known = isinstance(error, PilothouseError) and not isinstance(error, StoreError)
+            await _say(interaction, reply, str(error) if is_known else BROKE)
+            if not is_known:
+                raise
+
+    async def turn_down(self, interaction: Interaction, us: str, calls: Calls) -> None:
+        """Of something that cannot be read nothing is known but how to answer it."""
+        await _say(interaction, Reply(interaction, calls, self._log), BROKE)
+
+    async def _take(self, interaction: Interaction, us: str, calls: Calls, reply: Reply) -> None:
+        user = interaction.by
         place = await self._place(interaction, calls)
         if user is None or place is None:
             await reply.say(UNKNOWN)
             return
         scene = Done(interaction, author_of(user, interaction.member), place, reply, calls)
         if not self._is_heard(scene, user.id):
-            await (reply.suggest(()) if interaction.type == AUTOCOMPLETE else reply.say(NOT_HERE))
+            await _say(interaction, reply, NOT_HERE)
         elif interaction.type == COMMAND:
             await self._commanding.command(scene)
         elif interaction.type == AUTOCOMPLETE:
@@ -99,13 +118,7 @@ class Interactions:
             await self._open_form(scene, found)
             return
         await scene.reply.defer_update()
-        try:
-            word = await self._carry_out(scene, found)
-        except StoreError:
-            raise  # it is taken up again once the store works
-        except PilothouseError as error:
-            word = str(error)
-        if word:
+        if word := await self._carry_out(scene, found):
             await scene.reply.whisper(word)
 
     async def _carry_out(self, scene: Done, found: AskPress | StopPress | None) -> str:
@@ -188,7 +201,11 @@ class Interactions:
         message = scene.interaction.message
         if message is None or (before.state == "open" and sent_at(message.id) > self._began_at + SKEW_S):
             return
-        row = await self._desk.query("ask", scene.by, id=before.ask.id)
+        try:
+            row = await self._desk.query("ask", scene.by, id=before.ask.id)
+        except StoreError as error:  # the answer counts: nobody shall hear that it does not
+            self._log("discord.buttons_stay", level="warning", why=str(error))
+            return
         if row is not None and row.state != "open":
             await self._take_buttons_away(scene)
 
@@ -202,3 +219,8 @@ class Interactions:
         if any(other.split("|")[:2] == about for other in message.keys):
             ids = {"channel_id": message.channel_id, "message_id": message.id}
             await scene.calls.call("PATCH", MESSAGE, {"components": []}, **ids)
+
+
+async def _say(interaction: Interaction, reply: Reply, text: str) -> None:
+    """Whoever is still typing can be told nothing, only that there is nothing to choose from."""
+    await (reply.suggest(()) if interaction.type == AUTOCOMPLETE else reply.tell(text))

@@ -36,6 +36,9 @@ from pilothouse.channels.telling import Tell
 from pilothouse.core.channel import ChannelHealth, ChannelHost, Desk
 from pilothouse.core.ids import TurnId
 
+Act = Callable[[str, Calls], Awaitable[None]]
+"""Who we are, and how Discord is asked."""
+
 
 class Receiving:
     """`opened` and `closed` say when there is somebody to send through. `turn_of` knows whose progress a message is."""
@@ -193,12 +196,9 @@ class Receiving:
             return
         match event.name:
             case "INTERACTION_CREATE":
-                interaction = read(event.data, Interaction)
-                if isinstance(interaction, Interaction):
-                    act = partial(self._interactions.take, interaction)
-                    lanes.put(one.key, one.key, partial(self._act, act), partial(self._press_broke, one.key))
+                if (take := self._press(event)) is not None:
+                    lanes.put(one.key, one.key, partial(self._act, take), partial(self._press_broke, one.key))
                     return
-                self._host.log("discord.interaction_unreadable", level="error", why=interaction)
             case "MESSAGE_REACTION_ADD" | "MESSAGE_REACTION_REMOVE":
                 self._put(lanes, one, self._reacting)
                 return
@@ -216,11 +216,19 @@ class Receiving:
         raw = msgspec.json.encode(one.event)
         await self._failures.set_aside(raw, error=error, apologise=apologise, key=one.key)
 
+    def _press(self, event: Event) -> Act | None:
+        interaction = read(event.data, Interaction)
+        if isinstance(interaction, Interaction):
+            return partial(self._interactions.take, interaction)
+        self._host.log("discord.interaction_unreadable", level="error", why=interaction)
+        bare = read({name: event.data.get(name) for name in ("id", "token", "type")}, Interaction)
+        return partial(self._interactions.turn_down, bare) if isinstance(bare, Interaction) else None
+
     async def _press_broke(self, key: str, error: Exception) -> None:
-        """It is not kept: whoever pressed saw that it failed, and presses again."""
+        """It is not kept: whoever pressed was told that it was not taken, and presses again."""
         self._host.log("discord.event_failed", level="error", key=key, error=error)
 
-    async def _act(self, act: Callable[[str, Calls], Awaitable[None]]) -> None:
+    async def _act(self, act: Act) -> None:
         """Through the connection that there is by then, and not through the one that brought the event."""
         if self._calls is None:
             raise Away("there was no connection yet")

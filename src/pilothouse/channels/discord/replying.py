@@ -38,6 +38,8 @@ class Reply:
         self._interaction = interaction
         self._calls = calls
         self._log = log
+        self._given: int | None = None
+        """Which kind of first answer was tried."""
 
     async def defer(self, *, ephemeral: bool = True) -> bool:
         return await self._first(DEFERRED, {"flags": EPHEMERAL} if ephemeral else {})
@@ -70,6 +72,14 @@ class Reply:
         ]
         return await self._first(CHOICES, {"choices": listed[:MOST_CHOICES]})
 
+    async def tell(self, text: str) -> None:
+        """To this person, in the way that what was answered until now leaves."""
+        if self._given == DEFERRED:
+            await self.finish(text)
+        elif self._given is not None or not await self.say(text):
+            # What is taken up again was answered by another one of us.
+            await self.whisper(text)
+
     async def whisper(self, text: str) -> None:
         """To this person alone, after the first answer."""
         path = "/webhooks/{webhook_id}/{webhook_token}"
@@ -85,7 +95,7 @@ class Reply:
         await self._later("DELETE", "/webhooks/{webhook_id}/{webhook_token}/messages/@original", None)
 
     async def _first(self, kind: int, data: dict[str, Any] | None) -> bool:
-        one = self._interaction
+        one, self._given = self._interaction, kind
         path = "/interactions/{interaction_id}/{webhook_token}/callback"
         body = {"type": kind} if data is None else {"type": kind, "data": data}
         found = await self._calls.call(
