@@ -14,7 +14,14 @@ from msgspec import Struct
 
 from pilothouse.bootstrap.probing import probe
 from pilothouse.bootstrap.sections import load_checked
-from pilothouse.cli.house import channel_problem, channel_trouble, examined, read_store, store_file
+from pilothouse.cli.house import (
+    channel_findings,
+    channel_problem,
+    channel_trouble,
+    examined,
+    read_store,
+    store_file,
+)
 from pilothouse.config import AUTO, Config, InvalidConfig, Loaded, Paths, find_paths
 from pilothouse.core.engine import EngineStatus
 from pilothouse.core.errors import ConfigError, PilothouseError, StoreTooOld
@@ -276,6 +283,8 @@ def check_channels(plugins: Plugins, config: Config) -> Iterator[Check]:
         yield Check(f"channel {row.name}", "broken" if problem else "ok", problem or row.spec.title)
         if not problem and (trouble := channel_trouble(row.spec.id)):
             yield Check(f"channel {row.name}", "warn", trouble, "pilothouse status")
+        for found in () if problem else channel_findings(row.spec, channel):
+            yield Check(f"channel {row.name}", "warn", found.text, found.fix)
 
 
 def _existing(folder: Path) -> Path:

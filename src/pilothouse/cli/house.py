@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -13,7 +13,7 @@ from pilothouse.core.engine import EngineSpec
 from pilothouse.core.errors import ConfigError, PilothouseError
 
 if TYPE_CHECKING:
-    from pilothouse.core.channel import ChannelSpec
+    from pilothouse.core.channel import ChannelSpec, Finding
     from pilothouse.core.ids import ChannelId
     from pilothouse.core.store import Tx
 
@@ -98,6 +98,16 @@ def channel_trouble(id: ChannelId) -> str:
     except PilothouseError:
         return ""  # that the store does not work is said elsewhere
     return noted.trouble if noted else ""
+
+
+def channel_findings(spec: ChannelSpec, channel: Adapter) -> Sequence[Finding]:
+    """What a longer look finds, at the platform itself."""
+    from pilothouse.core.channel import Finding
+
+    try:
+        return spec.examine(channel.settings) if spec.examine else ()
+    except Exception as error:  # noqa: BLE001 - a plugin's fault is data here
+        return (Finding(f"its examination broke: {type(error).__name__}: {error}"),)
 
 
 def channel_problem(spec: ChannelSpec, channel: Adapter) -> str:

@@ -267,6 +267,13 @@ class Met(Struct, frozen=True):
     problem: str = ""
 
 
+class Finding(Struct, frozen=True):
+    """Something that does not work on a platform, or not everywhere, and what to do."""
+
+    text: str
+    fix: str = ""
+
+
 class ChannelSpec(Struct, frozen=True):
     """How a channel presents itself; the object that an entry point of `pilothouse.channels` names."""
 
@@ -278,3 +285,5 @@ class ChannelSpec(Struct, frozen=True):
     """Why this configuration cannot work, in plain words with the fix; empty if it can."""
     meet: Callable[[Any], Met] | None = None
     """Asks the platform who we are: whoever sets the channel up learns at once whether that works."""
+    examine: Callable[[Any], Sequence[Finding]] | None = None
+    """A longer look, for `doctor`: asks the platform what we lack there. Bounded in time, and it changes nothing."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pilothouse.channels.discord.config import DiscordConfig, problem
-from pilothouse.core.channel import ChannelHost, ChannelSpec, Met
+from pilothouse.core.channel import ChannelHost, ChannelSpec, Finding, Met
 from pilothouse.core.ids import ChannelId
 
 if TYPE_CHECKING:
@@ -24,4 +25,10 @@ def _meet(config: DiscordConfig) -> Met:
     return meet(config)
 
 
-CHANNEL = ChannelSpec(ChannelId("discord"), "Discord", DiscordConfig, _build, problem, _meet)
+def _examine(config: DiscordConfig) -> Sequence[Finding]:
+    from pilothouse.channels.discord.examining import examine
+
+    return examine(config)
+
+
+CHANNEL = ChannelSpec(ChannelId("discord"), "Discord", DiscordConfig, _build, problem, _meet, _examine)

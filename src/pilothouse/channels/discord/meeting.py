@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from pilothouse.channels.discord.client import intents_of, logging_to, point_at
 from pilothouse.channels.discord.config import DiscordConfig
-from pilothouse.channels.discord.permitting import INVITED, Room, Server, missing_in, permissions_in
+from pilothouse.channels.discord.permitting import INVITED, Room, Server, missing_in, permissions_in, quoted
 from pilothouse.channels.discord.setbacks import PORTAL
 from pilothouse.channels.discord.wire import THREADS, Member, read
 from pilothouse.channels.reach import why_unreachable
@@ -47,23 +47,25 @@ def invite_link(application_id: str) -> str:
 
 def meet(config: DiscordConfig) -> Met:
     async def ask(client: discord.Client) -> Met:
-        return Met(_name(client), _link(client), _intent_problem(client, config))
+        return Met(name_of(client), link_of(client), intent_problem(client, config))
 
-    found = anyio.run(_with_client, config, ask)
+    found = anyio.run(with_client, config, ask)
     return Met(problem=found) if isinstance(found, str) else found
 
 
 async def look_at(config: DiscordConfig, channel_id: str) -> Seen:
     """The channel as our bot sees it. What is wrong is said with what to do."""
-    found = await _with_client(config, partial(_look, config, channel_id))
+    found = await with_client(config, partial(_look, config, channel_id))
     return Seen(problem=found) if isinstance(found, str) else found
 
 
-async def _with_client(config: DiscordConfig, ask: Callable[[discord.Client], Awaitable[T]]) -> T | str:
+async def with_client(
+    config: DiscordConfig, ask: Callable[[discord.Client], Awaitable[T]], within_s: float = WITHIN_S
+) -> T | str:
     """What it finds out, or why nobody could be asked."""
     point_at(config)
     try:
-        with anyio.fail_after(WITHIN_S), logging_to(_nowhere, str):
+        with anyio.fail_after(within_s), logging_to(_nowhere, str):
             async with discord.Client(intents=intents_of(config), proxy=config.proxy or None) as client:
                 await client.login(config.token.reveal())
                 return await ask(client)
@@ -78,15 +80,15 @@ def _nowhere(event: str, **fields: object) -> None:
     """What a library warns about is nothing to whoever sets this up."""
 
 
-def _name(client: discord.Client) -> str:
+def name_of(client: discord.Client) -> str:
     return client.user.name if client.user else ""
 
 
-def _link(client: discord.Client) -> str:
+def link_of(client: discord.Client) -> str:
     return invite_link(str(client.application_id or ""))
 
 
-def _intent_problem(client: discord.Client, config: DiscordConfig) -> str:
+def intent_problem(client: discord.Client, config: DiscordConfig) -> str:
     flags = client.application_flags
     if not config.message_content or flags.gateway_message_content or flags.gateway_message_content_limited:
         return ""
@@ -97,12 +99,12 @@ def _intent_problem(client: discord.Client, config: DiscordConfig) -> str:
 
 
 async def _look(config: DiscordConfig, id: str, client: discord.Client) -> Seen:
-    if problem := _intent_problem(client, config):
+    if problem := intent_problem(client, config):
         return Seen(problem=problem)
     try:
         room = read(await client.http.request(Route("GET", "/channels/{channel_id}", channel_id=id)), Room)
     except discord.Forbidden:
-        return Seen(problem=NOT_SEEN.format(bot=_name(client), id=id, link=_link(client)))
+        return Seen(problem=NOT_SEEN.format(bot=name_of(client), id=id, link=link_of(client)))
     except discord.NotFound:
         return Seen(problem=NO_SUCH.format(id=id))
     if isinstance(room, str) or room.guild_id is None or room.type not in WRITABLE:
@@ -126,12 +128,11 @@ async def _judge(client: discord.Client, room: Room) -> Seen:
     route = Route("GET", "/guilds/{guild_id}/members/{user_id}", guild_id=guild, user_id=me)
     member = read(await client.http.request(route), Member)
     if isinstance(server, str) or isinstance(member, str):
-        return Seen(_name(client), room.name or room.id)
+        return Seen(name_of(client), room.name or room.id)
     missing = missing_in(permissions_in(room, server, me, member.roles))
     if not missing:
-        return Seen(_name(client), room.name or room.id, server.name)
-    needed = ", ".join(f"“{name}”" for name in missing)
+        return Seen(name_of(client), room.name or room.id, server.name)
     return Seen(
-        problem=f"in #{room.name} of {server.name} the bot {_name(client)} lacks {needed}: give it that in the channel's settings under "
+        problem=f"in #{room.name} of {server.name} the bot {name_of(client)} lacks {quoted(missing)}: give it that in the channel's settings under "
         "Permissions"
     )

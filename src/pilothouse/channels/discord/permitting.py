@@ -6,6 +6,8 @@ away and gives: for everybody, for roles together, for the one person.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 ADMINISTRATOR = 1 << 3
@@ -83,6 +85,10 @@ def permissions_in(room: Room, server: Server, me: str, roles: tuple[str, ...]) 
 def missing_in(may: int) -> list[str]:
     """The names of what is needed and not given. Whoever cannot see a channel can do nothing in it."""
     return [name for name, bit in NEEDED.items() if not may & bit]
+
+
+def quoted(names: Sequence[str]) -> str:
+    return ", ".join(f"“{name}”" for name in names)
 
 
 def _changed(may: int, rules: list[Overwrite]) -> int:
