@@ -1,4 +1,4 @@
-"""How far we have read each channel, and which messages we took lately: a file, so that a restart goes on from there.
+"""How far we have read each channel, which messages we took lately, and which servers we greeted: a file, so that a restart goes on from there.
 
 It is written a moment after something changed. What that moment loses is read again, and known by its id.
 """
@@ -27,6 +27,10 @@ class _Kept(Struct):
     taken: list[str] = field(default_factory=list)
     threads: dict[str, Hung] = field(default_factory=dict)
     """Those of the channels that are threads: Discord lists none that is archived."""
+    stays: dict[str, str] = field(default_factory=dict)
+    """Servers that were greeted, and since when we are there: another time is another stay."""
+    since: float = 0.0
+    """When we first ran here."""
 
 
 class Hung(Struct, frozen=True, array_like=True):
@@ -45,6 +49,8 @@ class Marks:
         self._direct = dict.fromkeys(kept.direct)
         self._taken = dict.fromkeys(kept.taken)
         self._threads = kept.threads
+        self._stays = kept.stays
+        self._since = kept.since
         self._dirty = anyio.Event()
         self._urgent = anyio.Event()
         """A channel is new: whoever does not know it cannot look there for what was missed."""
@@ -61,6 +67,22 @@ class Marks:
         """Thread → the channel that it hangs on, of one server; the one that was read last comes first."""
         found = {id: hung.parent for id, hung in self._threads.items() if hung.guild == guild}
         return {id: found[id] for id in reversed(self._channels) if id in found}
+
+    def first_used(self, now: float) -> float:
+        """When somebody first ran us here; now, if nobody did before."""
+        if not self._since:
+            self._since = now
+            self._dirty.set()
+        return self._since
+
+    def stay(self, guild: str) -> str | None:
+        return self._stays.get(guild)
+
+    def note_stay(self, guild: str, joined_at: str) -> None:
+        self._stays.pop(guild, None)
+        self._stays[guild] = joined_at
+        _shorten(self._stays, MOST_CHANNELS)
+        self._dirty.set()
 
     def read_to(self, channel: str, message: str, *, direct: bool = False, hung: Hung | None = None) -> None:
         """Everything in this channel up to here was looked at."""
@@ -123,9 +145,9 @@ class Marks:
                 raise
 
     def _encoded(self) -> bytes:
-        return msgspec.json.encode(
-            _Kept(self._channels, list(self._direct), list(self._taken), self._threads)
-        )
+        direct, taken = list(self._direct), list(self._taken)
+        kept = _Kept(self._channels, direct, taken, self._threads, self._stays, self._since)
+        return msgspec.json.encode(kept)
 
     def _write(self, data: bytes) -> None:
         fresh = self._path.with_suffix(".new")

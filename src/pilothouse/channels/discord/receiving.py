@@ -12,6 +12,7 @@ from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 from msgspec.structs import replace
 
+from pilothouse.channels.discord.arriving import Arriving
 from pilothouse.channels.discord.buckets import Buckets
 from pilothouse.channels.discord.calls import Calls
 from pilothouse.channels.discord.catching_up import CatchingUp
@@ -102,6 +103,9 @@ class Receiving:
             closed=self._closed,
             start=start,
         )
+        self._arriving = Arriving(
+            desk, self._taker, self._marks, log, name=lambda: self._me.name, now=clock.now()
+        )
         self._failures = Failures(folder / "failed-events.jsonl", "discord.event", clock, log)
         self._left: list[Numbered] = []
         self._me = Me("", "", "")
@@ -167,7 +171,15 @@ class Receiving:
         else:
             self._catching_up.server(guild, calls, tasks)
             tasks.start_soon(self._slash.register, guild)
+            self._meet(guild, event)
         tasks.start_soon(self._making_up.look, here, calls)
+
+    def _meet(self, guild: Guild, event: Event) -> None:
+        """Not kept meanwhile: whoever is connected anew hears of each server again."""
+        key = f"arrival:{guild.id}"
+        if self._lanes is not None and self._arriving.is_new(guild):
+            take = partial(self._act, partial(self._arriving.take, event))
+            self._lanes.put(key, key, take, partial(self._log_broken, key))
 
     def _drop_left(self, ready: Event) -> None:
         """Of servers that we are no longer in: they never arrive, and nobody there can be answered."""
@@ -197,7 +209,7 @@ class Receiving:
         match event.name:
             case "INTERACTION_CREATE":
                 if (take := self._press(event)) is not None:
-                    lanes.put(one.key, one.key, partial(self._act, take), partial(self._press_broke, one.key))
+                    lanes.put(one.key, one.key, partial(self._act, take), partial(self._log_broken, one.key))
                     return
             case "MESSAGE_REACTION_ADD" | "MESSAGE_REACTION_REMOVE":
                 self._put(lanes, one, self._reacting)
@@ -224,7 +236,7 @@ class Receiving:
         bare = read({name: event.data.get(name) for name in ("id", "token", "type")}, Interaction)
         return partial(self._interactions.turn_down, bare) if isinstance(bare, Interaction) else None
 
-    async def _press_broke(self, key: str, error: Exception) -> None:
+    async def _log_broken(self, key: str, error: Exception) -> None:
         """It is not kept: whoever pressed was told that it was not taken, and presses again."""
         self._host.log("discord.event_failed", level="error", key=key, error=error)
 

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from pilothouse.channels.greeting import greeting
 from pilothouse.channels.telegram.addressing import chat_name, group, person
 from pilothouse.channels.telegram.wire import ChatMember, Me, MemberChanged
 from pilothouse.core.channel import Desk
 from pilothouse.core.message import Address, Presence
-from pilothouse.core.trigger import Trigger, describe_trigger
+from pilothouse.core.trigger import Trigger
 
 GREETED = ("group", "supergroup")
 """In a channel a greeting would go to all who read it."""
-HELLO = (
-    "Hello. Here I react to commands, and to {heard}.{name} /bind chooses the folder that I work in, /trigger what I "
-    "react to."
-)
-MY_NAME = " My name is @{name}."
 PRIVACY = (
     " Most other messages Telegram keeps from me, until my privacy mode is switched off with @BotFather."
 )
@@ -40,17 +36,15 @@ async def take_membership(
         private=chat.type == "private",
     )
     if is_in and not was_in:
-        words = greeting(me, await trigger_of(here.address)) if chat.type in GREETED else ""
+        words = hello(me, await trigger_of(here.address)) if chat.type in GREETED else ""
         await desk.arrived(here, words)
     elif was_in and not is_in:
         await desk.left(here)
 
 
-def greeting(me: Me, trigger: Trigger) -> str:
-    """How to talk to us here, as short as can be."""
-    name = MY_NAME.format(name=me.username) if me.username else ""
+def hello(me: Me, trigger: Trigger) -> str:
     is_deaf = trigger.mode in ("all", "pattern") and not me.can_read_all_group_messages
-    return HELLO.format(heard=describe_trigger(trigger), name=name) + (PRIVACY if is_deaf else "")
+    return greeting(me.username or "", trigger) + (PRIVACY if is_deaf else "")
 
 
 def _is_in(member: ChatMember) -> bool:

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from simcord.backend import serializers
@@ -245,6 +246,12 @@ class World:
         self.state.emit("GUILD_DELETE", {"id": str(guild.id)})
         self._stays += 1
         self.state.get_member(guild.id, self.bot_id).joined_at = f"2026-01-01T00:00:{self._stays:02}+00:00"
+        self.state.emit("GUILD_CREATE", serializers.guild_create_payload(self.state, guild))
+
+    def invite(self, guild: Guild, *, hours_ahead: int = 1) -> None:
+        """The bot, into a server, at a time that nobody has seen yet."""
+        at = datetime.now(UTC) + timedelta(hours=hours_ahead)
+        self.state.get_member(guild.id, self.bot_id).joined_at = at.isoformat()
         self.state.emit("GUILD_CREATE", serializers.guild_create_payload(self.state, guild))
 
     def make_channel(self, name: str, *, guild: Guild | None = None) -> Channel:

@@ -1,0 +1,112 @@
+"""We were invited to a server: it is greeted once, in one channel that lets us write, if its owner may talk to us.
+
+Discord does not say who invited us: somebody whom the server's owner lets do that. A server that we were in before anybody
+ran us here knows us. A channel that we do not listen to is not greeted, nor the one that we live in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from pilothouse.channels.discord.addressing import Place, user_id
+from pilothouse.channels.discord.calls import Calls
+from pilothouse.channels.discord.marks import Marks
+from pilothouse.channels.discord.permitting import NEEDED, Room, Server, permissions_in
+from pilothouse.channels.discord.taking import Taker
+from pilothouse.channels.discord.trouble import Away, Trouble
+from pilothouse.channels.discord.wire import Event, Guild, Member, User, read
+from pilothouse.channels.greeting import greeting
+from pilothouse.core.channel import Desk
+from pilothouse.core.message import Author, Presence
+
+TEXT = 0
+"""Not in announcements: there a greeting would go to all who read them."""
+SOMEBODY = "Somebody in the server of {owner}"
+
+
+class _Spot(Room, frozen=True):
+    position: int = 0
+
+
+class _Joined(Server, frozen=True):
+    """A server as it is told when we come."""
+
+    joined_at: str | None = None
+    system_channel_id: str | None = None
+    channels: tuple[_Spot, ...] = ()
+    members: tuple[Member, ...] = ()
+
+
+class Arriving:
+    """`name` is ours, by now. `now` is when we began."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        taker: Taker,
+        marks: Marks,
+        log: Callable[..., None],
+        *,
+        name: Callable[[], str],
+        now: float,
+    ) -> None:
+        self._desk = desk
+        self._taker = taker
+        self._marks = marks
+        self._log = log
+        self._name = name
+        self._since = marks.first_used(now)
+
+    def is_new(self, guild: Guild) -> bool:
+        joined = _time_of(guild.joined_at)
+        return joined > self._since and self._marks.stay(guild.id) != guild.joined_at
+
+    async def take(self, event: Event, us: str, calls: Calls) -> None:
+        """When it returns, this stay is known for good."""
+        server = read(event.data, _Joined)
+        if isinstance(server, str):
+            self._log("discord.not_greeted", level="warning", guild=event.data.get("id"), why=server)
+            return
+        room = self._room(server, us)
+        if room is None:
+            self._log("discord.not_greeted", guild=server.id, why="no channel is for us, and lets us write")
+        else:
+            by = Author(user_id(server.owner_id), SOMEBODY.format(owner=await self._owner(server, calls)))
+            place = Place(room.id, server.id, name=room.name or "")
+            trigger = (await self._taker.scene(place, us)).heard.trigger
+            here = Presence(place.address, by, server.name, server.joined_at or "")
+            await self._desk.arrived(here, greeting(self._name(), trigger))
+        self._marks.note_stay(server.id, server.joined_at or "")
+
+    def _room(self, server: _Joined, us: str) -> Room | None:
+        """The one for what Discord itself says, else the first."""
+        ours = next((one.roles for one in server.members if one.user and one.user.id == us), ())
+        may_write = NEEDED["View Channel"] | NEEDED["Send Messages"]
+        rooms = [
+            room
+            for room in server.channels
+            if room.type == TEXT
+            and self._is_open(room, server)
+            and permissions_in(room, server, us, ours) & may_write == may_write
+        ]
+        order = sorted(rooms, key=lambda one: (one.id != server.system_channel_id, one.position, int(one.id)))
+        return order[0] if order else None
+
+    def _is_open(self, room: Room, server: Server) -> bool:
+        heard = self._taker.heard(Place(room.id, server.id))
+        return not heard.muted and not heard.dedicated
+
+    async def _owner(self, server: Server, calls: Calls) -> str:
+        found = await calls.get("/users/{user_id}", user_id=server.owner_id)
+        if isinstance(found, Trouble) and found.is_passing:
+            raise Away(found.text)
+        user = None if isinstance(found, Trouble) else read(found, User)
+        return user.name if isinstance(user, User) else "somebody"
+
+
+def _time_of(text: str | None) -> float:
+    try:
+        return datetime.fromisoformat(text or "").timestamp()
+    except ValueError:
+        return 0.0
