@@ -9,13 +9,13 @@ import anyio
 import msgspec
 import pytest
 from tests.channels.discord.gateway_house import config_for
-from tests.channels.discord.line import Line, open_line
+from tests.channels.discord.line import Line, address_of, open_line
 from tests.channels.discord.server.cdn import File
-from tests.channels.discord.server.faults import DOWNLOAD, HISTORY
+from tests.channels.discord.server.faults import ARCHIVED, DOWNLOAD, HISTORY
 from tests.channels.discord.server.running import Server
 
 from pilothouse.channels.discord.calls import Calls
-from pilothouse.channels.discord.catching_up import MOST, PAGE, CatchingUp
+from pilothouse.channels.discord.catching_up import MOST, PAGE, SLEEPERS, CatchingUp
 from pilothouse.channels.discord.config import DiscordConfig, Heard
 from pilothouse.channels.discord.marks import Marks
 from pilothouse.channels.discord.wire import Channel, Event, Guild
@@ -131,6 +131,90 @@ async def test_what_was_said_in_a_thread_that_was_archived_since_is_read(
     assert line.texts == ["while you were away"]
 
 
+async def test_a_thread_that_was_opened_and_archived_while_we_were_away_is_found(
+    server: Server, tmp_path: Path
+) -> None:
+    ada = server.person("ada")
+    old = ada.make_thread("old")
+    ada.say("before we came", channel=old)
+    server.world.archive(old)
+    await hear_one(server, tmp_path)
+    new, silent = ada.make_thread("new"), ada.make_thread("silent")
+    ada.say("asked anew", channel=new)
+    for thread in (new, silent):
+        server.world.archive(thread)
+    async with open_line(server, tmp_path) as line:
+        await line.until(lambda: line.texts)
+        await line.rest()
+        ada.say("and again", channel=new)
+        await line.until(lambda: "and again" in line.texts)
+    assert line.texts == ["asked anew", "and again"]
+    read = {call.path.split("/")[2] for call in server.called(HISTORY)}
+    assert not read & {str(old.id), str(silent.id)}
+    assert line.desk.accepted[0].address == address_of(new)
+    async with open_line(server, tmp_path) as line:
+        ada.say("last")
+        await line.until(lambda: "last" in line.texts)
+    assert line.texts == ["last"]
+
+
+async def test_threads_that_cannot_be_listed_now_are_listed_later(server: Server, tmp_path: Path) -> None:
+    await hear_one(server, tmp_path)
+    ada, clock = server.person("ada"), FakeClock()
+    thread = ada.make_thread("new")
+    ada.say("away", channel=thread)
+    server.world.archive(thread)
+    server.faults.drop(ARCHIVED, times=6)
+    async with open_line(server, tmp_path, clock=clock) as line:
+        await line.until(lambda: line.told("discord.history_waits"))
+        await pass_time_until_heard(line, clock, "away")
+        assert server.faults.waiting == []
+
+
+async def test_who_is_stopped_while_looking_for_threads_looks_again(server: Server, tmp_path: Path) -> None:
+    """What is heard meanwhile is newer than the thread, and says nothing about it."""
+    await hear_one(server, tmp_path)
+    ada = server.person("ada")
+    thread = ada.make_thread("new")
+    ada.say("away", channel=thread)
+    server.world.archive(thread)
+    held = server.faults.hold(ARCHIVED)
+    async with open_line(server, tmp_path) as line:
+        await held.arrived.wait()
+        ada.say("live")
+        await line.until(lambda: "live" in line.texts)
+        await line.rest()
+    held.release()
+    assert line.texts == ["live"]
+    async with open_line(server, tmp_path) as line:
+        await line.until(lambda: line.texts)
+    assert line.texts == ["away"]
+
+
+async def test_a_thread_that_was_archived_before_we_ever_came_is_not_read(
+    server: Server, tmp_path: Path
+) -> None:
+    ada = server.person("ada")
+    old = ada.make_thread("old")
+    ada.say("years ago", channel=old)
+    server.world.archive(old)
+    async with open_line(server, tmp_path) as line:
+        await line.until(lambda: line.told("discord.commands_registered"))  # we know the server
+    async with open_line(server, tmp_path) as line:
+        await line.until(lambda: server.called(ARCHIVED))
+        ada.say("now")
+        await line.until(lambda: "now" in line.texts)
+    assert line.texts == ["now"]
+
+
+async def test_where_threads_may_not_be_listed_the_rest_is_read(server: Server, tmp_path: Path) -> None:
+    await hear_one(server, tmp_path)
+    server.person("ada").say("away")
+    server.faults.refuse(ARCHIVED, 403, 50001, "Missing Access")
+    async with open_line(server, tmp_path) as line:
+        await line.until(lambda: line.texts == ["away"] and line.told("discord.threads_unlisted"))
+
+
 @pytest.mark.parametrize("how", ["dedicated", "channels"])
 async def test_the_history_of_channels_that_we_do_not_listen_to_is_not_read(
     server: Server, tmp_path: Path, how: str
@@ -148,8 +232,9 @@ async def test_the_history_of_channels_that_we_do_not_listen_to_is_not_read(
     ours = str(server.world.general.id)
     chosen = {"dedicated": ours} if how == "dedicated" else {"channels": (ours,), "trigger": Trigger("all")}
     async with open_line(server, tmp_path, config_for(server, **chosen)) as line:
-        await line.until(lambda: line.texts)
+        await line.until(lambda: line.texts and server.called(ARCHIVED))
     assert {call.path for call in server.called(HISTORY)} == {f"/channels/{ours}/messages"}
+    assert {call.path.split("/")[2] for call in server.called(ARCHIVED)} == {ours}
 
 
 async def test_of_a_very_long_absence_the_newest_are_kept_and_the_others_are_told(
@@ -169,7 +254,9 @@ async def test_of_a_very_long_absence_the_newest_are_kept_and_the_others_are_tol
     last = MOST + 2 * PAGE
 
     class Pages:
-        async def get(self, path: str, *, query: dict[str, int], **ids: object) -> list[dict[str, str]]:
+        async def get(self, path: str, *, query: dict[str, int], **ids: object) -> object:
+            if path == SLEEPERS:
+                return {"threads": ()}
             after = int(query["after"])
             return [{"id": str(id)} for id in range(after + 1, min(after + PAGE, last) + 1)]
 

@@ -56,3 +56,20 @@ async def test_a_file_that_cannot_be_read_is_a_fresh_start(tmp_path: Path, data:
     path = tmp_path / "marks.json"
     path.write_bytes(data)
     assert Marks(path, silent).get("1") is None
+
+
+async def test_since_when_we_were_away_is_known_and_stays_until_we_are_back(tmp_path: Path) -> None:
+    path = tmp_path / "marks.json"
+    marks = Marks(path, silent)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(marks.keep)
+        assert marks.come("1", "50", "100") is None, "we were never there"
+        assert marks.come("1", "50", "200") == "100", "nobody spoke since we came"
+        marks.back("1")
+        assert marks.come("1", "250", "300") == "250"
+        await anyio.wait_all_tasks_blocked()
+        tasks.cancel_scope.cancel()
+    again = Marks(path, silent)
+    assert again.come("1", "350", "400") == "250", "it was not looked through yet"
+    again.back("1")
+    assert again.come("1", "350", "390") == "390", "a clock that was ahead says nothing of the future"

@@ -3,17 +3,20 @@ newer of that channel.
 
 Only where we listen, and first where everything is for us. A channel that we never read begins with what is said from now
 on; a thread below one that we did read was opened while we were away, else we had heard somebody in it. A thread that we
-know and that is not listed sleeps, and may have been awake meanwhile. A channel that is gone is forgotten.
+know and that is not listed sleeps, and may have been awake meanwhile; one that was opened and put to sleep, all while we were
+away, stands in the list of those that sleep below its channel. A channel that is gone is forgotten.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec import Struct
 
 from pilothouse.channels.discord.addressing import place_of
 from pilothouse.channels.discord.calls import Calls
@@ -21,7 +24,20 @@ from pilothouse.channels.discord.config import Heard
 from pilothouse.channels.discord.marks import Hung, Marks
 from pilothouse.channels.discord.posting import MESSAGES
 from pilothouse.channels.discord.trouble import Trouble
-from pilothouse.channels.discord.wire import FORUMS, TEXT_CHANNELS, THREADS, Channel, Event, Guild
+from pilothouse.channels.discord.wire import (
+    FORUMS,
+    TEXT_CHANNELS,
+    THREADS,
+    WITH_THREADS,
+    Channel,
+    Event,
+    Guild,
+    Sleepers,
+    Sleeping,
+    number_at,
+    read,
+    sent_at,
+)
 from pilothouse.core.clock import Clock
 
 PAGE = 100
@@ -30,8 +46,25 @@ MOST = 10_000
 MOST_PAGES = 1000
 MOST_ASLEEP = 100
 """Threads of one server: each costs a request."""
+MOST_LISTS = 100
+"""Channels of one server whose sleeping threads are listed: each costs a request."""
 LONGEST_S = 30.0
 AT_ONCE = 4
+
+SLEEPERS = "/channels/{channel_id}/threads/archived/public"
+
+T = TypeVar("T")
+
+
+class _Absence(Struct, frozen=True):
+    """What we knew of a server when we came back: somebody may speak anywhere before all of it was looked at."""
+
+    guild: str
+    since: str
+    """The number that a message had when we were last there."""
+    marks: dict[str, str]
+    asleep: frozenset[str]
+    """Threads that are read anyhow."""
 
 
 class CatchingUp:
@@ -72,7 +105,10 @@ class CatchingUp:
         listed = [one for one in (*guild.channels, *guild.threads) if one.type in TEXT_CHANNELS | THREADS]
         known = {one.id: mark for one in listed if (mark := self._marks.get(one.id)) is not None}
         newest = max(known.values(), key=int, default="0")
-        for channel in self._ours_first(listed, guild):
+        since = self._marks.come(guild.id, newest, number_at(self._clock.now()))
+        before = self._marks.copy()
+        ours = self._ours_first(listed, guild)
+        for channel in ours:
             mark, last = known.get(channel.id), channel.last_message_id
             if mark is None and channel.type in THREADS and channel.parent_id in known:
                 # Until the newest that we heard in this server we were there, and heard nobody in this thread.
@@ -82,8 +118,13 @@ class CatchingUp:
                 self._marks.read_to(channel.id, last or channel.id)
             elif last is not None and int(last) > int(mark) and channel.type not in FORUMS:
                 self._begin(channel.id, guild.id, tasks)
-        for id in self._asleep(guild.id, {one.id for one in listed}):
+        asleep = self._asleep(guild.id, {one.id for one in listed})
+        for id in asleep:
             self._begin(id, guild.id, tasks)
+        parents = [one.id for one in ours if one.id in known and one.type in WITH_THREADS]
+        if since is not None:
+            absence = _Absence(guild.id, since, before, frozenset(asleep))
+            tasks.start_soon(self._find, parents[:MOST_LISTS], absence, tasks)
 
     def _ours_first(self, listed: list[Channel], guild: Guild) -> list[Channel]:
         heard = {one.id: self._heard(*place_of(one, guild.id).lineage) for one in listed}
@@ -99,20 +140,53 @@ class CatchingUp:
             )
         return asleep[:MOST_ASLEEP]
 
+    async def _find(self, parents: list[str], absence: _Absence, tasks: TaskGroup) -> None:
+        async with anyio.create_task_group() as finding:
+            for parent in parents:
+                finding.start_soon(self._find_below, parent, absence, tasks)
+        self._marks.back(absence.guild)
+
+    async def _find_below(self, parent: str, absence: _Absence, tasks: TaskGroup) -> None:
+        """Threads below a channel that were archived since, and hold something newer."""
+        listed = await self._patiently(parent, partial(self._list, parent))
+        if isinstance(listed, Trouble):
+            self._log("discord.threads_unlisted", level="warning", channel=parent, why=listed.text)
+            return
+        for thread in listed.threads:
+            if not _was_awake(thread, absence.since):
+                return
+            after, last = absence.marks.get(thread.id, absence.since), thread.last_message_id
+            if last is None or int(last) <= int(after) or thread.id in absence.asleep:
+                continue
+            if not self._heard(thread.id, parent).muted:
+                self._marks.read_to(thread.id, after, hung=Hung(absence.guild, parent))
+                self._begin(thread.id, absence.guild, tasks, after)
+        if listed.has_more:
+            self._log("discord.threads_unread", level="warning", guild=absence.guild, channel=parent)
+
+    async def _list(self, parent: str) -> Sleepers | Trouble:
+        page = await self._get(SLEEPERS, {"limit": PAGE}, parent)
+        listed = page if isinstance(page, Trouble) else read(page, Sleepers)
+        # It came whole, and is the same the next time: whoever asked again would ask for ever.
+        return (
+            Trouble(f"the list cannot be read: {listed}", status=200) if isinstance(listed, str) else listed
+        )
+
     def direct(self, calls: Calls, tasks: TaskGroup) -> None:
         self._calls = calls
         for id in self._marks.direct:
             self._begin(id, None, tasks)
 
-    def _begin(self, channel: str, guild: str | None, tasks: TaskGroup) -> None:
+    def _begin(self, channel: str, guild: str | None, tasks: TaskGroup, after: str = "") -> None:
+        """From where we stopped, unless `after` says from where."""
         if channel not in self._held:
             self._held[channel] = []
-            tasks.start_soon(self._read, channel, guild)
+            tasks.start_soon(self._read, channel, guild, after or self._marks.get(channel) or "0")
 
-    async def _read(self, channel: str, guild: str | None) -> None:
+    async def _read(self, channel: str, guild: str | None, after: str) -> None:
         found: list[Event] = []
         try:
-            found = await self._history(channel, guild)
+            found = await self._history(channel, guild, after)
         finally:
             read = {event.data["id"] for event in found}
             live = [
@@ -122,13 +196,13 @@ class CatchingUp:
             ]
             self._feed([*found, *live])
 
-    async def _history(self, channel: str, guild: str | None) -> list[Event]:
+    async def _history(self, channel: str, guild: str | None, after: str) -> list[Event]:
         """Oldest first."""
         found: deque[Event] = deque(maxlen=MOST)
-        after, count = self._marks.get(channel) or "0", 0
+        count = 0
         more = {"guild_id": guild} if guild is not None else {}
         for _ in range(MOST_PAGES):
-            page = await self._page(channel, after)
+            page = await self._patiently(channel, partial(self._page, channel, after))
             if isinstance(page, Trouble):
                 self._give_up(channel, page)
                 break
@@ -146,30 +220,32 @@ class CatchingUp:
             self._log("discord.caught_up", channel=channel, messages=len(found))
         return list(found)
 
-    async def _page(self, channel: str, after: str) -> list[dict[str, Any]] | Trouble:
+    async def _patiently(self, channel: str, ask: Callable[[], Awaitable[T | Trouble]]) -> T | Trouble:
         pause_s = 1.0
         while True:
-            page = await self._ask(channel, after)
-            if not isinstance(page, Trouble) or not page.is_passing:
-                return page
-            self._log("discord.history_waits", level="warning", channel=channel, why=page.text)
+            answer = await ask()
+            if not isinstance(answer, Trouble) or not answer.is_passing:
+                return answer
+            self._log("discord.history_waits", level="warning", channel=channel, why=answer.text)
             self._let_go(channel)
-            await self._clock.sleep(page.after_s or pause_s)
+            await self._clock.sleep(answer.after_s or pause_s)
             pause_s = min(pause_s * 2, LONGEST_S)
 
-    async def _ask(self, channel: str, after: str) -> list[dict[str, Any]] | Trouble:
-        if self._calls is None:
-            return Trouble("there was no connection yet")
-        query = {"after": after, "limit": PAGE}
-        async with self._seats:
-            page = await self._calls.get(MESSAGES, query=query, channel_id=channel)
+    async def _page(self, channel: str, after: str) -> list[dict[str, Any]] | Trouble:
+        page = await self._get(MESSAGES, {"after": after, "limit": PAGE}, channel)
         if isinstance(page, Trouble) or _is_page(page):
             return page
         return Trouble("Discord's answer is no list of messages")
 
+    async def _get(self, path: str, query: dict[str, Any], channel: str) -> Any | Trouble:
+        if self._calls is None:
+            return Trouble("there was no connection yet")
+        async with self._seats:
+            return await self._calls.get(path, query=query, channel_id=channel)
+
     def _let_go(self, channel: str) -> None:
         """So that not ever more waits: messages are in the history by the next time, and the rest is about older ones."""
-        held = self._held[channel]
+        held = self._held.get(channel, [])
         others = [event for event in held if event.name != "MESSAGE_CREATE"]
         held.clear()
         self._feed(others)
@@ -180,6 +256,12 @@ class CatchingUp:
             self._log("discord.channel_forgotten", level="warning", channel=channel, why=trouble.text)
         else:
             self._log("discord.history_unread", level="error", channel=channel, why=trouble.text)
+
+
+def _was_awake(thread: Sleeping, since: str) -> bool:
+    """Whether it was archived after a message with this number was sent."""
+    archived = thread.thread_metadata.archive_timestamp
+    return archived is not None and archived.timestamp() > sent_at(since)
 
 
 def _is_page(page: Any) -> bool:

@@ -17,7 +17,7 @@ from msgspec import Struct
 from pilothouse.channels.discord.config import DiscordConfig, heard_in
 from pilothouse.channels.discord.meeting import intent_problem, link_of, name_of, with_client
 from pilothouse.channels.discord.permitting import NEEDED, WANTED, Room, Server, permissions_in, quoted
-from pilothouse.channels.discord.wire import FORUMS, TEXT_CHANNELS, Member, read
+from pilothouse.channels.discord.wire import FORUMS, TEXT_CHANNELS, WITH_THREADS, Member, read
 from pilothouse.core.channel import Finding
 
 WITHIN_S = 30.0
@@ -25,7 +25,6 @@ MOST_SERVERS = 20
 """Each costs three requests."""
 MOST_ROOMS = 5
 """That are named; of the others one reads how many they are."""
-WITH_THREADS = frozenset({0, 5, *FORUMS})
 THREADS_ALONE = frozenset({"Manage Threads", "Create Public Threads", "Send Messages in Threads"})
 IN_SERVER = "give the bot's role that in the server's settings under Roles, or invite it again with {link}"
 IN_ROOM = "give the bot that in the channel's settings under Permissions"

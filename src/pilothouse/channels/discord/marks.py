@@ -27,6 +27,10 @@ class _Kept(Struct):
     taken: list[str] = field(default_factory=list)
     threads: dict[str, Hung] = field(default_factory=dict)
     """Those of the channels that are threads: Discord lists none that is archived."""
+    here: dict[str, str] = field(default_factory=dict)
+    """When we last came to each server, as a message's number."""
+    away: dict[str, str] = field(default_factory=dict)
+    """Servers in which we look yet for what was missed, and since when we were away, as a message's number."""
     stays: dict[str, str] = field(default_factory=dict)
     """Servers that were greeted, and since when we are there: another time is another stay."""
     since: float = 0.0
@@ -49,6 +53,8 @@ class Marks:
         self._direct = dict.fromkeys(kept.direct)
         self._taken = dict.fromkeys(kept.taken)
         self._threads = kept.threads
+        self._here = kept.here
+        self._away = kept.away
         self._stays = kept.stays
         self._since = kept.since
         self._dirty = anyio.Event()
@@ -59,6 +65,9 @@ class Marks:
     def get(self, channel: str) -> str | None:
         return self._channels.get(channel)
 
+    def copy(self) -> dict[str, str]:
+        return dict(self._channels)
+
     @property
     def direct(self) -> tuple[str, ...]:
         return tuple(id for id in self._direct if id in self._channels)
@@ -67,6 +76,26 @@ class Marks:
         """Thread → the channel that it hangs on, of one server; the one that was read last comes first."""
         found = {id: hung.parent for id, hung in self._threads.items() if hung.guild == guild}
         return {id: found[id] for id in reversed(self._channels) if id in found}
+
+    def come(self, guild: str, newest: str, now: str) -> str | None:
+        """We are in a server, and `newest` is the last that we heard there before: since when we were away, if we ever were
+        there. In a quiet server that says little: when we last came says more.
+
+        It stays so until we are `back`: who is killed while looking for what was missed looks for it again, although some of
+        it was read by then."""
+        last = self._here.pop(guild, None)
+        self._here[guild] = now
+        _shorten(self._here, MOST_CHANNELS)
+        self._dirty.set()
+        if last is None:
+            return None
+        since = max(newest, min(last, now, key=int), key=int)
+        self._away[guild] = since = min(self._away.get(guild, since), since, key=int)
+        return since
+
+    def back(self, guild: str) -> None:
+        if self._away.pop(guild, None) is not None:
+            self._dirty.set()
 
     def first_used(self, now: float) -> float:
         """When somebody first ran us here; now, if nobody did before."""
@@ -146,8 +175,8 @@ class Marks:
 
     def _encoded(self) -> bytes:
         direct, taken = list(self._direct), list(self._taken)
-        kept = _Kept(self._channels, direct, taken, self._threads, self._stays, self._since)
-        return msgspec.json.encode(kept)
+        places = (self._channels, direct, taken, self._threads)
+        return msgspec.json.encode(_Kept(*places, self._here, self._away, self._stays, self._since))
 
     def _write(self, data: bytes) -> None:
         fresh = self._path.with_suffix(".new")

@@ -17,6 +17,7 @@ EPOCH_MS = 1_420_070_400_000
 TEXT_CHANNELS = frozenset({0, 2, 5, 13, 15, 16})
 """Text, voice with its chat, announcements, stage, forum, media: where messages or threads can be."""
 FORUMS = frozenset({15, 16})
+WITH_THREADS = frozenset({0, 5, *FORUMS})
 """They have threads alone: their `last_message_id` is the newest of those, and nobody can read their history."""
 DIRECT = frozenset({1, 3})
 THREADS = frozenset({10, 11, 12})
@@ -132,6 +133,24 @@ class Channel(Struct, frozen=True):
     last_message_id: str | None = None
 
 
+class ThreadMeta(Struct, frozen=True):
+    archive_timestamp: datetime | None = None
+    """When it was last put to sleep, or woken."""
+
+
+class Sleeping(Channel, frozen=True):
+    """A thread that is archived."""
+
+    thread_metadata: ThreadMeta = ThreadMeta()
+
+
+class Sleepers(Struct, frozen=True):
+    """The newest first, by when they were archived."""
+
+    threads: tuple[Sleeping, ...] = ()
+    has_more: bool = False
+
+
 class RoleTags(Struct, frozen=True):
     bot_id: str | None = None
 
@@ -241,6 +260,11 @@ def read(data: Any, kind: type[T]) -> T | str:
 def sent_at(id: str) -> float:
     """When a message was sent: its id says so."""
     return ((int(id) >> 22) + EPOCH_MS) / 1000 if id.isdecimal() else 0.0
+
+
+def number_at(at: float) -> str:
+    """What a message would be called that is sent at this time."""
+    return str(max(0, int(at * 1000) - EPOCH_MS) << 22)
 
 
 def inputs(parts: tuple[Input, ...]) -> dict[str, str]:

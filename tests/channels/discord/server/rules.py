@@ -13,6 +13,7 @@ from simcord.http import routes as _routes  # noqa: F401  registers every route
 from simcord.http.router import dispatch
 from tests.channels.discord.server.faults import (
     ACKNOWLEDGE,
+    ARCHIVED,
     DELETE,
     EDIT,
     HISTORY,
@@ -64,6 +65,8 @@ class Rules:
         self._check_words(request)
         if request.is_(HISTORY):
             return self._history(request)
+        if request.is_(ARCHIVED):
+            return self._archived(request)
         if request.is_(SEND) and channel is not None:
             return self._send(channel, request)
         result = self._dispatch(request)
@@ -125,6 +128,15 @@ class Rules:
             request.params["limit"] = "1000000"
             return self._dispatch(request)[-limit:]
         return self._dispatch(request)
+
+    def _archived(self, request: Request) -> Any:
+        """The last that was archived comes first; simcord gives all of them, in any order."""
+        limit, before = int(request.params.pop("limit", "50")), request.params.pop("before", "9")
+        listed = self._dispatch(request)
+        times = {one["id"]: one["thread_metadata"]["archive_timestamp"] for one in listed["threads"]}
+        older = [one for one in listed["threads"] if times[one["id"]] < before]
+        older.sort(key=lambda one: times[one["id"]], reverse=True)
+        return {**listed, "threads": older[:limit], "has_more": len(older) > limit}
 
     def _send(self, channel: Channel, request: Request) -> Any:
         """One nonce that is enforced is one message: whoever repeats it gets the first one again."""

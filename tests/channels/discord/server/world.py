@@ -264,4 +264,6 @@ class World:
         self.state.delete_channel(channel.id)
 
     def archive(self, thread: Channel, *, locked: bool = False) -> None:
+        assert thread.thread_metadata is not None
+        thread.thread_metadata.archive_timestamp = self.state.now_iso()  # simcord leaves it as it was
         self.state.edit_channel(thread.id, {}, thread_metadata={"archived": True, "locked": locked})
