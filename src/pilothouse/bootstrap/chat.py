@@ -27,7 +27,7 @@ from pilothouse.bootstrap.house import (
 from pilothouse.bootstrap.machine import adopt_orphans, stop_on_signal, this_node, tilde
 from pilothouse.bootstrap.people import terminal_user
 from pilothouse.bootstrap.picking import pick_where_unsaid
-from pilothouse.bootstrap.reloading import reload_on_change
+from pilothouse.bootstrap.reloading import reload_on_change, words_for
 from pilothouse.bootstrap.running import run, say_leaving
 from pilothouse.bootstrap.wiring import make_ports
 from pilothouse.channels.terminal.config import Interactive, News, OneShot
@@ -39,7 +39,6 @@ from pilothouse.core.policy import ApprovalMode, parse_mode
 from pilothouse.runtime.gateway import Gateway
 
 MOST_NEWS = 16
-EDITED = "The configuration was edited."
 
 
 def run_chat(
@@ -125,12 +124,10 @@ def _header(house: House, engine: EngineId, folder: Path) -> str:
 
 
 def _tell(told: MemoryObjectSendStream[News], result: Reloaded) -> None:
-    """Into the chat; an edit that changed nothing is nobody's business. The log has what a chat has no room for."""
-    if result == Reloaded():
-        return
-    text = result.text[:1].upper() + result.text[1:]
-    with suppress(anyio.WouldBlock):
-        told.send_nowait(News(text if result.problem else f"{EDITED} {text}", result.worrying))
+    """Into the chat. The log has what a chat has no room for."""
+    if text := words_for(result):
+        with suppress(anyio.WouldBlock):
+            told.send_nowait(News(text, result.worrying))
 
 
 def _mode(text: str | None, news: AsyncIterable[News]) -> Interactive | OneShot:

@@ -21,9 +21,10 @@ from pilothouse.bootstrap.binding import Chosen, bind
 from pilothouse.bootstrap.house import House, build_engines, channel_host, name_engine, open_house
 from pilothouse.bootstrap.machine import adopt_orphans, is_alive, stop_on_signal, this_node, tilde
 from pilothouse.bootstrap.picking import pick_where_unsaid
+from pilothouse.bootstrap.reloading import reload_on_change
 from pilothouse.bootstrap.running import calm_collector, run, say_leaving
 from pilothouse.bootstrap.sections import load_checked
-from pilothouse.bootstrap.welcoming import tell_troubles, welcome
+from pilothouse.bootstrap.welcoming import tell_edit, tell_troubles, welcome
 from pilothouse.bootstrap.wiring import make_ports
 from pilothouse.channels.discord.addressing import DISCORD
 from pilothouse.channels.discord.config import DiscordConfig
@@ -159,6 +160,7 @@ async def _serve(dedicated: Dedicated, where: str, chosen: Chosen) -> int:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(partial(stop_on_signal, gateway.stop, hurry=gateway.hurry))
             tasks.start_soon(adopt_orphans)
+            tasks.start_soon(reload_on_change, house, tell_edit)
             tasks.start_soon(tell_troubles, partial(gateway.health, DISCORD))
             tasks.start_soon(welcome, house, channel, dedicated.folder, f"{ready} · Ctrl-C leaves")
             await gateway.run()

@@ -7,6 +7,16 @@ from collections.abc import Callable
 from pilothouse.bootstrap.house import House
 from pilothouse.config import Reloaded, watch
 
+EDITED = "The configuration was edited."
+
+
+def words_for(result: Reloaded) -> str:
+    """For whoever sits in front of it; empty for an edit that changed nothing, which is nobody's business."""
+    if result == Reloaded():
+        return ""
+    text = result.text[:1].upper() + result.text[1:]
+    return text if result.problem else f"{EDITED} {text}"
+
 
 async def reload_on_change(house: House, tell: Callable[[Reloaded], None] = lambda _: None) -> None:
     """Until it is cancelled. `tell` hears what became of each edit."""

@@ -1,4 +1,5 @@
-"""What the terminal of `pilothouse discord` says: that it is ready, a code for the first person, and what goes wrong. Nothing else."""
+"""What the terminal of `pilothouse discord` says: that it is ready, a code for the first person, what became of an edit of the
+configuration, and what goes wrong. Nothing else."""
 
 from __future__ import annotations
 
@@ -11,7 +12,9 @@ import anyio
 from pilothouse.bootstrap.house import House
 from pilothouse.bootstrap.offering import offer
 from pilothouse.bootstrap.people import make_people
+from pilothouse.bootstrap.reloading import words_for
 from pilothouse.bootstrap.saying import say
+from pilothouse.config import Reloaded
 from pilothouse.core.channel import ChannelHealth
 from pilothouse.core.ids import ChannelId, UserId
 from pilothouse.core.people import People, allows
@@ -90,6 +93,11 @@ async def tell_troubles(health: Callable[[], ChannelHealth]) -> None:
             _tell(f"{trouble}\n" if trouble else WORKS_AGAIN)
             told = trouble
         await anyio.sleep(LOOK_EVERY_S)
+
+
+def tell_edit(result: Reloaded) -> None:
+    if text := words_for(result):
+        _tell(text)
 
 
 def _tell(text: str) -> None:

@@ -159,3 +159,30 @@ async def test_a_second_one_is_told_what_to_do(server: Server, tmp_path: Path) -
             code, told = await installed.run("discord")
             assert (code, advice in told, str(running.process.pid) in told) == (75, True, True), told
             await running.leave()
+
+
+async def test_an_edit_of_the_configuration_holds_at_once(server: Server, tmp_path: Path) -> None:
+    installed, ada, eve = Installed(tmp_path, server), server.person("ada"), server.person("eve")
+    settle(installed, server)
+    owner = f'[people]\nowners = ["discord:{ada.id}"]\n'
+
+    def write(text: str) -> None:
+        """At once, as an editor does."""
+        fresh = installed.home / "fresh"
+        fresh.write_text(text)
+        fresh.replace(installed.home / "config.toml")
+
+    write(owner)
+    async with start(installed, "discord") as running:
+        await running.until_ready()
+        eve.say("me too")
+        await running.until(lambda: newest(server, "Only people who were let in"))
+        write(f'{owner}members = ["discord:{eve.id}"]\n')
+        await running.until_said(r"The configuration was edited\. Now in force: people\.members")
+        eve.say("and now?")
+        await running.until(lambda: newest(server, "First:", "and now?"))
+        write("[people")
+        await running.until_said("The configuration is broken, so the last good one stays in force")
+        eve.say("still here")
+        await running.until(lambda: newest(server, "Second:", "still here"))
+        assert await running.leave() == 0
