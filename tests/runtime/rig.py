@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import anyio
 import msgspec
+from tests.new_store import put_new_store
 from tests.runtime.puppet import PUPPET, PuppetEngine
 
 from pilothouse.channels.memory import MEMORY, PERSON, MemoryChannel
@@ -248,7 +249,7 @@ async def open_rig(
     prefix = "m" if name == "test" else f"{name}-m"  # a platform never gives an id twice, nor after a restart
     channel = channel or MemoryChannel(native_ids=lambda: f"{prefix}{next(counted)}")
     chosen = settings_for(folder, **settings)
-    async with STORE.open(STORE.config(path=str(folder / "pilothouse.db"))) as store:
+    async with STORE.open(STORE.config(path=str(put_new_store(folder / "pilothouse.db")))) as store:
         logged: list[tuple[str, dict[str, object]]] = []
         faulty = FaultyStore(store)
         ports = Ports(

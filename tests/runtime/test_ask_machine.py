@@ -20,6 +20,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
+from tests.new_store import put_new_store
 
 from pilothouse.core.approvers import Approvers
 from pilothouse.core.ask import Ask, Decision, Verdict
@@ -160,7 +161,7 @@ class World:
         return self.run(self.store.write(unit))
 
     async def _open(self) -> None:
-        opened = STORE.open(STORE.config(path=str(self.folder / "p.db")))
+        opened = STORE.open(STORE.config(path=str(put_new_store(self.folder / "p.db"))))
         self.store: Store = await self.stack.enter_async_context(opened)
         self.epoch = await self.store.write(_join)
         chosen = Settings(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from tests.new_store import put_new_store
 from tests.runtime.rig import MAIN, open_rig, settings_for
 
 from pilothouse.channels.memory import MEMORY, PERSON, MemoryChannel
@@ -87,7 +88,7 @@ class House:
 
 @asynccontextmanager
 async def open_house(folder: Path, other: MemoryChannel, clock: FakeClock) -> AsyncIterator[House]:
-    async with STORE.open(STORE.config(path=str(folder / "pilothouse.db"))) as store:
+    async with STORE.open(STORE.config(path=str(put_new_store(folder / "pilothouse.db")))) as store:
 
         def settle_in(tx: Tx) -> None:
             tx.nodes.join(NodeInfo("test", "here", 1, ""), ("channels",), clock.now() + 30)
