@@ -231,17 +231,17 @@ async def test_an_engine_that_lingers_has_answered_but_the_next_message_waits_un
 
 async def test_silence_is_a_hang_and_is_told(tmp_path: Path) -> None:
     clock = FakeClock()
-    async with open_rig(tmp_path, PuppetEngine(deaf, echo), clock=clock, hang_after_s=600) as rig:
+    async with open_rig(tmp_path, PuppetEngine(deaf, echo), clock=clock, hang_after_s=60) as rig:
         await rig.channel.say("one")
         turn = await rig.until_live()
         await rig.until_true(lambda: rig.engine.turns)
         await anyio.wait_all_tasks_blocked()
-        await clock.advance(599)
+        await clock.advance(59)
         rig.poke()
         assert (await rig.until_live()).id == turn.id
         await clock.advance(2)
         rig.poke()
-        assert "601 s" in await rig.until_said("said nothing for")
+        assert "61 s" in await rig.until_said("said nothing for")
         (turn,) = await rig.until_ended()
         assert (turn.status, turn.failure and turn.failure.kind) == ("failed", "hang")
         await rig.channel.say("two")
@@ -251,7 +251,7 @@ async def test_silence_is_a_hang_and_is_told(tmp_path: Path) -> None:
 async def test_an_engine_that_never_opens_hangs_too_and_can_be_stopped(tmp_path: Path) -> None:
     clock = FakeClock()
     engine = PuppetEngine(opening=anyio.sleep_forever)
-    async with open_rig(tmp_path, engine, clock=clock, hang_after_s=600) as rig:
+    async with open_rig(tmp_path, engine, clock=clock, hang_after_s=60) as rig:
         await rig.channel.say("one")
         await rig.until_live()
         await rig.channel.say("/stop")
@@ -259,7 +259,7 @@ async def test_an_engine_that_never_opens_hangs_too_and_can_be_stopped(tmp_path:
         assert turn.status == "cancelled"
         await rig.channel.say("two")
         await rig.until(lambda tx: len(tx.turns.of(MAIN)) == 2 and tx.turns.live_in(MAIN))
-        await clock.advance(601)
+        await clock.advance(61)
         rig.poke()
         (_, turn) = await rig.until_ended(2)
         assert (turn.status, turn.failure and turn.failure.kind) == ("failed", "hang")
@@ -278,7 +278,7 @@ async def test_a_silent_tool_is_no_hang(tmp_path: Path) -> None:
     async with open_rig(tmp_path, PuppetEngine(long_build), clock=clock, hang_after_s=60) as rig:
         await rig.channel.say("build")
         await rig.until(lambda tx: (turn := tx.turns.live_in(MAIN)) and turn.began)
-        await clock.advance(3600)
+        await clock.advance(600)
         rig.poke()
         go.set()
         await rig.until_said("built")

@@ -15,6 +15,9 @@ from pilothouse.runtime.recapping import MAX_CHARS, recap_of, with_recap
 from pilothouse.runtime.settings import Settings, backoff_s
 from pilothouse.testing.clock import FakeClock
 
+RESET_S = 300
+"""Longer than any pause of our own, and no longer than that: whoever watches a clock looks at each of its seconds."""
+
 
 def failing(
     kind: str, *, times: int = 1, began: bool = False, after_s: float | None = None, clock: FakeClock
@@ -72,7 +75,7 @@ async def test_a_turn_that_had_begun_is_not_tried_again_by_itself(tmp_path: Path
 
 async def test_a_limit_with_a_known_reset_parks_the_turn_which_goes_on_by_itself(tmp_path: Path) -> None:
     clock = FakeClock()
-    engine = PuppetEngine(*failing("quota", began=True, after_s=3600, clock=clock))
+    engine = PuppetEngine(*failing("quota", began=True, after_s=RESET_S, clock=clock))
     async with open_rig(tmp_path, engine, clock=clock) as rig:
         await rig.channel.say("hello")
         said = await rig.until_said("The limit is reached.")
@@ -81,10 +84,10 @@ async def test_a_limit_with_a_known_reset_parks_the_turn_which_goes_on_by_itself
         (turn,) = await rig.turns()
         assert turn.status == "parked"
         assert turn.retry_at is not None
-        assert 3600 <= turn.retry_at - clock.now() < 3600 + JITTER_S
+        assert RESET_S <= turn.retry_at - clock.now() < RESET_S + JITTER_S
         receipt = await rig.channel.say("are you there?")
         assert "waits behind it" in receipt.text
-        await clock.advance(3599)
+        await clock.advance(RESET_S - 1)
         rig.poke()
         assert len(engine.turns) == 1
         await clock.advance(JITTER_S + 1)
@@ -100,7 +103,7 @@ async def test_a_turn_that_waits_out_a_limit_loses_nothing_of_its_answer(tmp_pat
     async def half(strings: Strings) -> None:
         await strings.start()
         await strings.say("the first half")
-        await strings.fail("quota", "The limit is reached.", clock.now() + 3600)
+        await strings.fail("quota", "The limit is reached.", clock.now() + RESET_S)
 
     async def rest(strings: Strings) -> None:
         await strings.start()
@@ -109,7 +112,7 @@ async def test_a_turn_that_waits_out_a_limit_loses_nothing_of_its_answer(tmp_pat
     async with open_rig(tmp_path, PuppetEngine(half, rest), clock=clock) as rig:
         await rig.channel.say("hello")
         await rig.until_said("goes on by itself")
-        await clock.advance(3600 + JITTER_S)
+        await clock.advance(RESET_S + JITTER_S)
         rig.poke()
         (turn,) = await rig.until_ended()
         await rig.until_said("the second half")
@@ -125,12 +128,12 @@ async def test_what_had_begun_in_a_session_that_cannot_be_found_again_is_said_ag
     async def forgetful(strings: Strings) -> None:
         await strings.emit(SessionStarted())
         await strings.say("half")
-        await strings.fail("quota", "The limit is reached.", clock.now() + 3600)
+        await strings.fail("quota", "The limit is reached.", clock.now() + RESET_S)
 
     async with open_rig(tmp_path, PuppetEngine(forgetful, echo), clock=clock) as rig:
         await rig.channel.say("hello")
         await rig.until_said("goes on by itself")
-        await clock.advance(3600 + JITTER_S)
+        await clock.advance(RESET_S + JITTER_S)
         rig.poke()
         await rig.until_said("you said: hello")
 
@@ -163,7 +166,7 @@ async def test_a_reset_that_is_too_near_is_backed_off_from(tmp_path: Path) -> No
 
 async def test_people_are_told_once_of_the_same_reset(tmp_path: Path) -> None:
     clock = FakeClock()
-    reset_at = clock.now() + 3600
+    reset_at = clock.now() + RESET_S
 
     async def limited(strings: Strings) -> None:
         await strings.start()
@@ -175,7 +178,7 @@ async def test_people_are_told_once_of_the_same_reset(tmp_path: Path) -> None:
         await rig.store.write(lambda tx: tx.turns.note(turn.id, retry_at=clock.now()))
         rig.poke()
         await rig.until(lambda tx: [t for t in tx.turns.of(MAIN, statuses=("parked",)) if t.attempts == 2])
-        await clock.advance(3600 + JITTER_S)
+        await clock.advance(RESET_S + JITTER_S)
         rig.poke()
         await rig.until_said("you said: hello")
         assert sum("The limit is reached." in text for text in rig.said()) == 1
@@ -194,7 +197,7 @@ async def test_what_had_not_begun_is_said_again_from_the_start_after_a_limit(tmp
 
 async def test_parked_turns_do_not_all_wake_at_once(tmp_path: Path) -> None:
     clock = FakeClock()
-    engine = PuppetEngine(*failing("quota", times=12, after_s=3600, clock=clock))
+    engine = PuppetEngine(*failing("quota", times=12, after_s=RESET_S, clock=clock))
     async with open_rig(tmp_path, engine, clock=clock, max_turns_at_once=12) as rig:
         for number in range(12):
             await rig.channel.say("hello", f"room-{number}")

@@ -152,7 +152,7 @@ async def test_parked_turns_survive_a_restart(tmp_path: Path) -> None:
 
     async def limited(strings: Strings) -> None:
         await strings.start()
-        await strings.fail("quota", "The limit is reached.", clock.now() + 3600)
+        await strings.fail("quota", "The limit is reached.", clock.now() + 300)
 
     async with open_rig(tmp_path, PuppetEngine(limited), clock=clock, name="first") as rig:
         receipt = await rig.channel.say("hello")
@@ -161,7 +161,7 @@ async def test_parked_turns_survive_a_restart(tmp_path: Path) -> None:
     async with open_rig(tmp_path, clock=clock, name="second", alive=only_alive("second")) as rig:
         await rig.until_true(lambda: any(event == "engines.taken" for event, _ in rig.logged))
         assert rig.engine.turns == []
-        await clock.advance(3700)
+        await clock.advance(400)
         rig.poke()
         await rig.until_said("you said: hello")
         await rig.until_idle()

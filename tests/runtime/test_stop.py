@@ -87,7 +87,7 @@ async def test_a_parked_turn_is_stopped_and_never_wakes(tmp_path: Path) -> None:
 
     async def limited(strings: Strings) -> None:
         await strings.start()
-        await strings.fail("quota", "The limit is reached.", clock.now() + 3600)
+        await strings.fail("quota", "The limit is reached.", clock.now() + 300)
 
     async with open_rig(tmp_path, PuppetEngine(limited, echo), clock=clock) as rig:
         await rig.channel.say("one")
@@ -96,7 +96,7 @@ async def test_a_parked_turn_is_stopped_and_never_wakes(tmp_path: Path) -> None:
         await rig.until_said("It will not be resumed")
         (turn,) = await rig.until_ended()
         assert turn.status == "cancelled"
-        await clock.advance(4000)
+        await clock.advance(400)
         rig.poke()
         await rig.channel.say("two")
         await rig.until_said("you said: two")
