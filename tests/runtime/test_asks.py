@@ -93,10 +93,10 @@ async def test_a_plain_no_stops_the_turn(tmp_path: Path) -> None:
 
 async def test_an_ask_that_expires_is_a_no_and_says_so(tmp_path: Path) -> None:
     clock = FakeClock()
-    async with open_rig(tmp_path, asking(), clock=clock, ask_timeout_s=600, hang_after_s=60) as rig:
+    async with open_rig(tmp_path, asking(), clock=clock, ask_timeout_s=120, hang_after_s=60) as rig:
         await rig.channel.say("go")
         ask = await rig.until_asked()
-        await clock.advance(599)
+        await clock.advance(119)
         rig.poke()
         assert (await state_of(rig, ask)).state == "open", "and waiting for a person is no hang"
         await clock.advance(2)

@@ -133,7 +133,7 @@ async def test_a_no_or_nobodys_answer_ends_every_held_turn_with_a_word(tmp_path:
         PuppetEngine(costing(0.1)),
         clock=clock,
         caps=Caps(workspace_usd=0.1, least_usd=0.2),
-        ask_timeout_s=600,
+        ask_timeout_s=60,
     ) as rig:
         receipts = [await rig.channel.say(f"job {n}", f"room{n}") for n in range(2)]
         await parked(rig, 2)
@@ -141,7 +141,7 @@ async def test_a_no_or_nobodys_answer_ends_every_held_turn_with_a_word(tmp_path:
         if verdict == "deny":
             assert (await rig.channel.answer(ask, "deny", text="too dear")).accepted
         else:
-            await clock.advance(601)
+            await clock.advance(61)
         rig.poke()
         for room in ("room0", "room1"):
             (turn,) = await rig.until_ended(1, ConversationId(f"memory:{room}"))

@@ -38,16 +38,16 @@ async def test_an_ask_has_as_long_as_it_was_given(tmp_path: Path, jump_s: float)
         decision = await strings.ask(Ask(AskId("a"), "approval", "Run it?", {"command": "make"}))
         await strings.end(f"told: {decision.verdict}")
 
-    async with open_rig(tmp_path, PuppetEngine(play), clock=clock, ask_timeout_s=600, lease_s=10) as rig:
+    async with open_rig(tmp_path, PuppetEngine(play), clock=clock, ask_timeout_s=60, lease_s=10) as rig:
         await rig.channel.say("go")
         ask = await rig.until_asked()
         await jump(rig, clock, jump_s)
-        await clock.advance(500)
+        await clock.advance(50)
         rig.poke()
         row = await rig.store.read(lambda tx: tx.asks.get(ask.id))
         assert row is not None
         assert row.state == "open"
-        await clock.advance(100)
+        await clock.advance(10)
         rig.poke()
         await rig.until_said("told: deny")
 

@@ -276,16 +276,17 @@ async def test_whoever_goes_on_after_a_turn_by_itself_takes_along_what_waited(tm
 
 async def test_what_waits_behind_an_ask_of_a_lost_turn_runs_once_that_has_expired(tmp_path: Path) -> None:
     clock = FakeClock()
-    async with open_rig(tmp_path, PuppetEngine(asks(MAKE)), clock=clock, name="first") as rig:
+    settings = {"clock": clock, "ask_timeout_s": 60.0}
+    async with open_rig(tmp_path, PuppetEngine(asks(MAKE)), name="first", **settings) as rig:
         await rig.channel.say("go")
         await rig.until_asked()
         await rig.channel.say("and then this")
         rig.crash()
     await clock.advance(1)
-    async with open_rig(tmp_path, clock=clock, name="second", alive=only_alive("second")) as rig:
+    async with open_rig(tmp_path, name="second", alive=only_alive("second"), **settings) as rig:
         await rig.until_asked()
         assert rig.engine.turns == []
-        await clock.advance(rig.ports.settings().ask_timeout_s)
+        await clock.advance(60)
         rig.poke()
         await rig.until_said("Nobody answered, so it is a no")
         await rig.until_said("you said: and then this")

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
+from tests.new_store import put_new_store
 from tests.stores.sqlite_cases import open_at
 
 from pilothouse.core.ask import ASK_MOVES, ASK_STATES, AskState
@@ -100,7 +101,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.write(0, lambda tx, bound=bound: tx.conversations.save(bound))
 
     async def _open(self) -> None:
-        store = await self.stack.enter_async_context(open_at(self.folder / "p.db"))
+        store = await self.stack.enter_async_context(open_at(put_new_store(self.folder / "p.db")))
         await join(store)
         self.stores.append(store)
         await self._open_second()
