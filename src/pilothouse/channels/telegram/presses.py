@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -62,6 +63,8 @@ class Presses:
         self._began_at = began_at
         self._ticked: dict[tuple[int, int], int] = {}
         """What is chosen below a message, by chat and number: buttons change more slowly than a thumb presses them."""
+        self._in_order = anyio.Lock()
+        """Two looks at an ask may end in the other order: then a box would be ticked after it was done."""
 
     async def pressed(self, press: Pressed) -> None:
         try:
@@ -124,18 +127,28 @@ class Presses:
         return None if turn is None else turn.id
 
     async def _answer(self, press: Pressed, found: AskPress) -> Toast:
-        try:
-            row = await self._desk.query("ask", press.by, id=found.ask_id)
-        except StoreError:
-            raise
-        except PilothouseError:
-            return Toast(NOT_YOURS, alert=True)
-        if row is None or not found.is_about(row.ask):
-            return Toast(UNKNOWN)
+        async with self._in_order:
+            try:
+                row = await self._desk.query("ask", press.by, id=found.ask_id)
+            except StoreError:
+                raise
+            except PilothouseError:
+                return Toast(NOT_YOURS, alert=True)
+            if row is None or not found.is_about(row.ask):
+                return Toast(UNKNOWN)
+            place = _place(press.query)
+            before = None if place is None else self._ticked.get(place)
+            chosen = toggled(row.ask, found, before)
+            if found.act == "toggle" and row.state == "open" and place is not None:
+                self._keep_ticks(place, chosen)
         if found.act == "toggle":
-            return await self._tick(press.query, found, row.ask) if row.state == "open" else Toast(ENDED)
-        if found.act == "done" and (place := _place(press.query)):
-            found = replace(found, chosen=self._ticked.get(place, found.chosen))
+            if row.state != "open":
+                return Toast(ENDED)
+            if chosen == before:
+                return Toast()
+            return Toast(CHOOSE) if place is None else await self._tick(press.query, place, row.ask, chosen)
+        if found.act == "done" and before is not None:
+            found = replace(found, chosen=before)
         decision = decide(row.ask, found)
         if decision is None:
             return Toast(UNKNOWN if found.act == "choose" else CHOOSE if row.state == "open" else ENDED)
@@ -149,16 +162,14 @@ class Presses:
         row = await self._desk.query("ask", press.by, id=before.ask.id)
         return row is not None and row.state != "open"
 
-    async def _tick(self, query: CallbackQuery, found: AskPress, ask: Ask) -> Toast:
-        """A press that chooses only changes the buttons."""
-        place = _place(query)
-        if place is None:
-            return Toast(CHOOSE)
-        before = self._ticked.get(place)
-        self._ticked[place] = chosen = toggled(ask, found, before)
+    def _keep_ticks(self, place: tuple[int, int], chosen: int) -> None:
+        self._ticked[place] = chosen
         if len(self._ticked) > REMEMBERED:
             del self._ticked[next(iter(self._ticked))]
-        if chosen == before or await self._show(query, keyboard(ask, chosen)):
+
+    async def _tick(self, query: CallbackQuery, place: tuple[int, int], ask: Ask, chosen: int) -> Toast:
+        """A press that chooses only changes the buttons."""
+        if await self._show(query, keyboard(ask, chosen)):
             return Toast()
         self._ticked.pop(place, None)  # what the buttons show counts again
         return Toast("That did not work. Try again.")

@@ -1,0 +1,75 @@
+"""Presses that come one upon the other count in the order in which they were made."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import anyio
+import pytest
+from tests.channels.telegram.scenes import PARTS
+
+from pilothouse.channels.pressing import Act
+from pilothouse.channels.telegram.callback import ask_key
+from pilothouse.channels.telegram.client import BotClient
+from pilothouse.channels.telegram.presses import Presses
+from pilothouse.channels.telegram.receive import Pressed
+from pilothouse.channels.telegram.sending import Sender
+from pilothouse.channels.telegram.wire import CallbackQuery, Chat, Message, User
+from pilothouse.core.ask_rows import AskRow
+from pilothouse.core.channel import Desk
+from pilothouse.core.ids import ConversationId, SessionId, TurnId, UserId
+from pilothouse.core.message import Author
+from pilothouse.testing.desk import ScriptedDesk
+
+pytestmark = pytest.mark.anyio
+
+ADA = Author(UserId("telegram:1"), "Ada")
+ROW = AskRow(PARTS, ConversationId("telegram:1"), SessionId("s"), TurnId("t"), "", "open", 0.0)
+
+
+class LateDesk(ScriptedDesk):
+    """Its first looks take longer than the last one: several threads read for it."""
+
+    def __init__(self, late: int) -> None:
+        super().__init__()
+        self._late = late
+
+    # pyrefly: ignore [missing-override-decorator]
+    async def query(self, what: str, by: Author, **terms: Any) -> Any:
+        self.queries.append(what)
+        if len(self.queries) <= self._late:
+            await anyio.wait_all_tasks_blocked()
+        return ROW
+
+
+class Telegram:
+    """Takes whatever is drawn, and every toast."""
+
+    async def set_keyboard(self, *_: object) -> None:
+        await anyio.lowlevel.checkpoint()
+
+    def log(self, *_: object, **__: object) -> None:
+        """Nobody reads it."""
+
+    async def answer_callback(self, *_: object, alert: bool = False) -> bool:
+        return True
+
+
+def press(number: int, act: Act, index: int = 0) -> Pressed:
+    query = CallbackQuery(str(number), User(1), Message(7, Chat(1)), ask_key(PARTS, act, index))
+    return Pressed(query, ADA, None)
+
+
+async def test_a_box_that_was_ticked_before_done_counts_however_long_the_look_takes() -> None:
+    desk, telegram = LateDesk(late=2), Telegram()
+    presses = Presses(
+        cast("Desk", desk),
+        cast("BotClient", telegram),
+        cast("Sender", telegram),
+        telegram.log,
+        float("-inf"),
+    )
+    async with anyio.create_task_group() as tasks:
+        for number, (act, index) in enumerate([("toggle", 0), ("toggle", 1), ("done", 0)]):
+            tasks.start_soon(presses.pressed, press(number, cast("Act", act), index))
+    assert [answer.decision.options for answer in desk.answers] == [("1", "2")]
