@@ -15,6 +15,8 @@ from pilothouse.core.errors import Fenced
 
 RETRY_S = 30.0
 SORRY = "This {what} could not be taken, because of an error of mine. It is kept, and whoever runs me finds it in the log."
+NOT_TAKEN = "That was not taken, because of an error of mine, which is in my log. Please try it again."
+"""To whoever pressed something: whether or not that is kept, they wait for it now."""
 TROUBLE = (
     "{count} of the messages that came could not be taken, because of an error of ours. They are kept in {path}; the log tells "
     "why ({noun}_failed). Remove the file when you have looked at it."

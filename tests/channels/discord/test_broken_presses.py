@@ -13,7 +13,8 @@ from tests.channels.discord.server.running import Server
 from tests.channels.discord.server.world import Answer
 from typing_extensions import override
 
-from pilothouse.channels.discord.interactions import BROKE, ENDED, UNKNOWN
+from pilothouse.channels.discord.interactions import ENDED, UNKNOWN
+from pilothouse.channels.failures import NOT_TAKEN
 from pilothouse.channels.pressing import ask_key, stop_key
 from pilothouse.core.ask import Ask, hash_payload
 from pilothouse.core.ask_rows import AskRow
@@ -94,7 +95,7 @@ async def test_a_press_that_breaks_is_answered_and_may_be_repeated(
         error = RuntimeError("oh")  # a store that does not work is waited for there, for a moment
     ada = server.person("ada")
     async with open_line(server, tmp_path, desk=Fragile(error)) as line:
-        assert await until_whispered(line, await press(server, line, ada, key)) == BROKE
+        assert await until_whispered(line, await press(server, line, ada, key)) == NOT_TAKEN
         await line.until(lambda: line.told("discord.event_failed"))
         assert await until_whispered(line, await press(server, line, ada, key)) == otherwise
         await line.rest()
@@ -112,14 +113,14 @@ async def test_a_press_that_waits_for_the_store_and_then_breaks_is_answered(
         await line.until(lambda: line.told("discord.event_waits"))
         assert pressed.followups == []
         await clock.advance(2)
-        assert await until_whispered(line, pressed) == BROKE
+        assert await until_whispered(line, pressed) == NOT_TAKEN
 
 
 async def test_what_cannot_be_read_is_answered(server: Server, tmp_path: Path) -> None:
     ada = server.person("ada")
     async with open_line(server, tmp_path) as line:
         pressed = await press(server, line, ada, cast("str", None))
-        assert await until_whispered(line, pressed) == BROKE
+        assert await until_whispered(line, pressed) == NOT_TAKEN
         assert line.told("discord.interaction_unreadable")
 
 

@@ -10,10 +10,12 @@ from tests.channels.telegram.conftest import connect
 from tests.channels.telegram.receiving_house import House, Moody, Slow, Strict, make_house
 from tests.channels.telegram.server.running import Server
 
+from pilothouse.channels.failures import NOT_TAKEN
 from pilothouse.channels.telegram.poll import Poller
-from pilothouse.channels.telegram.receive import Pressed
+from pilothouse.channels.telegram.receive import Happening, Pressed
 from pilothouse.core.channel import Receipt
 from pilothouse.core.errors import StoreError, StoreUnavailable
+from pilothouse.testing.clock import FakeClock
 
 
 @asynccontextmanager
@@ -299,6 +301,23 @@ async def test_one_message_that_breaks_us_costs_no_other_and_is_not_lost_itself(
     (failed,) = [fields for event, fields in house.logged if event == "telegram.update_failed"]
     assert failed["error"] is error
     assert failed["kept_in"] == str(house.folder / "failed-updates.jsonl")
+
+
+class Clumsy(House):
+    # pyrefly: ignore [missing-override-decorator]
+    async def other(self, happening: Happening) -> None:
+        raise ZeroDivisionError("oh")
+
+
+async def test_whoever_presses_what_breaks_us_is_told_so(server: Server, tmp_path: Path) -> None:
+    house = Clumsy(server, FakeClock(), tmp_path)
+    ada = server.person()
+    query = ada.forge(ada.say("hello"), "x")
+    async with polling(house):
+        await house.until(lambda: not server.world.pending)
+    assert query.answer is not None
+    assert query.answer["text"] == NOT_TAKEN
+    assert len(house.failed) == 1
 
 
 async def test_a_stranger_whose_message_breaks_us_hears_nothing_of_it(house: House, server: Server) -> None:

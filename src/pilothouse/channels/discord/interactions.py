@@ -22,6 +22,7 @@ from pilothouse.channels.discord.taking import Taker
 from pilothouse.channels.discord.trigger import is_heard
 from pilothouse.channels.discord.trouble import Away
 from pilothouse.channels.discord.wire import Interaction, inputs, sent_at
+from pilothouse.channels.failures import NOT_TAKEN
 from pilothouse.core.ask import Decision
 from pilothouse.core.ask_rows import AskRow
 from pilothouse.core.channel import Desk
@@ -42,7 +43,6 @@ ENDED = "That is over already."
 CHOOSE = "Choose at least one first."
 TOO_LONG = "That took too long. Press again."
 SAY_IT = "Say it in words, please."
-BROKE = "That was not taken, because of an error of mine, which is in my log. Please try it again."
 
 
 class Interactions:
@@ -64,13 +64,13 @@ class Interactions:
             raise  # it is taken up again
         except Exception as error:
             is_known = isinstance(error, PilothouseError) and not isinstance(error, StoreError)
-            await _say(interaction, reply, str(error) if is_known else BROKE)
+            await _say(interaction, reply, str(error) if is_known else NOT_TAKEN)
             if not is_known:
                 raise
 
     async def turn_down(self, interaction: Interaction, us: str, calls: Calls) -> None:
         """Of something that cannot be read nothing is known but how to answer it."""
-        await _say(interaction, Reply(interaction, calls, self._log), BROKE)
+        await _say(interaction, Reply(interaction, calls, self._log), NOT_TAKEN)
 
     async def _take(self, interaction: Interaction, us: str, calls: Calls, reply: Reply) -> None:
         user = interaction.by

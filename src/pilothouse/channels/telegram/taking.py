@@ -12,7 +12,7 @@ import anyio
 from msgspec.structs import replace
 
 from pilothouse.channels.admission import accept_fetched, may_talk
-from pilothouse.channels.failures import SORRY
+from pilothouse.channels.failures import NOT_TAKEN, SORRY
 from pilothouse.channels.telegram.addressing import address_of, author_of
 from pilothouse.channels.telegram.client import BotClient
 from pilothouse.channels.telegram.content import DOWNLOAD_BYTES, WantedFile, name_of
@@ -98,6 +98,9 @@ class Taker:
 
     async def apologise(self, updates: Sequence[Update]) -> None:
         """Whoever talks with us hears that their message broke us; a stranger or a group that we overheard does not."""
+        if query := updates[0].callback_query:
+            await self._client.answer_callback(query.id, NOT_TAKEN, alert=True)
+            return
         message = message_of(updates[0]) or updates[0].edited_message
         author = None if message is None else author_of(message)
         if message is None or author is None or not is_for_us(message, self._me, Trigger("mention")):
