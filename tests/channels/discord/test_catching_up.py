@@ -18,6 +18,7 @@ from pilothouse.channels.discord.calls import Calls
 from pilothouse.channels.discord.catching_up import MOST, PAGE, SLEEPERS, CatchingUp
 from pilothouse.channels.discord.config import DiscordConfig, Heard
 from pilothouse.channels.discord.marks import Marks
+from pilothouse.channels.discord.trouble import Trouble
 from pilothouse.channels.discord.wire import Channel, Event, Guild
 from pilothouse.channels.journal import Journal
 from pilothouse.core.trigger import Trigger
@@ -266,6 +267,43 @@ async def test_of_a_very_long_absence_the_newest_are_kept_and_the_others_are_tol
         reading.server(guild, cast("Calls", Pages()), tasks)
     assert [int(event.data["id"]) for event in fed] == list(range(last - MOST + 1, last + 1))
     assert ("discord.history_cut", {"level": "error", "channel": "7", "lost": last - 1 - MOST}) in logged
+
+
+async def test_a_list_of_threads_that_fails_costs_no_message_of_its_channel(tmp_path: Path) -> None:
+    """One that is said after Discord looked up the history, and before we have that."""
+    fed, looked_up, failed = list[Event](), anyio.Event(), anyio.Event()
+
+    def log(event: str, **fields: object) -> None:
+        if event == "discord.history_waits":
+            failed.set()
+
+    def heard(*ids: str) -> Heard:
+        return Heard()
+
+    class Calling:
+        async def get(self, path: str, **_: object) -> object:
+            if path != SLEEPERS:
+                looked_up.set()
+                await failed.wait()
+                return [{"id": "2"}]
+            if failed.is_set():
+                return {"threads": ()}
+            await looked_up.wait()
+            assert reading.holds(Event("MESSAGE_CREATE", {"id": "3", "channel_id": "7"}))
+            return Trouble("no answer")
+
+    marks, clock = Marks(tmp_path / "marks.json", log), FakeClock()
+    marks.come("5", "0", "1")
+    marks.read_to("7", "1")
+    reading = CatchingUp(marks, heard, clock, log, fed.extend)
+    guild = Guild("5", channels=(Channel("7", last_message_id="2"),))
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            reading.server(guild, cast("Calls", Calling()), tasks)
+            await failed.wait()
+            await anyio.wait_all_tasks_blocked()
+            await clock.advance(2)
+    assert [event.data["id"] for event in fed] == ["2", "3"]
 
 
 async def test_a_forum_has_no_history_to_ask_for(server: Server, tmp_path: Path) -> None:

@@ -227,15 +227,16 @@ class CatchingUp:
             if not isinstance(answer, Trouble) or not answer.is_passing:
                 return answer
             self._log("discord.history_waits", level="warning", channel=channel, why=answer.text)
-            self._let_go(channel)
             await self._clock.sleep(answer.after_s or pause_s)
             pause_s = min(pause_s * 2, LONGEST_S)
 
     async def _page(self, channel: str, after: str) -> list[dict[str, Any]] | Trouble:
         page = await self._get(MESSAGES, {"after": after, "limit": PAGE}, channel)
-        if isinstance(page, Trouble) or _is_page(page):
-            return page
-        return Trouble("Discord's answer is no list of messages")
+        if not isinstance(page, Trouble) and not _is_page(page):
+            page = Trouble("Discord's answer is no list of messages")
+        if isinstance(page, Trouble) and page.is_passing:
+            self._let_go(channel)
+        return page
 
     async def _get(self, path: str, query: dict[str, Any], channel: str) -> Any | Trouble:
         if self._calls is None:
@@ -244,7 +245,8 @@ class CatchingUp:
             return await self._calls.get(path, query=query, channel_id=channel)
 
     def _let_go(self, channel: str) -> None:
-        """So that not ever more waits: messages are in the history by the next time, and the rest is about older ones."""
+        """So that not ever more waits: messages are in the history by the next time that whoever reads it asks for it, and
+        the rest is about older ones."""
         held = self._held.get(channel, [])
         others = [event for event in held if event.name != "MESSAGE_CREATE"]
         held.clear()
