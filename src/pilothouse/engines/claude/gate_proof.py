@@ -77,8 +77,9 @@ async def prove_gate(
         version = await print_version(program, source, extra)
         if is_proven(known, program, version):
             return ""
+        tried = identity(program, version)
         problem = await try_gate(program, source, extra)
-        if not problem:
+        if not problem and identity(program, version) == tried:
             remember_proof(known, program, version)
     except OSError as error:
         return f"it could not be tried: {error}"

@@ -21,6 +21,8 @@ UNPROVEN = (
     "Pilothouse cannot hold back what Claude Code does: {problem}. So no turn starts, unless in full access. "
     "Update Claude Code; `pilothouse doctor` looks again."
 )
+REPLACED = "it was replaced by another whenever it was tried"
+TRIES = 3
 
 _File = tuple[str, int, int, int]
 
@@ -36,17 +38,24 @@ class ProvenGate:
     async def prove(self) -> str:
         """Empty if the gate holds. What was not proven is tried again: the program may have been updated meanwhile."""
         async with self._one_proof:
+            problem = await self._prove()
+        if problem:
+            self._host.log("gate.unproven", level="error", engine="claude", problem=problem)
+        return problem
+
+    async def _prove(self) -> str:
+        """Once more where another program stands by the end: of that one nothing is known."""
+        extra = {self._node.name: self._node.value}
+        for _ in range(TRIES):
             program = self._program()
             if program is None or program == self._proven:
                 return ""  # to start one that is not there will fail with better words
             self._proven = None
-            extra = {self._node.name: self._node.value}
             problem = await prove_gate(self._command, self._host.environment, self._host.state_dir, extra)
-            if not problem and program == self._program():
-                self._proven = program
-        if problem:
-            self._host.log("gate.unproven", level="error", engine="claude", problem=problem)
-        return problem
+            if program == self._program():
+                self._proven = None if problem else program
+                return problem
+        return REPLACED
 
     async def need(self) -> None:
         if problem := await self.prove():
