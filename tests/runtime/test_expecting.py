@@ -11,7 +11,8 @@ from tests.runtime.rig import MAIN, MEMBER, STRANGER, Rig, open_rig
 
 from pilothouse.channels.memory import PERSON
 from pilothouse.core.channel import Receipt
-from pilothouse.core.message import Author, InboundMessage
+from pilothouse.core.message import Author, InboundMessage, Piece
+from pilothouse.core.pieces import made_of
 from pilothouse.core.queue import QueueRow
 from pilothouse.runtime.placing import message_key
 
@@ -140,3 +141,22 @@ async def test_what_is_queued_beside_it_is_named_and_left(tmp_path: Path) -> Non
         await rig.until_said(f"{STOPPED} 1 queued: /queue shows, /cancel drops.")
         waiting = await rig.store.read(lambda tx: tx.inbox.waiting(MAIN))
         assert [msgspec.json.decode(row.body, type=InboundMessage).text for row in waiting] == ["waits"]
+
+
+async def test_a_stop_elsewhere_leaves_a_message_whose_first_piece_was_withdrawn(tmp_path: Path) -> None:
+    """It came in two pieces; we were killed between them, and both come again."""
+    async with open_rig(tmp_path, max_turns_at_once=0) as rig, anyio.create_task_group() as tasks:
+        fetch = Fetch(rig, "a\nb")
+        first, second = Piece("f1", "a"), Piece("f2", "b")
+        alone = await rig.gateway.desk.accept(made_of(fetch.message, (first,)))
+        row = await rig.inbox_row(alone)
+        await rig.channel.say(f"/cancel #{row.seq}")
+        fetch.message = made_of(fetch.message, (first, second))
+        tasks.start_soon(fetch.run)
+        await until(fetch.began)
+        await rig.channel.say("/stop", "elsewhere")
+        await rig.until_said("Nothing is running here.")
+        fetch.come.set()
+        await until(fetch.left)
+        assert fetch.receipt is not None
+        assert (await rig.inbox_row(fetch.receipt)).status == "queued"

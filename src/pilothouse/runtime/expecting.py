@@ -48,15 +48,16 @@ class Expected:
         fetches = list(self._fetches.items())
 
         def unit(tx: Tx) -> list[anyio.CancelScope]:
-            return [scope for scope, message in fetches if _is_withdrawn(tx, message)]
+            return [scope for scope, message in fetches if _is_taken_back(tx, message)]
 
         for scope in await store.read(unit) if fetches else ():
             scope.cancel()
 
 
-def _is_withdrawn(tx: Tx, message: InboundMessage) -> bool:
+def _is_taken_back(tx: Tx, message: InboundMessage) -> bool:
+    """All of it: of one whose first piece was withdrawn before, the rest is still to come."""
     row = head_of(tx, message.address, message.native_id)
-    return row is not None and row.status == "withdrawn"
+    return row is not None and row.status == "withdrawn" and without_known(tx, message) is None
 
 
 def still_expected(call: CommandCall) -> list[InboundMessage]:
