@@ -17,6 +17,7 @@ from pilothouse.channels.telegram.sending import Sender
 from pilothouse.channels.telegram.wire import CallbackQuery, Chat, Message, User
 from pilothouse.core.ask_rows import AskRow
 from pilothouse.core.channel import Desk
+from pilothouse.core.errors import StoreError
 from pilothouse.core.ids import ConversationId, SessionId, TurnId, UserId
 from pilothouse.core.message import Author
 from pilothouse.testing.desk import ScriptedDesk
@@ -42,17 +43,38 @@ class LateDesk(ScriptedDesk):
         return ROW
 
 
+class TornDesk(ScriptedDesk):
+    """Takes an answer, and cannot be asked about it afterwards."""
+
+    # pyrefly: ignore [missing-override-decorator]
+    async def query(self, what: str, by: Author, **terms: Any) -> Any:
+        if self.answers:
+            raise StoreError("The store is torn.")
+        return ROW
+
+
 class Telegram:
     """Takes whatever is drawn, and every toast."""
+
+    def __init__(self) -> None:
+        self.toasts: list[str] = []
+        self.logged: list[str] = []
 
     async def set_keyboard(self, *_: object) -> None:
         await anyio.lowlevel.checkpoint()
 
-    def log(self, *_: object, **__: object) -> None:
-        """Nobody reads it."""
+    def log(self, event: str, **_: object) -> None:
+        self.logged.append(event)
 
-    async def answer_callback(self, *_: object, alert: bool = False) -> bool:
+    async def answer_callback(self, _: str, text: str, *, alert: bool = False) -> bool:
+        self.toasts.append(text)
         return True
+
+
+def presses_at(desk: ScriptedDesk, telegram: Telegram, began_at: float) -> Presses:
+    return Presses(
+        cast("Desk", desk), cast("BotClient", telegram), cast("Sender", telegram), telegram.log, began_at
+    )
 
 
 def press(number: int, act: Act, index: int = 0) -> Pressed:
@@ -62,14 +84,16 @@ def press(number: int, act: Act, index: int = 0) -> Pressed:
 
 async def test_a_box_that_was_ticked_before_done_counts_however_long_the_look_takes() -> None:
     desk, telegram = LateDesk(late=2), Telegram()
-    presses = Presses(
-        cast("Desk", desk),
-        cast("BotClient", telegram),
-        cast("Sender", telegram),
-        telegram.log,
-        float("-inf"),
-    )
+    presses = presses_at(desk, telegram, float("-inf"))
     async with anyio.create_task_group() as tasks:
         for number, (act, index) in enumerate([("toggle", 0), ("toggle", 1), ("done", 0)]):
             tasks.start_soon(presses.pressed, press(number, cast("Act", act), index))
     assert [answer.decision.options for answer in desk.answers] == [("1", "2")]
+
+
+async def test_an_answer_that_was_taken_is_never_said_not_to_be() -> None:
+    """The buttons may be older than we are: whether they must go nobody can tell now."""
+    desk, telegram = TornDesk(), Telegram()
+    await presses_at(desk, telegram, float("inf")).pressed(press(1, "choose"))
+    assert (len(desk.answers), len(telegram.toasts)) == (1, 1)
+    assert telegram.logged == ["telegram.buttons_stay"]

@@ -159,7 +159,11 @@ class Presses:
         message = press.query.message
         if message is None or (before.state == "open" and message.date > self._began_at + SKEW_S):
             return False
-        row = await self._desk.query("ask", press.by, id=before.ask.id)
+        try:
+            row = await self._desk.query("ask", press.by, id=before.ask.id)
+        except StoreError as error:  # the answer counts: nobody shall hear that it does not
+            self._log("telegram.buttons_stay", level="warning", why=str(error))
+            return False
         return row is not None and row.state != "open"
 
     def _keep_ticks(self, place: tuple[int, int], chosen: int) -> None:
