@@ -237,7 +237,7 @@ class Receiving:
         return partial(self._interactions.turn_down, bare) if isinstance(bare, Interaction) else None
 
     async def _log_broken(self, key: str, error: Exception) -> None:
-        """It is not kept: whoever pressed was told that it was not taken, and presses again."""
+        """It is not kept: whoever pressed was told that it was not taken, and presses again; a server comes again."""
         self._host.log("discord.event_failed", level="error", key=key, error=error)
 
     async def _act(self, act: Act) -> None:

@@ -17,8 +17,8 @@ EPOCH_MS = 1_420_070_400_000
 TEXT_CHANNELS = frozenset({0, 2, 5, 13, 15, 16})
 """Text, voice with its chat, announcements, stage, forum, media: where messages or threads can be."""
 FORUMS = frozenset({15, 16})
-WITH_THREADS = frozenset({0, 5, *FORUMS})
 """They have threads alone: their `last_message_id` is the newest of those, and nobody can read their history."""
+WITH_THREADS = frozenset({0, 5, *FORUMS})
 DIRECT = frozenset({1, 3})
 THREADS = frozenset({10, 11, 12})
 PLAIN, REPLY, THREAD_STARTER = 0, 19, 21
