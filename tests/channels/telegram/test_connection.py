@@ -8,7 +8,17 @@ import pytest
 from anyio.abc import ByteStream
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.channels.telegram.http_house import Stuck, Told, answer, connect, request, saying, serving
+from tests.channels.telegram.http_house import (
+    Stuck,
+    Told,
+    Visits,
+    answer,
+    connect,
+    read_head,
+    request,
+    saying,
+    serving,
+)
 from typing_extensions import override
 
 from pilothouse.channels.telegram.bodies import PIECE_BYTES, Form, Json
@@ -26,6 +36,12 @@ async def heard(pieces: list[bytes], limit: int = LIMIT) -> tuple[Reply | Troubl
     with anyio.fail_after(20):
         reply = await connection.ask(request(Json({"a": 1})), limit, 20)
     return reply, connection.make_ready()
+
+
+async def until_not_quiet(connection: Connection) -> None:
+    with anyio.fail_after(20):
+        while connection.is_quiet:
+            await anyio.sleep(0.001)
 
 
 def upload(size: int) -> Form:
@@ -126,8 +142,27 @@ async def test_an_idle_connection_that_the_server_closed_is_not_quiet() -> None:
         connection = await connect(visits)
         await connection.ask(request(), LIMIT, 20)
         assert connection.make_ready()
-        await visits.until_open(0)
-        assert not connection.is_quiet
+        await until_not_quiet(connection)
+        await connection.close()
+
+
+async def test_an_idle_connection_on_which_the_server_speaks_is_not_quiet() -> None:
+    idle = anyio.Event()
+
+    async def serve(stream: ByteStream, visits: Visits) -> None:
+        await read_head(stream)
+        await stream.send(answer(b"one"))
+        await idle.wait()
+        await stream.send(answer(b"not yours"))
+        await read_head(stream)
+
+    async with serving(serve) as visits:
+        connection = await connect(visits)
+        await connection.ask(request(), LIMIT, 20)
+        assert connection.make_ready()
+        assert connection.is_quiet
+        idle.set()
+        await until_not_quiet(connection)
         await connection.close()
 
 

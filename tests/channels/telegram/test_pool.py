@@ -32,8 +32,7 @@ async def test_a_connection_that_the_server_closed_meanwhile_is_replaced_unseen(
 async def test_what_a_server_says_unasked_is_nobodys_answer() -> None:
     async def serve(stream: ByteStream, visits: Visits) -> None:
         visits.heads.append([await read_head(stream)])
-        await stream.send(answer(b"mine"))
-        await stream.send(answer(b"not yours"))
+        await stream.send(answer(b"mine") + answer(b"not yours"))
         visits.heads[-1].append(await read_head(stream))
 
     async with serving(serve) as visits, open_pool(Way()) as pool:
