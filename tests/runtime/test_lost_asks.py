@@ -262,6 +262,21 @@ async def test_what_is_a_turn_by_itself_passes_what_waits_behind_an_ask_and_leav
         await rig.until_said("you said: and then this")
 
 
+async def test_what_is_a_turn_by_itself_passes_more_than_one_prompt_holds(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, PuppetEngine(asks(MAKE)), name="first") as rig:
+        await rig.channel.say("go")
+        await rig.until_asked()
+        for number in range(3):
+            await rig.channel.say(f"behind {number}")
+        rig.crash()
+    alive = only_alive("second")
+    async with open_rig(tmp_path, PuppetEngine(echo), name="second", alive=alive, batch_limit=3) as rig:
+        await rig.until_asked()
+        await rig.ask_alone("question")
+        await rig.until_said("you said: question")
+        assert [turn.prompt.text for turn in rig.engine.turns] == ["question"]
+
+
 async def test_whoever_goes_on_after_a_turn_by_itself_takes_along_what_waited(tmp_path: Path) -> None:
     async with after_a_crash(tmp_path, echo, echo, behind="and then this") as rig:
         await rig.until_asked()

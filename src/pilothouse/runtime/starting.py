@@ -204,12 +204,12 @@ def _take(tx: Tx, ids: IdMaker, settings: Settings, conversation: Conversation, 
 
     Notes never start a turn; they go along with the next one that something else starts.
     """
-    waiting = tx.inbox.waiting(conversation.id, limit=settings.batch_limit)
-    ready = [row for row in waiting if row.ready_at <= at]
-    ready = [row for row in ready if _is_still_let_in(tx, ids, settings, conversation, row, at)]
-    if not ready:
+    ready = [row for row in tx.inbox.waiting(conversation.id) if row.ready_at <= at]
+    begins = past_ask(tx, conversation, ready)[: settings.batch_limit]
+    allowed = [row for row in begins if _is_still_let_in(tx, ids, settings, conversation, row, at)]
+    if not allowed:
         return []
-    first, *others = past_ask(tx, conversation, ready)
+    first, *others = allowed
     if first.kind == WAKE:
         return [first]
     message = _decode(first.body)
