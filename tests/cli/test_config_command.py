@@ -85,6 +85,16 @@ def test_check_tells_what_is_only_ignored_beside_what_is_wrong(house: House) -> 
     assert "grace_s" in told
 
 
+def test_check_tells_why_a_channel_would_not_start(house: House) -> None:
+    house.config.write_text("[channels.telegraph]\nenabled = true\n")
+    done = house.run("config", "check")
+    assert done.returncode == 1
+    assert f"{house.config}: channels.telegraph: token is missing" in done.stderr
+    assert house.run("config", "check", TELEGRAPH_TOKEN="x").returncode == 0
+    house.config.write_text("[channels.telegraph]\nenabled = false\n")
+    assert house.run("config", "check").returncode == 0
+
+
 def test_every_problem_has_its_own_mark(house: House) -> None:
     house.config.write_text('[gateway]\nbusy = 1\ngrace_s = -1\ndefault_engine = "pupet"\n')
     for words in (["config", "check"], ["status"]):

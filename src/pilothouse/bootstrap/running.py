@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 import anyio
 
 from pilothouse.bootstrap.saying import say
-from pilothouse.core.errors import PilothouseError
+from pilothouse.core.errors import main_error
 
 INTERRUPTED = 130
 
@@ -26,23 +26,10 @@ def run(main: Callable[[], Awaitable[int]]) -> int:
     except LeftAtOnce:
         return INTERRUPTED
     except BaseExceptionGroup as group:
-        error = _main_error(group)
+        error = main_error(group)
         if isinstance(error, KeyboardInterrupt | LeftAtOnce):
             return INTERRUPTED
         raise error from group
-
-
-def _main_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    flat = list(_flatten(group))
-    return next((error for error in flat if isinstance(error, PilothouseError)), flat[0])
-
-
-def _flatten(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
-    for error in group.exceptions:
-        if isinstance(error, BaseExceptionGroup):
-            yield from _flatten(error)
-        else:
-            yield error
 
 
 def spare_collector() -> None:

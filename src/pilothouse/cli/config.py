@@ -6,14 +6,14 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 from msgspec import Struct
 
 from pilothouse.bootstrap.sections import load_checked
-from pilothouse.cli.house import load_plain
+from pilothouse.cli.house import channel_problem, load_plain
 from pilothouse.cli.options import json_option
 from pilothouse.cli.table import print_json, print_table
 from pilothouse.config import (
@@ -30,6 +30,9 @@ from pilothouse.config import (
 )
 from pilothouse.config.sources import Key, dotted
 from pilothouse.logs.redaction import MARK, Redactor, names_secret
+
+if TYPE_CHECKING:
+    from pilothouse.plugins import Plugins
 
 ADAPTERS = ("engines", "channels", "store")
 
@@ -104,12 +107,23 @@ def _find_problems() -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
     from pilothouse.cli.folders import check_folders, missing_folders
     from pilothouse.plugins import Plugins
 
+    plugins = Plugins()
     try:
-        loaded = load_checked(Plugins())
+        loaded = load_checked(plugins)
     except InvalidConfig as error:
         return error.problems, error.warnings
     problems, warnings = check_folders(loaded, Path.cwd())
+    problems = [*problems, *_channel_problems(loaded, plugins)]
     return tuple(problems), (*loaded.warnings, *missing_folders(loaded), *warnings)
+
+
+def _channel_problems(loaded: Loaded, plugins: Plugins) -> Iterator[Problem]:
+    """Why `up` would refuse to start."""
+    file = str(loaded.paths.config_file)
+    for id, channel in loaded.config.channels.items():
+        is_on = channel.enabled and not isinstance(channel.settings, dict)
+        if is_on and (text := channel_problem(plugins.channel(id), channel)):
+            yield Problem(file, f"channels.{id}", text)
 
 
 def warn(warnings: tuple[Problem, ...]) -> None:

@@ -24,6 +24,8 @@ A message says what happened, with which value, and what to do next; it is shown
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from pilothouse.core.failure import Failure
 
 
@@ -111,3 +113,17 @@ class IllegalMove(PilothouseError):
         super().__init__(f"{kind} cannot go from {state} to {move}")
         self.state = state
         self.move = move
+
+
+def main_error(error: BaseException) -> BaseException:
+    """Of several that happened beside each other, the one that says most."""
+    flat = list(_flatten(error))
+    return next((one for one in flat if isinstance(one, PilothouseError)), flat[0])
+
+
+def _flatten(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for one in error.exceptions:
+            yield from _flatten(one)
+    else:
+        yield error

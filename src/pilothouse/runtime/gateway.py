@@ -14,7 +14,7 @@ from collections.abc import Callable
 import anyio
 
 from pilothouse.core.channel import Channel, ChannelHealth
-from pilothouse.core.errors import Fenced, RoleHeld, StoreError
+from pilothouse.core.errors import Fenced, RoleHeld, StoreError, main_error
 from pilothouse.core.ids import ChannelId
 from pilothouse.core.node import NodeInfo, Role
 from pilothouse.runtime.anchoring import Anchoring
@@ -184,7 +184,7 @@ class Gateway:
             except Exception as broke:
                 if fenced_in(broke):
                     raise
-                self._ports.log("channel.broke", channel=channel.id, level="error", error=broke)
+                self._ports.log("channel.broke", channel=channel.id, level="error", error=main_error(broke))
                 if channel.id == self._primary:
                     raise
                 error = broke

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from pilothouse.core.approvers import OWNERS, Authority
 from pilothouse.core.channel import ChannelHealth, HasHealth
-from pilothouse.core.errors import Fenced, PilothouseError, StoreError
+from pilothouse.core.errors import Fenced, PilothouseError, StoreError, main_error
 from pilothouse.core.health import DEAF_S, Noted, health_of, note_health
 from pilothouse.core.ids import ChannelId
 from pilothouse.core.message import Content
@@ -165,9 +165,8 @@ class Tending:
 
 
 def _reason(error: BaseException) -> str:
-    """For a person: the first of several errors, without a traceback."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
+    """For a person, without a traceback."""
+    error = main_error(error)
     words = first_line(str(error), REASON_CHARS)
     return words if words and isinstance(error, PilothouseError) else f"{type(error).__name__}: {words}"
 

@@ -138,6 +138,14 @@ async def test_a_proxy_gets_its_name_and_password_and_nobody_else_does() -> None
     assert "\r\nHost: elsewhere.invalid\r\n" in heads[0]
 
 
+async def test_a_proxy_that_is_not_there_is_named_instead_of_telegram() -> None:
+    async with listening() as (port, _):
+        gone = port
+    found = await ask("http://elsewhere.invalid", f"http://ada:word@127.0.0.1:{gone}")
+    assert isinstance(found, NetworkDown)
+    assert f"the connection was refused (by way of the proxy 127.0.0.1:{gone})" in found.text
+
+
 async def test_a_tunnel_that_a_proxy_refuses_was_never_used() -> None:
     refusal = b"HTTP/1.1 407 Who are you\r\nContent-Length: 0\r\n\r\n"
     async with listening(refusal) as (port, heads):
@@ -180,6 +188,30 @@ async def test_no_proxy_says_who_is_reached_directly() -> None:
         assert "b_bot" in await ask_with(env, f"http://127.0.0.1:{port}")
     assert heads[0].startswith("POST /bot1:x/getMe ")
     assert not by_proxy
+
+
+@pytest.mark.parametrize(
+    ("environment", "told"),
+    [
+        ({"ALL_PROXY": "socks5://ada:word@10.0.0.1:1080"}, "The proxy socks5://10.0.0.1:1080 cannot be used"),
+        ({"SSL_CERT_FILE": "/nonexistent.pem"}, "cannot be read (SSL_CERT_FILE=/nonexistent.pem)"),
+        ({"HTTPS_PROXY": "10.0.0.1:3128"}, ""),
+    ],
+)
+async def test_what_the_environment_makes_impossible_is_known_before_the_start(
+    environment: dict[str, str], told: str
+) -> None:
+    program = """
+from pilothouse.channels.telegram.config import TelegramConfig, problem
+from pilothouse.core.secret import Secret
+print(problem(TelegramConfig(token=Secret("1:x"))))
+"""
+    foreign = (*PROXIES, "ssl_cert_file", "ssl_cert_dir")
+    clean = {name: value for name, value in os.environ.items() if name.lower() not in foreign}
+    done = await anyio.run_process([sys.executable, "-c", program], env={**clean, **environment})
+    said = done.stdout.decode().strip()
+    assert told in said
+    assert bool(said) is bool(told)
 
 
 async def test_a_proxy_of_the_environment_that_we_cannot_use_is_named() -> None:

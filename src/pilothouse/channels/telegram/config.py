@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Annotated, Literal
 
@@ -9,6 +10,7 @@ from msgspec import Meta, Struct, field
 
 from pilothouse.channels.telegram.address import address_problem, without_login
 from pilothouse.channels.telegram.endpoint import API_BASE, Endpoint
+from pilothouse.core.errors import ConfigError
 from pilothouse.core.secret import Secret
 from pilothouse.core.trigger import Trigger, trigger_problem
 
@@ -57,7 +59,21 @@ def problem(config: TelegramConfig) -> str:
         value = getattr(config, name)
         if value and (wrong := address_problem(value)):
             return f"{name} is {without_login(value)!r}: {wrong}"
-    return _webhook_problem(config) or _trigger_problem(config)
+    return _webhook_problem(config) or _trigger_problem(config) or _way_problem(config)
+
+
+def _way_problem(config: TelegramConfig) -> str:
+    """Where the environment names a proxy or certificates. Most do not, and need not wait until it was tried."""
+    names = [name.upper() for name in os.environ]
+    if not any(name.startswith("SSL_CERT_") or name.endswith("_PROXY") for name in names):
+        return ""
+    from pilothouse.channels.telegram.way import find_way
+
+    try:
+        find_way(config.endpoint)
+    except ConfigError as error:
+        return str(error)
+    return ""
 
 
 def _webhook_problem(config: TelegramConfig) -> str:

@@ -33,8 +33,7 @@ from pilothouse.channels.telegram.trouble import (
     Unauthorized,
     classify,
 )
-from pilothouse.channels.telegram.trust import load_trust
-from pilothouse.channels.telegram.way import Way, basic, find_proxy
+from pilothouse.channels.telegram.way import basic, find_way
 from pilothouse.core.secret import Secret
 
 HIDDEN = "[token]"
@@ -143,10 +142,7 @@ class Exchange:
 
 @asynccontextmanager
 async def open_exchange(endpoint: Endpoint) -> AsyncIterator[Exchange]:
-    proxy = find_proxy(endpoint.proxy, endpoint.calls)
-    reached = [endpoint.calls, endpoint.files, *([proxy] if proxy else [])]
-    trust = load_trust() if any(one.scheme == "https" for one in reached) else None
-    async with open_pool(Way(proxy, trust)) as pool:
+    async with open_pool(find_way(endpoint)) as pool:
         yield Exchange(pool, endpoint)
 
 

@@ -15,7 +15,9 @@ from anyio.streams.tls import TLSStream
 from pilothouse.channels.reach import why_unreachable
 from pilothouse.channels.telegram.address import Address, parse_address, without_login
 from pilothouse.channels.telegram.connection import BROKEN, READ_BYTES, Connection, Headers
+from pilothouse.channels.telegram.endpoint import Endpoint
 from pilothouse.channels.telegram.trouble import NetworkDown
+from pilothouse.channels.telegram.trust import load_trust
 from pilothouse.core.errors import ConfigError
 
 CONNECT_S = 15.0
@@ -34,7 +36,8 @@ class Way:
             with anyio.fail_after(CONNECT_S):
                 return await self._connect(server)
         except (*BROKEN, UnicodeError) as error:
-            return NetworkDown(why_unreachable(error))
+            by = f" (by way of the proxy {self._proxy.place})" if self._proxy else ""
+            return NetworkDown(why_unreachable(error) + by)
 
     async def _connect(self, server: Address) -> Connection:
         first = self._proxy or server
@@ -83,8 +86,14 @@ def basic(login: tuple[bytes, bytes]) -> bytes:
     return b"Basic " + b64encode(b":".join(login))
 
 
-def find_proxy(given: str, server: Address) -> Address | None:
-    """The one that is set or, without one, that of the environment."""
+def find_way(endpoint: Endpoint) -> Way:
+    """By the proxy that is set or, without one, by that of the environment. Raises `ConfigError` where one cannot be used."""
+    proxy = _proxy(endpoint.proxy, endpoint.calls)
+    reached = [endpoint.calls, endpoint.files, *([proxy] if proxy else [])]
+    return Way(proxy, load_trust() if any(one.scheme == "https" for one in reached) else None)
+
+
+def _proxy(given: str, server: Address) -> Address | None:
     text = given or _proxy_of_environment(server)
     if not text:
         return None
