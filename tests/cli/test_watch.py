@@ -146,14 +146,20 @@ def test_our_own_id_leads_to_the_engines_session(watched: House, tmp_path: Path)
         seen.until(lambda: "ours" in seen.text)
 
 
+def test_a_session_of_an_engine_without_logs_is_not_called_unknown(watched: House) -> None:
+    keep_session(watched, "session-abc", ResumeToken(EngineId("script"), "x", "/srv/app"))
+    done = watched.run("watch", "session-abc", HOME=str(watched.home))
+    assert done.returncode == 1
+    assert "session-abc is one of script, which keeps no log" in done.stderr
+
+
 def keep_session(house: House, id: str, resume: ResumeToken | None) -> None:
+    engine = resume.engine if resume else EngineId("claude")
     conversation = ConversationId("memory:main")
 
     def unit(tx: Tx) -> None:
         tx.conversations.ensure(Conversation(conversation, Address(ChannelId("memory"), "main"), 0.0))
-        tx.sessions.add(
-            Session(SessionId(id), conversation, EngineId("claude"), "/w", 0.0, 0.0, resume=resume)
-        )
+        tx.sessions.add(Session(SessionId(id), conversation, engine, "/w", 0.0, 0.0, resume=resume))
 
     async def write() -> None:
         async with STORE.open(STORE.config(path=str(house.home / "pilothouse.db"))) as store:

@@ -279,12 +279,15 @@ def check_channels(plugins: Plugins, config: Config) -> Iterator[Check]:
         channel = config.channels.get(row.name)
         if isinstance(row, Broken) or channel is None or not channel.enabled:
             continue
-        problem = channel_problem(row.spec, channel)
-        yield Check(f"channel {row.name}", "broken" if problem else "ok", problem or row.spec.title)
-        if not problem and (trouble := channel_trouble(row.spec.id)):
-            yield Check(f"channel {row.name}", "warn", trouble, "pilothouse status")
-        for found in () if problem else channel_findings(row.spec, channel):
-            yield Check(f"channel {row.name}", "warn", found.text, found.fix)
+        name = f"channel {row.name}"
+        if problem := channel_problem(row.spec, channel):
+            yield Check(name, "broken", problem)
+            continue
+        trouble = channel_trouble(row.spec.id)
+        found = [Check(name, "warn", one.text, one.fix) for one in channel_findings(row.spec, channel)]
+        if trouble:
+            found.insert(0, Check(name, "warn", trouble, "pilothouse status"))
+        yield from found or [Check(name, "ok", row.spec.title)]
 
 
 def _existing(folder: Path) -> Path:

@@ -75,6 +75,11 @@ def find_log(word: str) -> SessionLog:
             logs += _logs(row.spec, adapter.settings, value)
     if len(logs) > 1:
         raise UnknownSession(f'"{word}" may be any of {_list([log.where for log in logs])}')
+    if known and not logs:
+        raise UnknownSession(
+            f"the session {known[0].id} is one of {engine}, which keeps no log that could be watched; "
+            "`pilothouse turns` and `pilothouse trace TURN` show what it did"
+        )
     if not logs:
         raise UnknownSession(
             f'there is no session "{word}" that could be watched; `pilothouse sessions` lists ours, and a path to a log, '
