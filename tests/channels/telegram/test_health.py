@@ -8,13 +8,21 @@ from pathlib import Path
 import pytest
 from tests.channels.channel_rig import MENU
 from tests.channels.telegram.gateway_house import config_for, open_gateway
+from tests.channels.telegram.rival import conflicts, rival
 from tests.channels.telegram.server.running import Server
 from tests.channels.telegram.test_troubles import Alone, alone
 
 from pilothouse.channels.telegram.addressing import TELEGRAM
 from pilothouse.channels.telegram.config import TelegramConfig, WebhookConfig
 from pilothouse.channels.telegram.hook_watch import LOOK_EVERY_S
-from pilothouse.channels.telegram.setbacks import DOWN_LOUD_S, Setbacks
+from pilothouse.channels.telegram.setbacks import (
+    CALM_S,
+    DOWN_LOUD_S,
+    LONGEST_S,
+    LOUD_AFTER,
+    OTHER_POLLER,
+    Setbacks,
+)
 from pilothouse.channels.telegram.trouble import (
     Conflict,
     NetworkDown,
@@ -209,6 +217,55 @@ async def test_a_retry_after_of_five_minutes_is_obeyed_by_the_poller(server: Ser
         await house.until(lambda: len(server.called("getUpdates")) > polls, step_s=5.0)
         assert house.clock.monotonic() - at >= 300
         assert "telegram.poller_stuck" not in [event for event, _ in house.logged]
+        await house.until(lambda: not house.channel.health().trouble)
+
+
+async def test_conflicts_are_over_only_when_nobody_has_disturbed_us_for_longer_than_anybody_waits() -> None:
+    spell = Spell()
+    for pause_s in (1, 2, 4, 8, 16, 32, 60, 60):
+        assert await spell.suffer(Conflict("Conflict: two")) == [pause_s]
+        spell.setbacks.over()
+        assert not spell.setbacks.lasts, "updates are waited for again"
+        await spell.clock.advance(LONGEST_S)
+        spell.setbacks.over()
+    assert spell.alarms == [OTHER_POLLER]
+    assert spell.setbacks.contested == OTHER_POLLER
+    await spell.clock.advance(CALM_S - LONGEST_S)
+    spell.setbacks.over()
+    assert spell.setbacks.contested == ""
+    assert await spell.suffer(Conflict("Conflict: two")) == [1]
+
+
+async def test_a_network_that_fails_now_and_then_makes_no_poller_of_single_conflicts() -> None:
+    spell = Spell()
+    for _ in range(10):
+        await spell.suffer(Conflict("Conflict: two"))
+        for _ in range(4):
+            spell.setbacks.over()
+            await spell.clock.advance(30)
+            await spell.suffer(NetworkDown("cut off"))
+        spell.setbacks.over()
+    assert spell.alarms == []
+
+
+async def test_another_poller_is_in_trouble_until_it_is_gone(server: Server, tmp_path: Path) -> None:
+    async with alone(server, tmp_path) as house:
+        await house.until(lambda: server.polls.waiting)
+        async with rival(server) as other:
+            for n, pause_s in enumerate((1, 2, 4, 8), start=1):
+                await house.until(lambda n=n: len(conflicts(house.logged)) == n)
+                assert house.channel.health().trouble == ("" if n < LOUD_AFTER else OTHER_POLLER)
+                await house.clock.advance(pause_s)
+            await house.until(lambda: len(conflicts(house.logged)) == LOUD_AFTER + 1)
+            assert house.channel.health().trouble == OTHER_POLLER
+            other.leave()
+            await house.clock.advance(16)
+            await house.until(lambda: other.left)
+        await house.until(lambda: server.polls.waiting)
+        assert house.channel.health().heard_at == house.clock.now()
+        assert house.channel.health().trouble == OTHER_POLLER, "one poll that went well proves nothing"
+        await house.clock.advance(CALM_S)
+        server.person().say("wakes the poll")
         await house.until(lambda: not house.channel.health().trouble)
 
 

@@ -8,11 +8,13 @@ import anyio
 import pytest
 from tests.channels.telegram.conftest import connect
 from tests.channels.telegram.receiving_house import House, Moody, Slow, Strict, make_house
+from tests.channels.telegram.rival import conflicts, rival
 from tests.channels.telegram.server.running import Server
 
 from pilothouse.channels.failures import NOT_TAKEN
 from pilothouse.channels.telegram.poll import Poller
 from pilothouse.channels.telegram.receive import Happening, Pressed
+from pilothouse.channels.telegram.setbacks import CALM_S, LOUD_AFTER
 from pilothouse.core.channel import Receipt
 from pilothouse.core.errors import StoreError, StoreUnavailable
 from pilothouse.testing.clock import FakeClock
@@ -357,6 +359,44 @@ async def test_another_poller_is_borne_with_for_a_while_and_then_said_aloud(
         await house.until(lambda: house.texts[1:] == ["made it"], step_s=5.0)
     assert len(house.alarms) == 1
     assert "a bot of its own" in house.alarms[0]
+
+
+async def test_a_second_poller_is_noticed_although_polls_go_well_in_between(
+    house: House, server: Server
+) -> None:
+    ada = server.person()
+    async with polling(house):
+        await house.until(lambda: server.polls.waiting)
+        async with rival(server) as other:
+            for n, pause_s in enumerate((1, 2, 4, 8, 16), start=1):
+                await house.until(lambda n=n: conflicts(house.logged) == list(range(1, n + 1)))
+                assert len(house.alarms) == (n >= LOUD_AFTER)
+                await house.clock.advance(pause_s)
+            await house.until(lambda: len(conflicts(house.logged)) == 6)
+            other.leave()
+            await house.clock.advance(32)
+            await house.until(lambda: other.left)
+        assert len(house.alarms) == 1
+        assert "a bot of its own" in house.alarms[0]
+        await house.until(lambda: server.polls.waiting)
+        assert "telegram.poll_recovered" not in [event for event, _ in house.logged]
+        await house.clock.advance(CALM_S)
+        ada.say("alone again")
+        await house.until(lambda: house.texts == ["alone again"])
+        assert "telegram.poll_recovered" in [event for event, _ in house.logged]
+
+
+async def test_a_poll_that_a_restart_ends_is_no_trouble(house: House, server: Server) -> None:
+    ada = server.person()
+    async with polling(house):
+        await house.until(lambda: server.polls.waiting)
+        async with connect(server) as other:
+            assert await other.get_updates(0, timeout_s=0) == ()
+        await house.until(lambda: conflicts(house.logged) == [1])
+        ada.say("to whoever is there")
+        await house.clock.advance(1.0)
+        await house.until(lambda: house.texts == ["to whoever is there"])
+    assert house.alarms == []
 
 
 async def test_a_webhook_that_somebody_left_is_deleted_and_nothing_is_dropped(

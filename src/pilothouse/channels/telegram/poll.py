@@ -22,7 +22,7 @@ CONFIRM_S = 2.0
 
 
 class Poller:
-    """`setbacks` may be older than this poller, and outlive it: a trouble lasts until a poll goes well."""
+    """`setbacks` may be older than this poller, and outlive it: a trouble does not end with a poller."""
 
     def __init__(
         self,

@@ -87,7 +87,7 @@ class Receiving:
         trouble = "" if heard is not None and heard > self._trouble_at else self._trouble
         return ChannelHealth(
             None if heard is None else clock.now() - (clock.monotonic() - heard),
-            trouble or self._keeping.trouble or self._failures.trouble,
+            trouble or self._setbacks.contested or self._keeping.trouble or self._failures.trouble,
         )
 
     def _last_heard(self) -> float | None:

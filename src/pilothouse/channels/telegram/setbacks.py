@@ -2,6 +2,9 @@
 
 A restart overlaps with the process before it, and networks blink: the first setbacks are quiet. What lasts is told
 once, with what to do, and so is its end. It lasts until a call goes well, whichever kinds of trouble come meanwhile.
+
+Whoever polls beside us is another matter: one of our polls ends theirs, so it goes well, and their next one ends ours.
+That is over only when we have polled undisturbed for a while.
 """
 
 from __future__ import annotations
@@ -15,7 +18,9 @@ from pilothouse.core.wording import span
 FIRST_S = 1.0
 LONGEST_S = 60.0
 LOUD_AFTER = 4
-"""Conflicts without a success between them: after about seven seconds it is no restart any more."""
+"""Conflicts, and no calm between them: after about seven seconds it is no restart any more."""
+CALM_S = 90.0
+"""Undisturbed for so long, we are alone. It is more than `LONGEST_S`: the other may wait as patiently as we do."""
 DOWN_LOUD_S = 60.0
 
 OTHER_POLLER = (
@@ -35,8 +40,11 @@ class Setbacks:
         self._log = log
         self._alarm = alarm
         self._count = 0
-        self._conflicts = 0
         self._since = 0.0
+        self._conflicts = 0
+        self._contested_at = 0.0
+        self._calm_at: float | None = None
+        """When a call first went well after the last conflict."""
         self._told: set[str] = set()
 
     @property
@@ -44,23 +52,43 @@ class Setbacks:
         """Whether nothing has gone well since."""
         return self._count > 0
 
+    @property
+    def contested(self) -> str:
+        """What was told of another poller, for as long as it may still be there: also while calls go well."""
+        return OTHER_POLLER if OTHER_POLLER in self._told else ""
+
     def wait_s(self, trouble: Trouble) -> float:
         """How long to wait now; the longer, the more came in a row."""
+        now = self._clock.monotonic()
         if not self._count:
-            self._since = self._clock.monotonic()
+            self._since = now
         self._count += 1
-        self._conflicts += isinstance(trouble, Conflict)
-        self._log("telegram.poll_failed", kind=type(trouble).__name__, why=trouble.text, in_a_row=self._count)
+        in_a_row = self._count
+        if isinstance(trouble, Conflict):
+            if not self._conflicts:
+                self._contested_at = now
+            self._conflicts, self._calm_at = self._conflicts + 1, None
+            in_a_row = max(in_a_row, self._conflicts)
+        self._log("telegram.poll_failed", kind=type(trouble).__name__, why=trouble.text, in_a_row=in_a_row)
         self._tell(trouble)
         if isinstance(trouble, RetryAfter):
             return trouble.after_s
         if isinstance(trouble, Unauthorized):
             return LONGEST_S
-        return min(FIRST_S * 2 ** min(self._count - 1, 10), LONGEST_S)
+        return min(FIRST_S * 2 ** min(in_a_row - 1, 10), LONGEST_S)
 
     def over(self) -> None:
-        if self._count:
-            self._log("telegram.poll_recovered", after_s=round(self._clock.monotonic() - self._since, 1))
+        """A call went well: that ends every trouble but another poller, which only time shows to be gone."""
+        now, since = self._clock.monotonic(), self._since
+        if self._conflicts:
+            self._calm_at = now if self._calm_at is None else self._calm_at
+            if now - self._calm_at < CALM_S:
+                self._count = 0
+                self._told &= {OTHER_POLLER}
+                return
+            since = self._contested_at
+        if self._count or self._conflicts:
+            self._log("telegram.poll_recovered", after_s=round(now - since, 1))
         self._count, self._conflicts = 0, 0
         self._told.clear()
 
