@@ -212,7 +212,57 @@ async def test_what_is_over_after_a_restart_is_told_as_over(tmp_path: Path) -> N
         await house.pass_time(LOOK_EVERY_S)
         assert len(await house.told()) == 1
     async with open_house(tmp_path, MemoryChannel(id=OTHER), clock) as house:
+        await house.pass_time(SETTLED_S - LOOK_EVERY_S)
+        assert len(await house.told()) == 1, "it may break again at any moment"
+        await house.pass_time(LOOK_EVERY_S)
         assert (await house.told())[1:] == [OVER]
+        assert house.logged == ["channel.well_again"]
+        assert await house.noted() is None
+
+
+async def test_a_restart_does_not_end_a_trouble_until_the_channel_was_heard(tmp_path: Path) -> None:
+    clock = FakeClock()
+    other = Ill(clock)
+    async with open_house(tmp_path, other, clock) as house:
+        other.trouble = "Telegram could not be reached."
+        await house.pass_time(LOOK_EVERY_S)
+        (told,) = await house.told()
+    for _ in range(2):
+        other = Ill(clock)
+        other.hears = False
+        async with open_house(tmp_path, other, clock) as house:
+            await house.pass_time(SETTLED_S)
+            noted = await house.noted()
+            assert noted is not None and noted.trouble == "Telegram could not be reached."
+            other.trouble = "Telegram could not be reached."
+            await house.pass_time(SETTLED_S)
+            assert await house.told() == [told]
+            assert house.logged == []
+    other = Ill(clock)
+    async with open_house(tmp_path, other, clock) as house:
+        await house.pass_time(SETTLED_S)
+        assert await house.told() == [told, OVER]
+        assert house.logged == ["channel.well_again"]
+        noted = await house.noted()
+        assert noted is not None and (noted.trouble, noted.told) == ("", "")
+
+
+async def test_where_nobody_says_how_it_is_a_trouble_of_before_the_start_is_looked_after_too(
+    tmp_path: Path,
+) -> None:
+    clock = FakeClock()
+    async with open_house(tmp_path, MemoryChannel(id=OTHER), clock) as house:
+        house.tending.broke(OTHER, PORT_TAKEN)
+        await house.tending.look()
+    async with (
+        open_house(tmp_path, MemoryChannel(id=OTHER), clock) as house,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(house.tending.run)
+        with anyio.fail_after(20):
+            while OVER not in await house.told():
+                await clock.advance(LOOK_EVERY_S)
+        tasks.cancel_scope.cancel()
 
 
 async def test_a_note_that_nobody_renews_beside_a_gateway_that_lives_is_no_good_news(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Looks after the channels: how each one is goes into the store, where `pilothouse status` finds it.
 
 One that broke, that says so itself, or of which nothing was heard for long is in trouble. That is told to the owners, in
-their private chats on other channels; so is the end of it: it runs, and was heard again.
+their private chats on other channels; so is the end of it: it runs, and was heard again. A restart ends no trouble.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ DEAF = f"Nothing was heard from it for more than {DEAF_S / 60:.0f} minutes."
 
 
 class _Life(Struct):
-    """Of one channel. `broke` is why it broke, until it is well again; `falls` how often it did meanwhile."""
+    """Of one channel. `broke` is why it broke, or the trouble in which it was when the house was last stopped, until it
+    is well again; `falls` is how often it broke meanwhile."""
 
     began_at: float
     runs: bool = False
@@ -105,11 +106,19 @@ class Tending:
     async def look(self) -> None:
         """At all of them, once; what is news is written down, and told."""
         for id in self._lives:
-            if id not in self._healths and id not in self._noted:
-                # Of these only their falls are noted: most have none, and are never written down.
-                last = await self._ports.look(partial(health_of, channel=id))
-                self._noted[id] = last or Noted(self._ports.clock.now())
+            if id not in self._noted:
+                await self._take_up(id)
             await self._look_after(id, self.health(id))
+
+    async def _take_up(self, id: ChannelId) -> None:
+        """What was noted before the start. That nothing is wrong yet does not mean that what was wrong is over."""
+        last = await self._ports.look(partial(health_of, channel=id))
+        if last is not None:
+            self._noted[id] = last
+            self._lives[id].broke = self._lives[id].broke or last.trouble
+        elif id not in self._healths:
+            # Of these only their falls are noted: most have none, and are never written down.
+            self._noted[id] = Noted(self._ports.clock.now())
 
     async def _look_after(self, id: ChannelId, health: ChannelHealth) -> None:
         ports, now = self._ports, self._ports.clock.now()
