@@ -310,6 +310,67 @@ async def test_an_ask_is_shown_in_the_approvers_own_chats_and_settles_everywhere
         )
 
 
+async def test_an_ask_in_a_private_chat_of_somebody_who_may_not_allow_it_goes_to_those_who_may(
+    tmp_path: Path,
+) -> None:
+    async with open_rig(tmp_path, PuppetEngine(echo, asks(WIPE)), tool_class=by_words) as rig:
+        await rig.channel.say("hi", "owners-own")
+        await rig.until_said("you said: hi")
+        await rig.channel.say("go", author=MEMBER)
+        asked = await rig.until_asked()
+        whose = f"Member ({MEMBER.id}), in their own chat. Asked: {PERSON.name} ({PERSON.id})."
+        for place in ("main", "owners-own"):
+            await rig.until_true(lambda place=place: any(whose in text for text in rig.said(place)))
+        assert (await row_of(rig, asked)).shown_in == (ConversationId("memory:owners-own"),)
+        assert not (await rig.channel.answer(asked, "allow", author=MEMBER)).accepted
+        assert (await rig.channel.answer(asked, "allow")).accepted
+        settled = f"Run rm? · allowed, by {PERSON.name}"
+        for place in ("main", "owners-own"):
+            await rig.until_true(lambda place=place: any(settled in text for text in rig.said(place)))
+        await rig.until_said("told: allow")
+
+
+@pytest.mark.parametrize(
+    ("requester", "private", "approvers"),
+    [
+        pytest.param(ADMIN, True, Approvers(("admin",)), id="they may allow it themselves"),
+        pytest.param(MEMBER, False, Approvers(("admin",)), id="in a room somebody may read it who may"),
+        pytest.param(MEMBER, True, Approvers(("requester", "owner")), id="it is the requester's"),
+    ],
+)
+async def test_an_ask_that_can_be_answered_where_it_stands_stays_there(
+    tmp_path: Path, requester: Author, private: bool, approvers: Approvers
+) -> None:
+    async with open_rig(
+        tmp_path, PuppetEngine(echo, asks(WIPE)), tool_class=by_words, approvals=destructive(approvers)
+    ) as rig:
+        await rig.channel.say("hi", "owners-own")
+        await rig.until_said("you said: hi")
+        await rig.channel.say("go", author=requester, private=private)
+        row = await row_of(rig, await rig.until_asked())
+        assert (row.shown_in, row.ask.whose) == ((), "")
+
+
+async def test_one_person_in_private_is_no_quorum_so_the_others_are_asked(tmp_path: Path) -> None:
+    rule = Approvers(("admin",), quorum=2)
+    async with open_rig(
+        tmp_path, PuppetEngine(echo, asks(WIPE)), tool_class=by_words, approvals=destructive(rule)
+    ) as rig:
+        await rig.channel.say("hi", "seconds-own", author=SECOND)
+        await rig.until_said("you said: hi")
+        await rig.channel.say("go", author=ADMIN)
+        asked = await rig.until_asked()
+        assert (await row_of(rig, asked)).shown_in == (ConversationId("memory:seconds-own"),)
+
+
+async def test_whoever_asks_in_private_is_told_that_nobody_could_be_asked(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, PuppetEngine(asks(WIPE)), tool_class=by_words) as rig:
+        await rig.channel.say("go", author=MEMBER)
+        asked = await rig.until_asked()
+        assert "`pilothouse asks` lists it" in await rig.until_said("Run rm?")
+        assert (await row_of(rig, asked)).shown_in == ()
+
+
 async def test_answers_that_do_not_count_are_written_down_and_a_stranger_cannot_fill_the_log(
     tmp_path: Path,
 ) -> None:

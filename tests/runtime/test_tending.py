@@ -22,7 +22,7 @@ from pilothouse.runtime.clock import new_id
 from pilothouse.runtime.outgoing import content_of
 from pilothouse.runtime.placing import ensure_place
 from pilothouse.runtime.ports import Ports
-from pilothouse.runtime.standing import note_home
+from pilothouse.runtime.standing import note_heard
 from pilothouse.runtime.tending import LOOK_EVERY_S, NEWS_EVERY_S, PAUSE_S, SETTLED_S, Tending
 from pilothouse.stores.sqlite import STORE
 from pilothouse.testing.clock import FakeClock
@@ -92,7 +92,7 @@ async def open_house(folder: Path, other: MemoryChannel, clock: FakeClock) -> As
 
         def settle_in(tx: Tx) -> None:
             tx.nodes.join(NodeInfo("test", "here", 1, ""), ("channels",), clock.now() + 30)
-            note_home(tx, PERSON.id, ensure_place(tx, MemoryChannel().address(), clock.now(), private=True))
+            note_heard(tx, PERSON, ensure_place(tx, MemoryChannel().address(), clock.now(), private=True))
 
         await store.write(settle_in)
         house = House(store, clock, other, folder)

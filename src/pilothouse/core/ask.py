@@ -66,6 +66,8 @@ class Ask(Struct, frozen=True):
     offers: tuple[RuleOffer, ...] = ()
     of_house: bool = False
     """Whether Pilothouse itself asks: then the title says all of it, and nobody waits for a reason."""
+    whose: str = ""
+    """Where it is shown besides its own conversation: who wants it, where, and who was asked."""
 
 
 class Decision(Struct, frozen=True):

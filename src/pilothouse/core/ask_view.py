@@ -39,6 +39,8 @@ def ask_lines(ask: Ask) -> list[AskLine]:
     cwd = ask.payload.get("cwd")
     if isinstance(cwd, str) and cwd and input_of(ask) is not None:
         lines.append(AskLine("where", cwd, "in"))
+    if ask.whose:
+        lines.append(AskLine("where", ask.whose, "for"))
     if ask.why:
         lines.append(AskLine("why", " ".join(ask.why.split()), "why"))
     return lines

@@ -27,7 +27,7 @@ from pilothouse.runtime.growing import grow, head_of, let_begin, note_pieces, wi
 from pilothouse.runtime.outliving import past_ask
 from pilothouse.runtime.placing import ensure_place, message_key
 from pilothouse.runtime.settings import Settings
-from pilothouse.runtime.standing import note_home
+from pilothouse.runtime.standing import note_heard
 from pilothouse.runtime.wording import first_line
 
 BUSY = "Still working on your previous request."
@@ -95,7 +95,7 @@ class Accept:
             return self._duplicate(tx)
         note_pieces(tx, self._ids, message, put.row, self._at)
         if message.kind == "chat":
-            note_home(tx, message.author.id, conversation)
+            note_heard(tx, message.author, conversation)
         record(
             tx,
             self._at,

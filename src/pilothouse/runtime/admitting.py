@@ -22,7 +22,7 @@ from pilothouse.runtime.pairing import TRIES, TRIES_WITHIN_S, pair, parse_code
 from pilothouse.runtime.placing import ensure_place, message_key
 from pilothouse.runtime.raising import places_of
 from pilothouse.runtime.settings import Settings
-from pilothouse.runtime.standing import note_home
+from pilothouse.runtime.standing import note_heard
 
 DAY_S = 86_400.0
 NOT_LET_IN = "Hello. Only people who were let in can talk to this Pilothouse. {next} Your id here is {user}."
@@ -80,7 +80,7 @@ def _pair(tx: Tx, ids: IdMaker, people: People, code: str, message: InboundMessa
     if grant is None:
         return Receipt("refused", text=text)
     place = ensure_place(tx, message.address, at, private=message.private)
-    note_home(tx, message.author.id, place)
+    note_heard(tx, message.author, place)
     put = tx.inbox.put(
         id=MessageId(ids("msg")),
         key=key,

@@ -22,6 +22,7 @@ def ask_words(ask: Ask, authority: Authority, before: str = "") -> str:
     """The title, exactly what is asked, and what people should know before they answer."""
     parts = [before + ask.title, _body(ask), fenced(ask.preview, "diff") if ask.preview else ""]
     parts += [f"Asked because: {ask.why}" if ask.why else "", describe_approvers(authority.approvers)]
+    parts += [f"For {ask.whose}" if ask.whose else ""]
     parts += [f"Allowing it {_span(offer.remember)} saves: {offer.rule}" for offer in ask.offers]
     return "\n".join(part for part in parts if part)
 

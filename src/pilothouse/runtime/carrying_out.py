@@ -26,7 +26,7 @@ from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.routing import Command, Route, Say, Unknown
 from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.signals import ASKS, INBOX, OUTBOX, PLACES, control_of
-from pilothouse.runtime.standing import note_home, role_of
+from pilothouse.runtime.standing import note_heard, role_of
 
 _encode = msgspec.json.Encoder().encode
 
@@ -63,7 +63,7 @@ async def carry_out(
         if not put.fresh:
             return Receipt("duplicate", put.row.id), conversation.id
         note_pieces(tx, ports.ids, message, put.row, at)
-        note_home(tx, by.id, conversation)
+        note_heard(tx, by, conversation)
         if isinstance(way, Command):
             role = _role(tx, settings, by, conversation)
             call = CommandCall(

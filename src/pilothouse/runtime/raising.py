@@ -32,7 +32,8 @@ def make_ask(asked: Ask, settings: Settings, ids: IdMaker, now: float) -> Ask:
     """The ask under our id, with the hash that an answer must name and the time it has. No engine speaks for the house."""
     wait_s = settings.question_timeout_s if asked.kind == "question" else settings.ask_timeout_s
     return _ready(
-        msgspec.structs.replace(asked, expires_at=asked.expires_at or now + wait_s, of_house=False), ids
+        msgspec.structs.replace(asked, expires_at=asked.expires_at or now + wait_s, of_house=False, whose=""),
+        ids,
     )
 
 

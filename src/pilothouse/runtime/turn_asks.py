@@ -21,10 +21,10 @@ from pilothouse.runtime.closing import closed_line, decided, show_closed
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.previewing import brief_ask, with_preview
 from pilothouse.runtime.raising import make_ask, show_ask
+from pilothouse.runtime.reaching import reach
 from pilothouse.runtime.reasons import held_back
 from pilothouse.runtime.recording import Recorder
 from pilothouse.runtime.signals import INBOX, OUTBOX
-from pilothouse.runtime.standing import homes_of
 from pilothouse.runtime.starting import Started
 
 
@@ -129,7 +129,7 @@ class TurnAsks:
         ask = await with_preview(ask, self._workspace, self._ports.look_at_file)
         now = self._ports.clock.now()
         row = await self._ports.look(lambda tx: self._row(tx, ask, asked.id, now))
-        self._recorder.take(Asked(brief_ask(ask)))
+        self._recorder.take(Asked(brief_ask(row.ask)))
         self._open[ask.id] = row
         self._asked.add(ask.id)
         await self._recorder.commit(lambda tx: self._wait(tx, row, now))
@@ -143,9 +143,9 @@ class TurnAsks:
         if ask.kind != "question":
             approvers = settings.approvals[self._ports.tool_class(ask.payload)]
         authority = Authority(approvers, turn.prompt.authors, self._workspace)
-        homes = homes_of(tx, settings.people, authority) if approvers.route == "private" else ()
+        others, whose = reach(tx, settings.people, authority, turn.conversation_id)
         return AskRow(
-            ask,
+            msgspec.structs.replace(ask, whose=whose),
             turn.conversation_id,
             self._session_id,
             turn.id,
@@ -153,7 +153,7 @@ class TurnAsks:
             "open",
             now,
             authority=authority,
-            shown_in=tuple(home for home in homes if home != turn.conversation_id),
+            shown_in=others,
         )
 
     async def _stored_answer(self, ask: Ask) -> AskRow | None:

@@ -15,6 +15,7 @@ from tests.runtime.puppet import Strings, echo, until_interrupted
 from tests.runtime.rig import only_alive
 
 from pilothouse.channels.telegram.config import WebhookConfig
+from pilothouse.core.approvers import OWNERS
 from pilothouse.core.ask import Ask, Decision, Option
 from pilothouse.core.event import MediaProduced, ToolCall, ToolStarted
 from pilothouse.core.ids import AskId, CallId, ConversationId
@@ -171,6 +172,30 @@ async def test_only_who_may_answer_does_and_the_other_is_told_alone(server: Serv
         assert "Allow once" in post.buttons
         ada.press(post, "Allow once")
         await house.until(lambda: heard)
+
+
+async def test_what_a_member_may_not_allow_in_private_is_allowed_in_the_owners_chat(
+    server: Server, tmp_path: Path
+) -> None:
+    ada, bob = server.person("Ada"), server.person("Bob")
+    heard: list[Decision] = []
+    owners = {"ordinary": OWNERS, "destructive": OWNERS}
+    people: dict[Person, Role] = {ada: "owner", bob: "member"}
+    async with open_gateway(server, tmp_path, people, echo, asks(APPROVAL, heard), approvals=owners) as house:
+        ada.say("hello")
+        await house.until_shown(ada.id, "you said: hello")
+        bob.say("build it")
+        theirs = await house.until_button(bob.id, "Allow once")
+        ours = await house.until_button(ada.id, "Allow once")
+        for post in (theirs, ours):
+            assert (
+                f"For Bob (telegram:{bob.id}), in their own chat. Asked: Ada (telegram:{ada.id})."
+                in post.text
+            )
+        ada.press(ours, "Allow once")
+        await house.until(lambda: heard)
+        for post in (theirs, ours):
+            await house.until(lambda post=post: "Run make? · allowed, by Ada" in post.text)
 
 
 async def test_forged_buttons_change_nothing(server: Server, tmp_path: Path) -> None:
