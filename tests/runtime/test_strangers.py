@@ -149,6 +149,28 @@ async def test_an_answered_question_stands_once_in_each_chat_it_was_asked_in(tmp
             assert about == ["Let Stranger (memory:stranger) in as a member? · allowed, by Person"], place
 
 
+async def test_a_question_that_was_answered_before_a_closed_terminal_showed_it_is_never_asked_there(
+    tmp_path: Path,
+) -> None:
+    people = People({PERSON.id: "owner", ADMIN.id: "owner"})
+    async with open_rig(tmp_path, people=people) as rig:
+        terminal = Address(ChannelId("terminal"), "ada")
+        await rig.gateway.desk.accept(InboundMessage(terminal, ADMIN, "1", "hello", private=True))
+        await rig.channel.say("hello", "office")
+        await rig.channel.say("may I?", "lobby", author=STRANGER)
+        (row,) = await rig.store.read(lambda tx: tx.asks.open_about("join"))
+        assert await waiting_in(rig, "terminal:ada", row.ask) == ["ask"]
+        await rig.until_true(lambda: any("Let Stranger" in text for text in rig.said("office")))
+        assert (await rig.channel.answer(row.ask, "allow")).accepted
+        assert await waiting_in(rig, "terminal:ada", row.ask) == ["closed", "notice"]
+
+
+async def waiting_in(rig: Rig, place: str, ask: Ask) -> list[str]:
+    """What is still to be shown there about an ask."""
+    rows = await rig.store.read(lambda tx: tx.outbox.unfinished(ConversationId(place)))
+    return [row.kind for row in rows if row.key.startswith(f"ask:{ask.id}:")]
+
+
 async def test_a_no_to_a_stranger_is_not_asked_again_for_a_month(tmp_path: Path) -> None:
     clock = FakeClock()
     async with open_rig(tmp_path, clock=clock) as rig:

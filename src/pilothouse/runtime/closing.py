@@ -1,12 +1,13 @@
 """What a closed ask leaves behind: one line that says who answered what, in the place of the question.
 
 It goes through the outbox, behind the question itself, so that a crash loses neither. Only a channel that can edit
-shows it: everywhere else the question scrolled away, and who follows the log reads the same line there.
+shows it: everywhere else the question scrolled away, and who follows the log reads the same line there. A question that
+was never sent is taken back: nobody should be asked what is answered.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import anyio
 
@@ -14,11 +15,12 @@ from pilothouse.core.ask import Ask, AskState, Decision
 from pilothouse.core.ask_rows import AskRow
 from pilothouse.core.channel import CanDelete, CanEdit, Channel
 from pilothouse.core.errors import Rejected
-from pilothouse.core.ids import IdMaker
+from pilothouse.core.ids import IdMaker, TurnId
 from pilothouse.core.message import Content, MessageRef
 from pilothouse.core.queue import QueueRow
 from pilothouse.core.store import Tx
-from pilothouse.runtime.raising import say_everywhere
+from pilothouse.runtime.outgoing import is_unseen
+from pilothouse.runtime.raising import ask_key, places_of, say_everywhere
 from pilothouse.runtime.wording import first_line
 
 REASON_CHARS = 200
@@ -46,22 +48,27 @@ def closed_line(ask: Ask, state: AskState, decision: Decision | None = None, nam
 
 
 def show_closed(tx: Tx, ids: IdMaker, row: AskRow, line: str, at: float) -> None:
-    """In every place where the question stands."""
+    """In every place where the question stands. Where it does not yet, it never will: only its end is told there."""
+    keys = [ask_key(row, "asked", place) for place in places_of(row)]
+    for asked in _questions(tx, f"ask:{row.ask.id}:", keys, row.turn_id):
+        if is_unseen(tx, asked):
+            tx.outbox.withdraw(asked.id, at, "it was closed before it was shown")
     say_everywhere(tx, ids, row, Content(line, "closed", turn_id=row.turn_id or None), "closed", at)
 
 
 def shown_asks(tx: Tx, row: QueueRow) -> list[list[MessageRef]]:
     """Where the question of a `closed` row stands in its conversation: for each time that it was shown, its messages."""
     about, _, elsewhere = row.key.partition(":closed")
-    first = tx.outbox.by_key(f"{about}:asked{elsewhere}")
-    again = tx.outbox.of_turn(row.turn_id) if row.turn_id else []
-    asked = {one.id: one for one in (first, *again) if one is not None and one.kind == "ask"}
-    here = [
-        one
-        for one in asked.values()
-        if one.key.startswith(f"{about}:") and one.conversation_id == row.conversation_id
-    ]
+    asked = _questions(tx, f"{about}:", [f"{about}:asked{elsewhere}"], row.turn_id)
+    here = [one for one in asked if one.conversation_id == row.conversation_id]
     return [[part.ref for part in tx.outbox.parts(one.id) if part.ref is not None] for one in here]
+
+
+def _questions(tx: Tx, about: str, keys: Iterable[str], turn_id: TurnId | None) -> list[QueueRow]:
+    """Each time that an ask was put into the outbox: under these keys, and once more in the course of its turn."""
+    again = tx.outbox.of_turn(turn_id) if turn_id else []
+    found = [*map(tx.outbox.by_key, keys), *(one for one in again if one.key.startswith(about))]
+    return list({one.id: one for one in found if one is not None and one.kind == "ask"}.values())
 
 
 def is_said_in_place(tx: Tx, row: QueueRow) -> bool:

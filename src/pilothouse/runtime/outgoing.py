@@ -30,5 +30,10 @@ def say(
     )
 
 
+def is_unseen(tx: Tx, row: QueueRow) -> bool:
+    """Whether surely nothing of it stands anywhere: while it waits it may still be withdrawn."""
+    return all(part.state == "pending" for part in tx.outbox.parts(row.id))
+
+
 def content_of(row: QueueRow) -> Content:
     return _decode(row.body)

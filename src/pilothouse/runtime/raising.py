@@ -127,5 +127,9 @@ def _files(tx: Tx, ask: Ask, at: float) -> tuple[Attachment, ...]:
 
 def say_everywhere(tx: Tx, ids: IdMaker, row: AskRow, content: Content, occasion: str, at: float) -> None:
     for place in places_of(row):
-        elsewhere = "" if place == row.conversation_id else f":{place}"
-        say(tx, ids, place, content, key=f"ask:{row.ask.id}:{occasion}{elsewhere}", at=at)
+        say(tx, ids, place, content, key=ask_key(row, occasion, place), at=at)
+
+
+def ask_key(row: AskRow, occasion: str, place: ConversationId) -> str:
+    elsewhere = "" if place == row.conversation_id else f":{place}"
+    return f"ask:{row.ask.id}:{occasion}{elsewhere}"
