@@ -16,10 +16,10 @@ from pilothouse.core.approvers import OWNERS, Authority
 from pilothouse.core.channel import ChannelHealth, HasHealth
 from pilothouse.core.errors import Fenced, PilothouseError, StoreError, main_error
 from pilothouse.core.health import DEAF_S, Noted, health_of, note_health
-from pilothouse.core.ids import ChannelId
+from pilothouse.core.ids import ChannelId, ConversationId
 from pilothouse.core.message import Content
 from pilothouse.core.store import Tx
-from pilothouse.runtime.outgoing import say
+from pilothouse.runtime.outgoing import is_unseen, say
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.signals import OUTBOX
 from pilothouse.runtime.standing import homes_of
@@ -168,9 +168,21 @@ class Tending:
         homes = homes_of(tx, self._ports.settings().people, Authority(OWNERS))
         places = [place for place in tx.conversations.some(homes).values() if place.address.channel != id]
         for place in places:
-            key = f"alert:{id}:{noted.at}:{'trouble' if noted.trouble else 'over'}:{place.id}"
+            _take_back_alerts(tx, id, place.id, noted.at)
+            key = f"{_alerts(id)}{noted.at}:{'trouble' if noted.trouble else 'over'}:{place.id}"
             say(tx, self._ports.ids, place.id, Content(text), key=key, at=noted.at)
         return bool(places)
+
+
+def _alerts(id: ChannelId) -> str:
+    return f"alert:{id}:"
+
+
+def _take_back_alerts(tx: Tx, id: ChannelId, place: ConversationId, at: float) -> None:
+    """What was told of a channel and nobody saw is no news any more: a closed terminal would show weeks of it."""
+    for row in tx.outbox.waiting(place):
+        if row.key.startswith(_alerts(id)) and is_unseen(tx, row):
+            tx.outbox.withdraw(row.id, at, "there is newer news")
 
 
 def _reason(error: BaseException) -> str:
