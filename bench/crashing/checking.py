@@ -116,12 +116,22 @@ def _stopped_before_it_ran(facts: Facts, row: sqlite3.Row) -> bool:
 def _what_was_sent_was_seen(facts: Facts) -> Iterator[Fault]:
     shown = Counter((line["conversation"], _plain(line["text"])) for line in facts.seen)
     for row in facts.outbox:
+        if _closed_before_it_was_shown(facts, row):
+            continue
         if row["status"] != "done":
             yield Fault("lost", f"{row['key']} was not delivered: {row['status']} {row['why']}")
         place = facts.places[row["conversation_id"]]
         for part in facts.parts(row):
             if not shown[place, _plain(part.part.text)]:
                 yield Fault("lost", f"part {part.index} of {row['key']} was never seen")
+
+
+def _closed_before_it_was_shown(facts: Facts, row: sqlite3.Row) -> bool:
+    """Nobody is asked any more what is answered."""
+    closed = [ask["id"] for ask in facts.asks if ask["state"] != "open"]
+    is_closed = any(row["key"].startswith(f"ask:{id}:") for id in closed)
+    is_unseen = all(part.state == "pending" for part in facts.parts(row))
+    return row["kind"] == "ask" and row["status"] == "withdrawn" and is_closed and is_unseen
 
 
 def is_doubled(marks: Sequence[bool], meant: int) -> bool:
@@ -132,7 +142,10 @@ def is_doubled(marks: Sequence[bool], meant: int) -> bool:
 def _nothing_is_shown_twice_without_its_mark(facts: Facts) -> Iterator[Fault]:
     """A platform does not tell which turn a message is about: there the same may stand as often as it was to be said."""
     parts = [
-        (facts.places[row["conversation_id"]], part) for row in facts.outbox for part in facts.parts(row)
+        (facts.places[row["conversation_id"]], part)
+        for row in facts.outbox
+        if row["status"] != "withdrawn"
+        for part in facts.parts(row)
     ]
     wanted = Counter((place, _plain(part.part.text)) for place, part in parts)
     times: dict[tuple[str, ...], list[bool]] = defaultdict(list)
