@@ -394,8 +394,7 @@ async def test_a_poll_that_a_restart_ends_is_no_trouble(house: House, server: Se
             assert await other.get_updates(0, timeout_s=0) == ()
         await house.until(lambda: conflicts(house.logged) == [1])
         ada.say("to whoever is there")
-        await house.clock.advance(1.0)
-        await house.until(lambda: house.texts == ["to whoever is there"])
+        await house.until(lambda: house.texts == ["to whoever is there"], step_s=0.5)
     assert house.alarms == []
 
 
