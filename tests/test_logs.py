@@ -22,6 +22,7 @@ import anyio.lowlevel
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.json_lines import read_whole_lines
 
 from pilothouse.logs import MARK, Log, Redactor, emergency, open_log, redact, with_fields
 from pilothouse.logs.redaction import NAMED
@@ -238,7 +239,7 @@ def test_what_is_written_before_the_next_look_is_in_the_file_that_was_rotated_aw
 
 
 def events_in(path: Path) -> list[str]:
-    return [json.loads(line)["event"] for line in path.read_text().splitlines()] if path.exists() else []
+    return [line["event"] for line in read_whole_lines(path)]
 
 
 def test_what_one_step_of_an_event_loop_logs_is_written_at_its_end(tmp_path: Path) -> None:

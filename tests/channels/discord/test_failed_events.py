@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from tests.channels.discord.gateway_house import config_for
 from tests.channels.discord.line import Line, open_line
 from tests.channels.discord.server.running import Server
 from tests.channels.telegram.receiving_house import Moody, Strict
+from tests.json_lines import read_whole_lines
 from typing_extensions import override
 
 from pilothouse.channels.discord.config import Rules
@@ -48,8 +48,7 @@ class Unmoved(ScriptedDesk):
 
 
 def failed(folder: Path) -> list[dict[str, Any]]:
-    path = folder / "failed-events.jsonl"
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return read_whole_lines(folder / "failed-events.jsonl")
 
 
 async def until_failed(line: Line) -> None:

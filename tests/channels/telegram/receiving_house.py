@@ -1,12 +1,12 @@
 """All that stands behind whoever receives: a desk, a store of files, a clock that the test moves."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import anyio
 from tests.channels.telegram.server.running import Server
+from tests.json_lines import read_whole_lines
 
 from pilothouse.channels.failures import Failures
 from pilothouse.channels.telegram.client import BotClient
@@ -149,7 +149,7 @@ class House:
 
 
 def _numbers(path: Path) -> list[int]:
-    return [json.loads(line)["update_id"] for line in path.read_text().splitlines()] if path.exists() else []
+    return [line["update_id"] for line in read_whole_lines(path)]
 
 
 def make_house(server: Server, folder: Path) -> House:

@@ -21,6 +21,7 @@ class Polls:
     def __init__(self, world: World) -> None:
         self._world = world
         self._current: asyncio.Event | None = None
+        self._hangs = False
         self._ended = False
         self.webhook = ""
         self.secret = ""
@@ -36,8 +37,8 @@ class Polls:
 
     @property
     def waiting(self) -> bool:
-        """Whether a poll hangs here now."""
-        return self._current is not None
+        """Whether a poll hangs here now: one that will not wait is as good as answered."""
+        return self._current is not None and self._hangs
 
     def end(self) -> None:
         self._ended = True
@@ -51,6 +52,7 @@ class Polls:
         if self._current is not None:
             self._current.set()
         mine = self._current = asyncio.Event()
+        self._hangs = _timeout_s(params) > 0
         self._world.wake()
         try:
             return await self._poll(params, mine)
@@ -64,11 +66,12 @@ class Polls:
         if params.get("allowed_updates") is not None:
             world.allowed = list(params["allowed_updates"])
         self._confirm(int(params.get("offset") or 0))
-        timeout_s = min(int(params.get("timeout") or 0), LONGEST_S)
         waiting = asyncio.create_task(world.until(lambda: world.pending or aborted.is_set() or self._ended))
         abort = asyncio.create_task(aborted.wait())
         try:
-            await asyncio.wait({waiting, abort}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                {waiting, abort}, timeout=_timeout_s(params), return_when=asyncio.FIRST_COMPLETED
+            )
         finally:
             waiting.cancel()
             abort.cancel()
@@ -110,3 +113,7 @@ class Polls:
             "pending_update_count": len(self._world.pending),
             **error,
         }
+
+
+def _timeout_s(params: Json) -> int:
+    return min(int(params.get("timeout") or 0), LONGEST_S)
