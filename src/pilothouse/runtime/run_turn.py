@@ -45,7 +45,7 @@ class TurnRun:
         self._turn = started.turn
         self._recorder = Recorder(ports, started)
         self._scope = anyio.CancelScope()
-        self._helpers = anyio.CancelScope()
+        self._helpers = anyio.create_task_group()
         self._asks = TurnAsks(ports, started, self._recorder, self._interrupt)
         self._watch = Watch(ports, started.turn, self._recorder, self._asks, self._scope, hint)
         self._taken_usd = math.inf if started.budget_usd is None else started.budget_usd
@@ -64,7 +64,7 @@ class TurnRun:
                 await self._drive()
             if not self._ended:
                 await self._end_unread()
-            tasks.cancel_scope.cancel()
+            self._helpers.cancel_scope.cancel()
 
     def cut(self) -> None:
         self._cut = True
@@ -76,10 +76,9 @@ class TurnRun:
     async def _help(self) -> None:
         """Watches and writes. If that breaks, so does the turn, and no more than the turn."""
         try:
-            with self._helpers:
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(self._watch.run)
-                    await self._recorder.flush_for_ever()
+            async with self._helpers as tasks:
+                tasks.start_soon(self._watch.run)
+                await self._recorder.flush_for_ever()
         except Exception as error:
             if fenced_in(error):
                 raise
@@ -201,7 +200,7 @@ class TurnRun:
         is tried again at every turn of the event loop.
         """
         await self._recorder.settle()
-        self._helpers.cancel()
+        self._helpers.cancel_scope.cancel()
         await self._recorder.settle()
 
     def _judged(self, end: TurnEnded) -> TurnEnded:
