@@ -63,11 +63,28 @@ async def test_with_nothing_running_a_stop_takes_it_back_and_nobody_waits_for_it
         assert msgspec.json.decode(row.body, type=InboundMessage).text == "look at this"
         again = await rig.gateway.desk.accept(fetch.message)  # a channel that was killed brings it once more
         assert again == Receipt("duplicate", row.id)
+        assert await rig.audited("sender.") == ["sender.accepted"]
         await rig.channel.say("/stop")
         await rig.until_said("Nothing is running here.")
         await rig.channel.say("something else")
         await rig.until_said("you said: something else")
         assert [strings.prompt.text for strings in rig.engine.turns] == ["something else"]
+
+
+async def test_each_piece_of_what_was_taken_back_is_a_repeat(tmp_path: Path) -> None:
+    async with open_rig(tmp_path) as rig, anyio.create_task_group() as tasks:
+        fetch = Fetch(rig, "")
+        pieces = (Piece("f1", "a"), Piece("f2", "b"))
+        fetch.message = made_of(fetch.message, pieces)
+        tasks.start_soon(fetch.run)
+        await until(fetch.began)
+        await rig.channel.say("/stop")
+        await rig.until_said(STOPPED)
+        row = await fetch.row()
+        assert row is not None
+        for piece in pieces:
+            alone = msgspec.structs.replace(made_of(fetch.message, (piece,)), native_id=piece.native_id)
+            assert await rig.gateway.desk.accept(alone) == Receipt("duplicate", row.id)
 
 
 async def test_while_a_turn_runs_a_stop_names_it_and_it_begins_when_it_has_come(tmp_path: Path) -> None:

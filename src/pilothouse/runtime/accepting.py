@@ -19,11 +19,10 @@ from pilothouse.core.store import Tx
 from pilothouse.core.turn import Turn
 from pilothouse.runtime.answers import Answers
 from pilothouse.runtime.asking import apply_answer
-from pilothouse.runtime.auditing import record
 from pilothouse.runtime.binding import bound
 from pilothouse.runtime.command_call import NotDone, Reply
 from pilothouse.runtime.continuing import GOES_ON, aim
-from pilothouse.runtime.growing import grow, head_of, let_begin, note_pieces, without_known
+from pilothouse.runtime.growing import grow, head_of, keep_message, let_begin, without_known
 from pilothouse.runtime.outliving import past_ask
 from pilothouse.runtime.placing import ensure_place, message_key
 from pilothouse.runtime.settings import Settings
@@ -31,8 +30,6 @@ from pilothouse.runtime.standing import note_heard
 from pilothouse.runtime.wording import first_line
 
 BUSY = "Still working on your previous request."
-
-_encode = msgspec.json.Encoder().encode
 
 Opening = Callable[[Tx, Conversation], Reply]
 """A command that stands before the message, such as `/new`: done in the transaction that takes the message in."""
@@ -81,30 +78,19 @@ class Accept:
         note = message.kind == "system"
         if not note:
             let_begin(tx, conversation.id, self._at)
-        put = tx.inbox.put(
-            id=MessageId(self._ids("msg")),
-            key=key,
-            lane=notes_lane(conversation.id) if note else conversation.id,
-            conversation_id=conversation.id,
-            kind=message.kind,
-            body=_encode(msgspec.structs.replace(message, growth="")),
-            at=self._at,
+        put = keep_message(
+            tx,
+            self._ids,
+            message,
+            conversation.id,
+            self._at,
+            lane=notes_lane(conversation.id) if note else None,
             ready_at=NEVER if note else self._at + message.linger_s if message.linger_s else 0.0,
         )
         if not put.fresh:
             return self._duplicate(tx)
-        note_pieces(tx, self._ids, message, put.row, self._at)
         if message.kind == "chat":
             note_heard(tx, message.author, conversation)
-        record(
-            tx,
-            self._at,
-            message.author.id,
-            "sender.accepted",
-            message=put.row.id,
-            conversation=conversation.id,
-            kind=message.kind,
-        )
         if note:
             return Receipt("queued", put.row.id, "Noted: it goes along with the next message.")
         words = message.kind == "chat" and message.rest_of is None and not message.attachments

@@ -10,20 +10,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import anyio
-import msgspec
 
-from pilothouse.core.ids import MessageId
 from pilothouse.core.message import InboundMessage
 from pilothouse.core.store import Store, Tx
-from pilothouse.runtime.auditing import record
 from pilothouse.runtime.binding import workspace_of
 from pilothouse.runtime.command_call import CommandCall
-from pilothouse.runtime.growing import head_of, note_pieces, without_known
-from pilothouse.runtime.placing import message_key, place_id
+from pilothouse.runtime.growing import head_of, keep_message, without_known
+from pilothouse.runtime.placing import place_id
 from pilothouse.runtime.standing import may
 from pilothouse.runtime.trimming import cleaned
-
-_encode = msgspec.json.Encoder().encode
 
 
 class Expected:
@@ -71,24 +66,5 @@ def still_expected(call: CommandCall) -> list[InboundMessage]:
 
 def take_back(call: CommandCall, message: InboundMessage) -> None:
     """It stays in the record, without what was not fetched yet."""
-    tx, at, place, message = call.tx, call.at, call.conversation.id, cleaned(message)
-    put = tx.inbox.put(
-        id=MessageId(call.ids("msg")),
-        key=message_key(message.address, message.native_id),
-        lane=place,
-        conversation_id=place,
-        kind=message.kind,
-        body=_encode(msgspec.structs.replace(message, growth="")),
-        at=at,
-    )
-    note_pieces(tx, call.ids, message, put.row, at)
-    record(
-        tx,
-        at,
-        message.author.id,
-        "sender.accepted",
-        message=put.row.id,
-        conversation=place,
-        kind=message.kind,
-    )
-    tx.inbox.withdraw(put.row.id, at, f"stopped by {call.by.id}")
+    put = keep_message(call.tx, call.ids, cleaned(message), call.conversation.id, call.at)
+    call.tx.inbox.withdraw(put.row.id, call.at, f"stopped by {call.by.id}")

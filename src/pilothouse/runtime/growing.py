@@ -16,8 +16,9 @@ from pilothouse.core.conversation import Conversation
 from pilothouse.core.ids import ConversationId, IdMaker, MessageId
 from pilothouse.core.message import Address, Author, InboundMessage, conversation_id
 from pilothouse.core.pieces import made_of, pieces_of
-from pilothouse.core.queue import CONTROL_LANE, NEVER, QueueRow
+from pilothouse.core.queue import CONTROL_LANE, NEVER, Put, QueueRow
 from pilothouse.core.store import Tx
+from pilothouse.runtime.auditing import record
 from pilothouse.runtime.binding import bound
 from pilothouse.runtime.continuing import aim
 from pilothouse.runtime.placing import message_key
@@ -58,6 +59,34 @@ def without_known(tx: Tx, message: InboundMessage) -> InboundMessage | None:
     if not known or not fresh:
         return message if fresh else None
     return made_of(replace(message, native_id=fresh[0].native_id, rest_of=known[-1].native_id), fresh)
+
+
+def keep_message(
+    tx: Tx,
+    ids: IdMaker,
+    message: InboundMessage,
+    place: ConversationId,
+    at: float,
+    *,
+    lane: str | None = None,
+    ready_at: float = 0.0,
+) -> Put:
+    """The row of a message, with its pieces and its line in the record. One that we have changes nothing."""
+    put = tx.inbox.put(
+        id=MessageId(ids("msg")),
+        key=message_key(message.address, message.native_id),
+        lane=lane or place,
+        conversation_id=place,
+        kind=message.kind,
+        body=_encode(replace(message, growth="")),
+        at=at,
+        ready_at=ready_at,
+    )
+    if put.fresh:
+        note_pieces(tx, ids, message, put.row, at)
+        by, row = message.author.id, put.row
+        record(tx, at, by, "sender.accepted", message=row.id, conversation=place, kind=row.kind)
+    return put
 
 
 def grow(
