@@ -1,7 +1,9 @@
-"""A server that says what a test wants, byte by byte, and counts who came."""
+"""A server that says what a test wants, byte by byte, and counts who came; and a process of its own that asks it."""
 
+import os
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import anyio
@@ -14,6 +16,10 @@ from pilothouse.channels.telegram.address import Address, parse_address
 from pilothouse.channels.telegram.bodies import Body
 from pilothouse.channels.telegram.connection import Connection, Request
 from pilothouse.core.secret import Secret
+
+ME = b'{"ok":true,"result":{"id":1,"is_bot":true,"first_name":"b","username":"b_bot"}}'
+DECIDING = ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "ssl_cert_file", "ssl_cert_dir")
+"""What in the environment decides how a server is reached, and whom we believe."""
 
 
 def answer(data: bytes, *headers: bytes, status: bytes = b"200 OK") -> bytes:
@@ -140,3 +146,31 @@ class Stuck(Told):
 
 async def connect(visits: Visits) -> Connection:
     return Connection(await anyio.connect_tcp("127.0.0.1", visits.port))
+
+
+async def said_with(environment: Mapping[str, str], program: str) -> str:
+    """What it prints in a process with this environment, and nothing else in it that decides."""
+    clean = {name: value for name, value in os.environ.items() if name.lower() not in DECIDING}
+    done = await anyio.run_process([sys.executable, "-c", program], env={**clean, **environment})
+    return done.stdout.decode().strip()
+
+
+async def get_me_with(environment: Mapping[str, str], base: str) -> str:
+    """As a gateway with this environment would."""
+    return await said_with(
+        environment,
+        f"""
+import anyio
+from pilothouse.channels.telegram.client import open_client
+from pilothouse.channels.telegram.endpoint import Endpoint
+from pilothouse.core.errors import ConfigError
+from pilothouse.core.secret import Secret
+async def main():
+    async with open_client(Endpoint(Secret("1:x"), {base!r})) as client:
+        print(await client.get_me())
+try:
+    anyio.run(main)
+except ConfigError as error:
+    print(error)
+""",
+    )

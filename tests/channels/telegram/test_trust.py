@@ -1,9 +1,7 @@
 """Nobody but the server that we mean hears the token: directly, by a proxy, and through its tunnel."""
 
-import os
 import ssl
-import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import chain
 from pathlib import Path
@@ -11,7 +9,16 @@ from pathlib import Path
 import anyio
 import pytest
 from anyio.abc import ByteStream
-from tests.channels.telegram.http_house import Visits, answer, read_head, request, saying, serving
+from tests.channels.telegram.http_house import (
+    ME,
+    Visits,
+    answer,
+    get_me_with,
+    read_head,
+    request,
+    saying,
+    serving,
+)
 
 from pilothouse.channels.telegram.address import parse_address
 from pilothouse.channels.telegram.connection import Reply
@@ -26,7 +33,6 @@ HASHED = "a2d56eaa.0"
 """As `openssl rehash` names it."""
 RECORD_BYTES = 16 << 10
 """As much as TLS encrypts at once."""
-ME = b'{"ok":true,"result":{"id":1,"is_bot":true,"first_name":"b","username":"b_bot"}}'
 
 
 def identity() -> ssl.SSLContext:
@@ -154,38 +160,17 @@ async def test_a_tunnel_that_is_none_was_never_used(reply: bytes, words: str) ->
     assert len(proxy.heads) == 1
 
 
-async def get_me(environment: Mapping[str, str], base: str) -> str:
-    """As a gateway with this environment would."""
-    program = f"""
-import anyio
-from pilothouse.channels.telegram.client import open_client
-from pilothouse.channels.telegram.endpoint import Endpoint
-from pilothouse.core.errors import ConfigError
-from pilothouse.core.secret import Secret
-async def main():
-    async with open_client(Endpoint(Secret("1:x"), {base!r})) as client:
-        print(await client.get_me())
-try:
-    anyio.run(main)
-except ConfigError as error:
-    print(error)
-"""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("SSL_CERT_")}
-    done = await anyio.run_process([sys.executable, "-c", program], env={**clean, **environment})
-    return done.stdout.decode()
-
-
 async def test_certificates_that_the_environment_names_are_believed(tmp_path: Path) -> None:
     (tmp_path / HASHED).write_bytes(AUTHORITY.read_bytes())
     async with serving(saying(answer(ME)), identity()) as visits:
         base = f"https://127.0.0.1:{visits.port}"
-        assert "b_bot" in await get_me({"SSL_CERT_FILE": str(AUTHORITY)}, base)
-        assert "b_bot" in await get_me({"SSL_CERT_DIR": str(tmp_path)}, base)
-        assert "not trusted" in await get_me({}, base)
+        assert "b_bot" in await get_me_with({"SSL_CERT_FILE": str(AUTHORITY)}, base)
+        assert "b_bot" in await get_me_with({"SSL_CERT_DIR": str(tmp_path)}, base)
+        assert "not trusted" in await get_me_with({}, base)
 
 
 async def test_certificates_that_cannot_be_read_are_an_error_of_the_settings(tmp_path: Path) -> None:
-    said = await get_me({"SSL_CERT_FILE": str(tmp_path / "gone.pem")}, "https://127.0.0.1:1")
+    said = await get_me_with({"SSL_CERT_FILE": str(tmp_path / "gone.pem")}, "https://127.0.0.1:1")
     assert f"SSL_CERT_FILE={tmp_path}/gone.pem" in said
     assert "Traceback" not in said
 
@@ -193,7 +178,7 @@ async def test_certificates_that_cannot_be_read_are_an_error_of_the_settings(tmp
 async def test_a_server_that_needs_none_is_reached_without_certificates(tmp_path: Path) -> None:
     async with serving(saying(answer(ME))) as visits:
         gone = {"SSL_CERT_FILE": str(tmp_path / "gone.pem")}
-        assert "b_bot" in await get_me(gone, f"http://127.0.0.1:{visits.port}")
+        assert "b_bot" in await get_me_with(gone, f"http://127.0.0.1:{visits.port}")
 
 
 def test_certificates_are_found_where_this_python_or_another_system_has_them(tmp_path: Path) -> None:

@@ -1,13 +1,12 @@
 """How a server is reached: by which name it is asked, by which proxy, and what is said where that cannot be."""
 
-import os
-import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import anyio
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
+from tests.channels.telegram.http_house import ME, answer, get_me_with, said_with
 
 from pilothouse.channels.telegram.address import parse_address
 from pilothouse.channels.telegram.client import open_client
@@ -20,9 +19,7 @@ from pilothouse.core.secret import Secret
 pytestmark = pytest.mark.anyio
 
 TOKEN = Secret("1:x")
-ME = b'{"ok":true,"result":{"id":1,"is_bot":true,"first_name":"b","username":"b_bot"}}'
-OK = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(ME), ME)
-PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
+OK = answer(ME)
 
 
 @asynccontextmanager
@@ -48,29 +45,6 @@ async def listening(reply: bytes = OK, host: str = "127.0.0.1") -> AsyncIterator
 async def ask(base: str, proxy: str = "") -> object:
     async with open_client(Endpoint(TOKEN, base, proxy=proxy)) as client:
         return await client.get_me()
-
-
-async def ask_with(environment: Mapping[str, str], base: str) -> str:
-    """The same in a process with this environment."""
-    program = f"""
-import anyio, sys
-from pilothouse.channels.telegram.address import parse_address
-from pilothouse.channels.telegram.client import open_client
-from pilothouse.channels.telegram.config import TelegramConfig, problem
-from pilothouse.channels.telegram.endpoint import Endpoint
-from pilothouse.core.errors import ConfigError
-from pilothouse.core.secret import Secret
-async def main():
-    async with open_client(Endpoint(Secret("1:x"), {base!r})) as client:
-        print(await client.get_me())
-try:
-    anyio.run(main)
-except ConfigError as error:
-    print(error)
-"""
-    clean = {name: value for name, value in os.environ.items() if name.lower() not in PROXIES}
-    done = await anyio.run_process([sys.executable, "-c", program], env={**clean, **environment})
-    return done.stdout.decode()
 
 
 async def test_a_server_with_a_path_and_a_port_is_asked_by_both() -> None:
@@ -177,7 +151,7 @@ async def test_a_proxy_that_cannot_be_used_is_named_without_its_password(proxy: 
 @pytest.mark.parametrize("name", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])
 async def test_the_proxy_of_the_environment_counts(name: str, written: str) -> None:
     async with listening() as (port, heads):
-        said = await ask_with({name: written.format(port)}, "http://elsewhere.invalid")
+        said = await get_me_with({name: written.format(port)}, "http://elsewhere.invalid")
     assert "b_bot" in said
     assert heads[0].startswith("POST http://elsewhere.invalid/")
 
@@ -185,7 +159,7 @@ async def test_the_proxy_of_the_environment_counts(name: str, written: str) -> N
 async def test_no_proxy_says_who_is_reached_directly() -> None:
     async with listening() as (port, heads), listening() as (other, by_proxy):
         env = {"HTTP_PROXY": f"http://127.0.0.1:{other}", "NO_PROXY": "elsewhere.invalid, 127.0.0.1"}
-        assert "b_bot" in await ask_with(env, f"http://127.0.0.1:{port}")
+        assert "b_bot" in await get_me_with(env, f"http://127.0.0.1:{port}")
     assert heads[0].startswith("POST /bot1:x/getMe ")
     assert not by_proxy
 
@@ -206,14 +180,11 @@ from pilothouse.channels.telegram.config import TelegramConfig, problem
 from pilothouse.core.secret import Secret
 print(problem(TelegramConfig(token=Secret("1:x"))))
 """
-    foreign = (*PROXIES, "ssl_cert_file", "ssl_cert_dir")
-    clean = {name: value for name, value in os.environ.items() if name.lower() not in foreign}
-    done = await anyio.run_process([sys.executable, "-c", program], env={**clean, **environment})
-    said = done.stdout.decode().strip()
+    said = await said_with(environment, program)
     assert told in said
     assert bool(said) is bool(told)
 
 
 async def test_a_proxy_of_the_environment_that_we_cannot_use_is_named() -> None:
-    said = await ask_with({"ALL_PROXY": "socks5://10.0.0.1:1080"}, "http://elsewhere.invalid")
+    said = await get_me_with({"ALL_PROXY": "socks5://10.0.0.1:1080"}, "http://elsewhere.invalid")
     assert "socks5://10.0.0.1:1080 cannot be used" in said
