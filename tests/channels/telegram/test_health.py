@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.channels.channel_rig import MENU
+from tests.channels.telegram.conftest import connect
 from tests.channels.telegram.gateway_house import config_for, open_gateway
 from tests.channels.telegram.rival import conflicts, rival
 from tests.channels.telegram.server.running import Server
@@ -20,6 +21,7 @@ from pilothouse.channels.telegram.setbacks import (
     DOWN_LOUD_S,
     LONGEST_S,
     LOUD_AFTER,
+    OTHER_HOOK,
     OTHER_POLLER,
     Setbacks,
 )
@@ -267,6 +269,37 @@ async def test_another_poller_is_in_trouble_until_it_is_gone(server: Server, tmp
         await house.clock.advance(CALM_S)
         server.person().say("wakes the poll")
         await house.until(lambda: not house.channel.health().trouble)
+
+
+async def test_whoever_sets_a_webhook_again_and_again_is_in_trouble_until_it_stops(
+    server: Server, tmp_path: Path
+) -> None:
+    async with alone(server, tmp_path) as house, connect(server) as other:
+        for n, pause_s in enumerate((1, 2, 4, 8, 16), start=1):
+            await house.until(lambda: server.polls.waiting)
+            await other.set_webhook("https://127.0.0.1:1/theirs", SECRET.reveal())
+            await house.until(lambda n=n: conflicts(house.logged) == list(range(1, n + 1)))
+            assert server.polls.webhook == "", "it is deleted before the pause"
+            assert house.channel.health().trouble == ("" if n < LOUD_AFTER else OTHER_HOOK)
+            await house.clock.advance(pause_s)
+        told = [fields["text"] for event, fields in house.logged if event == "telegram.trouble"]
+        assert told == [OTHER_HOOK]
+        await house.until(lambda: server.polls.waiting)
+        assert house.channel.health().trouble == OTHER_HOOK, "one poll that went well proves nothing"
+        await house.clock.advance(CALM_S)
+        server.person().say("wakes the poll")
+        await house.until(lambda: not house.channel.health().trouble)
+
+
+async def test_whoever_polls_and_sets_webhooks_is_told_of_once_for_each() -> None:
+    spell = Spell()
+    for _ in range(4):
+        await spell.suffer(Conflict("Conflict: two"), Conflict("Conflict: setWebhook", webhook=True))
+        spell.setbacks.over()
+    assert sorted(spell.alarms) == sorted([OTHER_POLLER, OTHER_HOOK])
+    await spell.clock.advance(CALM_S)
+    spell.setbacks.over()
+    assert spell.setbacks.contested == ""
 
 
 async def test_a_poll_that_goes_well_again_is_known_at_once(server: Server, tmp_path: Path) -> None:

@@ -407,6 +407,22 @@ async def test_a_webhook_that_somebody_left_is_deleted_and_nothing_is_dropped(
     async with polling(house):
         await house.until(lambda: house.texts == ["still here"], step_s=0.5)
     assert server.polls.webhook == ""
+    assert house.alarms == []
+
+
+async def test_a_webhook_that_cannot_be_deleted_is_nobodys_but_telegrams_trouble(
+    house: House, server: Server
+) -> None:
+    ada = server.person()
+    server.polls.webhook = "https://127.0.0.1:1/gone"
+    storm = server.faults.storm("deleteWebhook", times=50)
+    ada.say("still here")
+    async with polling(house):
+        await house.until(lambda: house.alarms, step_s=5.0)
+        storm.times = 0
+        await house.until(lambda: house.texts == ["still here"], step_s=5.0)
+    assert len(house.alarms) == 1
+    assert "could not be reached" in house.alarms[0]
 
 
 async def test_a_refused_token_is_said_once_and_not_hammered(house: House, server: Server) -> None:

@@ -86,10 +86,11 @@ class Poller:
 
     async def _suffer(self, trouble: Trouble) -> None:
         if isinstance(trouble, Conflict) and trouble.webhook:
-            self._log("telegram.webhook_deleted", level="warning", why="we are set to poll")
             deleted = await self._client.delete_webhook()
-            if not isinstance(deleted, Trouble):
-                return
+            if isinstance(deleted, Trouble):
+                trouble = deleted
+            else:
+                self._log("telegram.webhook_deleted", level="warning", why="we are set to poll")
         pause_s = self._setbacks.wait_s(trouble)
         self.due_at = self._clock.monotonic() + pause_s
         await self._clock.sleep(pause_s)

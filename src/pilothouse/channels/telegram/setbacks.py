@@ -4,7 +4,7 @@ A restart overlaps with the process before it, and networks blink: the first set
 once, with what to do, and so is its end. It lasts until a call goes well, whichever kinds of trouble come meanwhile.
 
 Whoever polls beside us is another matter: one of our polls ends theirs, so it goes well, and their next one ends ours.
-That is over only when we have polled undisturbed for a while.
+So is whoever sets a webhook each time that we have deleted it. That is over only when we have polled undisturbed for a while.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pilothouse.core.wording import span
 FIRST_S = 1.0
 LONGEST_S = 60.0
 LOUD_AFTER = 4
-"""Conflicts, and no calm between them: after about seven seconds it is no restart any more."""
+"""Conflicts, and no calm between them: after about seven seconds it is no restart any more, and no webhook that was left."""
 CALM_S = 90.0
 """Undisturbed for so long, we are alone. It is more than `LONGEST_S`: the other may wait as patiently as we do."""
 DOWN_LOUD_S = 60.0
@@ -27,9 +27,16 @@ OTHER_POLLER = (
     "Another program receives messages with this bot's token, so Telegram gives them now to one and now to the "
     "other. Stop the other one, or give this Pilothouse a bot of its own."
 )
+OTHER_HOOK = (
+    "Another program sets a webhook for this bot again and again, so Telegram gives the messages now to it and now to "
+    "us. Stop it, or give this Pilothouse a bot of its own."
+)
 REFUSED = "Telegram refuses the bot token ({text}). Take the current one from @BotFather and put it into .env as TELEGRAM_TOKEN."
 DOWN = "Telegram could not be reached for {since} ({text}). Messages wait there, and are taken up when it is back."
 PAUSED = "Telegram wants us to wait for {after} before it gives us messages again ({text}). They wait there meanwhile."
+
+
+_CONTESTED = (OTHER_POLLER, OTHER_HOOK)
 
 
 class Setbacks:
@@ -54,8 +61,8 @@ class Setbacks:
 
     @property
     def contested(self) -> str:
-        """What was told of another poller, for as long as it may still be there: also while calls go well."""
-        return OTHER_POLLER if OTHER_POLLER in self._told else ""
+        """What was told of another program, for as long as it may still be there: also while calls go well."""
+        return next((words for words in _CONTESTED if words in self._told), "")
 
     def wait_s(self, trouble: Trouble) -> float:
         """How long to wait now; the longer, the more came in a row."""
@@ -78,13 +85,13 @@ class Setbacks:
         return min(FIRST_S * 2 ** min(in_a_row - 1, 10), LONGEST_S)
 
     def over(self) -> None:
-        """A call went well: that ends every trouble but another poller, which only time shows to be gone."""
+        """A call went well: that ends every trouble but another program, which only time shows to be gone."""
         now, since = self._clock.monotonic(), self._since
         if self._conflicts:
             self._calm_at = now if self._calm_at is None else self._calm_at
             if now - self._calm_at < CALM_S:
                 self._count = 0
-                self._told &= {OTHER_POLLER}
+                self._told &= {*_CONTESTED}
                 return
             since = self._contested_at
         if self._count or self._conflicts:
@@ -106,8 +113,8 @@ class Setbacks:
         match trouble:
             case Unauthorized():
                 return REFUSED
-            case Conflict() if self._conflicts >= LOUD_AFTER:
-                return OTHER_POLLER
+            case Conflict(webhook=webhook) if self._conflicts >= LOUD_AFTER:
+                return OTHER_HOOK if webhook else OTHER_POLLER
             case RetryAfter(after_s=after_s) if down_s + after_s >= DOWN_LOUD_S:
                 return PAUSED
             case RetryAfter():

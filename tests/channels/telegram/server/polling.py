@@ -14,6 +14,7 @@ WEBHOOK_SET = (
     "Conflict: can't use getUpdates method while webhook is active; "
     "use deleteWebhook to delete the webhook first"
 )
+WEBHOOK_COMES = "Conflict: terminated by setWebhook request"
 LONGEST_S = 50
 
 
@@ -76,7 +77,7 @@ class Polls:
             waiting.cancel()
             abort.cancel()
         if aborted.is_set():
-            raise Refusal(409, OTHER_POLL)
+            raise Refusal(409, WEBHOOK_COMES if self.webhook else OTHER_POLL)
         return world.pending[: int(params.get("limit") or 100)]
 
     def _confirm(self, offset: int) -> None:
@@ -95,6 +96,8 @@ class Polls:
         self.webhook, self.secret = url, params.get("secret_token") or ""
         if params.get("allowed_updates") is not None:
             self._world.allowed = list(params["allowed_updates"])
+        if url and self._current is not None:
+            self._current.set()
         self._world.wake()
         return True
 
