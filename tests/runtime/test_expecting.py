@@ -6,6 +6,8 @@ from pathlib import Path
 
 import anyio
 import msgspec
+from anyio.abc import TaskGroup
+from msgspec.structs import replace
 from tests.runtime.puppet import PuppetEngine, echo, until_interrupted
 from tests.runtime.rig import MAIN, MEMBER, STRANGER, Rig, open_rig
 
@@ -17,6 +19,7 @@ from pilothouse.core.queue import QueueRow
 from pilothouse.runtime.placing import message_key
 
 STOPPED = "Stopped before it began, while its file was still on its way."
+BEHIND = "Stopped before it began: it was said before the last /stop."
 NAMED = "A message whose file is still on its way begins when that is here."
 
 
@@ -97,12 +100,80 @@ async def test_while_a_turn_runs_a_stop_names_it_and_it_begins_when_it_has_come(
         fetch = Fetch(rig, "look at this")
         tasks.start_soon(fetch.run)
         await until(fetch.began)
-        await rig.channel.say("/stop")
+        await rig.gateway.desk.accept(replace(fetch.message, native_id="s1", text="/stop", sent_at=110.0))
         await rig.until_said(f"Stopping. {NAMED}")
         await rig.until_ended()
         fetch.come.set()
         await until(fetch.left)
         await rig.until_said("you said: look at this")
+        behind = replace(fetch.message, native_id="b1", text="be quick", sent_at=105.0)
+        await rig.gateway.desk.accept(behind)
+        await rig.until_said("you said: be quick")
+
+
+async def stop_with_words_behind(rig: Rig, tasks: TaskGroup) -> Fetch:
+    """A file that hangs since 100, and a stop at 110, by the platform's clock. The gateway's is none of it."""
+    fetch = Fetch(rig, "look at this")
+    fetch.message = replace(fetch.message, sent_at=100.0)
+    tasks.start_soon(fetch.run)
+    await until(fetch.began)
+    await rig.gateway.desk.accept(replace(fetch.message, native_id="s1", text="/stop", sent_at=110.0))
+    await rig.until_said(STOPPED)
+    await until(fetch.left)
+    return fetch
+
+
+async def test_what_was_said_behind_it_before_the_stop_is_stopped_and_what_after_goes_on(
+    tmp_path: Path,
+) -> None:
+    async with open_rig(tmp_path) as rig, anyio.create_task_group() as tasks:
+        fetch = await stop_with_words_behind(rig, tasks)
+        behind = replace(fetch.message, native_id="b1", text="be quick", sent_at=105.0)
+        receipt = await rig.gateway.desk.accept(behind)
+        await rig.until_said(BEHIND)
+        row = await rig.inbox_row(receipt)
+        assert (receipt.state, row.status, row.why) == ("refused", "withdrawn", "said before a stop")
+        assert await rig.gateway.desk.accept(behind) == Receipt("duplicate", row.id)
+        after = replace(fetch.message, native_id="b2", text="something else", sent_at=110.0)
+        assert (await rig.gateway.desk.accept(after)).state == "queued"
+        await rig.until_said("you said: something else")
+        assert [strings.prompt.text for strings in rig.engine.turns] == ["something else"]
+        assert rig.said().count(BEHIND) == 1
+
+
+async def test_a_command_behind_it_is_carried_out_but_not_what_it_opens(tmp_path: Path) -> None:
+    async with open_rig(tmp_path) as rig, anyio.create_task_group() as tasks:
+        fetch = await stop_with_words_behind(rig, tasks)
+        opening = replace(fetch.message, native_id="b1", text="/new be quick", sent_at=105.0)
+        assert (await rig.gateway.desk.accept(opening)).state == "refused"
+        await rig.until_said(BEHIND)
+        await rig.gateway.desk.accept(replace(opening, native_id="b2", text="/status"))
+        await rig.until_said("0 waiting")
+        assert not rig.engine.turns
+
+
+async def test_what_does_not_say_when_it_was_said_and_what_is_said_elsewhere_goes_on(tmp_path: Path) -> None:
+    async with open_rig(tmp_path) as rig, anyio.create_task_group() as tasks:
+        fetch = await stop_with_words_behind(rig, tasks)
+        elsewhere = rig.channel.address("elsewhere")
+        for other in (
+            replace(fetch.message, native_id="b1", text="no time", sent_at=0.0),
+            replace(fetch.message, native_id="b2", text="there", sent_at=105.0, address=elsewhere),
+        ):
+            assert (await rig.gateway.desk.accept(other)).state == "queued"
+            await rig.until_said(f"you said: {other.text}")
+
+
+async def test_a_stop_that_does_not_say_when_stops_nothing_that_is_still_to_come(tmp_path: Path) -> None:
+    """A button: our clock may be ahead of the platform's, and words after it would seem to be from before."""
+    async with open_rig(tmp_path) as rig, anyio.create_task_group() as tasks:
+        fetch = Fetch(rig, "look at this")
+        tasks.start_soon(fetch.run)
+        await until(fetch.began)
+        await rig.gateway.desk.command(rig.channel.address(), PERSON, "/stop", "s1")
+        await rig.until_said(STOPPED)
+        await rig.gateway.desk.accept(replace(fetch.message, native_id="b1", text="on", sent_at=105.0))
+        await rig.until_said("you said: on")
 
 
 async def test_several_are_counted(tmp_path: Path) -> None:

@@ -87,7 +87,11 @@ class Desk(Protocol):
         """One press of one button. "Deny, and say why" is a deny with `reason_wanted`: the centre asks for the reason."""
         ...
 
-    async def command(self, address: Address, by: Author, line: str, native_id: str) -> Receipt: ...
+    async def command(
+        self, address: Address, by: Author, line: str, native_id: str, *, sent_at: float = 0.0
+    ) -> Receipt:
+        """`sent_at` is by the platform's clock, as that of its messages: 0 where it does not tell."""
+        ...
 
     def follow(self, conversation: ConversationId, after_seq: int, by: Author) -> AsyncIterator[LoggedEvent]:
         """Every event after `after_seq`, for ever: nothing missed, nothing twice."""

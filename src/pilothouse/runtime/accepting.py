@@ -13,7 +13,7 @@ from pilothouse.core.ask import parse_reply
 from pilothouse.core.channel import Receipt
 from pilothouse.core.conversation import Conversation
 from pilothouse.core.ids import IdMaker, MessageId
-from pilothouse.core.message import BY_PEOPLE, InboundMessage, conversation_id
+from pilothouse.core.message import BY_PEOPLE, Content, InboundMessage, conversation_id
 from pilothouse.core.queue import NEVER, QueueRow, notes_lane
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import Turn
@@ -22,7 +22,9 @@ from pilothouse.runtime.asking import apply_answer
 from pilothouse.runtime.binding import bound
 from pilothouse.runtime.command_call import NotDone, Reply
 from pilothouse.runtime.continuing import GOES_ON, aim
+from pilothouse.runtime.expecting import is_stopped
 from pilothouse.runtime.growing import grow, head_of, keep_message, let_begin, without_known
+from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.outliving import past_ask
 from pilothouse.runtime.placing import ensure_place, message_key
 from pilothouse.runtime.settings import Settings
@@ -30,6 +32,7 @@ from pilothouse.runtime.standing import note_heard
 from pilothouse.runtime.wording import first_line
 
 BUSY = "Still working on your previous request."
+STOPPED = "Stopped before it began: it was said before the last /stop."
 
 Opening = Callable[[Tx, Conversation], Reply]
 """A command that stands before the message, such as `/new`: done in the transaction that takes the message in."""
@@ -64,6 +67,8 @@ class Accept:
         if (receipt := self._take_as_rest(tx, conversation)) is not None:
             return receipt
         message = self._message
+        if is_stopped(tx, conversation.id, message):
+            return self._keep_stopped(tx, conversation)
         if message.kind in BY_PEOPLE:
             aimed = aim(tx, self._ids, self._settings, conversation, message, self._at)
             if aimed.refusal:
@@ -113,6 +118,15 @@ class Accept:
         if head and grow(tx, self._ids, self._settings, conversation, head, fresh, self._at):
             return Receipt("queued", head.id)
         return None
+
+    def _keep_stopped(self, tx: Tx, conversation: Conversation) -> Receipt:
+        put = keep_message(tx, self._ids, self._message, conversation.id, self._at)
+        if not put.fresh:
+            return self._duplicate(tx)
+        tx.inbox.withdraw(put.row.id, self._at, "said before a stop")
+        notice = Content(STOPPED, "notice", reply_to=self._message.native_id)
+        say(tx, self._ids, conversation.id, notice, key=f"stopped:{put.row.id}", at=self._at)
+        return Receipt("refused", put.row.id)
 
     def _duplicate(self, tx: Tx) -> Receipt:
         head = head_of(tx, self._message.address, self._message.native_id)

@@ -42,6 +42,7 @@ async def carry_out(
     opened: Address | str = "",
     unusable: str = "",
     expected: tuple[InboundMessage, ...] = (),
+    said_at: float = 0.0,
 ) -> Receipt:
     """Stores the command and does it, at once and once: the row's key makes a repeat a duplicate. Of files that came with it
     the person is told that nobody took them."""
@@ -79,6 +80,7 @@ async def carry_out(
                 opened,
                 unusable,
                 expected,
+                said_at,
             )
             reply = _run(way, call)
         else:

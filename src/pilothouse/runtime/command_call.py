@@ -37,6 +37,8 @@ class CommandCall(Struct, frozen=True):
     """Of `/engine`: why the one that was named would not answer here, and what to do."""
     expected: tuple[InboundMessage, ...] = ()
     """Of `/stop`: messages, wherever they are from, whose files are still being fetched."""
+    said_at: float = 0.0
+    """Of `/stop`: when, by the clock of the platform; 0 if that is not known."""
     has_message: bool = False
     """Of a command that opens something: a message comes right behind it, in the same transaction."""
 

@@ -13,7 +13,7 @@ import msgspec
 from pilothouse.core.message import InboundMessage
 from pilothouse.core.queue import QueueRow
 from pilothouse.runtime.command_call import CommandCall, CommandSpec, NotDone, Reply, queued, refusal
-from pilothouse.runtime.expecting import still_expected, take_back
+from pilothouse.runtime.expecting import note_stop, still_expected, take_back
 from pilothouse.runtime.growing import lingering
 from pilothouse.runtime.pairing import pair, parse_code
 from pilothouse.runtime.rebinding import open_topic, resume, set_engine, set_model, set_trigger, set_workspace
@@ -58,6 +58,7 @@ def _stop(call: CommandCall) -> Reply:
         take_back(call, message)
     tail = _left([row for row in waiting if row not in unbegun])
     if coming:
+        note_stop(call)
         return Reply(f"{_stopped_coming(len(coming) + len(unbegun))}{tail}")
     return Reply(f"Stopped before it began.{tail}" if unbegun else f"Nothing is running here.{tail}")
 

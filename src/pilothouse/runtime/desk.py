@@ -80,8 +80,10 @@ class GatewayDesk:
     async def answer(self, ask_id: AskId, payload_hash: str, decision: Decision, by: Author) -> Answered:
         return await self._answering.answer(ask_id, payload_hash, decision, by)
 
-    async def command(self, address: Address, by: Author, line: str, native_id: str) -> Receipt:
-        return await self._intake.command(address, by, line, native_id)
+    async def command(
+        self, address: Address, by: Author, line: str, native_id: str, *, sent_at: float = 0.0
+    ) -> Receipt:
+        return await self._intake.command(address, by, line, native_id, sent_at)
 
     async def follow(
         self, conversation: ConversationId, after_seq: int, by: Author

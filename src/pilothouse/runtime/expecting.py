@@ -1,7 +1,9 @@
-"""Messages whose files are still being fetched: `/stop` knows of them, and takes back what would begin.
+"""Messages whose files are still being fetched: `/stop` knows of them, and takes back what would begin, with what was
+said behind them.
 
 They are in memory alone, for their channel keeps them. One that was taken back has a row, withdrawn, under its own key:
-when it comes after all, or once more after a restart, it is a repeat and begins nothing.
+when it comes after all, or once more after a restart, it is a repeat and begins nothing. What waits behind it only its
+channel knows: that comes to us after the stop, and tells by its time that it was said before.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from contextlib import contextmanager
 
 import anyio
 
+from pilothouse.core.ids import ConversationId
 from pilothouse.core.message import InboundMessage
 from pilothouse.core.store import Store, Tx
 from pilothouse.runtime.binding import workspace_of
@@ -68,3 +71,19 @@ def take_back(call: CommandCall, message: InboundMessage) -> None:
     """It stays in the record, without what was not fetched yet."""
     put = keep_message(call.tx, call.ids, cleaned(message), call.conversation.id, call.at)
     call.tx.inbox.withdraw(put.row.id, call.at, f"stopped by {call.by.id}")
+
+
+def note_stop(call: CommandCall) -> None:
+    """Something was taken back: whatever was said here before this stop, and is still to come, goes with it."""
+    if call.said_at:
+        call.tx.set_fact(_key(call.conversation.id), repr(call.said_at))
+
+
+def is_stopped(tx: Tx, place: ConversationId, message: InboundMessage) -> bool:
+    """Both times are the platform's. Where they are the same, as two within one second may be, it begins."""
+    stopped_at = tx.get_fact(_key(place))
+    return bool(stopped_at) and message.kind == "chat" and 0 < message.sent_at < float(stopped_at)
+
+
+def _key(place: ConversationId) -> str:
+    return f"stopped:{place}"

@@ -64,7 +64,7 @@ class Intake:
             if isinstance(way, Say) and only_resumes(message, settings):
                 way = Command("resume", message.text)
             if not self._is_message(way, role):
-                return await self._carry_out(way, message)
+                return await self._carry_out(way, message, message.sent_at)
         return await self._store(message, settings)
 
     def expecting(self, message: InboundMessage) -> AbstractContextManager[object]:
@@ -113,11 +113,13 @@ class Intake:
         receipt = await self._ports.store.write(unit)
         if receipt.state == "duplicate":
             self._pacing.give_back(author.id, settings.messages_per_minute)
-        self._ports.signals.poke(INBOX, ASKS, control_of(unit.place))
+        self._ports.signals.poke(INBOX, OUTBOX, ASKS, control_of(unit.place))
         self._ports.log("message.accepted", message_id=receipt.message_id, state=receipt.state)
         return receipt
 
-    async def command(self, address: Address, by: Author, line: str, native_id: str) -> Receipt:
+    async def command(
+        self, address: Address, by: Author, line: str, native_id: str, sent_at: float
+    ) -> Receipt:
         """A line with a slash that is no command is a message, whichever way a channel brought it."""
         settings, role = self._ports.settings(), await self._role(by, address)
         if not allows(role, "desk.command"):
@@ -130,7 +132,7 @@ class Intake:
             return await self._store(await self._as_message(address, by, line, native_id), settings)
         if isinstance(way, Say):
             way = Unknown(line.split()[0] if line.split() else "", None)
-        return await self._carry_out(way, await self._as_message(address, by, line, native_id))
+        return await self._carry_out(way, await self._as_message(address, by, line, native_id), sent_at)
 
     async def _too_fast(self, address: Address, by: Author, native_id: str, deed: str) -> Receipt | None:
         """None if it is counted and may pass. What we have already is a repeat, however fast it comes."""
@@ -171,7 +173,7 @@ class Intake:
         private = known is not None and known.private
         return InboundMessage(address, by, native_id, line, private=private, sent_at=self._ports.clock.now())
 
-    async def _carry_out(self, way: Route, said: InboundMessage) -> Receipt:
+    async def _carry_out(self, way: Route, said: InboundMessage, said_at: float) -> Receipt:
         address, by, native_id = said.address, said.author, said.native_id
         if isinstance(way, Command) and COMMANDS[way.name].opens and (way.args or has_files(said)):
             return await self._open_with(way, said)
@@ -188,7 +190,9 @@ class Intake:
             case _:
                 pass
         expected = self._expected.messages() if urgent else ()
-        receipt = await carry_out(self._ports, way, said, opened=opened, unusable=unusable, expected=expected)
+        receipt = await carry_out(
+            self._ports, way, said, opened=opened, unusable=unusable, expected=expected, said_at=said_at
+        )
         if expected:
             await self._expected.leave_stopped(self._ports.store)
         return receipt

@@ -143,7 +143,9 @@ class ScriptedDesk:
         self._wake()
         return self.answered
 
-    async def command(self, address: Address, by: Author, line: str, native_id: str) -> Receipt:
+    async def command(
+        self, address: Address, by: Author, line: str, native_id: str, *, sent_at: float = 0.0
+    ) -> Receipt:
         self._suffer("command")
         self.commands.append(command := Command(address, by, line, native_id))
         self.on_command(command)

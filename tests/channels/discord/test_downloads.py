@@ -6,9 +6,11 @@ from pathlib import Path
 
 import anyio
 import pytest
+from tests.channels.channel_rig import MENU
 from tests.channels.discord.gateway_house import config_for, open_gateway
 from tests.channels.discord.line import open_line
 from tests.channels.discord.server.cdn import File
+from tests.channels.discord.server.faults import COMMANDS
 from tests.channels.discord.server.running import Server
 from tests.channels.plays import slow
 from tests.channels.telegram.receiving_house import KeptBlobs
@@ -117,6 +119,31 @@ async def test_a_stop_takes_back_a_message_whose_files_are_still_fetched(
         for file in files:
             file.release()
         assert [turn.prompt.text for turn in house.rig.engine.turns] == ["something else"]
+
+
+@pytest.mark.parametrize("typed", [True, False])
+async def test_a_stop_takes_back_what_was_said_behind_files_and_not_what_is_said_after(
+    server: Server, tmp_path: Path, typed: bool
+) -> None:
+    ada, files, general = server.person("ada"), hanging(), server.world.general
+    us = f"<@{server.world.bot_id}>"
+    async with open_gateway(server, tmp_path, {ada: "owner"}, menu=MENU) as house:
+        await house.until(lambda: server.called(COMMANDS))
+        ada.say(f"{us} look at this", files=files)
+        await house.until(files[0].asked.is_set)
+        ada.say(f"{us} be quick")
+        server.world.pass_time(1.0)
+        if typed:
+            ada.say(f"{us} /stop")
+        else:
+            ada.command("stop")
+        ada.say(f"{us} something else")
+        await house.until_shown(general, "Stopped before it began: it was said before the last /stop.")
+        await house.until_shown(general, "you said: ")
+        for file in files:
+            file.release()
+        (turn,) = house.rig.engine.turns
+        assert "something else" in turn.prompt.text
 
 
 async def test_a_stop_of_what_runs_names_a_message_whose_files_are_still_fetched(

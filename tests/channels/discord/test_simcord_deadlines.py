@@ -41,9 +41,11 @@ class HeldDesk(ScriptedDesk):
         return await super().accept(message)
 
     @override
-    async def command(self, address: Address, by: Author, line: str, native_id: str) -> Receipt:
+    async def command(
+        self, address: Address, by: Author, line: str, native_id: str, *, sent_at: float = 0.0
+    ) -> Receipt:
         await self.released.wait()
-        return await super().command(address, by, line, native_id)
+        return await super().command(address, by, line, native_id, sent_at=sent_at)
 
     @override
     async def query(self, what: str, by: Author, **terms: Any) -> Any:

@@ -445,6 +445,25 @@ async def test_a_stop_takes_back_a_message_whose_file_is_still_fetched(
         assert [turn.prompt.text for turn in house.rig.engine.turns] == ["something else"]
 
 
+async def test_a_stop_takes_back_what_was_said_behind_a_file_and_not_what_is_said_after(
+    server: Server, tmp_path: Path
+) -> None:
+    ada, now = server.person("Ada"), server.world.now()
+    server.world.now = lambda: now
+    held = server.faults.hold("download")
+    async with open_gateway(server, tmp_path, {ada: "owner"}) as house:
+        ada.document("big.bin", b"x", "look at this")
+        await house.until(held.arrived.is_set)
+        ada.say("be quick")
+        server.world.now = lambda: now + 2
+        ada.say("/stop")
+        ada.say("something else")
+        await house.until_shown(ada.id, "Stopped before it began: it was said before the last /stop.")
+        await house.until_shown(ada.id, "you said: something else")
+        held.release()
+        assert [turn.prompt.text for turn in house.rig.engine.turns] == ["something else"]
+
+
 async def test_a_photo_below_a_command_goes_on_or_is_said_to_be_unused(
     server: Server, tmp_path: Path
 ) -> None:

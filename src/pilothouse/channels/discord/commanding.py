@@ -137,7 +137,10 @@ class Commanding:
     async def _run(self, done: Done, line: str) -> None:
         """The command's own answer is a normal message; what only this person shall read stands here."""
         await done.reply.defer()
-        receipt = await self._desk.command(done.place.address, done.by, line.strip(), done.native_id)
+        at = sent_at(done.interaction.id)
+        receipt = await self._desk.command(
+            done.place.address, done.by, line.strip(), done.native_id, sent_at=at
+        )
         if receipt.text:
             await done.reply.finish(receipt.text)
         elif receipt.state == "refused":
