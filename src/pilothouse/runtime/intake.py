@@ -113,7 +113,8 @@ class Intake:
         receipt = await self._ports.store.write(unit)
         if receipt.state == "duplicate":
             self._pacing.give_back(author.id, settings.messages_per_minute)
-        self._ports.signals.poke(INBOX, OUTBOX, ASKS, control_of(unit.place))
+        told = (OUTBOX,) if receipt.state == "refused" else ()
+        self._ports.signals.poke(INBOX, ASKS, control_of(unit.place), *told)
         self._ports.log("message.accepted", message_id=receipt.message_id, state=receipt.state)
         return receipt
 
