@@ -132,5 +132,5 @@ async def test_a_stop_while_the_reason_is_awaited_ends_both(tmp_path: Path) -> N
         assert turn.status == "cancelled"
         row = await rig.store.read(lambda tx: tx.asks.get(question.ask.id))
         assert row is not None and row.state == "withdrawn"
-        await rig.until_said("No longer open")
+        await rig.until_said("(its turn ended)")
         assert await rig.store.read(lambda tx: tx.asks.open_in(MAIN)) == []

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import anyio
+import pytest
 from tests.runtime.puppet import PuppetEngine, Strings, deaf, echo, until_interrupted
 from tests.runtime.rig import MAIN, only_alive, open_rig
 
-from pilothouse.channels.memory import PERSON
+from pilothouse.channels.memory import PERSON, MemoryChannel
 from pilothouse.core.ask import Ask, Decision
+from pilothouse.core.errors import Rejected
 from pilothouse.core.ids import AskId
-from pilothouse.core.message import MessageDeleted
+from pilothouse.core.message import MessageDeleted, MessageRef, Part
 from pilothouse.testing.clock import FakeClock
 
 ASK = Ask(AskId("a"), "approval", "Run it?", {"command": "make"})
@@ -80,6 +83,37 @@ async def test_a_turn_that_waits_for_an_answer_is_stopped_and_its_ask_is_closed(
         assert not late.accepted
         assert "withdrawn" in late.text
         assert len(await rig.turns()) == 1
+
+
+class EditsNothing(MemoryChannel):
+    # pyrefly: ignore [missing-override-decorator]
+    async def edit(self, ref: MessageRef, part: Part) -> None:
+        raise Rejected("message can't be edited")
+
+
+@pytest.mark.parametrize(
+    ("channel", "told"),
+    [
+        (MemoryChannel, ["Run it? · withdrawn (its turn ended)"]),
+        (EditsNothing, ["Run it?", "No longer open: Run it? (its turn ended)"]),
+    ],
+)
+async def test_the_end_of_an_ask_whose_turn_is_stopped_is_told_once(
+    tmp_path: Path, channel: Callable[[], MemoryChannel], told: list[str]
+) -> None:
+    async def ask(strings: Strings) -> None:
+        await strings.start()
+        await strings.ask(ASK)
+
+    async with open_rig(tmp_path, PuppetEngine(ask), channel(), stop_grace_s=0.05, first_view_s=60) as rig:
+        await rig.channel.say("one")
+        await rig.until_asked()
+        await rig.channel.say("/stop")
+        await rig.until_ended()
+        await rig.until_idle()
+        said = [text.partition("\n")[0] for text in rig.said()]
+        assert [line for line in said if "Run it?" in line] == told
+        assert said.count("Stopped.") == 1
 
 
 async def test_a_parked_turn_is_stopped_and_never_wakes(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def lapse(tx: Tx, ids: IdMaker, row: AskRow, at: float, *, because: str) -> AskC
     """Whoever asked does not want to know any more. The event is for the caller to write, among the turn's own."""
     tx.asks.move(row.ask.id, "withdrawn", at=at)
     record_ask(tx, row, "withdrawn", at)
-    show_closed(tx, ids, row, closed_line(row.ask, "withdrawn"), at)
+    show_closed(tx, ids, row, closed_line(row.ask, "withdrawn", because=because), at)
     tell_places(tx, ids, row, _no_longer(row, because), occasion="withdrawn", at=at)
     return AskChanged(row.ask.id, "withdrawn")
 

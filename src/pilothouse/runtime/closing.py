@@ -41,10 +41,12 @@ def decided(ask: Ask, decision: Decision) -> str:
     return first_line(", ".join([*chosen, *filter(None, [decision.text])]), REASON_CHARS) or "answered"
 
 
-def closed_line(ask: Ask, state: AskState, decision: Decision | None = None, name: str = "") -> str:
+def closed_line(
+    ask: Ask, state: AskState, decision: Decision | None = None, name: str = "", because: str = ""
+) -> str:
     said = decided(ask, decision) if state == "answered" and decision is not None else state
     by = name or (decision.by if state == "answered" and decision is not None and decision.by else "")
-    return f"{first_line(ask.title)} · {said}{f', by {by}' if by else ''}"
+    return f"{first_line(ask.title)} · {said}{f', by {by}' if by else ''}{f' ({because})' if because else ''}"
 
 
 def show_closed(tx: Tx, ids: IdMaker, row: AskRow, line: str, at: float) -> None:
@@ -73,9 +75,12 @@ def _questions(tx: Tx, about: str, keys: Iterable[str], turn_id: TurnId | None) 
 
 def is_said_in_place(tx: Tx, row: QueueRow) -> bool:
     """Whether this row tells what the question's own message says by now: nothing should stand there twice."""
-    about, settled, elsewhere = row.key.partition(":settled")
-    closed = tx.outbox.by_key(f"{about}:closed{elsewhere}") if settled else None
-    return closed is not None and closed.why == IN_PLACE
+    match row.key.split(":", 3):
+        case ["ask", id, "settled" | "withdrawn", *elsewhere]:
+            closed = tx.outbox.by_key(":".join(["ask", id, "closed", *elsewhere]))
+            return closed is not None and closed.why == IN_PLACE
+        case _:
+            return False
 
 
 async def _leave(ref: MessageRef) -> None:
