@@ -42,6 +42,7 @@ AUTHORITY: Mapping[str, Role] = {
     "query.live_turn": "member",
     "query.asks": "member",
     "query.ask": "member",
+    "query.dead_buttons": "member",
     "query.queue": "member",
     "query.last_seq": "member",
     "query.engines": "member",

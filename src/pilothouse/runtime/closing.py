@@ -15,7 +15,7 @@ from pilothouse.core.ask import Ask, AskState, Decision
 from pilothouse.core.ask_rows import AskRow
 from pilothouse.core.channel import CanDelete, CanEdit, Channel
 from pilothouse.core.errors import Rejected
-from pilothouse.core.ids import IdMaker, TurnId
+from pilothouse.core.ids import AskId, IdMaker, TurnId
 from pilothouse.core.message import Content, MessageRef
 from pilothouse.core.queue import QueueRow
 from pilothouse.core.store import Tx
@@ -81,6 +81,19 @@ def is_said_in_place(tx: Tx, row: QueueRow) -> bool:
             return closed is not None and closed.why == IN_PLACE
         case _:
             return False
+
+
+def has_dead_buttons(tx: Tx, id: AskId, ref: MessageRef) -> bool:
+    """Whether this message still asks what is settled, and no line will stand there: a crash may have taken its number, or
+    the platform would not have it changed."""
+    row = tx.asks.get(id)
+    if row is None or row.state == "open":
+        return False
+    asked = tx.outbox.find_ref(ref)
+    if asked is None or not asked.key.startswith(f"ask:{id}:"):
+        return True
+    closed = tx.outbox.by_key(ask_key(row, "closed", asked.conversation_id))
+    return closed is None or (closed.ended_at is not None and closed.why != IN_PLACE)
 
 
 async def _leave(ref: MessageRef) -> None:

@@ -34,6 +34,7 @@ from pilothouse.runtime.arriving import arrive, leave
 from pilothouse.runtime.awaiting import unsent_of
 from pilothouse.runtime.binding import bound, workspace_of
 from pilothouse.runtime.choosing import Listed, list_models, models_to_choose
+from pilothouse.runtime.closing import has_dead_buttons
 from pilothouse.runtime.following import follow
 from pilothouse.runtime.growing import growths
 from pilothouse.runtime.intake import Intake
@@ -194,7 +195,7 @@ def _place(tx: Tx, what: str, terms: Mapping[str, Any]) -> ConversationId | None
     if what == "message":
         row = tx.inbox.get(MessageId(terms.get("id", "")))
         return row.conversation_id if row else None
-    if what == "ask":
+    if what in ("ask", "dead_buttons"):
         asked = tx.asks.get(AskId(terms.get("id", "")))
         return asked.conversation_id if asked else None
     return terms.get("id" if what == "conversation" else "conversation")
@@ -252,6 +253,7 @@ QUERIES: Mapping[str, Callable[..., Any]] = {
     "live_turn": _live_turn,
     "asks": _asks,
     "ask": _ask,
+    "dead_buttons": has_dead_buttons,
     "queue": _queue,
     "last_seq": _last_seq,
 }

@@ -93,6 +93,19 @@ async def test_an_approval_is_given_by_a_button_and_says_who_gave_it(
         assert pressed.followups == []
 
 
+async def test_a_press_changes_the_question_once(server: Server, tmp_path: Path) -> None:
+    ada, heard = server.person("ada"), list[Decision]()
+    async with open_gateway(server, tmp_path, {ada: "owner"}, asks(APPROVAL, heard)) as house:
+        ada.say("build it", channel=ada.dm)
+        post = await house.until_asked(ada.dm, "Run make?")
+        await house.rig.until(lambda tx: not tx.outbox.channels_waiting())
+        deny = post.buttons["Deny"]
+        ada.press(post, "Allow once")
+        await house.until(lambda: "allowed, by Ada" in post.text)
+        assert "Already answered" in await house.until_whispered(ada.forge(post, deny))
+        assert len(server.called(f"PATCH /channels/{ada.dm.id}/messages/{post.id}")) == 1
+
+
 async def test_a_no_with_a_reason_is_said_in_a_form_and_reaches_the_engine(
     server: Server, tmp_path: Path
 ) -> None:
@@ -180,7 +193,7 @@ async def test_a_button_that_was_left_behind_goes_away_when_it_is_pressed(
         ada.say("build it", channel=ada.dm)
         post = await house.until_asked(ada.dm, "Run make?")
         edit = f"PATCH /channels/{ada.dm.id}/messages/{post.id}"
-        server.faults.missing_permission(edit, times=2)  # its line, and its buttons
+        server.faults.missing_permission(edit)
         ada.press(post, "Allow once")
         await house.until_shown(ada.dm, "Went on.")
         await house.until(lambda: not server.faults.waiting)

@@ -18,8 +18,8 @@ from pilothouse.channels.telegram.wire import CallbackQuery, Chat, Message, User
 from pilothouse.core.ask_rows import AskRow
 from pilothouse.core.channel import Desk
 from pilothouse.core.errors import StoreError
-from pilothouse.core.ids import ConversationId, SessionId, TurnId, UserId
-from pilothouse.core.message import Author
+from pilothouse.core.ids import ChannelId, ConversationId, SessionId, TurnId, UserId
+from pilothouse.core.message import Address, Author
 from pilothouse.testing.desk import ScriptedDesk
 
 pytestmark = pytest.mark.anyio
@@ -71,20 +71,18 @@ class Telegram:
         return True
 
 
-def presses_at(desk: ScriptedDesk, telegram: Telegram, began_at: float) -> Presses:
-    return Presses(
-        cast("Desk", desk), cast("BotClient", telegram), cast("Sender", telegram), telegram.log, began_at
-    )
+def presses_at(desk: ScriptedDesk, telegram: Telegram) -> Presses:
+    return Presses(cast("Desk", desk), cast("BotClient", telegram), cast("Sender", telegram), telegram.log)
 
 
 def press(number: int, act: Act, index: int = 0) -> Pressed:
     query = CallbackQuery(str(number), User(1), Message(7, Chat(1)), ask_key(PARTS, act, index))
-    return Pressed(query, ADA, None)
+    return Pressed(query, ADA, Address(ChannelId("telegram"), "1"))
 
 
 async def test_a_box_that_was_ticked_before_done_counts_however_long_the_look_takes() -> None:
     desk, telegram = LateDesk(late=2), Telegram()
-    presses = presses_at(desk, telegram, float("-inf"))
+    presses = presses_at(desk, telegram)
     async with anyio.create_task_group() as tasks:
         for number, (act, index) in enumerate([("toggle", 0), ("toggle", 1), ("done", 0)]):
             tasks.start_soon(presses.pressed, press(number, cast("Act", act), index))
@@ -92,8 +90,8 @@ async def test_a_box_that_was_ticked_before_done_counts_however_long_the_look_ta
 
 
 async def test_an_answer_that_was_taken_is_never_said_not_to_be() -> None:
-    """The buttons may be older than we are: whether they must go nobody can tell now."""
+    """Whether its buttons must go nobody can tell now."""
     desk, telegram = TornDesk(), Telegram()
-    await presses_at(desk, telegram, float("inf")).pressed(press(1, "choose"))
+    await presses_at(desk, telegram).pressed(press(1, "choose"))
     assert (len(desk.answers), len(telegram.toasts)) == (1, 1)
     assert telegram.logged == ["telegram.buttons_stay"]

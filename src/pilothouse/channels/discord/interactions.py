@@ -21,18 +21,16 @@ from pilothouse.channels.discord.sending import MESSAGE
 from pilothouse.channels.discord.taking import Taker
 from pilothouse.channels.discord.trigger import is_heard
 from pilothouse.channels.discord.trouble import Away
-from pilothouse.channels.discord.wire import Interaction, inputs, sent_at
+from pilothouse.channels.discord.wire import Interaction, inputs
 from pilothouse.channels.failures import NOT_TAKEN
 from pilothouse.core.ask import Decision
 from pilothouse.core.ask_rows import AskRow
 from pilothouse.core.channel import Desk
 from pilothouse.core.errors import Fenced, PilothouseError, StoreError, StoreUnavailable
-from pilothouse.core.ids import TurnId
-from pilothouse.core.message import Address, Author, conversation_id
+from pilothouse.core.ids import AskId, TurnId
+from pilothouse.core.message import Address, Author, MessageRef, conversation_id
 
 COMMAND, COMPONENT, AUTOCOMPLETE = 2, 3, 4
-SKEW_S = 60.0
-"""How far Discord's clock and ours may be apart."""
 LOOK_S = 1.5
 """How long we look before a form opens: Discord wants it within three seconds."""
 UNKNOWN = "This button is not known any more."
@@ -46,10 +44,7 @@ SAY_IT = "Say it in words, please."
 
 
 class Interactions:
-    """`began_at` is when we began: what stood there before, another gateway may have sent and not lived to write down."""
-
-    def __init__(self, desk: Desk, taker: Taker, log: Callable[..., None], began_at: float) -> None:
-        self._began_at = began_at
+    def __init__(self, desk: Desk, taker: Taker, log: Callable[..., None]) -> None:
         self._desk = desk
         self._taker = taker
         self._log = log
@@ -161,8 +156,7 @@ class Interactions:
         form = form_of(row.ask, found)
         if row.state != "open" or form is None:
             await scene.reply.say(ENDED if form is not None else UNKNOWN)
-            if row.state != "open":
-                await self._take_buttons_away(scene)
+            await self._tidy(scene, row.ask.id)
             return
         await scene.reply.ask(Asked(form.key, form.title, form.label))
 
@@ -187,7 +181,7 @@ class Interactions:
         if isinstance(decision, str):
             return decision
         answered = await self._desk.answer(row.ask.id, row.ask.payload_hash, decision, scene.by)
-        await self._tidy(scene, row)
+        await self._tidy(scene, row.ask.id)
         return "" if answered.accepted else answered.text
 
     def _decision(self, interaction: Interaction, row: AskRow, found: AskPress) -> Decision | str:
@@ -196,17 +190,18 @@ class Interactions:
             return decide_words(row.ask, found, text) or SAY_IT
         return decide(row.ask, found) or (CHOOSE if found.act == "pick" else UNKNOWN)
 
-    async def _tidy(self, scene: Done, before: AskRow) -> None:
-        """Whoever knows the number of a question settles it; after a crash that may be nobody."""
+    async def _tidy(self, scene: Done, ask_id: AskId) -> None:
+        """Where the ask's own line will stand, that takes the buttons away: one change is enough."""
         message = scene.interaction.message
-        if message is None or (before.state == "open" and sent_at(message.id) > self._began_at + SKEW_S):
+        if message is None:
             return
+        ref = MessageRef(scene.place.address, message.id)
         try:
-            row = await self._desk.query("ask", scene.by, id=before.ask.id)
+            is_dead = await self._desk.query("dead_buttons", scene.by, id=ask_id, ref=ref)
         except StoreError as error:  # the answer counts: nobody shall hear that it does not
             self._log("discord.buttons_stay", level="warning", why=str(error))
             return
-        if row is not None and row.state != "open":
+        if is_dead:
             await self._take_buttons_away(scene)
 
     async def _take_buttons_away(self, scene: Done) -> None:

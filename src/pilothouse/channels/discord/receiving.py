@@ -67,7 +67,7 @@ class Receiving:
         self._taker = Taker(
             config, desk, places, self._marks, clock, take_files=take_files, tell=tell, log=log
         )
-        self._interactions = Interactions(desk, self._taker, log, clock.now())
+        self._interactions = Interactions(desk, self._taker, log)
         self._reacting = Reacting(desk, self._taker, self._interactions, clock, turn_of=turn_of, log=log)
         self._slash = Slash(folder / "commands.json", host.commands, clock, log, lambda: self._calls)
         self._incoming = Incoming(

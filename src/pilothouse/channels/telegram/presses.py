@@ -22,15 +22,12 @@ from pilothouse.channels.telegram.shapes import KeyboardShape
 from pilothouse.channels.telegram.trouble import TooOld, Trouble
 from pilothouse.channels.telegram.wire import CallbackQuery
 from pilothouse.core.ask import Ask
-from pilothouse.core.ask_rows import AskRow
 from pilothouse.core.channel import Desk
 from pilothouse.core.errors import DeliveryError, PilothouseError, StoreError
-from pilothouse.core.ids import TurnId, UserId
-from pilothouse.core.message import Address, Author, conversation_id
+from pilothouse.core.ids import AskId, TurnId, UserId
+from pilothouse.core.message import Address, Author, MessageRef, conversation_id
 
 TOAST_CHARS = 200
-SKEW_S = 60.0
-"""How far Telegram's clock and ours may be apart."""
 UNKNOWN = "This button is not known any more."
 NOT_YOURS = "You may not answer this."
 NOT_YOURS_TO_STOP = "You may not stop this."
@@ -50,17 +47,13 @@ class Toast(Struct, frozen=True):
 
 
 class Presses:
-    """`sender` changes keyboards, in their turn among all that is sent there. `began_at` is when we began: what stood there
-    before, another gateway may have sent and not lived to write down."""
+    """`sender` changes keyboards, in their turn among all that is sent there."""
 
-    def __init__(
-        self, desk: Desk, client: BotClient, sender: Sender, log: Callable[..., None], began_at: float
-    ) -> None:
+    def __init__(self, desk: Desk, client: BotClient, sender: Sender, log: Callable[..., None]) -> None:
         self._desk = desk
         self._client = client
         self._sender = sender
         self._log = log
-        self._began_at = began_at
         self._ticked: dict[tuple[int, int], int] = {}
         """What is chosen below a message, by chat and number: buttons change more slowly than a thumb presses them."""
         self._in_order = anyio.Lock()
@@ -153,18 +146,21 @@ class Presses:
         if decision is None:
             return Toast(UNKNOWN if found.act == "choose" else CHOOSE if row.state == "open" else ENDED)
         answered = await self._desk.answer(row.ask.id, row.ask.payload_hash, decision, press.by)
-        return Toast(answered.text, alert=not answered.accepted, stale=await self._is_stale(press, row))
+        return Toast(
+            answered.text, alert=not answered.accepted, stale=await self._is_stale(press, row.ask.id)
+        )
 
-    async def _is_stale(self, press: Pressed, before: AskRow) -> bool:
+    async def _is_stale(self, press: Pressed, ask_id: AskId) -> bool:
+        """Where the ask's own line will stand, that takes the buttons away: one change is enough."""
         message = press.query.message
-        if message is None or (before.state == "open" and message.date > self._began_at + SKEW_S):
+        if message is None or press.address is None:
             return False
+        ref = MessageRef(press.address, str(message.message_id))
         try:
-            row = await self._desk.query("ask", press.by, id=before.ask.id)
+            return await self._desk.query("dead_buttons", press.by, id=ask_id, ref=ref)
         except StoreError as error:  # the answer counts: nobody shall hear that it does not
             self._log("telegram.buttons_stay", level="warning", why=str(error))
             return False
-        return row is not None and row.state != "open"
 
     def _keep_ticks(self, place: tuple[int, int], chosen: int) -> None:
         self._ticked[place] = chosen

@@ -61,7 +61,7 @@ class Receiving:
         self._client = client
         self._tell = tell
         self._moved = moved
-        self._presses = Presses(desk, client, sender, host.log, host.clock.now())
+        self._presses = Presses(desk, client, sender, host.log)
         folder = Path(host.state_dir)
         self._keeping = Keeping(folder, host.log)
         self._failures = Failures(folder / "failed-updates.jsonl", "telegram.update", host.clock, host.log)
