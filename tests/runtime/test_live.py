@@ -7,13 +7,14 @@ from pathlib import Path
 import anyio
 import pytest
 from tests.runtime.puppet import PuppetEngine, Strings, echo
-from tests.runtime.rig import MAIN, Rig, open_rig
+from tests.runtime.rig import MAIN, Rig, only_alive, open_rig
 
 from pilothouse.channels.memory import MemoryChannel, Posted
 from pilothouse.core.errors import CannotEdit, Rejected, TryLater, Unconfirmed
 from pilothouse.core.ids import ConversationId
 from pilothouse.core.message import Address, MessageRef, Part
 from pilothouse.core.view import TurnView
+from pilothouse.runtime.removing import remove_later
 from pilothouse.testing.clock import FakeClock
 
 
@@ -311,6 +312,61 @@ async def test_a_gateway_that_stops_takes_its_views_away_before_its_channels_go(
         await rig.until_live(status="running")
     assert views(rig)
     assert all(view.deleted for view in views(rig))
+
+
+class UsedUp(MemoryChannel):
+    """The chat has had its share of messages; nothing can be taken away there before a minute is over."""
+
+    is_full = True
+
+    # pyrefly: ignore [missing-override-decorator]
+    async def delete(self, ref: MessageRef) -> None:
+        if self.is_full:
+            raise TryLater(60)
+        await super().delete(ref)
+
+
+@pytest.mark.parametrize("ends", [True, False])
+async def test_a_view_that_a_gateway_had_to_leave_is_taken_away_by_the_next_one(
+    tmp_path: Path, ends: bool
+) -> None:
+    """The turn may have ended before, or end with the gateway."""
+    stage, channel = Stage(), UsedUp()
+    async with open_rig(
+        tmp_path,
+        PuppetEngine(stage.play),
+        channel,
+        name="first",
+        grace_s=0.05,
+        drain_s=0.5,
+        first_view_s=0,
+        edit_every_s=0.01,
+    ) as rig:
+        await rig.channel.say("build")
+        await until_view(rig, "make all")
+        if ends:
+            stage.go.set()
+            await rig.until_said("All is built.")
+    assert [view.deleted for view in views(rig)] == [False]
+    channel.is_full = False
+    async with open_rig(
+        tmp_path, PuppetEngine(), channel, name="second", alive=only_alive("second"), first_view_s=1000
+    ) as rig:
+        await rig.until_true(lambda: [view.deleted for view in views(rig)] == [True])
+        await rig.until_idle()
+
+
+async def test_an_answer_that_took_the_place_of_a_view_is_never_taken_away(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, PuppetEngine(echo), first_view_s=1000) as rig:
+        await rig.channel.say("hello")
+        (turn,) = await rig.until_ended()
+        await rig.until_idle()
+        (answer,) = rig.channel.sent
+        now = rig.ports.clock.now()
+        await rig.store.write(lambda tx: remove_later(tx, rig.ports.ids, turn, answer.ref, now))
+        rig.poke()
+        await rig.until_idle()
+        assert rig.said() == [answer.text]
 
 
 class Elsewhere(MemoryChannel):

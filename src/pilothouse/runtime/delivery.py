@@ -10,7 +10,7 @@ platform works: what is then still in doubt after some more tries has a trouble 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import anyio
 import msgspec
@@ -37,6 +37,7 @@ from pilothouse.runtime.doubting import MAX_SENDS, OWN_FAULT_SENDS, QUICK_SENDS,
 from pilothouse.runtime.fencing import fenced_in
 from pilothouse.runtime.outgoing import content_of
 from pilothouse.runtime.ports import Ports
+from pilothouse.runtime.removing import VIEW, is_taken, remove
 from pilothouse.runtime.settings import backoff_s
 from pilothouse.runtime.signals import OUTBOX, Signals
 from pilothouse.runtime.undelivered import REFUSED, give_up, take_back, tell_here, word_about
@@ -153,6 +154,9 @@ class Delivery:
         if row.kind == "closed":
             await self._close(row, ports.channels[address.channel])
             return
+        if row.kind == VIEW:
+            await self._remove(row, ports.channels[address.channel])
+            return
         channel, shown = ports.channels[address.channel], ""
         try:
             content = content_of(row)
@@ -174,13 +178,32 @@ class Delivery:
         """Edits the question; nothing new is sent, so nothing can stand there twice."""
         ports = self._ports
         shown = await ports.store.write(lambda tx: shown_asks(tx, row) if tx.outbox.claim([row.id]) else [])
-        try:
+
+        async def close() -> str:
             edited = await put_in_place(channel, content_of(row), shown, ports.settings().send_timeout_s)
+            return IN_PLACE if edited else "nothing to edit"
+
+        await self._do(row, close)
+
+    async def _remove(self, row: QueueRow, channel: Channel) -> None:
+        """Takes away what a gateway that stopped had left."""
+        ports = self._ports
+        left = await ports.store.write(lambda tx: bool(tx.outbox.claim([row.id])) and not is_taken(tx, row))
+
+        async def take_away() -> str:
+            return await remove(channel, row, ports.settings().send_timeout_s) if left else "nothing is left"
+
+        await self._do(row, take_away)
+
+    async def _do(self, row: QueueRow, change: Callable[[], Awaitable[str]]) -> None:
+        """A claimed row that sends nothing: it is done again until it is done, which does no harm."""
+        ports = self._ports
+        try:
+            how = await change()
         except TryLater as error:
             again_at, why = ports.clock.now() + error.after_s, str(error)
             await ports.persist(lambda tx: tx.outbox.retry(row.id, again_at, why))
         else:
-            how = IN_PLACE if edited else "nothing to edit"
             await ports.persist(lambda tx: tx.outbox.done(row.id, ports.clock.now(), how))
 
     def _take(self, tx: Tx, row: QueueRow, rendered: Sequence[Part]) -> list[PartRow]:

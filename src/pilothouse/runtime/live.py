@@ -14,7 +14,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from pilothouse.core.channel import CanDelete, CanEdit, Channel, FindsViews, LoggedEvent, serves
-from pilothouse.core.errors import CannotEdit, Rejected, StoreError, TryLater, Unconfirmed
+from pilothouse.core.errors import CannotEdit, Fenced, Rejected, StoreError, TryLater, Unconfirmed
 from pilothouse.core.event import SessionStarted
 from pilothouse.core.ids import TurnId
 from pilothouse.core.message import Address, MessageRef, Part
@@ -24,6 +24,7 @@ from pilothouse.core.view import TurnView, fold
 from pilothouse.runtime.fencing import fenced_in
 from pilothouse.runtime.following import PAGE
 from pilothouse.runtime.ports import Ports
+from pilothouse.runtime.removing import remove_later
 from pilothouse.runtime.showing_typing import Typing
 from pilothouse.runtime.signals import TURNS, Signals, end_of
 
@@ -48,13 +49,32 @@ class LiveViews:
         self._all_gone = anyio.Event()
 
     async def clear(self, within_s: float) -> None:
-        """Takes away what is shown, while there is still a channel to do it through; shows nothing any more."""
+        """Takes away what is shown, while there is still a channel to do it through; shows nothing any more. What that has
+        no time for is left to the next gateway."""
         self._leaving, self._all_gone = True, anyio.Event()
         for progress in self._open:
             progress.leave()
         if self._open:
             with anyio.move_on_after(within_s):
                 await self._all_gone.wait()
+            await self._hand_over()
+
+    async def _hand_over(self) -> None:
+        ports, now = self._ports, self._ports.clock.now()
+        left = [(progress.turn, ref) for progress in self._open for ref in progress.stands]
+        if not left:
+            return
+
+        def unit(tx: Tx) -> None:
+            for turn, ref in left:
+                remove_later(tx, ports.ids, turn, ref, now)
+
+        try:
+            await ports.store.write(unit)
+        except Fenced:
+            raise
+        except StoreError as error:
+            ports.log("live.left", level="warning", error=str(error))
 
     async def run(self) -> None:
         can_edit = any(isinstance(channel, CanEdit) for channel in self._ports.channels.values())
@@ -150,6 +170,11 @@ class Progress:
         """A first one that was sent, and may or may not stand there."""
         self._seq: int | None = None
         self._leaving = False
+
+    @property
+    def stands(self) -> list[MessageRef]:
+        """What would have to be taken away now."""
+        return [*self._over, *([] if self._ref is None else [self._ref])]
 
     async def run(self) -> None:
         pause_s = 0.0
