@@ -92,6 +92,13 @@ class House:
         return json.loads(self.run(*words, "--json", **more).stdout)
 
 
+def with_bots(house: House) -> None:
+    """Our own two, which a house has not by itself."""
+    names = ("telegram", "discord")
+    points = {"channels": {name: f"pilothouse.channels.{name}:CHANNEL" for name in names}}
+    write_dist(house.packages, "bots", points)
+
+
 @pytest.fixture
 def house(tmp_path: Path) -> House:
     return House(tmp_path)

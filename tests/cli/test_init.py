@@ -6,8 +6,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import House
-from tests.dists import write_dist
+from tests.cli.conftest import House, with_bots
 
 
 def test_every_answer_is_a_flag(house: House, tmp_path: Path) -> None:
@@ -134,12 +133,6 @@ def test_flags_that_cannot_be_meant_are_wrong_usage(house: House, words: list[st
     done = house.run("init", "--yes", *words)
     assert (done.returncode, complaint in done.stderr) == (2, True), done.stderr
     assert not house.config.exists()
-
-
-def with_bots(house: House) -> None:
-    names = ("telegram", "discord")
-    points = {"channels": {name: f"pilothouse.channels.{name}:CHANNEL" for name in names}}
-    write_dist(house.packages, "bots", points)
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,13 @@ from pilothouse.plugins import Plugins
 
 
 def load_checked(plugins: Plugins, flags: Mapping[str, Any] | None = None) -> Loaded:
-    models = Models(
+    return load(find_paths(os.environ), os.environ, models_of(plugins), flags)
+
+
+def models_of(plugins: Plugins) -> Models:
+    return Models(
         engines=plugins.sections("engines"),
         channels=plugins.sections("channels"),
         stores=plugins.sections("stores"),
         engine_aliases=plugins.aliases(),
     )
-    return load(find_paths(os.environ), os.environ, models, flags)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from pilothouse.config.sources import parse_literal
 from pilothouse.core.errors import ConfigError
@@ -16,6 +19,44 @@ def quote(text: str) -> str:
     if parse_literal(quoted) != text:
         raise ConfigError(f"{text!r} cannot be written into a configuration")
     return quoted
+
+
+def literal(value: Any) -> str:
+    """A value as TOML has it, in one line; a table too."""
+    match value:
+        case str():
+            return quote(value)
+        case bool():
+            return "true" if value else "false"
+        case list() | tuple():
+            return f"[{', '.join(map(literal, value))}]"
+        case dict():
+            return "{" + ", ".join(_pairs(value)) + "}"
+        case int() | float():
+            return repr(value)
+        case _:  # a date, a time, or both
+            return value.isoformat()
+
+
+def settings(table: Mapping[str, Any]) -> str:
+    """The lines of one table."""
+    return "".join(f"{pair}\n" for pair in _pairs(table))
+
+
+def tables(table: Mapping[str, Any], *at: str) -> str:
+    """The table under its header, and each one in it under its own."""
+    own = {name: value for name, value in table.items() if not isinstance(value, dict)}
+    inner = {name: value for name, value in table.items() if isinstance(value, dict)}
+    head = f"\n[{'.'.join(map(_key, at))}]\n{settings(own)}" if own or not inner else ""
+    return head + "".join(tables(value, *at, name) for name, value in inner.items())
+
+
+def _pairs(table: Mapping[str, Any]) -> list[str]:
+    return [f"{_key(name)} = {literal(value)}" for name, value in table.items()]
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else quote(name)
 
 
 def write_private(file: Path, text: str) -> None:

@@ -14,49 +14,20 @@ import msgspec
 from msgspec import Struct
 
 from pilothouse.bootstrap.saying import say
-from pilothouse.cli.files import quote, write_private
+from pilothouse.cli.files import write_private
 from pilothouse.cli.init_bots import keep_token
-from pilothouse.cli.init_discord import ask_discord, discord_section, offer_code
-from pilothouse.cli.init_telegram import ask_telegram, offer_link, telegram_section
+from pilothouse.cli.init_discord import ask_discord, discord_table, offer_code
+from pilothouse.cli.init_standing import Standing, read_standing
+from pilothouse.cli.init_telegram import ask_telegram, offer_link, telegram_table
+from pilothouse.cli.init_text import Answers, render
 from pilothouse.cli.options import NoContradiction, address_of_api, trust_option
 from pilothouse.cli.question import ask_for, ask_yes
 from pilothouse.cli.trust_question import settle_trust
 from pilothouse.config import AUTO, InvalidConfig, Paths, find_paths, load
 from pilothouse.config.model import Person
-from pilothouse.config.sources import read_toml
 from pilothouse.core.errors import ConfigError, PluginError
 
-TEMPLATE = """\
-# `pilothouse config show` tells what is in force and where it came from,
-# `pilothouse config check` what is wrong. Secrets belong into the file .env beside this one: NAME=value there,
-# "${{NAME}}" here.
-
-[gateway]
-# The engine that answers where nobody chose another; "auto" takes the first that works here.
-default_engine = {engine}
-# The folder that engines work in where nobody chose another.
-default_workspace = {workspace}
-# What happens to a message that arrives during a turn: collect, queue, steer or interrupt.
-busy = "collect"
-
-[people]
-# Who may configure, and who may talk: "channel:id". Others come in with a code of `pilothouse pair`, or when an
-# owner says yes to their first message.
-owners = {owners}
-members = []
-
-# A channel is on when its section stands here:
-# [channels.telegram]
-# token = "${{TELEGRAM_TOKEN}}"
-# [channels.discord]
-# token = "${{DISCORD_TOKEN}}"
-"""
-
-
-class Answers(Struct, frozen=True):
-    workspace: str
-    engine: str
-    owners: tuple[str, ...]
+NOBODY = "nobody"
 
 
 class Wanted(Struct, frozen=True):
@@ -68,10 +39,13 @@ class Wanted(Struct, frozen=True):
     discord_channel: str
     discord_api: str
 
+    @property
+    def said(self) -> dict[str, bool | None]:
+        return {"telegram": self.telegram, "discord": self.discord}
+
     def asks(self, name: str) -> bool | None:
         """Whoever names one channel is asked about no other."""
-        said = {"telegram": self.telegram, "discord": self.discord}
-        return False if said[name] is None and any(said.values()) else said[name]
+        return False if self.said[name] is None and any(self.said.values()) else self.said[name]
 
 
 @click.command("init", cls=NoContradiction)
@@ -97,8 +71,14 @@ class Wanted(Struct, frozen=True):
     metavar="URL",
     help="Where Discord's API is, if not at Discord's.",
 )
-@click.option("--yes", is_flag=True, help="Ask nothing: take the flags and the defaults.")
-@click.option("--force", is_flag=True, help="Replace a configuration that exists; a backup is kept.")
+@click.option(
+    "--yes", is_flag=True, help="Ask nothing: take the flags, else what stands there or the defaults."
+)
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Replace a configuration that exists; what it says is offered, and a backup is kept.",
+)
 @trust_option
 def command(
     workspace: str | None,
@@ -110,19 +90,23 @@ def command(
     **bots: Any,
 ) -> None:
     """Write a first configuration, question by question."""
-    paths = find_paths(os.environ)
+    paths, standing = find_paths(os.environ), Standing()
     if paths.config_file.exists():
-        readable = _show(paths.config_file)
+        found = _show(paths)
         if not _may_replace(yes, force):
-            _leave_alone(readable)
+            _leave_alone(found is not None)
             return
-    answers = ask(workspace, engine, owners, yes)
+        standing = found or standing
+    answers = ask(workspace, engine, owners, yes, standing)
     wanted = Wanted(**bots)
-    on_telegram = ask_telegram(wanted.asks("telegram"), wanted.telegram_api, yes)
-    on_discord = ask_discord(wanted.asks("discord"), wanted.discord_channel, wanted.discord_api, yes)
-    text = render(answers) + (telegram_section(on_telegram) if on_telegram else "")
-    text += discord_section(on_discord) if on_discord else ""
-    _check(paths, text, answers)
+    on_telegram = ask_telegram(wanted.asks("telegram"), wanted.telegram_api, yes, standing)
+    on_discord = ask_discord(
+        wanted.asks("discord"), wanted.discord_channel, wanted.discord_api, yes, standing
+    )
+    tried = {"telegram": telegram_table(on_telegram, standing)} if on_telegram else {}
+    tried |= {"discord": discord_table(on_discord, standing)} if on_discord else {}
+    text = render(answers, standing, tried, [name for name, said in wanted.said.items() if said is False])
+    _check(paths, text, answers, standing)
     backup = keep_backup(paths.config_file)
     write_private(paths.config_file, text)
     if backup:
@@ -139,17 +123,18 @@ def command(
         offer_link(on_telegram)
 
 
-def _show(file: Path) -> bool:
-    """Whether it can be read; what stands in it, or where it is broken, is told."""
+def _show(paths: Paths) -> Standing | None:
+    """Tells what stands in it; or where it is broken, and gives None."""
+    file = paths.config_file
     try:
-        rows = _summary(file)
+        standing = read_standing(paths)
     except InvalidConfig as error:
-        say(f"{file} exists, and is broken:\n  {error}", sys.stdout)
-        return False
+        say(f"{file} exists, and is broken:\n  {error}".replace("\n", "\n  "), sys.stdout)
+        return None
     print(f"{file} exists:")
-    for key, value in rows:
+    for key, value in _summary(standing):
         print(f"  {key} = {value}")
-    return True
+    return standing
 
 
 def _leave_alone(readable: bool) -> None:
@@ -161,32 +146,36 @@ def _leave_alone(readable: bool) -> None:
 def _may_replace(yes: bool, force: bool) -> bool:
     if force:
         return True
-    return not yes and sys.stdin.isatty() and ask_yes("Replace it? A backup is kept.", default=False)
+    question = "Replace it? What it says is offered, and a backup is kept."
+    return not yes and sys.stdin.isatty() and ask_yes(question, default=False)
 
 
-def _summary(file: Path) -> list[tuple[str, str]]:
+def _summary(standing: Standing) -> list[tuple[str, str]]:
     """The plain settings of our own sections: adapters' ones may be secrets."""
-    tree = read_toml(file)
     rows = [
         (f"{s}.{k}", json.dumps(v, default=str))
         for s in ("gateway", "people")
-        for k, v in tree.get(s, {}).items()
+        for k, v in standing.table(s).items()
     ]
-    return rows + [(f"channels.{name}", "…") for name in tree.get("channels", {})]
+    return rows + [(f"channels.{name}", "…") for name in standing.table("channels")]
 
 
-def ask(workspace: str | None, engine: str | None, owners: tuple[str, ...], yes: bool) -> Answers:
-    """Only what no flag answered is asked."""
+def ask(
+    workspace: str | None, engine: str | None, owners: tuple[str, ...], yes: bool, standing: Standing
+) -> Answers:
+    """Only what no flag answered is asked, and what stands there is offered."""
     owners = tuple(_person(owner) for owner in owners)
     engine = None if engine is None else _known_engine(engine)
     if workspace is None:
-        here = str(Path.cwd())
+        here = standing.meant("gateway", "default_workspace", "") or str(Path.cwd())
         workspace = here if yes else ask_for("Folder that engines work in", here, value_proc=_folder)
     if engine is None:
-        names = ", ".join((AUTO, *_engines()))
-        engine = AUTO if yes else ask_for(f"Engine ({names})", AUTO, value_proc=_engine_answer)
-    if not owners and not yes:
-        owners = ask_for("Who may configure, as channel:id, or nothing", value_proc=_owners_answer)
+        names, last = ", ".join((AUTO, *_engines())), standing.meant("gateway", "default_engine", AUTO)
+        engine = last if yes else ask_for(f"Engine ({names})", last, value_proc=_engine_answer)
+    if not owners:
+        last = standing.meant("people", "owners", ())
+        question = f"Who may configure, as channel:id, or {NOBODY if last else 'nothing'}"
+        owners = last if yes else ask_for(question, ", ".join(last), value_proc=_owners_answer)
     return Answers(str(Path(workspace).expanduser().absolute()), engine, owners)
 
 
@@ -209,8 +198,9 @@ def _person(said: str) -> str:
 
 
 def _owners_answer(said: str) -> tuple[str, ...]:
+    words = said.replace(",", " ").split()
     try:
-        return tuple(_person(word) for word in said.replace(",", " ").split())
+        return () if words == [NOBODY] else tuple(map(_person, words))
     except ConfigError as error:
         raise click.BadParameter(str(error)) from error
 
@@ -234,15 +224,7 @@ def _engines() -> list[str]:
     return Plugins().names("engines")
 
 
-def render(answers: Answers) -> str:
-    return TEMPLATE.format(
-        engine=quote(answers.engine),
-        workspace=quote(answers.workspace),
-        owners="[" + ", ".join(map(quote, answers.owners)) + "]",
-    )
-
-
-def _check(paths: Paths, text: str, answers: Answers) -> None:
+def _check(paths: Paths, text: str, answers: Answers, standing: Standing) -> None:
     """Nothing is written that would be refused when it is read."""
     if not Path(answers.workspace).is_dir():
         raise ConfigError(
@@ -253,7 +235,7 @@ def _check(paths: Paths, text: str, answers: Answers) -> None:
     with tempfile.TemporaryDirectory() as folder:
         draft = Path(folder) / "config.toml"
         draft.write_text(text, encoding="utf-8")
-        load(Paths(draft, paths.data_dir, paths.state_dir, paths.log_dir), {})
+        load(Paths(draft, paths.data_dir, paths.state_dir, paths.log_dir), standing.names)
 
 
 def keep_backup(file: Path) -> Path | None:

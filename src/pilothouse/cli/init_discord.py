@@ -9,8 +9,8 @@ from typing import Any
 from msgspec import Struct
 
 from pilothouse.bootstrap.saying import say
-from pilothouse.cli.files import quote
-from pilothouse.cli.init_bots import ask_bot, meet, settings_of, variable_of
+from pilothouse.cli.init_bots import ask_bot, meet, settings_of, table_of
+from pilothouse.cli.init_standing import Standing
 from pilothouse.cli.question import ask_for, ask_yes
 from pilothouse.core.channel import Met
 from pilothouse.core.errors import ConfigError
@@ -29,9 +29,11 @@ class DiscordBot(Struct, frozen=True):
     """How people know that channel."""
 
 
-def ask_discord(wanted: bool | None, channel: str, api_base: str, yes: bool) -> DiscordBot | None:
+def ask_discord(
+    wanted: bool | None, channel: str, api_base: str, yes: bool, standing: Standing
+) -> DiscordBot | None:
     """The bot whose token somebody gave, invited and with its first channel, if they chose one."""
-    found = ask_bot(NAME, QUESTION, wanted, yes, partial(_try, api_base, yes))
+    found = ask_bot(NAME, QUESTION, wanted, yes, standing, partial(_try, api_base, yes, standing))
     if found is None:
         return None
     token, settings = found
@@ -39,9 +41,9 @@ def ask_discord(wanted: bool | None, channel: str, api_base: str, yes: bool) -> 
     return DiscordBot(token, api_base, chosen, place)
 
 
-def _try(api_base: str, yes: bool, token: str) -> tuple[str, Any]:
+def _try(api_base: str, yes: bool, standing: Standing, token: str) -> tuple[str, Any]:
     """The token, and settings that work with it."""
-    settings = settings_of(NAME, token, api_base=api_base)
+    settings = settings_of(NAME, standing, token, api_base=api_base)
     met = _meet(settings, yes)
     say(f"this is {met.name}; open this to invite it to your server:\n  {met.link}", sys.stdout)
     return token, settings
@@ -85,11 +87,12 @@ def _look(settings: Any, channel: str) -> tuple[str, str]:
     return f"#{seen.channel} of {seen.server}", seen.problem
 
 
-def discord_section(bot: DiscordBot) -> str:
-    """The token is not in it: it is in .env, where it is found by itself."""
-    base = f"api_base = {quote(bot.api_base)}\n" if bot.api_base else ""
-    first = f'\n[channels.{NAME}.per_channel."{bot.channel}"]\nmode = "all"\n' if bot.channel else ""
-    return f"\n[channels.{NAME}]\n# The token is {variable_of(NAME)} in .env.\n{base}{first}"
+def discord_table(bot: DiscordBot, standing: Standing) -> dict[str, Any]:
+    table = table_of(NAME, standing, api_base=bot.api_base)
+    if bot.channel:
+        places = table.get("per_channel", {})
+        table["per_channel"] = {**places, bot.channel: {**places.get(bot.channel, {}), "mode": "all"}}
+    return table
 
 
 def offer_code(bot: DiscordBot) -> None:

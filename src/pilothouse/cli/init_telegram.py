@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from functools import partial
+from typing import Any
 
 from msgspec import Struct
 
 from pilothouse.bootstrap.saying import say
-from pilothouse.cli.files import quote
-from pilothouse.cli.init_bots import ask_bot, meet, settings_of, variable_of
+from pilothouse.cli.init_bots import ask_bot, meet, settings_of, table_of
+from pilothouse.cli.init_standing import Standing
 from pilothouse.core.errors import ConfigError
 
 NAME = "telegram"
@@ -22,23 +23,21 @@ class TelegramBot(Struct, frozen=True):
     api_base: str = ""
 
 
-def ask_telegram(wanted: bool | None, api_base: str, yes: bool) -> TelegramBot | None:
+def ask_telegram(wanted: bool | None, api_base: str, yes: bool, standing: Standing) -> TelegramBot | None:
     """The bot whose token somebody gave."""
-    return ask_bot(NAME, QUESTION, wanted, yes, partial(_try, api_base))
+    return ask_bot(NAME, QUESTION, wanted, yes, standing, partial(_try, api_base, standing))
 
 
-def _try(api_base: str, token: str) -> TelegramBot:
-    met = meet(NAME, settings_of(NAME, token, api_base=api_base))
+def _try(api_base: str, standing: Standing, token: str) -> TelegramBot:
+    met = meet(NAME, settings_of(NAME, standing, token, api_base=api_base))
     if met.problem:
         raise ConfigError(f"Telegram: {met.problem}")
     print(f"this is {met.name}")
     return TelegramBot(token, met.link, api_base)
 
 
-def telegram_section(bot: TelegramBot) -> str:
-    """The token is not in it: it is in .env, where it is found by itself."""
-    base = f"api_base = {quote(bot.api_base)}\n" if bot.api_base else ""
-    return f"\n[channels.{NAME}]\n# The token is {variable_of(NAME)} in .env.\n{base}"
+def telegram_table(bot: TelegramBot, standing: Standing) -> dict[str, Any]:
+    return table_of(NAME, standing, api_base=bot.api_base)
 
 
 def offer_link(bot: TelegramBot) -> None:

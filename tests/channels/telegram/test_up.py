@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -158,6 +159,22 @@ async def test_init_asks_for_the_token_and_never_shows_it(server: Server, tmp_pa
     code, screen = await installed.on_a_terminal("\n", *words)
     assert code == 0, screen
     assert "[channels.telegram]" not in (installed.home / "config.toml").read_text().replace("# [", "")
+
+
+async def test_a_new_token_leaves_the_rest_of_the_section_and_the_old_one_nowhere(
+    server: Server, tmp_path: Path
+) -> None:
+    installed, file = Installed(tmp_path, server), tmp_path / "home" / "config.toml"
+    section = tomllib.loads(file.read_text())["channels"]["telegram"] | {"chats": {"-1001": {"mode": "all"}}}
+    file.write_text(file.read_text() + 'token = "1:old"\nchats.-1001.mode = "all"\n')
+    installed.env["TELEGRAM_TOKEN"] = server.token
+    code, told = await installed.run("init", "--yes", "--force", "--telegram")
+    assert (code, "this is @pilot_test_bot" in told) == (0, True), told
+    assert tomllib.loads(file.read_text())["channels"] == {"telegram": section}
+    assert (installed.home / ".env").read_text() == f"TELEGRAM_TOKEN={server.token}\n"
+    del installed.env["TELEGRAM_TOKEN"]
+    code, told = await installed.run("init", "--yes", "--force", "--telegram")
+    assert (code, "this is @pilot_test_bot" in told) == (0, True), "the token that stands there is tried"
 
 
 async def test_a_channel_in_trouble_is_told_of_by_every_command_that_tells_of_channels(

@@ -1,0 +1,107 @@
+"""`init --force` over a configuration: what it says is offered, and nothing is lost on the way."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any
+
+import pytest
+from tests.cli.conftest import House, with_bots
+
+STOOD = """\
+# A comment of mine.
+[gateway]
+default_engine = "marionette"
+default_workspace = "${PROJECT}"
+busy = "queue"
+grace_s = 2.5
+show_cost = false
+
+[people]
+owners = ["telegram:1", "${BOSS}"]
+admins = ["telegram:2"]
+members = ["telegram:3"]
+
+[approvals.destructive]
+quorum = 2
+
+[policy]
+rules = ["deny command git push", 'deny path "a b"']
+
+[workspaces."my shop"]
+path = "/tmp"
+members = ["telegram:4"]
+
+[channels.telegram]
+token = "${MY_TOKEN}"
+trigger = { mode = "pattern", pattern = '^hey\\b' }
+
+[channels.telegram.chats.-1001234567890]
+mode = "all"
+
+[channels.telegraph]
+rooms = [1, 2]
+"""
+BOTH = '[channels.telegram]\nfinal = "edit"\n\n[channels.discord]\nusers = ["12345"]\n'
+
+
+def lived_in(house: House, text: str) -> None:
+    with_bots(house)
+    house.config.write_text(text)
+    house.config.chmod(0o600)
+    (house.home / ".env").write_text(f"PROJECT={house.home}\nBOSS=discord:12345\nMY_TOKEN=1:abc\n")
+
+
+def tree(house: House) -> dict[str, Any]:
+    return tomllib.loads(house.config.read_text())
+
+
+@pytest.mark.parametrize("words", [(), ("--yes",)])
+def test_enter_and_yes_keep_everything_that_stands_there(house: House, words: tuple[str, ...]) -> None:
+    lived_in(house, STOOD)
+    before, secrets = tree(house), (house.home / ".env").read_bytes()
+    done = house.run("init", "--force", *words, said="\n" * 5)
+    assert done.returncode == 0, done.stderr
+    if not words:
+        assert f"Folder that engines work in [{house.home}]:" in done.stdout
+        assert "torn) [puppet]:" in done.stdout
+        assert "Who may configure, as channel:id, or nobody [telegram:1, discord:12345]:" in done.stdout
+        assert "Telegram bot token from @BotFather, or nothing to leave telegram as it is:" in done.stdout
+    assert tree(house) == before
+    assert (house.home / ".env").read_bytes() == secrets
+    [backup] = house.home.glob("config.toml.*.bak")
+    assert backup.read_text() == STOOD
+
+
+def test_a_new_answer_changes_that_alone(house: House) -> None:
+    lived_in(house, STOOD)
+    expected = tree(house)
+    expected["gateway"]["default_engine"] = "auto"
+    expected["people"]["owners"] = ["telegram:5"]
+    assert house.run("init", "--force", said="\nauto\ntelegram:5\n\n\n").returncode == 0
+    assert tree(house) == expected
+
+
+def test_nobody_is_an_answer_where_somebody_stands(house: House) -> None:
+    lived_in(house, '[people]\nowners = ["telegram:1"]\n')
+    flags = ("--force", "--workspace", "/", "--engine", "auto", "--no-telegram", "--no-discord")
+    assert house.run("init", *flags, said="nobody\n").returncode == 0
+    assert tree(house)["people"]["owners"] == []
+
+
+@pytest.mark.parametrize(("flag", "left"), [("--no-telegram", "discord"), ("--no-discord", "telegram")])
+def test_a_channel_goes_only_by_its_own_flag(house: House, flag: str, left: str) -> None:
+    lived_in(house, BOTH)
+    expected = tree(house)["channels"][left]
+    assert house.run("init", "--yes", "--force", flag).returncode == 0
+    assert tree(house)["channels"] == {left: expected}
+
+
+def test_a_file_that_cannot_be_used_begins_from_the_defaults(house: House) -> None:
+    lived_in(house, '[gateway]\nbusy = "colect"\nshow_cost = 3\n')
+    done = house.run("init", "--yes")
+    assert (done.returncode, "mend the file" in done.stderr) == (1, True)
+    assert "did you mean collect?" in done.stdout
+    assert "show_cost" in done.stdout, "every problem is told"
+    assert house.run("init", "--yes", "--force").returncode == 0
+    assert tree(house)["gateway"]["busy"] == "collect"
