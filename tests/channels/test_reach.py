@@ -65,3 +65,14 @@ def test_errors_that_came_of_each_other_end() -> None:
     first, second = ValueError("first"), ValueError("second")
     first.__cause__, second.__cause__ = second, first
     assert why_unreachable(first) == "first"
+
+
+@pytest.mark.parametrize(("code", "helps"), [(19, True), (20, True), (10, False), (62, False)])
+def test_how_to_name_an_authority_is_told_where_it_is_the_cure_and_fits_into_every_message(
+    code: int, helps: bool
+) -> None:
+    error = ssl.SSLCertVerificationError("x")
+    error.verify_code, error.verify_message = code, "self-signed certificate in certificate chain"
+    words = why_unreachable(error)
+    assert ("SSL_CERT_FILE" in words and "SSL_CERT_DIR" in words) == helps
+    assert len(words) <= 200

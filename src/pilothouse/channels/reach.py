@@ -9,6 +9,10 @@ from collections.abc import Iterator
 
 from anyio import EndOfStream
 
+OWN_AUTHORITY = "; if it is yours or your company's, start with SSL_CERT_FILE naming its authority's file, or SSL_CERT_DIR a folder"
+_OF_AUTHORITY = frozenset({2, 18, 19, 20, 21})
+"""OpenSSL's codes for an issuer that nobody here knows. Of another name, or a day that has passed, no file is the cure."""
+
 
 def why_unreachable(error: BaseException) -> str:
     """What the operating system said, wherever in the chain of errors that stands; else the error's own words."""
@@ -25,7 +29,7 @@ def _words(error: BaseException) -> str:
         case socket.gaierror():
             return "its name is not known here, or the network is down"
         case ssl.SSLCertVerificationError():
-            return f"its certificate is not trusted here ({getattr(error, 'verify_message', error)})"
+            return _distrust(error)
         case ConnectionRefusedError():
             return "the connection was refused"
         case ConnectionResetError() | ConnectionAbortedError() | BrokenPipeError() | EndOfStream():
@@ -34,6 +38,12 @@ def _words(error: BaseException) -> str:
             return "no answer came in time"
         case _:
             return ""
+
+
+def _distrust(error: ssl.SSLCertVerificationError) -> str:
+    why = str(getattr(error, "verify_message", error)).rstrip(".")
+    cure = OWN_AUTHORITY if getattr(error, "verify_code", 0) in _OF_AUTHORITY else ""
+    return f"its certificate is not trusted here: {why}{cure}"
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

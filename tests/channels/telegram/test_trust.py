@@ -106,6 +106,7 @@ async def test_one_that_cannot_prove_itself_hears_nothing(host: str) -> None:
     assert isinstance(found, NetworkDown)
     assert not found.maybe_done
     assert "certificate is not trusted" in found.text
+    assert ("SSL_CERT_FILE" in found.text) == (host == "127.0.0.1"), "no file makes it the right name"
     assert visits.heads == []
 
 
@@ -166,7 +167,11 @@ async def test_certificates_that_the_environment_names_are_believed(tmp_path: Pa
         base = f"https://127.0.0.1:{visits.port}"
         assert "b_bot" in await get_me_with({"SSL_CERT_FILE": str(AUTHORITY)}, base)
         assert "b_bot" in await get_me_with({"SSL_CERT_DIR": str(tmp_path)}, base)
-        assert "not trusted" in await get_me_with({}, base)
+        untrusted = await get_me_with({}, base)
+    assert "not trusted" in untrusted
+    assert "SSL_CERT_FILE" in untrusted and "SSL_CERT_DIR" in untrusted, (
+        "who knows the authority reads how to name it"
+    )
 
 
 async def test_certificates_that_cannot_be_read_are_an_error_of_the_settings(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ async def _meet(config: TelegramConfig) -> Met:
             return Met(problem=f"the token is refused ({me.text}): copy it anew from @BotFather")
         if isinstance(me, Trouble):
             return Met(
-                problem=f"{me.text}: see whether this machine reaches {config.endpoint.shown}, and try again"
+                problem=f"{me.text}. See whether this machine reaches {config.endpoint.shown}, and try again"
             )
         return Met(f"@{me.username}", f"https://t.me/{me.username}")
     return Met(problem=f"{config.endpoint.shown} did not answer within {WITHIN_S:.0f} s: try again")
