@@ -159,6 +159,15 @@ def test_a_malformed_token_is_asked_for_again_on_a_terminal(house: House, name: 
     assert tomllib.loads(house.config.read_text())["people"]["owners"] == ["a:1"]
 
 
+def test_a_wrong_token_of_the_environment_is_said_to_be_one(house: House) -> None:
+    with_bots(house)
+    flags = ("--workspace", "/", "--engine", "auto", "--no-trust", "--no-discord", "--owner", "a:1")
+    answers = [("or nothing: ", "\n")]
+    code, screen = house.on_a_terminal("init", *flags, answers=answers, TELEGRAM_TOKEN="hunter2")
+    assert code == 0, screen
+    assert "(it came from TELEGRAM_TOKEN in the environment)" in " ".join(screen.split())
+
+
 def test_without_a_terminal_a_malformed_token_is_an_error(house: House) -> None:
     with_bots(house)
     flags = ("--workspace", "/", "--engine", "auto", "--owner", "a:1", "--telegram")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -135,6 +136,25 @@ def test_an_empty_variable_leaves_the_secret_of_the_env_file_in_force(home: Home
 def test_a_secret_that_somebody_set_is_not_looked_for_elsewhere(home: Home) -> None:
     loaded = home.load('[channels.telegram]\ntoken = "${OTHER}"\n', OTHER="hunter22", TELEGRAM_TOKEN="stray")
     assert loaded.config.channels["telegram"].settings.token.reveal() == "hunter22"
+
+
+@pytest.mark.parametrize(
+    ("text", "environ", "place"),
+    [
+        ("", {"TELEGRAM_TOKEN": "a"}, "TELEGRAM_TOKEN in the environment"),
+        ("", {}, "{env} (TELEGRAM_TOKEN)"),
+        ('token = "a"', {"TELEGRAM_TOKEN": "a"}, "{file}"),
+        ('token = "${TELEGRAM_TOKEN}"', {"TELEGRAM_TOKEN": "a"}, "TELEGRAM_TOKEN in the environment"),
+        ('token = "${TELEGRAM_TOKEN}"', {}, "{env} (TELEGRAM_TOKEN)"),
+        ("", {"PILOTHOUSE__CHANNELS__TELEGRAM__TOKEN": "a"}, "PILOTHOUSE__CHANNELS__TELEGRAM__TOKEN in the"),
+    ],
+)
+def test_a_secret_knows_the_place_that_counts(
+    home: Home, text: str, environ: dict[str, Any], place: str
+) -> None:
+    loaded = home.load(f"[channels.telegram]\n{text}\n", secrets="TELEGRAM_TOKEN=b\n", **environ)
+    found = loaded.config.channels["telegram"].settings.token.source
+    assert found.startswith(place.format(env=loaded.paths.env_file, file=loaded.paths.config_file))
 
 
 def test_a_variable_that_a_channel_has_its_token_from_is_kept_from_engines(home: Home) -> None:

@@ -27,9 +27,11 @@ from pilothouse.bootstrap.sections import load_checked
 from pilothouse.bootstrap.welcoming import tell_edit, tell_troubles, welcome
 from pilothouse.bootstrap.wiring import make_ports
 from pilothouse.channels.discord.addressing import DISCORD
+from pilothouse.channels.discord.config import VARIABLE as TOKEN
 from pilothouse.channels.discord.config import DiscordConfig
 from pilothouse.channels.discord.config import problem as problem_of
 from pilothouse.config import Models, find_paths, load, read_env_names
+from pilothouse.config.sources import ENVIRONMENT, FLAG, Leaf, in_file
 from pilothouse.core.errors import ConfigError, RoleHeld
 from pilothouse.core.ids import EngineId
 from pilothouse.core.message import Address
@@ -42,7 +44,7 @@ from pilothouse.runtime.serving import note_served
 if TYPE_CHECKING:
     from pilothouse.channels.discord.meeting import Seen
 
-TOKEN, CHANNEL = "DISCORD_TOKEN", "DISCORD_CHANNEL_ID"
+CHANNEL = "DISCORD_CHANNEL_ID"
 NO_CHANNEL = (
     f"No channel is named. Say `pilothouse discord --channel ID`, or put {CHANNEL}=ID into {{file}}. The ID: switch on "
     "Developer Mode in Discord's advanced settings, right-click the channel, Copy Channel ID."
@@ -71,7 +73,7 @@ class Dedicated(Struct, frozen=True):
 
     folder: Path
     channel: str
-    token: str = ""
+    token: Leaf | None = None
 
     @property
     def flags(self) -> dict[str, Any]:
@@ -89,13 +91,19 @@ def find_dedicated(folder: Path, environ: Mapping[str, str], channel: str | None
     written = read_env_names(file, (TOKEN, CHANNEL)) if file.is_file() else {}  # some keep a virtualenv there
     sources = (("--channel", channel), (CHANNEL, environ.get(CHANNEL)), (str(file), written.get(CHANNEL)))
     source, said = next(((name, text) for name, text in sources if text), ("", ""))
-    token = environ.get(TOKEN) or written.get(TOKEN, "")
+    token = _own_token(environ, written, file)
     if not said:
         both = not token and not _house_token(environ)
         raise ConfigError(NO_CHANNEL.format(file=file) + (f" {_no_token(folder, environ)}" if both else ""))
     if not is_channel_id(said.strip()):
         raise ConfigError(NO_ID.format(source=source, said=said))
     return Dedicated(folder, said.strip(), token)
+
+
+def _own_token(environ: Mapping[str, str], written: Mapping[str, str], file: Path) -> Leaf | None:
+    if environ.get(TOKEN):
+        return Leaf(environ[TOKEN], TOKEN, ENVIRONMENT)
+    return Leaf(written[TOKEN], in_file(TOKEN, file), FLAG) if written.get(TOKEN) else None
 
 
 def _house_token(environ: Mapping[str, str]) -> str:

@@ -38,7 +38,7 @@ def ask_bot(
 
     if wanted is False or (yes and not wanted) or channel not in Plugins().names("channels"):
         return None
-    token = os.environ.get(variable_of(channel), "").strip()
+    token = set_before = os.environ.get(variable_of(channel), "").strip()
     question += f" to leave {channel} as it is" if standing.has_channel(channel) else ""
     while True:
         if not token and not yes:
@@ -50,7 +50,12 @@ def ask_bot(
         except ConfigError as error:
             if yes or not sys.stdin.isatty():
                 raise
-            say(f"no: {error}", sys.stdout)
+            by = (
+                f" (it came from {variable_of(channel)} in the environment)"
+                if token and token == set_before
+                else ""
+            )
+            say(f"no: {error}{by}", sys.stdout)
             token = ""
 
 
@@ -106,6 +111,8 @@ def keep_token(paths: Paths, channel: str, token: str) -> None:
     before = file.read_text(encoding="utf-8") if file.exists() else ""
     lines = [line for line in before.splitlines() if not re.match(rf"\s*(export\s+)?{name}\s*=", line)]
     write_private(file, "\n".join([*lines, f"{name}={token}"]) + "\n")
+    if os.environ.get(name, "").strip() not in ("", token):
+        say(f"the token is in {file}, but {name} in the environment counts before it: unset that", sys.stdout)
 
 
 def variable_of(channel: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
@@ -91,26 +92,26 @@ class Reader:
 
     def _convert(self, leaves: Leaves, kind: Any, key: Key) -> Any:
         value = unflatten(leaves)
+        first = next(iter(leaves.values()))
         raw = leaves[()].raw if () in leaves else None
         for candidate in (value,) if raw is None else (value, raw):
             try:
-                return msgspec.convert(candidate, kind, dec_hook=self._hook)
+                return msgspec.convert(candidate, kind, dec_hook=partial(self._hook, first))
             except ValidationError:
                 continue
-        first = next(iter(leaves.values()))
         hidden = Secret("x") if is_secret(kind) else first.shown if () in leaves else value
         hint = nearest(value, _literals(kind)) if isinstance(value, str) else ""
         text = f"{show(hidden)} is not allowed; allowed: {describe(kind)}{hint}"
         self.problems.append(Problem(first.source, dotted(key), text))
         return None
 
-    def _hook(self, kind: type, value: Any) -> Any:
+    def _hook(self, leaf: Leaf, kind: type, value: Any) -> Any:
         if kind not in (Secret, Path) or not isinstance(value, str):
             raise TypeError(f"expected a text, not {type(value).__name__}")
         if kind is Path:
             return Path(value).expanduser()
         self.secrets.add(value)
-        return Secret(value)
+        return Secret(value, leaf.stands_in)
 
     def _build(self, model: type[S], at: Key, values: Mapping[str, Any]) -> S | None:
         try:

@@ -40,6 +40,8 @@ from pilothouse.config.sources import (
     below,
     dotted,
     flatten,
+    in_environment,
+    in_file,
     merge,
     read_env_file,
     read_environment,
@@ -87,18 +89,17 @@ def load(
     models: Models | None = None,
     flags: Mapping[str, Any] | None = None,
 ) -> Loaded:
-    """Raises `InvalidConfig` with every problem there is. `flags` are keyed by dotted name."""
+    """Raises `InvalidConfig` with every problem there is. `flags` are keyed by dotted name; one that came from elsewhere
+    is a `Leaf`, which says so."""
     models = models or Models()
     env_file = read_env_file(paths.env_file)
     problems: list[Problem] = []
     written = flatten(read_toml(paths.config_file), str(paths.config_file))
-    leaves = _unaliased(_expand(written, {**env_file, **environ}, paths.env_file, problems), models)
+    leaves = _unaliased(_expand(written, environ, env_file, paths.env_file, problems), models)
     leaves = merge(leaves, _short_names(environ))
     named = read_environment(environ, lambda at: _names(at, written, models))
     leaves = merge(leaves, _unaliased(named, models))
-    leaves = merge(
-        leaves, {tuple(k.split(".")): Leaf(v, "the command line", FLAG) for k, v in (flags or {}).items()}
-    )
+    leaves = merge(leaves, {tuple(key.split(".")): _flag(said) for key, said in (flags or {}).items()})
 
     reader = Reader(leaves, str(paths.config_file), _SecretFinder(environ, env_file, paths.env_file))
     reader.problems += problems
@@ -108,6 +109,10 @@ def load(
         raise InvalidConfig(reader.problems, reader.warnings)
     secrets = reader.secrets | {value for value in env_file.values() if value}
     return Loaded(config, tuple(reader.warnings), frozenset(secrets), leaves, models, paths)
+
+
+def _flag(said: Any) -> Leaf:
+    return said if isinstance(said, Leaf) else Leaf(said, "the command line", FLAG)
 
 
 def _short_names(environ: Mapping[str, str]) -> Leaves:
@@ -160,7 +165,7 @@ class _SecretFinder:
                 return Leaf(text, name, ENVIRONMENT)
         for name in names:
             if name in self._secrets:
-                return Leaf(self._secrets[name], f"{self._path} ({name})")
+                return Leaf(self._secrets[name], in_file(name, self._path))
         return None
 
 
@@ -168,8 +173,15 @@ def full_name(key: Key) -> str:
     return PREFIX + "__".join(key).upper().replace("-", "_")
 
 
-def _expand(leaves: Leaves, names: Mapping[str, str], env_file: Path, problems: list[Problem]) -> Leaves:
+def _expand(
+    leaves: Leaves,
+    environ: Mapping[str, str],
+    secrets: Mapping[str, str],
+    env_file: Path,
+    problems: list[Problem],
+) -> Leaves:
     """`${NAME}` gives way to its value; `$${NAME}` stays as `${NAME}`."""
+    names = {**secrets, **environ}
 
     def value_of(value: Any, key: Key, source: str) -> Any:
         if isinstance(value, list):
@@ -184,9 +196,16 @@ def _expand(leaves: Leaves, names: Mapping[str, str], env_file: Path, problems: 
                 problems.append(Problem(source, dotted(key), text))
         return _REFERENCE.sub(lambda m: f"${{{m[2]}}}" if m[1] else names.get(m[2], ""), value)
 
+    def origin_of(name: str) -> str:
+        return in_environment(name) if name in environ else in_file(name, env_file)
+
     def expanded(key: Key, leaf: Leaf) -> Leaf:
         value = value_of(leaf.value, key, leaf.source)
-        return leaf if value == leaf.value else Leaf(value, leaf.source, leaf.rank, reference=leaf.value)
+        if value == leaf.value:
+            return leaf
+        whole = _REFERENCE.fullmatch(leaf.value) if isinstance(leaf.value, str) else None
+        origin = origin_of(whole[2]) if whole else ""
+        return Leaf(value, leaf.source, leaf.rank, reference=leaf.value, origin=origin)
 
     return {key: expanded(key, leaf) for key, leaf in leaves.items()}
 

@@ -28,7 +28,8 @@ Key = tuple[str, ...]
 class Leaf(Struct, frozen=True):
     """`raw` is the text of an environment variable, whose type only the setting itself knows.
 
-    `reference` is what stands in the file where `value` was put in for a `${NAME}`: people are shown that.
+    `reference` is what stands in the file where `value` was put in for a `${NAME}`: people are shown that. If the
+    reference is all of it, `origin` is where that name has its value.
     """
 
     value: Any
@@ -36,10 +37,16 @@ class Leaf(Struct, frozen=True):
     rank: int = FILE
     raw: str | None = None
     reference: Any = None
+    origin: str = ""
 
     @property
     def shown(self) -> Any:
         return self.value if self.reference is None else self.reference
+
+    @property
+    def stands_in(self) -> str:
+        """Where to change it, for a person."""
+        return self.origin or (in_environment(self.source) if self.rank == ENVIRONMENT else self.source)
 
 
 Leaves = dict[Key, Leaf]
@@ -47,6 +54,14 @@ Leaves = dict[Key, Leaf]
 _AT = re.compile(r"(.*) \(at line (\d+), column (\d+)\)$", re.DOTALL)
 _ENV_LINE = re.compile(r"^(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)$")
 _ESCAPE = re.compile(r"\\(.)")
+
+
+def in_environment(name: str) -> str:
+    return f"{name} in the environment, which counts before .env"
+
+
+def in_file(name: str, file: Path) -> str:
+    return f"{file} ({name})"
 
 
 def dotted(key: Key) -> str:

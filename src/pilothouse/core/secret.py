@@ -7,12 +7,16 @@ from typing import final
 
 @final
 class Secret:
-    """The type of a setting that is a secret. Only `reveal` gives the text away, so every use can be found."""
+    """The type of a setting that is a secret. Only `reveal` gives the text away, so every use can be found.
 
-    __slots__ = ("_text",)
+    `source` is where it stands, in words for whoever has to change it; empty where nobody knows.
+    """
 
-    def __init__(self, text: str) -> None:
+    __slots__ = ("_text", "source")
+
+    def __init__(self, text: str, source: str = "") -> None:
         self._text = text
+        self.source = source
 
     def reveal(self) -> str:
         return self._text

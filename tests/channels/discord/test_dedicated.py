@@ -120,6 +120,7 @@ async def test_each_mistake_is_one_line_that_says_what_to_do(server: Server, tmp
         ((), token | {"DISCORD_CHANNEL_ID": "12"}, "DISCORD_CHANNEL_ID: '12' is no channel's id"),
         (channel, {"DISCORD_TOKEN": "nonsense"}, "does not look like one"),
         (channel, {"DISCORD_TOKEN": server.token[:-1] + "x"}, "the token is refused"),
+        (channel, {"DISCORD_TOKEN": server.token[:-1] + "x"}, "DISCORD_TOKEN in the environment"),
         (("--channel", "1234567890123"), token, "there is no channel 1234567890123"),
         (("--channel", str(thread.id)), token, "is a thread; name the channel that it hangs on"),
         ((*channel, "--engine", "pupet"), token, "There is no engine 'pupet'"),

@@ -15,7 +15,7 @@ def silent(event: str, **fields: object) -> None:
 
 
 def test_a_missing_intent_that_nobody_switches_on_never_costs_the_token() -> None:
-    setbacks = Setbacks(FakeClock(), silent, silent)
+    setbacks = Setbacks(FakeClock(), silent, silent, place="here")
     tries, passed_s = 0, 0.0
     while passed_s < DAY_S:
         passed_s += setbacks.wait_s(Setback("intent"))
@@ -24,7 +24,7 @@ def test_a_missing_intent_that_nobody_switches_on_never_costs_the_token() -> Non
 
 
 def test_a_network_that_is_down_is_tried_ever_less_often_and_at_once_again_after_it_was_up() -> None:
-    setbacks = Setbacks(FakeClock(), silent, silent)
+    setbacks = Setbacks(FakeClock(), silent, silent, place="here")
     waits = [setbacks.wait_s(Setback("down")) for _ in range(9)]
     assert waits == sorted(waits)
     setbacks.over()
@@ -33,7 +33,7 @@ def test_a_network_that_is_down_is_tried_ever_less_often_and_at_once_again_after
 
 async def test_setbacks_of_two_kinds_by_turns_are_one_trouble_and_each_is_told_once() -> None:
     clock, alarms = FakeClock(), list[str]()
-    setbacks = Setbacks(clock, silent, alarms.append)
+    setbacks = Setbacks(clock, silent, alarms.append, place="here")
     passed_s = 0.0
     while passed_s < 3 * LOUD_AFTER_S:
         for setback in (Setback("down", "timeout"), Setback("token")):
@@ -50,7 +50,7 @@ async def test_setbacks_of_two_kinds_by_turns_are_one_trouble_and_each_is_told_o
 
 
 def test_sessions_that_never_hold_never_cost_the_token() -> None:
-    setbacks = Setbacks(FakeClock(), silent, silent)
+    setbacks = Setbacks(FakeClock(), silent, silent, place="here")
     tries, passed_s = 0, 0.0
     while passed_s < DAY_S:
         setbacks.ready()
@@ -61,7 +61,7 @@ def test_sessions_that_never_hold_never_cost_the_token() -> None:
 
 def test_what_did_not_hold_is_well_only_once_it_held_and_a_network_once_it_is_back() -> None:
     told: list[str] = []
-    setbacks = Setbacks(FakeClock(), silent, told.append)
+    setbacks = Setbacks(FakeClock(), silent, told.append, place="here")
     for _ in range(9):
         setbacks.wait_s(Setback("short", "closed"), at_once=True)
         setbacks.ready()

@@ -136,7 +136,7 @@ class House:
         return Lanes(taker, self.clock, self.log, Keeping(self.folder, self.log), failures)
 
     async def poller(self, client: BotClient) -> Poller:
-        setbacks = Setbacks(self.clock, self.log, self.alarm)
+        setbacks = Setbacks(self.clock, self.log, self.alarm, place="here")
         return Poller(client, await self.lanes(client), self.clock, self.log, setbacks)
 
     async def until(self, seen: Callable[[], object], step_s: float = 0.0) -> None:

@@ -167,7 +167,7 @@ class Spell:
     def __init__(self) -> None:
         self.clock = FakeClock()
         self.alarms: list[str] = []
-        self.setbacks = Setbacks(self.clock, self._log, self.alarms.append)
+        self.setbacks = Setbacks(self.clock, self._log, self.alarms.append, place="here")
 
     def _log(self, _event: str, **_fields: object) -> None:
         pass

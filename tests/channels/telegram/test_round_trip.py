@@ -55,7 +55,7 @@ class BareChannel:
         )
         failures = Failures(self._folder / "failed-updates.jsonl", "telegram.update", clock, self.log)
         lanes = Lanes(taker, clock, self.log, Keeping(self._folder, self.log), failures)
-        setbacks = Setbacks(clock, self.log, self.log)
+        setbacks = Setbacks(clock, self.log, self.log, place="here")
         await Poller(self._client, lanes, clock, self.log, setbacks).run()
 
     async def trigger_of(self, address: Address) -> Trigger:

@@ -202,5 +202,25 @@ async def test_a_malformed_token_is_told_and_nothing_starts(server: Server, tmp_
         code, told = await installed.run("up")
     assert code != 0
     assert "@BotFather" in told
+    assert f"where the old one is: {installed.home}/.env (TELEGRAM_TOKEN)" in " ".join(told.split())
     assert "nonsense" not in told
     assert "Traceback" not in told
+
+
+async def test_a_refused_token_is_told_with_the_place_that_counts(server: Server, tmp_path: Path) -> None:
+    """The good one is in .env, where it does not help."""
+    installed = Installed(tmp_path, server)
+    installed.env["TELEGRAM_TOKEN"] = "1:" + "x" * 35
+    async with await anyio.open_process(
+        installed.command("up"), env=installed.env, cwd=installed.home, stderr=None
+    ) as process:
+        try:
+            status = ""
+            with anyio.fail_after(60):
+                while "refuses the bot token" not in status:
+                    status = " ".join((await installed.run("status"))[1].split())
+        finally:
+            process.terminate()
+            with anyio.fail_after(30, shield=True):
+                await process.wait()
+    assert "put it where the old one is: TELEGRAM_TOKEN in the environment" in status

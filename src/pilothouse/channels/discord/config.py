@@ -8,9 +8,11 @@ from typing import Literal
 
 from msgspec import Struct, field
 
+from pilothouse.channels.tokens import and_put
 from pilothouse.core.secret import Secret
 from pilothouse.core.trigger import Mode, Trigger, trigger_problem
 
+VARIABLE = "DISCORD_TOKEN"
 API_BASE = "https://discord.com/api/v10"
 GATEWAY_URL = "wss://gateway.discord.gg/"
 
@@ -97,12 +99,12 @@ def problem(config: DiscordConfig) -> str:
     if not config.token:
         return (
             "the bot token is missing: make a bot at https://discord.com/developers/applications, and put "
-            "DISCORD_TOKEN=… into .env"
+            f"{VARIABLE}=… into .env"
         )
     if not _TOKEN.fullmatch(config.token.reveal()):
         return (
             "the bot token does not look like one (three parts with dots): copy it anew from the page Bot "
-            "of your application at https://discord.com/developers/applications"
+            "of your application at https://discord.com/developers/applications" + and_put(config.token)
         )
     return _url_problem(config) or _id_problem(config) or _trigger_problem(config) or _intent_problem(config)
 

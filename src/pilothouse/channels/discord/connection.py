@@ -17,10 +17,11 @@ from msgspec import Struct
 from pilothouse.channels.discord.buckets import Buckets
 from pilothouse.channels.discord.calls import Calls
 from pilothouse.channels.discord.client import HIDDEN, Client, Hear, Start, logging_to, point_at
-from pilothouse.channels.discord.config import DiscordConfig
+from pilothouse.channels.discord.config import VARIABLE, DiscordConfig
 from pilothouse.channels.discord.setbacks import FINAL, LOUD_AFTER_S, SETTLED_S, Setback, Setbacks
 from pilothouse.channels.discord.wire import Event
 from pilothouse.channels.reach import why_unreachable
+from pilothouse.channels.tokens import place_of
 from pilothouse.core.channel import ChannelHealth
 from pilothouse.core.clock import Clock
 
@@ -65,7 +66,7 @@ class Connection:
         self._hear = hear
         self._opened = opened
         self._closed = closed
-        self._setbacks = Setbacks(clock, log, alarm)
+        self._setbacks = Setbacks(clock, log, alarm, place=place_of(config.token, VARIABLE))
         self._heard_at: float | None = None
         self._ready_at: float | None = None
         """When the session that stands began to."""

@@ -17,6 +17,7 @@ from pilothouse.channels.discord.permitting import INVITED, Room, Server, missin
 from pilothouse.channels.discord.setbacks import PORTAL
 from pilothouse.channels.discord.wire import THREADS, Member, read
 from pilothouse.channels.reach import why_unreachable
+from pilothouse.channels.tokens import and_put
 from pilothouse.core.channel import Met
 
 T = TypeVar("T")
@@ -70,7 +71,7 @@ async def with_client(
                 await client.login(config.token.reveal())
                 return await ask(client)
     except discord.LoginFailure:
-        return f"the token is refused: take a new one at {PORTAL}, your application, page Bot"
+        return f"the token is refused: take a new one at {PORTAL}, your application, page Bot{and_put(config.token)}"
     except (discord.DiscordException, OSError, TimeoutError) as error:
         why = why_unreachable(error).replace(config.token.reveal(), "[token]")[:200]
         return f"it could not be reached ({why}): see whether this machine reaches {config.api_base}, and try again"

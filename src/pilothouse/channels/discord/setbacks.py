@@ -28,7 +28,7 @@ Kind = Literal["token", "intent", "short", "down", "final"]
 PORTAL = "https://discord.com/developers/applications"
 _WORDS: dict[Kind, str] = {
     "token": f"Discord refuses the bot token. Take a new one at {PORTAL}, your application, page Bot, “Reset Token”, "
-    "and put it into .env as DISCORD_TOKEN.",
+    "and put it {place}. Then start again.",
     "intent": "Discord does not let this bot read messages: its Message Content Intent is switched off. Switch it on at "
     f"{PORTAL}/{{app}}/bot under “Privileged Gateway Intents” and save; it is tried again by itself. Or set "
     "message_content = false: then only mentions and private messages are heard.",
@@ -60,12 +60,15 @@ class Setback(Struct, frozen=True):
 
 
 class Setbacks:
-    """`trouble` is what a person should know, while it lasts."""
+    """`trouble` is what a person should know, while it lasts. `place` is where a new token belongs."""
 
-    def __init__(self, clock: Clock, log: Callable[..., None], alarm: Callable[[str], None]) -> None:
+    def __init__(
+        self, clock: Clock, log: Callable[..., None], alarm: Callable[[str], None], *, place: str
+    ) -> None:
         self._clock = clock
         self._log = log
         self._alarm = alarm
+        self._place = place
         self._count = 0
         self._since: float | None = None
         self._told: set[Kind] = set()
@@ -96,7 +99,9 @@ class Setbacks:
         if not self._told & _as_one(setback.kind) and self._is_loud(setback.kind, down_s):
             self._told.add(setback.kind)
             words = _WORDS[setback.kind]
-            self.trouble = words.format(seconds=down_s, text=setback.text, app=setback.app or "…")
+            self.trouble = words.format(
+                seconds=down_s, text=setback.text, app=setback.app or "…", place=self._place
+            )
             self._alarm(self.trouble)
 
     def ready(self) -> None:

@@ -10,9 +10,12 @@ from msgspec import Meta, Struct, field
 
 from pilothouse.channels.telegram.address import address_problem, without_login
 from pilothouse.channels.telegram.endpoint import API_BASE, Endpoint
+from pilothouse.channels.tokens import and_put
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.secret import Secret
 from pilothouse.core.trigger import Trigger, trigger_problem
+
+VARIABLE = "TELEGRAM_TOKEN"
 
 _CHAT = re.compile(r"-?\d{1,20}")
 _SECRET = re.compile(r"[A-Za-z0-9_-]{16,256}")
@@ -52,9 +55,10 @@ class TelegramConfig(Struct, frozen=True, forbid_unknown_fields=True):
 def problem(config: TelegramConfig) -> str:
     """Why this cannot work, in plain words with the fix; empty if it can."""
     if not config.token:
-        return "the bot token is missing: @BotFather gives one; put TELEGRAM_TOKEN=… into .env"
+        return f"the bot token is missing: @BotFather gives one; put {VARIABLE}=… into .env"
     if not config.endpoint.token_is_plausible:
-        return "the bot token does not look like one (123456:ABC…): copy it anew from @BotFather"
+        how = f"copy it anew from @BotFather{and_put(config.token)}"
+        return f"the bot token does not look like one (123456:ABC…): {how}"
     for name in ("api_base", "file_base", "proxy"):
         value = getattr(config, name)
         if value and (wrong := address_problem(value)):

@@ -7,6 +7,7 @@ import anyio
 from pilothouse.channels.telegram.client import open_client
 from pilothouse.channels.telegram.config import TelegramConfig
 from pilothouse.channels.telegram.trouble import Trouble, Unauthorized
+from pilothouse.channels.tokens import and_put
 from pilothouse.core.channel import Met
 
 WITHIN_S = 20.0
@@ -21,7 +22,8 @@ async def _meet(config: TelegramConfig) -> Met:
         async with open_client(config.endpoint) as client:
             me = await client.get_me()
         if isinstance(me, Unauthorized):
-            return Met(problem=f"the token is refused ({me.text}): copy it anew from @BotFather")
+            how = f"copy it anew from @BotFather{and_put(config.token)}"
+            return Met(problem=f"the token is refused ({me.text}): {how}")
         if isinstance(me, Trouble):
             return Met(
                 problem=f"{me.text}. See whether this machine reaches {config.endpoint.shown}, and try again"

@@ -17,7 +17,7 @@ from pilothouse.channels.failures import Failures
 from pilothouse.channels.telegram.addressing import TELEGRAM, chat_of, group
 from pilothouse.channels.telegram.arriving import take_membership
 from pilothouse.channels.telegram.client import BotClient
-from pilothouse.channels.telegram.config import TelegramConfig
+from pilothouse.channels.telegram.config import VARIABLE, TelegramConfig
 from pilothouse.channels.telegram.keeping import Keeping
 from pilothouse.channels.telegram.lanes import Lanes
 from pilothouse.channels.telegram.menu import put_up_menu
@@ -31,6 +31,7 @@ from pilothouse.channels.telegram.taking import Taker
 from pilothouse.channels.telegram.trouble import Trouble
 from pilothouse.channels.telegram.wire import Me
 from pilothouse.channels.telling import Tell
+from pilothouse.channels.tokens import place_of
 from pilothouse.core.channel import ChannelHealth, ChannelHost, Desk
 from pilothouse.core.message import Address
 from pilothouse.core.trigger import Trigger
@@ -65,7 +66,8 @@ class Receiving:
         folder = Path(host.state_dir)
         self._keeping = Keeping(folder, host.log)
         self._failures = Failures(folder / "failed-updates.jsonl", "telegram.update", host.clock, host.log)
-        self._setbacks = Setbacks(host.clock, host.log, self._alarm)
+        place = place_of(config.token, VARIABLE)
+        self._setbacks = Setbacks(host.clock, host.log, self._alarm, place=place)
         self._me = Me(0)
         self._source: Poller | Hooked | None = None
         self._heard_at: float | None = None

@@ -31,7 +31,7 @@ OTHER_HOOK = (
     "Another program sets a webhook for this bot again and again, so Telegram gives the messages now to it and now to "
     "us. Stop it, or give this Pilothouse a bot of its own."
 )
-REFUSED = "Telegram refuses the bot token ({text}). Take the current one from @BotFather and put it into .env as TELEGRAM_TOKEN."
+REFUSED = "Telegram refuses the bot token ({text}). Take the current one from @BotFather and put it {place}. Then start again."
 DOWN = "Telegram could not be reached for {since} ({text}). Messages wait there, and are taken up when it is back."
 PAUSED = "Telegram wants us to wait for {after} before it gives us messages again ({text}). They wait there meanwhile."
 
@@ -40,12 +40,15 @@ _CONTESTED = (OTHER_POLLER, OTHER_HOOK)
 
 
 class Setbacks:
-    """Of one way to Telegram, from one success to the next."""
+    """Of one way to Telegram, from one success to the next. `place` is where a new token belongs."""
 
-    def __init__(self, clock: Clock, log: Callable[..., None], alarm: Callable[[str], None]) -> None:
+    def __init__(
+        self, clock: Clock, log: Callable[..., None], alarm: Callable[[str], None], *, place: str
+    ) -> None:
         self._clock = clock
         self._log = log
         self._alarm = alarm
+        self._place = place
         self._count = 0
         self._since = 0.0
         self._conflicts = 0
@@ -105,7 +108,7 @@ class Setbacks:
         if words and words not in self._told:
             self._told.add(words)
             since, after_s = span(self._clock.monotonic() - self._since), getattr(trouble, "after_s", 0.0)
-            self._alarm(words.format(text=trouble.text, since=since, after=span(after_s)))
+            self._alarm(words.format(text=trouble.text, since=since, after=span(after_s), place=self._place))
 
     def _words(self, trouble: Trouble) -> str:
         """What to tell, if it is time to."""
