@@ -163,6 +163,15 @@ def test_a_variable_that_a_channel_has_its_token_from_is_kept_from_engines(home:
     assert engine_environment(environ | {"PILOTHOUSE__X": "e"}, loaded) == {"OTHER_TOKEN": "d"}
 
 
+def test_so_is_one_that_the_file_names_for_it(home: Home) -> None:
+    environ = {"MY_BOT": "1", "MY_TOKEN": "a", "OTHER_TOKEN": "d", "PLACE": "/"}
+    text = '[channels.telegram]\ntoken = "${MY_BOT}:${MY_TOKEN}"\nfolder = "${PLACE}"\n'
+    assert engine_environment(environ, home.load(text, **environ)) == {
+        "OTHER_TOKEN": "d",
+        "PLACE": "/",
+    }
+
+
 def test_a_token_in_the_environment_switches_no_channel_on(home: Home) -> None:
     assert list(home.load(TELEGRAM_TOKEN="hunter22").config.channels) == ["terminal"]
 

@@ -191,7 +191,9 @@ async def _judge(house: House, ask: Ask, site: Site) -> Ruling:
 def engine_environment(environ: Mapping[str, str], loaded: Loaded) -> dict[str, str]:
     """What engines may choose from. Our own settings may hold secrets, and are nobody's business; so is a variable
     that a channel has its token from, whatever an engine is configured to pass on."""
-    ours = {leaf.source for key, leaf in loaded.leaves.items() if key[0] == "channels"} | {"DISCORD_TOKEN"}
+    leaves = [leaf for key, leaf in loaded.leaves.items() if key[0] == "channels"]
+    ours = {"DISCORD_TOKEN"} | {leaf.source for leaf in leaves}
+    ours |= {name for leaf in leaves for name in leaf.names if leaf.value in loaded.secrets}
     return {
         name: value
         for name, value in environ.items()

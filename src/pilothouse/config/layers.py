@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -34,6 +33,7 @@ from pilothouse.config.sources import (
     ENVIRONMENT,
     FLAG,
     PREFIX,
+    REFERENCE,
     Key,
     Leaf,
     Leaves,
@@ -62,7 +62,6 @@ SECTIONS = (
     "limits",
 )
 SHORT: Mapping[str, Key] = {"PILOTHOUSE_APPROVAL_MODE": ("policy", "approval_mode")}
-_REFERENCE = re.compile(r"\$(\$?)\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 class Loaded(Struct, frozen=True):
@@ -190,11 +189,11 @@ def _expand(
             return {name: value_of(item, key, source) for name, item in value.items()}
         if not isinstance(value, str):
             return value
-        for doubled, name in _REFERENCE.findall(value):
+        for doubled, name in REFERENCE.findall(value):
             if not doubled and name not in names:
                 text = f'"${{{name}}}" stands for nothing: put {name}=… into {env_file} or the environment'
                 problems.append(Problem(source, dotted(key), text))
-        return _REFERENCE.sub(lambda m: f"${{{m[2]}}}" if m[1] else names.get(m[2], ""), value)
+        return REFERENCE.sub(lambda m: f"${{{m[2]}}}" if m[1] else names.get(m[2], ""), value)
 
     def origin_of(name: str) -> str:
         return in_environment(name) if name in environ else in_file(name, env_file)
@@ -203,7 +202,7 @@ def _expand(
         value = value_of(leaf.value, key, leaf.source)
         if value == leaf.value:
             return leaf
-        whole = _REFERENCE.fullmatch(leaf.value) if isinstance(leaf.value, str) else None
+        whole = REFERENCE.fullmatch(leaf.value) if isinstance(leaf.value, str) else None
         origin = origin_of(whole[2]) if whole else ""
         return Leaf(value, leaf.source, leaf.rank, reference=leaf.value, origin=origin)
 

@@ -22,6 +22,9 @@ PREFIX = "PILOTHOUSE__"
 FILE, WORKSPACE_FILE, ENVIRONMENT, FLAG = range(4)
 MAX_BYTES = 1_000_000
 
+REFERENCE = re.compile(r"\$(\$?)\{([A-Za-z_][A-Za-z0-9_]*)\}")
+"""`${NAME}`; doubled, it is none."""
+
 Key = tuple[str, ...]
 
 
@@ -42,6 +45,12 @@ class Leaf(Struct, frozen=True):
     @property
     def shown(self) -> Any:
         return self.value if self.reference is None else self.reference
+
+    @property
+    def names(self) -> list[str]:
+        """Whose values were put into its text."""
+        text = self.reference if isinstance(self.reference, str) else ""
+        return [name for doubled, name in REFERENCE.findall(text) if not doubled]
 
     @property
     def stands_in(self) -> str:
