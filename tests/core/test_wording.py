@@ -1,4 +1,4 @@
-"""Spans and sums as people read them."""
+"""Times, spans and sums as people read them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilothouse.core.wording import format_cost, format_duration, span
+from pilothouse.core.wording import format_cost, format_duration, moment, span
 
 
 @pytest.mark.parametrize(
@@ -34,3 +34,16 @@ def test_both_ways_to_tell_a_span_begin_alike_below_an_hour(seconds: float) -> N
 
 def test_small_sums_keep_four_digits_and_large_ones_two() -> None:
     assert [format_cost(usd) for usd in (0, 0.0234, 1, 12.345)] == ["$0.0000", "$0.0234", "$1.00", "$12.35"]
+
+
+@pytest.mark.parametrize(
+    ("now", "text"),
+    [
+        (1_700_000_000, "at 22:13 UTC"),
+        (1_700_000_000 + 6000, "at 22:13 UTC"),
+        (1_700_000_000 + 7200, "at 22:13 UTC on 14 Nov"),
+        (1_700_000_000 + 86_400, "at 22:13 UTC on 14 Nov"),
+    ],
+)
+def test_a_moment_is_told_with_its_day_once_that_is_over(now: float, text: str) -> None:
+    assert moment(1_700_000_000, now) == text

@@ -17,8 +17,10 @@ from pilothouse.core.ids import ChannelId, ConversationId, MessageId
 from pilothouse.core.message import AGAIN_MARK, Address, Content, MessageRef, Part, conversation_id
 from pilothouse.core.queue import PartRow, notes_lane
 from pilothouse.core.store import Tx
+from pilothouse.core.wording import moment
 from pilothouse.runtime.clock import new_id
 from pilothouse.runtime.outgoing import say
+from pilothouse.runtime.placing import ensure_place
 from pilothouse.runtime.serving import note_served
 from pilothouse.testing.clock import FakeClock
 
@@ -361,6 +363,27 @@ async def test_mail_for_a_channel_that_was_served_without_being_configured_waits
         row = await rig.store.read(lambda tx: tx.outbox.by_key("wire"))
         assert row is not None
         assert row.ended_at is None
+
+
+async def test_what_tells_of_a_moment_says_when_that_was_if_it_is_shown_late(tmp_path: Path) -> None:
+    async with open_rig(tmp_path) as rig:
+        now = rig.ports.clock.now()
+        old = now - 3 * 86_400
+
+        def put(tx: Tx) -> None:
+            ensure_place(tx, rig.channel.address(), now)
+            say(tx, new_id, MAIN, Content("Old news.", dated=True), key="old", at=old)
+            say(tx, new_id, MAIN, Content("An old answer.", "answer"), key="answer", at=old)
+            say(tx, new_id, MAIN, Content("News.", dated=True), key="new", at=now)
+
+        await rig.store.write(put)
+        rig.poke()
+        await rig.until_said("News.")
+        assert [posted.text for posted in rig.channel.sent] == [
+            f"A{moment(old, now)[1:]}: Old news.",
+            "An old answer.",
+            "News.",
+        ]
 
 
 class ClumsyChannel(MemoryChannel):

@@ -18,8 +18,9 @@ from pilothouse.core.health import DEAF_S, Noted, health_now, health_of, note_he
 from pilothouse.core.ids import ChannelId, ConversationId
 from pilothouse.core.node import NodeInfo
 from pilothouse.core.store import Store, Tx
+from pilothouse.core.wording import moment
 from pilothouse.runtime.clock import new_id
-from pilothouse.runtime.outgoing import content_of
+from pilothouse.runtime.outgoing import LATE_S, content_at, content_of
 from pilothouse.runtime.placing import ensure_place
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.standing import note_heard
@@ -130,6 +131,18 @@ async def test_a_channel_that_breaks_is_in_trouble_until_it_has_run_for_a_while(
         assert await house.noted() is None, "one without a health has nothing else to be noted"
         assert house.logged == ["channel.in_trouble", "channel.well_again"]
         assert house.tending.broke(OTHER, PORT_TAKEN) == PAUSE_S[0], "one that ran well begins anew"
+
+
+async def test_an_alert_tells_of_a_moment_and_says_so_if_it_is_shown_late(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with open_house(tmp_path, MemoryChannel(id=OTHER), clock) as house:
+        house.tending.broke(OTHER, PORT_TAKEN)
+        await house.pass_time(LOOK_EVERY_S)
+        (row,) = await house.store.read(lambda tx: tx.outbox.waiting(MAIN))
+        early, late = (content_at(row, row.created_at + late_s).text for late_s in (LATE_S - 1, LATE_S))
+        assert early.startswith("The channel other is in trouble.")
+        when = moment(row.created_at, row.created_at + LATE_S)
+        assert late == f"A{when[1:]}: {early}"
 
 
 async def test_a_channel_that_broke_and_runs_but_hears_nothing_is_still_in_trouble(tmp_path: Path) -> None:

@@ -175,6 +175,8 @@ class Content(Struct, frozen=True):
     usage: Usage | None = None
     """What the turn cost, where people want to see it."""
     reply_to: str | None = None
+    dated: bool = False
+    """Whether it tells of a moment: shown late, it says when that was."""
 
 
 class Part(Struct, frozen=True):

@@ -1,6 +1,8 @@
-"""Spans of time and sums of money as people read them: once, for every channel, command and log."""
+"""Times, spans of time and sums of money as people read them: once, for every channel, command and log."""
 
 from __future__ import annotations
+
+from datetime import UTC, datetime
 
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
@@ -20,6 +22,12 @@ def format_duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60}m {whole % 60:02d}s"
     return f"{whole // 3600}h {whole % 3600 // 60:02d}m"
+
+
+def moment(at: float, now: float) -> str:
+    """`at 14:03 UTC`, and of another day `at 14:03 UTC on 15 Nov`."""
+    then, today = (datetime.fromtimestamp(one, UTC) for one in (at, now))
+    return then.strftime("at %H:%M UTC" if then.date() == today.date() else "at %H:%M UTC on %d %b")
 
 
 def format_cost(usd: float) -> str:

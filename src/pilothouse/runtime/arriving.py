@@ -71,7 +71,7 @@ def _tell_owners(tx: Tx, ids: IdMaker, settings: Settings, here: Presence, at: f
     )
     for home in homes_of(tx, settings.people, Authority(OWNERS)):
         key = f"added:{place_id(tx, here.address)}:{here.native_id}:{home}"
-        say(tx, ids, home, Content(text, "notice"), key=key, at=at)
+        say(tx, ids, home, Content(text, "notice", dated=True), key=key, at=at)
 
 
 def _drop(tx: Tx, ids: IdMaker, settings: Settings, place: ConversationId, at: float, why: str) -> int:

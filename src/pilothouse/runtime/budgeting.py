@@ -149,7 +149,7 @@ def _alert(tx: Tx, ids: IdMaker, settings: Settings, turn: Turn, spent: Spent, a
         text = f"{level} % of today's budget for {standing.scope.words} is used: {_used(standing)}."
         for place in _alert_places(tx, settings, turn, standing):
             key = f"budget:{spent.day}:{scope}:{level}:{place}"
-            say(tx, ids, place, Content(text, "notice"), key=key, at=at)
+            say(tx, ids, place, Content(text, "notice", dated=True), key=key, at=at)
 
 
 def _alert_places(tx: Tx, settings: Settings, turn: Turn, standing: Standing) -> Iterable[ConversationId]:

@@ -35,7 +35,7 @@ from pilothouse.runtime.closing import IN_PLACE, is_said_in_place, put_in_place,
 from pilothouse.runtime.collecting import AT_ONCE, Mail, Waiting
 from pilothouse.runtime.doubting import MAX_SENDS, OWN_FAULT_SENDS, QUICK_SENDS, Doubts, doubt_pause_s
 from pilothouse.runtime.fencing import fenced_in
-from pilothouse.runtime.outgoing import content_of
+from pilothouse.runtime.outgoing import content_at, content_of
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.removing import VIEW, is_taken, remove
 from pilothouse.runtime.settings import backoff_s
@@ -159,7 +159,7 @@ class Delivery:
             return
         channel, shown = ports.channels[address.channel], ""
         try:
-            content = content_of(row)
+            content = content_at(row, ports.clock.now())
             shown = first_line(content.text)
             rendered = channel.render(content)
         except Exception as error:  # noqa: BLE001 - one delivery
@@ -321,7 +321,8 @@ class Delivery:
         """Other parts take the place of the one that the platform did not take for its form. All that stands before and
         behind it is as it was."""
         assert isinstance(channel, RendersPlainly), f"{channel.id} wants something plainer and has nothing"
-        plain, now = channel.render_plainly(content_of(row)), self._ports.clock.now()
+        now = self._ports.clock.now()
+        plain = channel.render_plainly(content_at(row, now))
         self._ports.log("message.made_plainer", message_id=row.id, turn_id=row.turn_id, why=why)
 
         def unit(tx: Tx) -> None:

@@ -8,6 +8,10 @@ from pilothouse.core.ids import ConversationId, IdMaker, MessageId
 from pilothouse.core.message import Content, clean_text
 from pilothouse.core.queue import QueueRow
 from pilothouse.core.store import Tx
+from pilothouse.core.wording import moment
+
+LATE_S = 120.0
+"""What is shown sooner is news."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Content).decode
@@ -37,3 +41,12 @@ def is_unseen(tx: Tx, row: QueueRow) -> bool:
 
 def content_of(row: QueueRow) -> Content:
     return _decode(row.body)
+
+
+def content_at(row: QueueRow, now: float) -> Content:
+    """As it is shown now: nobody takes what a closed terminal was not shown for news."""
+    content = content_of(row)
+    if not content.dated or now - row.created_at < LATE_S:
+        return content
+    when = moment(row.created_at, now)
+    return msgspec.structs.replace(content, text=f"{when[0].upper()}{when[1:]}: {content.text}")

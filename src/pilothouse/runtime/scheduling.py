@@ -58,7 +58,7 @@ class Scheduling:
         tx.schedules.save(msgspec.structs.replace(schedule, paused=True))
         if tx.conversations.get(schedule.conversation_id) is None:
             return
-        content = Content(f"The schedule {schedule.id} is paused: {why}", "notice")
+        content = Content(f"The schedule {schedule.id} is paused: {why}", "notice", dated=True)
         say(tx, ids, schedule.conversation_id, content, key=f"paused:{schedule.id}:{now}", at=now)
 
     def _put(self, tx: Tx, ids: IdMaker, schedule: Schedule, now: float) -> None:

@@ -170,7 +170,7 @@ class Tending:
         for place in places:
             _take_back_alerts(tx, id, place.id, noted.at)
             key = f"{_alerts(id)}{noted.at}:{'trouble' if noted.trouble else 'over'}:{place.id}"
-            say(tx, self._ports.ids, place.id, Content(text), key=key, at=noted.at)
+            say(tx, self._ports.ids, place.id, Content(text, dated=True), key=key, at=noted.at)
         return bool(places)
 
 

@@ -109,7 +109,8 @@ def _tell_elsewhere(tx: Tx, ids: IdMaker, settings: Settings, row: QueueRow, tex
         keys = {place: f"{_KEY}{row.id}:{place}" for place in places if place != row.conversation_id}
         if fresh := {place: key for place, key in keys.items() if tx.outbox.by_key(key) is None}:
             for place, key in fresh.items():
-                say(tx, ids, place, Content(text, "notice", turn_id=row.turn_id), key=key, at=now)
+                content = Content(text, "notice", turn_id=row.turn_id, dated=True)
+                say(tx, ids, place, content, key=key, at=now)
             return
         if any(_may_arrive(tx, key) for key in keys.values()):
             return
