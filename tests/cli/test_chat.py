@@ -119,6 +119,16 @@ def test_an_engine_that_is_not_installed_is_refused_with_what_doctor_says(tmp_pa
     assert home.pilothouse("chat", "still there?").stdout == "heard: still there?\n"
 
 
+def test_so_is_one_that_a_flag_names_and_it_is_not_kept(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    for words in (("hi",), ()):
+        refused = home.pilothouse("chat", "--engine", "claude", *words)
+        assert (refused.returncode, refused.stdout) == (1, "")
+        assert "claude does not work here" in refused.stderr
+        assert "To mend it: npm install" in refused.stderr
+    assert home.pilothouse("chat", "hi").stdout == "heard: hi\n"
+
+
 def test_whoever_leaves_at_an_open_ask_has_left_and_the_ask_stays(tmp_path: Path) -> None:
     home = Home(tmp_path, ASK)
     home.write("grace_s = 600.0")

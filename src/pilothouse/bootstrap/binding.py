@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from pilothouse.bootstrap.house import House, default_engine, engine_names
+from pilothouse.bootstrap.house import House, default_engine, engine_names, engine_problem
 from pilothouse.config import AUTO, in_workspace
 from pilothouse.core.conversation import Conversation
 from pilothouse.core.errors import ConfigError
@@ -29,8 +29,11 @@ class Chosen(Struct, frozen=True):
 
 
 async def bind(house: House, place: Address, folder: Path, chosen: Chosen, *, private: bool) -> EngineId:
-    """The engine that answers there from now on. In another folder than before a new session begins."""
-    said = None if chosen.engine is None else _known(house, chosen.engine)
+    """The engine that answers there from now on. In another folder than before a new session begins.
+
+    Raises `ConfigError` where the engine that was named would not answer: it would stay the one that is asked.
+    """
+    said = None if chosen.engine is None else await _usable(house, chosen.engine)
     wishes = _wishes(house, folder, chosen.mode)
     names, now = set(engine_names(house).values()), house.clock.now()
 
@@ -68,6 +71,13 @@ def _wishes(house: House, folder: Path, mode: ApprovalMode | None) -> Wishes:
         wishes.show_cost if wishes.show_cost != gateway.show_cost else None,
         mode,
     )
+
+
+async def _usable(house: House, name: str) -> EngineId:
+    engine = _known(house, name)
+    if problem := await engine_problem(house, engine):
+        raise ConfigError(f"{engine} does not work here: {problem}")
+    return engine
 
 
 def _known(house: House, name: str) -> EngineId:

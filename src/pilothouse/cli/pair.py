@@ -20,7 +20,7 @@ Send this to Pilothouse as a message, within {minutes:g} minutes: alone, or as /
 Whoever does first is let in as {role}{where}. A new code ends this one."""
 NOWHERE = """\
 No channel is on, so nobody can send this anywhere yet. Set one up first: `pilothouse init` asks for a bot's token; \
-where there is a configuration already, add [channels.telegram] or [channels.discord] to it."""
+where there is a configuration already, `pilothouse init --force` does, and keeps what it says."""
 
 
 @click.command("pair")
