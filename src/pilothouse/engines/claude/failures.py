@@ -20,7 +20,10 @@ DIAGNOSTIC = "[ede_diagnostic]"
 TEXT_CHARS = 600
 DETAIL_CHARS = 4000
 
-LOG_IN = "Claude Code is not logged in on this machine. Run `claude` there and type /login."
+LOG_IN = (
+    "Claude Code is not logged in on this machine. Run `claude` there and type /login. If you have a key in "
+    "`ANTHROPIC_API_KEY` instead, Claude sees it once `environment` under `[engines.claude]` names it."
+)
 STOPPED_INSIDE = "Claude Code stopped in the middle of the turn and did not say why."
 LIMIT_WORDS = ("hit your limit", "usage limit reached")
 """How CLIs say it in words; some, of older versions, in nothing else."""
