@@ -16,7 +16,7 @@ ANY = "*"
 class Fault:
     call: str
     times: int
-    kind: Literal["refuse", "raw", "hold", "lose", "drop"]
+    kind: Literal["refuse", "raw", "hold", "late", "lose", "drop"]
     refusal: Exception | None = None
     """What the platform says, in its own words."""
     status: int = 200
@@ -41,7 +41,8 @@ class FaultsOnTheWay:
                 fault.times -= 1
                 if fault.times <= 0:
                     self.waiting.remove(fault)
-                fault.arrived.set()
+                if fault.kind != "late":
+                    fault.arrived.set()
                 return fault
         return None
 
@@ -92,7 +93,7 @@ async def suffer(request: web.Request, fault: Fault) -> web.StreamResponse | Non
             return hang_up(request)
         case "hold":
             await fault.released.wait()
-        case "lose":
+        case "late" | "lose":
             pass
     return None
 

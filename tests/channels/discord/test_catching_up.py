@@ -15,8 +15,9 @@ from tests.channels.discord.server.faults import ARCHIVED, DOWNLOAD, HISTORY
 from tests.channels.discord.server.running import Server
 
 from pilothouse.channels.discord.calls import Calls
-from pilothouse.channels.discord.catching_up import MOST, PAGE, SLEEPERS, CatchingUp
+from pilothouse.channels.discord.catching_up import MOST, PAGE, CatchingUp
 from pilothouse.channels.discord.config import DiscordConfig, Heard
+from pilothouse.channels.discord.finding import PRIVATE, PUBLIC
 from pilothouse.channels.discord.marks import Marks
 from pilothouse.channels.discord.trouble import Trouble
 from pilothouse.channels.discord.wire import Channel, Event, Guild
@@ -256,7 +257,7 @@ async def test_of_a_very_long_absence_the_newest_are_kept_and_the_others_are_tol
 
     class Pages:
         async def get(self, path: str, *, query: dict[str, int], **ids: object) -> object:
-            if path == SLEEPERS:
+            if path in (PUBLIC, PRIVATE):
                 return {"threads": ()}
             after = int(query["after"])
             return [{"id": str(id)} for id in range(after + 1, min(after + PAGE, last) + 1)]
@@ -282,7 +283,7 @@ async def test_a_list_of_threads_that_fails_costs_no_message_of_its_channel(tmp_
 
     class Calling:
         async def get(self, path: str, **_: object) -> object:
-            if path != SLEEPERS:
+            if path not in (PUBLIC, PRIVATE):
                 looked_up.set()
                 await failed.wait()
                 return [{"id": "2"}]

@@ -3,24 +3,23 @@ newer of that channel.
 
 Only where we listen, and first where everything is for us. A channel that we never read begins with what is said from now
 on; a thread below one that we did read was opened while we were away, else we had heard somebody in it. A thread that we
-know and that is not listed sleeps, and may have been awake meanwhile; one that was opened and put to sleep, all while we were
-away, stands in the list of those that sleep below its channel. A channel that is gone is forgotten.
+know and that is not listed sleeps, and may have been awake meanwhile. A channel that is gone is forgotten.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
-import anyio
 from anyio.abc import TaskGroup
-from msgspec import Struct
 
 from pilothouse.channels.discord.addressing import place_of
 from pilothouse.channels.discord.calls import Calls
 from pilothouse.channels.discord.config import Heard
+from pilothouse.channels.discord.finding import Absence, Finding
+from pilothouse.channels.discord.insisting import Insisting
 from pilothouse.channels.discord.marks import Hung, Marks
 from pilothouse.channels.discord.posting import MESSAGES
 from pilothouse.channels.discord.trouble import Trouble
@@ -32,11 +31,7 @@ from pilothouse.channels.discord.wire import (
     Channel,
     Event,
     Guild,
-    Sleepers,
-    Sleeping,
     number_at,
-    read,
-    sent_at,
 )
 from pilothouse.core.clock import Clock
 
@@ -48,23 +43,6 @@ MOST_ASLEEP = 100
 """Threads of one server: each costs a request."""
 MOST_LISTS = 100
 """Channels of one server whose sleeping threads are listed: each costs a request."""
-LONGEST_S = 30.0
-AT_ONCE = 4
-
-SLEEPERS = "/channels/{channel_id}/threads/archived/public"
-
-T = TypeVar("T")
-
-
-class _Absence(Struct, frozen=True):
-    """What we knew of a server when we came back: somebody may speak anywhere before all of it was looked at."""
-
-    guild: str
-    since: str
-    """The number that a message had when we were last there."""
-    marks: dict[str, str]
-    asleep: frozenset[str]
-    """Threads that are read anyhow."""
 
 
 class CatchingUp:
@@ -86,10 +64,9 @@ class CatchingUp:
         self._clock = clock
         self._log = log
         self._feed = feed
-        self._calls: Calls | None = None
-        """Of the newest connection: the one that a reading began with may be gone."""
+        self._insisting = Insisting(clock, log)
+        self._finding = Finding(marks, heard, self._insisting, log, self._begin)
         self._held: dict[str, list[Event]] = {}
-        self._seats = anyio.CapacityLimiter(AT_ONCE)
 
     def holds(self, event: Event) -> bool:
         """Whether it waits until the history of its channel is read."""
@@ -101,7 +78,7 @@ class CatchingUp:
 
     def server(self, guild: Guild, calls: Calls, tasks: TaskGroup) -> None:
         """Of each channel that has something newer than what we read."""
-        self._calls = calls
+        self._insisting.calls = calls
         listed = [one for one in (*guild.channels, *guild.threads) if one.type in TEXT_CHANNELS | THREADS]
         known = {one.id: mark for one in listed if (mark := self._marks.get(one.id)) is not None}
         newest = max(known.values(), key=int, default="0")
@@ -121,10 +98,10 @@ class CatchingUp:
         asleep = self._asleep(guild.id, {one.id for one in listed})
         for id in asleep:
             self._begin(id, guild.id, tasks)
-        parents = [one.id for one in ours if one.id in known and one.type in WITH_THREADS]
+        parents = [one for one in ours if one.id in known and one.type in WITH_THREADS]
         if since is not None:
-            absence = _Absence(guild.id, since, before, frozenset(asleep))
-            tasks.start_soon(self._find, parents[:MOST_LISTS], absence, tasks)
+            absence = Absence(guild.id, since, before, frozenset(asleep), tuple(parents[:MOST_LISTS]))
+            self._finding.look(absence, tasks)
 
     def _ours_first(self, listed: list[Channel], guild: Guild) -> list[Channel]:
         heard = {one.id: self._heard(*place_of(one, guild.id).lineage) for one in listed}
@@ -140,40 +117,8 @@ class CatchingUp:
             )
         return asleep[:MOST_ASLEEP]
 
-    async def _find(self, parents: list[str], absence: _Absence, tasks: TaskGroup) -> None:
-        async with anyio.create_task_group() as finding:
-            for parent in parents:
-                finding.start_soon(self._find_below, parent, absence, tasks)
-        self._marks.back(absence.guild)
-
-    async def _find_below(self, parent: str, absence: _Absence, tasks: TaskGroup) -> None:
-        """Threads below a channel that were archived since, and hold something newer."""
-        listed = await self._patiently(parent, partial(self._list, parent))
-        if isinstance(listed, Trouble):
-            self._log("discord.threads_unlisted", level="warning", channel=parent, why=listed.text)
-            return
-        for thread in listed.threads:
-            if not _was_awake(thread, absence.since):
-                return
-            after, last = absence.marks.get(thread.id, absence.since), thread.last_message_id
-            if last is None or int(last) <= int(after) or thread.id in absence.asleep:
-                continue
-            if not self._heard(thread.id, parent).muted:
-                self._marks.read_to(thread.id, after, hung=Hung(absence.guild, parent))
-                self._begin(thread.id, absence.guild, tasks, after)
-        if listed.has_more:
-            self._log("discord.threads_unread", level="warning", guild=absence.guild, channel=parent)
-
-    async def _list(self, parent: str) -> Sleepers | Trouble:
-        page = await self._get(SLEEPERS, {"limit": PAGE}, parent)
-        listed = page if isinstance(page, Trouble) else read(page, Sleepers)
-        # It came whole, and is the same the next time: whoever asked again would ask for ever.
-        return (
-            Trouble(f"the list cannot be read: {listed}", status=200) if isinstance(listed, str) else listed
-        )
-
     def direct(self, calls: Calls, tasks: TaskGroup) -> None:
-        self._calls = calls
+        self._insisting.calls = calls
         for id in self._marks.direct:
             self._begin(id, None, tasks)
 
@@ -202,7 +147,7 @@ class CatchingUp:
         count = 0
         more = {"guild_id": guild} if guild is not None else {}
         for _ in range(MOST_PAGES):
-            page = await self._patiently(channel, partial(self._page, channel, after))
+            page = await self._insisting.until_answered(channel, partial(self._page, channel, after))
             if isinstance(page, Trouble):
                 self._give_up(channel, page)
                 break
@@ -220,29 +165,13 @@ class CatchingUp:
             self._log("discord.caught_up", channel=channel, messages=len(found))
         return list(found)
 
-    async def _patiently(self, channel: str, ask: Callable[[], Awaitable[T | Trouble]]) -> T | Trouble:
-        pause_s = 1.0
-        while True:
-            answer = await ask()
-            if not isinstance(answer, Trouble) or not answer.is_passing:
-                return answer
-            self._log("discord.history_waits", level="warning", channel=channel, why=answer.text)
-            await self._clock.sleep(answer.after_s or pause_s)
-            pause_s = min(pause_s * 2, LONGEST_S)
-
     async def _page(self, channel: str, after: str) -> list[dict[str, Any]] | Trouble:
-        page = await self._get(MESSAGES, {"after": after, "limit": PAGE}, channel)
+        page = await self._insisting.get(MESSAGES, {"after": after, "limit": PAGE}, channel)
         if not isinstance(page, Trouble) and not _is_page(page):
             page = Trouble("Discord's answer is no list of messages")
         if isinstance(page, Trouble) and page.is_passing:
             self._let_go(channel)
         return page
-
-    async def _get(self, path: str, query: dict[str, Any], channel: str) -> Any | Trouble:
-        if self._calls is None:
-            return Trouble("there was no connection yet")
-        async with self._seats:
-            return await self._calls.get(path, query=query, channel_id=channel)
 
     def _let_go(self, channel: str) -> None:
         """So that not ever more waits: messages are in the history by the next time that whoever reads it asks for it, and
@@ -258,12 +187,6 @@ class CatchingUp:
             self._log("discord.channel_forgotten", level="warning", channel=channel, why=trouble.text)
         else:
             self._log("discord.history_unread", level="error", channel=channel, why=trouble.text)
-
-
-def _was_awake(thread: Sleeping, since: str) -> bool:
-    """Whether it was archived after a message with this number was sent."""
-    archived = thread.thread_metadata.archive_timestamp
-    return archived is not None and archived.timestamp() > sent_at(since)
 
 
 def _is_page(page: Any) -> bool:

@@ -19,6 +19,7 @@ TEXT_CHANNELS = frozenset({0, 2, 5, 13, 15, 16})
 FORUMS = frozenset({15, 16})
 """They have threads alone: their `last_message_id` is the newest of those, and nobody can read their history."""
 WITH_THREADS = frozenset({0, 5, *FORUMS})
+WITH_PRIVATE_THREADS = frozenset({0})
 DIRECT = frozenset({1, 3})
 THREADS = frozenset({10, 11, 12})
 PLAIN, REPLY, THREAD_STARTER = 0, 19, 21
@@ -145,7 +146,7 @@ class Sleeping(Channel, frozen=True):
 
 
 class Sleepers(Struct, frozen=True):
-    """The newest first, by when they were archived."""
+    """Some threads that are archived."""
 
     threads: tuple[Sleeping, ...] = ()
     has_more: bool = False

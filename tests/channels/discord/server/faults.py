@@ -15,6 +15,8 @@ EDIT = "PATCH /channels/*/messages/*"
 DELETE = "DELETE /channels/*/messages/*"
 HISTORY = "GET /channels/*/messages"
 ARCHIVED = "GET /channels/*/threads/archived/public"
+ARCHIVED_PRIVATE = "GET /channels/*/threads/archived/private"
+ARCHIVED_JOINED = "GET /channels/*/users/@me/threads/archived/private"
 REACT = "PUT /channels/*/messages/*/reactions/*/@me"
 UNREACT = "DELETE /channels/*/messages/*/reactions/*/@me"
 TYPE = "POST /channels/*/typing"
@@ -65,6 +67,12 @@ class Faults(FaultsOnTheWay):
         self, call: str, status: int, code: int, message: str, *, times: int = 1, **body: Any
     ) -> Fault:
         return self._add(Fault(call, times, "refuse", Refusal(status, code, message, **body)))
+
+    def hold_answer(self, call: str) -> Fault:
+        """What is asked is done at once, and answered after `release`; `arrived` tells that it is done."""
+        fault = self._add(Fault(call, 1, "late"))
+        self._held.append(fault)
+        return fault
 
     def too_many(
         self, call: str = ANY, *, after_s: float = 0.3, everywhere: bool = False, times: int = 1

@@ -92,6 +92,9 @@ class Rest:
         finally:
             self.world.wake()
         call.status = 204 if result is None else 200
+        if fault is not None and fault.kind == "late":
+            fault.arrived.set()
+            await fault.released.wait()
         if await self.after(call, result) or (fault is not None and fault.kind == "lose"):
             return hang_up(request)
         return web.Response(status=204, headers=headers) if result is None else self._answer(result, headers)

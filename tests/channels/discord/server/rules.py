@@ -3,6 +3,7 @@
 `carry_out` is simcord's `dispatch` with these rules around it.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +15,8 @@ from simcord.http.router import dispatch
 from tests.channels.discord.server.faults import (
     ACKNOWLEDGE,
     ARCHIVED,
+    ARCHIVED_JOINED,
+    ARCHIVED_PRIVATE,
     DELETE,
     EDIT,
     HISTORY,
@@ -26,6 +29,8 @@ from tests.channels.discord.server.faults import (
 from tests.channels.discord.server.world import Json, World
 
 FILE_BYTES = 10 << 20
+LAST = "9"
+"""After every time and every id, as texts of one length."""
 NOT_WHILE_ARCHIVED = (EDIT, DELETE, REACT, UNREACT)
 
 
@@ -65,8 +70,10 @@ class Rules:
         self._check_words(request)
         if request.is_(HISTORY):
             return self._history(request)
-        if request.is_(ARCHIVED):
-            return self._archived(request)
+        if request.is_(ARCHIVED, ARCHIVED_PRIVATE):
+            return self._archived(request, _archived_at)
+        if request.is_(ARCHIVED_JOINED):
+            return self._archived(request, _opened_as)
         if request.is_(SEND) and channel is not None:
             return self._send(channel, request)
         result = self._dispatch(request)
@@ -129,13 +136,12 @@ class Rules:
             return self._dispatch(request)[-limit:]
         return self._dispatch(request)
 
-    def _archived(self, request: Request) -> Any:
-        """The last that was archived comes first; simcord gives all of them, in any order."""
-        limit, before = int(request.params.pop("limit", "50")), request.params.pop("before", "9")
+    def _archived(self, request: Request, rank: Callable[[Json], str]) -> Any:
+        """Those of the highest rank come first; simcord gives all of them, in any order."""
+        limit, before = int(request.params.pop("limit", "50")), request.params.pop("before", LAST)
         listed = self._dispatch(request)
-        times = {one["id"]: one["thread_metadata"]["archive_timestamp"] for one in listed["threads"]}
-        older = [one for one in listed["threads"] if times[one["id"]] < before]
-        older.sort(key=lambda one: times[one["id"]], reverse=True)
+        older = [one for one in listed["threads"] if rank(one) < before]
+        older.sort(key=rank, reverse=True)
         return {**listed, "threads": older[:limit], "has_more": len(older) > limit}
 
     def _send(self, channel: Channel, request: Request) -> Any:
@@ -155,3 +161,12 @@ class Rules:
             sent["nonce"] = body["nonce"]
             self._nonces[key] = sent
         return sent
+
+
+def _archived_at(thread: Json) -> str:
+    return str(thread["thread_metadata"]["archive_timestamp"])
+
+
+def _opened_as(thread: Json) -> str:
+    """Among one's own Discord counts by ids, of which the newest is the largest."""
+    return str(thread["id"]).zfill(20)
