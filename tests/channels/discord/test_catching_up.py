@@ -89,6 +89,34 @@ async def test_a_connection_that_ends_in_the_middle_costs_no_message(server: Ser
     assert line.texts == ["away", "live", "last"]
 
 
+@pytest.mark.parametrize("private", [True, False])
+async def test_what_is_said_between_two_sessions_while_a_history_is_on_its_way_is_read(
+    server: Server, tmp_path: Path, private: bool
+) -> None:
+    """The history was looked up before it was said, and the new session begins before we have that."""
+    ada = server.person("ada")
+    channel = ada.dm if private else server.world.general
+    async with open_line(server, tmp_path) as line:
+        ada.say("first", channel=channel)
+        await line.until(lambda: line.texts)
+        await line.rest()
+    ada.say("away", channel=channel)
+    held = server.faults.hold_answer(HISTORY)
+    async with open_line(server, tmp_path) as line:
+        await held.arrived.wait()
+        server.gateway.forget()
+        ada.say("away again", channel=channel)
+        server.gateway.drop()
+        await line.until(lambda: server.gateway.connected)
+        ada.say("live", channel=channel)
+        server.person("bob").say("elsewhere", channel=server.world.make_channel("elsewhere"))
+        await line.until(lambda: "elsewhere" in line.texts)
+        held.release()
+        await line.until(lambda: "live" in line.texts)
+        await line.rest()
+    assert [text for text in line.texts if text != "elsewhere"] == ["away", "away again", "live"]
+
+
 async def test_roles_that_nobody_tells_now_are_asked_for_again(server: Server, tmp_path: Path) -> None:
     role, ada, clock = server.world.make_role("crew"), server.person("ada"), FakeClock()
     ada.give_role(role)

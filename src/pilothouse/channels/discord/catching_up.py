@@ -67,6 +67,8 @@ class CatchingUp:
         self._insisting = Insisting(clock, log)
         self._finding = Finding(marks, heard, self._insisting, log, self._begin)
         self._held: dict[str, list[Event]] = {}
+        self._anew: set[str] = set()
+        """Channels that are read, and of which more may have been missed since they were last asked for."""
 
     def holds(self, event: Event) -> bool:
         """Whether it waits until the history of its channel is read."""
@@ -123,8 +125,10 @@ class CatchingUp:
             self._begin(id, None, tasks)
 
     def _begin(self, channel: str, guild: str | None, tasks: TaskGroup, after: str = "") -> None:
-        """From where we stopped, unless `after` says from where."""
-        if channel not in self._held:
+        """From where we stopped, unless `after` says from where. Whoever reads it already reads on."""
+        if channel in self._held:
+            self._anew.add(channel)
+        else:
             self._held[channel] = []
             tasks.start_soon(self._read, channel, guild, after or self._marks.get(channel) or "0")
 
@@ -133,6 +137,7 @@ class CatchingUp:
         try:
             found = await self._history(channel, guild, after)
         finally:
+            self._anew.discard(channel)
             read = {event.data["id"] for event in found}
             live = [
                 event
@@ -154,9 +159,9 @@ class CatchingUp:
             raw = sorted(page, key=lambda message: int(message["id"]))
             found.extend(Event("MESSAGE_CREATE", {**message, **more}) for message in raw)
             count += len(page)
-            if len(page) < PAGE:
+            after = raw[-1]["id"] if raw else after
+            if len(page) < PAGE and channel not in self._anew:
                 break
-            after = raw[-1]["id"]
         else:
             self._log("discord.history_unread", level="error", channel=channel, why=f"after {after} is more")
         if count > len(found):
@@ -166,6 +171,7 @@ class CatchingUp:
         return list(found)
 
     async def _page(self, channel: str, after: str) -> list[dict[str, Any]] | Trouble:
+        self._anew.discard(channel)
         page = await self._insisting.get(MESSAGES, {"after": after, "limit": PAGE}, channel)
         if not isinstance(page, Trouble) and not _is_page(page):
             page = Trouble("Discord's answer is no list of messages")
