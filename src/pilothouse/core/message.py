@@ -77,6 +77,8 @@ class Presence(Struct, frozen=True):
     title: str
     native_id: str
     private: bool = False
+    beside: tuple[Address, ...] = ()
+    """Other places that this happened in with the same deed: those of one server."""
 
 
 class MessageRef(Struct, frozen=True):

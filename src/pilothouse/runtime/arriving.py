@@ -33,8 +33,9 @@ ADDED = (
 def arrive(tx: Tx, ids: IdMaker, settings: Settings, here: Presence, greeting: str, at: float) -> bool:
     """Whether somebody who may talk to us added us. In private nothing is said: whoever comes back goes on talking."""
     place = place_id(tx, here.address)
-    if gone_from(tx, place):
-        note_gone(tx, place, None)
+    for one in _there(tx, here):
+        if gone_from(tx, one.id):
+            note_gone(tx, one.id, None)
     if here.private:
         return True
     if may(
@@ -52,14 +53,13 @@ def arrive(tx: Tx, ids: IdMaker, settings: Settings, here: Presence, greeting: s
 def leave(tx: Tx, ids: IdMaker, settings: Settings, here: Presence, at: float) -> int:
     """How much waited to be said there and is dropped; of an answer somebody hears elsewhere. What runs there runs on:
     its session keeps what came of it."""
-    place = place_id(tx, here.address)
-    known = tx.conversations.get(place)
-    if known is None or known.address != here.address:
-        return 0  # nobody ever talked to us there, or it has moved and goes on elsewhere
     deed = "blocked us" if here.private else f"removed us from “{first_line(here.title)}”"
     why = f"{first_line(here.by.name)} {deed}"
-    note_gone(tx, place, Gone(at, why))
-    return sum(_drop(tx, ids, settings, one.id, at, why) for one in (known, *_threads(tx, place)))
+    there = {one.id: one for one in _there(tx, here)}
+    for id in there:
+        if parent_id(id) not in there:
+            note_gone(tx, id, Gone(at, why))
+    return sum(_drop(tx, ids, settings, id, at, why) for id in there)
 
 
 def _tell_owners(tx: Tx, ids: IdMaker, settings: Settings, here: Presence, at: float) -> None:
@@ -82,5 +82,10 @@ def _drop(tx: Tx, ids: IdMaker, settings: Settings, place: ConversationId, at: f
     return dropped
 
 
-def _threads(tx: Tx, place: ConversationId) -> list[Conversation]:
-    return [one for one in tx.conversations.list(limit=MOST_PLACES) if parent_id(one.id) == place]
+def _there(tx: Tx, here: Presence) -> list[Conversation]:
+    """Where somebody talked to us, with the threads; not what has moved, and goes on elsewhere."""
+    addresses = {place_id(tx, address): address for address in (here.address, *here.beside)}
+    known = tx.conversations.some(addresses)
+    left = {id for id, address in addresses.items() if id not in known or known[id].address == address}
+    threads = [one for one in tx.conversations.list(limit=MOST_PLACES) if parent_id(one.id) in left]
+    return [*(one for id, one in known.items() if id in left), *threads]

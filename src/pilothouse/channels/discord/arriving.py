@@ -1,6 +1,7 @@
-"""We were invited to a server: it is greeted once, in one channel that lets us write, if its owner may talk to us.
+"""We were invited to a server: it is greeted once, in one channel that lets us write, if its owner may talk to us. Or we
+were put out of one: the desk hears of it.
 
-Discord does not say who invited us: somebody whom the server's owner lets do that. A server that we were in before anybody
+Discord does not say who did it: somebody whom the server's owner lets do that. A server that we were in before anybody
 ran us here knows us. A channel that we do not listen to is not greeted, nor the one that we live in.
 """
 
@@ -13,6 +14,7 @@ from pilothouse.channels.discord.addressing import Place, user_id
 from pilothouse.channels.discord.calls import Calls
 from pilothouse.channels.discord.marks import Marks
 from pilothouse.channels.discord.permitting import NEEDED, Room, Server, permissions_in
+from pilothouse.channels.discord.places import Places
 from pilothouse.channels.discord.taking import Taker
 from pilothouse.channels.discord.trouble import Away, Trouble
 from pilothouse.channels.discord.wire import Event, Guild, Member, User, read
@@ -23,6 +25,8 @@ from pilothouse.core.message import Author, Presence
 TEXT = 0
 """Not in announcements: there a greeting would go to all who read them."""
 SOMEBODY = "Somebody in the server of {owner}"
+LEFT = "left"
+"""What is noted of our stay in a server that we were put out of."""
 
 
 class _Spot(Room, frozen=True):
@@ -45,6 +49,7 @@ class Arriving:
         self,
         desk: Desk,
         taker: Taker,
+        places: Places,
         marks: Marks,
         log: Callable[..., None],
         *,
@@ -53,14 +58,28 @@ class Arriving:
     ) -> None:
         self._desk = desk
         self._taker = taker
+        self._places = places
         self._marks = marks
         self._log = log
         self._name = name
         self._since = marks.first_used(now)
 
     def is_new(self, guild: Guild) -> bool:
-        joined = _time_of(guild.joined_at)
-        return joined > self._since and self._marks.stay(guild.id) != guild.joined_at
+        joined, stay = _time_of(guild.joined_at), self._marks.stay(guild.id)
+        return stay == LEFT or (joined > self._since and stay != guild.joined_at)
+
+    def leave(self, guild: str) -> Presence | None:
+        """What the desk is to hear of a server, if we knew it."""
+        rooms = [place.address for place in self._places.channels_of(guild)]
+        known = self._places.leave(guild)
+        if known is None or not rooms:
+            return None
+        self._marks.note_stay(guild, LEFT)
+        by = Author(user_id(known.owner), "Somebody")
+        return Presence(rooms[0], by, known.name, f"{LEFT}:{guild}", beside=tuple(rooms[1:]))
+
+    async def tell_left(self, here: Presence) -> None:
+        await self._desk.left(here)
 
     async def take(self, event: Event, us: str, calls: Calls) -> None:
         """When it returns, this stay is known for good."""
@@ -69,15 +88,20 @@ class Arriving:
             self._log("discord.not_greeted", level="warning", guild=event.data.get("id"), why=server)
             return
         room = self._room(server, us)
-        if room is None:
-            self._log("discord.not_greeted", guild=server.id, why="no channel is for us, and lets us write")
+        if room is not None:
+            trigger = (await self._taker.scene(_place(room, server), us)).heard.trigger
+            await self._arrived(server, room, greeting(self._name(), trigger), calls)
         else:
-            by = Author(user_id(server.owner_id), SOMEBODY.format(owner=await self._owner(server, calls)))
-            place = Place(room.id, server.id, name=room.name or "")
-            trigger = (await self._taker.scene(place, us)).heard.trigger
-            here = Presence(place.address, by, server.name, server.joined_at or "")
-            await self._desk.arrived(here, greeting(self._name(), trigger))
+            self._log("discord.not_greeted", guild=server.id, why="no channel is for us, and lets us write")
+            if self._marks.stay(server.id) == LEFT and server.channels:
+                await self._arrived(server, server.channels[0], "", calls)
         self._marks.note_stay(server.id, server.joined_at or "")
+
+    async def _arrived(self, server: _Joined, room: Room, words: str, calls: Calls) -> None:
+        by = Author(user_id(server.owner_id), SOMEBODY.format(owner=await self._owner(server, calls)))
+        beside = tuple(_place(one, server).address for one in server.channels if one.id != room.id)
+        address, stay = _place(room, server).address, server.joined_at or ""
+        await self._desk.arrived(Presence(address, by, server.name, stay, beside=beside), words)
 
     def _room(self, server: _Joined, us: str) -> Room | None:
         """The one for what Discord itself says, else the first."""
@@ -94,7 +118,7 @@ class Arriving:
         return order[0] if order else None
 
     def _is_open(self, room: Room, server: Server) -> bool:
-        heard = self._taker.heard(Place(room.id, server.id))
+        heard = self._taker.heard(_place(room, server))
         return not heard.muted and not heard.dedicated
 
     async def _owner(self, server: Server, calls: Calls) -> str:
@@ -103,6 +127,10 @@ class Arriving:
             raise Away(found.text)
         user = None if isinstance(found, Trouble) else read(found, User)
         return user.name if isinstance(user, User) else "somebody"
+
+
+def _place(room: Room, server: Server) -> Place:
+    return Place(room.id, server.id, name=room.name or "")
 
 
 def _time_of(text: str | None) -> float:

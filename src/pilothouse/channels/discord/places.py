@@ -18,8 +18,11 @@ UPLOADS = {2: 50 * MIB, 3: 100 * MIB}
 REMEMBERED = 20_000
 
 
-class _Known(Struct):
+class Known(Struct):
+    """A server that we are in."""
+
     name: str
+    owner: str
     upload_bytes: int
     roles: dict[str, Role]
 
@@ -27,7 +30,7 @@ class _Known(Struct):
 class Places:
     def __init__(self) -> None:
         self._places: dict[str, Place] = {}
-        self._guilds: dict[str, _Known] = {}
+        self._guilds: dict[str, Known] = {}
 
     @property
     def guilds(self) -> tuple[str, ...]:
@@ -35,6 +38,14 @@ class Places:
 
     def get(self, id: str) -> Place | None:
         return self._places.get(id)
+
+    def leave(self, guild: str) -> Known | None:
+        """What we knew of a server that we are no longer in."""
+        return self._guilds.pop(guild, None)
+
+    def channels_of(self, guild: str) -> list[Place]:
+        """Without their threads."""
+        return [place for place in self._places.values() if place.guild == guild and place.parent is None]
 
     def put(self, channel: Channel, guild: str | None = None) -> Place:
         place = self._places[channel.id] = place_of(channel, guild)
@@ -47,8 +58,6 @@ class Places:
         match event.name:
             case "GUILD_CREATE" | "GUILD_UPDATE":
                 self._guild(read(event.data, Guild))
-            case "GUILD_DELETE":
-                self._guilds.pop(str(event.data.get("id")), None)
             case "CHANNEL_CREATE" | "CHANNEL_UPDATE" | "THREAD_CREATE" | "THREAD_UPDATE":
                 self._channels((event.data,), None)
             case "THREAD_LIST_SYNC":
@@ -83,7 +92,8 @@ class Places:
         if isinstance(guild, str) or guild.unavailable:
             return
         roles = {role.id: role for role in guild.roles}
-        self._guilds[guild.id] = _Known(guild.name, UPLOADS.get(guild.premium_tier, UPLOAD_BYTES), roles)
+        upload_bytes = UPLOADS.get(guild.premium_tier, UPLOAD_BYTES)
+        self._guilds[guild.id] = Known(guild.name, guild.owner_id, upload_bytes, roles)
         for channel in (*guild.channels, *guild.threads):
             self.put(channel, guild.id)
 

@@ -104,7 +104,7 @@ class Receiving:
             start=start,
         )
         self._arriving = Arriving(
-            desk, self._taker, self._marks, log, name=lambda: self._me.name, now=clock.now()
+            desk, self._taker, places, self._marks, log, name=lambda: self._me.name, now=clock.now()
         )
         self._failures = Failures(folder / "failed-events.jsonl", "discord.event", clock, log)
         self._left: list[Numbered] = []
@@ -146,7 +146,10 @@ class Receiving:
         if event.name in ("READY", "GUILD_CREATE"):
             self._arrive(event)
         elif event.name == "GUILD_DELETE":
-            self._slash.leave(str(event.data.get("id")))
+            guild = str(event.data.get("id"))
+            self._slash.leave(guild)
+            if event.data.get("unavailable") is not True:
+                self._depart(guild)
         elif event.name.startswith("INTERACTION_"):
             self._pressed.hear(event)
         elif event.name.startswith("MESSAGE_") and not self._catching_up.holds(event):
@@ -166,6 +169,8 @@ class Receiving:
         for one in mine:
             self._pass_on(one)
         if guild is None:
+            for gone in set(self._places.guilds) - _servers_in(event):
+                self._depart(gone)
             self._drop_left(event)
             self._catching_up.direct(calls, tasks)
         else:
@@ -173,6 +178,12 @@ class Receiving:
             tasks.start_soon(self._slash.register, guild)
             self._meet(guild, event)
         tasks.start_soon(self._making_up.look, here, calls)
+
+    def _depart(self, guild: str) -> None:
+        """Not kept: whoever sends something there is refused, and told so."""
+        key, here = f"arrival:{guild}", self._arriving.leave(guild)
+        if self._lanes is not None and here is not None:
+            self._lanes.put(key, key, partial(self._arriving.tell_left, here), partial(self._log_broken, key))
 
     def _meet(self, guild: Guild, event: Event) -> None:
         """Not kept meanwhile: whoever is connected anew hears of each server again."""
@@ -183,7 +194,7 @@ class Receiving:
 
     def _drop_left(self, ready: Event) -> None:
         """Of servers that we are no longer in: they never arrive, and nobody there can be answered."""
-        here = {str(one["id"]) for one in ready.data.get("guilds") or () if "id" in one}
+        here = _servers_in(ready)
         gone = [one for one in self._left if here and str(one.event.data.get("guild_id")) not in here]
         self._left = [one for one in self._left if one not in gone]
         for one in gone:
@@ -255,6 +266,10 @@ class Receiving:
 
     def _alarm(self, text: str) -> None:
         self._host.log("discord.trouble", level="error", text=text)
+
+
+def _servers_in(ready: Event) -> set[str]:
+    return {str(one["id"]) for one in ready.data.get("guilds") or () if "id" in one}
 
 
 def _lane(one: Numbered) -> str:

@@ -166,6 +166,7 @@ class Guild(Struct, frozen=True):
     id: str
     name: str = ""
     unavailable: bool = False
+    owner_id: str = ""
     premium_tier: int = 0
     joined_at: str | None = None
     """When we were invited: another time is another stay."""
