@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import anyio
 import msgspec
@@ -16,8 +17,14 @@ from tests.channels.discord.test_gateway import place
 from tests.runtime.puppet import Strings, echo
 
 from pilothouse.channels.discord.addressing import DISCORD
+from pilothouse.channels.discord.calls import Calls
+from pilothouse.channels.discord.making_up import MakingUp
+from pilothouse.channels.discord.marks import Marks
+from pilothouse.channels.discord.places import Places
+from pilothouse.channels.discord.wire import Channel, Event
 from pilothouse.core.ids import ConversationId, MessageId
-from pilothouse.core.message import InboundMessage, MessageRef
+from pilothouse.core.message import Address, InboundMessage, MessageRef
+from pilothouse.testing.desk import ScriptedDesk
 
 pytestmark = pytest.mark.anyio
 
@@ -116,6 +123,41 @@ async def test_what_was_changed_is_found_though_the_line_broke_again_at_once(
         held.release()
         await line.until(lambda: line.desk.edits)
         assert line.desk.edits[0].text == "two"
+
+
+async def test_what_is_changed_between_two_sessions_while_we_look_is_found(tmp_path: Path) -> None:
+    """The first look was answered before the edit, and hears that answer after the second one began."""
+    fed, logged, desk = list[Event](), list[str](), ScriptedDesk()
+    desk.wait = [MessageRef(Address(DISCORD, "7"), "70")]
+    places = Places()
+    places.put(Channel("7"), "5")
+    answers = {"two": anyio.Event(), "one": anyio.Event()}
+    asked = {text: anyio.Event() for text in answers}
+
+    class Answering:
+        def __init__(self, text: str, edited_at: str | None) -> None:
+            self.text = text
+            self.edited_at = edited_at
+
+        async def get(self, path: str, **ids: object) -> object:
+            asked[self.text].set()
+            await answers[self.text].wait()
+            return {"id": "70", "content": self.text, "edited_timestamp": self.edited_at}
+
+    def log(event: str, **fields: object) -> None:
+        logged.append(event)
+
+    looking = MakingUp(desk, places, Marks(tmp_path / "marks.json", log), log, fed.extend)
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            for text, edited_at in (("one", None), ("two", "2026-01-01T00:00:00+00:00")):
+                tasks.start_soon(looking.look, "5", cast("Calls", Answering(text, edited_at)))
+                await asked[text].wait()
+            answers["one"].set()
+            await anyio.wait_all_tasks_blocked()
+            answers["two"].set()
+    assert [(event.name, event.data["content"]) for event in fed] == [("MESSAGE_UPDATE", "two")]
+    assert logged == []
 
 
 async def test_what_cannot_be_read_of_the_store_costs_no_connection(server: Server, tmp_path: Path) -> None:

@@ -38,13 +38,15 @@ class MakingUp:
         self._marks = marks
         self._log = log
         self._feed = feed
-        self._asked: set[str] = set()
-        """Messages that were asked about: whoever hears of a change meanwhile knows better than the answer."""
+        self._asked: dict[str, object] = {}
+        """Messages that were asked about, and which question was the last: whoever asks later, or hears of a change
+        meanwhile, knows better than the answer."""
 
     def hear(self, event: Event) -> None:
         """Each event, before anybody acts on it."""
         if event.name in CHANGES:
-            self._asked -= {str(id) for id in (event.data.get("id"), *(event.data.get("ids") or ()))}
+            for id in (event.data.get("id"), *(event.data.get("ids") or ())):
+                self._asked.pop(str(id), None)
 
     async def look(self, guild: str | None, calls: Calls) -> None:
         """At what waits in a server; without one, in private chats."""
@@ -67,11 +69,11 @@ class MakingUp:
         return place is not None and place.guild == guild
 
     async def _look_at(self, channel: str, message: str, guild: str | None, calls: Calls) -> None:
-        self._asked.add(message)
+        question = self._asked[message] = object()
         found = await calls.get(MESSAGE, channel_id=channel, message_id=message)
-        if message not in self._asked:
+        if self._asked.get(message) is not question:
             return
-        self._asked.discard(message)
+        del self._asked[message]
         more = {"guild_id": guild} if guild is not None else {}
         if isinstance(found, Trouble):
             if found.code == UNKNOWN_MESSAGE:
