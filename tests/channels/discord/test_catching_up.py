@@ -145,6 +145,55 @@ async def test_a_thread_that_was_opened_while_we_were_away_is_read_too(
     assert line.texts == ["asked anew", "here we are"]
 
 
+async def test_a_channel_that_was_opened_while_we_were_away_is_read_too(
+    server: Server, tmp_path: Path
+) -> None:
+    await hear_one(server, tmp_path)
+    ada, new = server.person("ada"), server.world.make_channel("new")
+    ada.say("asked anew", channel=new)
+    ada.say("and below it", channel=ada.make_thread("work", channel=new))
+    async with open_line(server, tmp_path) as line:
+        await line.until(lambda: len(line.texts) == 2)
+    assert sorted(line.texts) == ["and below it", "asked anew"]
+
+
+async def test_what_is_said_first_in_a_channel_that_we_saw_being_opened_is_read(
+    server: Server, tmp_path: Path
+) -> None:
+    ada = server.person("ada")
+    async with open_line(server, tmp_path) as line:
+        new = server.world.make_channel("new")
+        ada.say("first")
+        await line.until(lambda: line.texts)
+        await line.rest()
+    ada.say("asked anew", channel=new)
+    async with open_line(server, tmp_path) as line:
+        await line.until(lambda: line.texts)
+    assert line.texts == ["asked anew"]
+
+
+async def test_what_is_heard_while_a_history_cannot_be_read_is_taken_though_it_is_forbidden_in_the_end(
+    server: Server, tmp_path: Path
+) -> None:
+    await hear_one(server, tmp_path)
+    ada, clock = server.person("ada"), FakeClock()
+    ada.say("away")
+    server.faults.drop(HISTORY, times=6)
+    server.faults.missing_permission(HISTORY)
+    async with open_line(server, tmp_path, clock=clock) as line:
+        await line.until(lambda: line.told("discord.history_waits"))
+        gone, kept = ada.say("forget it"), ada.say("live")
+        ada.delete(gone)
+        server.person("bob").say("elsewhere", channel=server.world.make_channel("elsewhere"))
+        await line.until(lambda: "elsewhere" in line.texts)
+        await pass_time_until_heard(line, clock, "live")
+        await line.until(lambda: line.desk.deletions)
+        assert line.told("discord.history_unread")
+    assert line.texts == ["elsewhere", "forget it", "live"]
+    assert [one.native_id for one in line.desk.deletions] == [str(gone.id)]
+    assert kept.text == "live"
+
+
 async def test_what_was_said_in_a_thread_that_was_archived_since_is_read(
     server: Server, tmp_path: Path
 ) -> None:
@@ -345,6 +394,16 @@ async def test_a_forum_has_no_history_to_ask_for(server: Server, tmp_path: Path)
         ada.say("hello")
         await line.until(lambda: line.texts)
         assert server.called(HISTORY) == []
+
+
+async def test_a_server_that_cannot_be_read_is_named_for_nothing_is_caught_up_there(
+    server: Server, tmp_path: Path
+) -> None:
+    async with open_line(server, tmp_path) as line:
+        for session in server.gateway.connected:
+            session.tell("GUILD_CREATE", {"id": "300000", "channels": "none"})
+        await line.until(lambda: line.told("discord.server_unreadable"))
+    assert line.told("discord.server_unreadable")[0]["guild"] == "300000"
 
 
 async def test_an_edit_and_a_deletion_are_heard_while_files_are_still_fetched(

@@ -2,8 +2,9 @@
 newer of that channel.
 
 Only where we listen, and first where everything is for us. A channel that we never read begins with what is said from now
-on; a thread below one that we did read was opened while we were away, else we had heard somebody in it. A thread that we
-know and that is not listed sleeps, and may have been awake meanwhile. A channel that is gone is forgotten.
+on, unless it is younger than our absence; a thread below one that we did read was opened while we were away, else we had
+heard somebody in it. A thread that we know and that is not listed sleeps, and may have been awake meanwhile. A channel that
+is gone is forgotten.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ from pilothouse.channels.discord.wire import (
     Channel,
     Event,
     Guild,
+    Sleeping,
     number_at,
+    read,
 )
 from pilothouse.core.clock import Clock
 
@@ -39,6 +42,8 @@ PAGE = 100
 MOST = 10_000
 """Of one channel: if more was said, the newest of it."""
 MOST_PAGES = 1000
+MOST_HELD = 1000
+"""Of what comes live into one channel while its history cannot be read: the rest is in that history."""
 MOST_ASLEEP = 100
 """Threads of one server: each costs a request."""
 MOST_LISTS = 100
@@ -85,25 +90,41 @@ class CatchingUp:
         known = {one.id: mark for one in listed if (mark := self._marks.get(one.id)) is not None}
         newest = max(known.values(), key=int, default="0")
         since = self._marks.come(guild.id, newest, number_at(self._clock.now()))
-        before = self._marks.copy()
         ours = self._ours_first(listed, guild)
+        known |= {one.id: one.id for one in ours if one.id not in known and _is_younger(one, since)}
+        oldest = min(newest, since or newest, key=int)
         for channel in ours:
-            mark, last = known.get(channel.id), channel.last_message_id
-            if mark is None and channel.type in THREADS and channel.parent_id in known:
-                # Until the newest that we heard in this server we were there, and heard nobody in this thread.
-                mark = newest
-                self._marks.read_to(channel.id, newest, hung=Hung(guild.id, channel.parent_id))
-            if mark is None:
-                self._marks.read_to(channel.id, last or channel.id)
-            elif last is not None and int(last) > int(mark) and channel.type not in FORUMS:
+            last, on = channel.last_message_id, channel.parent_id
+            if channel.type in THREADS and on in known and channel.id not in known:
+                # Until the newest that we heard in this server we were there, and heard nobody in this thread; unless we
+                # heard that one since we are back, and still look for what was missed.
+                self._marks.read_to(channel.id, oldest, hung=Hung(guild.id, on))
+            elif self._marks.get(channel.id) is None:
+                self._marks.read_to(channel.id, known.get(channel.id, last or channel.id))
+            mark = self._marks.get(channel.id) or "0"
+            if last is not None and int(last) > int(mark) and channel.type not in FORUMS:
                 self._begin(channel.id, guild.id, tasks)
         asleep = self._asleep(guild.id, {one.id for one in listed})
         for id in asleep:
             self._begin(id, guild.id, tasks)
         parents = [one for one in ours if one.id in known and one.type in WITH_THREADS]
         if since is not None:
-            absence = Absence(guild.id, since, before, frozenset(asleep), tuple(parents[:MOST_LISTS]))
+            marks, searched = self._marks.copy(), tuple(parents[:MOST_LISTS])
+            absence = Absence(guild.id, since, marks, frozenset(asleep), searched)
             self._finding.look(absence, tasks)
+
+    def opened(self, event: Event) -> None:
+        """A channel, before our eyes: whatever is said in it is newer."""
+        channel = read(event.data, Channel)
+        if isinstance(channel, str) or channel.type not in TEXT_CHANNELS or self._heard(channel.id).muted:
+            return
+        self._marks.read_to(channel.id, channel.last_message_id or channel.id)
+
+    def changed(self, event: Event, tasks: TaskGroup) -> None:
+        """A thread, also by waking."""
+        thread = read(event.data, Sleeping)
+        if not isinstance(thread, str):
+            self._finding.meet(thread, tasks)
 
     def _ours_first(self, listed: list[Channel], guild: Guild) -> list[Channel]:
         heard = {one.id: self._heard(*place_of(one, guild.id).lineage) for one in listed}
@@ -180,12 +201,14 @@ class CatchingUp:
         return page
 
     def _let_go(self, channel: str) -> None:
-        """So that not ever more waits: messages are in the history by the next time that whoever reads it asks for it, and
-        the rest is about older ones."""
+        """So that not ever more waits: messages are in the history by the next time that whoever reads it asks for it, but
+        some are kept, for it may be forbidden by then. What is about older ones need not wait."""
         held = self._held.get(channel, [])
-        others = [event for event in held if event.name != "MESSAGE_CREATE"]
-        held.clear()
-        self._feed(others)
+        kept = {id for event in held if event.name == "MESSAGE_CREATE" for id in _ids_in(event)}
+        kept = set(sorted(kept, key=int)[-MOST_HELD:])
+        older = [event for event in held if event.name != "MESSAGE_CREATE" and not _ids_in(event) & kept]
+        held[:] = [event for event in held if _ids_in(event) & kept]
+        self._feed(older)
 
     def _give_up(self, channel: str, trouble: Trouble) -> None:
         if trouble.is_gone:
@@ -193,6 +216,18 @@ class CatchingUp:
             self._log("discord.channel_forgotten", level="warning", channel=channel, why=trouble.text)
         else:
             self._log("discord.history_unread", level="error", channel=channel, why=trouble.text)
+
+
+def _is_younger(channel: Channel, since: str | None) -> bool:
+    """Whether a channel was opened after a message with this number was sent."""
+    return since is not None and channel.type not in THREADS and int(channel.id) > int(since)
+
+
+def _ids_in(event: Event) -> set[str]:
+    """The messages that it is about."""
+    data = event.data
+    ids = (data.get("message_id") or data.get("id"), *(data.get("ids") or ()))
+    return {id for one in ids if (id := str(one)).isdecimal()}
 
 
 def _is_page(page: Any) -> bool:

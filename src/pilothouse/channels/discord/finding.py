@@ -59,28 +59,40 @@ class Finding:
         self._insisting = insisting
         self._log = log
         self._begin = begin
-        self._again: dict[str, Absence | None] = {}
-        """Servers that are looked through, and the absence that they are to be looked through for after that."""
+        self._now: dict[str, Absence] = {}
+        """For which absence each server is looked through."""
+        self._next: dict[str, Absence] = {}
+        """For which one after that."""
 
     def look(self, absence: Absence, tasks: TaskGroup) -> None:
         guild = absence.guild
-        if guild not in self._again:
-            self._again[guild] = None
-            tasks.start_soon(self._find, absence, tasks)
-        elif (waits := self._again[guild]) is None:
-            self._again[guild] = absence
+        if guild not in self._now:
+            self._now[guild] = absence
+            tasks.start_soon(self._find, guild, tasks)
+        elif (waits := self._next.get(guild)) is None:
+            self._next[guild] = absence
         else:
             # What was heard between the two may be newer than what was missed before them.
-            self._again[guild] = replace(waits, since=absence.since, parents=absence.parents)
+            self._next[guild] = replace(waits, since=absence.since, parents=absence.parents)
 
-    async def _find(self, absence: Absence, tasks: TaskGroup) -> None:
-        guild, next_one = absence.guild, absence
-        while next_one is not None:
+    def meet(self, thread: Sleeping, tasks: TaskGroup) -> None:
+        """Somebody may have woken it before we looked there: then it stands in no list any more."""
+        absence = self._now.get(thread.guild_id or "")
+        if absence is None or thread.thread_metadata.archived or thread.id in absence.marks:
+            return
+        parent = next((one.id for one in absence.parents if one.id == thread.parent_id), None)
+        if parent is not None:
+            absence.marks[thread.id] = absence.since  # it is met once
+            self._read(thread, parent, absence, tasks)
+
+    async def _find(self, guild: str, tasks: TaskGroup) -> None:
+        while (absence := self._now.get(guild)) is not None:
             async with anyio.create_task_group() as finding:
-                for parent in next_one.parents:
-                    finding.start_soon(self._find_below, parent, next_one, tasks)
-            next_one, self._again[guild] = self._again[guild], None
-        del self._again[guild]
+                for parent in absence.parents:
+                    finding.start_soon(self._find_below, parent, absence, tasks)
+            del self._now[guild]
+            if guild in self._next:
+                self._now[guild] = self._next.pop(guild)
         self._marks.back(guild)
 
     async def _find_below(self, parent: Channel, absence: Absence, tasks: TaskGroup) -> None:
@@ -100,14 +112,17 @@ class Finding:
             return
         awoke = [thread for thread in listed.threads if _was_awake(thread, absence.since)]
         for thread in awoke:
-            after, last = absence.marks.get(thread.id, absence.since), thread.last_message_id
-            if last is None or int(last) <= int(after) or thread.id in absence.asleep:
-                continue
-            if not self._heard(thread.id, parent).muted:
-                self._marks.read_to(thread.id, after, hung=Hung(absence.guild, parent))
-                self._begin(thread.id, absence.guild, tasks, after)
+            if thread.id not in absence.asleep:
+                self._read(thread, parent, absence, tasks)
         if listed.has_more and len(awoke) == len(listed.threads):
             self._log("discord.threads_unread", level="warning", guild=absence.guild, channel=parent)
+
+    def _read(self, thread: Sleeping, parent: str, absence: Absence, tasks: TaskGroup) -> None:
+        after, last = absence.marks.get(thread.id, absence.since), thread.last_message_id
+        if last is None or int(last) <= int(after) or self._heard(thread.id, parent).muted:
+            return
+        self._marks.read_to(thread.id, after, hung=Hung(absence.guild, parent))
+        self._begin(thread.id, absence.guild, tasks, after)
 
     async def _list(self, path: str, parent: str) -> Sleepers | Trouble:
         return await self._insisting.until_answered(parent, partial(self._ask, path, parent))

@@ -150,6 +150,10 @@ class Receiving:
             self._slash.leave(guild)
             if event.data.get("unavailable") is not True:
                 self._depart(guild)
+        elif event.name == "CHANNEL_CREATE":
+            self._catching_up.opened(event)
+        elif event.name == "THREAD_UPDATE" and self._tasks is not None:
+            self._catching_up.changed(event, self._tasks)
         elif event.name.startswith("INTERACTION_"):
             self._pressed.hear(event)
         elif event.name.startswith("MESSAGE_") and not self._catching_up.holds(event):
@@ -161,7 +165,10 @@ class Receiving:
         if calls is None or tasks is None:
             return
         guild = read(event.data, Guild) if event.name == "GUILD_CREATE" else None
-        if isinstance(guild, str) or (guild is not None and guild.unavailable):
+        if isinstance(guild, str):
+            self._host.log("discord.server_unreadable", level="error", guild=event.data.get("id"), why=guild)
+            return
+        if guild is not None and guild.unavailable:
             return
         here = guild.id if guild else None
         mine = [one for one in self._left if one.event.data.get("guild_id") == here]

@@ -135,12 +135,13 @@ class Channel(Struct, frozen=True):
 
 
 class ThreadMeta(Struct, frozen=True):
+    archived: bool = False
     archive_timestamp: datetime | None = None
     """When it was last put to sleep, or woken."""
 
 
 class Sleeping(Channel, frozen=True):
-    """A thread that is archived."""
+    """A thread that is archived, or was."""
 
     thread_metadata: ThreadMeta = ThreadMeta()
 

@@ -263,6 +263,9 @@ class World:
     def delete_channel(self, channel: Channel) -> None:
         self.state.delete_channel(channel.id)
 
+    def wake_up(self, thread: Channel) -> None:
+        self.state.edit_channel(thread.id, {}, thread_metadata={"archived": False})
+
     def archive(self, thread: Channel, *, locked: bool = False) -> None:
         assert thread.thread_metadata is not None
         thread.thread_metadata.archive_timestamp = self.state.now_iso()  # simcord leaves it as it was
