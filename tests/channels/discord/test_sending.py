@@ -54,6 +54,18 @@ async def test_what_may_stand_there_is_unconfirmed_and_what_cannot_is_later(
             await line.send(server.world.make_channel("other"), "elsewhere")
 
 
+async def test_what_may_stand_there_stays_unconfirmed_though_the_repeat_was_surely_not_taken(
+    server: Server, tmp_path: Path
+) -> None:
+    """Else it would come again under another number, and stand there twice without a mark."""
+    async with open_line(server, tmp_path) as line:
+        server.faults.lose_answer(SEND)
+        server.faults.too_many(SEND, after_s=45.0)
+        with pytest.raises(Unconfirmed):
+            await line.send(server.world.general, "hello")
+    assert server.world.texts(server.world.general) == ["hello"]
+
+
 async def test_a_long_pause_for_all_is_told_and_ends(server: Server, tmp_path: Path) -> None:
     async with open_line(server, tmp_path) as line:
         server.faults.too_many(SEND, after_s=10.5, everywhere=True)

@@ -132,8 +132,7 @@ class Poster:
                 found = await self.post(channel, wordless(message, found.why))
             if isinstance(found, Trouble):
                 # Whoever begins anew repeats what stands there, and has to say so.
-                begun = number > 0 and found.is_passing
-                return replace(found, maybe_done=True, after_s=0.0) if begun else found
+                return _doubted(found) if number > 0 and found.is_passing else found
         return found
 
     async def _post_as_file(
@@ -156,10 +155,12 @@ class Poster:
         self, channel: int, body: dict[str, Any], uploads: Sequence[Upload]
     ) -> Any | Trouble:
         """Again, with the same number, where no answer came: Discord makes one message of both. What was too slow once is
-        not uploaded once more."""
+        not uploaded once more. A repeat that got nowhere says nothing about the one before it."""
         found: Any | Trouble = None
         for attempt in range(TRIES):
             found = await self._calls.call("POST", MESSAGES, body, files=uploads, channel_id=channel)
+            if attempt and isinstance(found, Trouble) and found.is_passing:
+                found = _doubted(found)
             if not (isinstance(found, Trouble) and found.maybe_done and found.status == 0):
                 return found
             if uploads and found.late:
@@ -173,6 +174,11 @@ class Poster:
         for name, file in named_files(payload, files):
             uploads.append(Upload(name, await self._blobs.get(file.blob)))
         return uploads
+
+
+def _doubted(trouble: Trouble) -> Trouble:
+    """It may have been done before this, so that whoever comes again has to say so."""
+    return replace(trouble, maybe_done=True, after_s=0.0)
 
 
 def new_nonce() -> str:
