@@ -7,6 +7,7 @@ from typing import cast
 
 import anyio
 import pytest
+from anyio.abc import TaskGroup
 from simcord.backend.models import Channel
 from tests.channels.discord.line import Line, address_of, open_line
 from tests.channels.discord.server.faults import ARCHIVED, ARCHIVED_JOINED, ARCHIVED_PRIVATE
@@ -25,6 +26,14 @@ from pilothouse.channels.discord.wire import Event, Guild
 from pilothouse.testing.clock import FakeClock
 
 pytestmark = pytest.mark.anyio
+
+ASLEEP = {
+    "id": "9",
+    "type": 11,
+    "parent_id": "7",
+    "last_message_id": "10",
+    "thread_metadata": {"archive_timestamp": "2100-01-01T00:00:00+00:00"},
+}
 
 
 def opened_and_archived(server: Server, by: Person, text: str, *, private: bool = False) -> Channel:
@@ -113,66 +122,79 @@ async def test_a_thread_that_somebody_wakes_before_we_looked_for_it_is_read_from
     assert line.texts == ["newer", "away", "go on"]
 
 
-async def test_a_server_is_looked_through_once_at_a_time_and_again_for_who_came_back_meanwhile(
-    tmp_path: Path,
-) -> None:
-    fed, lists, answer = list[Event](), list[str](), anyio.Event()
-    thread = {"id": "9", "type": 11, "parent_id": "7", "last_message_id": "10"}
-    asleep = {**thread, "thread_metadata": {"archive_timestamp": "2100-01-01T00:00:00+00:00"}}
+class Lists:
+    """Discord's answers about one server: its first list waits for one event, each later one for the other, and only those
+    know the thread that sleeps."""
 
-    class Calling:
-        async def get(self, path: str, **_: object) -> object:
-            if path == MESSAGES:
-                return [{"id": "10"}]
-            if path != PUBLIC:
-                return {"threads": ()}
-            lists.append(path)
-            found = (asleep,) if len(lists) > 1 else ()
-            await answer.wait()
-            return {"threads": found, "has_more": False}
+    def __init__(self) -> None:
+        self.asked = 0
+        self.first, self.later = anyio.Event(), anyio.Event()
 
+    async def get(self, path: str, **_: object) -> object:
+        if path == MESSAGES:
+            return [{"id": "10"}]
+        if path != PUBLIC:
+            return {"threads": ()}
+        self.asked += 1
+        found, answer = ((), self.first) if self.asked == 1 else ((ASLEEP,), self.later)
+        await answer.wait()
+        return {"threads": found, "has_more": False}
+
+
+def reading_from(path: Path, fed: list[Event]) -> tuple[Marks, CatchingUp]:
     def log(event: str, **fields: object) -> None:
         """Nobody reads it."""
 
     def heard(*ids: str) -> Heard:
         return Heard()
 
-    marks = Marks(tmp_path / "marks.json", log)
+    marks = Marks(path, log)
+    return marks, CatchingUp(marks, heard, FakeClock(), log, fed.extend)
+
+
+async def come(reading: CatchingUp, lists: Lists, tasks: TaskGroup) -> None:
+    """Into the server, and wait until nobody has anything to do."""
+    reading.server(Guild("5", channels=(Told("7"),)), cast("Calls", lists), tasks)
+    await anyio.wait_all_tasks_blocked()
+
+
+async def test_a_server_is_looked_through_once_at_a_time_and_again_for_who_came_back_meanwhile(
+    tmp_path: Path,
+) -> None:
+    fed, lists = list[Event](), Lists()
+    marks, reading = reading_from(tmp_path / "marks.json", fed)
     marks.come("5", "0", "1")
     marks.read_to("7", "1")
-    reading = CatchingUp(marks, heard, FakeClock(), log, fed.extend)
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             for _ in range(3):
-                reading.server(Guild("5", channels=(Told("7"),)), cast("Calls", Calling()), tasks)
-                await anyio.wait_all_tasks_blocked()
-            assert len(lists) == 1
-            answer.set()
-    assert len(lists) == 2
+                await come(reading, lists, tasks)
+            assert lists.asked == 1
+            lists.first.set()
+            lists.later.set()
+    assert lists.asked == 2
     assert [event.data["id"] for event in fed] == ["10"]
 
 
-async def test_who_is_stopped_while_a_server_is_looked_through_again_looks_again(
-    server: Server, tmp_path: Path
-) -> None:
+async def test_who_is_stopped_while_a_server_is_looked_through_again_looks_again(tmp_path: Path) -> None:
     """The end of the first look is not the end of the second."""
-    ada = server.person("ada")
-    await hear_one(server, tmp_path)
-    first = server.faults.hold_answer(ARCHIVED)
-    second = server.faults.hold(ARCHIVED)
-    async with open_line(server, tmp_path) as line:
-        await first.arrived.wait()
-        server.gateway.forget()
-        opened_and_archived(server, ada, "away")
-        server.gateway.drop()
-        await line.until(lambda: server.gateway.connected)
-        await until_heard(line, ada, "back")
-        first.release()
-        await second.arrived.wait()
-        await until_heard(line, ada, "live")
-        await line.rest()
-    second.release()
-    assert line.texts == ["back", "live"]
-    async with open_line(server, tmp_path) as line:
-        await line.until(lambda: line.texts)
-    assert line.texts == ["away"]
+    fed, lists = list[Event](), Lists()
+    marks, reading = reading_from(tmp_path / "marks.json", fed)
+    marks.come("5", "0", "1")
+    marks.read_to("7", "1")
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(marks.keep)
+            for _ in range(2):
+                await come(reading, lists, tasks)
+            lists.first.set()
+            while lists.asked < 2:
+                await anyio.sleep(0.01)
+            marks.read_to("7", "20")
+            tasks.cancel_scope.cancel()
+        assert fed == []
+        lists.later.set()
+        _, again = reading_from(tmp_path / "marks.json", fed)
+        async with anyio.create_task_group() as tasks:
+            await come(again, lists, tasks)
+    assert [event.data["id"] for event in fed] == ["10"]
