@@ -4,34 +4,27 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Iterator
 
 import aiohttp
 import httpcore2
 import pytest
+from tests.ports import hold_port
 
 from pilothouse.channels.reach import why_unreachable
 
 REFUSED = "the connection was refused"
 
 
-@pytest.fixture
-def deaf_port() -> Iterator[int]:
-    """Taken, so that nobody else gets it, and not listened on."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        yield taken.getsockname()[1]
-
-
 @pytest.mark.anyio
-async def test_both_libraries_tell_a_refused_connection_alike(deaf_port: int) -> None:
-    url = f"http://127.0.0.1:{deaf_port}/"
-    async with httpcore2.AsyncConnectionPool() as pool:
-        with pytest.raises(httpcore2.ConnectError) as of_httpcore:
-            await pool.request("GET", url)
-    async with aiohttp.ClientSession() as session:
-        with pytest.raises(aiohttp.ClientConnectorError) as of_aiohttp:
-            await session.get(url)
+async def test_both_libraries_tell_a_refused_connection_alike() -> None:
+    with hold_port() as port:
+        url = f"http://127.0.0.1:{port}/"
+        async with httpcore2.AsyncConnectionPool() as pool:
+            with pytest.raises(httpcore2.ConnectError) as of_httpcore:
+                await pool.request("GET", url)
+        async with aiohttp.ClientSession() as session:
+            with pytest.raises(aiohttp.ClientConnectorError) as of_aiohttp:
+                await session.get(url)
     assert why_unreachable(of_httpcore.value) == REFUSED
     assert why_unreachable(of_aiohttp.value) == REFUSED
 

@@ -12,6 +12,7 @@ from tests.channels.discord.gateway_house import config_for
 from tests.channels.discord.line import open_line
 from tests.channels.discord.server.faults import FOLLOW_UP, HISTORY, SEND
 from tests.channels.discord.server.running import Server
+from tests.ports import hold_port
 
 from pilothouse.channels.discord.addressing import DISCORD
 from pilothouse.channels.discord.config import DiscordConfig
@@ -170,22 +171,23 @@ async def test_without_the_intent_mentions_and_private_messages_are_heard(
 
 
 async def test_a_network_that_is_down_at_the_start_is_told_after_a_minute(
-    server: Server, tmp_path: Path, free_tcp_port: int
+    server: Server, tmp_path: Path
 ) -> None:
-    config = DiscordConfig(
-        token=Secret(server.token),
-        api_base=f"http://127.0.0.1:{free_tcp_port}/api/v10",
-        gateway_url=server.gateway_url,
-    )
     clock = FakeClock(1_800_000_000.0)
-    async with open_line(server, tmp_path, config, clock=clock, connected=False) as line:
-        await line.until(lambda: line.told("discord.not_connected"))
-        assert line.told("discord.trouble") == []
-        while not line.told("discord.trouble"):
-            failed = len(line.told("discord.not_connected"))
-            await clock.advance(60)
-            await line.until(lambda failed=failed: len(line.told("discord.not_connected")) > failed)
-        assert "could not be reached" in line.told("discord.trouble")[0]["text"]
+    with hold_port() as port:
+        config = DiscordConfig(
+            token=Secret(server.token),
+            api_base=f"http://127.0.0.1:{port}/api/v10",
+            gateway_url=server.gateway_url,
+        )
+        async with open_line(server, tmp_path, config, clock=clock, connected=False) as line:
+            await line.until(lambda: line.told("discord.not_connected"))
+            assert line.told("discord.trouble") == []
+            while not line.told("discord.trouble"):
+                failed = len(line.told("discord.not_connected"))
+                await clock.advance(60)
+                await line.until(lambda failed=failed: len(line.told("discord.not_connected")) > failed)
+            assert "could not be reached" in line.told("discord.trouble")[0]["text"]
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,12 @@
 """Whatever goes wrong becomes a value that says what to do about it; nothing is raised and nothing hangs."""
 
-import socket
-
 import anyio
 import pytest
 from tests.channels.telegram.conftest import connect
 from tests.channels.telegram.http_house import saying, serving
 from tests.channels.telegram.keyboards import Button, keyboard
 from tests.channels.telegram.server.running import Server, open_server
+from tests.ports import hold_port
 
 from pilothouse.channels.telegram import trouble
 from pilothouse.channels.telegram.client import BotClient, open_client
@@ -151,11 +150,8 @@ async def test_a_success_whose_answer_was_lost_may_have_happened(client: BotClie
 
 
 async def test_a_server_that_nobody_reaches_has_certainly_done_nothing() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        async with open_client(
-            Endpoint(Secret("1:x"), f"http://127.0.0.1:{taken.getsockname()[1]}")
-        ) as client:
+    with hold_port() as port:
+        async with open_client(Endpoint(Secret("1:x"), f"http://127.0.0.1:{port}")) as client:
             down = await client.get_me()
     assert isinstance(down, trouble.NetworkDown)
     assert not down.maybe_done

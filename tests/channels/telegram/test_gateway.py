@@ -11,6 +11,7 @@ from tests.channels.plays import asks, slow
 from tests.channels.telegram.gateway_house import config_for, open_gateway
 from tests.channels.telegram.server.people import Person
 from tests.channels.telegram.server.running import Server
+from tests.ports import hold_port
 from tests.runtime.puppet import Strings, echo, until_interrupted
 from tests.runtime.rig import only_alive
 
@@ -588,19 +589,17 @@ async def test_start_is_help_and_a_link_pairs(server: Server, tmp_path: Path) ->
         await house.until_shown(bob.id, "you said: hello")
 
 
-async def test_a_webhook_brings_messages_and_presses_too(
-    server: Server, tmp_path: Path, free_tcp_port: int
-) -> None:
+async def test_a_webhook_brings_messages_and_presses_too(server: Server, tmp_path: Path) -> None:
     ada = server.person("Ada")
     heard: list[Decision] = []
-    # The server of these tests calls without TLS where it calls this machine; Telegram would not.
-    hook = WebhookConfig(
-        f"http://127.0.0.1:{free_tcp_port}/telegram", Secret("a-secret-of-the-test"), port=free_tcp_port
-    )
-    config = config_for(server, mode="webhook", webhook=hook)
-    async with open_gateway(server, tmp_path, {ada: "owner"}, asks(APPROVAL, heard), config=config) as house:
-        ada.say("build it")
-        post = await house.until_shown(ada.id, "Run make?")
-        ada.press(post, "Allow once")
-        await house.until(lambda: heard)
-        assert server.called("getUpdates") == []
+    with hold_port() as port:
+        # The server of these tests calls without TLS where it calls this machine; Telegram would not.
+        hook = WebhookConfig(f"http://127.0.0.1:{port}/telegram", Secret("a-secret-of-the-test"), port=port)
+        config = config_for(server, mode="webhook", webhook=hook)
+        play = asks(APPROVAL, heard)
+        async with open_gateway(server, tmp_path, {ada: "owner"}, play, config=config) as house:
+            ada.say("build it")
+            post = await house.until_shown(ada.id, "Run make?")
+            ada.press(post, "Allow once")
+            await house.until(lambda: heard)
+            assert server.called("getUpdates") == []

@@ -1,10 +1,10 @@
 """The token is in no log line of any library, in no exception, in no repr, and in no text that we make."""
 
 import logging
-import socket
 
 import pytest
 from tests.channels.telegram.server.running import TOKEN, Server
+from tests.ports import hold_port
 
 from pilothouse.channels.telegram.client import BotClient, open_client
 from pilothouse.channels.telegram.endpoint import Endpoint
@@ -56,9 +56,8 @@ async def test_the_token_is_in_no_repr(server: Server) -> None:
     endpoint = Endpoint(Secret(server.token), server.url)
     async with open_client(endpoint) as client:
         seen = [repr(endpoint), repr(client), repr(vars(client)), repr(vars(client._exchange))]
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        nobody = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    with hold_port() as port:
+        nobody = f"http://127.0.0.1:{port}"
         async with open_client(Endpoint(Secret(server.token), nobody)) as client:
             seen.append(repr(await client.get_me()))
     assert CANARY not in "".join(seen)

@@ -7,6 +7,7 @@ import anyio
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
 from tests.channels.telegram.http_house import ME, answer, get_me_with, said_with
+from tests.ports import hold_port
 
 from pilothouse.channels.telegram.address import parse_address
 from pilothouse.channels.telegram.client import open_client
@@ -113,11 +114,10 @@ async def test_a_proxy_gets_its_name_and_password_and_nobody_else_does() -> None
 
 
 async def test_a_proxy_that_is_not_there_is_named_instead_of_telegram() -> None:
-    async with listening() as (port, _):
-        gone = port
-    found = await ask("http://elsewhere.invalid", f"http://ada:word@127.0.0.1:{gone}")
+    with hold_port() as port:
+        found = await ask("http://elsewhere.invalid", f"http://ada:word@127.0.0.1:{port}")
     assert isinstance(found, NetworkDown)
-    assert f"the connection was refused (by way of the proxy 127.0.0.1:{gone})" in found.text
+    assert f"the connection was refused (by way of the proxy 127.0.0.1:{port})" in found.text
 
 
 async def test_a_tunnel_that_a_proxy_refuses_was_never_used() -> None:
