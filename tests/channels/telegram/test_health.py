@@ -56,8 +56,12 @@ def mend_proxy(house: Alone, server: Server) -> None:
 
 async def look(house: Alone, server: Server) -> None:
     """The next look at the webhook has been answered."""
-    before = len(server.called("getWebhookInfo"))
-    await house.until(lambda: len(server.called("getWebhookInfo")) > before, step_s=LOOK_EVERY_S / 4)
+
+    def answered() -> int:
+        return sum(call.done for call in server.called("getWebhookInfo"))
+
+    before = answered()
+    await house.until(lambda: answered() > before, step_s=LOOK_EVERY_S / 4)
 
 
 # The webhook.

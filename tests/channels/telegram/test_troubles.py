@@ -111,7 +111,7 @@ async def test_an_update_from_the_future_is_passed_over(server: Server, tmp_path
         )
         ada.say("hello")
         await house.until(lambda: house.desk.accepted)
-        assert any(event == "telegram.update_passed_over" for event, _ in house.logged)
+        await house.until(lambda: any(event == "telegram.update_passed_over" for event, _ in house.logged))
     server.complaints.clear()  # aiogram does not know that kind either
 
 

@@ -49,6 +49,8 @@ class Call:
     uploads: Uploads
     at: float
     error: str = ""
+    done: bool = False
+    """Whether it was carried out: what it was told is as things stood then, and not later."""
 
 
 async def _nobody_minds(*_: object) -> bool:
@@ -102,6 +104,7 @@ class Server:
         except Refusal as refusal:
             call.error = refusal.description
             return web.json_response(refusal.as_json(), status=refusal.code)
+        call.done = True
         if await self.after(call, result) or (fault is not None and fault.kind == "lose"):
             return hang_up(request)
         return web.json_response({"ok": True, "result": result})
@@ -175,7 +178,7 @@ async def open_server(judge: Judge | None = None, *, rich: bool = True) -> Async
     await site.start()
     host, port = runner.addresses[0][:2]
     server.url = f"http://{host}:{port}"
-    async with ClientSession(timeout=ClientTimeout(total=10)) as session:
+    async with ClientSession(timeout=ClientTimeout(total=60)) as session:
         pushing = asyncio.create_task(_push_to_webhook(server, session))
         try:
             yield server
@@ -198,7 +201,7 @@ async def _push_to_webhook(server: Server, session: ClientSession) -> None:
             async with session.post(polls.webhook, json=update, headers=headers) as response:
                 taken = response.status == 200
                 polls.last_error = "" if taken else f"Wrong response from the webhook: {response.status}"
-        except ClientError as error:
+        except (ClientError, TimeoutError) as error:
             taken, polls.last_error = False, str(error)
         if taken and update in world.pending:
             world.pending.remove(update)
