@@ -118,10 +118,10 @@ async def test_a_postponed_delivery_comes_when_it_would_have(tmp_path: Path, jum
 @JUMPS
 async def test_the_holder_of_the_engines_keeps_them(tmp_path: Path, jump_s: float) -> None:
     """Another gateway whose clock is an hour off does not take a living one for dead."""
-    async with open_rig(tmp_path, name="first", lease_s=1.0) as first:
+    async with open_rig(tmp_path, name="first", lease_s=4.0) as first:
         ahead = FakeClock(first.ports.clock.now() + jump_s)
         async with open_rig(
-            tmp_path, name="second", clock=ahead, standby=True, lease_s=1.0, channels={}
+            tmp_path, name="second", clock=ahead, standby=True, lease_s=4.0, channels={}
         ) as second:
             await first.channel.say("hello")
             await first.until_said("you said: hello")

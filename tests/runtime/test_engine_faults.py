@@ -157,7 +157,7 @@ class StuckEngine(PuppetEngine):
 
 async def test_a_shutdown_waits_for_no_engine_that_is_still_opening(tmp_path: Path) -> None:
     engine = StuckEngine("open")
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         async with open_rig(tmp_path, engine, until_ready=False):
             await engine.stuck.wait()
 
@@ -166,7 +166,7 @@ async def test_an_engine_that_hangs_while_it_closes_is_given_up(tmp_path: Path) 
     engine = StuckEngine("close")
     async with open_rig(tmp_path) as rig:
         rig.ports.engines = {PUPPET: engine}
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             async with Hosting(rig.ports, close_within_s=0.05).open_all(anyio.Event()):
                 assert PUPPET in rig.ports.engines
         assert engine.stuck.is_set()
@@ -258,7 +258,7 @@ async def test_an_engine_that_never_opens_hangs_too_and_can_be_stopped(tmp_path:
         (turn,) = await rig.until_ended()
         assert turn.status == "cancelled"
         await rig.channel.say("two")
-        await rig.until(lambda tx: len(tx.turns.of(MAIN)) == 2 and tx.turns.live_in(MAIN))
+        await rig.until_true(lambda: len(engine.briefs) == 2)  # whoever watches it looks at the clock by then
         await clock.advance(61)
         rig.poke()
         (_, turn) = await rig.until_ended(2)
@@ -316,7 +316,7 @@ async def test_an_engine_without_any_power_can_still_be_stopped(tmp_path: Path) 
         await rig.channel.say("/stop")
         (turn,) = await rig.until_ended()
         assert turn.status == "cancelled"
-        assert rig.engine.open_sessions == 0
+        await rig.until_true(lambda: rig.engine.open_sessions == 0)
 
 
 class FussyEngine(PuppetEngine):

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import anyio
 import pytest
-from tests.runtime.puppet import PuppetEngine, Strings, deaf, echo, until_interrupted
+from tests.runtime.puppet import PuppetEngine, Strings, deaf, echo
 from tests.runtime.rig import MAIN, only_alive, open_rig
+from tests.runtime.test_busy import waiting_for
 
 from pilothouse.channels.memory import PERSON, MemoryChannel
 from pilothouse.core.channel import Desk
@@ -52,19 +53,13 @@ async def test_a_gateway_is_ready_when_its_engines_are_open_and_its_channels_lis
 
 async def test_a_shutdown_lets_running_turns_finish_within_the_grace(tmp_path: Path) -> None:
     go = anyio.Event()
-
-    async def slow(strings: Strings) -> None:
-        await strings.start()
-        await go.wait()
-        await strings.end("just in time")
-
-    async with open_rig(tmp_path, PuppetEngine(slow), grace_s=20) as rig:
+    async with open_rig(tmp_path, PuppetEngine(waiting_for(go)), grace_s=20) as rig:
         await rig.channel.say("one")
         await rig.until_true(lambda: rig.engine.turns)
         rig.gateway.stop()
         await rig.until_true(lambda: any(event == "gateway.stopping" for event, _ in rig.logged))
         go.set()
-    assert rig.said() == ["just in time"]
+    assert rig.said() == ["the first is done"]
     assert rig.engine.open_sessions == 0
 
 
@@ -94,13 +89,15 @@ async def test_what_outlasts_the_grace_is_lost_and_its_people_are_told_before_we
 
 
 async def test_a_message_that_comes_during_the_shutdown_runs_at_the_next_start(tmp_path: Path) -> None:
-    async with open_rig(tmp_path, PuppetEngine(until_interrupted), name="first", grace_s=0.3) as rig:
+    go = anyio.Event()
+    async with open_rig(tmp_path, PuppetEngine(waiting_for(go)), name="first", grace_s=20) as rig:
         await rig.channel.say("one")
         await rig.until_true(lambda: rig.engine.turns)
         rig.gateway.stop()
         await rig.until_true(lambda: any(event == "gateway.stopping" for event, _ in rig.logged))
         assert (await rig.channel.say("two", "other")).state == "queued"
         assert len(rig.engine.turns) == 1
+        go.set()
     async with open_rig(tmp_path, name="second") as rig:
         await rig.until_said("you said: two")
 

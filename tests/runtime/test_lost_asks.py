@@ -363,11 +363,13 @@ async def test_nobody_is_asked_twice_what_they_said_to_a_turn_that_runs_again(tm
 
 
 async def test_an_ask_of_a_lost_turn_expires_as_a_no_and_starts_nothing(tmp_path: Path) -> None:
-    async with open_rig(tmp_path, PuppetEngine(asks(MAKE)), name="first", ask_timeout_s=1.0) as rig:
+    clock, engine = FakeClock(), PuppetEngine(asks(MAKE))
+    async with open_rig(tmp_path, engine, name="first", clock=clock, ask_timeout_s=60) as rig:
         await rig.channel.say("go")
         await rig.until_asked()
         rig.crash()
-    async with open_rig(tmp_path, name="second", alive=only_alive("second")) as rig:
+    await clock.advance(61)
+    async with open_rig(tmp_path, name="second", clock=clock, alive=only_alive("second")) as rig:
         await rig.until_said("Nobody answered, so it is a no")
         await rig.until_idle()
         assert rig.engine.turns == []
