@@ -40,7 +40,7 @@ async def test_the_processes_of_a_killed_gateway_are_ended(
 ) -> None:
     engine = start_and_kill_a_gateway(program(GATEWAY), marker)
     assert is_alive(engine)
-    [leftover] = await sweep_leftovers(marker, terminate_s=0.2, kill_s=5)
+    [leftover] = await sweep_leftovers(marker, terminate_s=0.2, kill_s=20)
     assert leftover.id.pid == engine
     assert leftover.ended
     assert "import os, signal" in leftover.command
@@ -52,7 +52,7 @@ async def test_another_marker_is_not_touched(program: Program, marker: Marker, i
     assert await sweep_leftovers(Marker(marker.name, marker.value[:-1])) == ()
     assert await sweep_leftovers(Marker(marker.name[1:], marker.value)) == ()
     assert is_alive(engine)
-    await sweep_leftovers(marker, terminate_s=0, kill_s=5)
+    await sweep_leftovers(marker, terminate_s=0, kill_s=20)
 
 
 def test_a_gateway_that_carries_the_marker_itself_spares_itself(program: Program, marker: Marker) -> None:

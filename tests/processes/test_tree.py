@@ -70,7 +70,7 @@ async def test_a_group_is_ended_where_proc_is_missing(program: Program) -> None:
         child.stdout.readline()
         child.stdin.close()
         assert await wait_reaped(child) == 1
-        assert await clear(GroupTree(child.pid), terminate_s=5, kill_s=5) == ()
+        assert await clear(GroupTree(child.pid), terminate_s=20, kill_s=20) == ()
         assert child.stdout.read() == b""  # nobody holds the pipe any more
 
 
@@ -150,7 +150,7 @@ LEADER = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {STUB
 
 async def main():
     resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
-    deadlines = StopDeadlines(input_s=0.1, terminate_s=0.1, kill_s=0.5, orphans_s=0.1)
+    deadlines = StopDeadlines(input_s=0.1, terminate_s=0.1, kill_s=20, orphans_s=0.1)
     async with open_process([sys.executable, "-c", LEADER], cwd=".", env={}, deadlines=deadlines) as process:
         for _ in range(2): await anext(process.lines())
         taken = []

@@ -182,7 +182,7 @@ async def test_a_server_that_stands_still_is_given_up(
     body: Form | None, silence_s: float, wait_s: float
 ) -> None:
     connection = Connection(cast("ByteStream", Stuck([])), silence_s=silence_s)
-    with anyio.fail_after(15):
+    with anyio.fail_after(20):
         reply = await connection.ask(request(body), LIMIT, wait_s)
     assert reply == NetworkDown("no answer came in time", maybe_done=True)
 

@@ -46,7 +46,7 @@ async def test_an_idle_process_ends_by_itself(tmp_path: Path) -> None:
             async with engine.open(rig.brief()) as session:
                 await read(session)
             assert rig.pids()
-            with anyio.fail_after(10):
+            with anyio.fail_after(20):
                 while rig.pids():
                     await anyio.sleep(0.05)
 

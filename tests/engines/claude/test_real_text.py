@@ -98,7 +98,7 @@ async def test_a_tool_is_told_before_it_has_ended(tmp_path: Path) -> None:
                 return session.interrupt() if isinstance(event, ToolStarted) else None
 
             events = await read_prompt(session, owner(), stop)
-            with anyio.fail_after(10):
+            with anyio.fail_after(20):
                 while rig.pids():
                     await anyio.sleep(0.05)
     assert end_of(events).outcome == "cancelled"

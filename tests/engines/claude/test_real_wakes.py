@@ -99,7 +99,7 @@ async def test_of_a_process_that_died_what_it_said_is_still_to_be_had(tmp_path: 
     async with woken(tmp_path, stands_still=stuck) as one:
         for pid in one.rig.pids():
             os.kill(pid, 9)
-        with anyio.fail_after(10):
+        with anyio.fail_after(20):
             while one.rig.pids():
                 await anyio.sleep(0.02)
         events = await one.take(wake=one.wake.id)

@@ -116,7 +116,7 @@ async def assert_works(engine: ScriptEngine, rig: Rig) -> None:
 
 async def test_a_process_that_hangs_after_its_result_has_given_it(rig: Rig) -> None:
     steps: Steps = [{"say": "done"}, {"hang": True, "after_result": True}]
-    async with rig.engine(steps, open_s=2.0, stop_grace_s=0.5) as engine:
+    async with rig.engine(steps, open_s=4.0, stop_grace_s=0.5) as engine:
         async with engine.open(rig.brief()) as session:
             assert end_of(await read(session)).answer == "done"
         with pytest.raises(EngineError) as caught:

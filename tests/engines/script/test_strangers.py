@@ -69,25 +69,26 @@ async def test_a_program_that_serves_one_session_gets_a_process_for_each(rig: Ri
 
 
 @pytest.mark.parametrize(
-    ("source", "kind", "words"),
+    ("source", "kind", "words", "open_s"),
     [
-        ("import no_such_module", "crash", "exit code 1"),
-        ("import time; time.sleep(600)", "hang", "said no hello within"),
-        (f"print('{HELLO}'); import time; time.sleep(600)", "hang", "did not open the session within"),
-        (f"print('{HELLO}'); input(); raise SystemExit(4)", "crash", "exit code 4"),
+        ("import no_such_module", "crash", "exit code 1", 20.0),
+        ("import time; time.sleep(600)", "hang", "said no hello within", 1.0),
+        (f"print('{HELLO}'); import time; time.sleep(600)", "hang", "did not open the session within", 4.0),
+        (f"print('{HELLO}'); input(); raise SystemExit(4)", "crash", "exit code 4", 20.0),
         (
             'print(\'{"type": "hello", "protocol": 9, "name": "new"}\'); input()',
             "bad_request",
             "speaks protocol 9",
+            20.0,
         ),
-        ("import os; os.close(1); import time; time.sleep(600)", "crash", "signal 15"),
+        ("import os; os.close(1); import time; time.sleep(600)", "crash", "signal 15", 20.0),
     ],
 )
 @pytest.mark.anyio
 async def test_a_program_that_does_not_keep_the_protocol_is_told_apart(
-    rig: Rig, source: str, kind: str, words: str
+    rig: Rig, source: str, kind: str, words: str, open_s: float
 ) -> None:
-    async with rig.engine(command=python(rig, source), open_s=1.0, stop_grace_s=0.3) as engine:
+    async with rig.engine(command=python(rig, source), open_s=open_s, stop_grace_s=2.0) as engine:
         with anyio.fail_after(30), pytest.raises(EngineError, match=words) as caught:
             async with engine.open(rig.brief()):
                 pass
