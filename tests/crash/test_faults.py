@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import sqlite3
 import sys
 import time
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, closing
 from pathlib import Path
 
 import pytest
 from bench.crashing.house import Home
-from tests.crash.driving import Gate, wait_for_marked, wait_until_gone
+from tests.crash.driving import PATIENCE_S, Gate, wait_for_marked, wait_until_gone
 
 from pilothouse.core.errors import StoreError
 from pilothouse.core.store import Store
@@ -42,12 +43,22 @@ def inbox(home: Path) -> dict[str, str]:
     return {key.partition("|")[2]: status for key, status in rows}
 
 
+def wait_until_begun(home: Path) -> None:
+    """The store knows that a turn has done something: else it would run again after a kill."""
+    deadline = time.monotonic() + PATIENCE_S
+    with closing(sqlite3.connect(home / "pilothouse.db")) as database:
+        while not database.execute("SELECT 1 FROM turns WHERE began").fetchall():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+
 def test_no_engine_of_a_killed_gateway_outlives_the_next_start(tmp_path: Path) -> None:
     script = tmp_path / "stubborn.toml"
     script.write_text(STUBBORN)
     with Gate(tmp_path, "--script", str(script)) as killed:
         killed.say("m1", "dig in")
         left = wait_for_marked(tmp_path, least=2)
+        wait_until_begun(tmp_path)
         killed.kill()
         assert left & wait_for_marked(tmp_path, least=1), "the engine hangs, and so outlives its gateway"
     with Gate(tmp_path, "--script", str(script)) as second:
@@ -75,6 +86,7 @@ def pause_between_commits(gate: Gate, home: Path) -> None:
     database = sqlite3.connect(home / "pilothouse.db", timeout=0, isolation_level=None)
     while True:
         gate.signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, gate.pid, os.WSTOPPED)  # what it was about to do is done
         try:
             database.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError:
