@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import fcntl
 import hashlib
@@ -247,6 +248,8 @@ class Pty:
         )
         os.close(theirs)
         self.raw = ""
+        # A pty may cut anywhere, in the middle of a character too.
+        self._characters = codecs.getincrementaldecoder("utf-8")("replace")
         self._hung_up = False
 
     def __enter__(self) -> Self:
@@ -306,5 +309,5 @@ class Pty:
                 return
             if not chunk:
                 return
-            self.raw += chunk.decode("utf-8", "replace")
+            self.raw += self._characters.decode(chunk)
             timeout_s = 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import pty
@@ -22,6 +23,8 @@ class Person:
         self.process = process
         self._descriptor = descriptor
         self._screen = ""
+        # A pty may cut anywhere, in the middle of a character too.
+        self._characters = codecs.getincrementaldecoder("utf-8")("replace")
 
     def say(self, text: str) -> None:
         """The Enter comes apart from the words: together they would be a paste."""
@@ -32,7 +35,7 @@ class Person:
     def look(self) -> str:
         while select.select([self._descriptor], [], [], 0.05)[0]:
             try:
-                self._screen += os.read(self._descriptor, 65536).decode(errors="replace")
+                self._screen += self._characters.decode(os.read(self._descriptor, 65536))
             except OSError:
                 break
         return self._screen

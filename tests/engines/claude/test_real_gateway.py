@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import pty
@@ -116,6 +117,8 @@ class Terminal:
         self.process = process
         self._descriptor = descriptor
         self.screen = ""
+        # A pty may cut anywhere, in the middle of a character too.
+        self._characters = codecs.getincrementaldecoder("utf-8")("replace")
 
     def type(self, text: str) -> None:
         os.write(self._descriptor, text.encode())
@@ -126,7 +129,7 @@ class Terminal:
     def look(self) -> str:
         while select.select([self._descriptor], [], [], 0.05)[0]:
             try:
-                self.screen += os.read(self._descriptor, 65536).decode(errors="replace")
+                self.screen += self._characters.decode(os.read(self._descriptor, 65536))
             except OSError:
                 break
         return self.screen
