@@ -117,7 +117,7 @@ async def test_a_push_during_a_tool_is_folded_into_one_answer(tmp_path: Path) ->
 
             async def push() -> None:
                 assert await session.steer(Prompt("and paint it blue"))
-                await anyio.sleep(0.3)
+                await anyio.sleep(1.0)  # until the CLI has read it: nothing tells
                 (rig.workspace / "go").touch()
 
             events = await read(session, when=lambda e: push() if isinstance(e, ToolStarted) else None)
@@ -135,7 +135,7 @@ async def test_a_push_that_comes_too_late_to_be_folded_still_ends_in_one_turn(tm
             async def push() -> None:
                 if not pushed.is_set():
                     assert await session.steer(Prompt("one more"))
-                    await anyio.sleep(0.3)
+                    await anyio.sleep(1.0)  # until the CLI has read it: nothing tells
                     pushed.set()
 
             events = await read(session, when=lambda e: push() if isinstance(e, TextDelta) else None)
