@@ -104,7 +104,7 @@ async def test_new_during_a_turn_lets_it_finish_in_its_old_session(tmp_path: Pat
 
     async with open_rig(tmp_path, PuppetEngine(wait, echo)) as rig:
         await rig.channel.say("one")
-        await rig.until_live()
+        await rig.until_true(lambda: rig.engine.turns)
         assert "finishes first" in await reply_to(rig, "/new")
         await rig.channel.say("two")
         assert len(rig.engine.turns) == 1

@@ -195,7 +195,7 @@ async def test_the_rest_of_what_is_steered_into_a_turn_is_steered_too(tmp_path: 
 
     async with open_rig(tmp_path, PuppetEngine(play), busy="steer") as rig:
         await accept(rig, "work")
-        await rig.until_live()
+        await rig.until_true(lambda: rig.engine.turns)
         await accept(rig, "a", first=5)
         await accept(rig, "b", first=6, rest_of="n5")
         steered = rig.engine.turns[0].steered
