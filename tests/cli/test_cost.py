@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC
 
 import pytest
 from tests.cli.conftest import House
 
+from pilothouse.config import find_zone
 from pilothouse.core.budget import day_of
 from pilothouse.core.ids import ConversationId, EngineId
 from pilothouse.core.spending import Spent
 from pilothouse.core.store import Tx
 from pilothouse.stores.sqlite import STORE, SqliteConfig
 
-TODAY = day_of(time.time(), UTC)
-LONG_AGO = day_of(time.time() - 50 * 86_400, UTC)
+ZONE = f"Etc/GMT{time.gmtime().tm_hour - 12:+d}"
+"""Where it is noon now, so that no day ends while these tests run. The sign is as POSIX has it."""
+TODAY = day_of(time.time(), find_zone(ZONE))
+LONG_AGO = day_of(time.time() - 50 * 86_400, find_zone(ZONE))
 
 
 def fill(tx: Tx) -> None:
@@ -76,7 +78,7 @@ async def test_it_adds_up_by_whatever_one_asks_for(used: House, by: str, names: 
 
 @pytest.mark.anyio
 async def test_since_reaches_further_back_and_the_days_budget_is_told(used: House) -> None:
-    used.config.write_text("[budget]\nall_usd = 5.0\n")
+    used.config.write_text(f'[budget]\nall_usd = 5.0\ntime_zone = "{ZONE}"\n')
     used.config.chmod(0o600)
     told = used.json("cost", "--since", "60d", "--by", "day")
     assert [line["name"] for line in told["lines"]] == [LONG_AGO, TODAY]
