@@ -193,6 +193,7 @@ async def test_a_button_that_was_left_behind_goes_away_when_it_is_pressed(
         ada.say("build it", channel=ada.dm)
         post = await house.until_asked(ada.dm, "Run make?")
         edit = f"PATCH /channels/{ada.dm.id}/messages/{post.id}"
+        await house.rig.until(lambda tx: not tx.outbox.channels_waiting())
         server.faults.missing_permission(edit)
         ada.press(post, "Allow once")
         await house.until_shown(ada.dm, "Went on.")

@@ -268,6 +268,7 @@ async def test_a_button_that_was_left_behind_goes_away_when_it_is_pressed(
     async with open_gateway(server, tmp_path, {ada: "owner"}, asks(APPROVAL, heard)) as house:
         ada.say("build it")
         post = await house.until_shown(ada.id, "Run make?")
+        await house.rig.until(lambda tx: not tx.outbox.channels_waiting())
         server.faults.refuse("editMessageText", 400, "Bad Request: message can't be edited")
         ada.press(post, "Allow once")
         await house.until_shown(ada.id, "Went on.")
