@@ -341,6 +341,7 @@ async def test_an_answer_may_take_the_place_of_the_progress(server: Server, tmp_
         progress = await house.until(
             lambda: next((p for p in server.world.shown(ada.dm) if "Stop" in p.buttons), None)
         )
+        await house.until(lambda: len(progress.versions) > 1)  # what is changed is known to us by its number
         go_on.set()
         await house.until(lambda: "All built." in progress.text)
         await house.rig.until_idle()

@@ -111,6 +111,7 @@ async def test_on_an_old_server_an_answer_takes_the_place_of_its_progress_and_ke
     ) as house:
         ada.say("@pilot_test_bot go", chat=group)
         progress = await house.until_button(group.id, "Stop")
+        await house.until(lambda: len(progress.versions) > 1)  # what is changed is known to us by its number
         go_on.set()
         post = await house.until_shown(group.id, "Title")
         assert post.message["message_id"] == progress.message["message_id"]
