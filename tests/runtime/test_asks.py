@@ -23,9 +23,10 @@ from pilothouse.core.message import Address
 from pilothouse.core.policy import PolicyOutcome, Ruling, Site
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import Cause, Prompt, Turn
-from pilothouse.runtime.asking import apply_answer, expire, lapse, supersede
+from pilothouse.runtime.asking import apply_answer, expire
 from pilothouse.runtime.clock import new_id
 from pilothouse.runtime.ending import forget_answers
+from pilothouse.runtime.lapsing import lapse, supersede
 from pilothouse.testing.clock import FakeClock
 
 APPROVAL = Ask(AskId("a"), "approval", "Run make?", {"command": "make"})

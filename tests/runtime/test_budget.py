@@ -189,7 +189,7 @@ async def test_a_held_turn_goes_on_by_itself_when_the_next_day_begins(tmp_path: 
         await rig.until_said("did two")
         row = await rig.store.read(lambda tx: tx.asks.get(ask.id))
         assert row is not None and row.state == "superseded"
-        await rig.until_said("No longer open")
+        await rig.until_said("superseded (nothing waits for it any more)")
         assert (await standing(rig)).spent_usd == pytest.approx(0.4), "yesterday's is yesterday's"
 
 
@@ -205,6 +205,10 @@ async def test_a_held_turn_can_be_stopped_and_then_nobody_is_asked(tmp_path: Pat
         row = await rig.store.read(lambda tx: tx.asks.get(ask.id))
         assert row is not None and row.state == "superseded"
         assert (await rig.inbox_row(receipt)).status == "done"
+        line = await rig.until_said("superseded (nothing waits for it any more)")
+        await rig.until_idle()
+        title = line.partition(" · ")[0]
+        assert [text for text in rig.said() if text.startswith(title)] == [line], "no buttons stay behind"
 
 
 async def test_a_held_turn_and_its_ask_outlive_a_crash(tmp_path: Path) -> None:

@@ -189,12 +189,14 @@ async def test_whoever_goes_on_without_answering_supersedes_the_ask(tmp_path: Pa
     async with after_a_crash(tmp_path, echo) as rig:
         ask = await rig.until_asked()
         await rig.channel.say("forget it")
-        assert "Run make?" in await rig.until_said("No longer open")
+        assert await rig.until_said("superseded") == "Run make? · superseded (you went on without answering)"
         await rig.until_said("you said: forget it")
         late = await rig.channel.answer(ask, "allow")
         assert not late.accepted
         assert "superseded" in late.text
         assert len(rig.engine.turns) == 1
+        await rig.until_idle()
+        assert not any("No longer open" in text for text in rig.said()), "its own message says so"
 
 
 async def test_what_is_a_turn_by_itself_waits_for_a_question_and_is_not_its_answer(tmp_path: Path) -> None:
@@ -238,7 +240,7 @@ async def test_what_was_said_before_the_turn_was_lost_waits_on_behind_its_ask(
         await rig.until_said("told: allow")
         await rig.until_said("you said: and then this")
         assert [turn.cause for turn in await rig.until_ended(3)] == ["message", "answer", "message"]
-        assert not any("No longer open" in text for text in rig.said())
+        assert not any("superseded" in text for text in rig.said())
 
 
 @pytest.mark.parametrize("times", [1, 2])
@@ -283,7 +285,7 @@ async def test_whoever_goes_on_after_a_turn_by_itself_takes_along_what_waited(tm
         await rig.ask_alone("what is the time?")
         await rig.until_said("you said: what is the time?")
         await rig.channel.say("forget it")
-        await rig.until_said("No longer open")
+        await rig.until_said("superseded (you went on without answering)")
         await rig.until_ended(3)
         text = rig.engine.turns[-1].prompt.text
         assert text.index("and then this") < text.index("forget it")
@@ -313,7 +315,7 @@ async def test_whoever_goes_on_takes_along_what_waited_behind_the_ask(tmp_path: 
     async with after_a_crash(tmp_path, echo, behind="and then this") as rig:
         await rig.until_asked()
         await rig.channel.say("forget it")
-        assert "Run make?" in await rig.until_said("No longer open")
+        assert await rig.until_said("superseded") == "Run make? · superseded (you went on without answering)"
         await rig.until_ended(2)
         (strings,) = rig.engine.turns
         assert strings.prompt.text.index("and then this") < strings.prompt.text.index("forget it")

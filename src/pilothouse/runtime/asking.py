@@ -1,20 +1,20 @@
-"""What becomes of an ask, each in one transaction (law 6): answered, superseded, lapsed, expired.
+"""What becomes of an ask, each in one transaction (law 6): answered or expired.
 
 If the turn that asked is gone, the answer starts a new turn in the same session, and waits there for the engine to ask
-the same thing again; a plain no starts nothing, for it would have ended the turn. An ask that can no longer matter says so wherever it is shown.
+the same thing again; a plain no starts nothing, for it would have ended the turn.
 """
 
 from __future__ import annotations
 
 from pilothouse.core.ask import AskState, Decision, hash_payload, stops
 from pilothouse.core.ask_rows import AskRow
-from pilothouse.core.event import AskChanged
-from pilothouse.core.ids import IdMaker, UserId
+from pilothouse.core.ids import IdMaker
 from pilothouse.core.message import Content
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import LIVE, Turn
 from pilothouse.runtime.auditing import HOUSE, record_ask
 from pilothouse.runtime.closing import closed_line, decided, show_closed
+from pilothouse.runtime.lapsing import TITLE_CHARS, lapse, log_change
 from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.raising import tell_places
 from pilothouse.runtime.reasons import REASON, want_reason
@@ -25,8 +25,6 @@ from pilothouse.runtime.topics import TOPICS
 from pilothouse.runtime.wording import first_line
 
 NOBODY_ANSWERED = "nobody answered in time"
-TITLE_CHARS = 300
-"""Of a title in a sentence about its ask; the ask itself stands above, whole."""
 
 
 def apply_answer(tx: Tx, ids: IdMaker, row: AskRow, decision: Decision, at: float, *, name: str = "") -> None:
@@ -42,10 +40,10 @@ def apply_answer(tx: Tx, ids: IdMaker, row: AskRow, decision: Decision, at: floa
     if row.topic:
         _settle_topic(tx, ids, row, "answered", decision, at)
     elif decision.reason_wanted:
-        _log_change(tx, row, "answered", decision.by, at, said)
+        log_change(tx, row, "answered", decision.by, at, said)
         want_reason(tx, ids, row, decision, at)
     elif turn is not None and turn.status not in LIVE:
-        _log_change(tx, row, "answered", decision.by, at, said)
+        log_change(tx, row, "answered", decision.by, at, said)
         if stops(row.ask, decision):
             _stop_lost(tx, ids, turn, row, at)
         else:
@@ -66,24 +64,6 @@ def _stop_lost(tx: Tx, ids: IdMaker, lost: Turn, row: AskRow, at: float) -> None
     say(tx, ids, lost.conversation_id, said, key=f"end:{lost.id}", at=at)
 
 
-def supersede(tx: Tx, ids: IdMaker, row: AskRow, at: float, *, because: str) -> None:
-    """The ask can no longer matter: said once, where it was asked."""
-    tx.asks.move(row.ask.id, "superseded", at=at)
-    record_ask(tx, row, "superseded", at)
-    show_closed(tx, ids, row, closed_line(row.ask, "superseded"), at)
-    _log_change(tx, row, "superseded", None, at)
-    tell_places(tx, ids, row, _no_longer(row, because), occasion="superseded", at=at)
-
-
-def lapse(tx: Tx, ids: IdMaker, row: AskRow, at: float, *, because: str) -> AskChanged:
-    """Whoever asked does not want to know any more. The event is for the caller to write, among the turn's own."""
-    tx.asks.move(row.ask.id, "withdrawn", at=at)
-    record_ask(tx, row, "withdrawn", at)
-    show_closed(tx, ids, row, closed_line(row.ask, "withdrawn", because=because), at)
-    tell_places(tx, ids, row, _no_longer(row, because), occasion="withdrawn", at=at)
-    return AskChanged(row.ask.id, "withdrawn")
-
-
 def expire(tx: Tx, ids: IdMaker, row: AskRow, at: float) -> None:
     """An ask that expires is a "no"."""
     decision = Decision("deny", text=NOBODY_ANSWERED)
@@ -94,7 +74,7 @@ def expire(tx: Tx, ids: IdMaker, row: AskRow, at: float) -> None:
     if row.topic:
         _settle_topic(tx, ids, row, "expired", decision, at)
     elif turn is None or turn.status not in LIVE:
-        _log_change(tx, row, "expired", None, at)
+        log_change(tx, row, "expired", None, at)
     title = first_line(row.ask.title, TITLE_CHARS)
     text = "No reason came, so it stays a plain no." if row.topic == REASON else _a_no(title)
     tell_places(tx, ids, row, text, occasion="expired", at=at)
@@ -103,20 +83,9 @@ def expire(tx: Tx, ids: IdMaker, row: AskRow, at: float) -> None:
 def _settle_topic(tx: Tx, ids: IdMaker, row: AskRow, state: AskState, decision: Decision, at: float) -> None:
     """No engine hears of it: what follows is done here and now."""
     tx.asks.mark_used(row.ask.id)
-    _log_change(tx, row, state, decision.by, at, decided(row.ask, decision) if state == "answered" else "")
+    log_change(tx, row, state, decision.by, at, decided(row.ask, decision) if state == "answered" else "")
     TOPICS[row.topic](tx, ids, row, decision, at)
-
-
-def _log_change(tx: Tx, row: AskRow, state: AskState, by: UserId | None, at: float, said: str = "") -> None:
-    """Into the log of the turn that it is about, if it is about one."""
-    turn = tx.turns.get(row.turn_id)
-    if turn is not None:
-        tx.events.append(turn.conversation_id, turn.id, [AskChanged(row.ask.id, state, by, said)], at)
 
 
 def _a_no(title: str) -> str:
     return f"Nobody answered, so it is a no: {title}"
-
-
-def _no_longer(row: AskRow, because: str) -> str:
-    return f"No longer open: {first_line(row.ask.title, TITLE_CHARS)} ({because})"

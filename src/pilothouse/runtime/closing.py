@@ -76,7 +76,7 @@ def _questions(tx: Tx, about: str, keys: Iterable[str], turn_id: TurnId | None) 
 def is_said_in_place(tx: Tx, row: QueueRow) -> bool:
     """Whether this row tells what the question's own message says by now: nothing should stand there twice."""
     match row.key.split(":", 3):
-        case ["ask", id, "settled" | "withdrawn", *elsewhere]:
+        case ["ask", id, "settled" | "superseded" | "withdrawn", *elsewhere]:
             closed = tx.outbox.by_key(":".join(["ask", id, "closed", *elsewhere]))
             return closed is not None and closed.why == IN_PLACE
         case _:
@@ -102,14 +102,14 @@ async def _leave(ref: MessageRef) -> None:
 
 async def put_in_place(
     channel: Channel, content: Content, shown: Sequence[Sequence[MessageRef]], within_s: float
-) -> bool:
-    """The line instead of the first message of each, and nothing instead of the others; whether it stands anywhere now.
-    May raise `TryLater`."""
+) -> str:
+    """The line instead of the first message of each, and nothing instead of the others. `IN_PLACE` if it stands anywhere
+    now, else why not. May raise `TryLater`."""
     if not isinstance(channel, CanEdit):
-        return False
+        return "this channel changes no message"
     part = channel.render(content)[0]
     remove = channel.delete if isinstance(channel, CanDelete) else _leave
-    edited = False
+    edited, why = False, "the question stands nowhere"
     for first, *others in filter(None, shown):
         with anyio.fail_after(within_s):
             try:
@@ -117,6 +117,6 @@ async def put_in_place(
                 edited = True
                 for other in others:
                     await remove(other)
-            except Rejected:  # it is gone, or too old to be changed: the log has it all the same
-                continue
-    return edited
+            except Rejected as error:  # it is gone, or too old to be changed: the log has it all the same
+                why = error.reason
+    return IN_PLACE if edited else why

@@ -31,7 +31,7 @@ from pilothouse.core.message import Address, MessageRef, Part
 from pilothouse.core.queue import PartRow, QueueRow
 from pilothouse.core.store import Tx
 from pilothouse.runtime.calming import Calming
-from pilothouse.runtime.closing import IN_PLACE, is_said_in_place, put_in_place, shown_asks
+from pilothouse.runtime.closing import is_said_in_place, put_in_place, shown_asks
 from pilothouse.runtime.collecting import AT_ONCE, Mail, Waiting
 from pilothouse.runtime.doubting import MAX_SENDS, OWN_FAULT_SENDS, QUICK_SENDS, Doubts, doubt_pause_s
 from pilothouse.runtime.fencing import fenced_in
@@ -180,8 +180,7 @@ class Delivery:
         shown = await ports.store.write(lambda tx: shown_asks(tx, row) if tx.outbox.claim([row.id]) else [])
 
         async def close() -> str:
-            edited = await put_in_place(channel, content_of(row), shown, ports.settings().send_timeout_s)
-            return IN_PLACE if edited else "nothing to edit"
+            return await put_in_place(channel, content_of(row), shown, ports.settings().send_timeout_s)
 
         await self._do(row, close)
 

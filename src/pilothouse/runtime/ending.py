@@ -22,8 +22,8 @@ from pilothouse.core.ids import IdMaker, SessionId, TurnId
 from pilothouse.core.message import Attachment, Content, clean_text
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import Prompt, Turn, TurnStatus
-from pilothouse.runtime.asking import lapse
 from pilothouse.runtime.budgeting import settle
+from pilothouse.runtime.lapsing import lapse
 from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.recapping import given_up, with_recap, write_recap
 from pilothouse.runtime.settings import Settings, backoff_s

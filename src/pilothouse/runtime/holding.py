@@ -21,10 +21,11 @@ from pilothouse.core.spending import Reservation
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import Turn
 from pilothouse.core.wording import dollars
-from pilothouse.runtime.auditing import HOUSE, record, record_ask
+from pilothouse.runtime.auditing import HOUSE, record
 from pilothouse.runtime.budgeting import Reserved
+from pilothouse.runtime.lapsing import supersede
 from pilothouse.runtime.outgoing import say
-from pilothouse.runtime.raising import raise_ask, tell_places
+from pilothouse.runtime.raising import raise_ask
 from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.standing import homes_of
 
@@ -65,10 +66,7 @@ def let_go(tx: Tx, ids: IdMaker, turn: Turn, at: float) -> None:
         return
     row = tx.asks.get(held.ask_id)
     if row is not None and row.state == "open":
-        tx.asks.move(row.ask.id, "superseded", at=at)
-        record_ask(tx, row, "superseded", at)
-        text = f"No longer open: {row.ask.title} (nothing waits for it any more)"
-        tell_places(tx, ids, row, text, occasion="superseded", at=at)
+        supersede(tx, ids, row, at, because="nothing waits for it any more")
 
 
 def settle_budget(tx: Tx, ids: IdMaker, row: AskRow, decision: Decision, at: float) -> None:

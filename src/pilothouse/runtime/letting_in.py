@@ -5,8 +5,8 @@ from __future__ import annotations
 from pilothouse.core.ids import IdMaker
 from pilothouse.core.people import Grant
 from pilothouse.core.store import Tx
-from pilothouse.runtime.asking import lapse
 from pilothouse.runtime.joining import JOIN, MOST_OPEN
+from pilothouse.runtime.lapsing import lapse
 
 
 def let_in(tx: Tx, ids: IdMaker, grant: Grant, at: float) -> None:

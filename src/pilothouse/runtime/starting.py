@@ -19,13 +19,13 @@ from pilothouse.core.policy import ApprovalMode
 from pilothouse.core.queue import QueueRow, notes_lane
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import Prompt, Turn
-from pilothouse.runtime.asking import supersede
 from pilothouse.runtime.auditing import record_turn
 from pilothouse.runtime.binding import bound, workspace_of
 from pilothouse.runtime.budgeting import reserve
 from pilothouse.runtime.continuing import bind
 from pilothouse.runtime.framing import cause_of, frame, passes_as_typed
 from pilothouse.runtime.holding import hold, let_go
+from pilothouse.runtime.lapsing import supersede
 from pilothouse.runtime.modes import said_mode
 from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.outliving import past_ask

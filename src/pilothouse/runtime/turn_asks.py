@@ -15,9 +15,9 @@ from pilothouse.core.ids import AskId
 from pilothouse.core.policy import Site
 from pilothouse.core.store import Tx
 from pilothouse.runtime.answers import Answers
-from pilothouse.runtime.asking import lapse
 from pilothouse.runtime.auditing import record_ask
-from pilothouse.runtime.closing import closed_line, decided, show_closed
+from pilothouse.runtime.closing import decided
+from pilothouse.runtime.lapsing import lapse, supersede
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.previewing import brief_ask, with_preview
 from pilothouse.runtime.raising import make_ask, show_ask
@@ -196,11 +196,7 @@ class TurnAsks:
     def _wait(self, tx: Tx, row: AskRow, now: float) -> None:
         for before in tx.asks.open_of(row.session_id):
             if before.turn_id != row.turn_id and before.ask.payload_hash == row.ask.payload_hash:
-                tx.asks.move(before.ask.id, "superseded", at=now)
-                record_ask(tx, before, "superseded", now)
-                show_closed(tx, self._ports.ids, before, closed_line(before.ask, "superseded"), now)
-                changed = AskChanged(before.ask.id, "superseded")
-                tx.events.append(self._turn.conversation_id, before.turn_id, [changed], now)
+                supersede(tx, self._ports.ids, before, now)
         tx.asks.add(row)
         record_ask(tx, row, "asked", now, kind=row.ask.kind, title=row.ask.title)
         turn = tx.turns.get(row.turn_id)
