@@ -16,7 +16,7 @@ from pilothouse.channels.memory import MEMORY, MemoryChannel
 from pilothouse.core.approvers import Authority
 from pilothouse.core.ask import Ask, RuleOffer
 from pilothouse.core.ask_view import ask_lines
-from pilothouse.core.errors import TryLater
+from pilothouse.core.errors import TryLater, Unconfirmed
 from pilothouse.core.event import AskChanged, Asked, ToolFinished, ToolStarted
 from pilothouse.core.ids import AskId
 from pilothouse.core.message import MessageRef, Part
@@ -125,6 +125,26 @@ async def test_a_platform_that_is_busy_gets_the_settled_line_later(tmp_path: Pat
         await rig.channel.answer(await rig.until_asked(), "allow")
         await rig.until_said("edit: a.txt · allowed, by Person")
         assert channel.refused == 1
+
+
+async def test_a_settled_line_that_never_gets_there_is_told_nobody(tmp_path: Path) -> None:
+    class Silent(MemoryChannel):
+        @override
+        async def edit(self, ref: MessageRef, part: Part) -> None:
+            if part.data["kind"] == "closed":
+                raise Unconfirmed("the platform did not answer")
+            await super().edit(ref, part)
+
+    async with open_rig(tmp_path, changing(edit("a.txt", "x", "y")), Silent(id=MEMORY)) as rig:
+        await rig.channel.say("go")
+        ask = await rig.until_asked()
+        await rig.channel.answer(ask, "allow")
+        await rig.until_ended()
+        await rig.until_idle()
+        line = await rig.store.read(lambda tx: tx.outbox.by_key(f"ask:{ask.id}:closed"))
+        assert line is not None and line.status == "failed"
+        assert not any("could not be" in text for text in rig.said()), "nothing is missing there"
+        assert await rig.store.read(lambda tx: tx.inbox.unfinished(MAIN)) == []
 
 
 async def test_a_stopped_turn_s_ask_is_settled_too(tmp_path: Path) -> None:
