@@ -102,6 +102,28 @@ def test_an_answer_to_us_is_heard_and_quotes_what_it_answers() -> None:
     assert (found.message.reply_to, found.message.quoted) == ("7", "an @somebody old answer")
 
 
+@pytest.mark.parametrize(
+    ("content", "author", "fetched"),
+    [
+        (f"<@{US}> what is this?", "8", ["mine.png", "error.png"]),
+        (f"<@{US}> /ask what is this?", "8", ["mine.png", "error.png"]),
+        (f"<@{US}> make it blue", US, ["mine.png"]),
+        (f"<@{US}> /stop", "8", ["mine.png"]),
+    ],
+)
+def test_whoever_answers_a_picture_shows_it_to_us_unless_it_is_ours(
+    content: str, author: str, fetched: list[str]
+) -> None:
+    error, mine = (
+        {"id": id, "filename": f"{name}.png", "size": 9} for id, name in [("1", "error"), ("2", "mine")]
+    )
+    answered = {"id": "7", "channel_id": HERE.id, "attachments": [error], "author": {"id": author}}
+    found = said(message(content, type=19, referenced_message=answered, attachments=[mine]), SCENE)
+    assert isinstance(found, Said)
+    assert found.message.quoted == "[error.png]"
+    assert [file.filename for file in found.files] == fetched
+
+
 @pytest.mark.parametrize("kind", [1, 6, 7, 8, 18, 46])
 def test_what_discord_itself_says_is_nothing(kind: int) -> None:
     assert isinstance(said(message(type=kind), heard(Trigger("all"))), Nothing)

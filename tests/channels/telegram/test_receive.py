@@ -77,6 +77,33 @@ def test_a_reply_brings_what_it_answers_or_the_part_that_was_marked(scene: Scene
     assert scene.said().message.quoted == "old"
 
 
+def test_whoever_answers_a_picture_shows_it_to_us(scene: Scene) -> None:
+    group = scene.ada.make_group("Lab")
+    theirs = scene.bob.photo(b"error" * 9, chat=group)
+    plan = scene.bob.document("plan.pdf", b"plan", "the plan", chat=group)
+    scene.updates()
+    scene.ada.say("@pilot_test_bot what is this?", chat=group, reply_to=theirs)
+    said = scene.said()
+    assert said.message.quoted == f"[photo-{theirs.id}.jpg]"
+    assert [scene.world.files[file.file_id].data for file in said.files] == [b"error" * 9]
+    mine = scene.ada.photo(b"mine" * 9, "@pilot_test_bot as here?", chat=group, reply_to=plan)
+    said = scene.said()
+    assert (said.message.text, said.message.quoted) == ("@pilot_test_bot as here?", "the plan")
+    assert [file.name for file in said.files] == [f"photo-{mine.id}.jpg", "plan.pdf"]
+
+
+def test_a_picture_of_ours_or_below_a_command_is_not_fetched_again(scene: Scene) -> None:
+    theirs = scene.ada.photo(b"error" * 9)
+    chart = scene.world.keep("chart.png", b"chart", "image/png")
+    ours = scene.world.post(scene.ada.chat, scene.world.bot, document={**chart, "file_name": "chart.png"})
+    scene.updates()
+    scene.ada.say("make it blue", reply_to=ours)
+    said = scene.said()
+    assert (said.message.quoted, said.files) == ("[chart.png]", ())
+    scene.ada.say("/stop", reply_to=theirs)
+    assert scene.said().files == ()
+
+
 def test_a_topic_is_a_conversation_and_its_root_is_not_answered(scene: Scene) -> None:
     forum = scene.ada.make_group("Lab", forum=True)
     topic = scene.ada.make_topic(forum, "parser")

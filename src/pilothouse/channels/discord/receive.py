@@ -10,7 +10,15 @@ from msgspec import Struct
 from pilothouse.channels.discord.addressing import Place, author_of
 from pilothouse.channels.discord.config import Heard
 from pilothouse.channels.discord.embeds import shown_in
-from pilothouse.channels.discord.trigger import Us, is_for_us, is_heard, is_muted, is_reply_to, mentions
+from pilothouse.channels.discord.trigger import (
+    Us,
+    is_command,
+    is_for_us,
+    is_heard,
+    is_muted,
+    is_reply_to,
+    mentions,
+)
 from pilothouse.channels.discord.wire import PLAIN, REPLY, THREAD_STARTER, File, Message, Snapped, sent_at
 from pilothouse.core.message import Address, InboundMessage, MessageEdited
 
@@ -21,7 +29,7 @@ _ASK = re.compile(r"^/ask\s+(?=\S)", re.IGNORECASE)
 
 
 class Said(Struct, frozen=True):
-    """A message for the desk. Its files are still at Discord's."""
+    """A message for the desk. Its files, and those of what it answers, are still at Discord's."""
 
     message: InboundMessage
     files: tuple[File, ...] = ()
@@ -100,7 +108,15 @@ def said(message: Message, scene: Scene, roles: tuple[str, ...] | None = None) -
         source="discord",
         sent_at=sent_at(message.id),
     )
-    return Said(inbound, files, _is_to_us(message, scene))
+    return Said(inbound, (*files, *_answered_files(message, text, scene)), _is_to_us(message, scene))
+
+
+def _answered_files(message: Message, text: str, scene: Scene) -> tuple[File, ...]:
+    """Whoever asks about a picture answers it. What we sent ourselves is known already, and a command needs none."""
+    answered = message.referenced_message if message.type == REPLY else None
+    if answered is None or is_reply_to(message, scene.us) or is_command(text):
+        return ()
+    return files_of(answered)
 
 
 def expects_a_word(message: Message, scene: Scene, roles: tuple[str, ...] | None = None) -> bool:

@@ -61,6 +61,10 @@ def is_muted(heard: Heard, *, direct: bool) -> bool:
     return heard.muted and (heard.dedicated or not direct)
 
 
+def is_command(content: str) -> bool:
+    return _COMMAND.match(content) is not None
+
+
 def overtakes(message: dict[str, Any]) -> bool:
     """A raw message that is a command which acts on what runs, or tells of it."""
     content = message.get("content")

@@ -6,7 +6,7 @@ here: it is a name, never a path, whatever the sender called it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
@@ -43,6 +43,10 @@ def name_of(kind: str) -> str:
 
 def files_of(message: Message) -> tuple[WantedFile, ...]:
     return tuple(_files(message))
+
+
+def names_of(files: Sequence[WantedFile]) -> str:
+    return "\n".join(f"[{file.name}]" for file in files)
 
 
 def origin_of(message: Message) -> str:

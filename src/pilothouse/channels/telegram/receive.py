@@ -13,10 +13,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pilothouse.channels.telegram.addressing import address_of, author_of, person
-from pilothouse.channels.telegram.content import WantedFile, files_of, name_of, origin_of, words_of
+from pilothouse.channels.telegram.content import WantedFile, files_of, name_of, names_of, origin_of, words_of
 from pilothouse.channels.telegram.hidden_links import with_links
 from pilothouse.channels.telegram.pieces import Tail, find_tail, seam, tail_of, write_tail
-from pilothouse.channels.telegram.trigger import is_for_us, replied_to, without_our_name
+from pilothouse.channels.telegram.trigger import (
+    is_command,
+    is_for_us,
+    is_reply_to,
+    replied_to,
+    without_our_name,
+)
 from pilothouse.channels.telegram.wire import (
     CallbackQuery,
     DraftStopped,
@@ -38,7 +44,7 @@ class Said(Struct, frozen=True):
 
     message: InboundMessage
     wanted: tuple[tuple[WantedFile, ...], ...] = ()
-    """The files of each of its pieces."""
+    """The files of each of its pieces; with the first, those of what it answers."""
     to_us: bool = True
     """Whether it was said to us, and not merely overheard in a group that lets us hear everything."""
 
@@ -145,7 +151,17 @@ def _said(
         linger_s=linger_s if tail is not None and tail.before_forwards else 0.0,
     )
     to_us = before is not None or any(is_for_us(message, me, Trigger("mention")) for message in messages)
-    return Said(made_of(message, _pieces(messages, wanted, before, me)), wanted, to_us)
+    answered = _answered_files(first, me) if before is None else ()
+    with_answered = ((*wanted[0], *answered), *wanted[1:])
+    return Said(made_of(message, _pieces(messages, wanted, before, me)), with_answered, to_us)
+
+
+def _answered_files(message: Message, me: Me) -> tuple[WantedFile, ...]:
+    """Whoever asks about a picture answers it. What we sent ourselves is known already, and a command needs none."""
+    answered = replied_to(message)
+    if answered is None or is_reply_to(message, me) or is_command(message):
+        return ()
+    return files_of(answered)
 
 
 def _pieces(
@@ -155,7 +171,7 @@ def _pieces(
     silent = before is None and not any(map(words_of, messages))
     pieces: list[Piece] = []
     for message, files in zip(messages, wanted, strict=True):
-        words = "\n".join(f"[{file.name}]" for file in files) if silent else words_of(message)
+        words = names_of(files) if silent else words_of(message)
         words = words or ("" if files else _unread_words(message))
         in_album = before is not None and before.album is not None and before.album == message.media_group_id
         origin = "" if in_album else origin_of(message)
@@ -208,7 +224,7 @@ def _quoted(message: Message, answered: Message | None) -> str | None:
         return with_links(message.quote.text, message.quote.entities)[:QUOTED_CHARS]
     if answered is None:
         return None
-    text = words_of(answered)
+    text = words_of(answered) or names_of(files_of(answered))
     return (text if len(text) <= QUOTED_CHARS else text[:QUOTED_CHARS] + "…") or None
 
 

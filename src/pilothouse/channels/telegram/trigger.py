@@ -25,6 +25,10 @@ def is_for_us(message: Message, me: Me, trigger: Trigger) -> bool:
     return hears(trigger, text, mentioned=mentioned, answered=answered)
 
 
+def is_command(message: Message) -> bool:
+    return _COMMAND.match(message.text or message.caption or "") is not None
+
+
 def overtakes(message: Message) -> bool:
     """A command that acts on what runs, or tells of it, as it was typed and not as it was forwarded."""
     found = _COMMAND.match(message.text or "")
