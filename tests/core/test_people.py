@@ -38,6 +38,7 @@ FOR_OWNERS = {
     "query.across",
     "command.resume.foreign",
     "command.engines_own",
+    "command.send.guarded",
 }
 
 

@@ -46,9 +46,7 @@ async def test_help_names_every_command(tmp_path: Path) -> None:
     async with open_rig(tmp_path) as rig:
         text = await reply_to(rig, "/help")
         assert all(f"/{name}" in text for name in COMMANDS)
-        wanted = (
-            "help new stop status queue cancel engine model bind topic trigger resume session cost show pair"
-        )
+        wanted = "help new stop status queue cancel engine model bind topic trigger resume session cost show send pair"
         assert set(COMMANDS) == set(wanted.split())
         assert set(COMMANDS) > OVERTAKING
 

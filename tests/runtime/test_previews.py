@@ -11,7 +11,7 @@ import pytest
 from tests.runtime.puppet import PuppetEngine, Strings
 from tests.runtime.rig import MAIN, open_rig
 
-from pilothouse.bootstrap.looking import look_at_file, read_inside
+from pilothouse.bootstrap.looking import look_at_file, look_inside
 from pilothouse.channels.memory import MEMORY, MemoryChannel
 from pilothouse.core.approvers import Authority
 from pilothouse.core.ask import Ask, RuleOffer
@@ -210,10 +210,10 @@ async def test_a_file_that_cannot_be_read_in_time_delays_no_question() -> None:
         ("link.txt", "outside the workspace"),
         ("../secret.txt", "outside the workspace"),
         ("pipe", "not a plain file"),
-        ("folder", "not a plain file"),
+        ("folder", "it is a folder"),
         ("binary", "not text"),
         ("latin", "not text"),
-        ("huge", "2.0 MB long"),
+        ("huge", "it has 2.0 MB"),
         ("nul\0", "cannot be read"),
     ],
 )
@@ -227,7 +227,7 @@ def test_only_plain_text_inside_the_workspace_is_read(tmp_path: Path, name: str,
     (work / "latin").write_bytes(b"caf\xe9")
     (work / "huge").write_bytes(b"x" * 2_000_000)
     os.mkfifo(work / "pipe")
-    found = read_inside(str(work / name), str(work))
+    found = look_inside(str(work / name), str(work))
     assert (said in found.problem) if said else not found.problem
     assert found.text == ("text" if name == "plain.txt" else None)
 

@@ -1,4 +1,4 @@
-"""Reads a file for a preview: only a plain one, only inside the workspace as links really lead, only so much of it."""
+"""Reads a file of a workspace: only a plain one, only inside as links really lead, only so much of it."""
 
 from __future__ import annotations
 
@@ -10,44 +10,68 @@ from pathlib import PurePath
 from anyio import to_thread
 
 from pilothouse.core.preview import Found
+from pilothouse.core.wording import file_size
 
-MOST_BYTES = 1_000_000
+PREVIEW_BYTES = 1_000_000
 
-OUTSIDE = Found(problem="it lies outside the workspace")
-NOT_PLAIN = Found(problem="it is not a plain file")
+OUTSIDE = "it lies outside the workspace"
+NOT_PLAIN = "it is not a plain file"
 NOT_TEXT = Found(problem="it is not text")
 
 
 async def look_at_file(path: str, folder: str) -> Found:
-    """In a thread that nobody waits for longer than they want to: a file may lie on a disk that does not answer."""
-    return await to_thread.run_sync(partial(read_inside, path, folder), abandon_on_cancel=True)
+    """For a preview. In a thread that nobody waits for longer than they want to: a disk may not answer."""
+    return await to_thread.run_sync(partial(look_inside, path, folder), abandon_on_cancel=True)
 
 
-def read_inside(path: str, folder: str) -> Found:
+async def read_file(path: str, folder: str, most: int) -> tuple[str, bytes] | str:
+    """Where it is below the folder, and what it holds; or why that is not told."""
+    return await to_thread.run_sync(partial(_find, path, folder, most), abandon_on_cancel=True)
+
+
+def look_inside(path: str, folder: str) -> Found:
     try:
-        real = os.path.realpath(path)
-        if not PurePath(real).is_relative_to(os.path.realpath(folder)):
+        found = _read_inside(path, folder, PREVIEW_BYTES)
+    except FileNotFoundError:
+        return Found()
+    return Found(problem=found) if isinstance(found, str) else _text(found[1])
+
+
+def _find(path: str, folder: str, most: int) -> tuple[str, bytes] | str:
+    try:
+        return _read_inside(path, folder, most)
+    except FileNotFoundError:
+        return "there is no such file"
+
+
+def _read_inside(path: str, folder: str, most: int) -> tuple[str, bytes] | str:
+    try:
+        real, root = os.path.realpath(path), os.path.realpath(folder)
+        if not PurePath(real).is_relative_to(root):
             return OUTSIDE
         # A pipe would keep us waiting without O_NONBLOCK; a link can only be one that was put there meanwhile.
         file = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
-        return Found()
+        raise
     except (OSError, ValueError) as error:
-        return Found(problem=f"it cannot be read: {getattr(error, 'strerror', None) or error}")
+        return f"it cannot be read: {getattr(error, 'strerror', None) or error}"
     try:
-        return _read(file)
+        data = _read(file, most)
+        return data if isinstance(data, str) else (str(PurePath(real).relative_to(root)), data)
     finally:
         os.close(file)
 
 
-def _read(file: int) -> Found:
+def _read(file: int, most: int) -> bytes | str:
     about = os.fstat(file)
+    if stat.S_ISDIR(about.st_mode):
+        return "it is a folder"
     if not stat.S_ISREG(about.st_mode):
         return NOT_PLAIN
-    if about.st_size > MOST_BYTES:
-        return Found(problem=f"it is {about.st_size / 1_000_000:.1f} MB long")
+    if about.st_size > most:
+        return f"it has {file_size(about.st_size)}, and {file_size(most)} is the most"
     with os.fdopen(file, "rb", closefd=False) as opened:
-        return _text(opened.read(MOST_BYTES))
+        return opened.read(most)
 
 
 def _text(data: bytes) -> Found:

@@ -18,7 +18,7 @@ from pilothouse.bootstrap.house import (
     engine_problem,
     resume_lines,
 )
-from pilothouse.bootstrap.looking import look_at_file
+from pilothouse.bootstrap.looking import look_at_file, read_file
 from pilothouse.bootstrap.machine import is_alive, sweep_leftovers
 from pilothouse.bootstrap.people import make_approvals, make_people
 from pilothouse.config import BudgetSection, Config, find_zone, mode_in
@@ -60,6 +60,7 @@ def make_ports(
         sweep=partial(sweep_leftovers, house.marker, house.log),
         engine_problem=partial(engine_problem, house),
         look_at_file=look_at_file,
+        read_file=read_file,
         log=house.log,
         trail=house.trail,
         note_head=partial(note_head, heads_file(house.holder.loaded.paths.state_dir, house.marker)),

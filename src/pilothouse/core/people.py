@@ -70,6 +70,8 @@ AUTHORITY: Mapping[str, Role] = {
     "command.session": "member",
     "command.cost": "member",
     "command.show": "member",
+    "command.send": "member",
+    "command.send.guarded": "owner",
     "command.pair": "stranger",
     "command.engines_own": "owner",
     # Buttons. Who may press one on a given ask is that ask's `Authority`; this is what it takes at least.

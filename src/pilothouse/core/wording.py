@@ -1,4 +1,4 @@
-"""Times, spans of time and sums of money as people read them: once, for every channel, command and log."""
+"""Times, spans of time, sizes and sums of money as people read them: once, for every channel, command and log."""
 
 from __future__ import annotations
 
@@ -28,6 +28,13 @@ def moment(at: float, now: float) -> str:
     """`at 14:03 UTC`, and of another day `at 14:03 UTC on 15 Nov`."""
     then, today = (datetime.fromtimestamp(one, UTC) for one in (at, now))
     return then.strftime("at %H:%M UTC" if then.date() == today.date() else "at %H:%M UTC on %d %b")
+
+
+def file_size(count: int) -> str:
+    """`512 B`, `31 kB`, `2.4 MB`."""
+    if count < 1000:
+        return f"{count} B"
+    return f"{count / 1000:.0f} kB" if count < 999_500 else f"{count / 1_000_000:.1f} MB"
 
 
 def format_cost(usd: float) -> str:

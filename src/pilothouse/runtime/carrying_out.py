@@ -8,7 +8,7 @@ import msgspec
 from pilothouse.core.channel import Receipt
 from pilothouse.core.conversation import Conversation
 from pilothouse.core.ids import ConversationId, MessageId
-from pilothouse.core.message import Address, Author, Content, InboundMessage
+from pilothouse.core.message import Author, Content, InboundMessage
 from pilothouse.core.people import Role
 from pilothouse.core.queue import CONTROL_LANE
 from pilothouse.core.store import Tx
@@ -16,8 +16,7 @@ from pilothouse.runtime.accepting import Opening
 from pilothouse.runtime.auditing import record
 from pilothouse.runtime.awaiting import reply_key
 from pilothouse.runtime.binding import workspace_of
-from pilothouse.runtime.choosing import list_models
-from pilothouse.runtime.command_call import CommandCall, NotDone, Reply, refusal
+from pilothouse.runtime.command_call import CommandCall, NotDone, Prepared, Reply, refusal
 from pilothouse.runtime.commands import COMMANDS
 from pilothouse.runtime.growing import note_pieces
 from pilothouse.runtime.outgoing import say
@@ -38,17 +37,12 @@ async def carry_out(
     ports: Ports,
     way: Route,
     message: InboundMessage,
-    *,
-    opened: Address | str = "",
-    unusable: str = "",
-    expected: tuple[InboundMessage, ...] = (),
-    said_at: float = 0.0,
+    prepared: Prepared,
 ) -> Receipt:
     """Stores the command and does it, at once and once: the row's key makes a repeat a duplicate. Of files that came with it
     the person is told that nobody took them."""
     address, by, native_id = message.address, message.author, message.native_id
     settings, at = ports.settings(), ports.clock.now()
-    models = list_models(ports) if isinstance(way, Command) and way.name == "model" else {}
 
     def unit(tx: Tx) -> tuple[Receipt, ConversationId]:
         conversation = ensure_place(tx, address, at)
@@ -67,21 +61,7 @@ async def carry_out(
         note_heard(tx, by, conversation)
         if isinstance(way, Command):
             role = _role(tx, settings, by, conversation)
-            call = CommandCall(
-                tx,
-                conversation,
-                by,
-                way.args,
-                settings,
-                ports.ids,
-                at,
-                role,
-                models,
-                opened,
-                unusable,
-                expected,
-                said_at,
-            )
+            call = CommandCall(tx, conversation, by, way.args, settings, ports.ids, at, role, prepared)
             reply = _run(way, call)
         else:
             reply = NotDone(_unknown_hint(way))
@@ -110,7 +90,7 @@ def opening(ports: Ports, way: Command, by: Author) -> Opening:
 
     def run(tx: Tx, conversation: Conversation) -> Reply:
         role = _role(tx, settings, by, conversation)
-        call = CommandCall(tx, conversation, by, "", settings, ports.ids, at, role, {}, has_message=True)
+        call = CommandCall(tx, conversation, by, "", settings, ports.ids, at, role, has_message=True)
         return _run(way, call)
 
     return run

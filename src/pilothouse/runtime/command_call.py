@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from pilothouse.core.conversation import Conversation, Session
 from pilothouse.core.ids import EngineId, IdMaker
@@ -19,6 +19,29 @@ from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.sharing import keeper
 
 
+class NamedFile(Struct, frozen=True):
+    name: str
+    media_type: str
+    data: bytes
+
+
+class Prepared(Struct, frozen=True):
+    """What was looked at, or done, before the transaction, which waits for nobody. Each is of one command."""
+
+    models: Listed = field(default_factory=dict)
+    """Of `/model`: which ones the engines say that they have."""
+    opened: Address | str = ""
+    """Of `/topic`: where the new thread is, or why there is none."""
+    unusable: str = ""
+    """Of `/engine`: why the one that was named would not answer here, and what to do."""
+    expected: tuple[InboundMessage, ...] = ()
+    """Of `/stop`: messages, wherever they are from, whose files are still being fetched."""
+    said_at: float = 0.0
+    """Of `/stop`: when, by the clock of the platform; 0 if that is not known."""
+    file: NamedFile | str = ""
+    """Of `/send`: the file, or why it is not sent."""
+
+
 class CommandCall(Struct, frozen=True):
     tx: Tx
     conversation: Conversation
@@ -29,16 +52,7 @@ class CommandCall(Struct, frozen=True):
     at: float
     role: Role
     """Of whoever said it, in the workspace of the conversation."""
-    models: Listed
-    """Which ones the engines say that they have."""
-    opened: Address | str = ""
-    """Of `/topic`: where the new thread is, or why there is none."""
-    unusable: str = ""
-    """Of `/engine`: why the one that was named would not answer here, and what to do."""
-    expected: tuple[InboundMessage, ...] = ()
-    """Of `/stop`: messages, wherever they are from, whose files are still being fetched."""
-    said_at: float = 0.0
-    """Of `/stop`: when, by the clock of the platform; 0 if that is not known."""
+    prepared: Prepared = Prepared()
     has_message: bool = False
     """Of a command that opens something: a message comes right behind it, in the same transaction."""
 

@@ -15,6 +15,7 @@ from pilothouse.core.queue import QueueRow
 from pilothouse.runtime.command_call import CommandCall, CommandSpec, NotDone, Reply, queued, refusal
 from pilothouse.runtime.expecting import note_stop, still_expected, take_back
 from pilothouse.runtime.growing import lingering
+from pilothouse.runtime.handing_out import send_file
 from pilothouse.runtime.pairing import pair, parse_code
 from pilothouse.runtime.rebinding import open_topic, resume, set_engine, set_model, set_trigger, set_workspace
 from pilothouse.runtime.reporting import show, show_cost, show_queue, show_session, show_status
@@ -119,6 +120,7 @@ COMMANDS: Mapping[str, CommandSpec] = {
     "session": CommandSpec("/session", "this session, and how to go on in a terminal", show_session),
     "cost": CommandSpec("/cost", "what this session and this day cost", show_cost),
     "show": CommandSpec("/show ID", "a question or an answer, whole", show),
+    "send": CommandSpec("/send PATH", "a file of the workspace, sent here", send_file),
     "pair": CommandSpec("/pair CODE", "be let in with a code from the machine", _pair),
 }
 

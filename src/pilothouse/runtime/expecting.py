@@ -62,7 +62,7 @@ def still_expected(call: CommandCall) -> list[InboundMessage]:
     """Those of this conversation that are in no row yet. A stranger's is refused when it has come."""
     place, people = call.conversation.id, call.settings.people
     workspace = workspace_of(call.tx, place, call.settings.default_workspace)
-    here = [message for message in call.expected if place_id(call.tx, message.address) == place]
+    here = [message for message in call.prepared.expected if place_id(call.tx, message.address) == place]
     known = [message for message in here if may(call.tx, people, message.author.id, "desk.accept", workspace)]
     return [fresh for message in known if (fresh := without_known(call.tx, message)) is not None]
 
@@ -75,8 +75,8 @@ def take_back(call: CommandCall, message: InboundMessage) -> None:
 
 def note_stop(call: CommandCall) -> None:
     """Something was taken back: whatever was said here before this stop, and is still to come, goes with it."""
-    if call.said_at:
-        call.tx.set_fact(_key(call.conversation.id), repr(call.said_at))
+    if call.prepared.said_at:
+        call.tx.set_fact(_key(call.conversation.id), repr(call.prepared.said_at))
 
 
 def is_stopped(tx: Tx, place: ConversationId, message: InboundMessage) -> bool:

@@ -29,10 +29,13 @@ from pilothouse.runtime.amending import delete, edit
 from pilothouse.runtime.answers import Answers
 from pilothouse.runtime.binding import workspace_of
 from pilothouse.runtime.carrying_out import carry_out, has_files, opening
+from pilothouse.runtime.choosing import list_models
+from pilothouse.runtime.command_call import Prepared
 from pilothouse.runtime.commands import ALIASES, COMMANDS
 from pilothouse.runtime.continuing import only_resumes
 from pilothouse.runtime.expecting import Expected
 from pilothouse.runtime.growing import without_known
+from pilothouse.runtime.handing_out import find_file
 from pilothouse.runtime.opening import open_thread
 from pilothouse.runtime.pacing import Pacing
 from pilothouse.runtime.placing import message_key, place_id
@@ -181,28 +184,33 @@ class Intake:
         urgent = isinstance(way, Command) and way.name == "stop"
         if not urgent and (refused := await self._too_fast(address, by, native_id, "command")):
             return refused
-        opened: Address | str = ""
-        unusable = ""
-        match way:
-            case Command(name="topic") if await self._is_first(address, by, native_id, "command.topic"):
-                opened = await open_thread(self._ports, address, way.args)
-            case Command(name="engine") if await self._is_first(address, by, native_id, "command.engine.set"):
-                unusable = await self._why_unusable(way.args)
-            case _:
-                pass
-        expected = self._expected.messages() if urgent else ()
-        receipt = await carry_out(
-            self._ports, way, said, opened=opened, unusable=unusable, expected=expected, said_at=said_at
-        )
-        if expected:
+        prepared = await self._prepare(way, said, said_at)
+        receipt = await carry_out(self._ports, way, said, prepared)
+        if prepared.expected:
             await self._expected.leave_stopped(self._ports.store)
         return receipt
 
-    async def _is_first(self, address: Address, by: Author, native_id: str, deed: str) -> bool:
+    async def _prepare(self, way: Route, said: InboundMessage, said_at: float) -> Prepared:
+        ports = self._ports
+        match way:
+            case Command(name="stop"):
+                return Prepared(expected=self._expected.messages(), said_at=said_at)
+            case Command(name="model"):
+                return Prepared(models=list_models(ports))
+            case Command(name="topic") if await self._is_first(said, "command.topic"):
+                return Prepared(opened=await open_thread(ports, said.address, way.args))
+            case Command(name="engine") if await self._is_first(said, "command.engine.set"):
+                return Prepared(unusable=await self._why_unusable(way.args))
+            case Command(name="send") if await self._is_first(said, "command.send"):
+                return Prepared(file=await find_file(ports, said.address, said.author, way.args))
+            case _:
+                return Prepared()
+
+    async def _is_first(self, said: InboundMessage, deed: str) -> bool:
         """Whether the command is to be done that we prepare for: it is no repeat, and whoever says it may."""
-        key = message_key(address, native_id)
+        key = message_key(said.address, said.native_id)
         known = await self._ports.store.read(lambda tx: tx.inbox.by_key(key))
-        return known is None and allows(await self._role(by, address), deed)
+        return known is None and allows(await self._role(said.author, said.address), deed)
 
     async def _why_unusable(self, name: str) -> str:
         """Looked at before the transaction: a look may start a program."""

@@ -42,6 +42,10 @@ async def _no_problem(engine: EngineId) -> str:
     return ""
 
 
+async def _no_file(path: str, folder: str, most: int) -> tuple[str, bytes] | str:
+    return "no file can be read here"
+
+
 def _as_it_is(conversation_id: ConversationId, brief: Brief) -> Brief:
     return brief
 
@@ -53,6 +57,8 @@ class Ports:
     `note_head` writes down, outside of the store, how far the audit log goes.
     `engine_problem` looks whether an engine would answer here: why not, and what to do, or nothing.
     `look_at_file` reads what a file change is compared with, for its preview.
+    `read_file` reads a file that lies in a folder, up to so many bytes: where it is below that folder and what it holds, or
+    why it cannot be had.
     """
 
     def __init__(  # noqa: PLR0913 - each by its name
@@ -71,6 +77,7 @@ class Ports:
         sweep: Callable[[], Awaitable[None]] = _nothing_left,
         engine_problem: Callable[[EngineId], Awaitable[str]] = _no_problem,
         look_at_file: LookAtFile = not_looked_at,
+        read_file: Callable[[str, str, int], Awaitable[tuple[str, bytes] | str]] = _no_file,
         log: Log = lambda _event, **_fields: None,
         trail: Trail | None = None,
         note_head: Callable[[AuditHead, float], None] = lambda _head, _at: None,
@@ -88,6 +95,7 @@ class Ports:
         self.sweep = sweep
         self.engine_problem = engine_problem
         self.look_at_file = look_at_file
+        self.read_file = read_file
         self.log = log
         self.trail = trail or Trail()
         self.note_head = note_head

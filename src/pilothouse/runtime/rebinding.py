@@ -44,9 +44,11 @@ def set_engine(call: CommandCall) -> Reply:
     engine = call.settings.engine_names.get(call.args.lower())
     if engine is None:
         return NotDone(f"There is no engine {call.args!r}. There are: {names}.")
-    if call.unusable:
+    if call.prepared.unusable:
         now = engine_of(call, session_of(call))
-        return NotDone(f"{engine} does not work here: {call.unusable} Nothing was changed: {now} answers.")
+        return NotDone(
+            f"{engine} does not work here: {call.prepared.unusable} Nothing was changed: {now} answers."
+        )
     save(call, engine=engine, model=None, session_id=None)
     return Reply(f"From your next message on: {engine}, in a new session.")
 
@@ -55,7 +57,9 @@ def set_model(call: CommandCall) -> Reply:
     said = call.args.strip(QUOTES)
     if not said:
         now = f"The model is {binding_of(call).model or 'the engine’s own'}."
-        names = models_to_choose(call.tx, call.conversation, engine_of(call, session_of(call)), call.models)
+        names = models_to_choose(
+            call.tx, call.conversation, engine_of(call, session_of(call)), call.prepared.models
+        )
         known = f" Known are: {', '.join(names[:MODELS_NAMED])}." if names else ""
         return Reply(f"{now} /model NAME sets another, /model default the engine’s own.{known}")
     if refused := refusal(call, "command.model.set"):
@@ -87,9 +91,9 @@ def set_workspace(call: CommandCall) -> Reply:
 
 def open_topic(call: CommandCall) -> Reply:
     """A conversation of its own, bound as its place is: nothing is chosen for it, so it inherits."""
-    if isinstance(call.opened, str):
-        return NotDone(call.opened)
-    place = ensure_place(call.tx, call.opened, call.at)
+    if isinstance(call.prepared.opened, str):
+        return NotDone(call.prepared.opened)
+    place = ensure_place(call.tx, call.prepared.opened, call.at)
     here = bound(call.tx, place)
     works = f"{here.engine or call.settings.default_engine} in {here.workspace or call.settings.default_workspace}"
     first = Content(f"What is said here is a conversation of its own, with {works}.")

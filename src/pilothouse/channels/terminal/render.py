@@ -16,6 +16,7 @@ from pilothouse.core.ask_view import AskLine, ask_lines
 from pilothouse.core.event import Notice, PlanItem
 from pilothouse.core.message import Attachment, Content, Part, clean_text
 from pilothouse.core.view import Action, TurnView
+from pilothouse.core.wording import file_size
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 NOTHING = "(no text)"
@@ -179,5 +180,5 @@ def _key_rows(keys: Sequence[Choice], ink: Ink, width: int, head: str = "") -> l
 
 
 def attachment_line(attachment: Attachment, ink: Ink, width: int) -> str:
-    size = f"{attachment.size} B" if attachment.size < 1000 else f"{attachment.size / 1000:.0f} kB"
+    size = file_size(attachment.size)
     return ink.dim("  " + fit(f"+ {attachment.name} ({attachment.media_type}, {size})", width - 2))

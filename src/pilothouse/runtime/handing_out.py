@@ -1,0 +1,84 @@
+"""`/send PATH`: brings a file of the workspace to where somebody asks for it.
+
+Rules: only a plain file that lies in the workspace, as links really lead. What the house's rules would ask about before
+an engine reads it, and what by its name keeps secrets, is for owners. The disk is read before the command is stored, for a
+transaction waits for nobody.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+
+import anyio
+
+from pilothouse.core.ask import Ask
+from pilothouse.core.ids import AskId
+from pilothouse.core.message import Address, Author
+from pilothouse.core.people import Role, allows
+from pilothouse.core.policy import Site
+from pilothouse.core.sniffing import sniff
+from pilothouse.core.store import Tx
+from pilothouse.core.wording import file_size
+from pilothouse.runtime.binding import bound
+from pilothouse.runtime.command_call import CommandCall, NamedFile, NotDone, Reply
+from pilothouse.runtime.placing import place_id
+from pilothouse.runtime.ports import Ports
+from pilothouse.runtime.settings import Settings
+from pilothouse.runtime.standing import role_of
+
+MOST_BYTES = 50_000_000
+"""What Telegram takes. A channel that takes less says so."""
+READ_S = 10.0
+USAGE = "/send PATH sends a file of the workspace here, such as /send build/report.pdf."
+QUOTES = "`'\"‘’“” "
+
+_SECRET = re.compile(
+    r"(?:^|/)(?:\.env[^/]*|\.ssh|\.git|\.aws|\.gnupg|\.netrc|\.npmrc|\.pypirc|id_(?:rsa|dsa|ecdsa|ed25519))(?:/|$)"
+    r"|\.(?:pem|key|p12|pfx|jks|kdbx)$",
+    re.IGNORECASE,
+)
+
+
+async def find_file(ports: Ports, address: Address, by: Author, said: str) -> NamedFile | str:
+    """The file; or why it is not sent, in words for whoever asked."""
+    path = said.strip(QUOTES)
+    if not path:
+        return USAGE
+    settings = ports.settings()
+    workspace, role = await ports.store.read(lambda tx: _place(tx, settings, address, by))
+    reading = {"tool": "Read", "input": {"file_path": path}, "cwd": workspace}
+    ruling = await ports.policy.judge(Ask(AskId(""), "approval", "", reading), Site(workspace))
+    if ruling.outcome == "deny":
+        return f"{path} is not sent: {ruling.rule}."
+    found = None
+    with anyio.move_on_after(READ_S):
+        found = await ports.read_file(str(PurePosixPath(workspace, path)), workspace, MOST_BYTES)
+    if found is None:
+        return f"{path} could not be read in time. Try again."
+    if isinstance(found, str):
+        return f"{path} is not sent: {found}. Its path begins at {workspace}."
+    inner, data = found
+    guarded = (
+        ruling.rule if ruling.outcome == "ask" else "it may hold secrets" if _SECRET.search(inner) else ""
+    )
+    if guarded and not allows(role, "command.send.guarded"):
+        return f"{path} is sent to owners alone: {guarded}."
+    return NamedFile(PurePosixPath(inner).name, sniff(data) or "application/octet-stream", data)
+
+
+def send_file(call: CommandCall) -> Reply:
+    file = call.prepared.file
+    if isinstance(file, str):
+        return NotDone(file or USAGE)
+    attached = call.tx.blobs.attach(file.data, file.name, file.media_type, call.at)
+    return Reply(f"{file.name}, {file_size(len(file.data))}", (attached,))
+
+
+def _place(tx: Tx, settings: Settings, address: Address, by: Author) -> tuple[str, Role]:
+    """Where the engine works in this conversation, and what somebody is there."""
+    known = tx.conversations.get(place_id(tx, address))
+    chosen = None if known is None else bound(tx, known).workspace
+    session = tx.sessions.get(known.session_id) if known and known.session_id else None
+    workspace = chosen or (session.workspace if session else None) or settings.default_workspace
+    return workspace, role_of(tx, settings.people, by.id, workspace)
