@@ -101,6 +101,17 @@ def test_too_many_files_and_too_large_ones_are_left_out() -> None:
     assert len(notices(events)) == 2
 
 
+def test_whoever_waits_for_a_file_reads_below_the_answer_that_it_was_left_out() -> None:
+    (*_, end) = passed(file(101), file(), file(), file(), file(), TurnEnded("completed", "here"))
+    assert isinstance(end, TurnEnded)
+    assert end.answer.split("\n") == [
+        "here",
+        "",
+        f"[{file().attachment.name} was left out: it has 101 B, and 100 B is the most.]",
+        "[2 more files were left out: 2 are the most of one turn.]",
+    ]
+
+
 def test_an_answer_in_the_end_itself_is_cut_too() -> None:
     (end,) = passed(TurnEnded("completed", "x" * 99))
     assert isinstance(end, TurnEnded)

@@ -27,6 +27,7 @@ from pilothouse.core.event import (
 )
 from pilothouse.core.failure import Failure
 from pilothouse.core.ids import CallId
+from pilothouse.core.wording import file_size
 
 TOO_LONG = "\n\n[Cut here: there was more than the {limit:,} characters that are kept of one turn.]"
 
@@ -42,7 +43,8 @@ class Limits(Struct, frozen=True):
     """A title, a notice, a step of a plan."""
     plan_items: int = 200
     media: int = 10
-    media_bytes: int = 25 * 1024 * 1024
+    media_bytes: int = 50_000_000
+    """What Telegram takes. A channel that takes less says so."""
 
 
 class _Budget:
@@ -76,6 +78,8 @@ class Bounds:
         self._thinking = _Budget(limits.text)
         self._printed: dict[CallId, int] = {}
         self._media = 0
+        self._left_out: list[str] = []
+        """What is said of files below the answer: whoever waits for one reads no notices."""
         self._told: set[str] = set()
 
     def cut(self, event: EngineEvent) -> list[EngineEvent]:
@@ -151,12 +155,21 @@ class Bounds:
         return msgspec.structs.replace(call, title=title, detail=detail)
 
     def _file(self, event: MediaProduced) -> tuple[EngineEvent | None, str]:
-        if event.attachment.size > self._limits.media_bytes:
-            return None, f"A file of more than {self._limits.media_bytes:,} bytes"
+        file, limits = event.attachment, self._limits
+        if file.size > limits.media_bytes:
+            most = f"it has {file_size(file.size)}, and {file_size(limits.media_bytes)} is the most"
+            self._left_out.append(f"[{file.name} was left out: {most}.]")
+            return None, f"A file of more than {limits.media_bytes:,} bytes"
         self._media += 1
-        if self._media > self._limits.media:
-            return None, f"The list of files, at {self._limits.media},"
+        if self._media > limits.media:
+            return None, f"The list of files, at {limits.media},"
         return event, ""
+
+    def _of_files(self) -> list[str]:
+        named = self._left_out[: self._limits.media]
+        more = len(self._left_out) - len(named) + max(0, self._media - self._limits.media)
+        of_more = f"[{more} more files were left out: {self._limits.media} are the most of one turn.]"
+        return [*named, of_more] if more else named
 
     def _end(self, event: TurnEnded) -> tuple[EngineEvent | None, str]:
         limits, failure = self._limits, event.failure
@@ -169,6 +182,7 @@ class Bounds:
         answer = event.answer
         if len(answer) > limits.text:
             answer = _cut_here(answer[: limits.text], limits.text)
+        answer = "\n\n".join(filter(None, [answer, "\n".join(self._of_files())]))
         return msgspec.structs.replace(event, answer=answer, failure=failure), ""
 
 
