@@ -264,11 +264,14 @@ async def test_what_is_a_turn_by_itself_passes_what_waits_behind_an_ask_and_leav
         await rig.until_said("you said: and then this")
 
 
-async def test_what_is_a_turn_by_itself_passes_more_than_one_prompt_holds(tmp_path: Path) -> None:
+@pytest.mark.parametrize("behind", [3, 101], ids=["a prompt", "a page"])
+async def test_what_is_a_turn_by_itself_passes_however_much_waits_behind_the_ask(
+    tmp_path: Path, behind: int
+) -> None:
     async with open_rig(tmp_path, PuppetEngine(asks(MAKE)), name="first") as rig:
         await rig.channel.say("go")
         await rig.until_asked()
-        for number in range(3):
+        for number in range(behind):
             await rig.channel.say(f"behind {number}")
         rig.crash()
     alive = only_alive("second")
@@ -277,6 +280,7 @@ async def test_what_is_a_turn_by_itself_passes_more_than_one_prompt_holds(tmp_pa
         await rig.ask_alone("question")
         await rig.until_said("you said: question")
         assert [turn.prompt.text for turn in rig.engine.turns] == ["question"]
+        assert await rig.store.read(lambda tx: len(tx.asks.open_in(MAIN))) == 1
 
 
 async def test_whoever_goes_on_after_a_turn_by_itself_takes_along_what_waited(tmp_path: Path) -> None:

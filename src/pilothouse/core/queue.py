@@ -6,6 +6,7 @@ A row is `queued → claimed → done | failed | withdrawn`, and `claimed → qu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Literal, Protocol
 
@@ -108,8 +109,11 @@ class Queue(Protocol):
         """
         ...
 
-    def waiting(self, lane: str, *, limit: int = 100) -> list[QueueRow]:
-        """The queued rows of a lane, oldest first, ready or not."""
+    def waiting(
+        self, lane: str, *, since: float = 0.0, ready_by: float = math.inf, limit: int = 100
+    ) -> list[QueueRow]:
+        """The queued rows of a lane, oldest first, ready or not: those put at `since` or later that are ready at
+        `ready_by`. The filter is in the query."""
         ...
 
     def unfinished(self, conversation_id: ConversationId, *, limit: int = 100) -> list[QueueRow]:

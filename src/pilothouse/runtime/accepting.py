@@ -153,8 +153,7 @@ class Accept:
 
     def _place_in_line(self, tx: Tx, conversation: Conversation, put: QueueRow) -> str:
         live = tx.turns.live_in(conversation.id)
-        waiting = past_ask(tx, conversation, tx.inbox.waiting(conversation.id))
-        ahead = [row for row in waiting if row.id != put.id]
+        ahead = [row for row in past_ask(tx, conversation) if row.id != put.id]
         if live is None and tx.turns.of(conversation.id, statuses=("parked",), limit=1):
             return "The turn before this one waits to be tried again, and this waits behind it. /stop drops that one."
         elsewhere = self._message.session_id not in (None, conversation.session_id)

@@ -6,7 +6,7 @@ offers a conversation by the same rule (`startable`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 
 import msgspec
 
@@ -18,13 +18,15 @@ from pilothouse.core.store import Tx
 _decode = msgspec.json.Decoder(InboundMessage).decode
 
 
-def past_ask(tx: Tx, conversation: Conversation, rows: Sequence[QueueRow]) -> list[QueueRow]:
-    """Those that may begin, of what waits in a conversation."""
-    if len(rows) < 2:
-        return list(rows)
+def past_ask(
+    tx: Tx, conversation: Conversation, *, ready_by: float = math.inf, limit: int = 100
+) -> list[QueueRow]:
+    """Those that may begin, oldest first, of what waits in a conversation."""
     lost_at = _lost_at(tx, conversation)
-    newer = [row for row in rows if row.created_at >= lost_at]
-    return newer if newer and all(_is_alone(row) for row in newer) else list(rows)
+    newer = tx.inbox.waiting(conversation.id, since=lost_at, ready_by=ready_by, limit=limit)
+    if not lost_at or (newer and all(_is_alone(row) for row in newer)):
+        return newer
+    return tx.inbox.waiting(conversation.id, ready_by=ready_by, limit=limit)
 
 
 def _lost_at(tx: Tx, conversation: Conversation) -> float:

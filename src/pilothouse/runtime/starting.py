@@ -204,8 +204,7 @@ def _take(tx: Tx, ids: IdMaker, settings: Settings, conversation: Conversation, 
 
     Notes never start a turn; they go along with the next one that something else starts.
     """
-    ready = [row for row in tx.inbox.waiting(conversation.id) if row.ready_at <= at]
-    begins = past_ask(tx, conversation, ready)[: settings.batch_limit]
+    begins = past_ask(tx, conversation, ready_by=at, limit=settings.batch_limit)
     allowed = [row for row in begins if _is_still_let_in(tx, ids, settings, conversation, row, at)]
     if not allowed:
         return []

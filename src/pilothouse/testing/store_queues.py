@@ -90,6 +90,19 @@ class QueueSuite(StoreSuite):
             assert queue.next_ready_at(10.0) is None
             assert ids(queue.waiting("slow")) == ["m1", "m2"]
             assert ids(queue.waiting("slow", limit=1)) == ["m1"]
+            assert ids(queue.waiting("slow", ready_by=9.9, limit=1)) == ["m2"]
+            assert ids(queue.waiting("slow", ready_by=10.0)) == ["m1", "m2"]
+
+        await store.write(unit)
+
+    async def test_older_rows_hide_no_newer_one_from_the_limit(self, store: Store, box: BoxName) -> None:
+        def unit(tx: Tx) -> None:
+            queue = queue_of(tx, box)
+            put(queue, "m1", at=4.9)
+            put(queue, "m2", at=5.0)
+            put(queue, "m3", at=5.1)
+            assert ids(queue.waiting(C1, since=5.0, limit=1)) == ["m2"]
+            assert ids(queue.waiting(C1, since=5.0)) == ["m2", "m3"]
 
         await store.write(unit)
 

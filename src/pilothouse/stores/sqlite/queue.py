@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -73,8 +74,11 @@ class QueueTable:
         rows = self._link.rows(f"{self._table}.ready_lanes", now=now, limit=limit, skip=skipped)
         return [row[0] for row in rows]
 
-    def waiting(self, lane: str, *, limit: int = 100) -> list[QueueRow]:
-        rows = self._link.rows(f"{self._table}.waiting", lane=lane, limit=limit)
+    def waiting(
+        self, lane: str, *, since: float = 0.0, ready_by: float = math.inf, limit: int = 100
+    ) -> list[QueueRow]:
+        name = f"{self._table}.waiting"
+        rows = self._link.rows(name, lane=lane, since=since, ready_by=ready_by, limit=limit)
         return [queue_row(row) for row in rows]
 
     def unfinished(self, conversation_id: ConversationId, *, limit: int = 100) -> list[QueueRow]:

@@ -29,8 +29,10 @@ WHERE head.status = 'queued' AND head.ready_at <= :now
   AND (heads.lane = 'control' OR heads.lane NOT IN (SELECT lane FROM {queue} WHERE status = 'claimed'))
 ORDER BY heads.seq LIMIT :limit
 
--- name: waiting: the queued rows of a lane
-SELECT {_row} FROM {queue} WHERE lane = :lane AND ended_at IS NULL AND status = 'queued' ORDER BY seq LIMIT :limit
+-- name: waiting: the queued rows of a lane that were put since a time and are ready by another
+SELECT {_row} FROM {queue}
+WHERE lane = :lane AND ended_at IS NULL AND status = 'queued' AND created_at >= :since AND ready_at <= :ready_by
+ORDER BY seq LIMIT :limit
 
 -- name: unfinished: queued and claimed rows of a conversation
 SELECT {_row} FROM {queue} WHERE conversation_id = :conversation_id AND ended_at IS NULL ORDER BY seq LIMIT :limit
