@@ -234,12 +234,13 @@ class World:
             return
         author, key = Author(ASKER, "Asker"), f"m{next(self.numbers)}"
         body = msgspec.json.encode(InboundMessage(ADDRESS, author, key, "go"))
+        at = self.clock.now()
 
         def unit(tx: Tx) -> Started | None:
             tx.inbox.put(
-                id=MessageId(key), key=key, lane=PLACE, conversation_id=PLACE, kind="chat", body=body, at=1.0
+                id=MessageId(key), key=key, lane=PLACE, conversation_id=PLACE, kind="chat", body=body, at=at
             )
-            return start_from_inbox(tx, self.ports.ids, self.ports.settings(), PLACE, self.clock.now())
+            return start_from_inbox(tx, self.ports.ids, self.ports.settings(), PLACE, at)
 
         started = self.write(unit)
         if self.roles[ASKER] == "stranger":

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
 import msgspec
 import pytest
-from tests.runtime.puppet import Play, PuppetEngine, Strings, echo
+from tests.runtime.puppet import PUPPET, Play, PuppetEngine, Strings, echo
 from tests.runtime.rig import MAIN, Rig, only_alive, open_rig
 
 from pilothouse.core.ask import Ask, Decision
-from pilothouse.core.ids import AskId, ConversationId
+from pilothouse.core.engine import Wake
+from pilothouse.core.event import Asked
+from pilothouse.core.ids import AskId, ConversationId, MessageId, ScheduleId
+from pilothouse.core.schedule import At, Schedule
 from pilothouse.core.store import Tx
 from pilothouse.runtime.asking import apply_answer
 from pilothouse.runtime.clock import SystemClock, new_id
 from pilothouse.runtime.outgoing import content_of
+from pilothouse.runtime.waking import put_wake
 from pilothouse.stores.sqlite import STORE
 from pilothouse.testing.clock import FakeClock
 
@@ -280,6 +284,81 @@ async def test_what_is_a_turn_by_itself_passes_however_much_waits_behind_the_ask
         await rig.ask_alone("question")
         await rig.until_said("you said: question")
         assert [turn.prompt.text for turn in rig.engine.turns] == ["question"]
+        assert await rig.store.read(lambda tx: len(tx.asks.open_in(MAIN))) == 1
+
+
+async def come_due(rig: Rig) -> str:
+    now = rig.ports.clock.now()
+    nightly = Schedule(ScheduleId("nightly"), MAIN, At(now), "the nightly report", next_at=now)
+    await rig.store.write(lambda tx: tx.schedules.save(nightly))
+    return nightly.prompt
+
+
+async def wake(rig: Rig) -> str:
+    (lost,) = await rig.turns()
+    woken = Wake(lost.session_id, "a task ended", "w1")
+    await rig.store.write(lambda tx: put_wake(tx, rig.ports, PUPPET, woken))
+    rig.poke()
+    return woken.cause
+
+
+@pytest.mark.parametrize(("comes", "cause"), [(come_due, "schedule"), (wake, "wake")])
+async def test_what_no_person_said_passes_the_ask_of_a_lost_turn_and_leaves_what_waits_behind_it(
+    tmp_path: Path, comes: Callable[[Rig], Awaitable[str]], cause: str
+) -> None:
+    async with after_a_crash(tmp_path, echo, echo, asks(MAKE), echo, behind="and then this") as rig:
+        await rig.until_asked()
+        await rig.until_said(await comes(rig))
+        await rig.until_ended(2)
+        await rig.channel.say("elsewhere", "other")  # whatever could begin had begun before it
+        await rig.until_ended(1, ConversationId("memory:other"))
+        assert [turn.cause for turn in await rig.turns()] == ["message", cause]
+        (row,) = await rig.store.read(lambda tx: tx.asks.open_in(MAIN))
+        assert (await rig.channel.answer(row.ask, "allow")).accepted
+        await rig.until_said("told: allow")
+        await rig.until_said("you said: and then this")
+        assert [turn.cause for turn in await rig.until_ended(4)] == ["message", cause, "answer", "message"]
+        assert not any("superseded" in text for text in rig.said())
+
+
+async def test_what_waits_behind_two_asks_of_a_lost_turn_waits_for_both(tmp_path: Path) -> None:
+    other = Ask(AskId("b"), "approval", "Write it down?", {"path": "notes"})
+
+    async def asks_both(strings: Strings) -> None:
+        await strings.start()
+        await strings.emit(Asked(MAKE), Asked(other))
+        await anyio.sleep_forever()
+
+    async with open_rig(tmp_path, PuppetEngine(asks_both), name="first") as rig:
+        await rig.channel.say("go")
+        await rig.until(lambda tx: len(tx.asks.open_in(MAIN)) == 2)
+        await rig.channel.say("and then this")
+        rig.crash()
+    async with open_rig(tmp_path, name="second", alive=only_alive("second")) as rig:
+        await rig.channel.answer(await rig.until_asked(MAKE.title), "allow")
+        await rig.until_ended(2)
+        await rig.channel.say("elsewhere", "other")
+        await rig.until_ended(1, ConversationId("memory:other"))
+        assert len(await rig.turns()) == 2, "the lost one, and that of the answer"
+        await rig.channel.answer(await rig.until_asked(other.title), "allow")
+        await rig.until_said("you said: and then this")
+        assert [turn.cause for turn in await rig.until_ended(4)] == ["message", "answer", "answer", "message"]
+
+
+async def test_a_row_that_nobody_can_read_closes_no_ask_and_lets_nothing_pass(tmp_path: Path) -> None:
+    async with after_a_crash(tmp_path, echo, behind="and then this") as rig:
+        await rig.until_asked()
+
+        def put(tx: Tx) -> None:
+            now, bad, body = rig.ports.clock.now(), MessageId("bad"), b'{"text":"\xff"}'
+            tx.inbox.put(id=bad, key=bad, lane=MAIN, conversation_id=MAIN, kind="chat", body=body, at=now)
+
+        await rig.store.write(put)
+        rig.poke()
+        await rig.until_said("could not be read and was set aside")
+        await rig.channel.say("elsewhere", "other")
+        await rig.until_ended(1, ConversationId("memory:other"))
+        assert len(await rig.turns()) == 1
         assert await rig.store.read(lambda tx: len(tx.asks.open_in(MAIN))) == 1
 
 

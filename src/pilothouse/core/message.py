@@ -148,6 +148,12 @@ class InboundMessage(Struct, frozen=True):
         mark = "" if self.rest_of is None else THE_REST
         return "\n\n".join(part for part in (mark, self.text, self.file_text) if part)
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether a person goes on with the conversation: only that closes what was asked there before. A schedule or an
+        engine does not, nor does whoever asks in passing."""
+        return self.kind in BY_PEOPLE and not self.alone
+
 
 class MessageEdited(Struct, frozen=True):
     """`text` takes the place of the words alone: what the files say stays."""

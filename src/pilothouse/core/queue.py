@@ -174,9 +174,8 @@ class InboxQueue(Queue, Protocol):
         turn in their session; the oldest work first. The control lane is not work. A row that is not ready yet
         hides no later one that is.
 
-        An ask that outlived the last turn of their session goes first too: what was accepted while that turn lived
-        waits on behind it, until it is settled or something newer is ready. A turn of a message that is `alone` does
-        not count as the last one: it was asked in passing.
+        An open ask that outlived a turn of their session goes first too: what was accepted while that turn lived waits
+        on behind it, until it is settled or something newer is ready. Whoever starts it decides what begins along.
 
         With `engines`, only those whose engine is among them: the session's, else the binding's; a conversation
         that has neither is "as configured" and always counts.

@@ -1,7 +1,8 @@
-"""An ask that outlived its turn: what was said before that turn was lost waits behind it, until somebody goes on.
+"""An ask that outlived its turn: what was accepted before that turn was lost waits behind it, until somebody goes on.
 
-Whoever asks something in passing, which is a turn by itself, does not go on: that begins, and the rest waits on. The store
-offers a conversation by the same rule (`startable`).
+What does not go on (`InboundMessage.goes_on`), such as a schedule's task, an engine's wake or a question in passing, begins
+past the ask, and leaves it and the rest as they are. The store offers a conversation by the same rule (`startable`): if
+anything may begin here. `tests/runtime/test_outliving.py` holds the two together.
 """
 
 from __future__ import annotations
@@ -24,22 +25,22 @@ def past_ask(
     """Those that may begin, oldest first, of what waits in a conversation."""
     lost_at = _lost_at(tx, conversation)
     newer = tx.inbox.waiting(conversation.id, since=lost_at, ready_by=ready_by, limit=limit)
-    if not lost_at or (newer and all(_is_alone(row) for row in newer)):
-        return newer
-    return tx.inbox.waiting(conversation.id, ready_by=ready_by, limit=limit)
+    if lost_at and any(_goes_on(row) for row in newer):
+        return tx.inbox.waiting(conversation.id, ready_by=ready_by, limit=limit)
+    return newer
 
 
 def _lost_at(tx: Tx, conversation: Conversation) -> float:
-    """When a turn of the session ended whose ask is open still."""
+    """When the last turn of the session ended whose ask is open still; 0 if there is none."""
     session = tx.sessions.get(conversation.session_id) if conversation.session_id else None
     if session is None or session.retired:
         return 0.0
-    turns = [tx.turns.get(row.turn_id) for row in tx.asks.open_of(session.id) if row.turn_id is not None]
+    turns = [tx.turns.get(row.turn_id) for row in tx.asks.open_of(session.id)]
     return max((turn.ended_at or 0.0 for turn in turns if turn is not None), default=0.0)
 
 
-def _is_alone(row: QueueRow) -> bool:
+def _goes_on(row: QueueRow) -> bool:
     try:
-        return _decode(row.body).alone
-    except msgspec.MsgspecError:  # whoever starts it sets it aside
+        return _decode(row.body).goes_on
+    except ValueError:  # it cannot be read, so it says nothing: whoever starts it sets it aside
         return False

@@ -66,7 +66,7 @@ def start_from_inbox(
     before, conversation = conversation, tx.conversations.get(conversation_id) or conversation
     if tx.turns.live(session.id) is not None:
         return None
-    if not any(message.alone for message in messages):  # whoever sent that was not even shown what is asked
+    if any(message.goes_on for message in messages):
         for asked in tx.asks.open_of(session.id):
             supersede(tx, ids, asked, at, because="you went on without answering")
     turn = Turn(
@@ -254,9 +254,10 @@ def _joins(row: QueueRow, conversation: Conversation, target: SessionId | None) 
 
 
 def set_aside(tx: Tx, ids: IdMaker, conversation_id: ConversationId, why: str, at: float) -> None:
-    """Something that waits here cannot be read: it ends, visibly, and the rest goes on."""
-    lanes = (conversation_id, notes_lane(conversation_id))
-    rows = [row for lane in lanes for row in tx.inbox.waiting(lane)]
+    """Something that would begin here cannot be read: it ends, visibly, and the rest goes on."""
+    conversation = tx.conversations.get(conversation_id)
+    begins = [] if conversation is None else past_ask(tx, conversation, ready_by=at)
+    rows = [*begins, *tx.inbox.waiting(notes_lane(conversation_id))]
     for row in [row for row in rows if not _readable(row)] or rows[:1]:
         tx.inbox.claim([row.id])
         tx.inbox.fail(row.id, at, why)

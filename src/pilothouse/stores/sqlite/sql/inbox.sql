@@ -13,21 +13,13 @@ WHERE work.conversation_id NOT IN (SELECT conversation_id FROM inbox WHERE statu
     WHERE turns.conversation_id = work.conversation_id AND status NOT IN ('done', 'failed', 'cancelled')
       AND status IN ('queued', 'parked')
   )
-  AND NOT EXISTS ( -- an ask outlived the last turn of the session, and all the work was accepted while that turn lived
+  AND NOT EXISTS ( -- an ask outlived its turn, and all the work was accepted while that lived: as outliving.py has it
     SELECT 1 FROM asks INDEXED BY asks_alike CROSS JOIN turns AS lost ON lost.id = asks.turn_id
     WHERE asks.session_id = sessions.id AND asks.state = 'open' AND lost.ended_at IS NOT NULL
       AND NOT EXISTS (
         SELECT 1 FROM inbox AS newer INDEXED BY inbox_work
         WHERE newer.conversation_id = work.conversation_id AND newer.status = 'queued' AND newer.lane <> 'control'
           AND newer.ready_at <= :now AND newer.created_at >= lost.ended_at
-      )
-      AND NOT EXISTS (
-        SELECT 1 FROM turns AS later INDEXED BY turns_conversation
-        WHERE later.conversation_id = lost.conversation_id AND later.seq > lost.seq AND later.session_id = lost.session_id
-          AND NOT EXISTS ( -- what was asked in passing went on with nothing
-            SELECT 1 FROM inbox AS said INDEXED BY inbox_turn WHERE said.turn_id = later.id
-              AND CASE WHEN json_valid(CAST(said.body AS TEXT)) THEN json_extract(CAST(said.body AS TEXT), '$.alone') END
-          )
       )
   )
   AND (:engines IS NULL OR coalesce(sessions.engine, place.engine) IS NULL
