@@ -13,6 +13,7 @@ from tests.runtime.puppet import PUPPET, Play, PuppetEngine, Strings, echo
 from tests.runtime.rig import MAIN, Rig, only_alive, open_rig
 
 from pilothouse.core.ask import Ask, Decision
+from pilothouse.core.conversation import BusyPolicy
 from pilothouse.core.engine import Wake
 from pilothouse.core.event import Asked
 from pilothouse.core.ids import AskId, ConversationId, MessageId, ScheduleId
@@ -26,6 +27,8 @@ from pilothouse.stores.sqlite import STORE
 from pilothouse.testing.clock import FakeClock
 
 MAKE = Ask(AskId("a"), "approval", "Run make?", {"command": "make"})
+ONE = Ask(AskId("one"), "approval", "Look at the clock?", {"command": "date"})
+TWO = Ask(AskId("two"), "approval", "Write it down?", {"command": "date > now"})
 QUESTION = Ask(AskId("q"), "question", "Which colour?", {"q": "colour"}, free_text=True)
 
 
@@ -53,7 +56,12 @@ def asks(*asked: Ask) -> Play:
 
 @asynccontextmanager
 async def after_a_crash(
-    folder: Path, *plays: Play, ask: Ask = MAKE, graceful: bool = False, behind: str = ""
+    folder: Path,
+    *plays: Play,
+    ask: Ask = MAKE,
+    graceful: bool = False,
+    behind: str = "",
+    busy: BusyPolicy = "collect",
 ) -> AsyncIterator[Rig]:
     """A turn asked, `behind` was said while it waited, and its gateway died; this is the next one."""
     async with open_rig(folder, PuppetEngine(asks(ask)), name="first", grace_s=0.01) as rig:
@@ -63,7 +71,8 @@ async def after_a_crash(
             assert "next in line" in (await rig.channel.say(behind)).text
         if not graceful:
             rig.crash()
-    async with open_rig(folder, PuppetEngine(*plays), name="second", alive=only_alive("second")) as rig:
+    alive = only_alive("second")
+    async with open_rig(folder, PuppetEngine(*plays), name="second", alive=alive, busy=busy) as rig:
         yield rig
 
 
@@ -321,12 +330,40 @@ async def test_what_no_person_said_passes_the_ask_of_a_lost_turn_and_leaves_what
         assert not any("superseded" in text for text in rig.said())
 
 
-async def test_what_waits_behind_two_asks_of_a_lost_turn_waits_for_both(tmp_path: Path) -> None:
-    other = Ask(AskId("b"), "approval", "Write it down?", {"path": "notes"})
+async def test_nothing_is_steered_into_a_turn_that_passes_an_ask(tmp_path: Path) -> None:
+    plays = (asks(ONE, TWO), echo)
+    async with after_a_crash(tmp_path, *plays, behind="and then this", busy="steer") as rig:
+        await rig.until_asked()
+        await rig.ask_alone("what is the time?")
+        asked = await rig.until_asked(ONE.title)
+        assert "has been queued" in (await rig.channel.say("forget it")).text
+        await rig.channel.answer(asked, "allow")
+        await rig.channel.answer(await rig.until_asked(TWO.title), "allow")  # it has looked at what waits
+        await rig.until_said("Run make? · superseded (you went on without answering)")
+        question, both = await rig.until_true(lambda: len(rig.engine.turns) == 2 and rig.engine.turns)
+        assert (question.prompt.text, question.steered) == ("what is the time?", [])
+        assert both.prompt.text.index("and then this") < both.prompt.text.index("forget it")
 
+
+async def test_what_a_turn_passed_is_not_steered_into_it_once_the_ask_is_settled(tmp_path: Path) -> None:
+    plays = (asks(ONE, TWO), echo)
+    async with after_a_crash(tmp_path, *plays, behind="and then this", busy="steer") as rig:
+        lost = await rig.until_asked()
+        await rig.ask_alone("what is the time?")
+        asked = await rig.until_asked(ONE.title)
+        await rig.channel.answer(lost, "deny")
+        assert "Passing it on" in (await rig.channel.say("in short")).text
+        await rig.until_true(lambda: rig.engine.turns[0].steered)
+        await rig.channel.answer(asked, "allow")
+        await rig.channel.answer(await rig.until_asked(TWO.title), "allow")
+        await rig.until_said("you said: and then this")
+        assert [turn.steered for turn in rig.engine.turns] == [["in short"], []]
+
+
+async def test_what_waits_behind_two_asks_of_a_lost_turn_waits_for_both(tmp_path: Path) -> None:
     async def asks_both(strings: Strings) -> None:
         await strings.start()
-        await strings.emit(Asked(MAKE), Asked(other))
+        await strings.emit(Asked(ONE), Asked(TWO))
         await anyio.sleep_forever()
 
     async with open_rig(tmp_path, PuppetEngine(asks_both), name="first") as rig:
@@ -335,12 +372,12 @@ async def test_what_waits_behind_two_asks_of_a_lost_turn_waits_for_both(tmp_path
         await rig.channel.say("and then this")
         rig.crash()
     async with open_rig(tmp_path, name="second", alive=only_alive("second")) as rig:
-        await rig.channel.answer(await rig.until_asked(MAKE.title), "allow")
+        await rig.channel.answer(await rig.until_asked(ONE.title), "allow")
         await rig.until_ended(2)
         await rig.channel.say("elsewhere", "other")
         await rig.until_ended(1, ConversationId("memory:other"))
         assert len(await rig.turns()) == 2, "the lost one, and that of the answer"
-        await rig.channel.answer(await rig.until_asked(other.title), "allow")
+        await rig.channel.answer(await rig.until_asked(TWO.title), "allow")
         await rig.until_said("you said: and then this")
         assert [turn.cause for turn in await rig.until_ended(4)] == ["message", "answer", "answer", "message"]
 

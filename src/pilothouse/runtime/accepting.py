@@ -25,7 +25,7 @@ from pilothouse.runtime.continuing import GOES_ON, aim
 from pilothouse.runtime.expecting import is_stopped
 from pilothouse.runtime.growing import grow, head_of, keep_message, let_begin, without_known
 from pilothouse.runtime.outgoing import say
-from pilothouse.runtime.outliving import past_ask
+from pilothouse.runtime.outliving import passes_ask, past_ask
 from pilothouse.runtime.placing import ensure_place, message_key
 from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.standing import note_heard
@@ -172,7 +172,7 @@ class Accept:
                 return f"{BUSY} {_queued(put, ahead)} {GOES_ON}"
             case policy if policy == "queue" or self._message.alone:
                 return f"{BUSY} {_queued(put, ahead)}"
-            case "steer":
+            case "steer" if not passes_ask(tx, live):
                 return "Passing it on to the running turn."
             case _:
                 return f"{BUSY} {_queued(put, 0, ' with what else you send')}"

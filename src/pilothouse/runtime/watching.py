@@ -23,6 +23,7 @@ from pilothouse.core.turn import Prompt, Turn
 from pilothouse.runtime.binding import bound
 from pilothouse.runtime.framing import frame
 from pilothouse.runtime.outgoing import say
+from pilothouse.runtime.outliving import may_join
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.recording import Recorder
 from pilothouse.runtime.signals import OUTBOX, Signals, control_of
@@ -109,7 +110,7 @@ class Watch:
             settled = self._asks.settled_in(tx)
             stored = tx.conversations.get(conversation_id)
             conversation = None if stored is None else bound(tx, stored)
-            return tx.turns.get(turn_id), settled, conversation, tx.inbox.waiting(conversation_id)
+            return tx.turns.get(turn_id), settled, conversation, may_join(tx, self._turn)
 
         turn, settled, conversation, waiting = await self._ports.store.read(unit)
         if turn is not None and turn.stop_requested:
