@@ -11,10 +11,11 @@ from tests.runtime.rig import MAIN, Rig, only_alive, open_rig
 
 from pilothouse.channels.memory import MEMORY, MemoryChannel, visible_text
 from pilothouse.core.channel import ChannelHealth
+from pilothouse.core.conversation import Conversation
 from pilothouse.core.errors import Unconfirmed
-from pilothouse.core.ids import ConversationId
+from pilothouse.core.ids import ConversationId, MessageId
 from pilothouse.core.message import AGAIN_MARK, Address, Content, MessageRef, Part, conversation_id
-from pilothouse.core.queue import QueueRow
+from pilothouse.core.queue import CHANGES, NEVER, QueueRow
 from pilothouse.core.store import Tx
 from pilothouse.runtime.calming import EACH_WAKES
 from pilothouse.runtime.clock import new_id
@@ -54,8 +55,9 @@ def place_of(name: str) -> ConversationId:
 
 
 def heads(tx: Tx, place: str) -> list[QueueRow]:
-    """What waits first in a place, if it is not being sent."""
-    return [row for row in tx.outbox.unfinished(place_of(place), limit=1) if row.status == "queued"]
+    """What is said first in a place, if it is not being sent."""
+    said = [row for row in tx.outbox.unfinished(place_of(place)) if row.kind not in CHANGES]
+    return [row for row in said[:1] if row.status == "queued"]
 
 
 def waiting(tx: Tx, place: str, now: float) -> QueueRow | None:
@@ -110,6 +112,17 @@ async def test_the_first_message_that_gets_through_brings_all_that_waits(tmp_pat
         await rig.until_idle()
         assert all(rig.said(room)[0] == f"answer\n\n{AGAIN_MARK}" for room in rooms)
         assert all(channel.tries(room, "answer") == DEEP + 1 for room in rooms)
+
+
+async def test_what_waits_behind_a_change_is_brought_too(tmp_path: Path) -> None:
+    clock, channel = FakeClock(), Weather("room")
+    async with open_rig(tmp_path, None, channel, clock=clock, **SLOW) as rig:
+        await rig.store.write(lambda tx: change_later(tx, "room"))
+        await post(rig, "answer", "room")
+        await suffer(rig, clock, "room")
+        channel.stormy.clear()
+        await post(rig, "elsewhere", "other")
+        await rig.until_said(f"answer\n\n{AGAIN_MARK}")
 
 
 async def test_one_that_slips_through_a_storm_wakes_few_and_answers_first(tmp_path: Path) -> None:
@@ -231,3 +244,19 @@ def answer_in(tx: Tx, place: str) -> None:
     first = next(row for row in tx.outbox.unfinished(place_of(place)))
     tx.outbox.withdraw(first.id, 1.0, "only to have the place")
     say(tx, new_id, place_of(place), Content("answer", "answer"), key=f"answer:{place}", at=1.0)
+
+
+def change_later(tx: Tx, place: str) -> None:
+    """Progress that is not taken away today."""
+    id = place_of(place)
+    tx.conversations.ensure(Conversation(id, Address(MEMORY, place), 1.0))
+    tx.outbox.put(
+        id=MessageId("view"),
+        key="view",
+        lane=id,
+        conversation_id=id,
+        kind="view",
+        body=b"{}",
+        at=1.0,
+        ready_at=NEVER,
+    )

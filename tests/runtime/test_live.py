@@ -356,6 +356,22 @@ async def test_a_view_that_a_gateway_had_to_leave_is_taken_away_by_the_next_one(
         await rig.until_idle()
 
 
+async def test_a_view_that_has_to_stay_for_a_while_holds_up_no_answer(tmp_path: Path) -> None:
+    stage, channel, quick = Stage(), UsedUp(), {"grace_s": 0.05, "drain_s": 0.5}
+    async with open_rig(
+        tmp_path, PuppetEngine(stage.play), channel, name="first", first_view_s=0, edit_every_s=0.01, **quick
+    ) as rig:
+        await rig.channel.say("build")
+        await until_view(rig, "make all")
+    async with open_rig(
+        tmp_path, PuppetEngine(echo), channel, name="second", alive=only_alive("second"), first_view_s=1000
+    ) as rig:
+        await rig.until(lambda tx: any(row.attempts for row in tx.outbox.unfinished(MAIN)))
+        await rig.channel.say("hello")
+        await rig.until_said("you said: hello")
+        assert [view.deleted for view in views(rig)] == [False]
+
+
 async def test_an_answer_that_took_the_place_of_a_view_is_never_taken_away(tmp_path: Path) -> None:
     async with open_rig(tmp_path, PuppetEngine(echo), first_view_s=1000) as rig:
         await rig.channel.say("hello")

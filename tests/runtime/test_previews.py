@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
+from tests.runtime.mailing import end_of
 from tests.runtime.puppet import PuppetEngine, Strings
 from tests.runtime.rig import MAIN, open_rig
 
@@ -125,6 +126,24 @@ async def test_a_platform_that_is_busy_gets_the_settled_line_later(tmp_path: Pat
         await rig.channel.answer(await rig.until_asked(), "allow")
         await rig.until_said("edit: a.txt · allowed, by Person")
         assert channel.refused == 1
+
+
+async def test_a_settled_line_that_has_to_wait_holds_up_no_answer(tmp_path: Path) -> None:
+    class Full(MemoryChannel):
+        @override
+        async def edit(self, ref: MessageRef, part: Part) -> None:
+            if part.data["kind"] == "closed":
+                raise TryLater(60)
+            await super().edit(ref, part)
+
+    async with open_rig(tmp_path, changing(edit("a.txt", "x", "y")), Full(id=MEMORY)) as rig:
+        await rig.channel.say("go")
+        ask = await rig.until_asked()
+        await rig.channel.answer(ask, "allow")
+        (turn,) = await rig.until_ended()
+        await rig.until(lambda tx: end_of(tx, turn.id).status == "done")
+        line = await rig.store.read(lambda tx: tx.outbox.by_key(f"ask:{ask.id}:closed"))
+        assert line is not None and (line.status, line.attempts) == ("queued", 1)
 
 
 async def test_a_settled_line_that_never_gets_there_is_told_nobody(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from tests.stores.sqlite_cases import open_at
 from pilothouse.core.ask import ASK_MOVES, ASK_STATES, AskState
 from pilothouse.core.errors import IllegalMove, SessionBusy, StoreError
 from pilothouse.core.ids import AskId, ConversationId, Epoch, MessageId, ScheduleId, SessionId, TurnId
-from pilothouse.core.queue import CONTROL_LANE, Queue
+from pilothouse.core.queue import CHANGES, CONTROL_LANE, Queue
 from pilothouse.core.store import Store, Tx
 from pilothouse.core.turn import ENDED, LIVE, TURN_MOVES, TURN_STATUSES, TurnStatus
 from pilothouse.testing.store_builders import (
@@ -51,13 +51,16 @@ places = st.sampled_from(PLACES)
 boxes = st.sampled_from(BOXES)
 nodes = st.sampled_from(NODES)
 times = st.sampled_from([0.0, 5.0, 50.0])
+kinds = st.sampled_from(["chat", "closed"])
 
 
 class Row:
     """What the model knows of a row in a queue."""
 
-    def __init__(self, key: str, place: ConversationId, lane: str, ready_at: float) -> None:
-        self.key, self.place, self.lane, self.ready_at = key, place, lane, ready_at
+    def __init__(
+        self, key: str, place: ConversationId, lane: str, ready_at: float, kind: str = "chat"
+    ) -> None:
+        self.key, self.place, self.lane, self.ready_at, self.kind = key, place, lane, ready_at, kind
         self.status = "queued"
         self.holder: int | None = None
         self.attempts = 0
@@ -129,22 +132,29 @@ class StoreMachine(RuleBasedStateMachine):
         return f"{prefix}-{self.count}"
 
     @rule(
-        target=messages, box=boxes, place=places, control=st.booleans(), ready_at=times, again=st.booleans()
+        target=messages,
+        box=boxes,
+        place=places,
+        control=st.booleans(),
+        kind=kinds,
+        ready_at=times,
+        again=st.booleans(),
     )
     def put(
-        self, box: str, place: ConversationId, control: bool, ready_at: float, again: bool
+        self, box: str, place: ConversationId, control: bool, kind: str, ready_at: float, again: bool
     ) -> tuple[str, str]:
         rows = self.rows[box]
         known = next(reversed(rows), None)
         id = self.name("m")
         key = rows[known].key if again and known else f"key of {id}"
         lane = CONTROL_LANE if control else place
-        got = self.write(0, lambda tx: put(queue(tx, box), id, place, key=key, lane=lane, ready_at=ready_at))
+        fields = {"key": key, "lane": lane, "kind": kind, "ready_at": ready_at}
+        got = self.write(0, lambda tx: put(queue(tx, box), id, place, **fields))
         if again and known:
             assert not got.fresh and got.row.id == known
             return box, known
         assert got.fresh
-        rows[id] = Row(key, place, lane, ready_at)
+        rows[id] = Row(place=place, **fields)
         return box, id
 
     @rule(message=messages, node=nodes)
@@ -362,7 +372,8 @@ class StoreMachine(RuleBasedStateMachine):
     def check_deliverable(self, tx: Tx) -> None:
         heads: dict[str, str] = {}
         for id, row in self.rows["outbox"].items():
-            if row.unfinished:
+            waits = row.status == "queued" and row.ready_at > self.now
+            if row.unfinished and not (waits and row.kind in CHANGES):
                 heads.setdefault(row.place, id)
         rows = self.rows["outbox"]
         wanted = [

@@ -32,6 +32,10 @@ CONTROL_LANE = "control"
 NEVER = 4_000_000_000.0
 """The `ready_at` of a note: it is never ready by itself."""
 
+CHANGES = frozenset({"closed", "view"})
+"""Kinds of the outbox that send nothing and change what stands there: while one has to wait, nobody waits behind it. If it
+fails nothing is missing, so nobody is told."""
+
 
 def notes_lane(conversation_id: ConversationId) -> str:
     """What a session should know but nobody waits for: it starts no turn and goes along with the next one."""
@@ -194,7 +198,8 @@ class OutboxQueue(Queue, Protocol):
         limit: int,
     ) -> list[QueueRow]:
         """The first unfinished row of each conversation that is of one of `channels`, in `conversations` or a thread
-        of one of these, if it is queued and ready. Rows behind an unfinished one wait: order is kept per conversation."""
+        of one of these, if it is queued and ready. Rows behind an unfinished one wait: order is kept per conversation.
+        Only one of `CHANGES` that is not ready yet is passed over."""
         ...
 
     def of_no_turn(self, conversation_id: ConversationId, *, but: str, limit: int = 100) -> list[QueueRow]:

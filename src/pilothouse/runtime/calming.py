@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from pilothouse.core.channel import HoldsPlaces
 from pilothouse.core.ids import ChannelId, ConversationId, MessageId
-from pilothouse.core.queue import NEVER, QueueRow
+from pilothouse.core.queue import CHANGES, NEVER, QueueRow
 from pilothouse.core.store import Tx
 from pilothouse.runtime.doubting import QUICK_SENDS, Doubts
 from pilothouse.runtime.ports import Ports
@@ -83,10 +83,17 @@ class Calming:
 
 
 def _doubted(tx: Tx, channel: ChannelId, skip: Sequence[ConversationId]) -> list[QueueRow]:
-    """The first row of each place, if it may stand there. Where the word about one arrived, the storm is not what keeps
+    """The first message of each place, if it may stand there. Where the word about one arrived, the storm is not what keeps
     it: it waits out its own pauses, for after a few more tries it is given up."""
     heads = tx.outbox.deliverable(NEVER, channels=[channel], skip=skip, limit=MOST)
-    return [row for row in heads if _is_in_doubt(tx, row)]
+    return [row for head in heads if (row := _first_said(tx, head)) is not None and _is_in_doubt(tx, row)]
+
+
+def _first_said(tx: Tx, head: QueueRow) -> QueueRow | None:
+    """A change that waits hides no message behind it."""
+    if head.kind not in CHANGES:
+        return head
+    return next((row for row in tx.outbox.unfinished(head.conversation_id) if row.kind not in CHANGES), None)
 
 
 def _is_in_doubt(tx: Tx, row: QueueRow) -> bool:

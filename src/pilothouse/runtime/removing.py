@@ -1,6 +1,7 @@
 """Progress that could not be taken away before its gateway stopped: a row of the outbox, so that the next one does it.
 
-A chat may have had its share of messages just then. The row stands behind all that was said there before.
+A chat may have had its share of messages just then. The row stands behind all that was said there before, and holds up
+nothing that is said later.
 """
 
 from __future__ import annotations

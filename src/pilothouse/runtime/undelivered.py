@@ -13,18 +13,15 @@ import msgspec
 from pilothouse.core.approvers import OWNERS, Authority
 from pilothouse.core.ids import ConversationId, IdMaker, MessageId, TurnId, UserId
 from pilothouse.core.message import Author, Content, InboundMessage
-from pilothouse.core.queue import NEVER, QueueRow, notes_lane
+from pilothouse.core.queue import CHANGES, NEVER, QueueRow, notes_lane
 from pilothouse.core.store import Tx
 from pilothouse.runtime.auditing import HOUSE, record
 from pilothouse.runtime.outgoing import content_of, say
-from pilothouse.runtime.removing import VIEW
 from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.standing import home_of, homes_of, may
 from pilothouse.runtime.wording import first_line
 
 _KEY = "undelivered:"
-_CHANGES = frozenset({"closed", VIEW})
-"""Kinds that send nothing and change what stands there. If that fails nothing is missing, so nobody is told."""
 REFUSED = "A message could not be delivered ({reason}): {text}"
 ELSEWHERE = (
     "In {place}: {text} Nothing reaches that place any more, so it is said here. On the machine, "
@@ -60,7 +57,7 @@ def give_up(tx: Tx, ids: IdMaker, settings: Settings, row: QueueRow, why: str, n
     tx.outbox.fail(row.id, now, why)
     if is_word(row):
         _pass_on(tx, ids, settings, row, now)
-    elif row.kind not in _CHANGES:
+    elif row.kind not in CHANGES:
         tell_here(tx, ids, row, why, now)
         _tell_session(tx, ids, row, why, now)
 
@@ -71,7 +68,7 @@ def drop(tx: Tx, ids: IdMaker, settings: Settings, row: QueueRow, why: str, now:
         return False
     if is_word(row):
         _pass_on(tx, ids, settings, row, now)
-    elif row.turn_id and row.kind not in {"ask", *_CHANGES}:  # what is asked there nobody can answer any more
+    elif row.turn_id and row.kind not in {"ask", *CHANGES}:  # what is asked there nobody can answer any more
         said = _words(row, REFUSED.format(reason=why, text=_beginning(row)))
         _tell_elsewhere(tx, ids, settings, row, _from_there(row, said), now)
     return True

@@ -42,6 +42,28 @@ class OutboxSuite(StoreSuite):
 
         await store.write(unit)
 
+    async def test_a_change_that_has_to_wait_holds_up_nobody(self, store: Store) -> None:
+        def ready(tx: Tx, now: float) -> list[str]:
+            return ids(tx.outbox.deliverable(now, channels=[MEMORY], limit=9))
+
+        def unit(tx: Tx) -> None:
+            put(tx.outbox, "m1", C1, kind="ask")
+            put(tx.outbox, "m2", C1, kind="closed", ready_at=50.0)
+            put(tx.outbox, "m3", C1, kind="view", ready_at=60.0)
+            put(tx.outbox, "m4", C1, kind="answer")
+            assert ready(tx, 70.0) == ["m1"], "it waits behind what was said before"
+            tx.outbox.claim([M1])
+            assert ready(tx, 1.0) == []
+            tx.outbox.done(M1, 1.0)
+            assert ready(tx, 1.0) == ["m4"]
+            assert ready(tx, 55.0) == ["m2"], "one that is ready has its place"
+            tx.outbox.claim([M2])
+            assert ready(tx, 70.0) == [], "nothing is done beside it"
+            tx.outbox.retry(M2, 80.0, "why")
+            assert ready(tx, 70.0) == ["m3"]
+
+        await store.write(unit)
+
     async def test_a_node_delivers_its_channels_and_its_own_conversations(self, store: Store) -> None:
         terminal = ConversationId("terminal:me")
 

@@ -9,13 +9,14 @@ import msgspec
 from pilothouse.core.errors import IllegalMove, StoreError
 from pilothouse.core.ids import ChannelId, ConversationId, MessageId
 from pilothouse.core.message import MessageRef, Part
-from pilothouse.core.queue import PartRow, PartState, QueueRow, move_part
+from pilothouse.core.queue import CHANGES, PartRow, PartState, QueueRow, move_part
 from pilothouse.stores.sqlite.blobs import note_uses
 from pilothouse.stores.sqlite.link import Link, Row, to_json
 from pilothouse.stores.sqlite.queue import QueueTable, queue_row
 
 _decode_part = msgspec.json.Decoder(Part).decode
 _decode_ref = msgspec.json.Decoder(MessageRef).decode
+_CHANGES = to_json(sorted(CHANGES)).decode()
 
 
 def part_row(row: Row) -> PartRow:
@@ -42,6 +43,7 @@ class OutboxTable(QueueTable):
             channels=to_json(list(channels)).decode(),
             conversations=to_json(list(conversations)).decode(),
             skip=to_json(list(skip)).decode(),
+            changes=_CHANGES,
             limit=limit,
         )
         return [queue_row(row) for row in rows]

@@ -1,16 +1,19 @@
--- name: deliverable: the first unfinished row of each conversation that a node serves, if it may go now
-WITH heads (conversation_id, seq) AS (
-    SELECT conversation_id, min(seq) FROM outbox WHERE ended_at IS NULL GROUP BY conversation_id
+-- name: deliverable: the first unfinished row of each conversation that a node serves, past changes that wait, if it may go now
+WITH waiting (conversation_id) AS (SELECT DISTINCT conversation_id FROM outbox WHERE ended_at IS NULL)
+SELECT {_head} FROM waiting
+CROSS JOIN outbox AS head ON head.seq = (
+    SELECT seq FROM outbox
+    WHERE conversation_id = waiting.conversation_id AND ended_at IS NULL
+      AND NOT (status = 'queued' AND ready_at > :now AND kind IN (SELECT value FROM json_each(:changes)))
+    ORDER BY seq LIMIT 1
 )
-SELECT {_head} FROM heads
-CROSS JOIN outbox AS head ON head.seq = heads.seq
-CROSS JOIN conversations AS place ON place.id = heads.conversation_id
+CROSS JOIN conversations AS place ON place.id = waiting.conversation_id
 WHERE head.status = 'queued' AND head.ready_at <= :now
   AND (place.channel IN (SELECT value FROM json_each(:channels))
        OR place.id IN (SELECT value FROM json_each(:conversations))
        OR substr(place.id, 1, nullif(instr(place.id, '#'), 0) - 1) IN (SELECT value FROM json_each(:conversations)))
   AND place.id NOT IN (SELECT value FROM json_each(:skip))
-ORDER BY heads.seq LIMIT :limit
+ORDER BY head.seq LIMIT :limit
 
 -- name: of_no_turn: unfinished rows of a conversation that no turn said, without those whose key begins so
 SELECT {_head} FROM outbox AS head
