@@ -14,6 +14,7 @@ from pilothouse.core.errors import CannotEdit, Rejected, TryLater, Unconfirmed
 from pilothouse.core.ids import ConversationId
 from pilothouse.core.message import Address, MessageRef, Part
 from pilothouse.core.view import TurnView
+from pilothouse.runtime.live import REMOVE_TRIES
 from pilothouse.runtime.removing import remove_later
 from pilothouse.testing.clock import FakeClock
 
@@ -354,6 +355,33 @@ async def test_a_view_that_a_gateway_had_to_leave_is_taken_away_by_the_next_one(
     ) as rig:
         await rig.until_true(lambda: [view.deleted for view in views(rig)] == [True])
         await rig.until_idle()
+
+
+class Reluctant(MemoryChannel):
+    """Refuses more often than a view waits for by itself."""
+
+    refusals = REMOVE_TRIES + 2
+
+    # pyrefly: ignore [missing-override-decorator]
+    async def delete(self, ref: MessageRef) -> None:
+        if self.refusals:
+            self.refusals -= 1
+            raise TryLater(0.01)
+        await super().delete(ref)
+
+
+async def test_a_view_that_is_refused_for_long_goes_away_in_the_end(tmp_path: Path) -> None:
+    stage = Stage()
+    async with open_rig(
+        tmp_path, PuppetEngine(stage.play), Reluctant(), first_view_s=0, edit_every_s=0.01
+    ) as rig:
+        await rig.channel.say("build")
+        await until_view(rig, "make all")
+        stage.go.set()
+        await rig.until_said("All is built.")
+        await rig.until_true(lambda: [view.deleted for view in views(rig)] == [True])
+        await rig.until_idle()
+        assert rig.said() == ["All is built."]
 
 
 async def test_a_view_that_has_to_stay_for_a_while_holds_up_no_answer(tmp_path: Path) -> None:

@@ -185,7 +185,7 @@ class Delivery:
         await self._do(row, close)
 
     async def _remove(self, row: QueueRow, channel: Channel) -> None:
-        """Takes away what a gateway that stopped had left."""
+        """Takes away progress that could not go when it should have."""
         ports = self._ports
         left = await ports.store.write(lambda tx: bool(tx.outbox.claim([row.id])) and not is_taken(tx, row))
 

@@ -4,11 +4,13 @@ Change-driven: a view is shown when it looks different, no more often than `edit
 how it looks, so it keeps moving while a tool is silent. When the turn is no longer live the progress message goes
 away. A turn younger than `first_view_s` is not looked at, and the log of an older one is read when there is something
 to show, not whenever it grows: a quick turn costs nothing here. A message that cannot be changed any more gives way to a
-new one.
+new one; one that cannot be taken away now is left to the outbox.
 Whatever goes wrong is logged and costs nothing but the view.
 """
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 import anyio
 from anyio.abc import TaskGroup
@@ -26,12 +28,13 @@ from pilothouse.runtime.following import PAGE
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.removing import remove_later
 from pilothouse.runtime.showing_typing import Typing
-from pilothouse.runtime.signals import TURNS, Signals, end_of
+from pilothouse.runtime.signals import OUTBOX, TURNS, Signals, end_of
 
 LOOK_SHARE = 0.2
 """How much of `edit_every_s` may pass before a new turn is noticed: many that begin together are one look."""
 
 REMOVE_TRIES = 5
+"""After so many, progress that shall go away becomes a row of the outbox."""
 
 
 class LiveViews:
@@ -57,24 +60,7 @@ class LiveViews:
         if self._open:
             with anyio.move_on_after(within_s):
                 await self._all_gone.wait()
-            await self._hand_over()
-
-    async def _hand_over(self) -> None:
-        ports, now = self._ports, self._ports.clock.now()
-        left = [(progress.turn, ref) for progress in self._open for ref in progress.stands]
-        if not left:
-            return
-
-        def unit(tx: Tx) -> None:
-            for turn, ref in left:
-                remove_later(tx, ports.ids, turn, ref, now)
-
-        try:
-            await ports.store.write(unit)
-        except Fenced:
-            raise
-        except StoreError as error:
-            ports.log("live.left", level="warning", error=str(error))
+            await _hand_over(self._ports, self._open)
 
     async def run(self) -> None:
         can_edit = any(isinstance(channel, CanEdit) for channel in self._ports.channels.values())
@@ -150,6 +136,24 @@ class LiveViews:
             self._open.discard(progress)
             if not self._open:
                 self._all_gone.set()
+
+
+async def _hand_over(ports: Ports, shown: Collection[Progress]) -> None:
+    """Leaves to the outbox what stands there: it is patient, and outlives us."""
+    now, left = ports.clock.now(), [(progress.turn, ref) for progress in shown for ref in progress.stands]
+    if not left:
+        return
+
+    def unit(tx: Tx) -> None:
+        for turn, ref in left:
+            remove_later(tx, ports.ids, turn, ref, now)
+
+    try:
+        await ports.store.write(unit)
+    except Fenced:
+        raise
+    except StoreError as error:
+        ports.log("live.left", level="warning", error=str(error))
 
 
 class Progress:
@@ -283,6 +287,9 @@ class Progress:
             except Rejected as error:
                 self._ports.log("live.left", turn_id=self.turn.id, error=error.reason)
                 return
+        self._ports.log("live.handed_over", turn_id=self.turn.id, tries=REMOVE_TRIES)
+        await _hand_over(self._ports, [self])
+        self._ports.signals.poke(OUTBOX)
 
     async def _take_away(self, channel: CanDelete) -> None:
         while self._over:

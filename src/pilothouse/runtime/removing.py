@@ -1,4 +1,5 @@
-"""Progress that could not be taken away before its gateway stopped: a row of the outbox, so that the next one does it.
+"""Progress that could not be taken away when its turn was over, or before its gateway stopped: a row of the outbox, so that it
+is tried for as long as it takes, by the next gateway too.
 
 A chat may have had its share of messages just then. The row stands behind all that was said there before, and holds up
 nothing that is said later.
