@@ -13,7 +13,7 @@ from tests.runtime.puppet import PuppetEngine, Strings
 from tests.runtime.rig import MAIN, open_rig
 
 from pilothouse.bootstrap.looking import look_at_file, look_inside
-from pilothouse.channels.memory import MEMORY, MemoryChannel
+from pilothouse.channels.memory import MEMORY, PERSON, MemoryChannel
 from pilothouse.core.approvers import Authority
 from pilothouse.core.ask import Ask, RuleOffer
 from pilothouse.core.ask_view import ask_lines
@@ -144,6 +144,31 @@ async def test_a_settled_line_that_has_to_wait_holds_up_no_answer(tmp_path: Path
         await rig.until(lambda tx: end_of(tx, turn.id).status == "done")
         line = await rig.store.read(lambda tx: tx.outbox.by_key(f"ask:{ask.id}:closed"))
         assert line is not None and (line.status, line.attempts) == ("queued", 1)
+        (question,) = (posted for posted in rig.channel.sent if posted.part.data["kind"] == "ask")
+        desk = rig.gateway.desk
+        assert await desk.query("dead_buttons", PERSON, id=ask.id, ref=question.ref), (
+            "who presses them sees it"
+        )
+
+
+@pytest.mark.parametrize("error", [Unconfirmed("no answer"), TimeoutError()], ids=lambda e: type(e).__name__)
+async def test_a_settled_line_that_got_no_answer_many_times_gets_there_in_the_end(
+    tmp_path: Path, error: Exception
+) -> None:
+    class Deaf(MemoryChannel):
+        silent = 6
+
+        @override
+        async def edit(self, ref: MessageRef, part: Part) -> None:
+            if part.data["kind"] == "closed" and self.silent:
+                self.silent -= 1
+                raise error
+            await super().edit(ref, part)
+
+    async with open_rig(tmp_path, changing(edit("a.txt", "x", "y")), Deaf(id=MEMORY)) as rig:
+        await rig.channel.say("go")
+        await rig.channel.answer(await rig.until_asked(), "allow")
+        await rig.until_said("edit: a.txt · allowed, by Person")
 
 
 async def test_a_settled_line_that_never_gets_there_is_told_nobody(tmp_path: Path) -> None:
@@ -154,7 +179,8 @@ async def test_a_settled_line_that_never_gets_there_is_told_nobody(tmp_path: Pat
                 raise Unconfirmed("the platform did not answer")
             await super().edit(ref, part)
 
-    async with open_rig(tmp_path, changing(edit("a.txt", "x", "y")), Silent(id=MEMORY)) as rig:
+    engine, channel = changing(edit("a.txt", "x", "y")), Silent(id=MEMORY)
+    async with open_rig(tmp_path, engine, channel, doubt_cap_s=0.01) as rig:
         await rig.channel.say("go")
         ask = await rig.until_asked()
         await rig.channel.answer(ask, "allow")

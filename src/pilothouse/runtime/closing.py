@@ -84,8 +84,8 @@ def is_said_in_place(tx: Tx, row: QueueRow) -> bool:
 
 
 def has_dead_buttons(tx: Tx, id: AskId, ref: MessageRef) -> bool:
-    """Whether this message still asks what is settled, and no line will stand there: a crash may have taken its number, or
-    the platform would not have it changed."""
+    """Whether this message still asks what is settled, and no line will stand there soon: a crash may have taken its number, or
+    the platform would not have it changed, or not yet."""
     row = tx.asks.get(id)
     if row is None or row.state == "open":
         return False
@@ -93,7 +93,11 @@ def has_dead_buttons(tx: Tx, id: AskId, ref: MessageRef) -> bool:
     if asked is None or not asked.key.startswith(f"ask:{id}:"):
         return True
     closed = tx.outbox.by_key(ask_key(row, "closed", asked.conversation_id))
-    return closed is None or (closed.ended_at is not None and closed.why != IN_PLACE)
+    if closed is None:
+        return True
+    if closed.status == "queued":
+        return closed.attempts > 0  # the next try may be half an hour away
+    return closed.ended_at is not None and closed.why != IN_PLACE
 
 
 async def _leave(ref: MessageRef) -> None:
@@ -104,7 +108,7 @@ async def put_in_place(
     channel: Channel, content: Content, shown: Sequence[Sequence[MessageRef]], within_s: float
 ) -> str:
     """The line instead of the first message of each, and nothing instead of the others. `IN_PLACE` if it stands anywhere
-    now, else why not. May raise `TryLater`."""
+    now, else why not. Raises what the channel does if it may go better later."""
     if not isinstance(channel, CanEdit):
         return "this channel changes no message"
     part = channel.render(content)[0]

@@ -50,6 +50,7 @@ SENT = "sent"
 UNFIT = "A message could not be prepared for this channel: {text}"
 UNREADABLE = "A message of ours could not be read and was set aside. The log has the details."
 BROKEN = "A message could not be delivered after {tries} tries and was set aside. The log has the details."
+UNCHANGED = "A message that stands there could not be changed after {tries} tries: {why}"
 UNCONFIRMED = "A message could not be confirmed as delivered after {sends} tries: {text}"
 
 
@@ -195,15 +196,26 @@ class Delivery:
         await self._do(row, take_away)
 
     async def _do(self, row: QueueRow, change: Callable[[], Awaitable[str]]) -> None:
-        """A claimed row that sends nothing: it is done again until it is done, which does no harm."""
+        """A claimed row that sends nothing: done again it does no harm, so it is as patient as what is in doubt."""
         ports = self._ports
         try:
             how = await change()
         except TryLater as error:
-            again_at, why = ports.clock.now() + error.after_s, str(error)
-            await ports.persist(lambda tx: tx.outbox.retry(row.id, again_at, why))
+            await self._do_later(row, str(error), error.after_s)
+        except (Unconfirmed, TimeoutError) as error:
+            await self._do_later(row, f"{type(error).__name__}: {error}")
         else:
             await ports.persist(lambda tx: tx.outbox.done(row.id, ports.clock.now(), how))
+            self._settled(row)
+
+    async def _do_later(self, row: QueueRow, why: str, at_least_s: float = 0.0) -> None:
+        ports, tries = self._ports, row.attempts + 1
+        if tries >= MAX_SENDS:
+            await self._fail(row, UNCHANGED.format(tries=tries, why=why))
+            return
+        pause_s = max(at_least_s, doubt_pause_s(ports.settings(), tries))
+        ports.log("message.postponed", message_id=row.id, turn_id=row.turn_id, after_s=pause_s, why=why)
+        await ports.persist(lambda tx: tx.outbox.retry(row.id, ports.clock.now() + pause_s, why))
 
     def _take(self, tx: Tx, row: QueueRow, rendered: Sequence[Part]) -> list[PartRow]:
         """Claims the row, stores its parts and marks the first open one as being sent: one transaction.

@@ -16,7 +16,8 @@ from pilothouse.core.ids import ChannelId, ConversationId
 from pilothouse.runtime.settings import Settings, growing_s
 
 MAX_SENDS = 40
-"""With the pauses that grow to half an hour: most of a day, and longer where the channel is not heard."""
+"""With the pauses that grow to half an hour: most of a day, and longer where the channel is not heard. A change of what
+stands there has as many tries."""
 QUICK_SENDS = 3
 """So many a blink of the network takes at most. After them there is a word about it."""
 OWN_FAULT_SENDS = 8

@@ -43,7 +43,7 @@ def is_taken(tx: Tx, row: QueueRow) -> bool:
 
 
 async def remove(channel: Channel, row: QueueRow, within_s: float) -> str:
-    """What became of it. May raise `TryLater`."""
+    """What became of it. Raises what the channel does if it may go better later."""
     if not isinstance(channel, CanDelete):
         return "it cannot be taken away"
     try:
