@@ -10,18 +10,23 @@ import anyio
 import msgspec
 import pytest
 from tests.runtime.puppet import PUPPET, Play, PuppetEngine, Strings, echo
-from tests.runtime.rig import MAIN, Rig, only_alive, open_rig
+from tests.runtime.rig import ADMIN, MAIN, MEMBER, Rig, only_alive, open_rig
 
+from pilothouse.channels.memory import MemoryChannel
+from pilothouse.core.approvers import Approvers
 from pilothouse.core.ask import Ask, Decision
 from pilothouse.core.conversation import BusyPolicy
 from pilothouse.core.engine import Wake
 from pilothouse.core.event import Asked
-from pilothouse.core.ids import AskId, ConversationId, MessageId, ScheduleId
+from pilothouse.core.ids import AskId, ChannelId, ConversationId, MessageId, ScheduleId
+from pilothouse.core.message import Address
 from pilothouse.core.schedule import At, Schedule
 from pilothouse.core.store import Tx
 from pilothouse.runtime.asking import apply_answer
 from pilothouse.runtime.clock import SystemClock, new_id
 from pilothouse.runtime.outgoing import content_of
+from pilothouse.runtime.placing import ensure_place
+from pilothouse.runtime.standing import note_heard
 from pilothouse.runtime.waking import put_wake
 from pilothouse.stores.sqlite import STORE
 from pilothouse.testing.clock import FakeClock
@@ -29,6 +34,9 @@ from pilothouse.testing.clock import FakeClock
 MAKE = Ask(AskId("a"), "approval", "Run make?", {"command": "make"})
 ONE = Ask(AskId("one"), "approval", "Look at the clock?", {"command": "date"})
 TWO = Ask(AskId("two"), "approval", "Write it down?", {"command": "date > now"})
+
+
+OWNERS = ConversationId("memory:owners-own")
 QUESTION = Ask(AskId("q"), "question", "Which colour?", {"q": "colour"}, free_text=True)
 
 
@@ -447,6 +455,36 @@ async def test_a_new_session_does_not_wait_for_an_ask_of_the_old_one(tmp_path: P
         await rig.channel.say("/new")
         await rig.until_said("you said: and then this")
         assert [row.ask.id for row in await rig.store.read(lambda tx: tx.asks.open_in(MAIN))] == [ask.id]
+
+
+async def test_an_approver_who_was_not_shown_the_ask_yet_is_asked_once(tmp_path: Path) -> None:
+    closed = Address(ChannelId("terminal"), "admin")
+
+    def live_there(tx: Tx) -> ConversationId:
+        home = ensure_place(tx, closed, 1.0, private=True)
+        note_heard(tx, ADMIN, home)
+        return home.id
+
+    def asked_in(rig: Rig, place: str) -> int:
+        return sum("Run make?" in text for text in rig.said(place))
+
+    engine, channel, admins = (
+        PuppetEngine(echo, asks(MAKE)),
+        MemoryChannel(),
+        {"ordinary": Approvers(("admin",))},
+    )
+    async with open_rig(tmp_path, engine, channel, name="first", approvals=admins) as rig:
+        await rig.channel.say("hi", "owners-own")
+        await rig.until_said("you said: hi")
+        home = await rig.store.write(live_there)
+        await rig.channel.say("go", author=MEMBER)
+        await rig.until_true(lambda: asked_in(rig, "owners-own") == asked_in(rig, "main") == 1)
+        await rig.until(lambda tx: not tx.outbox.unfinished(MAIN) and not tx.outbox.unfinished(OWNERS))
+        rig.crash()
+    async with open_rig(tmp_path, None, channel, name="second", alive=only_alive("second")) as rig:
+        await rig.until_true(lambda: asked_in(rig, "owners-own") == asked_in(rig, "main") == 2)
+        waiting = await rig.store.read(lambda tx: tx.outbox.unfinished(home))
+        assert [content_of(row).kind for row in waiting] == ["ask"]
 
 
 async def test_an_answer_given_just_before_the_crash_goes_on_by_itself(tmp_path: Path) -> None:

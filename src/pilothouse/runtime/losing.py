@@ -21,7 +21,7 @@ from pilothouse.core.turn import Turn, may_run_again
 from pilothouse.runtime.budgeting import settle_lost
 from pilothouse.runtime.ending import forget_answers, withdraw_asks
 from pilothouse.runtime.outgoing import say
-from pilothouse.runtime.raising import show_ask
+from pilothouse.runtime.raising import is_on_its_way, places_of, show_ask_in
 from pilothouse.runtime.reasons import held_back
 from pilothouse.runtime.resuming import STOPPED, resume_with_answer
 from pilothouse.runtime.settings import Settings
@@ -143,7 +143,7 @@ def _lose_waiting(
     *,
     on_purpose: bool,
 ) -> None:
-    """The ask outlives the turn: it is shown again, and its answer goes on in a new turn.
+    """The ask outlives the turn: it is shown again wherever it stands, and its answer goes on in a new turn.
 
     What is told here is no end: that comes with the turn that goes on.
     """
@@ -154,10 +154,10 @@ def _lose_waiting(
     text = f"{LEFT_WAITING if on_purpose else LOST_WAITING} {STAYS_OPEN if open_asks else IS_ANSWERED}"
     _tell(tx, ids, turn, text, f"lost:{turn.id}:{turn.attempts}", at)
     for row in open_asks:
-        first = tx.outbox.by_key(f"ask:{row.ask.id}:asked")
-        if first is not None and first.ended_at is None:
-            continue  # nobody was shown it yet, or nobody knows: it is on its way anyway
-        show_ask(tx, ids, row, at, occasion=f"again:{turn.id}:{at}", before=STILL_OPEN)
+        for place in places_of(row):
+            if not is_on_its_way(tx, row, place):
+                again = f"again:{turn.id}:{at}"
+                show_ask_in(tx, ids, row, place, at, occasion=again, before=STILL_OPEN)
     if answered and not open_asks:
         resume_with_answer(tx, ids, turn, answered[0], at)
 

@@ -75,18 +75,22 @@ def raise_ask(
     return row
 
 
-def show_ask(
-    tx: Tx, ids: IdMaker, row: AskRow, at: float, *, occasion: str = "asked", before: str = ""
-) -> None:
+def show_ask(tx: Tx, ids: IdMaker, row: AskRow, at: float) -> None:
     """In every place of it."""
-    say_everywhere(tx, ids, row, _content(tx, row, at, before), occasion, at)
+    say_everywhere(tx, ids, row, _content(tx, row, at), "asked", at)
+
+
+def is_on_its_way(tx: Tx, row: AskRow, place: ConversationId) -> bool:
+    """Nobody was shown it there yet, or nobody knows: it will be."""
+    asked = tx.outbox.by_key(ask_key(row, "asked", place))
+    return asked is not None and asked.ended_at is None
 
 
 def show_ask_in(
-    tx: Tx, ids: IdMaker, row: AskRow, place: ConversationId, at: float, *, occasion: str
+    tx: Tx, ids: IdMaker, row: AskRow, place: ConversationId, at: float, *, occasion: str, before: str = ""
 ) -> None:
     """Once more, in one place of it."""
-    say(tx, ids, place, _content(tx, row, at), key=f"ask:{row.ask.id}:{occasion}", at=at)
+    say(tx, ids, place, _content(tx, row, at, before), key=ask_key(row, occasion, place), at=at)
 
 
 def tell_places(tx: Tx, ids: IdMaker, row: AskRow, text: str, *, occasion: str, at: float) -> None:
