@@ -6,8 +6,6 @@ goes to those who may, whatever the route. Of a room nobody knows who reads it, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from pilothouse.core.approvers import Authority, may_say_yes
 from pilothouse.core.ids import ConversationId, UserId
 from pilothouse.core.people import People
@@ -22,11 +20,16 @@ def reach(
     tx: Tx, people: People, authority: Authority, here: ConversationId
 ) -> tuple[tuple[ConversationId, ...], str]:
     """The other places where it is shown, and whose it is, in words; nothing, where its own conversation is enough."""
-    place, able = tx.conversations.get(here), able_at_home(tx, people, authority)
-    is_private = place is not None and place.private
-    is_stuck = is_private and _too_few(tx, people, authority, able, here)
+    place, quorum = tx.conversations.get(here), authority.approvers.quorum
+    is_private, stays = place is not None and place.private, authority.approvers.route == "here"
+    present = _able_requesters(tx, people, authority) if is_private else set()
+    if stays and (not is_private or len(present) >= quorum):
+        return (), ""  # and nobody is looked for, which would read everybody
+    able = able_at_home(tx, people, authority)
+    present |= {user for user, home in able.items() if home == here}
+    is_stuck = is_private and len(present) < quorum
     elsewhere = {user: home for user, home in able.items() if home != here}
-    if not is_stuck and (authority.approvers.route == "here" or not elsewhere):
+    if not is_stuck and (stays or not elsewhere):
         return (), ""
     places = tuple(dict.fromkeys(elsewhere.values()))[:MOST_HOMES]
     asked = [user for user, home in elsewhere.items() if home in places]
@@ -35,16 +38,12 @@ def reach(
     return places, f"{f'{who}, {where}' if who else f'what runs in {here}'}. {_asked(tx, asked)}"
 
 
-def _too_few(
-    tx: Tx, people: People, authority: Authority, able: Mapping[UserId, ConversationId], here: ConversationId
-) -> bool:
-    present = {user for user, home in able.items() if home == here}
-    present |= {
+def _able_requesters(tx: Tx, people: People, authority: Authority) -> set[UserId]:
+    return {
         user
         for user in authority.requesters
         if may_say_yes(authority, user, role_of(tx, people, user, authority.workspace))
     }
-    return len(present) < authority.approvers.quorum
 
 
 def _asked(tx: Tx, users: list[UserId]) -> str:
