@@ -54,6 +54,15 @@ class Calming:
                 if rows is None or rows:
                     self._ports.in_doubt.add(channel)
             await self._wake_some(rows)
+        if through and self._wakes:
+            await self._forget_withdrawn()
+
+    async def _forget_withdrawn(self) -> None:
+        """What was woken and then taken back is told to nobody here."""
+        woken = tuple(self._wakes)
+        ended = await self._ports.store.read(lambda tx: [id for id in woken if not _waits(tx, id)])
+        for id in ended:
+            self.settled(id)
 
     async def _wake_some(self, rows: Sequence[QueueRow]) -> None:
         """What somebody waits for goes before everything else."""
@@ -87,6 +96,11 @@ def _doubted(tx: Tx, channel: ChannelId, skip: Sequence[ConversationId]) -> list
     it: it waits out its own pauses, for after a few more tries it is given up."""
     heads = tx.outbox.deliverable(NEVER, channels=[channel], skip=skip, limit=MOST)
     return [row for head in heads if (row := _first_said(tx, head)) is not None and _is_in_doubt(tx, row)]
+
+
+def _waits(tx: Tx, id: MessageId) -> bool:
+    row = tx.outbox.get(id)
+    return row is not None and row.ended_at is None
 
 
 def _first_said(tx: Tx, head: QueueRow) -> QueueRow | None:
