@@ -13,7 +13,9 @@ from tests.runtime.puppet import PUPPET, PuppetEngine, Strings, echo, until_inte
 from tests.runtime.rig import MAIN, MEMBER, Rig, open_rig
 from tests.runtime.test_busy import waiting_for
 from tests.runtime.test_commands import reply_to
+from tests.runtime.test_lost_asks import MAKE, asks
 
+from pilothouse.channels.memory import PERSON
 from pilothouse.core.ask import Ask
 from pilothouse.core.channel import Receipt
 from pilothouse.core.conversation import Conversation, Session
@@ -334,21 +336,49 @@ async def test_a_prompt_is_an_owners_only_if_every_word_of_it_is(tmp_path: Path)
         assert first.prompt.by_owner and not batch.prompt.by_owner
 
 
+@pytest.mark.parametrize("author", [MEMBER, PERSON], ids=["member", "owner"])
 async def test_a_reply_to_what_was_shown_from_elsewhere_goes_on_with_nobody_elses_session(
-    tmp_path: Path,
+    tmp_path: Path, author: Author
 ) -> None:
-    """An ask of another conversation may be shown in somebody's own chat: that makes its session no more theirs."""
+    """A word about another conversation may stand in somebody's own chat: that makes its session no more theirs."""
     other = ConversationId("memory:other")
     async with open_rig(tmp_path, PuppetEngine(tell_token)) as rig:
         await say_and_end(rig, "one", 1)
         (turn,) = await rig.turns()
-        await rig.channel.say("hello", "other", author=MEMBER)
+        await rig.channel.say("hello", "other", author=author)
         await rig.until_ended(1, other)
-        shown = Content("Run make?", "notice", turn_id=turn.id)
+        shown = Content("It could not be delivered there.", "notice", turn_id=turn.id)
         await rig.store.write(lambda tx: say(tx, new_id, other, shown, key="shown", at=1.0))
         rig.ports.signals.poke(OUTBOX)
-        await rig.until_said("Run make?")
-        ref = next(p.ref for p in rig.channel.sent if p.text == "Run make?")
-        await rig.channel.say("what is this?", "other", author=MEMBER, reply_to=ref)
+        await rig.until_said(shown.text)
+        ref = next(p.ref for p in rig.channel.sent if p.text == shown.text)
+        await rig.channel.say("what is this?", "other", author=author, reply_to=ref)
         first, second = await rig.until_ended(2, other)
         assert first.session_id == second.session_id != turn.session_id
+
+
+async def test_an_owner_who_replies_to_somebody_elses_ask_stays_in_their_own_session(tmp_path: Path) -> None:
+    """Nor is it the answer to what the owner's own session asks."""
+    own, theirs = ConversationId("memory:own"), ConversationId("memory:theirs")
+    which = Ask(AskId("q"), "question", "Which one?", {})
+    engine = PuppetEngine(asks(which), asks(MAKE), echo)
+    async with open_rig(tmp_path, engine, tool_class=lambda _payload: "destructive") as rig:
+        await rig.channel.say("mine", "own")
+        await rig.until_asked("Which one?", own)
+        await rig.channel.say("go", "theirs", author=MEMBER)
+        asked = await rig.until_asked("Run make?", theirs)
+        ref = await rig.until_true(lambda: shown_in(rig, "own", "Run make?"))
+        receipt = await rig.channel.say("what is this for?", "own", reply_to=ref)
+        assert "earlier session" not in receipt.text
+        assert "Taken as the answer" not in receipt.text
+        assert "Taken as the answer" in (await rig.channel.say("the first", "own")).text
+        assert (await rig.channel.answer(asked, "allow")).accepted
+        mine, about = await rig.until_ended(2, own)
+        (go,) = await rig.until_ended(1, theirs)
+        assert about.prompt.text == "what is this for?"
+        assert mine.session_id == about.session_id != go.session_id
+        assert (await conversation_of(rig, own)).session_id == mine.session_id
+
+
+def shown_in(rig: Rig, place: str, text: str) -> MessageRef | None:
+    return next((p.ref for p in rig.channel.sent if p.ref.address.place == place and text in p.text), None)

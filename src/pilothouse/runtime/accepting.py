@@ -21,7 +21,7 @@ from pilothouse.runtime.answers import Answers
 from pilothouse.runtime.asking import apply_answer
 from pilothouse.runtime.binding import bound
 from pilothouse.runtime.command_call import NotDone, Reply
-from pilothouse.runtime.continuing import GOES_ON, aim
+from pilothouse.runtime.continuing import GOES_ON, aim, replies_elsewhere
 from pilothouse.runtime.expecting import is_stopped
 from pilothouse.runtime.growing import grow, head_of, keep_message, let_begin, without_known
 from pilothouse.runtime.outgoing import say
@@ -135,8 +135,11 @@ class Accept:
     def _answers_question(self, tx: Tx, conversation: Conversation, id: MessageId) -> bool:
         """A plain reply answers the oldest open question that its sender may answer; it never answers an approval.
 
-        One with attachments is a message: an answer is words, and those would be lost. What files say is words.
+        One with attachments is a message: an answer is words, and those would be lost. What files say is words. Nor does
+        it answer what is asked here if it replies to what is of another conversation.
         """
+        if replies_elsewhere(tx, self._message):
+            return False
         by = self._message.author.id
         asked = tx.asks.open_question(
             conversation.id,

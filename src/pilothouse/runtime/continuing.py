@@ -1,7 +1,8 @@
 """Which earlier session a message goes on with: the one whose answer it replies to, or the one that a resume line names.
 
 Rules: a member may go on with what was said in their own conversation; any other session, also one that was only ever used
-in a terminal, is for owners; one engine's token is one session of ours, so that law 2 holds for it wherever it is used.
+in a terminal, is for owners, who name it, for a reply reaches none; one engine's token is one session of ours, so that law 2
+holds for it wherever it is used.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pilothouse.core.event import ResumeToken
 from pilothouse.core.ids import IdMaker, SessionId
 from pilothouse.core.message import Author, InboundMessage, MessageRef
 from pilothouse.core.store import Tx
+from pilothouse.core.turn import Turn
 from pilothouse.runtime.binding import bound, workspace_of
 from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.standing import may
@@ -41,9 +43,8 @@ def aim(
     # in a file.
     token, text = parse_resume(settings, message.text) if message.kind == "chat" else (None, message.text)
     if token is None:
-        return Aim(
-            msgspec.structs.replace(message, session_id=_replied_to(tx, settings, conversation, message))
-        )
+        replied_to = _session_replied_to(tx, settings, conversation, message)
+        return Aim(msgspec.structs.replace(message, session_id=replied_to))
     found = find_session(tx, ids, settings, conversation, message.author, token, at)
     if isinstance(found, Refused):
         return Aim(message, f"{found.why} Your message was not taken.")
@@ -122,20 +123,30 @@ def _adopt(
     return session
 
 
-def _replied_to(
+def replies_elsewhere(tx: Tx, message: InboundMessage) -> bool:
+    """Whether what it replies to stands here and is of another conversation, as an ask does that goes to whoever may allow
+    it."""
+    return _replied_to(tx, message)[1]
+
+
+def _session_replied_to(
     tx: Tx, settings: Settings, conversation: Conversation, message: InboundMessage
 ) -> SessionId | None:
-    """The session that said what this replies to. One that is retired, or forgotten, cannot be gone on with; nor, by
-    whoever may not, one of another conversation whose ask was shown here too."""
-    if message.reply_to is None:
-        return None
-    row = tx.outbox.find_ref(MessageRef(message.address, message.reply_to))
-    turn = tx.turns.get(row.turn_id) if row is not None and row.turn_id is not None else None
-    session = tx.sessions.get(turn.session_id) if turn is not None else None
+    """The session that said what this replies to. One that is retired, or forgotten, cannot be gone on with. One of another
+    conversation is not, whoever replies: a word about its ask would bind this conversation to it for good."""
+    turn, is_elsewhere = _replied_to(tx, message)
+    session = None if turn is None or is_elsewhere else tx.sessions.get(turn.session_id)
     if session is None:
         return None
     found = may_continue(tx, settings, conversation, message.author, session)
     return found.id if isinstance(found, Session) else None
+
+
+def _replied_to(tx: Tx, message: InboundMessage) -> tuple[Turn | None, bool]:
+    """The turn that said what this replies to, and whether it ran elsewhere than where that stands."""
+    row = tx.outbox.find_ref(MessageRef(message.address, message.reply_to)) if message.reply_to else None
+    turn = tx.turns.get(row.turn_id) if row is not None and row.turn_id is not None else None
+    return turn, row is not None and turn is not None and turn.conversation_id != row.conversation_id
 
 
 def only_resumes(message: InboundMessage, settings: Settings) -> bool:
