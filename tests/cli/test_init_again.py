@@ -97,11 +97,61 @@ def test_a_channel_goes_only_by_its_own_flag(house: House, flag: str, left: str)
     assert tree(house)["channels"] == {left: expected}
 
 
-def test_a_file_that_cannot_be_used_begins_from_the_defaults(house: House) -> None:
-    lived_in(house, '[gateway]\nbusy = "colect"\nshow_cost = 3\n')
-    done = house.run("init", "--yes")
-    assert (done.returncode, "mend the file" in done.stderr) == (1, True)
-    assert "did you mean collect?" in done.stdout
-    assert "show_cost" in done.stdout, "every problem is told"
-    assert house.run("init", "--yes", "--force").returncode == 0
+@pytest.mark.parametrize("words", [(), ("--yes",)])
+def test_what_names_a_variable_that_is_not_set_here_stays_and_so_does_all_else(
+    house: House, words: tuple[str, ...]
+) -> None:
+    lived_in(house, STOOD + '\n[workspaces.site]\npath = "${SITE}"\n')
+    (house.home / ".env").write_text("")
+    before = tree(house)
+    done = house.run("init", "--force", *words, said="\n" * 5)
+    assert done.returncode == 0, done.stderr
+    assert "not set here: PROJECT, BOSS, SITE, MY_TOKEN; what names it stays as it is written" in done.stdout
+    if not words:
+        assert "Folder that engines work in [${PROJECT}]:" in done.stdout
+        assert "or nobody [telegram:1, ${BOSS}]:" in done.stdout
+    assert f"next: set PROJECT, BOSS, MY_TOKEN, SITE in {house.home / '.env'}" in " ".join(
+        done.stdout.split()
+    )
+    assert tree(house) == before
+
+
+def test_an_owner_is_put_beside_one_whose_variable_is_not_set_here(house: House) -> None:
+    lived_in(house, STOOD)
+    (house.home / ".env").write_text("")
+    assert house.run("init", "--force", said="/\n\n${BOSS} telegram:5\n\n\n").returncode == 0
+    assert tree(house)["people"]["owners"] == ["${BOSS}", "telegram:5"]
+    assert tree(house)["gateway"]["default_workspace"] == "/"
+
+
+def test_a_channel_that_goes_takes_its_unset_variable_along(house: House) -> None:
+    lived_in(house, '[channels.telegram]\ntoken = "${TELEGRAM_TOKEN}"\n')
+    done = house.run("init", "--yes", "--force", "--no-telegram")
+    assert (done.returncode, "next: pilothouse doctor" in done.stdout) == (0, True), done.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('[gateway]\nbusy = "colect"\nshow_cost = 3\n', ("did you mean collect?", "show_cost")),
+        (f"{STOOD}\n[people\n", ("this is not valid TOML",)),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_replaced_only_where_somebody_says_so(
+    house: House, text: str, told: tuple[str, ...]
+) -> None:
+    lived_in(house, text)
+    for words in (["--yes"], ["--yes", "--force"], ["--force"]):
+        done = house.run("init", *words, said="\n" * 5)
+        assert (done.returncode, "nothing was changed; mend the file" in done.stderr) == (1, True)
+        assert all(word in done.stdout for word in told), "every problem is told"
+    flags = ["--workspace", "/", "--engine", "auto", "--owner", "a:1"]
+    flags += ["--no-trust", "--no-telegram", "--no-discord"]
+    code, screen = house.on_a_terminal("init", "--force", *flags, answers=[("[y/N]: ", "n\n")])
+    assert (code, "Nothing of it is offered" in screen) == (1, True), screen
+    assert house.config.read_text() == text
+    code, screen = house.on_a_terminal("init", *flags, answers=[("[y/N]: ", "y\n")])
+    assert code == 0, screen
     assert tree(house)["gateway"]["busy"] == "collect"
+    [backup] = house.home.glob("config.toml.*.bak")
+    assert backup.read_text() == text

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tomllib
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +31,10 @@ from pilothouse.config.model import Person
 from pilothouse.core.errors import ConfigError, PluginError
 
 NOBODY = "nobody"
+USABLE = "Replace it? What it says is offered, and a backup is kept."
+BROKEN = "Begin anew? Nothing of it is offered, and a backup is kept."
+LEFT = "not set here: {names}; what names it stays as it is written"
+NEEDS = "next: set {names} in {file} or in the environment; then pilothouse doctor, trust and pair have what they need"
 
 
 class Wanted(Struct, frozen=True):
@@ -93,8 +100,8 @@ def command(
     paths, standing = find_paths(os.environ), Standing()
     if paths.config_file.exists():
         found = _show(paths)
-        if not _may_replace(yes, force):
-            _leave_alone(found is not None)
+        if not _may_replace(yes, force, usable=found is not None):
+            _leave_alone(usable=found is not None)
             return
         standing = found or standing
     answers = ask(workspace, engine, owners, yes, standing)
@@ -112,12 +119,15 @@ def command(
     if backup:
         print(f"the old one is kept as {backup}")
     print(f"wrote {paths.config_file}")
+    for name, bot in (("telegram", on_telegram), ("discord", on_discord)):
+        if bot:
+            keep_token(paths, name, bot.token)
+    if unset := Standing(tomllib.loads(text), names=standing.names).unset:  # nothing opens the store without
+        say(NEEDS.format(names=", ".join(unset), file=paths.env_file), sys.stdout)
+        return
     settle_trust([answers.workspace], trusts, ask=not yes)
     print("next: pilothouse doctor, then pilothouse chat")
-    if on_telegram:
-        keep_token(paths, "telegram", on_telegram.token)
     if on_discord:
-        keep_token(paths, "discord", on_discord.token)
         offer_code(on_discord)
     elif on_telegram:
         offer_link(on_telegram)
@@ -134,20 +144,22 @@ def _show(paths: Paths) -> Standing | None:
     print(f"{file} exists:")
     for key, value in _summary(standing):
         print(f"  {key} = {value}")
+    if standing.unset:
+        say(f"  {LEFT.format(names=', '.join(standing.unset))}", sys.stdout)
     return standing
 
 
-def _leave_alone(readable: bool) -> None:
-    if not readable:
-        raise ConfigError("nothing was changed; mend the file, or --force replaces it and keeps a backup")
+def _leave_alone(*, usable: bool) -> None:
+    if not usable:
+        raise ConfigError("nothing was changed; mend the file, or move it away to begin anew")
     print("nothing was changed; --force replaces it and keeps a backup")
 
 
-def _may_replace(yes: bool, force: bool) -> bool:
-    if force:
-        return True
-    question = "Replace it? What it says is offered, and a backup is kept."
-    return not yes and sys.stdin.isatty() and ask_yes(question, default=False)
+def _may_replace(yes: bool, force: bool, *, usable: bool) -> bool:
+    """Of a broken file nothing can be kept, so it takes a person who says so: it may have rules and people in it."""
+    may_ask = not yes and sys.stdin.isatty()
+    question = USABLE if usable else BROKEN
+    return (force and usable) or (may_ask and ask_yes(question, default=False))
 
 
 def _summary(standing: Standing) -> list[tuple[str, str]]:
@@ -168,15 +180,25 @@ def ask(
     engine = None if engine is None else _known_engine(engine)
     if workspace is None:
         here = standing.meant("gateway", "default_workspace", "") or str(Path.cwd())
-        workspace = here if yes else ask_for("Folder that engines work in", here, value_proc=_folder)
+        folder = partial(_folder, standing)
+        workspace = here if yes else ask_for("Folder that engines work in", here, value_proc=folder)
     if engine is None:
         names, last = ", ".join((AUTO, *_engines())), standing.meant("gateway", "default_engine", AUTO)
-        engine = last if yes else ask_for(f"Engine ({names})", last, value_proc=_engine_answer)
+        answer = partial(_engine_answer, last)
+        engine = last if yes else ask_for(f"Engine ({names})", last, value_proc=answer)
     if not owners:
         last = standing.meant("people", "owners", ())
         question = f"Who may configure, as channel:id, or {NOBODY if last else 'nothing'}"
-        owners = last if yes else ask_for(question, ", ".join(last), value_proc=_owners_answer)
-    return Answers(str(Path(workspace).expanduser().absolute()), engine, owners)
+        answer = partial(_owners_answer, last)
+        owners = last if yes else ask_for(question, ", ".join(last), value_proc=answer)
+    if not _is_left(standing, workspace):
+        workspace = str(Path(workspace).expanduser().absolute())
+    return Answers(workspace, engine, owners)
+
+
+def _is_left(standing: Standing, workspace: str) -> bool:
+    """Whether it names what is not set here, and nobody here can say which folder that is."""
+    return standing.leaves_unset("gateway", "default_workspace", workspace)
 
 
 def _known_engine(name: str) -> str:
@@ -197,23 +219,23 @@ def _person(said: str) -> str:
         ) from None
 
 
-def _owners_answer(said: str) -> tuple[str, ...]:
+def _owners_answer(last: Sequence[str], said: str) -> tuple[str, ...]:
     words = said.replace(",", " ").split()
     try:
-        return () if words == [NOBODY] else tuple(map(_person, words))
+        return () if words == [NOBODY] else tuple(word if word in last else _person(word) for word in words)
     except ConfigError as error:
         raise click.BadParameter(str(error)) from error
 
 
-def _engine_answer(said: str) -> str:
+def _engine_answer(last: str, said: str) -> str:
     try:
-        return _known_engine(said.strip())
+        return last if said == last else _known_engine(said.strip())
     except PluginError as error:
         raise click.BadParameter(str(error)) from error
 
 
-def _folder(said: str) -> str:
-    if not Path(said).expanduser().is_dir():
+def _folder(standing: Standing, said: str) -> str:
+    if not _is_left(standing, said) and not Path(said).expanduser().is_dir():
         raise click.BadParameter(f"{said} is not a folder; make it first, or name another")
     return said
 
@@ -225,8 +247,8 @@ def _engines() -> list[str]:
 
 
 def _check(paths: Paths, text: str, answers: Answers, standing: Standing) -> None:
-    """Nothing is written that would be refused when it is read."""
-    if not Path(answers.workspace).is_dir():
+    """Nothing is written that would be refused when it is read, but for names that stood there and are not set here."""
+    if not _is_left(standing, answers.workspace) and not Path(answers.workspace).is_dir():
         raise ConfigError(
             f"--workspace: {answers.workspace} is not a folder; make it first: mkdir -p {answers.workspace}"
         )
@@ -235,7 +257,8 @@ def _check(paths: Paths, text: str, answers: Answers, standing: Standing) -> Non
     with tempfile.TemporaryDirectory() as folder:
         draft = Path(folder) / "config.toml"
         draft.write_text(text, encoding="utf-8")
-        load(Paths(draft, paths.data_dir, paths.state_dir, paths.log_dir), standing.names)
+        there = Paths(draft, paths.data_dir, paths.state_dir, paths.log_dir)
+        load(there, standing.names, without_unset=bool(standing.unset))
 
 
 def keep_backup(file: Path) -> Path | None:

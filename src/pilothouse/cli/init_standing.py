@@ -9,11 +9,12 @@ from typing import Any
 from msgspec import Struct
 
 from pilothouse.config import Config, Paths, load
-from pilothouse.config.sources import read_env_file, read_toml
+from pilothouse.config.sources import read_env_file, read_toml, unset_names
 
 
 class Standing(Struct, frozen=True):
-    """`tree` is the file as it was written; `config` is what it means, and None where nothing stands."""
+    """`tree` is the file as it was written; `config` is what it means, and None where nothing stands. What names a `${NAME}`
+    that stands for nothing here is in the tree alone: it may stand for something where the gateway runs."""
 
     tree: Mapping[str, Any] = {}
     config: Config | None = None
@@ -27,8 +28,24 @@ class Standing(Struct, frozen=True):
             found = found.get(name, {})
         return dict(found)
 
+    @property
+    def unset(self) -> list[str]:
+        """The names in it that stand for nothing here."""
+        return list(dict.fromkeys(unset_names(self.tree, self.names)))
+
     def meant(self, section: str, key: str, default: Any) -> Any:
+        """What it says; in its own words, where nobody here knows what they stand for."""
+        if self._is_unset(section, key):
+            words = self.table(section)[key]
+            return tuple(words) if isinstance(words, list) else words
         return default if self.config is None else getattr(getattr(self.config, section), key)
+
+    def leaves_unset(self, section: str, key: str, said: Any) -> bool:
+        """Whether an answer is to leave there what nobody here can judge."""
+        return self._is_unset(section, key) and self.meant(section, key, None) == said
+
+    def _is_unset(self, section: str, key: str) -> bool:
+        return bool(unset_names(self.table(section).get(key), self.names))
 
     def written(self, section: str, key: str, said: Any) -> Any:
         """An answer; where it is what the file means already, in the words of the file: a `${NAME}` stays one."""
@@ -50,6 +67,6 @@ def read_standing(paths: Paths) -> Standing:
     from pilothouse.plugins import Plugins
 
     environ = {name: text for name, text in os.environ.items() if not name.startswith("PILOTHOUSE_")}
-    loaded = load(paths, environ, models_of(Plugins()))
+    loaded = load(paths, environ, models_of(Plugins()), without_unset=True)
     names = {**read_env_file(paths.env_file), **environ}
     return Standing(read_toml(paths.config_file), loaded.config, names)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,7 @@ from pilothouse.config.sources import (
     read_env_file,
     read_environment,
     read_toml,
+    unset_names,
 )
 
 SECTIONS = (
@@ -87,13 +88,18 @@ def load(
     environ: Mapping[str, str],
     models: Models | None = None,
     flags: Mapping[str, Any] | None = None,
+    *,
+    without_unset: bool = False,
 ) -> Loaded:
     """Raises `InvalidConfig` with every problem there is. `flags` are keyed by dotted name; one that came from elsewhere
-    is a `Leaf`, which says so."""
+    is a `Leaf`, which says so. `without_unset` leaves out what names a `${NAME}` that stands for nothing here, and is no
+    problem then: it may stand for something where the file is used."""
     models = models or Models()
     env_file = read_env_file(paths.env_file)
     problems: list[Problem] = []
     written = flatten(read_toml(paths.config_file), str(paths.config_file))
+    left_out = _unset(written, {**env_file, **environ}) if without_unset else frozenset[Key]()
+    written = {key: leaf for key, leaf in written.items() if key not in left_out}
     leaves = _unaliased(_expand(written, environ, env_file, paths.env_file, problems), models)
     leaves = merge(leaves, _short_names(environ))
     named = read_environment(environ, lambda at: _names(at, written, models))
@@ -104,6 +110,8 @@ def load(
     reader.problems += problems
     config = _read_all(reader, models, paths)
     _warn_about_files(reader, paths, environ, env_file)
+    unjudged = set(map(dotted, left_out))
+    reader.problems = [problem for problem in reader.problems if problem.key not in unjudged]
     if reader.problems or config is None:
         raise InvalidConfig(reader.problems, reader.warnings)
     secrets = reader.secrets | {value for value in env_file.values() if value}
@@ -182,24 +190,23 @@ def _expand(
     """`${NAME}` gives way to its value; `$${NAME}` stays as `${NAME}`."""
     names = {**secrets, **environ}
 
-    def value_of(value: Any, key: Key, source: str) -> Any:
+    def value_of(value: Any) -> Any:
         if isinstance(value, list):
-            return [value_of(item, key, source) for item in value]
+            return list(map(value_of, value))
         if isinstance(value, dict):
-            return {name: value_of(item, key, source) for name, item in value.items()}
+            return {name: value_of(item) for name, item in value.items()}
         if not isinstance(value, str):
             return value
-        for doubled, name in REFERENCE.findall(value):
-            if not doubled and name not in names:
-                text = f'"${{{name}}}" stands for nothing: put {name}=… into {env_file} or the environment'
-                problems.append(Problem(source, dotted(key), text))
         return REFERENCE.sub(lambda m: f"${{{m[2]}}}" if m[1] else names.get(m[2], ""), value)
 
     def origin_of(name: str) -> str:
         return in_environment(name) if name in environ else in_file(name, env_file)
 
     def expanded(key: Key, leaf: Leaf) -> Leaf:
-        value = value_of(leaf.value, key, leaf.source)
+        for name in unset_names(leaf.value, names):
+            text = f'"${{{name}}}" stands for nothing: put {name}=… into {env_file} or the environment'
+            problems.append(Problem(leaf.source, dotted(key), text))
+        value = value_of(leaf.value)
         if value == leaf.value:
             return leaf
         whole = REFERENCE.fullmatch(leaf.value) if isinstance(leaf.value, str) else None
@@ -207,6 +214,10 @@ def _expand(
         return Leaf(value, leaf.source, leaf.rank, reference=leaf.value, origin=origin)
 
     return {key: expanded(key, leaf) for key, leaf in leaves.items()}
+
+
+def _unset(leaves: Leaves, names: Container[str]) -> frozenset[Key]:
+    return frozenset(key for key, leaf in leaves.items() if unset_names(leaf.value, names))
 
 
 def _read_all(reader: Reader, models: Models, paths: Paths) -> Config | None:

@@ -10,7 +10,7 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +150,16 @@ def merge(lower: Leaves, higher: Leaves) -> Leaves:
         if key not in wide and not any(key[:end] in higher for end in range(1, len(key)))
     }
     return kept | higher
+
+
+def unset_names(value: Any, names: Container[str]) -> list[str]:
+    """Of the `${NAME}`s in a value, also deep in it, those that stand for nothing."""
+    if isinstance(value, dict):
+        return unset_names([*value.values()], names)
+    if isinstance(value, list):
+        return [name for item in value for name in unset_names(item, names)]
+    found = REFERENCE.findall(value) if isinstance(value, str) else ()
+    return [name for doubled, name in found if not doubled and name not in names]
 
 
 def below(leaves: Leaves, at: Key) -> Leaves:
