@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import anyio
 import msgspec
+import pytest
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 from tests.runtime.puppet import PuppetEngine, echo, until_interrupted
@@ -111,13 +113,13 @@ async def test_while_a_turn_runs_a_stop_names_it_and_it_begins_when_it_has_come(
         await rig.until_said("you said: be quick")
 
 
-async def stop_with_words_behind(rig: Rig, tasks: TaskGroup) -> Fetch:
+async def stop_with_words_behind(rig: Rig, tasks: TaskGroup, stopped_at: float = 110.0) -> Fetch:
     """A file that hangs since 100, and a stop at 110, by the platform's clock. The gateway's is none of it."""
     fetch = Fetch(rig, "look at this")
-    fetch.message = replace(fetch.message, sent_at=100.0)
+    fetch.message = replace(fetch.message, sent_at=stopped_at - 10)
     tasks.start_soon(fetch.run)
     await until(fetch.began)
-    await rig.gateway.desk.accept(replace(fetch.message, native_id="s1", text="/stop", sent_at=110.0))
+    await rig.gateway.desk.accept(replace(fetch.message, native_id="s1", text="/stop", sent_at=stopped_at))
     await rig.until_said(STOPPED)
     await until(fetch.left)
     return fetch
@@ -150,6 +152,24 @@ async def test_a_command_behind_it_is_carried_out_but_not_what_it_opens(tmp_path
         await rig.gateway.desk.accept(replace(opening, native_id="b2", text="/status"))
         await rig.until_said("0 waiting")
         assert not rig.engine.turns
+
+
+@pytest.mark.parametrize("ahead_s", [-60.0, 60.0])
+async def test_what_a_slash_command_opens_is_judged_by_the_platforms_clock_alone(
+    tmp_path: Path, ahead_s: float
+) -> None:
+    async with open_rig(tmp_path) as rig, anyio.create_task_group() as tasks:
+        stopped_at, address = rig.ports.clock.now() + ahead_s, rig.channel.address()
+        await stop_with_words_behind(rig, tasks, stopped_at)
+        command = partial(rig.gateway.desk.command, address, PERSON)
+        before = await command("/new be quick", "i1", sent_at=stopped_at - 5)
+        assert (before.state, (await rig.inbox_row(before)).status) == ("refused", "withdrawn")
+        await rig.until_said(BEHIND)
+        after = await command("/new something else", "i2", sent_at=stopped_at + 5)
+        assert after.state == "queued"
+        await rig.until_said("something else")
+        assert (await command("/new no time", "i3")).state == "queued"
+        await rig.until_said("no time")
 
 
 async def test_what_does_not_say_when_it_was_said_and_what_is_said_elsewhere_goes_on(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ class Intake:
             if isinstance(way, Say) and only_resumes(message, settings):
                 way = Command("resume", message.text)
             if not self._is_message(way, role):
-                return await self._carry_out(way, message, message.sent_at)
+                return await self._carry_out(way, message)
         return await self._store(message, settings)
 
     def expecting(self, message: InboundMessage) -> AbstractContextManager[object]:
@@ -133,10 +133,10 @@ class Intake:
         line = clean_text(line)
         way = route(line if line.startswith("/") else f"/{line}", COMMANDS, ALIASES)
         if line.startswith("/") and self._is_message(way, role):
-            return await self._store(await self._as_message(address, by, line, native_id), settings)
+            return await self._store(await self._as_message(address, by, line, native_id, sent_at), settings)
         if isinstance(way, Say):
             way = Unknown(line.split()[0] if line.split() else "", None)
-        return await self._carry_out(way, await self._as_message(address, by, line, native_id), sent_at)
+        return await self._carry_out(way, await self._as_message(address, by, line, native_id, sent_at))
 
     async def _too_fast(self, address: Address, by: Author, native_id: str, deed: str) -> Receipt | None:
         """None if it is counted and may pass. What we have already is a repeat, however fast it comes."""
@@ -172,29 +172,31 @@ class Intake:
             return self._ports.settings().engine_commands and allows(role, "command.engines_own")
         return isinstance(way, Say)
 
-    async def _as_message(self, address: Address, by: Author, line: str, native_id: str) -> InboundMessage:
+    async def _as_message(
+        self, address: Address, by: Author, line: str, native_id: str, sent_at: float
+    ) -> InboundMessage:
         known = await self._ports.store.read(lambda tx: tx.conversations.get(place_id(tx, address)))
         private = known is not None and known.private
-        return InboundMessage(address, by, native_id, line, private=private, sent_at=self._ports.clock.now())
+        return InboundMessage(address, by, native_id, line, private=private, sent_at=sent_at)
 
-    async def _carry_out(self, way: Route, said: InboundMessage, said_at: float) -> Receipt:
+    async def _carry_out(self, way: Route, said: InboundMessage) -> Receipt:
         address, by, native_id = said.address, said.author, said.native_id
         if isinstance(way, Command) and COMMANDS[way.name].opens and (way.args or has_files(said)):
             return await self._open_with(way, said)
         urgent = isinstance(way, Command) and way.name == "stop"
         if not urgent and (refused := await self._too_fast(address, by, native_id, "command")):
             return refused
-        prepared = await self._prepare(way, said, said_at)
+        prepared = await self._prepare(way, said)
         receipt = await carry_out(self._ports, way, said, prepared)
         if prepared.expected:
             await self._expected.leave_stopped(self._ports.store)
         return receipt
 
-    async def _prepare(self, way: Route, said: InboundMessage, said_at: float) -> Prepared:
+    async def _prepare(self, way: Route, said: InboundMessage) -> Prepared:
         ports = self._ports
         match way:
             case Command(name="stop"):
-                return Prepared(expected=self._expected.messages(), said_at=said_at)
+                return Prepared(expected=self._expected.messages(), said_at=said.sent_at)
             case Command(name="model"):
                 return Prepared(models=list_models(ports))
             case Command(name="topic") if await self._is_first(said, "command.topic"):

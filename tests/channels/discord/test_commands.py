@@ -10,7 +10,7 @@ from tests.channels.channel_rig import MENU
 from tests.channels.discord.gateway_house import config_for, open_gateway
 from tests.channels.discord.line import open_line
 from tests.channels.discord.server.cdn import File
-from tests.channels.discord.server.faults import COMMANDS
+from tests.channels.discord.server.faults import COMMANDS, DELETE_ANSWER
 from tests.channels.discord.server.people import Person
 from tests.channels.discord.server.running import Server
 from tests.runtime.puppet import until_interrupted
@@ -18,7 +18,7 @@ from tests.runtime.puppet import until_interrupted
 from pilothouse.channels.discord.config import Rules
 from pilothouse.core.channel import Receipt, ReceiptState
 from pilothouse.core.errors import ConfigError
-from pilothouse.core.ids import ConversationId
+from pilothouse.core.ids import ConversationId, MessageId
 from pilothouse.core.people import Role
 from pilothouse.testing.clock import FakeClock
 from pilothouse.testing.desk import Command, ScriptedDesk
@@ -86,6 +86,28 @@ async def test_a_command_is_answered_by_a_message_and_leaves_no_trace_of_its_own
         await house.rig.until_live(ConversationId(f"discord:{server.world.general.id}"), "running")
         ada.command("stop")
         await house.until_shown(server.world.general, "Stopping.")
+
+
+@pytest.mark.parametrize(
+    ("receipt", "told"),
+    [
+        (Receipt("refused"), "You may not talk to me here."),
+        (Receipt("refused", text="Slower, please."), "Slower, please."),
+        (Receipt("refused", MessageId("msg-1")), ""),
+    ],
+    ids=["a stranger", "too fast", "taken back by a stop"],
+)
+async def test_only_whoever_is_not_let_in_reads_that_they_may_not_talk(
+    server: Server, tmp_path: Path, receipt: Receipt, told: str
+) -> None:
+    """What was taken in and not begun has a message of its own that says so."""
+    ada, desk = server.person("ada"), ScriptedDesk()
+    async with open_line(server, tmp_path, menu=MENU, desk=desk) as line:
+        await line.until(lambda: line.told("discord.commands_registered"))
+        desk.receipts.append(receipt)
+        asked = ada.command("new")
+        await line.until(lambda: asked.text or server.called(DELETE_ANSWER))
+        assert asked.text.startswith(told) and bool(asked.text) == bool(told)
 
 
 async def test_a_deferred_answer_that_came_too_late_still_does_what_was_asked(

@@ -143,9 +143,9 @@ class Commanding:
         )
         if receipt.text:
             await done.reply.finish(receipt.text)
-        elif receipt.state == "refused":
+        elif receipt.state == "refused" and receipt.message_id is None:
             await done.reply.finish(NOT_LET_IN)
-        else:
+        else:  # also of what was taken in and not begun: a message says why
             await done.reply.vanish()
 
     def _said(

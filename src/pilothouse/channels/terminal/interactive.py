@@ -206,7 +206,7 @@ class InteractiveTalk:
         seat, now = self._stage.seat, self._stage.clock.now()
         try:
             if text.startswith("/"):
-                receipt = await desk.command(seat.address, seat.author, text, seat.next_id())
+                receipt = await desk.command(seat.address, seat.author, text, seat.next_id(), sent_at=now)
             else:
                 receipt = await desk.accept(seat.message(text, now))
                 if receipt.state == "queued":

@@ -144,7 +144,9 @@ class OneShotTalk:
             )
             if self._text.startswith("/"):
                 self._command = seat.next_id()
-                return await self._desk.command(seat.address, seat.author, self._text, self._command)
+                return await self._desk.command(
+                    seat.address, seat.author, self._text, self._command, sent_at=now
+                )
             return await self._desk.accept(seat.message(self._text, now, alone=True))
         except PilothouseError as error:
             return Receipt("refused", text=str(error))

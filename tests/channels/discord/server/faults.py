@@ -23,6 +23,7 @@ TYPE = "POST /channels/*/typing"
 ACKNOWLEDGE = "POST /interactions/*/*/callback"
 FOLLOW_UP = "POST /webhooks/*/*"
 EDIT_ANSWER = "PATCH /webhooks/*/*/messages/*"
+DELETE_ANSWER = "DELETE /webhooks/*/*/messages/*"
 COMMANDS = "PUT /applications/*/guilds/*/commands"
 DOWNLOAD = "GET /cdn"
 
