@@ -12,16 +12,28 @@ from simcord.backend.models import Channel
 from tests.channels.discord.gateway_house import config_for
 from tests.channels.discord.server.running import Server
 from tests.channels.telegram.receiving_house import KeptBlobs
+from typing_extensions import override
 
 from pilothouse.channels.discord.addressing import DISCORD
 from pilothouse.channels.discord.channel import DiscordChannel
 from pilothouse.channels.discord.config import DiscordConfig
 from pilothouse.core.channel import ChannelHost, MenuCommand
+from pilothouse.core.clock import Clock
 from pilothouse.core.message import Address, Content, MessageRef
 from pilothouse.core.trigger import Trigger
 from pilothouse.runtime.clock import SystemClock
-from pilothouse.testing.clock import FakeClock
 from pilothouse.testing.desk import ScriptedDesk
+
+
+class Ahead(SystemClock):
+    """The clock of a machine that is so many seconds ahead of Discord's; or of one that does the same so much later."""
+
+    def __init__(self, by_s: float) -> None:
+        self._by_s = by_s
+
+    @override
+    def now(self) -> float:
+        return super().now() + self._by_s
 
 
 class Line:
@@ -68,7 +80,7 @@ async def open_line(
     folder: Path,
     config: DiscordConfig | None = None,
     *,
-    clock: FakeClock | None = None,
+    clock: Clock | None = None,
     menu: tuple[MenuCommand, ...] = (),
     desk: ScriptedDesk | None = None,
     connected: bool = True,
@@ -89,7 +101,7 @@ async def open_at(
     make: Callable[[ChannelHost], DiscordChannel],
     folder: Path,
     *,
-    clock: FakeClock | None = None,
+    clock: Clock | None = None,
     menu: tuple[MenuCommand, ...] = (),
     desk: ScriptedDesk | None = None,
 ) -> AsyncIterator[Line]:

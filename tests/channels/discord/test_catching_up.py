@@ -9,7 +9,7 @@ import anyio
 import msgspec
 import pytest
 from tests.channels.discord.gateway_house import config_for
-from tests.channels.discord.line import Line, address_of, open_line
+from tests.channels.discord.line import Ahead, Line, address_of, open_line
 from tests.channels.discord.server.cdn import File
 from tests.channels.discord.server.faults import ARCHIVED, DOWNLOAD, HISTORY
 from tests.channels.discord.server.running import Server
@@ -22,6 +22,7 @@ from pilothouse.channels.discord.marks import Marks
 from pilothouse.channels.discord.trouble import Trouble
 from pilothouse.channels.discord.wire import Channel, Event, Guild
 from pilothouse.channels.journal import Journal
+from pilothouse.core.clock import Clock
 from pilothouse.core.trigger import Trigger
 from pilothouse.testing.clock import FakeClock
 
@@ -30,9 +31,11 @@ pytestmark = pytest.mark.anyio
 MEMBER = "GET /guilds/*/members/*"
 
 
-async def hear_one(server: Server, folder: Path, config: DiscordConfig | None = None) -> None:
+async def hear_one(
+    server: Server, folder: Path, config: DiscordConfig | None = None, *, clock: Clock | None = None
+) -> None:
     """From then on there is a mark: what follows is missed, and not merely older than we are."""
-    async with open_line(server, folder, config) as line:
+    async with open_line(server, folder, config, clock=clock) as line:
         server.person("bob").say("first")
         await line.until(lambda: "first" in line.texts)
         await line.rest()
@@ -273,13 +276,13 @@ async def test_who_is_stopped_while_looking_for_threads_looks_again(server: Serv
 async def test_a_thread_that_was_archived_before_we_ever_came_is_not_read(
     server: Server, tmp_path: Path
 ) -> None:
-    ada = server.person("ada")
+    ada, later = server.person("ada"), Ahead(3600)
     old = ada.make_thread("old")
-    ada.say("years ago", channel=old)
+    ada.say("an hour ago", channel=old)
     server.world.archive(old)
-    async with open_line(server, tmp_path) as line:
+    async with open_line(server, tmp_path, clock=later) as line:
         await line.until(lambda: line.told("discord.commands_registered"))  # we know the server
-    async with open_line(server, tmp_path) as line:
+    async with open_line(server, tmp_path, clock=later) as line:
         await line.until(lambda: server.called(ARCHIVED))
         ada.say("now")
         await line.until(lambda: "now" in line.texts)

@@ -9,7 +9,7 @@ import anyio
 import pytest
 from anyio.abc import TaskGroup
 from simcord.backend.models import Channel
-from tests.channels.discord.line import Line, address_of, open_line
+from tests.channels.discord.line import Ahead, Line, address_of, open_line
 from tests.channels.discord.server.faults import ARCHIVED, ARCHIVED_JOINED, ARCHIVED_PRIVATE
 from tests.channels.discord.server.people import Person
 from tests.channels.discord.server.running import Server
@@ -41,6 +41,20 @@ def opened_and_archived(server: Server, by: Person, text: str, *, private: bool 
     by.say(text, channel=thread)
     server.world.archive(thread)
     return thread
+
+
+async def test_a_clock_that_is_ahead_hides_nothing_that_was_opened_while_we_were_away(
+    server: Server, tmp_path: Path
+) -> None:
+    ada = server.person("ada")
+    await hear_one(server, tmp_path, clock=Ahead(600))
+    channel = server.world.make_channel("new")
+    ada.say("in a new channel", channel=channel)
+    opened_and_archived(server, ada, "in a thread that sleeps")
+    async with open_line(server, tmp_path, clock=Ahead(600)) as line:
+        await line.until(lambda: len(line.texts) == 2)
+        await line.rest()
+    assert sorted(line.texts) == ["in a new channel", "in a thread that sleeps"]
 
 
 async def until_heard(line: Line, by: Person, text: str) -> None:

@@ -48,6 +48,9 @@ MOST_ASLEEP = 100
 """Threads of one server: each costs a request."""
 MOST_LISTS = 100
 """Channels of one server whose sleeping threads are listed: each costs a request."""
+AHEAD_S = 900.0
+"""Our clock may be ahead of Discord's, whose time is in every id: what is opened right after we came must not seem to be from
+before. What is looked at twice for this is known by its id."""
 
 
 class CatchingUp:
@@ -89,7 +92,7 @@ class CatchingUp:
         listed = [one for one in (*guild.channels, *guild.threads) if one.type in TEXT_CHANNELS | THREADS]
         known = {one.id: mark for one in listed if (mark := self._marks.get(one.id)) is not None}
         newest = max(known.values(), key=int, default="0")
-        since = self._marks.come(guild.id, newest, number_at(self._clock.now()))
+        since = self._marks.come(guild.id, newest, number_at(self._clock.now() - AHEAD_S))
         ours = self._ours_first(listed, guild)
         known |= {one.id: one.id for one in ours if one.id not in known and _is_younger(one, since)}
         oldest = min(newest, since or newest, key=int)

@@ -28,7 +28,7 @@ class _Kept(Struct):
     threads: dict[str, Hung] = field(default_factory=dict)
     """Those of the channels that are threads: Discord lists none that is archived."""
     here: dict[str, str] = field(default_factory=dict)
-    """When we last came to each server, as a message's number."""
+    """When we last came to each server, as a message's number; a little before, for whoever's clock is ahead."""
     away: dict[str, str] = field(default_factory=dict)
     """Servers in which we look yet for what was missed, and since when we were away, as a message's number."""
     stays: dict[str, str] = field(default_factory=dict)
