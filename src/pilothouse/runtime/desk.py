@@ -69,7 +69,7 @@ class GatewayDesk:
         return await self._intake.accept(message)
 
     def expecting(self, message: InboundMessage) -> AbstractContextManager[object]:
-        """No role is looked at before it has come; whoever may not talk to us is refused then."""
+        """Whose it is is looked at when a stop would take it back, and when it has come."""
         return self._intake.expecting(message)
 
     async def edited(self, message: MessageEdited) -> Receipt:

@@ -63,7 +63,9 @@ def still_expected(call: CommandCall) -> list[InboundMessage]:
     place, people = call.conversation.id, call.settings.people
     workspace = workspace_of(call.tx, place, call.settings.default_workspace)
     here = [message for message in call.prepared.expected if place_id(call.tx, message.address) == place]
-    known = [message for message in here if may(call.tx, people, message.author.id, "desk.accept", workspace)]
+    known = [
+        message for message in here if may(call.tx, people, message.author.id, "desk.expecting", workspace)
+    ]
     return [fresh for message in known if (fresh := without_known(call.tx, message)) is not None]
 
 
