@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import anyio
 from msgspec import Struct
 
-from pilothouse.channels.admission import accept_fetched
+from pilothouse.channels.admission import accept_fetched, may_talk
 from pilothouse.channels.discord.addressing import Place
 from pilothouse.channels.discord.calls import Calls
 from pilothouse.channels.discord.limits import TEXT
 from pilothouse.channels.discord.markdown import escaped
 from pilothouse.channels.discord.receive import files_of, quote_of
-from pilothouse.channels.discord.replying import Asked, Reply
+from pilothouse.channels.discord.replying import LOOK_S, Asked, Reply
 from pilothouse.channels.discord.sending import MESSAGE
 from pilothouse.channels.discord.slash import ASK, ASK_ABOUT
 from pilothouse.channels.discord.taking import Taker
@@ -25,7 +26,6 @@ from pilothouse.core.errors import PilothouseError, StoreError
 from pilothouse.core.message import Author, InboundMessage, conversation_id
 
 ABOUT = "q|"
-LOOK_S = 1.5
 ON_MESSAGE = 3
 GONE = "That message cannot be read any more."
 NOT_LET_IN = "You may not talk to me here. Whoever runs me can let you in."
@@ -115,14 +115,9 @@ class Commanding:
 
     async def _let_in(self, done: Done) -> bool:
         """What is asked stands there for all to see; that somebody may not ask is theirs alone to read."""
-        allowed = True
-        with anyio.move_on_after(LOOK_S):
-            try:
-                await self._desk.query("last_seq", done.by, conversation=conversation_id(done.place.address))
-            except StoreError:
-                pass  # it is looked at again when it is accepted
-            except PilothouseError:
-                allowed = False
+        allowed = True  # if that cannot be told now, it is looked at again when it is accepted
+        with anyio.move_on_after(LOOK_S), suppress(StoreError):
+            allowed = await may_talk(self._desk, self._said(done, ""))
         await (done.reply.defer(ephemeral=False) if allowed else done.reply.say(NOT_LET_IN))
         return allowed
 

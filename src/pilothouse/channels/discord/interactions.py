@@ -16,12 +16,12 @@ from pilothouse.channels.discord.addressing import Place, author_of
 from pilothouse.channels.discord.buttons import AskPress, StopPress, form_of, parse_press
 from pilothouse.channels.discord.calls import Calls
 from pilothouse.channels.discord.commanding import ABOUT, Commanding, Done
-from pilothouse.channels.discord.replying import Asked, Reply
+from pilothouse.channels.discord.replying import LOOK_S, Asked, Reply
 from pilothouse.channels.discord.sending import MESSAGE
 from pilothouse.channels.discord.taking import Taker
 from pilothouse.channels.discord.trigger import is_heard
 from pilothouse.channels.discord.trouble import Away
-from pilothouse.channels.discord.wire import Interaction, inputs
+from pilothouse.channels.discord.wire import AUTOCOMPLETE, COMMAND, COMPONENT, Interaction, inputs
 from pilothouse.channels.failures import NOT_TAKEN
 from pilothouse.core.ask import Decision
 from pilothouse.core.ask_rows import AskRow
@@ -30,9 +30,6 @@ from pilothouse.core.errors import Fenced, PilothouseError, StoreError, StoreUna
 from pilothouse.core.ids import AskId, TurnId
 from pilothouse.core.message import Address, Author, MessageRef, conversation_id
 
-COMMAND, COMPONENT, AUTOCOMPLETE = 2, 3, 4
-LOOK_S = 1.5
-"""How long we look before a form opens: Discord wants it within three seconds."""
 UNKNOWN = "This button is not known any more."
 NOT_YOURS = "You may not answer this."
 NOT_YOURS_TO_STOP = "You may not stop this."

@@ -31,7 +31,16 @@ from pilothouse.channels.discord.receive import (
 )
 from pilothouse.channels.discord.trigger import Us
 from pilothouse.channels.discord.trouble import Away, Trouble
-from pilothouse.channels.discord.wire import Channel, Deleted, Event, File, Member, Message, read
+from pilothouse.channels.discord.wire import (
+    AUTOCOMPLETE,
+    Channel,
+    Deleted,
+    Event,
+    File,
+    Member,
+    Message,
+    read,
+)
 from pilothouse.channels.failures import SORRY
 from pilothouse.channels.telling import Tell, Telling
 from pilothouse.core.channel import Desk
@@ -39,7 +48,6 @@ from pilothouse.core.clock import Clock
 from pilothouse.core.ids import UserId
 from pilothouse.core.message import Address, InboundMessage, MessageDeleted
 
-AUTOCOMPLETE = 4
 MOST_STARTERS = 500
 
 TakeFiles = Callable[[UserId, Sequence[Offered]], Awaitable[Taken]]

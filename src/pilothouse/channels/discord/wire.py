@@ -22,6 +22,8 @@ WITH_THREADS = frozenset({0, 5, *FORUMS})
 WITH_PRIVATE_THREADS = frozenset({0})
 DIRECT = frozenset({1, 3})
 THREADS = frozenset({10, 11, 12})
+COMMAND, COMPONENT, AUTOCOMPLETE = 2, 3, 4
+"""Kinds of interactions. What is suggested while one types is of no use later."""
 PLAIN, REPLY, THREAD_STARTER = 0, 19, 21
 
 
