@@ -17,8 +17,8 @@ from tests.channels.discord.server.running import Server
 from pilothouse.channels.discord.calls import Calls
 from pilothouse.channels.discord.catching_up import MOST, PAGE, CatchingUp
 from pilothouse.channels.discord.config import DiscordConfig, Heard
-from pilothouse.channels.discord.finding import PRIVATE, PUBLIC
 from pilothouse.channels.discord.marks import Marks
+from pilothouse.channels.discord.searching import PRIVATE, PUBLIC
 from pilothouse.channels.discord.trouble import Trouble
 from pilothouse.channels.discord.wire import Channel, Event, Guild
 from pilothouse.channels.journal import Journal

@@ -19,10 +19,10 @@ from anyio.abc import TaskGroup
 from pilothouse.channels.discord.addressing import place_of
 from pilothouse.channels.discord.calls import Calls
 from pilothouse.channels.discord.config import Heard
-from pilothouse.channels.discord.finding import Absence, Finding
 from pilothouse.channels.discord.insisting import Insisting
 from pilothouse.channels.discord.marks import Hung, Marks
 from pilothouse.channels.discord.posting import MESSAGES
+from pilothouse.channels.discord.searching import Absence, Searching
 from pilothouse.channels.discord.trouble import Trouble
 from pilothouse.channels.discord.wire import (
     FORUMS,
@@ -73,7 +73,7 @@ class CatchingUp:
         self._log = log
         self._feed = feed
         self._insisting = Insisting(clock, log)
-        self._finding = Finding(marks, heard, self._insisting, log, self._begin)
+        self._searching = Searching(marks, heard, self._insisting, log, self._begin)
         self._held: dict[str, list[Event]] = {}
         self._anew: set[str] = set()
         """Channels that are read, and of which more may have been missed since they were last asked for."""
@@ -114,7 +114,7 @@ class CatchingUp:
         if since is not None:
             marks, searched = self._marks.copy(), tuple(parents[:MOST_LISTS])
             absence = Absence(guild.id, since, marks, frozenset(asleep), searched)
-            self._finding.look(absence, tasks)
+            self._searching.look(absence, tasks)
 
     def opened(self, event: Event) -> None:
         """A channel, before our eyes: whatever is said in it is newer."""
@@ -127,7 +127,7 @@ class CatchingUp:
         """A thread, also by waking."""
         thread = read(event.data, Sleeping)
         if not isinstance(thread, str):
-            self._finding.meet(thread, tasks)
+            self._searching.meet(thread, tasks)
 
     def _ours_first(self, listed: list[Channel], guild: Guild) -> list[Channel]:
         heard = {one.id: self._heard(*place_of(one, guild.id).lineage) for one in listed}

@@ -25,8 +25,8 @@ from pilothouse.channels.discord.lanes import Lanes
 from pilothouse.channels.discord.making_up import MakingUp
 from pilothouse.channels.discord.marks import Hung, Marks
 from pilothouse.channels.discord.places import Places
-from pilothouse.channels.discord.presence import Presence
 from pilothouse.channels.discord.reacting import Reacting, is_stop
+from pilothouse.channels.discord.residence import Residence
 from pilothouse.channels.discord.slash import Slash
 from pilothouse.channels.discord.taking import TakeFiles, Taker
 from pilothouse.channels.discord.trigger import overtakes
@@ -92,7 +92,7 @@ class Receiving:
             self._marks, partial(heard_in, config), clock, log, self._incoming.feed
         )
         self._making_up = MakingUp(desk, places, self._marks, log, self._incoming.feed)
-        self._presence = Presence(config.dedicated, log, self._alarm)
+        self._residence = Residence(config.dedicated, log, self._alarm)
         self._connection = Connection(
             config,
             clock,
@@ -126,7 +126,7 @@ class Receiving:
 
     def health(self) -> ChannelHealth:
         health = self._connection.health()
-        others = self._presence.trouble or self._slash.trouble or self._failures.trouble
+        others = self._residence.trouble or self._slash.trouble or self._failures.trouble
         return replace(health, trouble=health.trouble or others)
 
     # What the gateway says: at once, and without waiting for anything.
@@ -140,7 +140,7 @@ class Receiving:
         self._told_closed()
 
     def _hear(self, event: Event) -> None:
-        self._presence.hear(event)
+        self._residence.hear(event)
         self._places.learn(event)
         self._making_up.hear(event)
         if event.name in ("READY", "GUILD_CREATE"):

@@ -18,9 +18,9 @@ from tests.channels.discord.test_catching_up import hear_one
 from pilothouse.channels.discord.calls import Calls
 from pilothouse.channels.discord.catching_up import CatchingUp
 from pilothouse.channels.discord.config import Heard
-from pilothouse.channels.discord.finding import PUBLIC
 from pilothouse.channels.discord.marks import Marks
 from pilothouse.channels.discord.posting import MESSAGES
+from pilothouse.channels.discord.searching import PUBLIC
 from pilothouse.channels.discord.wire import Channel as Told
 from pilothouse.channels.discord.wire import Event, Guild
 from pilothouse.testing.clock import FakeClock

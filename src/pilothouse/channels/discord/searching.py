@@ -43,7 +43,7 @@ class Absence(Struct, frozen=True):
     """The channels whose threads are looked for."""
 
 
-class Finding:
+class Searching:
     """`begin` reads a thread of a server, from a message on."""
 
     def __init__(

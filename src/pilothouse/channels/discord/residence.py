@@ -17,7 +17,7 @@ LEFT = (
 AWAY = "Discord says that the server with the channel that we live in is not available now. That passes by itself."
 
 
-class Presence:
+class Residence:
     """`home` is the channel that we live in, if there is one. `trouble` says that we are not there, while it lasts."""
 
     def __init__(self, home: str, log: Callable[..., None], alarm: Callable[[str], None]) -> None:
