@@ -33,6 +33,7 @@ from pilothouse.channels.telegram.keeping import Keeping
 from pilothouse.channels.telegram.lanes import Lanes
 from pilothouse.channels.telegram.receive import Happening
 from pilothouse.channels.telegram.taking import Taker
+from pilothouse.channels.telegram.trigger import us_with
 from pilothouse.channels.telegram.wire import Me, read_update
 from pilothouse.core.ids import UserId
 from pilothouse.core.message import Address, conversation_id, inbox_key
@@ -41,6 +42,7 @@ from pilothouse.core.secret import Secret
 from pilothouse.core.store import Store
 from pilothouse.core.trigger import Trigger
 from pilothouse.runtime.clock import SystemClock
+from pilothouse.runtime.commands import menu
 from pilothouse.runtime.desk import GatewayDesk
 from pilothouse.runtime.ports import Ports
 
@@ -73,8 +75,9 @@ async def open_lanes(ports: Ports, folder: Path) -> AsyncIterator[Lanes]:
 
     async with open_client(Endpoint(Secret("1:a"), "http://127.0.0.1:9")) as client:
         me = Me(4_242_424, is_bot=True, first_name="Pilot", username=NAME)
+        us = us_with(me, menu())
         taker = Taker(
-            desk, client, KeptBlobs(), me, clock, trigger_of=trigger_of, tell=tell, others=other, log=log
+            desk, client, KeptBlobs(), us, clock, trigger_of=trigger_of, tell=tell, others=other, log=log
         )
         failures = Failures(folder / "failed-updates.jsonl", "telegram.update", clock, log)
         yield Lanes(taker, clock, log, Keeping(folder, log), failures)

@@ -14,17 +14,14 @@ from tests.runtime.rig import Rig, open_rig
 from pilothouse.core.channel import Channel, ChannelHost, MenuCommand
 from pilothouse.core.ids import BlobHash, UserId
 from pilothouse.core.message import Attachment
-from pilothouse.core.people import AUTHORITY, People, Role
+from pilothouse.core.people import People, Role
 from pilothouse.runtime.blobs import StoreBlobs
 from pilothouse.runtime.clock import SystemClock
-from pilothouse.runtime.commands import COMMANDS
+from pilothouse.runtime.commands import menu
 
 C = TypeVar("C", bound=Channel)
 
-MENU = tuple(
-    MenuCommand(name, spec.summary, AUTHORITY[f"command.{name}"], spec.usage)
-    for name, spec in COMMANDS.items()
-)
+MENU = menu()
 
 
 class LateBlobs:

@@ -15,11 +15,10 @@ from pilothouse.bootstrap.probing import probe
 from pilothouse.bootstrap.sections import load_checked
 from pilothouse.config import AUTO, Config, ConfigHolder, Loaded
 from pilothouse.core.ask import Ask
-from pilothouse.core.channel import Channel, ChannelHost, MenuCommand
+from pilothouse.core.channel import Channel, ChannelHost
 from pilothouse.core.engine import Engine, EngineHost, EngineSpec, EngineStatus, ResumeLines
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.ids import ChannelId, EngineId
-from pilothouse.core.people import AUTHORITY
 from pilothouse.core.policy import Ruling, Site
 from pilothouse.core.store import STORE_NAME, Store, Tx
 from pilothouse.logs import Log, Redactor, open_log
@@ -28,7 +27,7 @@ from pilothouse.plugins import Plugins
 from pilothouse.runtime.auditing import Trail
 from pilothouse.runtime.blobs import StoreBlobs
 from pilothouse.runtime.clock import SystemClock, new_id
-from pilothouse.runtime.commands import COMMANDS
+from pilothouse.runtime.commands import menu
 
 TERMINAL = ChannelId("terminal")
 DEMO = EngineId("script")
@@ -204,11 +203,7 @@ def engine_environment(environ: Mapping[str, str], loaded: Loaded) -> dict[str, 
 def channel_host(house: House, id: ChannelId, *, apart: str = "") -> ChannelHost:
     """`apart` names a folder of its own for what the channel remembers: it serves only a part of its platform."""
     state = _made(house.holder.loaded.paths.state_dir / "channels" / (apart or id))
-    commands = tuple(
-        MenuCommand(name, spec.summary, AUTHORITY[f"command.{name}"], spec.usage)
-        for name, spec in COMMANDS.items()
-    )
-    return ChannelHost(StoreBlobs(house.store, house.clock), str(state), house.log, house.clock, commands)
+    return ChannelHost(StoreBlobs(house.store, house.clock), str(state), house.log, house.clock, menu())
 
 
 def _made(folder: Path) -> Path:

@@ -251,6 +251,8 @@ class MenuCommand(Struct, frozen=True):
     role: Role
     usage: str = ""
     """How it is written, with what stands behind it: `/cancel N`."""
+    aliases: tuple[str, ...] = ()
+    """Further names that it is known by. They stand in no menu."""
 
 
 class ChannelHost(Struct, frozen=True):

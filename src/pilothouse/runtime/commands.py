@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from pilothouse.core.channel import MenuCommand
 from pilothouse.core.message import InboundMessage
+from pilothouse.core.people import AUTHORITY
 from pilothouse.core.queue import QueueRow
 from pilothouse.runtime.command_call import CommandCall, CommandSpec, NotDone, Reply, queued, refusal
 from pilothouse.runtime.expecting import note_stop, still_expected, take_back
@@ -126,3 +128,15 @@ COMMANDS: Mapping[str, CommandSpec] = {
 
 ALIASES: Mapping[str, str] = {"thread": "topic"}
 """What some platforms call a thing that we have one name for. They stand in no list."""
+
+
+def menu() -> tuple[MenuCommand, ...]:
+    """All of them, as channels are told of them."""
+    return tuple(
+        MenuCommand(name, spec.summary, AUTHORITY[f"command.{name}"], spec.usage, _aliases_of(name))
+        for name, spec in COMMANDS.items()
+    )
+
+
+def _aliases_of(name: str) -> tuple[str, ...]:
+    return tuple(alias for alias, meant in ALIASES.items() if meant == name)

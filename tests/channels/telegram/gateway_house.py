@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.channels.channel_rig import LateBlobs, open_behind, until
+from tests.channels.channel_rig import MENU, LateBlobs, open_behind, until
 from tests.channels.telegram.server.people import Person
 from tests.channels.telegram.server.running import Server
 from tests.channels.telegram.server.world import Post
@@ -72,7 +72,7 @@ async def open_gateway(
     people: dict[Person, Role],
     *plays: Play,
     config: TelegramConfig | None = None,
-    menu: Sequence[MenuCommand] = (),
+    menu: Sequence[MenuCommand] = MENU,
     blobs: LateBlobs | None = None,
     **settings: Any,
 ) -> AsyncIterator[GatewayHouse]:

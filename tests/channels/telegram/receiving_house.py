@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+from tests.channels.channel_rig import MENU
 from tests.channels.telegram.server.running import Server
 from tests.json_lines import read_whole_lines
 
@@ -16,6 +17,7 @@ from pilothouse.channels.telegram.poll import Poller
 from pilothouse.channels.telegram.receive import Happening
 from pilothouse.channels.telegram.setbacks import Setbacks
 from pilothouse.channels.telegram.taking import Taker
+from pilothouse.channels.telegram.trigger import us_with
 from pilothouse.channels.telegram.trouble import Trouble
 from pilothouse.core.channel import Receipt
 from pilothouse.core.errors import PilothouseError
@@ -125,7 +127,7 @@ class House:
             self.desk,
             client,
             self.blobs,
-            me,
+            us_with(me, MENU),
             self.clock,
             trigger_of=self.trigger_of,
             tell=self.tell,

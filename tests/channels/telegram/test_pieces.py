@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from tests.channels.channel_rig import MENU
 from tests.channels.telegram.apps import APPS, pieces, units
 from tests.channels.telegram.receiving_house import KeptBlobs
 from tests.runtime.rig import Rig, open_rig
@@ -22,6 +23,7 @@ from pilothouse.channels.telegram.joining import QUIET_S, Bit, gather, place_of
 from pilothouse.channels.telegram.pieces import find_tail, read_tails, tail_of
 from pilothouse.channels.telegram.receive import Happening, Said, translate
 from pilothouse.channels.telegram.taking import Taker
+from pilothouse.channels.telegram.trigger import us_with
 from pilothouse.channels.telegram.wire import Chat, Entity, Me, Message, Update, User
 from pilothouse.core.ids import UserId
 from pilothouse.core.message import THE_REST, Address, InboundMessage, conversation_id, inbox_key
@@ -32,7 +34,7 @@ from pilothouse.core.store import Tx
 from pilothouse.core.trigger import Trigger
 from pilothouse.runtime.clock import SystemClock
 
-ME = Me(4_242_424, is_bot=True, first_name="Pilot", username="pilot_test_bot")
+US = us_with(Me(4_242_424, is_bot=True, first_name="Pilot", username="pilot_test_bot"), MENU)
 ADA = User(7, first_name="Ada")
 NAME = "@pilot_test_bot"
 numbers = count(1)
@@ -46,7 +48,7 @@ def update(text: str, chat: int = 7, at: int = 100) -> Update:
 
 
 def said(updates: Sequence[Update]) -> InboundMessage:
-    happening = translate(updates, ME, Trigger())
+    happening = translate(updates, US, Trigger())
     assert isinstance(happening, Said), happening
     return happening.message
 
@@ -174,7 +176,7 @@ async def open_house(folder: Path) -> AsyncIterator[House]:
                 rig.gateway.desk,
                 client,
                 KeptBlobs(),
-                ME,
+                US,
                 SystemClock(),
                 trigger_of=trigger_of,
                 tell=tell,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.channels.channel_rig import MENU
 from tests.channels.telegram.server.people import Person
 from tests.channels.telegram.server.world import BOT_ID, Draft, World
 
@@ -22,11 +23,12 @@ from pilothouse.channels.telegram.receive import (
     Unread,
     translate,
 )
+from pilothouse.channels.telegram.trigger import us_with
 from pilothouse.channels.telegram.wire import KINDS, Arrived, Me, Update, read_update
 from pilothouse.core.message import Address
 from pilothouse.core.trigger import Trigger
 
-ME = Me(BOT_ID, True, "Pilot", username="pilot_test_bot")
+US = us_with(Me(BOT_ID, True, "Pilot", username="pilot_test_bot"), MENU)
 
 
 class Scene:
@@ -44,7 +46,7 @@ class Scene:
         return [one.update for one in arrived if isinstance(one, Arrived)]
 
     def happening(self, trigger: Trigger | None = None) -> Happening:
-        return translate(self.updates(), ME, trigger or Trigger())
+        return translate(self.updates(), US, trigger or Trigger())
 
     def said(self, trigger: Trigger | None = None) -> Said:
         happening = self.happening(trigger)
@@ -142,7 +144,7 @@ def test_forwards_stand_below_their_comment_each_with_its_origin(scene: Scene) -
 
 def test_a_text_may_be_a_comment_and_a_command_or_a_picture_is_none(scene: Scene) -> None:
     def lingers() -> float:
-        happening = translate(scene.updates(), ME, Trigger(), linger_s=1.0)
+        happening = translate(scene.updates(), US, Trigger(), linger_s=1.0)
         assert isinstance(happening, Said)
         return happening.message.linger_s
 
@@ -254,13 +256,13 @@ def test_an_edit_a_press_a_stop_and_a_reaction_are_what_they_are(scene: Scene) -
 def test_being_added_blocked_and_moved_is_told(scene: Scene) -> None:
     group = scene.ada.make_group("Lab", kind="group")
     added, service = scene.updates()
-    joined = translate([added], ME, Trigger())
+    joined = translate([added], US, Trigger())
     assert isinstance(joined, Membership)
     assert joined.change.new_chat_member.status == "member"
-    assert isinstance(translate([service], ME, Trigger("all")), Nothing)
+    assert isinstance(translate([service], US, Trigger("all")), Nothing)
     new = scene.ada.migrate(group)
     to, _ = scene.updates()
-    assert translate([to], ME, Trigger()) == Moved(group.id, new.id)
+    assert translate([to], US, Trigger()) == Moved(group.id, new.id)
     scene.ada.block()
     blocked = scene.happening()
     assert isinstance(blocked, Membership)
@@ -281,6 +283,12 @@ def test_being_added_blocked_and_moved_is_told(scene: Scene) -> None:
         ("/stop", Trigger("reply"), True),
         ("/stop@pilot_test_bot now", Trigger("reply"), True),
         ("/stop@another_bot", Trigger("all"), False),
+        ("/Start", Trigger("reply"), True),
+        ("/thread one", Trigger("reply"), True),
+        ("/roll 20", Trigger(), False),
+        ("/roll 20", Trigger("all"), False),
+        ("/roll@pilot_test_bot 20", Trigger("reply"), True),
+        ("/tmp is full, @pilot_test_bot", Trigger("reply"), True),
         ("/etc/hosts is broken", Trigger(), False),
     ],
 )
@@ -312,7 +320,7 @@ def test_our_own_name_is_taken_off_a_command(scene: Scene) -> None:
 def test_an_update_from_the_future_is_nothing_to_us() -> None:
     arrived = read_update(b'{"update_id": 1, "telepathy": {}}')
     assert isinstance(arrived, Arrived)
-    assert isinstance(translate([arrived.update], ME, Trigger()), Nothing)
+    assert isinstance(translate([arrived.update], US, Trigger()), Nothing)
 
 
 @given(st.text(max_size=300))

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.channels.channel_rig import MENU
 from tests.channels.telegram.conftest import connect
 from tests.channels.telegram.receiving_house import KeptBlobs
 from tests.channels.telegram.server.people import Person
@@ -21,6 +22,7 @@ from pilothouse.channels.telegram.poll import Poller
 from pilothouse.channels.telegram.receive import Happening
 from pilothouse.channels.telegram.setbacks import Setbacks
 from pilothouse.channels.telegram.taking import Taker
+from pilothouse.channels.telegram.trigger import us_with
 from pilothouse.channels.telegram.trouble import Trouble
 from pilothouse.core.channel import Desk
 from pilothouse.core.ids import UserId
@@ -46,7 +48,7 @@ class BareChannel:
             desk,
             self._client,
             KeptBlobs(),
-            me,
+            us_with(me, MENU),
             clock,
             trigger_of=self.trigger_of,
             tell=self.tell,

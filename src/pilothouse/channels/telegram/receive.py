@@ -17,6 +17,7 @@ from pilothouse.channels.telegram.content import WantedFile, files_of, name_of, 
 from pilothouse.channels.telegram.hidden_links import with_links
 from pilothouse.channels.telegram.pieces import Tail, find_tail, seam, tail_of, write_tail
 from pilothouse.channels.telegram.trigger import (
+    Us,
     is_command,
     is_for_us,
     is_reply_to,
@@ -100,16 +101,16 @@ Happening = Said | Changed | Pressed | Stopped | Membership | Moved | Unread | N
 
 
 def translate(
-    updates: Sequence[Update], me: Me, trigger: Trigger, tails: Sequence[Tail] = (), *, linger_s: float = 0.0
+    updates: Sequence[Update], us: Us, trigger: Trigger, tails: Sequence[Tail] = (), *, linger_s: float = 0.0
 ) -> Happening:
     """`updates` are one message, in pieces, or one update of any kind. `tails` are of what its sender said before;
     `linger_s` is how long forwards may come after their comment."""
     first = updates[0]
     messages = [message for update in updates if (message := _message(update)) is not None]
     if messages:
-        return _said(messages, me, trigger, tails, linger_s)
+        return _said(messages, us, trigger, tails, linger_s)
     if (edited := first.edited_message or first.edited_channel_post) is not None:
-        return _changed(edited, me)
+        return _changed(edited, us.me)
     if (query := first.callback_query) is not None:
         address = address_of(query.message) if query.message else None
         return Pressed(query, person(query.from_), address)
@@ -127,9 +128,9 @@ def _message(update: Update) -> Message | None:
 
 
 def _said(
-    messages: Sequence[Message], me: Me, trigger: Trigger, tails: Sequence[Tail], linger_s: float
+    messages: Sequence[Message], us: Us, trigger: Trigger, tails: Sequence[Tail], linger_s: float
 ) -> Happening:
-    first = messages[0]
+    first, me = messages[0], us.me
     author = author_of(first)
     if first.migrate_to_chat_id is not None:
         return Moved(first.chat.id, first.migrate_to_chat_id)
@@ -140,8 +141,8 @@ def _said(
     before = find_tail(tails, first)
     wanted = tuple(files_of(message) for message in messages)
     if before is None and not any(wanted) and not any(map(words_of, messages)):
-        return _without_words(first, author, me)
-    if before is None and not any(is_for_us(message, me, trigger) for message in messages):
+        return _without_words(first, author, us)
+    if before is None and not any(is_for_us(message, us, trigger) for message in messages):
         return Nothing("not for us")
     tail = tail_of(messages[-1])
     message = replace(
@@ -150,7 +151,7 @@ def _said(
         growth="" if tail is None else write_tail(tail),
         linger_s=linger_s if tail is not None and tail.before_forwards else 0.0,
     )
-    to_us = before is not None or any(is_for_us(message, me, Trigger("mention")) for message in messages)
+    to_us = before is not None or any(is_for_us(message, us, Trigger("mention")) for message in messages)
     answered = _answered_files(first, me) if before is None else ()
     with_answered = ((*wanted[0], *answered), *wanted[1:])
     return Said(made_of(message, _pieces(messages, wanted, before, me)), with_answered, to_us)
@@ -184,10 +185,10 @@ def _pieces(
     return pieces
 
 
-def _without_words(message: Message, author: Author, me: Me) -> Happening:
+def _without_words(message: Message, author: Author, us: Us) -> Happening:
     if not message.unread:
         return Nothing("a service message")
-    if not is_for_us(message, me, Trigger("mention")):
+    if not is_for_us(message, us, Trigger("mention")):
         return Nothing("not for us, and of a kind that we do not read")
     return Unread(_inbound(message, author, _unread_words(message)), message.unread)
 

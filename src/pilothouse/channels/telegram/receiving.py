@@ -28,6 +28,7 @@ from pilothouse.channels.telegram.receive import Happening, Membership, Moved, P
 from pilothouse.channels.telegram.sending import Sender
 from pilothouse.channels.telegram.setbacks import Setbacks
 from pilothouse.channels.telegram.taking import Taker
+from pilothouse.channels.telegram.trigger import us_with
 from pilothouse.channels.telegram.trouble import Trouble
 from pilothouse.channels.telegram.wire import Me
 from pilothouse.channels.telling import Tell
@@ -154,7 +155,7 @@ class Receiving:
             self._desk,
             self._client,
             self._host.blobs,
-            me,
+            us_with(me, self._host.commands),
             clock,
             trigger_of=self._trigger_of,
             tell=self._tell,

@@ -21,9 +21,9 @@ from pilothouse.channels.telegram.lanes import Aside
 from pilothouse.channels.telegram.overheard import Overheard
 from pilothouse.channels.telegram.receive import Changed, Happening, Nothing, Said, Unread, translate
 from pilothouse.channels.telegram.tails import Tails
-from pilothouse.channels.telegram.trigger import is_for_us
+from pilothouse.channels.telegram.trigger import Us, is_for_us
 from pilothouse.channels.telegram.trouble import NetworkDown, RetryAfter, ServerDown, Trouble
-from pilothouse.channels.telegram.wire import Me, Update
+from pilothouse.channels.telegram.wire import Update
 from pilothouse.channels.telling import Tell, Telling
 from pilothouse.core.channel import Desk
 from pilothouse.core.clock import Clock
@@ -52,7 +52,7 @@ class Taker:
         desk: Desk,
         client: BotClient,
         blobs: Blobs,
-        me: Me,
+        us: Us,
         clock: Clock,
         *,
         trigger_of: Callable[[Address], Awaitable[Trigger]],
@@ -64,7 +64,7 @@ class Taker:
         self._desk = desk
         self._client = client
         self._blobs = blobs
-        self._me = me
+        self._us = us
         self._clock = clock
         self._trigger_of = trigger_of
         self._others = others
@@ -81,7 +81,7 @@ class Taker:
         if address is not None:
             updates = self._overheard.with_earlier(updates, address)
         tails = await self._tails.before(updates[0])
-        match translate(updates, self._me, trigger, tails, linger_s=self._linger_s):
+        match translate(updates, self._us, trigger, tails, linger_s=self._linger_s):
             case Said() as said:
                 await self._accept(said, aside)
                 self._overheard.forget(said.message.address)
@@ -103,7 +103,7 @@ class Taker:
             return
         message = message_of(updates[0]) or updates[0].edited_message
         author = None if message is None else author_of(message)
-        if message is None or author is None or not is_for_us(message, self._me, Trigger("mention")):
+        if message is None or author is None or not is_for_us(message, self._us, Trigger("mention")):
             return
         said = InboundMessage(address_of(message), author, str(message.message_id), "")
         if await may_talk(self._desk, said):

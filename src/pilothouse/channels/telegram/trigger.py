@@ -1,25 +1,47 @@
 """Whether a message in a group is meant for us. In a private chat every one is.
 
-A command is always meant for us, unless it names another bot; so is an answer to something that we said.
+A command of ours is always meant for us, unless it names another bot; so is an answer to something that we said. In a
+group other bots have commands, too: one that we do not know is theirs, unless it names us.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+
+from msgspec import Struct
 
 from pilothouse.channels.telegram.wire import Entity, Me, Message
+from pilothouse.core.channel import MenuCommand
 from pilothouse.core.overtaking import OVERTAKING
 from pilothouse.core.trigger import Trigger, hears
 
 _COMMAND = re.compile(r"/(?P<name>[A-Za-z0-9_]{1,32})(?:@(?P<bot>[A-Za-z0-9_]{3,32}))?(?=\s|$)")
 
 
-def is_for_us(message: Message, me: Me, trigger: Trigger) -> bool:
-    text = message.text or message.caption or ""
+START = "start"
+"""What Telegram's own button says. It is no command of the house; `receive` knows what it means."""
+
+
+class Us(Struct, frozen=True):
+    """Who we are, and the names of our commands."""
+
+    me: Me
+    commands: frozenset[str]
+
+
+def us_with(me: Me, commands: Iterable[MenuCommand]) -> Us:
+    names = (name for command in commands for name in (command.name, *command.aliases))
+    return Us(me, frozenset({START, *names}))
+
+
+def is_for_us(message: Message, us: Us, trigger: Trigger) -> bool:
+    me, text, private = us.me, message.text or message.caption or "", message.chat.type == "private"
     if found := _COMMAND.match(text):
-        bot = found["bot"]
-        return not bot or bot.lower() == (me.username or "").lower()
-    if message.chat.type == "private":
+        if bot := found["bot"]:
+            return bot.lower() == (me.username or "").lower()
+        return private or found["name"].lower() in us.commands or _mentions(message, text, me)
+    if private:
         return True
     mentioned, answered = _mentions(message, text, me), is_reply_to(message, me)
     return hears(trigger, text, mentioned=mentioned, answered=answered)
