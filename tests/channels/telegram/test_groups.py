@@ -5,14 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.channels.plays import asks
 from tests.channels.telegram.gateway_house import config_for, open_gateway
 from tests.channels.telegram.server.running import Server
 
+from pilothouse.core.ask import Ask, Decision
+from pilothouse.core.ids import AskId
 from pilothouse.core.trigger import Mode, Trigger
+from pilothouse.runtime.pairing import offer_pairing
 
 pytestmark = pytest.mark.anyio
 
 NAME = "@pilot_test_bot"
+APPROVAL = Ask(AskId("a"), "approval", "Run make?", {"command": "make"})
 
 
 @pytest.mark.parametrize("mode", ["mention", "all"])
@@ -32,3 +37,62 @@ async def test_a_command_of_another_bot_is_answered_by_nobody_here(
         texts = server.world.texts(group.id)
         assert [text for text in texts if "no command" in text or "let in" in text] == [told.text]
         assert len(house.rig.engine.turns) == 1
+
+
+async def test_an_owner_who_is_anonymous_is_told_how_to_be_known(server: Server, tmp_path: Path) -> None:
+    ada = server.person("Ada")
+    group = ada.make_group("Work")
+    config = config_for(server, trigger=Trigger("all"))
+    async with open_gateway(server, tmp_path, {ada: "owner"}, config=config) as house:
+        ada.say("just talking", chat=group, anonymous=True)
+        ada.say(f"{NAME} hello", chat=group, anonymous=True)
+        told = await house.until_shown(group.id, "You speak as the group here")
+        assert "Remain anonymous" in told.text
+        assert str(group.id) not in told.text
+        ada.say("it is me", chat=group)
+        await house.until_shown(group.id, "it is me")
+        assert len(house.rig.engine.turns) == 1
+        assert len([text for text in server.world.texts(group.id) if "as the group" in text]) == 1
+        assert await house.rig.store.read(lambda tx: tx.asks.newest()) == []
+
+
+async def test_nobody_lets_a_group_in_with_a_code(server: Server, tmp_path: Path) -> None:
+    ada = server.person("Ada")
+    group = ada.make_group("Work")
+    async with open_gateway(server, tmp_path, {ada: "owner"}) as house:
+        now = house.rig.ports.clock.now()
+        await house.rig.store.write(
+            lambda tx: offer_pairing(tx, "K7QM2XFP", role="member", workspace="", at=now)
+        )
+        ada.say("/pair K7QM-2XFP", chat=group, anonymous=True)
+        await house.until_shown(group.id, "You speak as the group here")
+        assert await house.rig.store.read(lambda tx: tx.people.everybody()) == []
+
+
+async def test_an_anonymous_administrator_presses_as_themselves(server: Server, tmp_path: Path) -> None:
+    ada = server.person("Ada")
+    group = ada.make_group("Work")
+    heard: list[Decision] = []
+    async with open_gateway(server, tmp_path, {ada: "owner"}, asks(APPROVAL, heard)) as house:
+        ada.say(f"{NAME} build it", chat=group)
+        post = await house.until_button(group.id, "Deny and say why")
+        ada.press(post, "Deny and say why")
+        why = await house.until_shown(group.id, "Why not?")
+        ada.say("use ninja", chat=group, reply_to=why, anonymous=True)
+        await house.until_shown(group.id, "You speak as the group here")
+        ada.say("use ninja", chat=group, reply_to=why)
+        await house.until(lambda: heard)
+        assert (heard[0].verdict, heard[0].text) == ("deny", "use ninja")
+
+
+async def test_what_a_linked_channel_posts_starts_nothing(server: Server, tmp_path: Path) -> None:
+    ada = server.person("Ada")
+    group = ada.make_group("Work")
+    config = config_for(server, trigger=Trigger("all"))
+    async with open_gateway(server, tmp_path, {ada: "owner"}, config=config) as house:
+        post = ada.publish(f"{NAME} is with us now", discussed_in=group)
+        ada.say("what is this?", chat=group, reply_to=post)
+        await house.until_shown(group.id, "what is this?")
+        assert [len(turn.prompt.authors) for turn in house.rig.engine.turns] == [1]
+        assert not [text for text in server.world.texts(group.id) if "let in" in text]
+        assert await house.rig.store.read(lambda tx: tx.asks.newest()) == []

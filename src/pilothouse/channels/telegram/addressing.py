@@ -35,6 +35,12 @@ def author_of(message: Message) -> Author | None:
     return person(message.from_) if message.from_ is not None else None
 
 
+def speaks_as_group(message: Message) -> bool:
+    """An administrator who is anonymous: Telegram tells the group's id, which is that of each of them."""
+    sender, chat = message.sender_chat, message.chat
+    return sender is not None and sender.id == chat.id and chat.type in ("group", "supergroup")
+
+
 def person(user: User) -> Author:
     return Author(UserId(f"{TELEGRAM}:{user.id}"), user_name(user), user.is_bot)
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pilothouse.channels.telegram.addressing import address_of, author_of, person
+from pilothouse.channels.telegram.addressing import address_of, author_of, person, speaks_as_group
 from pilothouse.channels.telegram.content import WantedFile, files_of, name_of, names_of, origin_of, words_of
 from pilothouse.channels.telegram.hidden_links import with_links
 from pilothouse.channels.telegram.pieces import Tail, find_tail, seam, tail_of, write_tail
@@ -91,13 +91,19 @@ class Unread(Struct, frozen=True):
     kinds: tuple[str, ...]
 
 
+class Faceless(Struct, frozen=True):
+    """Somebody spoke to us as the group: it is nobody whom anyone could let in, or who could answer for it."""
+
+    message: InboundMessage
+
+
 class Nothing(Struct, frozen=True):
     """Not for us, or nothing that we know. `why` goes to the log."""
 
     why: str
 
 
-Happening = Said | Changed | Pressed | Stopped | Membership | Moved | Unread | Nothing
+Happening = Said | Changed | Pressed | Stopped | Membership | Moved | Unread | Faceless | Nothing
 
 
 def translate(
@@ -138,6 +144,11 @@ def _said(
         return Moved(first.migrate_from_chat_id, first.chat.id)
     if author is None or author.is_bot:
         return Nothing("nobody said it" if author is None else "a bot said it")
+    if first.is_automatic_forward:
+        return Nothing("a post of the channel that is linked with the group")
+    if speaks_as_group(first):
+        to_us = any(is_for_us(message, us, Trigger("mention")) for message in messages)
+        return Faceless(_inbound(first, author, "")) if to_us else Nothing("the group itself said it")
     before = find_tail(tails, first)
     wanted = tuple(files_of(message) for message in messages)
     if before is None and not any(wanted) and not any(map(words_of, messages)):

@@ -19,7 +19,15 @@ from pilothouse.channels.telegram.content import DOWNLOAD_BYTES, WantedFile, nam
 from pilothouse.channels.telegram.joining import message_of
 from pilothouse.channels.telegram.lanes import Aside
 from pilothouse.channels.telegram.overheard import Overheard
-from pilothouse.channels.telegram.receive import Changed, Happening, Nothing, Said, Unread, translate
+from pilothouse.channels.telegram.receive import (
+    Changed,
+    Faceless,
+    Happening,
+    Nothing,
+    Said,
+    Unread,
+    translate,
+)
 from pilothouse.channels.telegram.tails import Tails
 from pilothouse.channels.telegram.trigger import Us, is_for_us
 from pilothouse.channels.telegram.trouble import NetworkDown, RetryAfter, ServerDown, Trouble
@@ -38,6 +46,10 @@ FETCHES_AT_ONCE = 32
 """Fewer than there are connections: downloads that hang leave some for everything else."""
 UNREAD = (
     "I cannot read this kind of message yet ({kinds}), so it was not taken. Send it as text, or as a file."
+)
+FACELESS = (
+    "You speak as the group here, so I cannot tell who you are, and nothing was done. Switch off “Remain anonymous” in "
+    "your administrator's rights, or choose yourself as the sender, and say it again."
 )
 
 Pass = Callable[[Happening], Awaitable[None]]
@@ -89,6 +101,8 @@ class Taker:
                 await self._telling.edit(self._desk, edit)
             case Unread() as unread:
                 await self._say_unread(unread, aside)
+            case Faceless(message=message):
+                await self._tell(message.address, FACELESS, message.native_id)
             case Nothing(why=why):
                 if address is not None:
                     self._overheard.keep(tuple(updates), address)

@@ -22,6 +22,16 @@ ADMIN_RIGHTS = (
     "can_send_welcome_messages",
 )
 
+ANONYMOUS: Json = {
+    "id": 1_087_968_824,
+    "is_bot": True,
+    "first_name": "Group",
+    "username": "GroupAnonymousBot",
+}
+"""Who Telegram says it was when an administrator speaks as the group. A button is pressed by the person all the same."""
+TELEGRAM: Json = {"id": 777_000, "is_bot": False, "first_name": "Telegram"}
+"""Who puts a channel's posts into the group where they are discussed."""
+
 
 def member(user: Json, status: str) -> Json:
     more: Json = {}
@@ -53,7 +63,7 @@ class Person:
     # Saying.
 
     def say(self, text: str, *, chat: Chat | None = None, **more: Any) -> Post:
-        """`topic`, `reply_to`, `quote`, `forwarded_from` as in the app."""
+        """`topic`, `reply_to`, `quote`, `forwarded_from`, `anonymous` as in the app."""
         return self._send(chat, {"text": text, **_entities("entities", text)}, **more)
 
     def paste(self, text: str, *, chat: Chat | None = None, **more: Any) -> list[Post]:
@@ -103,6 +113,16 @@ class Person:
     def send(self, content: Json, *, chat: Chat | None = None, **more: Any) -> Post:
         """Anything else that the app can send: a checklist, a story."""
         return self._send(chat, content, **more)
+
+    def publish(self, text: str, *, discussed_in: Chat) -> Post:
+        """A post of their channel, as Telegram forwards it to the group that is linked with it."""
+        channel = {"id": -(1_000_000_000_000 + self.world.serial()), "type": "channel", "title": "News"}
+        origin = {"type": "channel", "date": int(self.world.now()), "chat": channel, "message_id": 5}
+        content: Json = {"text": text, **_entities("entities", text), "sender_chat": channel}
+        content |= {"is_automatic_forward": True, "forward_origin": origin}
+        post = self.world.post(discussed_in, TELEGRAM, **content)
+        self.world.push("message", post.message)
+        return post
 
     def edit(self, post: Post, text: str) -> Post:
         changed = {**post.message, "text": text, **_entities("entities", text)}
@@ -221,6 +241,7 @@ class Person:
         reply_to: Post | None = None,
         quote: str = "",
         forwarded_from: "Person | None" = None,
+        anonymous: bool = False,
     ) -> Post:
         chat = chat or self.chat
         if chat is self.chat and self.id not in self.world.chats:
@@ -234,7 +255,11 @@ class Person:
                 "date": int(self.world.now()) - 60,
                 "sender_user": forwarded_from.user,
             }
-        post = self.world.post(chat, self.user, **content)
+        sender = self.user
+        if anonymous:
+            assert chat.members.get(self.id) in ("creator", "administrator"), "only those may be anonymous"
+            sender, content["sender_chat"] = ANONYMOUS, chat.as_json()
+        post = self.world.post(chat, sender, **content)
         if chat.user is not None or BOT_ID in chat.members:
             self.world.push("message", post.message)
         return post
