@@ -30,8 +30,9 @@ class Telling:
         if text := self._lateness.word(message.address, waited_s, queued=receipt.state == "queued"):
             await self._tell(message.address, text, message.native_id)
 
-    async def edit(self, desk: Desk, edit: MessageEdited) -> None:
+    async def edit(self, desk: Desk, edit: MessageEdited) -> Receipt:
         receipt = await desk.edited(edit)
         # A refusal is said by the desk, where the message is one that it knows.
         if receipt.text and receipt.state == "queued":
             await self._tell(edit.address, receipt.text, edit.native_id)
+        return receipt

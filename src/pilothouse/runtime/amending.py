@@ -85,8 +85,10 @@ async def _amend(
     def unit(tx: Tx) -> Receipt:
         conversation = ensure_place(tx, message.address, at)
         row = head_of(tx, message.address, message.native_id)
-        if row is None or row.lane == CONTROL_LANE or row.status in ("done", "failed", "withdrawn"):
+        if row is None:
             return Receipt("duplicate")
+        if row.lane == CONTROL_LANE or row.status in ("done", "failed", "withdrawn"):
+            return Receipt("duplicate", row.id)
         said = _decode(row.body)
         if message.author is not None and said.author.id != message.author.id:
             return Receipt("refused", row.id, "Only its sender may change a message.")

@@ -129,7 +129,8 @@ class ScriptedDesk:
     async def edited(self, message: MessageEdited) -> Receipt:
         self.edits.append(message)
         self._wake()
-        return Receipt("queued")
+        known = self._seen.get((message.address, message.native_id))
+        return Receipt("duplicate") if known is None else Receipt("queued", known.message_id)
 
     async def deleted(self, message: MessageDeleted) -> Receipt:
         self.deletions.append(message)

@@ -96,3 +96,33 @@ async def test_what_a_linked_channel_posts_starts_nothing(server: Server, tmp_pa
         assert [len(turn.prompt.authors) for turn in house.rig.engine.turns] == [1]
         assert not [text for text in server.world.texts(group.id) if "let in" in text]
         assert await house.rig.store.read(lambda tx: tx.asks.newest()) == []
+
+
+async def test_a_message_that_gets_our_name_by_an_edit_is_heard_once(server: Server, tmp_path: Path) -> None:
+    ada = server.person("Ada")
+    group = ada.make_group("Work")
+    async with open_gateway(server, tmp_path, {ada: "owner"}, busy="queue") as house:
+        post = ada.say("please deploy", chat=group)
+        ada.edit(post, f"{NAME} please deploy")
+        await house.until_shown(group.id, "please deploy")
+        ada.edit(post, f"{NAME} please deploy it")
+        ada.say(f"{NAME} and now?", chat=group)
+        await house.until_shown(group.id, "and now?")
+        assert [turn.prompt.text.count("deploy") for turn in house.rig.engine.turns] == [1, 0]
+
+
+async def test_an_edit_of_what_was_taken_before_a_restart_starts_nothing(
+    server: Server, tmp_path: Path
+) -> None:
+    ada = server.person("Ada")
+    group = ada.make_group("Work")
+    async with open_gateway(server, tmp_path, {ada: "owner"}) as house:
+        post = ada.say(f"{NAME} deploy", chat=group)
+        status = ada.say("/status", chat=group)
+        await house.until_shown(group.id, "you said")
+    async with open_gateway(server, tmp_path, {ada: "owner"}, name="second") as house:
+        ada.edit(post, f"{NAME} deploy it")
+        ada.edit(status, f"{NAME} status?")
+        ada.say(f"{NAME} and now?", chat=group)
+        await house.until_shown(group.id, "and now?")
+        assert len(house.rig.engine.turns) == 1

@@ -495,4 +495,4 @@ async def test_strangers_who_talk_among_themselves_are_not_bothered(house: House
         bob.say("hey @pilot_test_bot", chat=group)
         await house.until(lambda: not server.world.pending)
     assert house.told == ["You are not on the list."]
-    assert house.texts == ["just talking", "hey @pilot_test_bot"]
+    assert house.texts == ["just talking", "just talking to Ada", "hey @pilot_test_bot"]

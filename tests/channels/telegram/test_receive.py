@@ -8,10 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.channels.channel_rig import MENU
 from tests.channels.telegram.server.people import Person
-from tests.channels.telegram.server.world import BOT_ID, Draft, World
+from tests.channels.telegram.server.world import BOT_ID, Draft, Post, World
 
 from pilothouse.channels.names import NAME_CHARS, safe_name
+from pilothouse.channels.telegram.addressing import group as group_of
 from pilothouse.channels.telegram.receive import (
+    FORGOT_S,
     Changed,
     Happening,
     Membership,
@@ -25,7 +27,8 @@ from pilothouse.channels.telegram.receive import (
 )
 from pilothouse.channels.telegram.trigger import us_with
 from pilothouse.channels.telegram.wire import KINDS, Arrived, Me, Update, read_update
-from pilothouse.core.message import Address
+from pilothouse.core.ids import UserId
+from pilothouse.core.message import Address, Author, MessageEdited
 from pilothouse.core.trigger import Trigger
 
 US = us_with(Me(BOT_ID, True, "Pilot", username="pilot_test_bot"), MENU)
@@ -251,6 +254,30 @@ def test_an_edit_a_press_a_stop_and_a_reaction_are_what_they_are(scene: Scene) -
     scene.ada.react(post, "👎")
     note = scene.said().message
     assert (note.kind, note.text) == ("system", "Ada reacted with 👎 to a message of yours.")
+
+
+def test_an_edit_that_names_us_in_time_may_be_a_message(scene: Scene) -> None:
+    group = scene.ada.make_group("Lab", scene.bob)
+    post = scene.bob.photo(b"jpg", "please look", chat=group)
+    scene.updates()
+    scene.bob.edit(post, "please look now")
+    assert scene.happening() == Changed(changed(scene, post, "please look now"))
+    later_s = scene.world.now() + FORGOT_S
+    scene.world.now = lambda: later_s
+    scene.bob.edit(post, "@pilot_test_bot look")
+    happening = scene.happening()
+    assert isinstance(happening, Changed)
+    assert happening.said is not None
+    assert (happening.said.message.text, happening.said.message.sent_at) == ("@pilot_test_bot look", later_s)
+    assert len(happening.said.files) == 1
+    scene.world.now = lambda: later_s + 1
+    scene.bob.edit(post, "@pilot_test_bot look again")
+    assert scene.happening() == Changed(changed(scene, post, "@pilot_test_bot look again"))
+
+
+def changed(scene: Scene, post: Post, text: str) -> MessageEdited:
+    author = Author(UserId(f"telegram:{scene.bob.id}"), "Bob")
+    return MessageEdited(group_of(post.chat_id), author, str(post.id), text)
 
 
 def test_being_added_blocked_and_moved_is_told(scene: Scene) -> None:

@@ -38,6 +38,8 @@ from pilothouse.core.pieces import made_of
 from pilothouse.core.trigger import Trigger
 
 QUOTED_CHARS = 2000
+FORGOT_S = 600
+"""For how long after it was sent a message may be changed into one for us."""
 
 
 class Said(Struct, frozen=True):
@@ -56,6 +58,8 @@ class Said(Struct, frozen=True):
 
 class Changed(Struct, frozen=True):
     edit: MessageEdited
+    said: Said | None = None
+    """The message as it is for us now, if it may be one that was not: whoever forgot our name puts it in."""
 
 
 class Pressed(Struct, frozen=True):
@@ -116,7 +120,7 @@ def translate(
     if messages:
         return _said(messages, us, trigger, tails, linger_s)
     if (edited := first.edited_message or first.edited_channel_post) is not None:
-        return _changed(edited, us.me)
+        return _changed(edited, us, trigger)
     if (query := first.callback_query) is not None:
         address = address_of(query.message) if query.message else None
         return Pressed(query, person(query.from_), address)
@@ -240,13 +244,24 @@ def _quoted(message: Message, answered: Message | None) -> str | None:
     return (text if len(text) <= QUOTED_CHARS else text[:QUOTED_CHARS] + "…") or None
 
 
-def _changed(message: Message, me: Me) -> Happening:
+def _changed(message: Message, us: Us, trigger: Trigger) -> Happening:
     """A live location, or a message that got a button, is told as an edit too; only words are news."""
-    author = author_of(message)
+    author, edited_at = author_of(message), message.edit_date or message.date
     if author is None or author.is_bot or not (message.text or message.caption):
         return Nothing("an edit that changes no words")
-    text = without_our_name(words_of(message), me)
-    return Changed(MessageEdited(address_of(message), author, str(message.message_id), text))
+    text = without_our_name(words_of(message), us.me)
+    changed = Changed(MessageEdited(address_of(message), author, str(message.message_id), text))
+    if edited_at - message.date > FORGOT_S:
+        return changed
+    match _said([message], us, trigger, (), 0.0):
+        case Said() as said:
+            # It stands where it was sent, so that nothing that came later goes on with it.
+            anew = replace(said.message, growth="", sent_at=float(edited_at))
+            return replace(changed, said=replace(said, message=anew))
+        case Faceless() as faceless:
+            return faceless
+        case _:
+            return changed
 
 
 def _reacted(change: ReactionChanged) -> Happening:

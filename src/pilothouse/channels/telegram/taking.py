@@ -97,8 +97,10 @@ class Taker:
             case Said() as said:
                 await self._accept(said, aside)
                 self._overheard.forget(said.message.address)
-            case Changed(edit=edit):
-                await self._telling.edit(self._desk, edit)
+            case Changed(edit=edit, said=said):
+                receipt = await self._telling.edit(self._desk, edit)
+                if said is not None and receipt.message_id is None:
+                    await self._accept(said, aside)
             case Unread() as unread:
                 await self._say_unread(unread, aside)
             case Faceless(message=message):

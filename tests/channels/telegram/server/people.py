@@ -125,8 +125,10 @@ class Person:
         return post
 
     def edit(self, post: Post, text: str) -> Post:
-        changed = {**post.message, "text": text, **_entities("entities", text)}
-        self.world.change(post, changed)
+        """The new words bring entities of their own, and none of the old ones."""
+        kept = {name: value for name, value in post.message.items() if not name.endswith("entities")}
+        words = {"text": text, **_entities("entities", text)} if "text" in kept else _caption(text)
+        self.world.change(post, {**kept, **words})
         self.world.push("edited_message", post.message)
         return post
 
