@@ -75,6 +75,11 @@ def may_say_no(authority: Authority, user: UserId, role: Role) -> bool:
     return user in authority.requesters or may_say_yes(authority, user, role)
 
 
+def was_put_to(authority: Authority, user: UserId) -> bool:
+    """Whether it is them who were asked: others may answer too, but nobody waits for what those say."""
+    return user == authority.only or user in authority.requesters
+
+
 def counted(authority: Authority, votes: Iterable[Vote], role_of: Callable[[UserId], Role]) -> list[Vote]:
     """The votes that count now: one per person, and only of those who may still say yes."""
     by_person = {vote.by: vote for vote in votes}

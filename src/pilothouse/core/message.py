@@ -139,6 +139,9 @@ class InboundMessage(Struct, frozen=True):
     is no command, whatever it begins with."""
     growth: str = ""
     """The channel's own note, by which it knows the rest of this if any comes. The desk keeps it for `growing`."""
+    overheard: bool = False
+    """It was said to others, where several people talk: it is taken if it answers a question that was put to its sender, and
+    is nothing else. Nothing is kept of it then, and its receipt is a refusal without words."""
     linger_s: float = 0.0
     """For so long its sender may not be done: it is durable at once, and starts nothing before."""
 

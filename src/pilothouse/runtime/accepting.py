@@ -67,9 +67,11 @@ class Accept:
         if (receipt := self._take_as_rest(tx, conversation)) is not None:
             return receipt
         message = self._message
+        if message.overheard and not self._is_awaited(tx, conversation):
+            return Receipt("refused")
         if is_stopped(tx, conversation.id, message):
             return self._keep_stopped(tx, conversation)
-        if message.kind in BY_PEOPLE:
+        if message.kind in BY_PEOPLE and not message.overheard:
             aimed = aim(tx, self._ids, self._settings, conversation, message, self._at)
             if aimed.refusal:
                 return Receipt("refused", text=aimed.refusal)
@@ -119,6 +121,12 @@ class Accept:
             return Receipt("queued", head.id)
         return None
 
+    def _is_awaited(self, tx: Tx, conversation: Conversation) -> bool:
+        """Somebody else may have answered since intake looked, or stopped the work."""
+        if is_stopped(tx, conversation.id, self._message):
+            return False
+        return self._answers.question_for(tx, conversation.id, self._message, self._at) is not None
+
     def _keep_stopped(self, tx: Tx, conversation: Conversation) -> Receipt:
         put = keep_message(tx, self._ids, self._message, conversation.id, self._at)
         if not put.fresh:
@@ -141,12 +149,7 @@ class Accept:
         if replies_elsewhere(tx, self._message):
             return False
         by = self._message.author.id
-        asked = tx.asks.open_question(
-            conversation.id,
-            self._at,
-            lambda authority: self._answers.may_answer(tx, authority, by),
-            session_id=self._message.session_id,
-        )
+        asked = self._answers.question_for(tx, conversation.id, self._message, self._at)
         if asked is None:
             return False
         decision = msgspec.structs.replace(parse_reply(asked.ask, self._message.whole_text), by=by)

@@ -20,12 +20,13 @@ from pilothouse.core.approvers import (
     describe_approvers,
     may_say_no,
     may_say_yes,
+    was_put_to,
 )
-from pilothouse.core.ask import Ask, Decision, misfit
+from pilothouse.core.ask import Ask, Decision, misfit, parse_reply
 from pilothouse.core.ask_rows import AskRow
 from pilothouse.core.channel import Answered
 from pilothouse.core.ids import AskId, ConversationId, IdMaker, UserId
-from pilothouse.core.message import Author
+from pilothouse.core.message import Author, InboundMessage
 from pilothouse.core.people import Role, allows
 from pilothouse.core.store import Tx
 from pilothouse.core.tool_class import ToolClass
@@ -94,6 +95,21 @@ class Answers:
         if not may_say_yes(authority, user, "owner"):
             return False  # whoever they are: it spares a look at who they are
         return may_say_yes(authority, user, self.role(tx, authority, user))
+
+    def question_for(
+        self, tx: Tx, place: ConversationId, message: InboundMessage, at: float
+    ) -> AskRow | None:
+        """The oldest open question that these words answer. Words to others only answer what was put to who said them, and
+        where options are asked for, only if they name one."""
+        by, overheard = message.author.id, message.overheard
+
+        def accepts(authority: Authority) -> bool:
+            return (not overheard or was_put_to(authority, by)) and self.may_answer(tx, authority, by)
+
+        row = tx.asks.open_question(place, at, accepts, session_id=message.session_id)
+        if row is None or not overheard or row.ask.free_text:
+            return row
+        return row if parse_reply(row.ask, message.whole_text).options else None
 
     def still_holds(self, tx: Tx, row: AskRow) -> bool:
         """Whether the stored yes would count today: those who said it may have been revoked meanwhile."""

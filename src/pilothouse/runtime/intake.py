@@ -54,6 +54,8 @@ class Intake:
         self._expected = Expected()
 
     async def accept(self, message: InboundMessage) -> Receipt:
+        if message.overheard and not await self._is_awaited(message):
+            return Receipt("refused")
         settings, role = self._ports.settings(), await self._role(message.author, message.address)
         if not allows(role, "desk.accept"):
             return await self._meet(message)
@@ -62,13 +64,23 @@ class Intake:
         message = cleaned(message)
         if message.pieces:  # a part of what was a command may be here already: the rest of it is none
             message = await self._ports.store.read(lambda tx: without_known(tx, message)) or message
-        if message.kind == "chat" and message.rest_of is None:
+        if message.kind == "chat" and message.rest_of is None and not message.overheard:
             way = route(message.text, COMMANDS, ALIASES)
             if isinstance(way, Say) and only_resumes(message, settings):
                 way = Command("resume", message.text)
             if not self._is_message(way, role):
                 return await self._carry_out(way, message)
         return await self._store(message, settings)
+
+    async def _is_awaited(self, message: InboundMessage) -> bool:
+        """Most of what people say to each other is not: that costs a look, and nobody is met."""
+        ports, at = self._ports, self._ports.clock.now()
+        answers = Answers(ports.settings(), ports.ids, ports.tool_class)
+
+        def unit(tx: Tx) -> bool:
+            return answers.question_for(tx, place_id(tx, message.address), message, at) is not None
+
+        return await ports.store.read(unit)
 
     def expecting(self, message: InboundMessage) -> AbstractContextManager[object]:
         """A command begins no turn, whatever comes with it."""

@@ -18,7 +18,7 @@ from pilothouse.core.ask import Ask, Decision
 from pilothouse.core.channel import Answered, LoggedEvent, PlaceSettings, Receipt
 from pilothouse.core.errors import StoreUnavailable
 from pilothouse.core.event import EngineEvent
-from pilothouse.core.ids import AskId, ChannelId, ConversationId, MessageId, TurnId
+from pilothouse.core.ids import AskId, ChannelId, ConversationId, MessageId, TurnId, UserId
 from pilothouse.core.message import (
     Address,
     Author,
@@ -72,6 +72,8 @@ class ScriptedDesk:
         self.answered = Answered(accepted=True, text="Noted.")
         self.messages: dict[MessageId, MessageState] = {}
         self.open_asks: list[Ask] = []
+        self.awaited: set[UserId] = set()
+        """Whose words answer something, also where they are said to others."""
         self.troubles: dict[str, int] = {}
         """How many of the next calls fail as a locked store does, by method: `answer`, `command`, `query`."""
         self.queries: list[str] = []
@@ -109,6 +111,8 @@ class ScriptedDesk:
             await self._news.wait()
 
     async def accept(self, message: InboundMessage) -> Receipt:
+        if message.overheard and message.author.id not in self.awaited:
+            return Receipt("refused")
         keys = [(message.address, piece.native_id) for piece in pieces_of(message)]
         self.accepted.append(message)
         if all(key in self._seen for key in keys):

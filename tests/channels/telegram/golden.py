@@ -11,6 +11,7 @@ from pilothouse.channels.telegram.look import Look
 from pilothouse.channels.telegram.payload import (
     Entity,
     File,
+    Message,
     Payload,
     Progress,
     Rich,
@@ -46,6 +47,8 @@ def _lines(payload: Payload) -> Iterator[str]:
         lines = payload.text.split("\n")
         yield from lines if len(lines) <= SHOWN_LINES else [*lines[:5], "…", *lines[-5:]]
         yield from _entities(payload.text, () if isinstance(payload, Rich) else payload.entities)
+    if isinstance(payload, Message) and payload.in_group:
+        yield f"   in a group: {payload.in_group}"
     if isinstance(payload, Rich | Progress) and payload.html:
         yield f"   html {payload.html}"
     if payload.reply_markup:

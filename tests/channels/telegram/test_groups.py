@@ -8,16 +8,20 @@ import pytest
 from tests.channels.plays import asks
 from tests.channels.telegram.gateway_house import config_for, open_gateway
 from tests.channels.telegram.server.running import Server
+from tests.runtime.puppet import echo
 
 from pilothouse.core.ask import Ask, Decision
 from pilothouse.core.ids import AskId
+from pilothouse.core.people import Role
 from pilothouse.core.trigger import Mode, Trigger
 from pilothouse.runtime.pairing import offer_pairing
 
 pytestmark = pytest.mark.anyio
 
 NAME = "@pilot_test_bot"
+OWNER: Role = "owner"
 APPROVAL = Ask(AskId("a"), "approval", "Run make?", {"command": "make"})
+WORDS = Ask(AskId("w"), "question", "What name?", {}, free_text=True)
 
 
 @pytest.mark.parametrize("mode", ["mention", "all"])
@@ -27,7 +31,7 @@ async def test_a_command_of_another_bot_is_answered_by_nobody_here(
     ada, eve = server.person("Ada"), server.person("Eve")
     group = ada.make_group("Work", eve)
     config = config_for(server, trigger=Trigger(mode))
-    async with open_gateway(server, tmp_path, {ada: "owner"}, config=config) as house:
+    async with open_gateway(server, tmp_path, {ada: OWNER}, config=config) as house:
         for person in (ada, eve):
             person.say("/roll 20", chat=group)
         ada.say("/roll@pilot_test_bot", chat=group)
@@ -43,7 +47,7 @@ async def test_an_owner_who_is_anonymous_is_told_how_to_be_known(server: Server,
     ada = server.person("Ada")
     group = ada.make_group("Work")
     config = config_for(server, trigger=Trigger("all"))
-    async with open_gateway(server, tmp_path, {ada: "owner"}, config=config) as house:
+    async with open_gateway(server, tmp_path, {ada: OWNER}, config=config) as house:
         ada.say("just talking", chat=group, anonymous=True)
         ada.say(f"{NAME} hello", chat=group, anonymous=True)
         told = await house.until_shown(group.id, "You speak as the group here")
@@ -59,7 +63,7 @@ async def test_an_owner_who_is_anonymous_is_told_how_to_be_known(server: Server,
 async def test_nobody_lets_a_group_in_with_a_code(server: Server, tmp_path: Path) -> None:
     ada = server.person("Ada")
     group = ada.make_group("Work")
-    async with open_gateway(server, tmp_path, {ada: "owner"}) as house:
+    async with open_gateway(server, tmp_path, {ada: OWNER}) as house:
         now = house.rig.ports.clock.now()
         await house.rig.store.write(
             lambda tx: offer_pairing(tx, "K7QM2XFP", role="member", workspace="", at=now)
@@ -73,7 +77,7 @@ async def test_an_anonymous_administrator_presses_as_themselves(server: Server, 
     ada = server.person("Ada")
     group = ada.make_group("Work")
     heard: list[Decision] = []
-    async with open_gateway(server, tmp_path, {ada: "owner"}, asks(APPROVAL, heard)) as house:
+    async with open_gateway(server, tmp_path, {ada: OWNER}, asks(APPROVAL, heard)) as house:
         ada.say(f"{NAME} build it", chat=group)
         post = await house.until_button(group.id, "Deny and say why")
         ada.press(post, "Deny and say why")
@@ -89,7 +93,7 @@ async def test_what_a_linked_channel_posts_starts_nothing(server: Server, tmp_pa
     ada = server.person("Ada")
     group = ada.make_group("Work")
     config = config_for(server, trigger=Trigger("all"))
-    async with open_gateway(server, tmp_path, {ada: "owner"}, config=config) as house:
+    async with open_gateway(server, tmp_path, {ada: OWNER}, config=config) as house:
         post = ada.publish(f"{NAME} is with us now", discussed_in=group)
         ada.say("what is this?", chat=group, reply_to=post)
         await house.until_shown(group.id, "what is this?")
@@ -101,7 +105,7 @@ async def test_what_a_linked_channel_posts_starts_nothing(server: Server, tmp_pa
 async def test_a_message_that_gets_our_name_by_an_edit_is_heard_once(server: Server, tmp_path: Path) -> None:
     ada = server.person("Ada")
     group = ada.make_group("Work")
-    async with open_gateway(server, tmp_path, {ada: "owner"}, busy="queue") as house:
+    async with open_gateway(server, tmp_path, {ada: OWNER}, busy="queue") as house:
         post = ada.say("please deploy", chat=group)
         ada.edit(post, f"{NAME} please deploy")
         await house.until_shown(group.id, "please deploy")
@@ -116,13 +120,65 @@ async def test_an_edit_of_what_was_taken_before_a_restart_starts_nothing(
 ) -> None:
     ada = server.person("Ada")
     group = ada.make_group("Work")
-    async with open_gateway(server, tmp_path, {ada: "owner"}) as house:
+    async with open_gateway(server, tmp_path, {ada: OWNER}) as house:
         post = ada.say(f"{NAME} deploy", chat=group)
         status = ada.say("/status", chat=group)
         await house.until_shown(group.id, "you said")
-    async with open_gateway(server, tmp_path, {ada: "owner"}, name="second") as house:
+    async with open_gateway(server, tmp_path, {ada: OWNER}, name="second") as house:
         ada.edit(post, f"{NAME} deploy it")
         ada.edit(status, f"{NAME} status?")
         ada.say(f"{NAME} and now?", chat=group)
         await house.until_shown(group.id, "and now?")
         assert len(house.rig.engine.turns) == 1
+
+
+@pytest.mark.parametrize("replies", [True, False])
+async def test_in_a_group_a_reason_is_a_reply_or_plain_words_of_the_denier(
+    server: Server, tmp_path: Path, replies: bool
+) -> None:
+    ada, bob = server.person("Ada"), server.person("Bob")
+    group = ada.make_group("Work", bob)
+    heard: list[Decision] = []
+    people = {ada: OWNER, bob: OWNER}
+    async with open_gateway(server, tmp_path, people, asks(APPROVAL, heard)) as house:
+        bob.say(f"{NAME} build it", chat=group)
+        post = await house.until_button(group.id, "Deny and say why")
+        ada.press(post, "Deny and say why")
+        why = await house.until_shown(group.id, "Why not?")
+        assert why.text.endswith("Answer in your own words. Say it in a reply to this message.")
+        so = bob.say("so?", chat=group)
+        ada.say("have a look", chat=group, reply_to=so)
+        ada.say("have a look, @carol", chat=group)
+        ada.say("/roll 6", chat=group)
+        ada.say("use ninja", chat=group, reply_to=why if replies else None)
+        await house.until(lambda: heard)
+        assert (heard[0].verdict, heard[0].text) == ("deny", "use ninja")
+
+
+async def test_in_a_group_a_question_is_answered_by_whoever_was_asked(server: Server, tmp_path: Path) -> None:
+    ada, bob = server.person("Ada"), server.person("Bob")
+    group = ada.make_group("Work", bob)
+    heard: list[Decision] = []
+    people = {ada: OWNER, bob: OWNER}
+    async with open_gateway(server, tmp_path, people, asks(WORDS, heard), echo) as house:
+        bob.say(f"{NAME} make one", chat=group)
+        question = await house.until_shown(group.id, "What name?")
+        assert question.text.endswith("Say it in a reply to this message.")
+        ada.say("lunch?", chat=group)
+        bob.say("Gannet", chat=group)
+        await house.until(lambda: heard)
+        assert heard[0].text == "Gannet"
+        await house.until_shown(group.id, "Taken as the answer.")
+        bob.say("thanks all", chat=group)
+        ada.say(f"{NAME} and now?", chat=group)
+        await house.until_shown(group.id, "and now?")
+        assert len(house.rig.engine.turns) == 2
+
+
+async def test_in_private_a_question_asks_for_no_reply(server: Server, tmp_path: Path) -> None:
+    ada = server.person("Ada")
+    heard: list[Decision] = []
+    async with open_gateway(server, tmp_path, {ada: OWNER}, asks(WORDS, heard)) as house:
+        ada.say("make one")
+        question = await house.until_shown(ada.id, "Answer in your own words.")
+        assert question.text.endswith("Answer in your own words.")

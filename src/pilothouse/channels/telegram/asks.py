@@ -29,6 +29,8 @@ BODY_UNITS = TEXT - AGAIN_ROOM - TAIL_ROOM
 SHORT_UNITS = 1500
 ALSO_WORDS = "Or answer in your own words."
 ONLY_WORDS = "Answer in your own words."
+IN_REPLY = "Say it in a reply to this message."
+"""In a group: with privacy mode, a bot hears nothing else that is said to nobody by name."""
 
 
 def render_ask(ask: Ask, look: Look, *, said: str = "") -> Sequence[File | Message]:
@@ -49,8 +51,10 @@ def render_ask(ask: Ask, look: Look, *, said: str = "") -> Sequence[File | Messa
 
 def _question(ask: Ask, body: Formatted) -> Message:
     words_too = ALSO_WORDS if ask.free_text else ""
-    found = _joined(body, Formatted(words_too if choices(ask) else ONLY_WORDS))
-    return Message(text=found.text, entities=found.entities, reply_markup=keyboard(ask))
+    how = words_too if choices(ask) else ONLY_WORDS
+    found = _joined(body, Formatted(how))
+    in_group = IN_REPLY if how else ""
+    return Message(text=found.text, entities=found.entities, reply_markup=keyboard(ask), in_group=in_group)
 
 
 def _joined(body: Formatted, tail: Formatted) -> Formatted:

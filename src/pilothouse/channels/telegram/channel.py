@@ -15,7 +15,7 @@ from pilothouse.channels.telegram.client import open_client
 from pilothouse.channels.telegram.config import TelegramConfig
 from pilothouse.channels.telegram.gate import Gate
 from pilothouse.channels.telegram.look import Look
-from pilothouse.channels.telegram.payload import Message, Payload, Progress, Rich, unpack
+from pilothouse.channels.telegram.payload import Message, Payload, Progress, Rich, for_group, unpack
 from pilothouse.channels.telegram.posting import Spot
 from pilothouse.channels.telegram.receiving import Receiving
 from pilothouse.channels.telegram.sending import Powers, Sender, draft_number
@@ -94,7 +94,8 @@ class TelegramChannel:
             self._standing.take(turn_id, taken=taken)
             if taken:
                 return stands
-        number = await sender.send(spot, payload, part.attachments, again=part.again)
+        said = for_group(payload) if spot.is_group else payload
+        number = await sender.send(spot, said, part.attachments, again=part.again)
         return MessageRef(self._now_at(address), str(number))
 
     async def type(self, address: Address) -> None:

@@ -47,6 +47,8 @@ class _Payload(Struct, frozen=True, omit_defaults=True, tag_field="method", kw_o
 
 class Message(_Payload, frozen=True, omit_defaults=True, tag="message"):
     entities: tuple[Entity, ...] = ()
+    in_group: str = ""
+    """What stands behind the text where several people talk, and nowhere else."""
 
 
 class Rich(_Payload, frozen=True, omit_defaults=True, tag="rich"):
@@ -90,6 +92,12 @@ _decoder: msgspec.json.Decoder[Payload] = msgspec.json.Decoder(Payload)
 def unpack(part: Part) -> Payload:
     """What to send for a part. A repeat says that it is one: whoever sends it marks the form that is sent."""
     return read_part(part, _decoder)
+
+
+def for_group(payload: Payload) -> Payload:
+    if not isinstance(payload, Message) or not payload.in_group:
+        return payload
+    return msgspec.structs.replace(payload, text=f"{payload.text} {payload.in_group}", in_group="")
 
 
 def marked(payload: Payload) -> Payload:

@@ -21,6 +21,7 @@ from pilothouse.channels.telegram.trigger import (
     is_command,
     is_for_us,
     is_reply_to,
+    may_answer,
     replied_to,
     without_our_name,
 )
@@ -54,6 +55,12 @@ class Said(Struct, frozen=True):
     @property
     def files(self) -> tuple[WantedFile, ...]:
         return tuple(file for files in self.wanted for file in files)
+
+
+class ToOthers(Struct, frozen=True):
+    """Words in a group that are for us only if they answer what was asked of whoever said them: the desk knows."""
+
+    said: Said
 
 
 class Changed(Struct, frozen=True):
@@ -107,7 +114,7 @@ class Nothing(Struct, frozen=True):
     why: str
 
 
-Happening = Said | Changed | Pressed | Stopped | Membership | Moved | Unread | Faceless | Nothing
+Happening = Said | ToOthers | Changed | Pressed | Stopped | Membership | Moved | Unread | Faceless | Nothing
 
 
 def translate(
@@ -140,7 +147,7 @@ def _message(update: Update) -> Message | None:
 def _said(
     messages: Sequence[Message], us: Us, trigger: Trigger, tails: Sequence[Tail], linger_s: float
 ) -> Happening:
-    first, me = messages[0], us.me
+    first = messages[0]
     author = author_of(first)
     if first.migrate_to_chat_id is not None:
         return Moved(first.chat.id, first.migrate_to_chat_id)
@@ -153,11 +160,24 @@ def _said(
     if speaks_as_group(first):
         to_us = any(is_for_us(message, us, Trigger("mention")) for message in messages)
         return Faceless(_inbound(first, author, "")) if to_us else Nothing("the group itself said it")
-    before = find_tail(tails, first)
+    return _said_by(author, messages, us, trigger, find_tail(tails, first), linger_s)
+
+
+def _said_by(
+    author: Author,
+    messages: Sequence[Message],
+    us: Us,
+    trigger: Trigger,
+    before: Tail | None,
+    linger_s: float,
+) -> Happening:
+    """`before` is of what this is the rest of."""
+    first, me = messages[0], us.me
     wanted = tuple(files_of(message) for message in messages)
     if before is None and not any(wanted) and not any(map(words_of, messages)):
         return _without_words(first, author, us)
-    if before is None and not any(is_for_us(message, us, trigger) for message in messages):
+    overheard = before is None and not any(is_for_us(message, us, trigger) for message in messages)
+    if overheard and not all(map(may_answer, messages)):
         return Nothing("not for us")
     tail = tail_of(messages[-1])
     message = replace(
@@ -165,11 +185,13 @@ def _said(
         rest_of=None if before is None else str(before.message_id),
         growth="" if tail is None else write_tail(tail),
         linger_s=linger_s if tail is not None and tail.before_forwards else 0.0,
+        overheard=overheard,
     )
     to_us = before is not None or any(is_for_us(message, us, Trigger("mention")) for message in messages)
     answered = _answered_files(first, me) if before is None else ()
     with_answered = ((*wanted[0], *answered), *wanted[1:])
-    return Said(made_of(message, _pieces(messages, wanted, before, me)), with_answered, to_us)
+    said = Said(made_of(message, _pieces(messages, wanted, before, me)), with_answered, to_us)
+    return ToOthers(said) if overheard else said
 
 
 def _answered_files(message: Message, me: Me) -> tuple[WantedFile, ...]:

@@ -25,6 +25,7 @@ from pilothouse.channels.telegram.receive import (
     Happening,
     Nothing,
     Said,
+    ToOthers,
     Unread,
     translate,
 )
@@ -33,7 +34,7 @@ from pilothouse.channels.telegram.trigger import Us, is_for_us
 from pilothouse.channels.telegram.trouble import NetworkDown, RetryAfter, ServerDown, Trouble
 from pilothouse.channels.telegram.wire import Update
 from pilothouse.channels.telling import Tell, Telling
-from pilothouse.core.channel import Desk
+from pilothouse.core.channel import Desk, Receipt
 from pilothouse.core.clock import Clock
 from pilothouse.core.engine import Blobs
 from pilothouse.core.message import Address, Attachment, InboundMessage, Piece
@@ -97,6 +98,11 @@ class Taker:
             case Said() as said:
                 await self._accept(said, aside)
                 self._overheard.forget(said.message.address)
+            case ToOthers(said=said):
+                if (await self._accept(said, aside)).state == "refused":
+                    self._pass_over(updates, address, "not for us")
+                else:
+                    self._overheard.forget(said.message.address)
             case Changed(edit=edit, said=said):
                 receipt = await self._telling.edit(self._desk, edit)
                 if said is not None and receipt.message_id is None:
@@ -106,11 +112,14 @@ class Taker:
             case Faceless(message=message):
                 await self._tell(message.address, FACELESS, message.native_id)
             case Nothing(why=why):
-                if address is not None:
-                    self._overheard.keep(tuple(updates), address)
-                self._log("telegram.update_passed_over", update_id=updates[0].update_id, why=why)
+                self._pass_over(updates, address, why)
             case happening:
                 await self._others(happening)
+
+    def _pass_over(self, updates: Sequence[Update], address: Address | None, why: str) -> None:
+        if address is not None:
+            self._overheard.keep(tuple(updates), address)
+        self._log("telegram.update_passed_over", update_id=updates[0].update_id, why=why)
 
     async def apologise(self, updates: Sequence[Update]) -> None:
         """Whoever talks with us hears that their message broke us; a stranger or a group that we overheard does not."""
@@ -125,7 +134,7 @@ class Taker:
         if await may_talk(self._desk, said):
             await self._tell(said.address, SORRY.format(what="message"), said.native_id)
 
-    async def _accept(self, said: Said, aside: Aside) -> None:
+    async def _accept(self, said: Said, aside: Aside) -> Receipt:
         message = said.message
         if said.files:
             receipt = await accept_fetched(self._desk, message, lambda: self._fetched(said, aside))
@@ -133,6 +142,7 @@ class Taker:
             receipt = await self._desk.accept(message)
         self._tails.taken(message, receipt)
         await self._telling.accepted(message, receipt, to_us=said.to_us)
+        return receipt
 
     async def _fetched(self, said: Said, aside: Aside) -> InboundMessage:
         message = said.message

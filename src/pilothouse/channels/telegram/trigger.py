@@ -47,6 +47,13 @@ def is_for_us(message: Message, us: Us, trigger: Trigger) -> bool:
     return hears(trigger, text, mentioned=mentioned, answered=answered)
 
 
+def may_answer(message: Message) -> bool:
+    """Words to nobody in particular: whoever was asked something may mean them as the answer."""
+    words = bool(message.text) and message.forward_origin is None and message.via_bot is None
+    named = any(entity.type in ("mention", "text_mention") for entity in message.entities)
+    return words and not named and replied_to(message) is None and not is_command(message)
+
+
 def is_command(message: Message) -> bool:
     return _COMMAND.match(message.text or message.caption or "") is not None
 
