@@ -160,6 +160,26 @@ async def test_a_plain_reply_answers_a_question(tmp_path: Path) -> None:
         assert (row.status, row.why[:9]) == ("done", "answered ")
 
 
+async def test_words_answer_the_question_that_they_reply_to_and_not_an_older_one(tmp_path: Path) -> None:
+    size = msgspec.structs.replace(QUESTION, id=AskId("size"), title="Which size?", payload={"q": "size"})
+
+    async def asks_both(strings: Strings) -> None:
+        await strings.start()
+        await strings.emit(Asked(QUESTION), Asked(size))
+        answers = [(await strings.answer_to(ask)).text for ask in (size, QUESTION)]
+        await strings.end(f"told: {answers}")
+
+    async with open_rig(tmp_path, PuppetEngine(asks_both)) as rig:
+        await rig.channel.say("go")
+        await rig.until_said("Which size?")
+        (stands,) = [sent.ref for sent in rig.channel.sent if "Which size?" in sent.text]
+        assert (await rig.channel.say("large", reply_to=stands)).text == "Taken as the answer."
+        assert (await rig.channel.say("blue", reply_to=stands)).text == "Taken as the answer.", (
+            "it is settled"
+        )
+        await rig.until_said("told: ['large', 'blue']")
+
+
 async def test_a_plain_reply_never_answers_an_approval(tmp_path: Path) -> None:
     async with open_rig(tmp_path, asking()) as rig:
         await rig.channel.say("go")

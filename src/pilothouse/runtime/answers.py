@@ -26,7 +26,7 @@ from pilothouse.core.ask import Ask, Decision, misfit, parse_reply
 from pilothouse.core.ask_rows import AskRow
 from pilothouse.core.channel import Answered
 from pilothouse.core.ids import AskId, ConversationId, IdMaker, UserId
-from pilothouse.core.message import Author, InboundMessage
+from pilothouse.core.message import Author, InboundMessage, MessageRef
 from pilothouse.core.people import Role, allows
 from pilothouse.core.store import Tx
 from pilothouse.core.tool_class import ToolClass
@@ -99,13 +99,16 @@ class Answers:
     def question_for(
         self, tx: Tx, place: ConversationId, message: InboundMessage, at: float
     ) -> AskRow | None:
-        """The oldest open question that these words answer. Words to others only answer what was put to who said them, and
-        where options are asked for, only if they name one."""
+        """The open question that these words answer: the one that they reply to, else the oldest. Words to others only
+        answer what was put to who said them, and where options are asked for, only if they name one."""
         by, overheard = message.author.id, message.overheard
 
         def accepts(authority: Authority) -> bool:
             return (not overheard or was_put_to(authority, by)) and self.may_answer(tx, authority, by)
 
+        asked = _replied_to(tx, place, message, at)
+        if asked is not None and accepts(asked.authority):
+            return asked
         row = tx.asks.open_question(place, at, accepts, session_id=message.session_id)
         if row is None or not overheard or row.ask.free_text:
             return row
@@ -234,3 +237,16 @@ def _plain(ask: Ask, decision: Decision) -> Decision:
 def _same(before: Decision, now: Decision, by: UserId) -> bool:
     """A platform brought the same press of the same button twice."""
     return before.by == by and (before.verdict, before.options) == (now.verdict, now.options)
+
+
+def _replied_to(tx: Tx, place: ConversationId, message: InboundMessage, at: float) -> AskRow | None:
+    """The question in whose message a person pressed "reply", if it is open."""
+    said = tx.outbox.find_ref(MessageRef(message.address, message.reply_to)) if message.reply_to else None
+    match said.key.split(":") if said is not None else ():
+        case ["ask", id, *_]:
+            row = tx.asks.get(AskId(id))
+        case _:
+            return None
+    if row is None or row.conversation_id != place or row.state != "open" or row.ask.kind != "question":
+        return None
+    return None if row.ask.expires_at is not None and row.ask.expires_at <= at else row
