@@ -325,16 +325,19 @@ async def test_a_question_outlives_a_restart_and_its_old_button_still_works(
         assert not server.called("editMessageReplyMarkup")
 
 
-async def test_a_draft_shows_the_progress_and_stops_its_turn(server: Server, tmp_path: Path) -> None:
+@pytest.mark.parametrize("as_text", [False, True], ids=["number", "text"])
+async def test_a_draft_shows_the_progress_and_stops_its_turn(
+    server: Server, tmp_path: Path, *, as_text: bool
+) -> None:
     ada = server.person("Ada")
     async with open_gateway(server, tmp_path, {ada: "owner"}, slow, echo) as house:
         ada.say("build it")
         await house.until(lambda: any("make" in draft.text for draft in server.world.drafts))
         draft = server.world.drafts[-1]
         assert draft.can_stop
-        ada.stop_draft(draft)
+        ada.stop_draft(draft, as_text=as_text)
         await house.rig.until_ended(1, place(ada.id))
-        ada.stop_draft(draft)
+        ada.stop_draft(draft, as_text=as_text)
         ada.say("and now")
         await house.until_shown(ada.id, "you said: and now")
 

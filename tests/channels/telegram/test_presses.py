@@ -12,9 +12,9 @@ from pilothouse.channels.pressing import Act
 from pilothouse.channels.telegram.callback import ask_key
 from pilothouse.channels.telegram.client import BotClient
 from pilothouse.channels.telegram.presses import Presses
-from pilothouse.channels.telegram.receive import Pressed
+from pilothouse.channels.telegram.receive import Pressed, Stopped
 from pilothouse.channels.telegram.sending import Sender
-from pilothouse.channels.telegram.wire import CallbackQuery, Chat, Message, User
+from pilothouse.channels.telegram.wire import CallbackQuery, Chat, DraftStopped, Message, User
 from pilothouse.core.ask_rows import AskRow
 from pilothouse.core.channel import Desk
 from pilothouse.core.errors import StoreError
@@ -25,6 +25,7 @@ from pilothouse.testing.desk import ScriptedDesk
 pytestmark = pytest.mark.anyio
 
 ADA = Author(UserId("telegram:1"), "Ada")
+CHAT = Address(ChannelId("telegram"), "1")
 ROW = AskRow(PARTS, ConversationId("telegram:1"), SessionId("s"), TurnId("t"), "", "open", 0.0)
 
 
@@ -77,7 +78,7 @@ def presses_at(desk: ScriptedDesk, telegram: Telegram) -> Presses:
 
 def press(number: int, act: Act, index: int = 0) -> Pressed:
     query = CallbackQuery(str(number), User(1), Message(7, Chat(1)), ask_key(PARTS, act, index))
-    return Pressed(query, ADA, Address(ChannelId("telegram"), "1"))
+    return Pressed(query, ADA, CHAT)
 
 
 async def test_a_box_that_was_ticked_before_done_counts_however_long_the_look_takes() -> None:
@@ -95,3 +96,9 @@ async def test_an_answer_that_was_taken_is_never_said_not_to_be() -> None:
     await presses_at(desk, telegram).pressed(press(1, "choose"))
     assert (len(desk.answers), len(telegram.toasts)) == (1, 1)
     assert telegram.logged == ["telegram.buttons_stay"]
+
+
+async def test_a_stop_of_no_draft_at_all_stops_nothing() -> None:
+    desk, telegram = ScriptedDesk(), Telegram()
+    await presses_at(desk, telegram).stopped(Stopped(DraftStopped(Chat(1), "seven")), CHAT)
+    assert (desk.commands, desk.queries, telegram.logged) == ([], [], ["telegram.stop_unknown"])

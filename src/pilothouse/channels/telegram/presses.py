@@ -77,7 +77,10 @@ class Presses:
     async def stopped(self, stop: Stopped, address: Address) -> None:
         """In a private chat, whoever stops a draft is the one who talks with us there."""
         by = Author(UserId(f"{address.channel}:{stop.stop.chat.id}"), "Person")
-        number = stop.stop.draft_id
+        number = stop.stop.draft_number
+        if number is None:
+            self._log("telegram.stop_unknown", level="warning", draft=stop.stop.draft_id)
+            return
         try:
             live = await self._live(address, by)
             if live is not None and draft_number(live) == number:

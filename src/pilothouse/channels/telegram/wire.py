@@ -261,11 +261,21 @@ class MemberChanged(Struct, frozen=True):
 
 
 class DraftStopped(Struct, frozen=True):
-    """A person pressed stop under a draft that was being written."""
+    """A person pressed stop under a draft that was being written.
+
+    `draft_id` is a number by the Bot API's own words, and the official server is said to write it as text."""
 
     chat: Chat
-    draft_id: int
+    draft_id: int | str
     message_thread_id: int | None = None
+
+    @property
+    def draft_number(self) -> int | None:
+        """None if it names no draft that anybody could have sent."""
+        try:
+            return int(self.draft_id)
+        except ValueError:
+            return None
 
 
 class File(Struct, frozen=True):

@@ -172,9 +172,11 @@ class Person:
         }
         self.world.push("message_reaction", value)
 
-    def stop_draft(self, draft: Draft) -> None:
+    def stop_draft(self, draft: Draft, *, as_text: bool = False) -> None:
+        """`as_text`: some servers write the number of a draft in quotes."""
         thread = {"message_thread_id": draft.thread_id} if draft.thread_id else {}
-        value = {"chat": self.chat.as_json(), "draft_id": draft.draft_id, **thread}
+        number = str(draft.draft_id) if as_text else draft.draft_id
+        value = {"chat": self.chat.as_json(), "draft_id": number, **thread}
         self.world.push("stopped_message_generation", value)
 
     def block(self) -> None:
