@@ -34,6 +34,7 @@ FOR_OWNERS = {
     "desk.arrived",
     "desk.left",
     "desk.moved",
+    "desk.running",
     "desk.waiting",
     "query.across",
     "command.resume.foreign",

@@ -7,7 +7,7 @@ delivery's. Optional powers are protocols of one method, found with `isinstance`
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -115,6 +115,11 @@ class Desk(Protocol):
 
     async def waiting(self, channel: ChannelId) -> Sequence[MessageRef]:
         """For the channel itself, which may not have heard what became of them: messages that wait behind a turn."""
+        ...
+
+    async def running(self, address: Address) -> Mapping[TurnId, Address]:
+        """For the channel itself, which may not be told of which thread something is: the turns that are live in this
+        place and in its threads, and where each of them is."""
         ...
 
     async def growing(self, address: Address, author: Author) -> Sequence[str]:

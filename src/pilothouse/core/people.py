@@ -30,7 +30,8 @@ AUTHORITY: Mapping[str, Role] = {
     "desk.query": "member",
     "desk.settings_of": "member",
     "desk.growing": "member",
-    "desk.waiting": "owner",  # a channel asks it for itself: it tells of everybody
+    "desk.waiting": "owner",  # a channel asks these for itself: they tell of everybody
+    "desk.running": "owner",
     "desk.moved": "owner",  # a channel says these for its platform; nobody else but an owner may
     "desk.arrived": "owner",
     "desk.left": "owner",

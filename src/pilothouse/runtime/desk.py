@@ -8,13 +8,14 @@ from functools import partial
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from pilothouse.core.ask import Decision
 from pilothouse.core.ask_rows import AskRow
 from pilothouse.core.channel import Answered, LoggedEvent, PlaceSettings, Receipt
 from pilothouse.core.conversation import Conversation, Session
 from pilothouse.core.errors import PilothouseError
-from pilothouse.core.ids import AskId, ChannelId, ConversationId, MessageId
+from pilothouse.core.ids import AskId, ChannelId, ConversationId, MessageId, TurnId
 from pilothouse.core.message import (
     BY_PEOPLE,
     Address,
@@ -134,6 +135,21 @@ class GatewayDesk:
             ]
             said = [message for row in rows if (message := _readable(row)) is not None]
             return [MessageRef(message.address, message.native_id) for message in said]
+
+        return await self._ports.store.read(unit)
+
+    async def running(self, address: Address) -> dict[TurnId, Address]:
+        """No person asks for it, so no role is looked at: whoever does something about one is judged where that is."""
+
+        def unit(tx: Tx) -> dict[TurnId, Address]:
+            turns = tx.turns.of(statuses=tuple(LIVE), limit=WAITING_PLACES)
+            places = tx.conversations.some({turn.conversation_id for turn in turns})
+            found = ((turn.id, places.get(turn.conversation_id)) for turn in turns)
+            return {
+                id: place.address
+                for id, place in found
+                if place is not None and replace(place.address, thread=address.thread) == address
+            }
 
         return await self._ports.store.read(unit)
 

@@ -87,6 +87,8 @@ class ScriptedDesk:
         """What `growing` answers: of what was accepted, by place and author, the newest first."""
         self.wait: list[MessageRef] = []
         """What `waiting` answers."""
+        self.live: dict[TurnId, Address] = {}
+        """What `running` answers."""
         self.on_accept: Callable[[InboundMessage, MessageId], None] = lambda message, id: None
         self.on_command: Callable[[Command], None] = lambda command: None
         self.on_answer: Callable[[Answer], None] = lambda answer: None
@@ -197,6 +199,9 @@ class ScriptedDesk:
 
     async def waiting(self, channel: ChannelId) -> list[MessageRef]:
         return list(self.wait)
+
+    async def running(self, address: Address) -> dict[TurnId, Address]:
+        return dict(self.live)
 
     async def growing(self, address: Address, author: Author) -> list[str]:
         self._suffer("growing")

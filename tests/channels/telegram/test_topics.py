@@ -1,14 +1,18 @@
-"""`/topic`: opens a topic of the group, which works as the group works; or says what is missing."""
+"""Topics: `/topic` opens one, which works as its group works; and what is done in one counts there, named or not."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.channels.telegram.gateway_house import open_gateway
+from tests.channels.telegram.gateway_house import open_gateway, role_id
 from tests.channels.telegram.server.running import Server
+from tests.runtime.puppet import until_interrupted
 
 from pilothouse.core.channel import CanOpenThread
+from pilothouse.core.ids import ConversationId
+from pilothouse.core.people import Grant
 
 pytestmark = pytest.mark.anyio
 
@@ -45,3 +49,41 @@ async def test_where_no_topic_can_be_opened_people_are_told_what_helps(
         await house.until_shown(forum.id, "Make me an administrator")
         ada.say("/topic plan")
         await house.until_shown(ada.id, "has no topics")
+
+
+async def test_a_stop_that_names_no_topic_stops_its_own_turn_by_who_may_there(
+    server: Server, tmp_path: Path
+) -> None:
+    """Of an old message Telegram does not tell the topic. Bob may do something in the topic's folder alone, Eve nowhere."""
+    ada, bob, eve = (server.person(name) for name in ("Ada", "Bob", "Eve"))
+    group = ada.make_group("Work", bob, eve, forum=True)
+    (tmp_path / "api").mkdir()
+    folders = {"api": str(tmp_path / "api")}
+    async with open_gateway(server, tmp_path, {ada: "owner"}, until_interrupted, workspaces=folders) as house:
+        grant = Grant(role_id(bob), "member", folders["api"])
+        await house.rig.store.write(lambda tx: tx.people.grant(grant))
+        topic = ada.make_topic(group, "Shop")
+        ada.say("/bind api", chat=group, topic=topic)
+        await house.until_shown(group.id, "in a new session", topic.thread_id)
+        ada.say("@pilot_test_bot build it", chat=group, topic=topic)
+        in_topic = partial(server.world.shown, group.id, topic.thread_id)
+        progress = await house.until(lambda: next((p for p in in_topic() if "Stop" in p.buttons), None))
+        refused = eve.press(progress, "Stop", inaccessible=True)
+        assert await house.until_toast(refused) == "You may not stop this."
+        assert await house.until_toast(bob.press(progress, "Stop", inaccessible=True)) == "Stopping."
+        await house.rig.until_ended(1, ConversationId(f"telegram:{group.id}#{topic.thread_id}"))
+
+
+async def test_a_draft_that_is_stopped_without_its_topic_stops_its_own_turn(
+    server: Server, tmp_path: Path
+) -> None:
+    ada = server.person("Ada")
+    async with open_gateway(server, tmp_path, {ada: "owner"}, until_interrupted) as house:
+        topic = ada.make_topic(ada.chat, "Shop")
+        ada.say("build the shop", topic=topic)
+        draft = (await house.until(lambda: server.world.drafts))[-1]
+        ada.say("build the house")
+        await house.until(lambda: server.world.drafts[-1].thread_id is None)
+        ada.stop_draft(draft, names_topic=False)
+        await house.rig.until_ended(1, ConversationId(f"telegram:{ada.id}#{topic.thread_id}"))
+        assert await house.rig.until_live(ConversationId(f"telegram:{ada.id}"))

@@ -82,6 +82,7 @@ class Presses:
             self._log("telegram.stop_unknown", level="warning", draft=stop.stop.draft_id)
             return
         try:
+            address = await self._where(address, lambda turn: draft_number(turn) == number)
             live = await self._live(address, by)
             if live is not None and draft_number(live) == number:
                 await self._desk.command(address, by, "/stop", f"stop:{live}")
@@ -101,9 +102,9 @@ class Presses:
                 return Toast(UNKNOWN)
 
     async def _stop(self, press: Pressed, turn_id: TurnId | None) -> Toast:
-        address = press.address
-        if address is None:
+        if press.address is None:
             return Toast(UNKNOWN)
+        address = await self._where(press.address, lambda turn: turn == turn_id)
         try:
             live = await self._live(address, press.by)
         except StoreError:
@@ -117,6 +118,11 @@ class Presses:
             return Toast(ENDED, stale=message is not None and message.has_button(press.query.data))
         await self._desk.command(address, press.by, "/stop", f"stop:{live}")
         return Toast(STOPPING)
+
+    async def _where(self, address: Address, is_meant: Callable[[TurnId], bool]) -> Address:
+        """Where the turn that is meant runs: of what is old, and of a draft, Telegram may not tell the topic."""
+        running = await self._desk.running(address)
+        return next((where for turn, where in running.items() if is_meant(turn)), address)
 
     async def _live(self, address: Address, by: Author) -> TurnId | None:
         turn = await self._desk.query("live_turn", by, conversation=conversation_id(address))

@@ -139,19 +139,21 @@ class Person:
 
     # Pressing.
 
-    def press(self, post: Post, label: str) -> Query:
+    def press(self, post: Post, label: str, *, inaccessible: bool = False) -> Query:
+        """`inaccessible`: of the message Telegram tells no more than where it is, and not even the topic."""
         found = [data for text, data in post.buttons.items() if text == label]
         assert found, f"there is no button {label!r} among {list(post.buttons)}"
-        return self.forge(post, found[0])
+        return self.forge(post, found[0], inaccessible=inaccessible)
 
-    def forge(self, post: Post, data: str) -> Query:
+    def forge(self, post: Post, data: str, *, inaccessible: bool = False) -> Query:
         """A press of a button that is not there, as a hostile app could send it."""
         query = Query(f"98{self.world.serial():012d}")
         self.world.queries[query.id] = query
+        known = {name: post.message[name] for name in ("chat", "message_id")}
         value = {
             "id": query.id,
             "from": self.user,
-            "message": post.message,
+            "message": {**known, "date": 0} if inaccessible else post.message,
             "chat_instance": "-77",
             "data": data,
         }
@@ -172,9 +174,9 @@ class Person:
         }
         self.world.push("message_reaction", value)
 
-    def stop_draft(self, draft: Draft, *, as_text: bool = False) -> None:
-        """`as_text`: some servers write the number of a draft in quotes."""
-        thread = {"message_thread_id": draft.thread_id} if draft.thread_id else {}
+    def stop_draft(self, draft: Draft, *, as_text: bool = False, names_topic: bool = True) -> None:
+        """`as_text`: some servers write the number of a draft in quotes; not each of them names its topic."""
+        thread = {"message_thread_id": draft.thread_id} if draft.thread_id and names_topic else {}
         number = str(draft.draft_id) if as_text else draft.draft_id
         value = {"chat": self.chat.as_json(), "draft_id": number, **thread}
         self.world.push("stopped_message_generation", value)
