@@ -122,6 +122,11 @@ class Desk(Protocol):
         place and in its threads, and where each of them is."""
         ...
 
+    async def address_of(self, ref: MessageRef) -> Address:
+        """For the channel itself, where its platform names a message by its place alone: the thread of that place in which
+        it stands, whether we sent it or a person did. A message that is not known is where it is said to be."""
+        ...
+
     async def growing(self, address: Address, author: Author) -> Sequence[str]:
         """For the channel itself, before it knows whether a message is the rest of another: the `growth` of what this
         person last said there to us, the newest first. The channel judges whether it is too old."""

@@ -58,6 +58,10 @@ class Conversations(Protocol):
         """Those of them that are known, in one look."""
         ...
 
+    def threads_of(self, id: ConversationId, *, limit: int = 500) -> list[Conversation]:
+        """Those whose `parent_id` this is, newest first."""
+        ...
+
     def save(self, conversation: Conversation) -> None: ...
 
     def list(self, *, limit: int = 100) -> list[Conversation]:

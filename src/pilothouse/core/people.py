@@ -30,6 +30,7 @@ AUTHORITY: Mapping[str, Role] = {
     "desk.query": "member",
     "desk.settings_of": "member",
     "desk.growing": "member",
+    "desk.address_of": "member",
     "desk.waiting": "owner",  # a channel asks these for itself: they tell of everybody
     "desk.running": "owner",
     "desk.moved": "owner",  # a channel says these for its platform; nobody else but an owner may

@@ -39,7 +39,7 @@ from pilothouse.runtime.closing import has_dead_buttons
 from pilothouse.runtime.following import follow
 from pilothouse.runtime.growing import growths
 from pilothouse.runtime.intake import Intake
-from pilothouse.runtime.placing import move_place, resolve
+from pilothouse.runtime.placing import move_place, resolve, where_stands
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.signals import INBOX, OUTBOX, PLACES
 from pilothouse.runtime.standing import role_of
@@ -152,6 +152,10 @@ class GatewayDesk:
             }
 
         return await self._ports.store.read(unit)
+
+    async def address_of(self, ref: MessageRef) -> Address:
+        """No person asks for it, so no role is looked at."""
+        return await self._ports.store.read(lambda tx: where_stands(tx, ref))
 
     async def growing(self, address: Address, author: Author) -> tuple[str, ...]:
         """No person asks for it, so no role is looked at."""

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from pilothouse.core.conversation import Conversation
 from pilothouse.core.ids import ConversationId, IdMaker, MessageId
-from pilothouse.core.message import Address, conversation_id, inbox_key
+from pilothouse.core.message import Address, MessageRef, conversation_id, inbox_key
 from pilothouse.core.queue import notes_lane
 from pilothouse.core.store import Tx
 from pilothouse.runtime.auditing import HOUSE, record
@@ -50,6 +50,18 @@ def former_addresses(tx: Tx, address: Address) -> tuple[Address, ...]:
 def ensure_place(tx: Tx, address: Address, at: float, *, private: bool = False) -> Conversation:
     """The conversation at an address; it is stored if there is none."""
     return tx.conversations.ensure(Conversation(place_id(tx, address), address, at, private=private))
+
+
+def where_stands(tx: Tx, ref: MessageRef) -> Address:
+    """The address of a message that a platform named by its place, for all threads of which it counts as one."""
+    threads = tx.conversations.threads_of(conversation_id(ref.address))
+    addresses = (ref.address, *(thread.address for thread in threads))
+    return next((one for one in addresses if _is_known(tx, MessageRef(one, ref.native_id))), ref.address)
+
+
+def _is_known(tx: Tx, ref: MessageRef) -> bool:
+    said = tx.inbox.by_key(message_key(ref.address, ref.native_id))
+    return said is not None or tx.outbox.find_ref(ref) is not None
 
 
 def move_place(tx: Tx, ids: IdMaker, old: Address, new: Address, at: float) -> bool:

@@ -89,6 +89,8 @@ class ScriptedDesk:
         """What `waiting` answers."""
         self.live: dict[TurnId, Address] = {}
         """What `running` answers."""
+        self.stands: dict[MessageRef, Address] = {}
+        """What `address_of` answers; any other message is where it is said to be."""
         self.on_accept: Callable[[InboundMessage, MessageId], None] = lambda message, id: None
         self.on_command: Callable[[Command], None] = lambda command: None
         self.on_answer: Callable[[Answer], None] = lambda answer: None
@@ -202,6 +204,10 @@ class ScriptedDesk:
 
     async def running(self, address: Address) -> dict[TurnId, Address]:
         return dict(self.live)
+
+    async def address_of(self, ref: MessageRef) -> Address:
+        self._suffer("address_of")
+        return self.stands.get(ref, ref.address)
 
     async def growing(self, address: Address, author: Author) -> list[str]:
         self._suffer("growing")

@@ -72,6 +72,18 @@ class PlaceSuite(StoreSuite):
 
         await store.read(unit)
 
+    async def test_the_threads_of_a_place_are_its_own(self, store: Store) -> None:
+        threads = [ConversationId(id) for id in ("memory:1#5", "memory:1#7", "memory:12#5", "memory:2#5")]
+
+        def unit(tx: Tx) -> None:
+            for thread in threads:
+                tx.conversations.ensure(conversation(thread))
+            assert ids(tx.conversations.threads_of(C1)) == ["memory:1#7", "memory:1#5"]
+            assert ids(tx.conversations.threads_of(C1, limit=1)) == ["memory:1#7"]
+            assert tx.conversations.threads_of(threads[0]) == []
+
+        await store.write(unit)
+
     async def test_a_session_is_found_by_what_resumes_it(self, store: Store) -> None:
         token = ResumeToken(SCRIPT, "abc", "/w")
         first = session(S1)

@@ -20,6 +20,7 @@ from pilothouse.channels.telegram.receive import (
     Moved,
     Nothing,
     Pressed,
+    Reacted,
     Said,
     Stopped,
     Unread,
@@ -252,8 +253,14 @@ def test_an_edit_a_press_a_stop_and_a_reaction_are_what_they_are(scene: Scene) -
     assert isinstance(stopped, Stopped)
     assert stopped.stop.draft_id == 9
     scene.ada.react(post, "👎")
-    note = scene.said().message
-    assert (note.kind, note.text) == ("system", "Ada reacted with 👎 to a message of yours.")
+    reacted = scene.happening()
+    assert isinstance(reacted, Reacted)
+    note = reacted.note
+    assert (note.kind, note.reply_to, note.text) == (
+        "system",
+        str(post.id),
+        "Ada reacted with 👎 to a message of yours.",
+    )
 
 
 def test_an_edit_that_names_us_in_time_may_be_a_message(scene: Scene) -> None:

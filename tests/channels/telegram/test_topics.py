@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from tests.channels.telegram.gateway_house import open_gateway, role_id
 from tests.channels.telegram.server.running import Server
-from tests.runtime.puppet import until_interrupted
+from tests.runtime.puppet import echo, until_interrupted
 
 from pilothouse.core.channel import CanOpenThread
 from pilothouse.core.ids import ConversationId
 from pilothouse.core.people import Grant
+from pilothouse.core.queue import notes_lane
 
 pytestmark = pytest.mark.anyio
 
@@ -87,3 +88,24 @@ async def test_a_draft_that_is_stopped_without_its_topic_stops_its_own_turn(
         ada.stop_draft(draft, names_topic=False)
         await house.rig.until_ended(1, ConversationId(f"telegram:{ada.id}#{topic.thread_id}"))
         assert await house.rig.until_live(ConversationId(f"telegram:{ada.id}"))
+
+
+@pytest.mark.parametrize("whose", ["ours", "theirs"])
+async def test_a_reaction_in_a_topic_is_a_note_for_that_topic(
+    server: Server, tmp_path: Path, whose: str
+) -> None:
+    """Telegram does not tell the topic of a reaction: it is known from the message."""
+    ada = server.person("Ada")
+    async with open_gateway(server, tmp_path, {ada: "owner"}, echo) as house:
+        topic = ada.make_topic(ada.chat, "Shop")
+        said = ada.say("paint it", topic=topic)
+        answer = await house.until_shown(ada.id, "you said: paint it", topic.thread_id)
+        await house.rig.until_idle()  # what we sent is known by its number
+        ada.react(answer if whose == "ours" else said, "👍")
+        in_topic = ConversationId(f"telegram:{ada.id}#{topic.thread_id}")
+        await house.rig.until(lambda tx: tx.inbox.waiting(notes_lane(in_topic)))
+        ada.say("build the house")
+        await house.until_shown(ada.id, "you said: build the house")
+        ada.say("and now", topic=topic)
+        await house.until_shown(ada.id, "Ada reacted with 👍", topic.thread_id)
+        assert [turn.prompt.text for turn in house.rig.engine.turns][1] == "build the house"

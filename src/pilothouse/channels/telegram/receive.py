@@ -69,6 +69,12 @@ class Changed(Struct, frozen=True):
     """The message as it is for us now, if it may be one that was not: whoever forgot our name puts it in."""
 
 
+class Reacted(Struct, frozen=True):
+    """A note for the desk, about the message that it replies to. Telegram does not tell in which topic that stands."""
+
+    note: InboundMessage
+
+
 class Pressed(Struct, frozen=True):
     query: CallbackQuery
     by: Author
@@ -114,7 +120,9 @@ class Nothing(Struct, frozen=True):
     why: str
 
 
-Happening = Said | ToOthers | Changed | Pressed | Stopped | Membership | Moved | Unread | Faceless | Nothing
+Happening = (
+    Said | ToOthers | Changed | Reacted | Pressed | Stopped | Membership | Moved | Unread | Faceless | Nothing
+)
 
 
 def translate(
@@ -292,7 +300,7 @@ def _reacted(change: ReactionChanged) -> Happening:
     if change.user is None or change.user.is_bot or not emoji or change.chat.type != "private":
         return Nothing("a reaction that says nothing to us")
     by = person(change.user)
-    message = InboundMessage(
+    note = InboundMessage(
         address_of(Message(change.message_id, change.chat)),
         by,
         f"reaction:{change.message_id}:{change.user.id}:{change.date}:{emoji}",
@@ -303,4 +311,4 @@ def _reacted(change: ReactionChanged) -> Happening:
         source="telegram",
         sent_at=float(change.date),
     )
-    return Said(message)
+    return Reacted(note)

@@ -24,6 +24,7 @@ from pilothouse.channels.telegram.receive import (
     Faceless,
     Happening,
     Nothing,
+    Reacted,
     Said,
     ToOthers,
     Unread,
@@ -37,7 +38,7 @@ from pilothouse.channels.telling import Tell, Telling
 from pilothouse.core.channel import Desk, Receipt
 from pilothouse.core.clock import Clock
 from pilothouse.core.engine import Blobs
-from pilothouse.core.message import Address, Attachment, InboundMessage, Piece
+from pilothouse.core.message import Address, Attachment, InboundMessage, MessageRef, Piece
 from pilothouse.core.pieces import made_of, pieces_of
 from pilothouse.core.trigger import Trigger
 
@@ -103,6 +104,9 @@ class Taker:
                     self._pass_over(updates, address, "not for us")
                 else:
                     self._overheard.forget(said.message.address)
+            case Reacted(note=note):
+                about = MessageRef(note.address, note.reply_to or "")
+                await self._desk.accept(replace(note, address=await self._desk.address_of(about)))
             case Changed(edit=edit, said=said):
                 receipt = await self._telling.edit(self._desk, edit)
                 if said is not None and receipt.message_id is None:

@@ -12,6 +12,7 @@ from pilothouse.core.event import ResumeToken
 from pilothouse.core.ids import ConversationId, EngineId, SessionId
 from pilothouse.core.message import Address
 from pilothouse.stores.sqlite.link import Link, Row, to_json
+from pilothouse.stores.sqlite.turns import AFTER_ANY
 
 
 def conversation_of(row: Row) -> Conversation:
@@ -46,6 +47,11 @@ class ConversationTable:
     def some(self, ids: Iterable[ConversationId]) -> dict[ConversationId, Conversation]:
         rows = self._link.rows("conversations.some", ids=to_json([*ids]).decode())
         return {row[0]: conversation_of(row) for row in rows}
+
+    def threads_of(self, id: ConversationId, *, limit: int = 500) -> list[Conversation]:
+        first = f"{id}#"
+        rows = self._link.rows("conversations.threads_of", first=first, last=first + AFTER_ANY, limit=limit)
+        return [conversation_of(row) for row in rows]
 
     def save(self, conversation: Conversation) -> None:
         self._link.run("conversations.save", **_conversation_values(conversation))

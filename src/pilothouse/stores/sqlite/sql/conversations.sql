@@ -19,5 +19,8 @@ SELECT {_row} FROM conversations WHERE id = :id
 -- name: some: those of the given ids that are known
 SELECT {_row} FROM conversations WHERE id IN (SELECT value FROM json_each(:ids))
 
+-- name: threads_of: conversations whose id lies in a range, newest first
+SELECT {_row} FROM conversations WHERE id >= :first AND id < :last ORDER BY seq DESC LIMIT :limit
+
 -- name: newest: conversations, newest first
 SELECT {_row} FROM conversations ORDER BY seq DESC LIMIT :limit
