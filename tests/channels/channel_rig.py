@@ -12,6 +12,7 @@ from tests.runtime.puppet import Play, PuppetEngine
 from tests.runtime.rig import Rig, open_rig
 
 from pilothouse.core.channel import Channel, ChannelHost, MenuCommand
+from pilothouse.core.clock import Clock
 from pilothouse.core.ids import BlobHash, UserId
 from pilothouse.core.message import Attachment
 from pilothouse.core.people import People, Role
@@ -55,25 +56,27 @@ async def open_behind(
     *plays: Play,
     menu: Sequence[MenuCommand] = (),
     blobs: LateBlobs | None = None,
+    clock: Clock | None = None,
     **settings: Any,
 ) -> AsyncIterator[tuple[Rig, C]]:
     """A gateway behind the channel that `make` makes. Its log holds what the channel says, too."""
-    blobs = blobs or LateBlobs()
+    blobs, clock = blobs or LateBlobs(), clock or SystemClock()
     logged: list[tuple[str, dict[str, object]]] = []
 
     def log(event: str, **fields: object) -> None:
         logged.append((event, fields))
 
-    channel = make(ChannelHost(blobs, str(folder), log, SystemClock(), tuple(menu)))
+    channel = make(ChannelHost(blobs, str(folder), log, clock, tuple(menu)))
     async with open_rig(
         folder,
         PuppetEngine(*plays),
         channels={channel.id: channel},
+        clock=clock,
         people=People(dict(people)),
         known_channels=(channel.id,),
         **settings,
     ) as rig:
-        blobs.inner = StoreBlobs(rig.store, SystemClock())
+        blobs.inner = StoreBlobs(rig.store, clock)
         logged[:0] = rig.logged
         rig.logged = logged
         yield rig, channel

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from tests.runtime.puppet import PuppetEngine, Strings, echo
+from tests.runtime.puppet import PuppetEngine, Strings, echo, until_interrupted
 from tests.runtime.rig import MAIN, Rig, only_alive, open_rig
 
 from pilothouse.channels.memory import MemoryChannel, Posted
@@ -82,6 +82,34 @@ async def test_a_view_that_looks_the_same_is_not_sent_again(tmp_path: Path) -> N
         texts = views(rig)[0].parts
         assert len({part.text for part in texts}) == len(texts)
         stage.go.set()
+
+
+class Fading(MemoryChannel):
+    """Its views never change, and in `main` they fade."""
+
+    # pyrefly: ignore [missing-override-decorator]
+    def render_view(self, view: TurnView, now: float) -> Part | None:
+        return Part("at work", {"kind": "view"})
+
+    def renew_view_s(self, ref: MessageRef) -> float | None:
+        return 20.0 if ref.address.place == "main" else None
+
+
+async def test_a_view_that_would_fade_is_shown_again_and_one_that_stays_is_not(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with open_rig(
+        tmp_path, PuppetEngine(until_interrupted), Fading(), clock=clock, edit_every_s=0.01
+    ) as rig:
+        for conversation in ("other", "main"):
+            await rig.channel.say("build", conversation)
+            await rig.until_live(ConversationId(f"memory:{conversation}"))
+        await clock.advance(1)
+        await rig.until_true(lambda: len(views(rig)) == 2)
+        for times in (2, 3):
+            await clock.advance(20)
+            await rig.until_true(lambda times=times: max(len(view.parts) for view in views(rig)) == times)
+        shown = {view.ref.address.place: len(view.parts) for view in views(rig)}
+        assert shown == {"main": 3, "other": 1}
 
 
 async def test_many_deltas_become_few_edits(tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ LINE_CHARS = 60
 MAX_DEPTH = 3
 SLOW_S = 10.0
 CALM_S = 20.0
-"""Below the half minute after which Telegram takes a draft away."""
 MARKS: dict[bool | None, str] = {None: "▸", True: "✓", False: "✗"}
 _VERBS: dict[ToolKind, tuple[str, str]] = {
     "search": ("Searching", "Searched"),

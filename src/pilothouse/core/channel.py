@@ -180,6 +180,15 @@ class FindsViews(Protocol):
 
 
 @runtime_checkable
+class RenewsViews(Protocol):
+    """Some of its views the platform takes away by itself, unless they are written anew."""
+
+    def renew_view_s(self, ref: MessageRef) -> float | None:
+        """How long after a view was shown it is to be shown again, though it looks the same; None if it stays."""
+        ...
+
+
+@runtime_checkable
 class CanType(Protocol):
     """Shows that somebody is writing. The runtime calls `type` from a turn's start, every `type_every_s`, until it ends
     or waits for an answer. It must never hold up a message: what a platform's limits have no room for is not shown."""

@@ -1,10 +1,10 @@
 """The live view: what a turn does, shown while it does it. Not durable, droppable, never in a final's way.
 
 Change-driven: a view is shown when it looks different, no more often than `edit_every_s`; elapsed time is part of
-how it looks, so it keeps moving while a tool is silent. When the turn is no longer live the progress message goes
-away. A turn younger than `first_view_s` is not looked at, and the log of an older one is read when there is something
-to show, not whenever it grows: a quick turn costs nothing here. A message that cannot be changed any more gives way to a
-new one; one that cannot be taken away now is left to the outbox.
+how it looks, so it keeps moving while a tool is silent. One that would fade is shown again though it looks the same.
+When the turn is no longer live the progress message goes away. A turn younger than `first_view_s` is not looked at, and
+the log of an older one is read when there is something to show, not whenever it grows: a quick turn costs nothing here.
+A message that cannot be changed any more gives way to a new one; one that cannot be taken away now is left to the outbox.
 Whatever goes wrong is logged and costs nothing but the view.
 """
 
@@ -15,7 +15,15 @@ from collections.abc import Collection
 import anyio
 from anyio.abc import TaskGroup
 
-from pilothouse.core.channel import CanDelete, CanEdit, Channel, FindsViews, LoggedEvent, serves
+from pilothouse.core.channel import (
+    CanDelete,
+    CanEdit,
+    Channel,
+    FindsViews,
+    LoggedEvent,
+    RenewsViews,
+    serves,
+)
 from pilothouse.core.errors import CannotEdit, Fenced, Rejected, StoreError, TryLater, Unconfirmed
 from pilothouse.core.event import SessionStarted
 from pilothouse.core.ids import TurnId
@@ -170,6 +178,8 @@ class Progress:
         self._over: list[MessageRef] = []
         """What shall go away."""
         self._last: Part | None = None
+        self._last_at = 0.0
+        """When it was shown, by the monotonic clock."""
         self._unsure: Part | None = None
         """A first one that was sent, and may or may not stand there."""
         self._seq: int | None = None
@@ -221,13 +231,15 @@ class Progress:
         if not isinstance(self._channel, CanEdit):
             return
         part = self._channel.render_view(self._view, self._ports.clock.now())
-        if part is None or part == self._last:
+        if part is None or (part == self._last and not self._fades()):
             return
+        now = self._ports.clock.monotonic()
         ended = self._ports.signals.ticket(end_of(self.turn.id))
         try:
             with anyio.fail_after(self._ports.settings().send_timeout_s):
                 if self._ref is None or not await self._edit(self._channel, self._ref, part):
                     await self._send(self._channel, part)
+                self._last_at = now
                 if isinstance(self._channel, CanDelete):
                     await self._take_away(self._channel)
         except TryLater as error:
@@ -236,6 +248,13 @@ class Progress:
             if self._ref is not None or not isinstance(self._channel, FindsViews):
                 raise  # a second one might be two, and nobody could say which to take away
             await self._skip(ended, error, self._ports.settings().retry_first_s)
+
+    def _fades(self) -> bool:
+        """Whether what stands there will be gone if it is not shown again."""
+        if self._ref is None or not isinstance(self._channel, RenewsViews):
+            return False
+        renew_s = self._channel.renew_view_s(self._ref)
+        return renew_s is not None and self._ports.clock.monotonic() - self._last_at >= renew_s
 
     async def _edit(self, channel: CanEdit, ref: MessageRef, part: Part) -> bool:
         """False if a new one must be sent. Where that could not be changed at all, the next would be no better."""

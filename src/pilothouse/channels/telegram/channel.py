@@ -27,6 +27,8 @@ from pilothouse.core.view import TurnView
 
 OPENING_S = 5.0
 DRAFT = "draft:"
+RENEW_DRAFT_S = 20.0
+"""Telegram takes a draft away half a minute after it was last written."""
 TELLS = 16
 """How many words that nothing depends on may wait to be said."""
 
@@ -127,6 +129,9 @@ class TelegramChannel:
                 )
         elif isinstance(payload, Progress):
             await sender.draft(spot, int(ref.native_id.removeprefix(DRAFT)), payload)
+
+    def renew_view_s(self, ref: MessageRef) -> float | None:
+        return RENEW_DRAFT_S if ref.native_id.startswith(DRAFT) else None
 
     async def delete(self, ref: MessageRef) -> None:
         """A draft goes away by itself when the answer comes."""

@@ -131,7 +131,8 @@ class Sender:
 
         async def post(plain: Payload) -> bool | Trouble | None:
             assert isinstance(plain, Progress)
-            request = Request(spot.chat, "view", key=("draft", spot, draft_id), body=(plain.html, plain.text))
+            # What it shows may have faded: it goes even if it is as before.
+            request = Request(spot.chat, "view", key=("draft", spot, draft_id), body=object())
             found = await self._paced(request, partial(self._poster.draft, spot, draft_id, plain))
             if isinstance(found, Unsupported) and plain.html:
                 self._powers.rich = False  # a server lacks both or neither: the answer need not learn it anew

@@ -80,7 +80,8 @@ def send_draft(world: World, params: Json, uploads: Uploads) -> bool:
     else:
         text = read_text(params)["text"] if params.get("text") else ""
     thread = whole(params["message_thread_id"]) if params.get("message_thread_id") else None
-    world.drafts.append(Draft(chat.id, whole(params["draft_id"]), text, flag(params.get("can_stop")), thread))
+    can_stop = flag(params.get("can_stop"))
+    world.drafts.append(Draft(chat.id, whole(params["draft_id"]), text, can_stop, thread, world.now()))
     world.wake()
     return True
 

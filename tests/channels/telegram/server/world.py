@@ -17,6 +17,8 @@ Json = dict[str, Any]
 
 BOT_ID = 4_242_424
 FIRST_UPDATE = 731_000_001
+DRAFT_S = 30.0
+"""So long after it was last written a draft is taken away."""
 NEEDS_NAMING = ("chat_member", "message_reaction", "message_reaction_count")
 """Updates that come only to those who name them in `allowed_updates`."""
 
@@ -129,6 +131,7 @@ class Draft:
     text: str
     can_stop: bool
     thread_id: int | None = None
+    at: float = 0.0
 
 
 class World:
@@ -177,6 +180,11 @@ class World:
 
     def texts(self, chat_id: int, thread_id: int | None = None) -> list[str]:
         return [post.text for post in self.shown(chat_id, thread_id)]
+
+    def draft(self, chat_id: int, thread_id: int | None = None) -> Draft | None:
+        """What a person sees being written there."""
+        here = (one for one in self.drafts if (one.chat_id, one.thread_id) == (chat_id, thread_id))
+        return next((one for one in reversed(list(here)) if self.now() - one.at < DRAFT_S), None)
 
     def find(self, chat_id: int, message_id: int) -> Post | None:
         post = self.posts.get((chat_id, message_id))
