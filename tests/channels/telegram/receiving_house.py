@@ -87,6 +87,7 @@ class House:
         self.blobs = KeptBlobs()
         self.told: list[str] = []
         self.others: list[Happening] = []
+        self.others_wait_for: anyio.Event | None = None
         self.alarms: list[str] = []
         self.logged: list[tuple[str, dict[str, Any]]] = []
         self.trigger = Trigger("all")
@@ -112,6 +113,8 @@ class House:
     async def other(self, happening: Happening) -> None:
         self.others.append(happening)
         self.server.world.wake()
+        if self.others_wait_for is not None:
+            await self.others_wait_for.wait()
 
     def log(self, event: str, /, **fields: Any) -> None:
         self.logged.append((event, fields))

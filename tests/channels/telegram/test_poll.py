@@ -12,6 +12,7 @@ from tests.channels.telegram.rival import conflicts, rival
 from tests.channels.telegram.server.running import Server
 
 from pilothouse.channels.failures import NOT_TAKEN
+from pilothouse.channels.telegram.lanes import AT_ONCE
 from pilothouse.channels.telegram.poll import Poller
 from pilothouse.channels.telegram.receive import Happening, Pressed
 from pilothouse.channels.telegram.setbacks import CALM_S, LOUD_AFTER
@@ -173,6 +174,24 @@ async def test_a_slow_download_holds_up_its_own_conversation_alone(house: House,
         slow.release()
         await house.until(lambda: len(house.texts) == 3, step_s=0.25)
     assert house.texts == ["hello", "first", "second"]
+
+
+async def test_presses_whose_buttons_wait_hold_up_nobody(house: House, server: Server) -> None:
+    ada, bob = server.person(), server.person("Bob")
+    stale = server.world.post(
+        ada.chat,
+        server.world.bot,
+        text="working",
+        reply_markup={"inline_keyboard": [[{"text": "Stop", "callback_data": "s|t"}]]},
+    )
+    house.others_wait_for = anyio.Event()
+    async with polling(house):
+        for _ in range(AT_ONCE + 1):
+            ada.press(stale, "Stop")
+        await house.until(lambda: len(house.others) > AT_ONCE)
+        bob.say("and me?")
+        await house.until(lambda: house.texts == ["and me?"], step_s=0.25)
+        house.others_wait_for.set()
 
 
 async def test_files_that_hang_hold_up_no_other_chat(house: House, server: Server) -> None:

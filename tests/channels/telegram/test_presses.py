@@ -9,12 +9,20 @@ import pytest
 from tests.channels.telegram.scenes import PARTS
 
 from pilothouse.channels.pressing import Act
-from pilothouse.channels.telegram.callback import ask_key
+from pilothouse.channels.telegram.callback import ask_key, stop_key
 from pilothouse.channels.telegram.client import BotClient
-from pilothouse.channels.telegram.presses import Presses
+from pilothouse.channels.telegram.presses import ENDED, Presses
 from pilothouse.channels.telegram.receive import Pressed, Stopped
 from pilothouse.channels.telegram.sending import Sender
-from pilothouse.channels.telegram.wire import CallbackQuery, Chat, DraftStopped, Message, User
+from pilothouse.channels.telegram.wire import (
+    Button,
+    CallbackQuery,
+    Chat,
+    DraftStopped,
+    Keyboard,
+    Message,
+    User,
+)
 from pilothouse.core.ask_rows import AskRow
 from pilothouse.core.channel import Desk
 from pilothouse.core.errors import StoreError
@@ -59,10 +67,12 @@ class Telegram:
 
     def __init__(self) -> None:
         self.toasts: list[str] = []
+        self.drawn = 0
         self.logged: list[str] = []
 
     async def set_keyboard(self, *_: object) -> None:
-        await anyio.lowlevel.checkpoint()
+        self.drawn += 1
+        await anyio.wait_all_tasks_blocked()
 
     def log(self, event: str, **_: object) -> None:
         self.logged.append(event)
@@ -96,6 +106,24 @@ async def test_an_answer_that_was_taken_is_never_said_not_to_be() -> None:
     await presses_at(desk, telegram).pressed(press(1, "choose"))
     assert (len(desk.answers), len(telegram.toasts)) == (1, 1)
     assert telegram.logged == ["telegram.buttons_stay"]
+
+
+async def test_however_often_a_stop_that_is_over_is_pressed_its_button_goes_away_once() -> None:
+    class Idle(ScriptedDesk):
+        # pyrefly: ignore [missing-override-decorator]
+        async def query(self, what: str, by: Author, **terms: Any) -> Any:
+            return None
+
+    key = stop_key(TurnId("t"))
+    message = Message(7, Chat(1), reply_markup=Keyboard(((Button(key),),)))
+    telegram = Telegram()
+    presses = presses_at(Idle(), telegram)
+    async with anyio.create_task_group() as tasks:
+        for number in range(40):
+            tasks.start_soon(
+                presses.pressed, Pressed(CallbackQuery(str(number), User(1), message, key), ADA, CHAT)
+            )
+    assert (telegram.toasts, telegram.drawn) == ([ENDED] * 40, 1)
 
 
 async def test_a_stop_of_no_draft_at_all_stops_nothing() -> None:

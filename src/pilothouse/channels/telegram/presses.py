@@ -56,6 +56,8 @@ class Presses:
         self._log = log
         self._ticked: dict[tuple[int, int], int] = {}
         """What is chosen below a message, by chat and number: buttons change more slowly than a thumb presses them."""
+        self._clearing: set[tuple[int, int]] = set()
+        """Messages whose buttons are being taken away."""
         self._in_order = anyio.Lock()
         """Two looks at an ask may end in the other order: then a box would be ticked after it was done."""
 
@@ -71,8 +73,19 @@ class Presses:
         if isinstance(answer, Trouble) and not isinstance(answer, TooOld):
             self._log("telegram.toast_failed", why=answer.text)
         if toast.stale:
-            # A crash may leave a message that nobody knows the number of; who presses tells us.
-            await self._show(press.query, None)
+            await self._clear(press.query)
+
+    async def _clear(self, query: CallbackQuery) -> None:
+        """A crash may leave a message that nobody knows the number of; who presses tells us. However often they do, each
+        change of it has to wait for its turn, so one is made at a time."""
+        place = _place(query)
+        if place is None or place in self._clearing:
+            return
+        self._clearing.add(place)
+        try:
+            await self._show(query, None)
+        finally:
+            self._clearing.discard(place)
 
     async def stopped(self, stop: Stopped, address: Address) -> None:
         """In a private chat, whoever stops a draft is the one who talks with us there."""
@@ -112,9 +125,8 @@ class Presses:
         except PilothouseError:
             return Toast(NOT_YOURS_TO_STOP, alert=True)
         if live is None or turn_id not in (None, live):
-            message = (
-                press.query.message
-            )  # a crash may leave one; a forged press takes no other's buttons away
+            # A crash may leave one; a forged press takes no other's buttons away.
+            message = press.query.message
             return Toast(ENDED, stale=message is not None and message.has_button(press.query.data))
         await self._desk.command(address, press.by, "/stop", f"stop:{live}")
         return Toast(STOPPING)

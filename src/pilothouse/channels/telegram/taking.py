@@ -24,6 +24,7 @@ from pilothouse.channels.telegram.receive import (
     Faceless,
     Happening,
     Nothing,
+    Pressed,
     Reacted,
     Said,
     ToOthers,
@@ -117,6 +118,10 @@ class Taker:
                 await self._tell(message.address, FACELESS, message.native_id)
             case Nothing(why=why):
                 self._pass_over(updates, address, why)
+            case Pressed() as press:
+                # Its buttons change when their chat has room for it: nobody waits for that.
+                async with aside():
+                    await self._others(press)
             case happening:
                 await self._others(happening)
 
