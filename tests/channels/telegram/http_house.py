@@ -12,7 +12,7 @@ from anyio.abc import ByteStream, SocketAttribute
 from anyio.streams.tls import TLSListener
 from typing_extensions import override
 
-from pilothouse.channels.telegram.address import Address, parse_address
+from pilothouse.channels.telegram.address import Server, parse_server
 from pilothouse.channels.telegram.bodies import Body
 from pilothouse.channels.telegram.connection import Connection, Request
 from pilothouse.core.secret import Secret
@@ -43,8 +43,8 @@ class Visits:
         self.changed = anyio.Event()
 
     @property
-    def server(self) -> Address:
-        return parse_address(f"http://127.0.0.1:{self.port}")
+    def server(self) -> Server:
+        return parse_server(f"http://127.0.0.1:{self.port}")
 
     async def until_open(self, number: int) -> None:
         with anyio.fail_after(20):

@@ -5,7 +5,7 @@ from anyio.abc import ByteStream
 from tests.channels.telegram.http_house import Visits, answer, read_head, request, saying, serving
 from tests.ports import hold_port
 
-from pilothouse.channels.telegram.address import parse_address
+from pilothouse.channels.telegram.address import parse_server
 from pilothouse.channels.telegram.connection import Reply
 from pilothouse.channels.telegram.pool import AT_ONCE, KEPT, open_pool
 from pilothouse.channels.telegram.trouble import NetworkDown
@@ -118,5 +118,5 @@ async def test_all_connections_are_closed_though_somebody_is_in_a_hurry() -> Non
 async def test_a_server_that_is_not_there_was_asked_nothing() -> None:
     with hold_port() as port:
         async with open_pool(Way()) as pool:
-            nobody = parse_address(f"http://127.0.0.1:{port}")
+            nobody = parse_server(f"http://127.0.0.1:{port}")
             assert await pool.ask(nobody, request(), LIMIT, 20) == NetworkDown("the connection was refused")

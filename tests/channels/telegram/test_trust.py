@@ -20,7 +20,7 @@ from tests.channels.telegram.http_house import (
     serving,
 )
 
-from pilothouse.channels.telegram.address import parse_address
+from pilothouse.channels.telegram.address import parse_server
 from pilothouse.channels.telegram.connection import Reply
 from pilothouse.channels.telegram.pool import open_pool
 from pilothouse.channels.telegram.trouble import NetworkDown, Trouble
@@ -47,7 +47,7 @@ def trust() -> ssl.SSLContext:
 
 async def ask(address: str, way: Way, times: int = 1) -> Reply | Trouble:
     async with open_pool(way) as pool:
-        replies = [await pool.ask(parse_address(address), request(), 1 << 20, 20) for _ in range(times)]
+        replies = [await pool.ask(parse_server(address), request(), 1 << 20, 20) for _ in range(times)]
     assert replies == replies[:1] * times
     return replies[0]
 
@@ -125,7 +125,7 @@ async def test_a_tunnel_is_dug_and_its_proxy_reads_nothing(scheme: str) -> None:
         serving(saying(answer(b"x")), identity()) as visits,
         tunnelling(tls=identity() if scheme == "https" else None) as (proxy, asked),
     ):
-        way = Way(parse_address(f"{scheme}://ada:word@127.0.0.1:{proxy.port}"), trust())
+        way = Way(parse_server(f"{scheme}://ada:word@127.0.0.1:{proxy.port}"), trust())
         assert await ask(f"https://127.0.0.1:{visits.port}", way, times=2) == Reply(200, b"x")
     (head,) = asked
     assert head.startswith(f"CONNECT 127.0.0.1:{visits.port} HTTP/1.1\r\n")
@@ -135,7 +135,7 @@ async def test_a_tunnel_is_dug_and_its_proxy_reads_nothing(scheme: str) -> None:
 
 async def test_a_proxy_that_is_reached_by_tls_passes_on_what_needs_none() -> None:
     async with serving(saying(answer(b"x")), identity()) as proxy:
-        way = Way(parse_address(f"https://127.0.0.1:{proxy.port}"), trust())
+        way = Way(parse_server(f"https://127.0.0.1:{proxy.port}"), trust())
         assert await ask("http://elsewhere.invalid", way, times=2) == Reply(200, b"x")
     assert [head.split(b"\r\n")[0] for head in proxy.heads[0]] == [
         b"GET http://elsewhere.invalid/x HTTP/1.1"
@@ -153,7 +153,7 @@ async def test_a_proxy_that_is_reached_by_tls_passes_on_what_needs_none() -> Non
 )
 async def test_a_tunnel_that_is_none_was_never_used(reply: bytes, words: str) -> None:
     async with serving(saying(reply, then_close=True)) as proxy:
-        way = Way(parse_address(f"http://127.0.0.1:{proxy.port}"), trust())
+        way = Way(parse_server(f"http://127.0.0.1:{proxy.port}"), trust())
         found = await ask("https://elsewhere.invalid", way)
     assert isinstance(found, NetworkDown)
     assert not found.maybe_done

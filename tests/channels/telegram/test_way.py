@@ -9,7 +9,7 @@ from anyio.abc import SocketAttribute, SocketStream
 from tests.channels.telegram.http_house import ME, answer, get_me_with, said_with
 from tests.ports import hold_port
 
-from pilothouse.channels.telegram.address import parse_address
+from pilothouse.channels.telegram.address import parse_server
 from pilothouse.channels.telegram.client import open_client
 from pilothouse.channels.telegram.config import TelegramConfig, problem
 from pilothouse.channels.telegram.endpoint import Endpoint
@@ -66,13 +66,13 @@ async def test_a_server_that_wants_a_login_gets_the_one_in_its_address_and_nobod
 
 
 async def test_an_address_of_the_sixth_version_stands_in_brackets() -> None:
-    address = parse_address("http://[::1]:8081")
+    address = parse_server("http://[::1]:8081")
     assert (address.authority, address.host) == ("[::1]:8081", "::1")
-    assert parse_address("http://[::1]").authority == "[::1]"
+    assert parse_server("http://[::1]").authority == "[::1]"
 
 
 async def test_a_name_in_letters_of_its_own_is_written_in_ascii() -> None:
-    address = parse_address("https://bücher.example/päth/")
+    address = parse_server("https://bücher.example/päth/")
     assert (address.authority, address.path) == ("xn--bcher-kva.example", "/p%C3%A4th")
 
 

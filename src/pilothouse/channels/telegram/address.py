@@ -1,7 +1,8 @@
-"""An address in the parts that a request is made of, all in ASCII."""
+"""A server's address in the parts that a request is made of, all in ASCII."""
 
 from __future__ import annotations
 
+from base64 import b64encode
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from msgspec import Struct
@@ -13,7 +14,7 @@ Origin = tuple[str, str, int]
 """Scheme, host and port: what a connection belongs to."""
 
 
-class Address(Struct, frozen=True):
+class Server(Struct, frozen=True):
     scheme: str
     host: str
     port: int | None
@@ -25,7 +26,7 @@ class Address(Struct, frozen=True):
         return self.scheme, self.host, self.port or (443 if self.scheme == "https" else 80)
 
     @property
-    def place(self) -> str:
+    def host_port(self) -> str:
         """Host and port, whichever the port is."""
         return f"{self._host}:{self.origin[2]}"
 
@@ -39,7 +40,7 @@ class Address(Struct, frozen=True):
         return f"[{self.host}]" if ":" in self.host else self.host
 
 
-def parse_address(text: str) -> Address:
+def parse_server(text: str) -> Server:
     """Raises `ValueError`, in words that say nothing of a login."""
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https"):
@@ -49,7 +50,7 @@ def parse_address(text: str) -> Address:
     if not parts.hostname:
         raise ValueError("it names no host")
     login = (unquote(parts.username or "").encode(), unquote(parts.password or "").encode())
-    return Address(
+    return Server(
         parts.scheme,
         _ascii(parts.hostname),
         _port(parts),
@@ -60,7 +61,7 @@ def parse_address(text: str) -> Address:
 
 def address_problem(text: str) -> str:
     try:
-        parse_address(text)
+        parse_server(text)
     except ValueError as error:
         return str(error)
     return ""
@@ -70,6 +71,10 @@ def without_login(text: str) -> str:
     """As it may be shown."""
     scheme, _, rest = text.rpartition("://")
     return f"{scheme}://{rest.rpartition('@')[2]}" if scheme else rest.rpartition("@")[2]
+
+
+def basic(login: tuple[bytes, bytes]) -> bytes:
+    return b"Basic " + b64encode(b":".join(login))
 
 
 def _ascii(host: str) -> str:

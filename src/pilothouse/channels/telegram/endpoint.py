@@ -6,7 +6,7 @@ import re
 
 from msgspec import Struct
 
-from pilothouse.channels.telegram.address import Address, parse_address, without_login
+from pilothouse.channels.telegram.address import Server, parse_server, without_login
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.secret import Secret
 
@@ -32,11 +32,11 @@ class Endpoint(Struct, frozen=True):
         return without_login(self.api_base)
 
     @property
-    def calls(self) -> Address:
+    def calls(self) -> Server:
         return _base("api_base", self.api_base)
 
     @property
-    def files(self) -> Address:
+    def files(self) -> Server:
         return _base("file_base", self.file_base or f"{self.api_base.rstrip('/')}/file")
 
     @property
@@ -44,9 +44,9 @@ class Endpoint(Struct, frozen=True):
         return _TOKEN.fullmatch(self.token.reveal()) is not None
 
 
-def _base(name: str, text: str) -> Address:
+def _base(name: str, text: str) -> Server:
     try:
-        return parse_address(text)
+        return parse_server(text)
     except ValueError as error:
         raise ConfigError(
             f"{name} is {without_login(text)!r}, which is no address of a Bot API server: {error}"

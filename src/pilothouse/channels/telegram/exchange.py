@@ -17,7 +17,7 @@ import anyio
 import msgspec
 from msgspec import Raw, Struct, field
 
-from pilothouse.channels.telegram.address import Address
+from pilothouse.channels.telegram.address import Server, basic
 from pilothouse.channels.telegram.bodies import Body, Form, Json
 from pilothouse.channels.telegram.connection import SILENCE_S, Reply, Request
 from pilothouse.channels.telegram.endpoint import Endpoint
@@ -33,7 +33,7 @@ from pilothouse.channels.telegram.trouble import (
     Unauthorized,
     classify,
 )
-from pilothouse.channels.telegram.way import basic, find_way
+from pilothouse.channels.telegram.way import find_way
 from pilothouse.core.secret import Secret
 
 HIDDEN = "[token]"
@@ -99,7 +99,7 @@ class Exchange:
         return answer if isinstance(answer, Trouble) else self._foreign(answered)
 
     async def _send(
-        self, server: Address, path: str, body: Body | None, limit: int, wait_s: float, whole_s: float
+        self, server: Server, path: str, body: Body | None, limit: int, wait_s: float, whole_s: float
     ) -> Reply | Trouble:
         request = Request(
             "POST" if body is not None else "GET",
@@ -146,7 +146,7 @@ async def open_exchange(endpoint: Endpoint) -> AsyncIterator[Exchange]:
         yield Exchange(pool, endpoint)
 
 
-def _headers(server: Address, body: Body | None) -> list[tuple[bytes, bytes]]:
+def _headers(server: Server, body: Body | None) -> list[tuple[bytes, bytes]]:
     headers = [(b"Host", server.authority.encode()), *_HEADERS]
     if server.login:
         headers.append((b"Authorization", basic(server.login)))

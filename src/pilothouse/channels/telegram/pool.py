@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import anyio
 from msgspec import Struct
 
-from pilothouse.channels.telegram.address import Address, Origin
+from pilothouse.channels.telegram.address import Origin, Server
 from pilothouse.channels.telegram.connection import Connection, Reply, Request
 from pilothouse.channels.telegram.trouble import NetworkDown, Trouble
 from pilothouse.channels.telegram.way import Way
@@ -33,7 +33,7 @@ class Pool:
         self._seats = anyio.Semaphore(AT_ONCE)
         self._kept: list[_Kept] = []
 
-    async def ask(self, server: Address, request: Request, limit: int, wait_s: float) -> Reply | Trouble:
+    async def ask(self, server: Server, request: Request, limit: int, wait_s: float) -> Reply | Trouble:
         with anyio.move_on_after(SEAT_S) as waiting:
             await self._seats.acquire()
         if waiting.cancelled_caught:
