@@ -1,7 +1,7 @@
 """The Bot API's methods that we use, typed. Every call returns its result or a `Trouble`; none raises for the network.
 
-What is not given is not sent. Texts go with entities, or with a parse mode; limits are Telegram's and are not checked
-here, but for files, whose bytes would have to be sent first.
+What is not given is not sent. Texts go with entities, and without a preview of their links; limits are Telegram's and
+are not checked here, but for files, whose bytes would have to be sent first.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from msgspec import Raw
 
 from pilothouse.channels.telegram.endpoint import Endpoint
 from pilothouse.channels.telegram.exchange import CALL_S, Exchange, open_exchange
-from pilothouse.channels.telegram.params import medium, place, read_result, too_big, words
+from pilothouse.channels.telegram.params import place, read_result, too_big, words
 from pilothouse.channels.telegram.shapes import (
     Action,
-    AlbumItem,
     ChatId,
     Command,
     EntityShape,
@@ -31,8 +30,6 @@ from pilothouse.channels.telegram.trouble import NotTelegram, TooBig, Trouble
 from pilothouse.channels.telegram.wire import (
     KINDS,
     Arrived,
-    Chat,
-    ChatMember,
     File,
     Me,
     Message,
@@ -117,16 +114,14 @@ class BotClient:
         *,
         thread_id: int | None = None,
         entities: Sequence[EntityShape] = (),
-        parse_mode: str | None = None,
         keyboard: KeyboardShape | None = None,
         reply_to: ReplyTo | None = None,
         silent: bool = False,
-        preview: bool = False,
     ) -> Message | Trouble:
         params = {
             **place(chat_id, thread_id, keyboard, reply_to, silent),
-            **words("text", text, "entities", entities, parse_mode),
-            "link_preview_options": None if preview else {"is_disabled": True},
+            **words("text", text, "entities", entities),
+            "link_preview_options": {"is_disabled": True},
         }
         return await self.call("sendMessage", params, Message)
 
@@ -150,17 +145,15 @@ class BotClient:
         text: str,
         *,
         entities: Sequence[EntityShape] = (),
-        parse_mode: str | None = None,
         keyboard: KeyboardShape | None = None,
-        preview: bool = False,
     ) -> Message | Trouble:
         """Without `keyboard` the buttons go away."""
         params = {
             "chat_id": chat_id,
             "message_id": message_id,
-            **words("text", text, "entities", entities, parse_mode),
+            **words("text", text, "entities", entities),
             "reply_markup": keyboard,
-            "link_preview_options": None if preview else {"is_disabled": True},
+            "link_preview_options": {"is_disabled": True},
         }
         return await self.call("editMessageText", params, Message)
 
@@ -187,7 +180,7 @@ class BotClient:
         params = {
             "chat_id": chat_id,
             "message_id": message_id,
-            **words("caption", caption, "caption_entities", entities, None),
+            **words("caption", caption, "caption_entities", entities),
             "reply_markup": keyboard,
         }
         return await self.call("editMessageCaption", params, Message)
@@ -207,12 +200,6 @@ class BotClient:
         params = {"chat_id": chat_id, "action": action, "message_thread_id": thread_id}
         return await self.call("sendChatAction", params, bool)
 
-    async def set_reaction(self, chat_id: ChatId, message_id: int, emoji: str) -> bool | Trouble:
-        """An empty `emoji` takes ours away."""
-        reaction = [{"type": "emoji", "emoji": emoji}] if emoji else []
-        params = {"chat_id": chat_id, "message_id": message_id, "reaction": reaction}
-        return await self.call("setMessageReaction", params, bool)
-
     # Drafts: a preview of about 30 seconds, in private chats alone. The final message must follow.
 
     async def send_draft(
@@ -228,7 +215,7 @@ class BotClient:
         params = {
             "chat_id": chat_id,
             "draft_id": draft_id,
-            **words("text", text, "entities", entities, None),
+            **words("text", text, "entities", entities),
             "message_thread_id": thread_id,
             "can_stop": can_stop or None,
         }
@@ -272,33 +259,11 @@ class BotClient:
             return problem
         params = {
             **place(chat_id, thread_id, keyboard, reply_to, silent),
-            **words("caption", caption, "caption_entities", entities, None),
+            **words("caption", caption, "caption_entities", entities),
             kind: "attach://file",
         }
         method = "sendPhoto" if kind == "photo" else "sendDocument"
         return await self.call(method, params, Message, uploads={"file": upload})
-
-    async def send_album(
-        self,
-        chat_id: ChatId,
-        items: Sequence[AlbumItem],
-        *,
-        thread_id: int | None = None,
-        reply_to: ReplyTo | None = None,
-        silent: bool = False,
-    ) -> tuple[Message, ...] | Trouble:
-        """Two to ten of one kind; all of them together are one upload."""
-        for item in items:
-            if problem := too_big(item.upload, PHOTO_BYTES if item.kind == "photo" else UPLOAD_BYTES):
-                return problem
-        if (size := sum(len(item.upload.data) for item in items)) > UPLOAD_BYTES:
-            return TooBig(f"the album has {size >> 20} MB; Telegram takes {UPLOAD_BYTES >> 20} MB at once")
-        params = {
-            **place(chat_id, thread_id, None, reply_to, silent),
-            "media": [medium(item, f"attach://file{n}") for n, item in enumerate(items)],
-        }
-        uploads = {f"file{n}": item.upload for n, item in enumerate(items)}
-        return await self.call("sendMediaGroup", params, tuple[Message, ...], uploads=uploads)
 
     async def get_file(self, file_id: str) -> File | Trouble:
         return await self.call("getFile", {"file_id": file_id}, File)
@@ -322,37 +287,15 @@ class BotClient:
         return await self.call("answerCallbackQuery", params, bool)
 
     async def set_my_commands(
-        self, commands: Sequence[Command], *, scope: Scope | None = None, language: str | None = None
+        self, commands: Sequence[Command], *, scope: Scope | None = None
     ) -> bool | Trouble:
-        params = {"commands": list(commands), "scope": scope, "language_code": language}
+        params = {"commands": list(commands), "scope": scope}
         return await self.call("setMyCommands", params, bool)
 
-    async def delete_my_commands(
-        self, *, scope: Scope | None = None, language: str | None = None
-    ) -> bool | Trouble:
-        return await self.call("deleteMyCommands", {"scope": scope, "language_code": language}, bool)
-
-    # Chats and topics.
-
-    async def get_chat(self, chat_id: ChatId) -> Chat | Trouble:
-        return await self.call("getChat", {"chat_id": chat_id}, Chat)
-
-    async def get_chat_member(self, chat_id: ChatId, user_id: int) -> ChatMember | Trouble:
-        return await self.call("getChatMember", {"chat_id": chat_id, "user_id": user_id}, ChatMember)
-
-    async def leave_chat(self, chat_id: ChatId) -> bool | Trouble:
-        return await self.call("leaveChat", {"chat_id": chat_id}, bool)
+    # Topics.
 
     async def create_topic(self, chat_id: ChatId, name: str) -> Topic | Trouble:
         return await self.call("createForumTopic", {"chat_id": chat_id, "name": name}, Topic)
-
-    async def rename_topic(self, chat_id: ChatId, thread_id: int, name: str) -> bool | Trouble:
-        params = {"chat_id": chat_id, "message_thread_id": thread_id, "name": name}
-        return await self.call("editForumTopic", params, bool)
-
-    async def close_topic(self, chat_id: ChatId, thread_id: int) -> bool | Trouble:
-        params = {"chat_id": chat_id, "message_thread_id": thread_id}
-        return await self.call("closeForumTopic", params, bool)
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Raw
 
-from pilothouse.channels.telegram.shapes import AlbumItem, ChatId, EntityShape, KeyboardShape, ReplyTo, Upload
+from pilothouse.channels.telegram.shapes import ChatId, EntityShape, KeyboardShape, ReplyTo, Upload
 from pilothouse.channels.telegram.trouble import NotTelegram, TooBig, Trouble
 from pilothouse.channels.telegram.wire import salvage
 
@@ -31,19 +31,8 @@ def place(
     }
 
 
-def words(
-    name: str, text: str, entities_name: str, entities: Sequence[EntityShape], parse_mode: str | None
-) -> dict[str, Any]:
-    return {name: text or None, entities_name: list(entities) or None, "parse_mode": parse_mode}
-
-
-def medium(item: AlbumItem, media: str) -> dict[str, Any]:
-    value: dict[str, Any] = {"type": item.kind, "media": media}
-    if item.caption:
-        value["caption"] = item.caption
-    if item.entities:
-        value["caption_entities"] = list(item.entities)
-    return value
+def words(name: str, text: str, entities_name: str, entities: Sequence[EntityShape]) -> dict[str, Any]:
+    return {name: text or None, entities_name: list(entities) or None}
 
 
 def too_big(upload: Upload, limit: int) -> TooBig | None:

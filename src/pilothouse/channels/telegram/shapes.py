@@ -58,15 +58,6 @@ class Upload(Struct, frozen=True):
     data: bytes
 
 
-class AlbumItem(Struct, frozen=True):
-    """One picture or file of an album. An album is all photos, or all documents."""
-
-    upload: Upload
-    kind: Literal["photo", "document"] = "photo"
-    caption: str = ""
-    entities: tuple[EntityShape, ...] = ()
-
-
 class Command(Struct, frozen=True):
     command: str
     description: str

@@ -13,7 +13,7 @@ from typing import Literal
 from tests.channels.telegram.server.refusal import too_many
 
 COUNTED = ("send", "edit", "copy", "forward")
-NOT_COUNTED = ("sendchataction", "sendmessagedraft", "sendrichmessagedraft", "editforumtopic")
+NOT_COUNTED = ("sendchataction", "sendmessagedraft", "sendrichmessagedraft")
 SLACK_S = 0.1
 
 

@@ -14,7 +14,6 @@ from tests.channels.telegram.server.content import (
     read_text,
     whole,
 )
-from tests.channels.telegram.server.people import member
 from tests.channels.telegram.server.refusal import bad
 from tests.channels.telegram.server.world import BOT_ID, Chat, Draft, Json, Post, Topic, World
 
@@ -187,33 +186,6 @@ def get_file(world: World, params: Json, uploads: Uploads) -> Json:
     }
 
 
-def get_chat(world: World, params: Json, uploads: Uploads) -> Json:
-    gifts = dict.fromkeys(
-        ("unlimited_gifts", "limited_gifts", "unique_gifts", "premium_subscription", "gifts_from_channels"),
-        True,
-    )
-    more = {"accent_color_id": 0, "max_reaction_count": 11, "accepted_gift_types": gifts}
-    return {**world.chat(params["chat_id"]).as_json(), **more}
-
-
-def get_chat_member(world: World, params: Json, uploads: Uploads) -> Json:
-    chat, number = world.chat(params["chat_id"]), whole(params["user_id"])
-    user = world.users.get(number)
-    if user is None:
-        raise bad("user not found")
-    status = "member" if chat.user is not None else chat.members.get(number, "left")
-    return member(user, status)
-
-
-def leave_chat(world: World, params: Json, uploads: Uploads) -> bool:
-    chat = world.chat(params["chat_id"])
-    if chat.user is not None:
-        raise bad("method is available only for group and channel chats")
-    chat.members[BOT_ID] = "left"
-    world.wake()
-    return True
-
-
 # Topics.
 
 
@@ -235,23 +207,6 @@ def create_forum_topic(world: World, params: Json, uploads: Uploads) -> Json:
     post.versions[-1] |= {"message_thread_id": post.id, "is_topic_message": True}
     chat.topics[post.id] = Topic(post.id, params["name"])
     return {"message_thread_id": post.id, **created}
-
-
-def _topic(world: World, params: Json) -> Topic:
-    topic = _forum(world, params).topics.get(whole(params["message_thread_id"]))
-    if topic is None:
-        raise bad("TOPIC_ID_INVALID")
-    return topic
-
-
-def edit_forum_topic(world: World, params: Json, uploads: Uploads) -> bool:
-    _topic(world, params).name = params["name"]
-    return True
-
-
-def close_forum_topic(world: World, params: Json, uploads: Uploads) -> bool:
-    _topic(world, params).closed = True
-    return True
 
 
 # The menu.
@@ -276,11 +231,6 @@ def set_my_commands(world: World, params: Json, uploads: Uploads) -> bool:
     return True
 
 
-def delete_my_commands(world: World, params: Json, uploads: Uploads) -> bool:
-    world.commands.pop(_scope(params), None)
-    return True
-
-
 def get_my_commands(world: World, params: Json, uploads: Uploads) -> list[Json]:
     return world.commands.get(_scope(params), [])
 
@@ -302,14 +252,8 @@ METHODS: Mapping[str, Method] = {
     "answercallbackquery": answer_callback_query,
     "getme": get_me,
     "getfile": get_file,
-    "getchat": get_chat,
-    "getchatmember": get_chat_member,
-    "leavechat": leave_chat,
     "createforumtopic": create_forum_topic,
-    "editforumtopic": edit_forum_topic,
-    "closeforumtopic": close_forum_topic,
     "setmycommands": set_my_commands,
-    "deletemycommands": delete_my_commands,
     "getmycommands": get_my_commands,
 }
 
