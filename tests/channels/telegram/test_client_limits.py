@@ -8,6 +8,7 @@ from tests.channels.telegram.server.running import Server, open_server
 from pilothouse.channels.telegram import trouble
 from pilothouse.channels.telegram.client import BotClient, open_client
 from pilothouse.channels.telegram.endpoint import Endpoint
+from pilothouse.channels.telegram.limits import DOWNLOAD_BYTES, PHOTO_BYTES, UPLOAD_BYTES
 from pilothouse.channels.telegram.shapes import Upload
 from pilothouse.channels.telegram.wire import Message
 from pilothouse.core.secret import Secret
@@ -19,17 +20,17 @@ async def test_the_largest_files_that_telegram_takes_go_up_and_come_down(
     client: BotClient, server: Server
 ) -> None:
     ada = server.person()
-    up = Upload("all.bin", "application/zip", bytes(50 * MB))
+    up = Upload("all.bin", "application/zip", bytes(UPLOAD_BYTES))
     assert isinstance(await client.send_file(ada.id, up), Message)
-    post = ada.document("in.bin", b"\1" * (20 * MB))
+    post = ada.document("in.bin", b"\1" * DOWNLOAD_BYTES)
     data = await client.download(post.message["document"]["file_id"])
-    assert data == b"\1" * (20 * MB)
+    assert data == b"\1" * DOWNLOAD_BYTES
 
 
 async def test_a_file_too_large_is_refused_before_anything_is_sent(client: BotClient, server: Server) -> None:
     ada = server.person()
-    over = Upload("big.bin", "application/zip", bytes(50 * MB + 1))
-    photo = Upload("big.png", "image/png", bytes(10 * MB + 1))
+    over = Upload("big.bin", "application/zip", bytes(UPLOAD_BYTES + 1))
+    photo = Upload("big.png", "image/png", bytes(PHOTO_BYTES + 1))
     tries = [
         await client.send_file(ada.id, over),
         await client.send_file(ada.id, photo, kind="photo"),
@@ -40,7 +41,7 @@ async def test_a_file_too_large_is_refused_before_anything_is_sent(client: BotCl
 
 async def test_a_file_too_large_is_not_fetched(client: BotClient, server: Server) -> None:
     ada = server.person()
-    file_id = ada.document("film.mkv", bytes(20 * MB + 1)).message["document"]["file_id"]
+    file_id = ada.document("film.mkv", bytes(DOWNLOAD_BYTES + 1)).message["document"]["file_id"]
     assert isinstance(await client.download(file_id), trouble.TooBig)
     small = ada.document("note.txt", b"0123456789").message["document"]["file_id"]
     assert isinstance(await client.download(small, limit=9), trouble.TooBig)
@@ -55,7 +56,7 @@ async def test_a_server_that_sends_more_than_it_said_is_cut_off(client: BotClien
 
 async def test_an_upload_is_copied_nowhere() -> None:
     async with open_server() as server, open_client(Endpoint(Secret("1:x"), server.url)) as client:
-        up = Upload("all.bin", "application/zip", bytes(50 * MB))
+        up = Upload("all.bin", "application/zip", bytes(UPLOAD_BYTES))
         server.faults.drop("sendDocument")
         tracemalloc.start()
         try:

@@ -14,6 +14,7 @@ from msgspec import Raw
 
 from pilothouse.channels.telegram.endpoint import Endpoint
 from pilothouse.channels.telegram.exchange import CALL_S, Exchange, open_exchange
+from pilothouse.channels.telegram.limits import DOWNLOAD_BYTES, PHOTO_BYTES, UPLOAD_BYTES
 from pilothouse.channels.telegram.params import place, read_result, too_big, words
 from pilothouse.channels.telegram.shapes import (
     Action,
@@ -41,9 +42,6 @@ from pilothouse.channels.telegram.wire import (
 
 T = TypeVar("T")
 
-DOWNLOAD_BYTES = 20 << 20
-UPLOAD_BYTES = 50 << 20
-PHOTO_BYTES = 10 << 20
 POLL_S = 50
 """The longest that Telegram lets a poll wait."""
 POLL_GRACE_S = 15.0
@@ -274,7 +272,8 @@ class BotClient:
         if isinstance(file, Trouble):
             return file
         if file.file_size is not None and file.file_size > limit:
-            return TooBig(f"the file has {file.file_size >> 20} MB; at most {limit >> 20} MB are fetched")
+            size, most = file.file_size / 1_000_000, limit // 1_000_000
+            return TooBig(f"the file has {size:.0f} MB; at most {most} MB are fetched")
         if not file.file_path:
             return NotTelegram("getFile answered without a file_path")
         return await self._exchange.fetch(file.file_path, limit)

@@ -171,7 +171,7 @@ class Connection:
             elif isinstance(event, h11.Data):
                 data += event.data
                 if len(data) > limit:
-                    return TooBig(f"more than {limit >> 20} MB came", maybe_done=True)
+                    return TooBig(f"more than {limit // 1_000_000} MB came", maybe_done=True)
             elif isinstance(event, h11.EndOfMessage):
                 return Reply(status, bytes(data))
 

@@ -13,10 +13,9 @@ from msgspec import Struct
 from pilothouse.channels.names import safe_name
 from pilothouse.channels.telegram.addressing import chat_name, user_name
 from pilothouse.channels.telegram.hidden_links import with_links
+from pilothouse.channels.telegram.limits import DOWNLOAD_BYTES
 from pilothouse.channels.telegram.rich_reading import rich_words
 from pilothouse.channels.telegram.wire import Checklist, FileRef, Message
-
-DOWNLOAD_BYTES = 20 << 20
 
 
 class WantedFile(Struct, frozen=True):

@@ -1,4 +1,5 @@
-"""What Telegram takes in one message (Bot API 10.3). Text is counted in UTF-16 units, after its markup is parsed."""
+"""What Telegram takes in one message, and gives in one file (Bot API 10.3). Text is counted in UTF-16 units, after its
+markup is parsed."""
 
 from __future__ import annotations
 
@@ -14,6 +15,9 @@ RICH_COLUMNS = 20
 
 UPLOAD_BYTES = 50_000_000
 PHOTO_BYTES = 10_000_000
+DOWNLOAD_BYTES = 20 << 20
+"""What its server gives out (MAX_DOWNLOAD_FILE_SIZE). What it takes is only documented, as 50 MB and 10 MB: the
+smaller reading of that is surely taken."""
 URL_CHARS = 2048
 
 AGAIN_ROOM = 64

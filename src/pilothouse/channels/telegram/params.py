@@ -39,7 +39,7 @@ def too_big(upload: Upload, limit: int) -> TooBig | None:
     size = len(upload.data)
     if size <= limit:
         return None
-    return TooBig(f"{upload.name} has {size / (1 << 20):.1f} MB; Telegram takes {limit >> 20} MB")
+    return TooBig(f"{upload.name} has {size / 1_000_000:.1f} MB; Telegram takes {limit // 1_000_000} MB")
 
 
 def read_result(method: str, raw: Raw, returns: type[T]) -> T | Trouble:

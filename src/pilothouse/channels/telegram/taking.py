@@ -15,7 +15,7 @@ from pilothouse.channels.admission import accept_fetched, may_talk
 from pilothouse.channels.failures import NOT_TAKEN, SORRY
 from pilothouse.channels.telegram.addressing import address_of, author_of
 from pilothouse.channels.telegram.client import BotClient
-from pilothouse.channels.telegram.content import DOWNLOAD_BYTES, WantedFile, name_of
+from pilothouse.channels.telegram.content import WantedFile, name_of
 from pilothouse.channels.telegram.joining import message_of
 from pilothouse.channels.telegram.lanes import Aside
 from pilothouse.channels.telegram.overheard import Overheard
@@ -188,7 +188,7 @@ class Taker:
         data: bytes | Trouble = b""
         for attempt in range(FETCH_TRIES):
             async with self._fetches:
-                data = await self._client.download(file.file_id, limit=DOWNLOAD_BYTES)
+                data = await self._client.download(file.file_id)
             if not isinstance(data, NetworkDown | ServerDown | RetryAfter):
                 break
             pause_s = data.after_s if isinstance(data, RetryAfter) else FETCH_PAUSE_S * 2**attempt
