@@ -1,7 +1,7 @@
 """One request to a Bot API server, one bounded answer.
 
-Telegram wants the token in the address. That is made in one place here, as a secret which only the connection reveals,
-and whatever a server says back is searched for the token.
+Telegram wants the token in the address. That is made in one place here, as a secret which only the connection reveals;
+and every trouble leaves by one way, `_hidden`, on which the token is taken out of whatever a server said back.
 
 Importing this imports h11: do it where a client is opened, and nowhere else.
 """
@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import anyio
 import msgspec
 from msgspec import Raw, Struct, field
+from msgspec.structs import replace
 
 from pilothouse.channels.telegram.address import Server, basic
 from pilothouse.channels.telegram.bodies import Body, Form, Json
@@ -36,7 +37,10 @@ from pilothouse.channels.telegram.trouble import (
 from pilothouse.channels.telegram.way import find_way
 from pilothouse.core.secret import Secret
 
+T = TypeVar("T")
+
 HIDDEN = "[token]"
+QUOTED_CHARS = 60
 
 ANSWER_BYTES = 32 << 20
 """A hundred updates of the largest kind stay far below."""
@@ -70,6 +74,15 @@ class Exchange:
         self, method: str, params: Mapping[str, Any], uploads: Mapping[str, Upload], wait_s: float
     ) -> Raw | Trouble:
         """`wait_s` is how long the server may take to begin its answer: a long poll may take long."""
+        return self._hidden(await self._call(method, params, uploads, wait_s))
+
+    async def fetch(self, file_path: str, limit: int) -> bytes | Trouble:
+        """The bytes of a file that `getFile` named."""
+        return self._hidden(await self._fetch(file_path, limit))
+
+    async def _call(
+        self, method: str, params: Mapping[str, Any], uploads: Mapping[str, Upload], wait_s: float
+    ) -> Raw | Trouble:
         if not self._endpoint.token_is_plausible:
             return Unauthorized("the bot token has not the shape of one: 123456:ABC…, as @BotFather gave it")
         try:
@@ -83,11 +96,10 @@ class Exchange:
         answer = self._read(answered)
         return answer.result if isinstance(answer, Answer) else answer
 
-    async def fetch(self, file_path: str, limit: int) -> bytes | Trouble:
-        """The bytes of a file that `getFile` named."""
+    async def _fetch(self, file_path: str, limit: int) -> bytes | Trouble:
         if file_path.startswith("/") or ".." in file_path.split("/"):
             return NotTelegram(
-                f"the server names a file by the path {file_path[:80]!r}, which is no path below file_base; "
+                f"the server names a file by the path {self._quote(file_path)}, which is no path below file_base; "
                 "a Bot API server that runs with --local keeps files to itself: run it without"
             )
         answered = await self._send(self._files, quote(file_path), None, limit, SILENCE_S, UPLOAD_S)
@@ -111,8 +123,7 @@ class Exchange:
         with anyio.move_on_after(whole_s):
             answer = await self._pool.ask(server, request, limit, max(wait_s, CALL_S))
         if isinstance(answer, NetworkDown):
-            said = self._hide(f"{self._endpoint.shown}: {answer.text}")[:TEXT_CHARS]
-            return NetworkDown(said, maybe_done=answer.maybe_done)
+            return replace(answer, text=f"{self._endpoint.shown}: {answer.text}")
         return answer
 
     def _read(self, reply: Reply) -> Answer | Trouble:
@@ -122,22 +133,30 @@ class Exchange:
             return self._foreign(reply)
         if answer.ok:
             return answer
-        return classify(
-            answer.error_code or reply.status, self._hide(answer.description), answer.parameters or {}
-        )
+        return classify(answer.error_code or reply.status, answer.description, answer.parameters or {})
 
     def _foreign(self, reply: Reply) -> Trouble:
         """No answer of the Bot API: a proxy's error page, or another service altogether."""
         status = reply.status
         if status >= 500:
             return ServerDown(f"the server answered {status}", maybe_done=True, status=status)
-        # Half a token would not be found.
-        begin = self._hide(reply.data[:_SEARCHED_BYTES].decode("utf-8", "replace"))[:60]
-        text = f"{self._endpoint.shown} answered {status} with {begin!r}: is api_base a Bot API server?"
-        return NotTelegram(self._hide(text), maybe_done=200 <= status < 300)
+        begin = self._quote(reply.data[:_SEARCHED_BYTES].decode("utf-8", "replace"))
+        text = f"{self._endpoint.shown} answered {status} with {begin}: is api_base a Bot API server?"
+        return NotTelegram(text, maybe_done=200 <= status < 300)
+
+    def _hidden(self, outcome: T | Trouble) -> T | Trouble:
+        if isinstance(outcome, Trouble):
+            return replace(outcome, text=self._hide(outcome.text)[:TEXT_CHARS])
+        return outcome
+
+    def _quote(self, said: str) -> str:
+        """Its beginning. It is cut last: half a token would not be found."""
+        return repr(self._hide(said)[:QUOTED_CHARS])
 
     def _hide(self, text: str) -> str:
-        return text.replace(self._endpoint.token.reveal(), HIDDEN)
+        """Some servers write a colon as it stands in addresses."""
+        token = self._endpoint.token.reveal()
+        return text.replace(token, HIDDEN).replace(quote(token), HIDDEN) if token else text
 
 
 @asynccontextmanager

@@ -32,6 +32,7 @@ DEFAULT_WAIT_S = 5.0
 """For a 429 that does not say how long."""
 
 TEXT_CHARS = 300
+"""Of more nobody reads on. It is cut where the token was taken out: half of one would not be found."""
 
 
 class Trouble(Struct, frozen=True):
@@ -141,7 +142,7 @@ _PHRASES: tuple[tuple[str, type[Trouble], Mapping[str, Any]], ...] = (
 
 def classify(code: int, description: str, parameters: Mapping[str, Any]) -> Trouble:
     """An answer that is not `ok`, as a value. `code` is the body's `error_code`, which is also the HTTP status."""
-    text = description[:TEXT_CHARS] or f"error {code} without a description"
+    text = description or f"error {code} without a description"
     if isinstance(to := parameters.get("migrate_to_chat_id"), int):
         return Migrated(text, to=to)
     match code:
