@@ -190,6 +190,19 @@ async def test_something_else_that_answers_is_not_taken_for_telegram(
         assert answer.maybe_done
 
 
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [(413, trouble.TooBig), (429, trouble.RetryAfter), (403, trouble.NotTelegram), (504, trouble.ServerDown)],
+)
+async def test_a_page_of_a_proxy_is_told_by_its_status(
+    client: BotClient, server: Server, status: int, kind: type[Trouble]
+) -> None:
+    server.faults.storm("sendDocument", status=status)
+    found = await client.send_file(1, Upload("a.zip", "application/zip", bytes(2_000_000)))
+    assert type(found) is kind
+    assert found.maybe_done == (status >= 500)
+
+
 async def test_what_cannot_be_read_is_not_repeated_at_length() -> None:
     said = b"HTTP/1.1 200 OK\r\nX : " + b"y" * 50_000 + b"\r\n\r\n"
     async with (

@@ -20,6 +20,7 @@ from pilothouse.channels.telegram import CHANNEL
 from pilothouse.channels.telegram.addressing import TELEGRAM
 from pilothouse.channels.telegram.channel import TelegramChannel
 from pilothouse.channels.telegram.config import TelegramConfig, WebhookConfig
+from pilothouse.channels.telegram.payload import AS_FILE
 from pilothouse.core.channel import ChannelHealth, ChannelHost, MenuCommand
 from pilothouse.core.errors import Rejected, TryLater, Unconfirmed, WantsPlainer
 from pilothouse.core.health import health_of
@@ -172,6 +173,57 @@ async def test_a_lost_answer_is_sent_again_with_its_mark(server: Server, tmp_pat
         ada.say("hello")
         await house.until_shown(ada.id, AGAIN_MARK)
         assert len(server.world.texts(ada.id)) == 2
+
+
+async def test_what_a_proxy_finds_too_large_is_told_and_holds_up_nothing(
+    server: Server, tmp_path: Path
+) -> None:
+    ada = server.person("Ada")
+    server.faults.storm("sendDocument", status=413, times=1000)
+
+    async def answer_at_length(strings: Strings) -> None:
+        await strings.start()
+        await strings.end("word " * 60_000)
+
+    async def answer(strings: Strings) -> None:
+        await strings.start()
+        await strings.end("A short answer.")
+
+    async with open_gateway(server, tmp_path, {ada: "owner"}, answer_at_length, answer) as house:
+        ada.say("a long one")
+        told = await house.until_shown(ada.id, "could not be delivered")
+        assert "takes nothing as large as this" in told.text
+        ada.say("and a short one")
+        await house.until_shown(ada.id, "A short answer.")
+
+
+@pytest.mark.parametrize("barred", [("sendMessage",), ("sendMessage", "sendDocument")])
+async def test_what_a_firewall_minds_goes_in_another_form_or_is_told(
+    server: Server, tmp_path: Path, barred: tuple[str, ...]
+) -> None:
+    ada = server.person("Ada")
+    async with open_gateway(server, tmp_path, {ada: "owner"}, first_view_s=600.0) as house:
+        for method in barred:
+            server.faults.storm(method, status=403)
+        ada.say("DROP TABLE users")
+        told = "could not be delivered (something before Telegram" if barred[1:] else AS_FILE
+        await house.until_shown(ada.id, told)
+        ada.say("and now?")
+        await house.until_shown(ada.id, "and now?")
+
+
+async def test_a_page_in_the_place_of_telegram_is_waited_for(server: Server, tmp_path: Path) -> None:
+    ada = server.person("Ada")
+    async with alone(server, tmp_path) as house:
+        await house.until(lambda: house.channel.health().heard_at)
+        server.faults.storm(status=403, times=1000)
+        with pytest.raises(TryLater):
+            await _soon(
+                house,
+                house.channel.send,
+                Address(TELEGRAM, str(ada.id)),
+                house.channel.render(Content("x"))[0],
+            )
 
 
 async def test_a_server_without_rich_messages_gets_plain_ones(server: Server, tmp_path: Path) -> None:

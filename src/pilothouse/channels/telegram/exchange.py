@@ -29,7 +29,9 @@ from pilothouse.channels.telegram.trouble import (
     NetworkDown,
     NotTelegram,
     ParseError,
+    RetryAfter,
     ServerDown,
+    TooBig,
     Trouble,
     Unauthorized,
     classify,
@@ -137,11 +139,15 @@ class Exchange:
 
     def _foreign(self, reply: Reply) -> Trouble:
         """No answer of the Bot API: a proxy's error page, or another service altogether."""
-        status = reply.status
+        status, shown = reply.status, self._endpoint.shown
         if status >= 500:
             return ServerDown(f"the server answered {status}", maybe_done=True, status=status)
+        if status == 413:
+            return TooBig(f"{shown}, or a proxy before it, takes nothing as large as this")
+        if status == 429:
+            return RetryAfter(f"{shown}, or a proxy before it, wants us to wait")
         begin = self._quote(reply.data[:_SEARCHED_BYTES].decode("utf-8", "replace"))
-        text = f"{self._endpoint.shown} answered {status} with {begin}: is api_base a Bot API server?"
+        text = f"{shown} answered {status} with {begin}: is api_base a Bot API server?"
         return NotTelegram(text, maybe_done=200 <= status < 300)
 
     def _hidden(self, outcome: T | Trouble) -> T | Trouble:

@@ -62,6 +62,7 @@ REMEMBERED = 1000
 """Of how many chats it is known that they take no drafts."""
 LONG_S = 60.0
 NO_FORUM = "this chat has no topics. In a group, its administrators can switch them on (Edit → Topics)."
+BARRED = "something before Telegram does not let this pass: {text}"
 NO_RIGHT = "I may not do that here ({text}). Make me an administrator who may manage topics."
 PLAINER = (ParseError, TooLong, TooBig, Unsupported, Refused)
 """Refusals that may be about how it looks."""
@@ -249,12 +250,20 @@ class Sender:
                 raise TryLater(AGAIN_S, "this chat has its share of messages for the moment")
             if not turn.goes:
                 return None
-            found = await act()
+            found = await self._unless_barred(await act())
             if isinstance(found, RetryAfter):
                 turn.refused(found.after_s)
             elif isinstance(found, Trouble):
                 turn.not_taken()
             return found
+
+    async def _unless_barred(self, found: T | Trouble) -> T | Trouble:
+        """A page instead of an answer passes, unless Telegram itself is there: then a firewall, say, minds this message
+        alone. Tried until it is taken, it would silence its conversation for ever."""
+        if not isinstance(found, NotTelegram) or found.maybe_done:
+            return found
+        me = await self._client.get_me()
+        return found if isinstance(me, Trouble) else Refused(BARRED.format(text=found.text))
 
 
 def draft_number(turn_id: TurnId) -> int:
