@@ -36,6 +36,9 @@ from pilothouse.core.view import TurnView
 
 ReceiptState = Literal["queued", "duplicate", "refused"]
 
+SLOW_LINE = 32_000
+"""Bytes in a second, of the slowest line that a file is waited for on."""
+
 
 class Receipt(Struct, frozen=True):
     """`queued` means durable. `text` is what the person should be told now, if anything."""

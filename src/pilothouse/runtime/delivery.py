@@ -16,7 +16,7 @@ import anyio
 import msgspec
 from anyio.abc import TaskGroup
 
-from pilothouse.core.channel import Channel, Paced, RendersPlainly
+from pilothouse.core.channel import SLOW_LINE, Channel, Paced, RendersPlainly
 from pilothouse.core.errors import (
     Fenced,
     Rejected,
@@ -44,8 +44,6 @@ from pilothouse.runtime.undelivered import REFUSED, give_up, take_back, tell_her
 from pilothouse.runtime.wording import first_line
 
 MAX_BREAKS = 3
-SLOW_LINE = 32_000
-"""Bytes in a second, of the slowest line that an upload is waited for on."""
 SENT = "sent"
 UNFIT = "A message could not be prepared for this channel: {text}"
 UNREADABLE = "A message of ours could not be read and was set aside. The log has the details."

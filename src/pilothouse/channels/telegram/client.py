@@ -39,6 +39,7 @@ from pilothouse.channels.telegram.wire import (
     WebhookInfo,
     read_update,
 )
+from pilothouse.core.channel import SLOW_LINE
 
 T = TypeVar("T")
 
@@ -82,7 +83,8 @@ class BotClient:
     ) -> tuple[Arrived | NoUpdate, ...] | Trouble:
         """All that came since `offset`, which tells Telegram to forget what came before it."""
         params = {"offset": offset, "timeout": timeout_s, "limit": limit, "allowed_updates": list(allowed)}
-        raws = await self.call("getUpdates", params, list[Raw], wait_s=timeout_s + POLL_GRACE_S)
+        wait_s = max(timeout_s + POLL_GRACE_S, CALL_S)
+        raws = await self.call("getUpdates", params, list[Raw], wait_s=wait_s)
         return raws if isinstance(raws, Trouble) else tuple(read_update(bytes(raw)) for raw in raws)
 
     async def set_webhook(
@@ -263,17 +265,20 @@ class BotClient:
         method = "sendPhoto" if kind == "photo" else "sendDocument"
         return await self.call(method, params, Message, uploads={"file": upload})
 
-    async def get_file(self, file_id: str) -> File | Trouble:
-        return await self.call("getFile", {"file_id": file_id}, File)
+    async def get_file(self, file_id: str, *, size: int = 0) -> File | Trouble:
+        """A server of one's own has the file when it answers: a large one keeps it waiting for Telegram."""
+        return await self.call("getFile", {"file_id": file_id}, File, wait_s=CALL_S + size / SLOW_LINE)
 
-    async def download(self, file_id: str, *, limit: int = DOWNLOAD_BYTES) -> bytes | Trouble:
+    async def download(
+        self, file_id: str, *, size: int | None = None, limit: int = DOWNLOAD_BYTES
+    ) -> bytes | Trouble:
         """Never more than `limit` bytes are read, whatever the server says about the size."""
-        file = await self.get_file(file_id)
+        file = await self.get_file(file_id, size=min(size or limit, limit))
         if isinstance(file, Trouble):
             return file
         if file.file_size is not None and file.file_size > limit:
-            size, most = file.file_size / 1_000_000, limit // 1_000_000
-            return TooBig(f"the file has {size:.0f} MB; at most {most} MB are fetched")
+            has, most = file.file_size / 1_000_000, limit // 1_000_000
+            return TooBig(f"the file has {has:.0f} MB; at most {most} MB are fetched")
         if not file.file_path:
             return NotTelegram("getFile answered without a file_path")
         return await self._exchange.fetch(file.file_path, limit)

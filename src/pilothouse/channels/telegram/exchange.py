@@ -37,6 +37,7 @@ from pilothouse.channels.telegram.trouble import (
     classify,
 )
 from pilothouse.channels.telegram.way import find_way
+from pilothouse.core.channel import SLOW_LINE
 from pilothouse.core.secret import Secret
 
 T = TypeVar("T")
@@ -47,8 +48,7 @@ QUOTED_CHARS = 60
 ANSWER_BYTES = 32 << 20
 """A hundred updates of the largest kind stay far below."""
 CALL_S = 30.0
-UPLOAD_S = 600.0
-"""50 MB over a slow line."""
+"""How long the server may take to begin an answer, and to end it, besides what a file takes on a slow line."""
 
 _SEARCHED_BYTES = 4096
 _HEADERS = ((b"Accept-Encoding", b"identity"), (b"User-Agent", b"pilothouse"))
@@ -75,7 +75,10 @@ class Exchange:
     async def call(
         self, method: str, params: Mapping[str, Any], uploads: Mapping[str, Upload], wait_s: float
     ) -> Raw | Trouble:
-        """`wait_s` is how long the server may take to begin its answer: a long poll may take long."""
+        """`wait_s` is how long the server may take to begin its answer: a long poll may take long.
+
+        So may a file. What we sent may still be in this machine's buffers, and a server of one's own answers when
+        Telegram has it; given up too soon, it would stand there twice."""
         return self._hidden(await self._call(method, params, uploads, wait_s))
 
     async def fetch(self, file_path: str, limit: int) -> bytes | Trouble:
@@ -91,8 +94,9 @@ class Exchange:
             body = Form(params, uploads) if uploads else Json(params)
         except UnicodeEncodeError:
             return ParseError("the text holds half a character (a lone surrogate), which cannot be sent")
-        whole_s = wait_s + (UPLOAD_S if uploads else CALL_S)
-        answered = await self._send(self._calls, method, body, ANSWER_BYTES, wait_s, whole_s)
+        if uploads:
+            wait_s += body.length / SLOW_LINE
+        answered = await self._send(self._calls, method, body, ANSWER_BYTES, wait_s, wait_s + CALL_S)
         if isinstance(answered, Trouble):
             return answered
         answer = self._read(answered)
@@ -104,7 +108,8 @@ class Exchange:
                 f"the server names a file by the path {self._quote(file_path)}, which is no path below file_base; "
                 "a Bot API server that runs with --local keeps files to itself: run it without"
             )
-        answered = await self._send(self._files, quote(file_path), None, limit, SILENCE_S, UPLOAD_S)
+        whole_s = CALL_S + limit / SLOW_LINE
+        answered = await self._send(self._files, quote(file_path), None, limit, SILENCE_S, whole_s)
         if isinstance(answered, Trouble):
             return answered
         if answered.status == 200:
@@ -123,7 +128,7 @@ class Exchange:
         )
         answer: Reply | Trouble = NetworkDown("no answer came in time", maybe_done=True)
         with anyio.move_on_after(whole_s):
-            answer = await self._pool.ask(server, request, limit, max(wait_s, CALL_S))
+            answer = await self._pool.ask(server, request, limit, wait_s)
         if isinstance(answer, NetworkDown):
             return replace(answer, text=f"{self._endpoint.shown}: {answer.text}")
         return answer

@@ -188,7 +188,7 @@ class Taker:
         data: bytes | Trouble = b""
         for attempt in range(FETCH_TRIES):
             async with self._fetches:
-                data = await self._client.download(file.file_id)
+                data = await self._client.download(file.file_id, size=file.size)
             if not isinstance(data, NetworkDown | ServerDown | RetryAfter):
                 break
             pause_s = data.after_s if isinstance(data, RetryAfter) else FETCH_PAUSE_S * 2**attempt
