@@ -45,6 +45,10 @@ def trust() -> ssl.SSLContext:
     return ssl.create_default_context(cafile=str(AUTHORITY))
 
 
+def by_proxy(proxy: str, address: str) -> Way:
+    return Way({parse_server(address).origin: parse_server(proxy)}, trust())
+
+
 async def ask(address: str, way: Way, times: int = 1) -> Reply | Trouble:
     async with open_pool(way) as pool:
         replies = [await pool.ask(parse_server(address), request(), 1 << 20, 20) for _ in range(times)]
@@ -125,8 +129,9 @@ async def test_a_tunnel_is_dug_and_its_proxy_reads_nothing(scheme: str) -> None:
         serving(saying(answer(b"x")), identity()) as visits,
         tunnelling(tls=identity() if scheme == "https" else None) as (proxy, asked),
     ):
-        way = Way(parse_server(f"{scheme}://ada:word@127.0.0.1:{proxy.port}"), trust())
-        assert await ask(f"https://127.0.0.1:{visits.port}", way, times=2) == Reply(200, b"x")
+        address = f"https://127.0.0.1:{visits.port}"
+        way = by_proxy(f"{scheme}://ada:word@127.0.0.1:{proxy.port}", address)
+        assert await ask(address, way, times=2) == Reply(200, b"x")
     (head,) = asked
     assert head.startswith(f"CONNECT 127.0.0.1:{visits.port} HTTP/1.1\r\n")
     assert "\r\nProxy-Authorization: Basic YWRhOndvcmQ=\r\n" in head
@@ -135,7 +140,7 @@ async def test_a_tunnel_is_dug_and_its_proxy_reads_nothing(scheme: str) -> None:
 
 async def test_a_proxy_that_is_reached_by_tls_passes_on_what_needs_none() -> None:
     async with serving(saying(answer(b"x")), identity()) as proxy:
-        way = Way(parse_server(f"https://127.0.0.1:{proxy.port}"), trust())
+        way = by_proxy(f"https://127.0.0.1:{proxy.port}", "http://elsewhere.invalid")
         assert await ask("http://elsewhere.invalid", way, times=2) == Reply(200, b"x")
     assert [head.split(b"\r\n")[0] for head in proxy.heads[0]] == [
         b"GET http://elsewhere.invalid/x HTTP/1.1"
@@ -153,7 +158,7 @@ async def test_a_proxy_that_is_reached_by_tls_passes_on_what_needs_none() -> Non
 )
 async def test_a_tunnel_that_is_none_was_never_used(reply: bytes, words: str) -> None:
     async with serving(saying(reply, then_close=True)) as proxy:
-        way = Way(parse_server(f"http://127.0.0.1:{proxy.port}"), trust())
+        way = by_proxy(f"http://127.0.0.1:{proxy.port}", "https://elsewhere.invalid")
         found = await ask("https://elsewhere.invalid", way)
     assert isinstance(found, NetworkDown)
     assert not found.maybe_done

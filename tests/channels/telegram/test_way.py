@@ -13,6 +13,7 @@ from pilothouse.channels.telegram.address import parse_server
 from pilothouse.channels.telegram.client import open_client
 from pilothouse.channels.telegram.config import TelegramConfig, problem
 from pilothouse.channels.telegram.endpoint import Endpoint
+from pilothouse.channels.telegram.proxies import is_excepted
 from pilothouse.channels.telegram.trouble import NetworkDown, NotTelegram, Trouble
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.secret import Secret
@@ -156,6 +157,59 @@ async def test_the_proxy_of_the_environment_counts(name: str, written: str) -> N
     assert heads[0].startswith("POST http://elsewhere.invalid/")
 
 
+@pytest.mark.parametrize(
+    ("base", "no_proxy"),
+    [
+        ("http://bots.corp:8081", "bots.corp"),
+        ("http://bots.corp:8081", "BOTS.CORP:8081"),
+        ("http://bots.corp:8081", "*.corp"),
+        ("http://bots.corp:8081", ".corp"),
+        ("http://bots.corp:8081", "corp"),
+        ("http://bots.corp", "bots.corp:80"),
+        ("http://bots.corp", "elsewhere, bots.corp"),
+        ("http://bots.corp", "elsewhere bots.corp"),
+        ("http://bots.corp", "*"),
+        ("http://10.1.2.3:8081", "10.1.2.3"),
+        ("http://10.1.2.3:8081", "10.1.2.3:8081"),
+        ("http://10.1.2.3:8081", "10.0.0.0/8"),
+        ("http://10.1.2.3:8081", "10.1.2.3/8"),
+        ("http://[::1]:8081", "::1"),
+        ("http://[::1]:8081", "[::1]"),
+        ("http://[::1]:8081", "[0::1]:8081"),
+        ("http://[fd00::2:8081]", "fd00::/8"),
+    ],
+)
+def test_who_is_reached_without_a_proxy_may_be_said_as_to_any_program(base: str, no_proxy: str) -> None:
+    assert is_excepted(parse_server(base), no_proxy)
+
+
+@pytest.mark.parametrize(
+    ("base", "no_proxy"),
+    [
+        ("http://bots.corp:8081", ""),
+        ("http://bots.corp:8081", "bots.corp:8082, robots.corp, ots.corp, ., 10.0.0.0/8, [::1, corp.:x"),
+        ("http://10.1.2.3:8081", "10.1.2.4, 0.1.2.3, 11.0.0.0/8, 10.0.0.0/x, ::1"),
+        ("http://[fd00::2:8081]", "fd00::2, [fd00::2]:8081"),
+    ],
+)
+def test_who_is_not_named_is_reached_by_proxy(base: str, no_proxy: str) -> None:
+    assert not is_excepted(parse_server(base), no_proxy)
+
+
+async def test_each_server_has_its_own_proxy_or_none() -> None:
+    program = """
+from pilothouse.channels.telegram.endpoint import Endpoint
+from pilothouse.channels.telegram.way import find_way
+from pilothouse.core.secret import Secret
+own = Endpoint(Secret("1:x"), "http://bots.corp", "http://files.corp:8082")
+way = find_way(own)
+print(*(proxy and proxy.host_port for proxy in map(way.proxy_to, (own.calls, own.files))))
+"""
+    proxy = {"HTTP_PROXY": "http://127.0.0.1:3128"}
+    assert await said_with({**proxy, "NO_PROXY": "files.corp:8082"}, program) == "127.0.0.1:3128 None"
+    assert await said_with({**proxy, "NO_PROXY": "bots.corp"}, program) == "None 127.0.0.1:3128"
+
+
 async def test_no_proxy_says_who_is_reached_directly() -> None:
     async with listening() as (port, heads), listening() as (other, by_proxy):
         env = {"HTTP_PROXY": f"http://127.0.0.1:{other}", "NO_PROXY": "elsewhere.invalid, 127.0.0.1"}
@@ -188,3 +242,4 @@ print(problem(TelegramConfig(token=Secret("1:x"))))
 async def test_a_proxy_of_the_environment_that_we_cannot_use_is_named() -> None:
     said = await get_me_with({"ALL_PROXY": "socks5://10.0.0.1:1080"}, "http://elsewhere.invalid")
     assert "socks5://10.0.0.1:1080 cannot be used" in said
+    assert "`proxy` in [channels.telegram]" in said and "NO_PROXY=elsewhere.invalid" in said

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import ssl
-import sys
+from collections.abc import Mapping
 
 import anyio
 import h11
@@ -12,43 +11,49 @@ from anyio.abc import ByteStream
 from anyio.streams.tls import TLSStream
 
 from pilothouse.channels.reach import why_unreachable
-from pilothouse.channels.telegram.address import Server, basic, parse_server, without_login
+from pilothouse.channels.telegram.address import Origin, Server, basic
 from pilothouse.channels.telegram.connection import BROKEN, READ_BYTES, Connection, Headers
 from pilothouse.channels.telegram.endpoint import Endpoint
+from pilothouse.channels.telegram.proxies import find_proxy
 from pilothouse.channels.telegram.trouble import NetworkDown
 from pilothouse.channels.telegram.trust import load_trust
-from pilothouse.core.errors import ConfigError
 
 CONNECT_S = 15.0
-_SYSTEM_SETTINGS = ("darwin", "win32")
 
 
 class Way:
-    """`trust` may be left out where nothing is reached by https."""
+    """`proxies` by the server that one leads to; `trust` may be left out where nothing is reached by https."""
 
-    def __init__(self, proxy: Server | None = None, trust: ssl.SSLContext | None = None) -> None:
-        self._proxy = proxy
+    def __init__(
+        self, proxies: Mapping[Origin, Server] | None = None, trust: ssl.SSLContext | None = None
+    ) -> None:
+        self._proxies = proxies or {}
         self._trust = trust
+
+    def proxy_to(self, server: Server) -> Server | None:
+        return self._proxies.get(server.origin)
 
     async def open(self, server: Server) -> Connection | NetworkDown:
         try:
             with anyio.fail_after(CONNECT_S):
                 return await self._connect(server)
         except (*BROKEN, UnicodeError) as error:
-            by = f" (by way of the proxy {self._proxy.host_port})" if self._proxy else ""
+            proxy = self.proxy_to(server)
+            by = f" (by way of the proxy {proxy.host_port})" if proxy else ""
             return NetworkDown(why_unreachable(error) + by)
 
     async def _connect(self, server: Server) -> Connection:
-        first = self._proxy or server
+        proxy = self.proxy_to(server)
+        first = proxy or server
         stream: ByteStream = await anyio.connect_tcp(*first.origin[1:])
         try:
             if first.scheme == "https":
                 stream = await self._encrypt(stream, first)
-            if not self._proxy:
+            if not proxy:
                 return Connection(stream)
             if server.scheme == "http":
-                return Connection(stream, f"http://{server.authority}", _login_at(self._proxy))
-            await _dig(stream, server, self._proxy)
+                return Connection(stream, f"http://{server.authority}", _login_at(proxy))
+            await _dig(stream, server, proxy)
             return Connection(await self._encrypt(stream, server))
         except BaseException:
             await anyio.aclose_forcefully(stream)
@@ -82,33 +87,9 @@ def _login_at(proxy: Server) -> Headers:
 
 
 def find_way(endpoint: Endpoint) -> Way:
-    """By the proxy that is set or, without one, by that of the environment. Raises `ConfigError` where one cannot be used."""
-    proxy = _proxy(endpoint.proxy, endpoint.calls)
-    reached = [endpoint.calls, endpoint.files, *([proxy] if proxy else [])]
-    return Way(proxy, load_trust() if any(one.scheme == "https" for one in reached) else None)
-
-
-def _proxy(given: str, server: Server) -> Server | None:
-    text = given or _proxy_of_environment(server)
-    if not text:
-        return None
-    try:
-        # People write `10.0.0.1:3128` into the environment.
-        return parse_server(text if "://" in text else f"http://{text}")
-    except ValueError as error:
-        raise ConfigError(f"The proxy {without_login(text)} cannot be used: {error}") from None
-
-
-def _proxy_of_environment(server: Server) -> str:
-    """What `HTTPS_PROXY` and `NO_PROXY` say, as every other program here would read them."""
-    if sys.platform not in _SYSTEM_SETTINGS and not any(
-        name.lower().endswith("_proxy") for name in os.environ
-    ):
-        return ""
-    # It brings half of the standard library's HTTP along, for which most have no need.
-    from urllib.request import getproxies, proxy_bypass
-
-    if proxy_bypass(server.host):
-        return ""
-    proxies = getproxies()
-    return proxies.get(server.scheme) or proxies.get("all") or ""
+    """Of each server by itself: one may be reached directly, and the other not. Raises `ConfigError` where that cannot be."""
+    servers = (endpoint.calls, endpoint.files)
+    found = {server.origin: find_proxy(endpoint.proxy, server) for server in servers}
+    proxies = {origin: proxy for origin, proxy in found.items() if proxy}
+    encrypted = any(one.scheme == "https" for one in (*servers, *proxies.values()))
+    return Way(proxies, load_trust() if encrypted else None)
