@@ -49,6 +49,11 @@ async def ask(base: str, proxy: str = "") -> object:
         return await client.get_me()
 
 
+async def fetch(base: str, file_base: str) -> object:
+    async with open_client(Endpoint(TOKEN, base, file_base)) as client:
+        return await client.download("f")
+
+
 async def test_a_server_with_a_path_and_a_port_is_asked_by_both() -> None:
     async with listening() as (port, heads):
         assert not isinstance(await ask(f"http://localhost:{port}/bots/"), Trouble)
@@ -118,7 +123,38 @@ async def test_a_proxy_that_is_not_there_is_named_instead_of_telegram() -> None:
     with hold_port() as port:
         found = await ask("http://elsewhere.invalid", f"http://ada:word@127.0.0.1:{port}")
     assert isinstance(found, NetworkDown)
-    assert f"the connection was refused (by way of the proxy 127.0.0.1:{port})" in found.text
+    way = f"http://elsewhere.invalid (by way of the proxy 127.0.0.1:{port})"
+    assert found.text == f"{way}: the connection was refused"
+
+
+async def test_a_page_that_a_proxy_may_have_written_names_it() -> None:
+    async with listening(answer(b"<html>no</html>", status=b"403 No")) as (port, _):
+        found = await ask("http://elsewhere.invalid", f"http://127.0.0.1:{port}")
+    assert isinstance(found, NotTelegram)
+    assert f"http://elsewhere.invalid (by way of the proxy 127.0.0.1:{port}) answered 403" in found.text
+
+
+@pytest.mark.parametrize("base", ["http://elsewhere.invalid", "https://elsewhere.invalid"])
+async def test_a_proxy_that_wants_a_login_says_so_and_nothing_was_done(base: str) -> None:
+    async with listening(answer(b"<html>who?</html>", status=b"407 Who are you")) as (port, _):
+        found = await ask(base, f"http://127.0.0.1:{port}")
+    assert isinstance(found, NetworkDown)
+    assert not found.maybe_done
+    assert f"{base} (by way of the proxy 127.0.0.1:{port}): the proxy wants a login" in found.text
+
+
+async def test_the_server_that_has_the_files_is_named_where_it_was_asked() -> None:
+    file = answer(b'{"ok":true,"result":{"file_id":"f","file_path":"documents/a.pdf"}}')
+    page = answer(b"<html>404</html>", status=b"404 No")
+    with hold_port() as nobody:
+        async with listening(file) as (port, _), listening(file) as (again, _), listening(page) as (other, _):
+            down = await fetch(f"http://127.0.0.1:{port}", f"http://127.0.0.1:{nobody}")
+            foreign = await fetch(f"http://127.0.0.1:{again}", f"http://a:b@127.0.0.1:{other}/f")
+    assert isinstance(down, NetworkDown)
+    assert down.text == f"http://127.0.0.1:{nobody} (file_base): the connection was refused"
+    assert isinstance(foreign, NotTelegram)
+    assert foreign.text.startswith(f"http://127.0.0.1:{other}/f (file_base) answered 404 with ")
+    assert foreign.text.endswith("is file_base where a Bot API server has its files?")
 
 
 async def test_a_tunnel_that_a_proxy_refuses_was_never_used() -> None:

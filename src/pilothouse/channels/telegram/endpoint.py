@@ -32,6 +32,10 @@ class Endpoint(Struct, frozen=True):
         return without_login(self.api_base)
 
     @property
+    def files_shown(self) -> str:
+        return f"{without_login(self.file_base)} (file_base)" if self.file_base else f"{self.shown}/file"
+
+    @property
     def calls(self) -> Server:
         return _base("api_base", self.api_base)
 

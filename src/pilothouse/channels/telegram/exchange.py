@@ -36,7 +36,7 @@ from pilothouse.channels.telegram.trouble import (
     Unauthorized,
     classify,
 )
-from pilothouse.channels.telegram.way import find_way
+from pilothouse.channels.telegram.way import WANTS_LOGIN, Way, find_way
 from pilothouse.core.channel import SLOW_LINE
 from pilothouse.core.secret import Secret
 
@@ -66,9 +66,10 @@ _answers = msgspec.json.Decoder(Answer)
 
 
 class Exchange:
-    def __init__(self, pool: Pool, endpoint: Endpoint) -> None:
+    def __init__(self, pool: Pool, endpoint: Endpoint, way: Way) -> None:
         self._pool = pool
         self._endpoint = endpoint
+        self._way = way
         self._calls = endpoint.calls
         self._files = endpoint.files
 
@@ -99,7 +100,7 @@ class Exchange:
         answered = await self._send(self._calls, method, body, ANSWER_BYTES, wait_s, wait_s + CALL_S)
         if isinstance(answered, Trouble):
             return answered
-        answer = self._read(answered)
+        answer = self._read(self._calls, answered)
         return answer.result if isinstance(answer, Answer) else answer
 
     async def _fetch(self, file_path: str, limit: int) -> bytes | Trouble:
@@ -114,8 +115,8 @@ class Exchange:
             return answered
         if answered.status == 200:
             return answered.data
-        answer = self._read(answered)
-        return answer if isinstance(answer, Trouble) else self._foreign(answered)
+        answer = self._read(self._files, answered)
+        return answer if isinstance(answer, Trouble) else self._foreign(self._files, answered)
 
     async def _send(
         self, server: Server, path: str, body: Body | None, limit: int, wait_s: float, whole_s: float
@@ -130,30 +131,44 @@ class Exchange:
         with anyio.move_on_after(whole_s):
             answer = await self._pool.ask(server, request, limit, wait_s)
         if isinstance(answer, NetworkDown):
-            return replace(answer, text=f"{self._endpoint.shown}: {answer.text}")
+            return replace(answer, text=f"{self._name(server)}: {answer.text}")
         return answer
 
-    def _read(self, reply: Reply) -> Answer | Trouble:
+    def _read(self, server: Server, reply: Reply) -> Answer | Trouble:
         try:
             answer = _answers.decode(reply.data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return self._foreign(reply)
+            return self._foreign(server, reply)
         if answer.ok:
             return answer
         return classify(answer.error_code or reply.status, answer.description, answer.parameters or {})
 
-    def _foreign(self, reply: Reply) -> Trouble:
+    def _foreign(self, server: Server, reply: Reply) -> Trouble:
         """No answer of the Bot API: a proxy's error page, or another service altogether."""
-        status, shown = reply.status, self._endpoint.shown
+        status, name = reply.status, self._name(server)
         if status >= 500:
-            return ServerDown(f"the server answered {status}", maybe_done=True, status=status)
-        if status == 413:
-            return TooBig(f"{shown}, or a proxy before it, takes nothing as large as this")
-        if status == 429:
-            return RetryAfter(f"{shown}, or a proxy before it, wants us to wait")
+            return ServerDown(f"{name} answered {status}", maybe_done=True, status=status)
+        match status:
+            case 407:
+                return NetworkDown(f"{name}: {WANTS_LOGIN}")
+            case 413:
+                return TooBig(f"{name}, or a proxy before it, takes nothing as large as this")
+            case 429:
+                return RetryAfter(f"{name}, or a proxy before it, wants us to wait")
         begin = self._quote(reply.data[:_SEARCHED_BYTES].decode("utf-8", "replace"))
-        text = f"{shown} answered {status} with {begin}: is api_base a Bot API server?"
+        text = f"{name} answered {status} with {begin}: {self._doubt(server)}"
         return NotTelegram(text, maybe_done=200 <= status < 300)
+
+    def _name(self, server: Server) -> str:
+        """Whom we asked, as people wrote it, and who stands between us."""
+        shown = self._endpoint.shown if server is self._calls else self._endpoint.files_shown
+        proxy = self._way.proxy_to(server)
+        return f"{shown} (by way of the proxy {proxy.host_port})" if proxy else shown
+
+    def _doubt(self, server: Server) -> str:
+        if server is self._calls or not self._endpoint.file_base:
+            return "is api_base a Bot API server?"
+        return "is file_base where a Bot API server has its files?"
 
     def _hidden(self, outcome: T | Trouble) -> T | Trouble:
         if isinstance(outcome, Trouble):
@@ -172,8 +187,9 @@ class Exchange:
 
 @asynccontextmanager
 async def open_exchange(endpoint: Endpoint) -> AsyncIterator[Exchange]:
-    async with open_pool(find_way(endpoint)) as pool:
-        yield Exchange(pool, endpoint)
+    way = find_way(endpoint)
+    async with open_pool(way) as pool:
+        yield Exchange(pool, endpoint, way)
 
 
 def _headers(server: Server, body: Body | None) -> list[tuple[bytes, bytes]]:

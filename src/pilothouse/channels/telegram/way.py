@@ -19,6 +19,9 @@ from pilothouse.channels.telegram.trouble import NetworkDown
 from pilothouse.channels.telegram.trust import load_trust
 
 CONNECT_S = 15.0
+WANTS_LOGIN = (
+    "the proxy wants a login (407), or another one: write it into its address, http://NAME:PASSWORD@HOST:PORT"
+)
 
 
 class Way:
@@ -38,9 +41,7 @@ class Way:
             with anyio.fail_after(CONNECT_S):
                 return await self._connect(server)
         except (*BROKEN, UnicodeError) as error:
-            proxy = self.proxy_to(server)
-            by = f" (by way of the proxy {proxy.host_port})" if proxy else ""
-            return NetworkDown(why_unreachable(error) + by)
+            return NetworkDown(why_unreachable(error))
 
     async def _connect(self, server: Server) -> Connection:
         proxy = self.proxy_to(server)
@@ -75,6 +76,8 @@ async def _dig(stream: ByteStream, server: Server, proxy: Server) -> None:
     while not isinstance(event := http.next_event(), h11.Response):
         if event is h11.NEED_DATA:
             http.receive_data(await stream.receive(READ_BYTES))
+    if event.status_code == 407:
+        raise ConnectionError(WANTS_LOGIN)
     if not 200 <= event.status_code < 300:
         reason = event.reason.decode("ascii", "replace")
         raise ConnectionError(f"the proxy opens no tunnel: {event.status_code} {reason}".rstrip())
