@@ -185,6 +185,22 @@ async def test_certificates_that_cannot_be_read_are_an_error_of_the_settings(tmp
     assert "Traceback" not in said
 
 
+async def test_a_folder_in_which_nothing_would_be_found_is_an_error_of_the_settings(tmp_path: Path) -> None:
+    loose, hashed = tmp_path / "loose", tmp_path / "hashed"
+    for folder, name in ((loose, "company.pem"), (hashed, HASHED)):
+        folder.mkdir()
+        (folder / name).write_bytes(AUTHORITY.read_bytes())
+    async with serving(saying(answer(ME)), identity()) as visits:
+        base = f"https://127.0.0.1:{visits.port}"
+        for useless in (loose, tmp_path / "gone", f"{loose}:{tmp_path / 'gone'}"):
+            said = await get_me_with({"SSL_CERT_DIR": str(useless)}, base)
+            assert f"SSL_CERT_DIR={useless} holds no certificates" in said
+            assert f"openssl rehash {str(useless).partition(':')[0]}`" in said
+        assert "b_bot" in await get_me_with({"SSL_CERT_DIR": f"{loose}:{hashed}"}, base)
+        both = {"SSL_CERT_FILE": str(AUTHORITY), "SSL_CERT_DIR": str(loose)}
+        assert "b_bot" in await get_me_with(both, base)
+
+
 async def test_a_server_that_needs_none_is_reached_without_certificates(tmp_path: Path) -> None:
     async with serving(saying(answer(ME))) as visits:
         gone = {"SSL_CERT_FILE": str(tmp_path / "gone.pem")}

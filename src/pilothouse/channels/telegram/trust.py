@@ -27,6 +27,12 @@ NONE_HERE = (
     "Install them (the package is called ca-certificates), or name a file of your own with SSL_CERT_FILE."
 )
 
+NONE_FOUND = (
+    "SSL_CERT_DIR={folder} holds no certificates by the names that OpenSSL looks for. If it is there, run "
+    "`openssl rehash {first}`; or name a file of certificates with SSL_CERT_FILE."
+)
+"""OpenSSL itself takes any folder, and then trusts nobody."""
+
 
 def load_trust() -> ssl.SSLContext:
     """Reads files, which takes some 30 ms: once is enough."""
@@ -39,6 +45,8 @@ def load_trust() -> ssl.SSLContext:
     file, folder = named if any(named) else find_certificates(ssl.get_default_verify_paths())
     if not file and not folder:
         raise ConfigError(NONE_HERE)
+    if not file and not any(map(_holds_certificates, folders := (folder or "").split(os.pathsep))):
+        raise ConfigError(NONE_FOUND.format(folder=folder, first=folders[0]))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.set_alpn_protocols(["http/1.1"])
     try:
@@ -55,14 +63,14 @@ def find_certificates(
     paths: ssl.DefaultVerifyPaths, bundles: Sequence[str] = _BUNDLES
 ) -> tuple[str | None, str | None]:
     """A file and a folder, of which there may be one or none."""
-    folder = paths.capath if paths.capath and _holds_certificates(Path(paths.capath)) else None
+    folder = paths.capath if paths.capath and _holds_certificates(paths.capath) else None
     if paths.cafile or folder:
         return paths.cafile or None, folder
     return next((bundle for bundle in bundles if Path(bundle).is_file()), None), None
 
 
-def _holds_certificates(folder: Path) -> bool:
+def _holds_certificates(folder: str) -> bool:
     try:
-        return any(_HASHED.fullmatch(entry.name) for entry in folder.iterdir())
+        return any(_HASHED.fullmatch(name) for name in os.listdir(folder))
     except OSError:  # it may not be ours to read
         return False
