@@ -174,6 +174,14 @@ async def test_a_tunnel_that_a_proxy_refuses_was_never_used() -> None:
         ("socks5://ada:secret@10.0.0.1:1080", "socks5://10.0.0.1:1080"),
         ("http://ada:secret@10.0.0.1:99999", "http://10.0.0.1:99999"),
         ("http://:3128", "http://:3128"),
+        ("http://ada\N{FULLWIDTH COLON}secret@10.0.0.1:3128", "http://10.0.0.1:3128"),
+        ("http://ada:secret\N{FULLWIDTH COMMERCIAL AT}10.0.0.1:3128", "http://10.0.0.1:3128"),
+        ("http://ada:my://secret@10.0.0.1:3128", "http://10.0.0.1:3128"),
+        ("http://ada:my[secret@10.0.0.1:3128", "http://10.0.0.1:3128"),
+        ("http://ada:my/secret@10.0.0.1:3128", "http://10.0.0.1:3128"),
+        ("http://ada:my#secret@10.0.0.1:3128", "http://10.0.0.1:3128"),
+        ("http://ada:secret@[10.0.0.1:3128", "http://[10.0.0.1:3128"),
+        ("ada:my://secret@10.0.0.1:x", "10.0.0.1:x"),
     ],
 )
 async def test_a_proxy_that_cannot_be_used_is_named_without_its_password(proxy: str, shown: str) -> None:
@@ -181,7 +189,7 @@ async def test_a_proxy_that_cannot_be_used_is_named_without_its_password(proxy: 
         await ask("http://127.0.0.1:1", proxy)
     for said in (str(raised.value), problem(TelegramConfig(token=TOKEN, proxy=proxy))):
         assert shown in said
-        assert "secret" not in said
+        assert "secret" not in said and "ada" not in said
 
 
 @pytest.mark.parametrize("written", ["http://127.0.0.1:{}", "127.0.0.1:{}"])

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from msgspec import Struct
 
 _IN_PATHS = "/%:@!$&'()*+,;=~"
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_AT = re.compile("[@\N{FULLWIDTH COMMERCIAL AT}\N{SMALL COMMERCIAL AT}]")
+"""Also as some keyboards write it; that is no address then, but may end a login."""
 
 
 Origin = tuple[str, str, int]
@@ -42,7 +46,10 @@ class Server(Struct, frozen=True):
 
 def parse_server(text: str) -> Server:
     """Raises `ValueError`, in words that say nothing of a login."""
-    parts = urlsplit(text)
+    try:
+        parts = urlsplit(text)
+    except ValueError:  # in whose words the login would stand
+        raise ValueError("it has brackets or other characters that no address has") from None
     if parts.scheme not in ("http", "https"):
         raise ValueError("it must begin with https:// or http://")
     if any(char.isspace() for char in text):
@@ -68,9 +75,9 @@ def address_problem(text: str) -> str:
 
 
 def without_login(text: str) -> str:
-    """As it may be shown."""
-    scheme, _, rest = text.rpartition("://")
-    return f"{scheme}://{rest.rpartition('@')[2]}" if scheme else rest.rpartition("@")[2]
+    """As it may be shown. A password may hold anything, also what looks like the end of a scheme."""
+    scheme = begin[0] if (begin := _SCHEME.match(text)) else ""
+    return scheme + _AT.split(text[len(scheme) :])[-1]
 
 
 def basic(login: tuple[bytes, bytes]) -> bytes:
