@@ -3,6 +3,7 @@
 import tracemalloc
 
 import pytest
+from tests.channels.telegram.http_house import answer, saying, serving
 from tests.channels.telegram.server.running import Server, open_server
 
 from pilothouse.channels.telegram import trouble
@@ -52,6 +53,20 @@ async def test_a_server_that_sends_more_than_it_said_is_cut_off(client: BotClien
     file_id = ada.document("note.txt", b"0123456789").message["document"]["file_id"]
     server.faults.garble("download", bytes(MB))
     assert isinstance(await client.download(file_id, limit=100), trouble.TooBig)
+
+
+@pytest.mark.parametrize("length", [b"Connection: close", b"Content-Length: 3"])
+async def test_half_a_file_is_not_taken_for_the_whole(length: bytes) -> None:
+    """As a proxy passes on what broke off, with no length or with that of what it has."""
+    file = answer(b'{"ok":true,"result":{"file_id":"f","file_size":10,"file_path":"documents/a.pdf"}}')
+    half = b"HTTP/1.1 200 OK\r\n" + length + b"\r\n\r\n%PD"
+    async with (
+        serving(saying(file, half, then_close=True)) as visits,
+        open_client(Endpoint(Secret("1:x"), f"http://127.0.0.1:{visits.port}")) as client,
+    ):
+        found = await client.download("f")
+    assert isinstance(found, trouble.NetworkDown), "it is fetched once more"
+    assert "3 of 10 bytes" in found.text
 
 
 async def test_an_upload_is_copied_nowhere() -> None:

@@ -27,7 +27,7 @@ from pilothouse.channels.telegram.shapes import (
     Scope,
     Upload,
 )
-from pilothouse.channels.telegram.trouble import NotTelegram, TooBig, Trouble
+from pilothouse.channels.telegram.trouble import NetworkDown, NotTelegram, TooBig, Trouble
 from pilothouse.channels.telegram.wire import (
     KINDS,
     Arrived,
@@ -272,7 +272,8 @@ class BotClient:
     async def download(
         self, file_id: str, *, size: int | None = None, limit: int = DOWNLOAD_BYTES
     ) -> bytes | Trouble:
-        """Never more than `limit` bytes are read, whatever the server says about the size."""
+        """Never more than `limit` bytes are read, whatever the server says about the size; nor is less taken for the file
+        than Telegram has of it: where no length is given, its end looks like a connection that broke."""
         file = await self.get_file(file_id, size=min(size or limit, limit))
         if isinstance(file, Trouble):
             return file
@@ -281,7 +282,10 @@ class BotClient:
             return TooBig(f"the file has {has:.0f} MB; at most {most} MB are fetched")
         if not file.file_path:
             return NotTelegram("getFile answered without a file_path")
-        return await self._exchange.fetch(file.file_path, limit)
+        data = await self._exchange.fetch(file.file_path, limit)
+        if isinstance(data, bytes) and len(data) < (file.file_size or 0):
+            return NetworkDown(f"the file broke off: {len(data)} of {file.file_size} bytes came")
+        return data
 
     # Buttons and menus.
 
