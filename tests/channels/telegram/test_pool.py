@@ -1,6 +1,7 @@
 """Connections are used again while that is safe, are never more than they may be, and none is left behind."""
 
 import anyio
+import pytest
 from anyio.abc import ByteStream
 from tests.channels.telegram.http_house import Visits, answer, read_head, request, saying, serving
 from tests.ports import hold_port
@@ -41,6 +42,18 @@ async def test_what_a_server_says_unasked_is_nobodys_answer() -> None:
         for _ in range(3):
             assert await pool.ask(visits.server, request(), LIMIT, 20) == Reply(200, b"mine")
             await visits.until_open(0) if len(visits.heads) < 3 else None
+
+
+@pytest.mark.parametrize("size", [64 << 10, 256 << 10])
+async def test_what_a_server_says_unasked_is_found_however_much_came_at_once(size: int) -> None:
+    """Streams hand out 64 KiB, and asyncio reads 256: what is left would be the next answer."""
+    mine = bytes(2 * size - len(answer(bytes(size))))
+    both = answer(mine) + answer(b"not yours")
+    assert both[:size] == answer(mine)
+    async with serving(saying(both)) as visits, open_pool(Way()) as pool:
+        for _ in range(3):
+            assert await pool.ask(visits.server, request(), LIMIT, 20) == Reply(200, mine)
+    assert [len(heads) for heads in visits.heads] == [1] * 3
 
 
 async def test_two_servers_do_not_share_a_connection() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 from anyio.abc import ByteStream
+from anyio.streams.tls import TLSAttribute
 from tests.channels.telegram.http_house import (
     ME,
     Visits,
@@ -33,6 +34,8 @@ HASHED = "a2d56eaa.0"
 """As `openssl rehash` names it."""
 RECORD_BYTES = 16 << 10
 """As much as TLS encrypts at once."""
+OVERHEAD_BYTES = 22
+"""What that is longer by, in TLS 1.3."""
 
 
 def identity() -> ssl.SSLContext:
@@ -99,6 +102,22 @@ async def test_what_a_server_says_unasked_is_nobodys_answer_though_it_came_with_
     async with serving(saying(both), identity()) as visits:
         assert await ask(f"https://127.0.0.1:{visits.port}", Way(trust=trust()), times=3) == Reply(200, mine)
     assert [len(heads) for heads in visits.heads] == [1] * 3
+
+
+async def test_what_a_server_says_unasked_is_found_though_tls_has_not_read_it() -> None:
+    """It asks for 64 KiB of what has come: here for exactly one answer, encrypted."""
+    encrypted = (64 << 10) - 4 * OVERHEAD_BYTES
+    mine = bytes(2 * encrypted - len(answer(bytes(encrypted))))
+
+    async def serve(stream: ByteStream, visits: Visits) -> None:
+        assert stream.extra(TLSAttribute.tls_version) == "TLSv1.3"
+        while True:
+            visits.heads.append([await read_head(stream)])
+            stream.extra(TLSAttribute.ssl_object).write(answer(mine))
+            await stream.send(answer(b"not yours"))  # both in one
+
+    async with serving(serve, identity()) as visits:
+        assert await ask(f"https://127.0.0.1:{visits.port}", Way(trust=trust()), times=3) == Reply(200, mine)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])

@@ -25,7 +25,6 @@ from pilothouse.core.secret import Secret
 Headers = Sequence[tuple[bytes, bytes]]
 
 HEAD_BYTES = 64 << 10
-READ_BYTES = 64 << 10
 SILENCE_S = 60.0
 """A transfer may take long, but may not stand still for longer than this."""
 
@@ -177,6 +176,6 @@ class Connection:
 
     async def _next_bytes(self) -> bytes:
         try:
-            return await self._stream.receive(READ_BYTES)
+            return await self._stream.receive()
         except anyio.EndOfStream:
             return b""

@@ -12,11 +12,12 @@ from anyio.streams.tls import TLSStream
 
 from pilothouse.channels.reach import why_unreachable
 from pilothouse.channels.telegram.address import Origin, Server, basic
-from pilothouse.channels.telegram.connection import BROKEN, READ_BYTES, Connection, Headers
+from pilothouse.channels.telegram.connection import BROKEN, Connection, Headers
 from pilothouse.channels.telegram.endpoint import Endpoint
 from pilothouse.channels.telegram.proxies import find_proxy
 from pilothouse.channels.telegram.trouble import NetworkDown
 from pilothouse.channels.telegram.trust import load_trust
+from pilothouse.channels.telegram.whole import Whole
 
 CONNECT_S = 15.0
 WANTS_LOGIN = (
@@ -46,7 +47,7 @@ class Way:
     async def _connect(self, server: Server) -> Connection:
         proxy = self.proxy_to(server)
         first = proxy or server
-        stream: ByteStream = await anyio.connect_tcp(*first.origin[1:])
+        stream: ByteStream = Whole(await anyio.connect_tcp(*first.origin[1:]))
         try:
             if first.scheme == "https":
                 stream = await self._encrypt(stream, first)
@@ -75,7 +76,7 @@ async def _dig(stream: ByteStream, server: Server, proxy: Server) -> None:
     await stream.send(http.send(asked) or b"")
     while not isinstance(event := http.next_event(), h11.Response):
         if event is h11.NEED_DATA:
-            http.receive_data(await stream.receive(READ_BYTES))
+            http.receive_data(await stream.receive())
     if event.status_code == 407:
         raise ConnectionError(WANTS_LOGIN)
     if not 200 <= event.status_code < 300:
