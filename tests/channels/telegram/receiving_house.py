@@ -81,6 +81,7 @@ class House:
 
     def __init__(self, server: Server, clock: FakeClock, folder: Path) -> None:
         self.server = server
+        server.polls.clock = clock
         self.folder = folder
         self.clock = clock
         self.desk = ScriptedDesk()

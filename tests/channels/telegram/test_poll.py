@@ -12,6 +12,7 @@ from tests.channels.telegram.rival import conflicts, rival
 from tests.channels.telegram.server.running import Server
 
 from pilothouse.channels.failures import NOT_TAKEN
+from pilothouse.channels.telegram.joining import QUIET_S
 from pilothouse.channels.telegram.lanes import AT_ONCE
 from pilothouse.channels.telegram.poll import Poller
 from pilothouse.channels.telegram.receive import Happening, Pressed
@@ -84,6 +85,37 @@ async def test_while_the_disk_takes_nothing_telegram_keeps_it(house: House, serv
     assert house.texts == ["keep me"]
 
 
+async def test_while_the_disk_takes_nothing_others_are_heard(house: House, server: Server) -> None:
+    ada, bob = server.person(), server.person("Bob")
+    house.desk = slow = Slow("keep me")
+    (house.folder / "full").write_text("")
+    house.folder = house.folder / "full" / "telegram"
+    async with polling(house):
+        ada.say("keep me")
+        await house.until(slow.came.is_set)
+        bob.say("hello")
+        await house.until(lambda: house.texts == ["hello"], step_s=0.25)
+        assert len(server.world.pending) == 2
+        slow.go_on.set()
+        await house.until(lambda: not server.world.pending, step_s=0.25)
+
+
+async def test_a_stop_confirms_what_was_taken_and_asks_for_nothing_else(house: House, server: Server) -> None:
+    ada = server.person()
+    async with polling(house):
+        await house.until(lambda: server.polls.waiting)
+        server.faults.drop("getUpdates")
+        ada.say("by the poll that hung")
+        await house.until(lambda: any(event == "telegram.poll_failed" for event, _ in house.logged))
+        assert (len(house.texts), len(server.world.pending)) == (1, 1)
+    assert server.world.pending == []
+    ada.say("by the next")
+    async with polling(house):
+        await house.until(lambda: server.polls.waiting and not server.world.pending)
+        polls = len(server.called("getUpdates"))
+    assert len(server.called("getUpdates")) == polls, "Telegram would keep us waiting"
+
+
 async def test_a_restart_before_the_confirmation_is_a_duplicate_and_not_a_second_message(
     house: House, server: Server
 ) -> None:
@@ -133,6 +165,21 @@ async def test_an_album_and_a_paste_are_one_message_each_and_others_do_not_wait(
     assert album.text == "compare"
     assert [await house.blobs.get(file.blob) for file in album.attachments] == [b"one", b"two"]
     assert house.texts[2] == text
+
+
+async def test_an_album_waits_for_its_pieces_and_not_for_a_poll_that_hangs(
+    house: House, server: Server
+) -> None:
+    ada = server.person()
+    async with polling(house):
+        await house.until(lambda: server.polls.waiting)
+        ada.album([b"one", b"two"], "compare")
+        await house.until(lambda: len(house.kept) == 2)
+        await house.until(lambda: server.polls.waiting and not server.world.pending)
+        polls = len(server.called("getUpdates"))
+        await house.clock.advance(QUIET_S)
+        await house.until(lambda: house.texts == ["compare"])
+        assert len(server.called("getUpdates")) == polls, "a second poll would end the one that hangs"
 
 
 async def test_a_kill_while_an_album_waits_for_its_pieces_loses_nothing(house: House, server: Server) -> None:
@@ -409,9 +456,8 @@ async def test_a_poll_that_a_restart_ends_is_no_trouble(house: House, server: Se
     ada = server.person()
     async with polling(house):
         await house.until(lambda: server.polls.waiting)
-        async with connect(server) as other:
-            assert await other.get_updates(0, timeout_s=0) == ()
-        await house.until(lambda: conflicts(house.logged) == [1])
+        async with rival(server):
+            await house.until(lambda: conflicts(house.logged) == [1])
         ada.say("to whoever is there")
         await house.until(lambda: house.texts == ["to whoever is there"], step_s=0.5)
     assert house.alarms == []

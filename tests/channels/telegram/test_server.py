@@ -1,7 +1,9 @@
 """What the test server promises to the tests that stand on it."""
 
+import anyio
 import pytest
 from tests.channels.telegram.server.flood import ALL, GROUP, PRIVATE, Flood
+from tests.channels.telegram.server.polling import AGAIN_S, HASTY_S
 from tests.channels.telegram.server.refusal import Refusal
 from tests.channels.telegram.server.running import Server
 from tests.channels.telegram.server.world import Draft
@@ -9,6 +11,13 @@ from tests.channels.telegram.server.world import Draft
 from pilothouse.channels.telegram.client import BotClient
 from pilothouse.channels.telegram.trouble import RetryAfter
 from pilothouse.channels.telegram.wire import KINDS, Arrived, Message, Update
+from pilothouse.testing.clock import FakeClock
+
+
+@pytest.fixture
+def clock(server: Server) -> FakeClock:
+    server.polls.clock = clock = FakeClock()
+    return clock
 
 
 async def fetch(client: BotClient, offset: int = 0) -> list[Update]:
@@ -22,17 +31,37 @@ def messages(updates: list[Update]) -> list[Message]:
 
 
 async def test_an_update_comes_again_until_a_later_offset_confirms_it(
-    client: BotClient, server: Server
+    client: BotClient, server: Server, clock: FakeClock
 ) -> None:
     ada = server.person()
     ada.say("one")
     ada.say("two")
     first = await fetch(client)
+    await clock.advance(HASTY_S)
     assert [update.update_id for update in await fetch(client)] == [update.update_id for update in first]
     rest = await fetch(client, first[0].update_id + 1)
     assert [message.text for message in messages(rest)] == ["two"]
     server.world.repeat(server.world.pending[0])
+    await clock.advance(HASTY_S)
     assert len(await fetch(client, rest[0].update_id)) == 2
+
+
+async def test_whoever_asks_for_the_same_again_too_soon_gets_one_update_or_waits(
+    client: BotClient, server: Server, clock: FakeClock
+) -> None:
+    ada = server.person()
+    ada.say("one")
+    ada.say("two")
+    first, again = await fetch(client), await fetch(client)
+    assert (len(first), len(again)) == (2, 1)
+    beyond = first[1].update_id + 1
+    assert await fetch(client, beyond) == []
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(fetch, client, beyond)
+        await server.world.until(lambda: server.polls.waiting)
+        await clock.advance(AGAIN_S - 0.1)
+        assert server.polls.waiting
+        await clock.advance(0.1)
 
 
 async def test_what_waits_can_come_in_the_wrong_order(client: BotClient, server: Server) -> None:
@@ -43,7 +72,9 @@ async def test_what_waits_can_come_in_the_wrong_order(client: BotClient, server:
     assert [message.text for message in messages(await fetch(client))] == ["two", "one"]
 
 
-async def test_all_that_people_do_is_told_as_telegram_tells_it(client: BotClient, server: Server) -> None:
+async def test_all_that_people_do_is_told_as_telegram_tells_it(
+    client: BotClient, server: Server, clock: FakeClock
+) -> None:
     """aiogram's models judge every update: the fixture fails on what they would not read."""
     await fetch(client)
     ada, bob = server.person("Ada", username="ada_l"), server.person("Bob")
@@ -69,6 +100,7 @@ async def test_all_that_people_do_is_told_as_telegram_tells_it(client: BotClient
     ada.migrate(ada.make_group("Old", kind="group"))
     ada.remove_bot(forum)
     ada.stop_draft(Draft(ada.id, 5, "…", can_stop=True))
+    await clock.advance(HASTY_S)
     updates = await fetch(client)
     assert [update.update_id for update in updates] == [one["update_id"] for one in server.world.pending]
     told = {kind for update in server.world.pending for kind in update} - {"update_id"}
@@ -94,12 +126,15 @@ async def test_a_long_paste_comes_in_pieces_that_hold_all_of_it(client: BotClien
     assert [message.text for message in messages(await fetch(client))] == pieces
 
 
-async def test_reactions_come_only_to_those_who_name_them(client: BotClient, server: Server) -> None:
+async def test_reactions_come_only_to_those_who_name_them(
+    client: BotClient, server: Server, clock: FakeClock
+) -> None:
     ada = server.person()
     post = ada.say("x")
     ada.react(post, "👍")
     assert [update.message_reaction for update in await fetch(client)] == [None]
     ada.react(post, "🔥")
+    await clock.advance(HASTY_S)
     assert [bool(update.message_reaction) for update in await fetch(client)] == [False, True]
 
 

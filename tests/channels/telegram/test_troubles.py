@@ -41,6 +41,7 @@ class Alone:
     ) -> None:
         self.clock = FakeClock(1_800_000_000.0)
         server.world.now = lambda: 1_800_000_000.0
+        server.polls.clock = self.clock
         self.desk = ScriptedDesk()
         self.logged: list[tuple[str, dict[str, object]]] = []
         host = ChannelHost(KeptBlobs(), str(folder), self._log, self.clock, tuple(menu))

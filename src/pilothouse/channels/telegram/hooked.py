@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import anyio
 
-from pilothouse.channels.telegram.lanes import STEP_S, Lanes, wait_at_most
+from pilothouse.channels.telegram.lanes import Lanes
 from pilothouse.channels.telegram.webhook import Door, open_webhook
 from pilothouse.channels.telegram.wire import NoUpdate, read_update
 from pilothouse.core.clock import Clock
@@ -21,7 +21,6 @@ class Hooked:
         self._door = door
         self._lanes = lanes
         self._clock = clock
-        self._arrival = anyio.Event()
         self.called_at: float | None = None
         """When Telegram last called, by the clock that never jumps."""
         self.succeeded_at: float | None = None
@@ -34,17 +33,7 @@ class Hooked:
         await self._lanes.take_up()
         async with anyio.create_task_group() as tasks, open_webhook(self._door, self._accept) as port:
             opened(port)
-            while True:
-                arrival = self._arrival
-                held_s = self._lanes.hand_over(tasks)
-                await self._lanes.keep()
-                await self._rest(arrival, held_s)
-
-    async def _rest(self, arrival: anyio.Event, held_s: float) -> None:
-        if self._lanes.is_busy:
-            await wait_at_most(self._clock, min(held_s or STEP_S, STEP_S), arrival)
-        else:
-            await arrival.wait()
+            await self._lanes.run(tasks)
 
     async def _accept(self, raw: bytes) -> bool:
         self.called_at = self._clock.monotonic()
@@ -59,8 +48,6 @@ class Hooked:
         self._lanes.see([one])
         if isinstance(one, NoUpdate):
             return True
-        arrival, self._arrival = self._arrival, anyio.Event()
-        arrival.set()
         number = one.update.update_id
         while not self._lanes.is_safe(number):
             await self._lanes.progress()

@@ -8,7 +8,7 @@ once is kept on the disk. An update that comes twice is known by its number.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Protocol
@@ -26,7 +26,7 @@ from pilothouse.core.errors import Fenced, StoreUnavailable
 from pilothouse.core.message import Address
 
 STEP_S = 0.25
-"""How long others wait at most while something is being joined or taken; what takes longer is kept."""
+"""How long others wait at most while something is being taken; what takes longer is kept."""
 AT_ONCE = 32
 REMEMBERED = 5000
 RETRY_S = 30.0
@@ -73,10 +73,22 @@ class Lanes:
         """When it was first seen."""
         self._lanes: dict[object, _Lane] = {}
         self._taken: dict[int, None] = {}
+        self._arrival = anyio.Event()
         self._progress = anyio.Event()
 
+    async def run(self, tasks: TaskGroup) -> None:
+        """Starts what is complete when its time has come, whatever whoever receives is waiting for."""
+        while True:
+            arrival = self._arrival
+            held_s = self.hand_over(tasks)
+            await self._keep()
+            if self._is_busy:
+                await wait_at_most(self._clock, min(held_s or STEP_S, STEP_S), arrival.wait)
+            else:
+                await arrival.wait()
+
     @property
-    def is_busy(self) -> bool:
+    def _is_busy(self) -> bool:
         """Whether it must be looked at again soon; what is kept goes on by itself."""
         return bool(self._waiting) or any(number not in self._keeping for number in self._working)
 
@@ -107,6 +119,16 @@ class Lanes:
                 if one.lost:
                     number, fields = one.update.update_id, list(one.lost)
                     self._log("telegram.fields_unreadable", level="warning", update_id=number, fields=fields)
+        arrival, self._arrival = self._arrival, anyio.Event()
+        arrival.set()
+
+    async def settle(self, at_most_s: float) -> None:
+        """Until all that was seen is safe. That is a moment, unless neither store nor disk takes it."""
+        await wait_at_most(self._clock, at_most_s, self._until_safe)
+
+    async def _until_safe(self) -> None:
+        while not all(map(self.is_safe, self._raws)):
+            await self.progress()
 
     def _knows(self, number: int) -> bool:
         return number in self._raws or number in self._taken
@@ -125,7 +147,7 @@ class Lanes:
                 self._let_pass(tasks, lane)
         return gathered.wait_s
 
-    async def keep(self) -> None:
+    async def _keep(self) -> None:
         """Writes down what waits for its pieces, and what was not taken at once."""
         now = self._clock.monotonic()
         late = [number for number, seen_at in self._working.items() if now - seen_at >= STEP_S]
@@ -138,11 +160,6 @@ class Lanes:
             await self._keeping.keep(open_yet)
             await self._keeping.drop([number for number in open_yet if number in self._taken])
             self._tell_progress()
-
-    async def rest(self, seconds: float) -> None:
-        """Until something was taken, or it is time to look again."""
-        never = anyio.Event()
-        await wait_at_most(self._clock, seconds, never if self._waiting else self._progress)
 
     async def progress(self) -> None:
         """Until the next update was taken, or kept."""
@@ -227,7 +244,7 @@ def _overtakes(updates: Sequence[Update]) -> bool:
     return message is not None and overtakes(message)
 
 
-async def wait_at_most(clock: Clock, seconds: float, event: anyio.Event) -> None:
+async def wait_at_most(clock: Clock, seconds: float, wait: Callable[[], Awaitable[object]]) -> None:
     async with anyio.create_task_group() as tasks:
 
         async def sleep() -> None:
@@ -235,5 +252,5 @@ async def wait_at_most(clock: Clock, seconds: float, event: anyio.Event) -> None
             tasks.cancel_scope.cancel()
 
         tasks.start_soon(sleep)
-        await event.wait()
+        await wait()
         tasks.cancel_scope.cancel()

@@ -1,7 +1,8 @@
 """Asks Telegram for updates, for ever, and confirms one only when it was taken for good, or is kept on the disk (law 1).
 
-An offset confirms everything before it, so it stands at the oldest update that is neither. That is so for a moment only:
-meanwhile Telegram is asked again and again, without waiting.
+An offset confirms everything before it, so a poll begins when all that came is one or the other: a moment later. It hangs for
+as long as it may. What waits for its pieces meanwhile goes on beside it (`Lanes.run`), for Telegram slows down whoever asks for
+the same offset again within three seconds, and a second poll would end the first.
 """
 
 from __future__ import annotations
@@ -12,13 +13,16 @@ import anyio
 from anyio.abc import TaskGroup
 
 from pilothouse.channels.telegram.client import POLL_S, BotClient
-from pilothouse.channels.telegram.lanes import STEP_S, Lanes
+from pilothouse.channels.telegram.lanes import Lanes
 from pilothouse.channels.telegram.setbacks import Setbacks
 from pilothouse.channels.telegram.trouble import Conflict, NotTelegram, Trouble
 from pilothouse.channels.telegram.wire import Arrived
 from pilothouse.core.clock import Clock
 
 CONFIRM_S = 2.0
+AGAIN_S = 1.0
+"""While neither store nor disk takes an update, it is asked for again. Within half a second Telegram would give it alone,
+and nothing of what came after it."""
 
 
 class Poller:
@@ -38,6 +42,8 @@ class Poller:
         self._log = log
         self._setbacks = setbacks
         self._next = 0
+        self._asked = 0
+        """What Telegram was last asked for, and so what is confirmed."""
         self.due_at = clock.monotonic()
         """When the last round began, or the next one is to begin: a poller that does not even try is stuck."""
         self.succeeded_at: float | None = None
@@ -47,19 +53,19 @@ class Poller:
         try:
             async with anyio.create_task_group() as tasks:
                 await self._lanes.take_up()
-                self._lanes.hand_over(tasks)
+                tasks.start_soon(self._lanes.run, tasks)
                 while True:
                     await self._round(tasks)
         finally:
             with anyio.move_on_after(CONFIRM_S, shield=True):
-                if self._next:
+                if self._offset != self._asked:
                     await self._client.get_updates(self._offset, timeout_s=0, limit=1)
 
     async def _round(self, tasks: TaskGroup) -> None:
         self.due_at = self._clock.monotonic()
-        await self._lanes.keep()
-        wait_s = 0 if self._lanes.is_busy or not self._is_well else POLL_S
-        answer = await self._client.get_updates(self._offset, timeout_s=wait_s)
+        await self._lanes.settle(AGAIN_S)
+        self._asked = self._offset
+        answer = await self._client.get_updates(self._asked, timeout_s=POLL_S if self._is_well else 0)
         if isinstance(answer, Trouble):
             await self._suffer(answer)
             return
@@ -70,10 +76,8 @@ class Poller:
         self.succeeded_at = self._clock.monotonic()
         self._setbacks.over()
         self._lanes.see(answer)
+        self._lanes.hand_over(tasks)  # at once, whatever is being written down
         self._next = max(numbers, default=self._next - 1) + 1
-        held_s = self._lanes.hand_over(tasks)
-        if self._lanes.is_busy:
-            await self._lanes.rest(min(held_s or STEP_S, STEP_S))
 
     @property
     def _is_well(self) -> bool:
@@ -85,6 +89,7 @@ class Poller:
         return self._lanes.oldest(self._next)
 
     async def _suffer(self, trouble: Trouble) -> None:
+        self._asked = 0  # whether it arrived, nobody knows
         if isinstance(trouble, Conflict) and trouble.webhook:
             deleted = await self._client.delete_webhook()
             if isinstance(deleted, Trouble):

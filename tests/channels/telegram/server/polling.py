@@ -7,6 +7,9 @@ from typing import Any
 from tests.channels.telegram.server.refusal import Refusal, bad
 from tests.channels.telegram.server.world import Json, World
 
+from pilothouse.core.clock import Clock
+from pilothouse.runtime.clock import SystemClock
+
 OTHER_POLL = (
     "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running"
 )
@@ -16,14 +19,19 @@ WEBHOOK_SET = (
 )
 WEBHOOK_COMES = "Conflict: terminated by setWebhook request"
 LONGEST_S = 50
+AGAIN_S, HASTY_S = 3, 0.5
+"""Whoever asks for the same offset again so soon waits for at least `AGAIN_S`, or gets one update only
+(tdlib/telegram-bot-api, `process_get_updates_query`)."""
 
 
 class Polls:
     def __init__(self, world: World) -> None:
         self._world = world
         self._current: asyncio.Event | None = None
-        self._hangs = False
         self._ended = False
+        self._asked: tuple[int, float] | None = None
+        """The last offset that somebody asked for, and when."""
+        self.clock: Clock = SystemClock()
         self.webhook = ""
         self.secret = ""
         self.last_error = ""
@@ -39,7 +47,7 @@ class Polls:
     @property
     def waiting(self) -> bool:
         """Whether a poll hangs here now: one that will not wait is as good as answered."""
-        return self._current is not None and self._hangs
+        return self._current is not None
 
     def end(self) -> None:
         self._ended = True
@@ -50,35 +58,55 @@ class Polls:
     async def get_updates(self, params: Json) -> list[Json]:
         if self.webhook:
             raise Refusal(409, WEBHOOK_SET)
-        if self._current is not None:
-            self._current.set()
-        mine = self._current = asyncio.Event()
-        self._hangs = _timeout_s(params) > 0
-        self._world.wake()
-        try:
-            return await self._poll(params, mine)
-        finally:
-            if self._current is mine:
-                self._current = None
-                self._world.wake()
-
-    async def _poll(self, params: Json, aborted: asyncio.Event) -> list[Json]:
         world = self._world
         if params.get("allowed_updates") is not None:
             world.allowed = list(params["allowed_updates"])
-        self._confirm(int(params.get("offset") or 0))
-        waiting = asyncio.create_task(world.until(lambda: world.pending or aborted.is_set() or self._ended))
-        abort = asyncio.create_task(aborted.wait())
-        try:
-            await asyncio.wait(
-                {waiting, abort}, timeout=_timeout_s(params), return_when=asyncio.FIRST_COMPLETED
+        offset = int(params.get("offset") or 0)
+        timeout_s, limit = self._slowed(offset, params)
+        self._confirm(offset)
+        if timeout_s and not world.pending:
+            await self._hang(timeout_s)
+        return world.pending[:limit]
+
+    def _slowed(self, offset: int, params: Json) -> tuple[int, int]:
+        """How long this poll waits, and for how much at most."""
+        timeout_s = min(int(params.get("timeout") or 0), LONGEST_S)
+        limit = int(params.get("limit") or 100)
+        now, asked = self.clock.monotonic(), self._asked
+        self._asked = offset, now
+        if asked is None or asked[0] != offset:
+            return timeout_s, limit
+        since_s = now - asked[1]
+        return (
+            max(timeout_s, AGAIN_S) if since_s < AGAIN_S else timeout_s,
+            1 if since_s < HASTY_S else limit,
+        )
+
+    async def _hang(self, seconds: float) -> None:
+        """Until there is something; only a poll that hangs, too, ends another."""
+        world = self._world
+        if self._current is not None:
+            self._current.set()
+        mine = self._current = asyncio.Event()
+        world.wake()
+        waits = {
+            asyncio.ensure_future(one)
+            for one in (
+                world.until(lambda: world.pending or self._ended),
+                mine.wait(),
+                self.clock.sleep(seconds),
             )
+        }
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            waiting.cancel()
-            abort.cancel()
-        if aborted.is_set():
+            for wait in waits:
+                wait.cancel()
+            if self._current is mine:
+                self._current = None
+                world.wake()
+        if mine.is_set():
             raise Refusal(409, WEBHOOK_COMES if self.webhook else OTHER_POLL)
-        return world.pending[: int(params.get("limit") or 100)]
 
     def _confirm(self, offset: int) -> None:
         world = self._world
@@ -116,7 +144,3 @@ class Polls:
             "pending_update_count": len(self._world.pending),
             **error,
         }
-
-
-def _timeout_s(params: Json) -> int:
-    return min(int(params.get("timeout") or 0), LONGEST_S)
