@@ -33,7 +33,17 @@ async def offer(rig: Rig, role: Role = "owner", code: str = CODE, workspace: str
 
 
 @pytest.mark.parametrize(
-    "text", [SHOWN, SHOWN.lower(), f" {SHOWN}\n", f"/pair {SHOWN}", "/pair k7qm2xfp", "/pair@bot K7QM 2XFP"]
+    "text",
+    [
+        SHOWN,
+        SHOWN.lower(),
+        f" {SHOWN}\n",
+        f"`{SHOWN}`",
+        f"**{SHOWN}**",
+        f"/pair {SHOWN}",
+        "/pair k7qm2xfp",
+        "/pair@bot K7QM 2XFP",
+    ],
 )
 async def test_a_code_lets_its_sender_in_however_they_send_it(tmp_path: Path, text: str) -> None:
     async with open_rig(tmp_path, people=People()) as rig:

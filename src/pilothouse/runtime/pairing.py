@@ -33,7 +33,9 @@ ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 _FACT = "pairing"
 _SIGN = f"[{ALPHABET}]"
-_BARE = re.compile(rf"\s*({_SIGN}{{4}})-({_SIGN}{{4}})\s*", re.IGNORECASE)
+_MARKS = r"[\s`*_]*"
+"""Somebody may pass it on as code, or in bold."""
+_BARE = re.compile(rf"{_MARKS}({_SIGN}{{4}})-({_SIGN}{{4}}){_MARKS}", re.IGNORECASE)
 _COMMAND = re.compile(rf"\s*/pair(?:@\w+)?\s+({_SIGN}{{4}})[- ]?({_SIGN}{{4}})\s*", re.IGNORECASE)
 
 _CALLED: Mapping[Role, str] = {"owner": "the owner", "admin": "an admin", "member": "a member"}

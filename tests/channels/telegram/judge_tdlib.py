@@ -80,6 +80,12 @@ def judge(
     return judged
 
 
+def type_in(text: str) -> Judged:
+    """What an app sends of what somebody types: marks such as `**` and backticks become entities."""
+    found = _ask({"@type": "parseMarkdown", "text": _formatted(text, ())})
+    return Judged(found["text"], _from_td(found["entities"]))
+
+
 def detect(text: str) -> tuple[Entity, ...]:
     """What Telegram finds in a plain text by itself: mentions, commands, addresses, hashtags."""
     return _from_td(_ask({"@type": "getTextEntities", "text": text})["entities"])

@@ -73,6 +73,56 @@ def test_a_private_text_is_passed_as_it_was_typed(scene: Scene) -> None:
     assert (message.reply_to, message.quoted) == (None, None)
 
 
+def test_marks_that_the_app_took_away_are_read_as_they_were_typed(scene: Scene) -> None:
+    typed = "fix __init__ in\n```python\nprint(1)\n```\n**now**"
+    post = scene.ada.say(typed)
+    assert "_" not in post.text
+    assert scene.said().message.text == typed
+    scene.ada.edit(post, "fix `__main__`")
+    changed = scene.happening()
+    assert isinstance(changed, Changed)
+    assert changed.edit.text == "fix `__main__`"
+    scene.ada.say("why?", reply_to=post)
+    assert scene.said().message.quoted == "fix `__main__`"
+    part = {"text": "init", "position": 4, "entities": [{"type": "italic", "offset": 0, "length": 4}]}
+    scene.ada.send({"text": "this?", "quote": part}, reply_to=post)
+    assert scene.said().message.quoted == "__init__"
+    scene.ada.photo(b"x", "see __init__")
+    assert scene.said().message.text == "see __init__"
+
+
+@pytest.mark.parametrize(
+    ("typed", "read"),
+    [
+        ("`/stop`", "/stop"),
+        ("**/stop@pilot_test_bot**", "/stop"),
+        ("/trigger pattern __init__", "/trigger pattern __init__"),
+        ("/bind `shop`", "/bind shop"),
+        ("/new fix __init__ in\n```\na\nb\n```", "/new fix __init__ in\n```\na\nb\n```"),
+        ("`/start K7QM-2XFP`", "/pair K7QM-2XFP"),
+    ],
+)
+def test_a_command_is_known_however_it_looks(scene: Scene, typed: str, read: str) -> None:
+    scene.ada.say(typed)
+    assert scene.said().message.text == read
+
+
+def test_our_name_is_known_however_it_looks(scene: Scene) -> None:
+    group = scene.ada.make_group("Lab")
+    scene.updates()
+    scene.ada.say("**@pilot_test_bot** look", chat=group)
+    assert scene.said().message.text == "**@pilot_test_bot** look"
+
+
+@pytest.mark.parametrize("code", ["x = 1\n" * 1000, "x" * 5000 + "\n"])
+def test_code_that_an_app_cut_is_code_in_each_of_its_pieces(scene: Scene, code: str) -> None:
+    scene.ada.paste(f"look:\n```python\n{code}```\nwhy?")
+    text = scene.said().message.text
+    lines = text.split("\n")
+    assert [line for line in lines if "`" in line] == ["```python", "```"] * 2
+    assert "".join(line for line in lines if "`" not in line) == "".join(f"look:{code}why?".split("\n"))
+
+
 def test_a_reply_brings_what_it_answers_or_the_part_that_was_marked(scene: Scene) -> None:
     first = scene.ada.say("the old text")
     scene.updates()

@@ -12,10 +12,11 @@ from msgspec import Struct
 
 from pilothouse.channels.names import safe_name
 from pilothouse.channels.telegram.addressing import chat_name, user_name
-from pilothouse.channels.telegram.hidden_links import with_links
 from pilothouse.channels.telegram.limits import DOWNLOAD_BYTES
 from pilothouse.channels.telegram.rich_reading import rich_words
-from pilothouse.channels.telegram.wire import Checklist, FileRef, Message
+from pilothouse.channels.telegram.trigger import command_units
+from pilothouse.channels.telegram.typed import as_typed
+from pilothouse.channels.telegram.wire import Checklist, Entity, FileRef, Message
 
 
 class WantedFile(Struct, frozen=True):
@@ -28,7 +29,7 @@ class WantedFile(Struct, frozen=True):
 
 
 def words_of(message: Message) -> str:
-    """The text as it was typed, with the addresses that hide in it, below what the message is otherwise."""
+    """The text as it was typed, below what the message is otherwise."""
     said = [*_things(message), *filter(None, [_typed(message)])]
     # Beside what can be read; without that, its sender is told.
     lost = [f"[{name_of(kind)}, which I cannot read]" for kind in message.unread] if said else []
@@ -60,11 +61,15 @@ def origin_of(message: Message) -> str:
 
 def _typed(message: Message) -> str:
     if message.text or message.caption:
-        return with_links(
-            message.text or message.caption or "",
-            message.entities if message.text else message.caption_entities,
-        )
+        return as_typed(message.text or message.caption or "", _telling(message))
     return rich_words(message.rich_message)
+
+
+def _telling(message: Message) -> Sequence[Entity]:
+    """A command is known however it looks; and a name that was copied out of an answer, where it is code, is still a name."""
+    entities = message.entities if message.text else message.caption_entities
+    name = command_units(message)
+    return [one for one in entities if one.offset >= name and one.type != "code"] if name else entities
 
 
 def _things(message: Message) -> Iterator[str]:
@@ -94,9 +99,9 @@ def _things(message: Message) -> Iterator[str]:
 
 
 def _checklist(checklist: Checklist) -> Iterator[str]:
-    yield f"[checklist: {with_links(checklist.title, checklist.title_entities)}]"
+    yield f"[checklist: {as_typed(checklist.title, checklist.title_entities)}]"
     for task in checklist.tasks:
-        yield f"- [{'x' if task.completion_date else ' '}] {with_links(task.text, task.text_entities)}"
+        yield f"- [{'x' if task.completion_date else ' '}] {as_typed(task.text, task.text_entities)}"
 
 
 def _files(message: Message) -> Iterator[WantedFile]:

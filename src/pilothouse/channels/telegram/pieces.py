@@ -7,7 +7,7 @@ Where there is none of these, all cut hard. What is white at a cut is dropped.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -15,7 +15,8 @@ from msgspec import Struct
 from pilothouse.channels.telegram.addressing import address_of, author_of
 from pilothouse.channels.telegram.limits import TEXT
 from pilothouse.channels.telegram.trigger import replied_to
-from pilothouse.channels.telegram.wire import Message
+from pilothouse.channels.telegram.typed import BLOCKS
+from pilothouse.channels.telegram.wire import Entity, Message
 from pilothouse.channels.text import utf16_units
 
 SPLIT_LEAST = TEXT // 2
@@ -43,6 +44,8 @@ class Tail(Struct, frozen=True, omit_defaults=True):
     """An app that looks for the end of a line had found one."""
     stop: bool = False
     """It ends with a full stop."""
+    block: bool = False
+    """It ends within code, or a quotation: its last line is a mark."""
     before_forwards: bool = False
     """Forwards may belong to it: it is a comment, or a forward."""
 
@@ -64,6 +67,7 @@ def tail_of(message: Message) -> Tail | None:
             solid=_was_cut_hard(text),
             lines="\n" in _second_half(text),
             stop=text.endswith("."),
+            block=any(one.offset + one.length == utf16_units(text) for one in _blocks(message)),
         )
     comment = bool(text) and not text.startswith("/")
     tail = msgspec.structs.replace(tail, before_forwards=forward or comment)
@@ -109,6 +113,8 @@ def seam(tail: Tail, message: Message) -> str:
     text = message.text or ""
     if not tail.units or not text or message.forward_origin is not None:
         return "\n"
+    if tail.block or any(one.offset == 0 for one in _blocks(message)):
+        return "\n"
     if tail.solid or (tail.stop and (text[0].islower() or text[0].isdigit())):
         return ""
     next_word = utf16_units(text.split(maxsplit=1)[0]) if text.split() else 0
@@ -128,6 +134,10 @@ def read_tails(kept: Sequence[str]) -> list[Tail]:
         except msgspec.MsgspecError:
             continue
     return tails
+
+
+def _blocks(message: Message) -> Iterator[Entity]:
+    return (one for one in message.entities if one.type in BLOCKS)
 
 
 def _same_album(tail: Tail, message: Message) -> bool:

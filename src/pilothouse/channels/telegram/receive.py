@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from pilothouse.channels.telegram.addressing import address_of, author_of, person, speaks_as_group
 from pilothouse.channels.telegram.content import WantedFile, files_of, name_of, names_of, origin_of, words_of
-from pilothouse.channels.telegram.hidden_links import with_links
 from pilothouse.channels.telegram.pieces import Tail, find_tail, seam, tail_of, write_tail
 from pilothouse.channels.telegram.trigger import (
     Us,
@@ -25,6 +24,7 @@ from pilothouse.channels.telegram.trigger import (
     replied_to,
     without_our_name,
 )
+from pilothouse.channels.telegram.typed import as_typed
 from pilothouse.channels.telegram.wire import (
     CallbackQuery,
     DraftStopped,
@@ -267,7 +267,7 @@ def _opened(text: str) -> str:
 def _quoted(message: Message, answered: Message | None) -> str | None:
     """What the person marked, else what they answer, of which the beginning is enough to know it again."""
     if message.quote is not None:
-        return with_links(message.quote.text, message.quote.entities)[:QUOTED_CHARS]
+        return as_typed(message.quote.text, message.quote.entities)[:QUOTED_CHARS]
     if answered is None:
         return None
     text = words_of(answered) or names_of(files_of(answered))

@@ -55,7 +55,13 @@ def may_answer(message: Message) -> bool:
 
 
 def is_command(message: Message) -> bool:
-    return _COMMAND.match(message.text or message.caption or "") is not None
+    return command_units(message) > 0
+
+
+def command_units(message: Message) -> int:
+    """How long the name of the command is that it begins with; 0 if it is none."""
+    found = _COMMAND.match(message.text or message.caption or "")
+    return found.end() if found else 0
 
 
 def overtakes(message: Message) -> bool:

@@ -1,9 +1,17 @@
 """What people do in Telegram, and what the bot hears of it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from tests.channels.telegram.judge_tdlib import CAPTION_LIMIT, TEXT_LIMIT, detect
+from tests.channels.telegram.judge_tdlib import (
+    CAPTION_LIMIT,
+    TEXT_LIMIT,
+    Entity,
+    Judged,
+    detect,
+    type_in,
+    units,
+)
 from tests.channels.telegram.server.world import BOT_ID, Chat, Draft, Json, Post, Query, Topic, World
 
 ADMIN_RIGHTS = (
@@ -64,11 +72,18 @@ class Person:
 
     def say(self, text: str, *, chat: Chat | None = None, **more: Any) -> Post:
         """`topic`, `reply_to`, `quote`, `forwarded_from`, `anonymous` as in the app."""
-        return self._send(chat, {"text": text, **_entities("entities", text)}, **more)
+        return self._send(chat, _words("text", "entities", text), **more)
 
     def paste(self, text: str, *, chat: Chat | None = None, **more: Any) -> list[Post]:
         """A text of any length, which the app sends in pieces."""
-        return [self.say(piece, chat=chat, **more) for piece in self.world.clip(text, TEXT_LIMIT)]
+        typed = type_in(text)
+        posts: list[Post] = []
+        start = 0
+        for piece in self.world.clip(typed.text, TEXT_LIMIT):
+            start = typed.text.index(piece, start)
+            part = Judged(piece, tuple(_within(typed.entities, units(typed.text[:start]), units(piece))))
+            posts.append(self._send(chat, _told("text", "entities", part), **more))
+        return posts
 
     def photo(self, data: bytes, caption: str = "", *, chat: Chat | None = None, **more: Any) -> Post:
         return self._send(chat, {**self._photo(data), **_caption(caption)}, **more)
@@ -118,7 +133,7 @@ class Person:
         """A post of their channel, as Telegram forwards it to the group that is linked with it."""
         channel = {"id": -(1_000_000_000_000 + self.world.serial()), "type": "channel", "title": "News"}
         origin = {"type": "channel", "date": int(self.world.now()), "chat": channel, "message_id": 5}
-        content: Json = {"text": text, **_entities("entities", text), "sender_chat": channel}
+        content: Json = {**_words("text", "entities", text), "sender_chat": channel}
         content |= {"is_automatic_forward": True, "forward_origin": origin}
         post = self.world.post(discussed_in, TELEGRAM, **content)
         self.world.push("message", post.message)
@@ -127,7 +142,7 @@ class Person:
     def edit(self, post: Post, text: str) -> Post:
         """The new words bring entities of their own, and none of the old ones."""
         kept = {name: value for name, value in post.message.items() if not name.endswith("entities")}
-        words = {"text": text, **_entities("entities", text)} if "text" in kept else _caption(text)
+        words = _words("text", "entities", text) if "text" in kept else _caption(text)
         self.world.change(post, {**kept, **words})
         self.world.push("edited_message", post.message)
         return post
@@ -305,14 +320,42 @@ class Person:
         self.world.push("my_chat_member", value)
 
 
-def _entities(name: str, text: str) -> Json:
-    found = list(detect(text))
-    return {name: found} if found else {}
+def _within(entities: Iterable[Entity], start: int, length: int) -> Iterator[Json]:
+    """What is left of them where an app cuts a text."""
+    for one in entities:
+        begin = max(one["offset"], start)
+        end = min(one["offset"] + one["length"], start + length)
+        if begin < end:
+            yield {**one, "offset": begin - start, "length": end - begin}
+
+
+def _words(name: str, entities: str, text: str) -> Json:
+    return _told(name, entities, type_in(text))
+
+
+def _told(name: str, entities: str, typed: Judged) -> Json:
+    """With what Telegram finds by itself, but for what is code."""
+    found = list(typed.entities)
+    found += [
+        one
+        for one in detect(typed.text)
+        if not any(
+            _overlap(one, other) for other in typed.entities if other["type"] in ("code", "pre", "text_link")
+        )
+    ]
+    found.sort(key=lambda one: (one["offset"], -one["length"]))
+    return {name: typed.text, **({entities: found} if found else {})}
+
+
+def _overlap(one: Entity, other: Entity) -> bool:
+    return (
+        one["offset"] < other["offset"] + other["length"] and other["offset"] < one["offset"] + one["length"]
+    )
 
 
 def _caption(caption: str) -> Json:
     assert len(caption) <= CAPTION_LIMIT
-    return {"caption": caption, **_entities("caption_entities", caption)} if caption else {}
+    return _words("caption", "caption_entities", caption) if caption else {}
 
 
 def _without_reply(message: Json) -> Json:
