@@ -96,6 +96,8 @@ def test_the_hash_is_of_bytes_that_anybody_can_check(payload: dict[str, object])
         ("green: calm", False, ("g",)),
         ("1, 3", True, ("r", "g")),
         ("red,green, 1", True, ("r", "g")),
+        ("**Red**", False, ("r",)),
+        ("`green: calm`, __1__", True, ("g", "r")),
         ("1, 3", False, ()),
         ("1, 7", True, ()),
         ("something else", True, ()),

@@ -16,6 +16,9 @@ from msgspec import Struct, field
 from pilothouse.core.errors import IllegalMove
 from pilothouse.core.ids import AskId, UserId
 
+MARKS = "*_`~|"
+"""What stands around words that look like something."""
+
 AskKind = Literal["approval", "question", "plan"]
 AskState = Literal["open", "answered", "expired", "withdrawn", "superseded"]
 Verdict = Literal["allow", "deny", "answer"]
@@ -129,17 +132,21 @@ def misfit(ask: Ask, decision: Decision) -> str:
 def parse_reply(ask: Ask, text: str) -> Decision:
     """A plain reply to a question: the options that it names by number, key or label, else its words.
 
-    Of a label such as `Red: warm` the first word is enough.
+    Of a label such as `Red: warm` the first word is enough. One that was copied may be bold, or code.
     """
-    word = text.strip().casefold()
     names = {
         name.casefold(): option.key
         for number, option in reversed(list(enumerate(ask.options, 1)))
         for name in (option.label.partition(": ")[0], option.label, option.key, str(number))
     }
-    if word in names:
-        return Decision("answer", (names[word],))
-    chosen = [names.get(part.strip()) for part in word.split(",")]
+
+    def named(said: str) -> str | None:
+        word = said.strip().casefold()
+        return names.get(word) or names.get(word.strip(MARKS))
+
+    if (key := named(text)) is not None:
+        return Decision("answer", (key,))
+    chosen = [named(part) for part in text.split(",")]
     if ask.many and all(chosen):
         return Decision("answer", tuple(dict.fromkeys(key for key in chosen if key)))
     return Decision("answer", text=text)

@@ -35,15 +35,12 @@ class User(Struct, frozen=True):
     first_name: str = ""
     last_name: str | None = None
     username: str | None = None
-    language_code: str | None = None
 
 
 class Me(User, frozen=True):
     """Ourselves, as `getMe` tells it."""
 
-    can_join_groups: bool = False
     can_read_all_group_messages: bool = False
-    has_topics_enabled: bool = False
 
 
 class Chat(Struct, frozen=True):
@@ -53,8 +50,6 @@ class Chat(Struct, frozen=True):
     username: str | None = None
     first_name: str | None = None
     last_name: str | None = None
-    is_forum: bool = False
-    description: str | None = None
 
 
 class PhotoSize(Struct, frozen=True):
