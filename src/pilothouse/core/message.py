@@ -176,7 +176,7 @@ class MessageDeleted(Struct, frozen=True):
 
 
 class Content(Struct, frozen=True):
-    """Markdown, what it is, and what it belongs to. A channel decides how it looks."""
+    """What is said, what it is, and what it belongs to. A channel decides how it looks."""
 
     text: str
     kind: ContentKind = "notice"
@@ -188,6 +188,14 @@ class Content(Struct, frozen=True):
     reply_to: str | None = None
     dated: bool = False
     """Whether it tells of a moment: shown late, it says when that was."""
+    formatted: bool = False
+    """Whether an engine's words stand in it."""
+
+    @property
+    def is_markdown(self) -> bool:
+        """What an engine says is. Of what the house says only code is markup, for it names people as they call themselves,
+        and repeats what they typed: no stranger shall set a link in our name."""
+        return self.kind == "answer" or self.formatted
 
 
 class Part(Struct, frozen=True):

@@ -71,7 +71,8 @@ async def carry_out(
         else:
             tx.inbox.done(put.row.id, at, "carried out")
         text = f"{reply.text}\n\n{UNUSED}" if has_files(message) else reply.text
-        content = Content(text, "reply", reply.attachments, reply_to=native_id)
+        files, formatted = reply.attachments, reply.formatted
+        content = Content(text, "reply", files, reply_to=native_id, formatted=formatted)
         say(tx, ports.ids, conversation.id, content, key=reply_key(put.row.id), at=at)
         return Receipt("queued", put.row.id), conversation.id
 

@@ -60,6 +60,8 @@ class CommandCall(Struct, frozen=True):
 class Reply(Struct, frozen=True):
     text: str
     attachments: tuple[Attachment, ...] = ()
+    formatted: bool = False
+    """Whether it repeats what an engine said."""
 
 
 class NotDone(Reply, frozen=True):

@@ -132,7 +132,7 @@ def _park(tx: Tx, ids: IdMaker, turn: Turn, ending: Ending, retry_at: float, at:
     events = [*ending.events, *closing, Notice("warning", PARKED, word)]
     tx.events.append(turn.conversation_id, turn.id, events, at)
     if ending.text or ending.attachments:
-        content = Content(ending.text, "notice", ending.attachments, turn_id=turn.id)
+        content = Content(ending.text, "notice", ending.attachments, turn_id=turn.id, formatted=True)
         say(tx, ids, turn.conversation_id, content, key=f"so_far:{turn.id}:{turn.attempts}", at=at)
     if failure is not None and failure.retry_at is not None:
         content = Content(word, "notice", turn_id=turn.id)
@@ -319,7 +319,7 @@ def closing_content(
         return Content(text, "answer", attachments, turn_id, usage=end.usage if show_cost else None)
     last = "Stopped." if end.outcome == "cancelled" else _failure_line(end.failure)
     body = f"{text}\n\n{last}" if text else last
-    return Content(body, "notice", attachments, turn_id)
+    return Content(body, "notice", attachments, turn_id, formatted=bool(text))
 
 
 def _with_resume_line(tx: Tx, settings: Settings, turn: Turn, content: Content) -> Content:

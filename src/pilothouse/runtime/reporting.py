@@ -128,7 +128,8 @@ def show(call: CommandCall) -> Reply:
         if turn.conversation_id == here or is_told_of(call.tx, turn.id, here)
     ]
     if len(turns) == 1:
-        return Reply(turns[0].answer or (turns[0].failure.text if turns[0].failure else "No answer yet."))
+        answer, failure = turns[0].answer, turns[0].failure
+        return Reply(answer or (failure.text if failure else "No answer yet."), formatted=bool(answer))
     return NotDone(f"Nothing here is called {call.args!r}.")
 
 

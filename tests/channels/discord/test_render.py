@@ -158,3 +158,15 @@ def test_a_file_that_is_large_goes_alone_and_beside_no_answer_that_is_a_file() -
     found = sent(Content(text, "answer", attachments=(large, small)))
     assert [len(message.documents) for message, _ in found] == [1, 0, 0]
     assert [names for _, names in found] == [(), (large,), (small,)]
+
+
+@pytest.mark.parametrize("kind", ["notice", "reply", "closed"])
+def test_in_the_house_s_own_words_only_code_is_markup(kind: ContentKind) -> None:
+    said = "[Yan](https://evil.example) **x** @everyone added me. `pilothouse users` shows who may.\n```\na *b*\n```"
+    (found,) = shown(said, kind)
+    assert found.text == (
+        "\\[Yan\\](https\\://evil.example) \\*\\*x\\*\\* \\@everyone added me. `pilothouse users` shows who may.\n"
+        "```\na *b*\n```"
+    )
+    (engines,) = [unpack(part) for part in render(Content("**so**\n\nStopped.", kind, formatted=True))]
+    assert engines.text == "**so**\n\nStopped."

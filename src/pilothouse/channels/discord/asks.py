@@ -37,9 +37,9 @@ def render_ask(ask: Ask, look: Look, *, said: str = "") -> Message:
     )
 
 
-def render_closed(text: str, look: Look) -> Message:
+def render_closed(text: str) -> Message:
     """What stands in the place of an ask once it is settled: one message, whatever it says."""
-    parts = cut(to_discord(text, look.table_width), TARGET - 2)
+    parts = cut(text, TARGET - 2)
     return Message(text=parts[0] + (" …" if len(parts) > 1 else "") if parts else "…")
 
 

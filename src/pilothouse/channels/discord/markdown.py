@@ -12,6 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 
 from pilothouse.channels.discord.tables import render_tables
+from pilothouse.channels.literal import literals, phrases
 from pilothouse.channels.text import Fence, Piece, is_visible, scan_lines, split_pieces
 
 APART = "\N{ZERO WIDTH SPACE}"
@@ -48,6 +49,16 @@ def fenced(text: str, language: str = "") -> str:
 def escaped(text: str) -> str:
     """Every letter as it is: nothing in it is markup, or a link."""
     return _SPECIAL.sub(lambda found: f"{found[0][:-1]}\\{found[0][-1]}", text)
+
+
+def house_words(text: str) -> str:
+    """What the house says: only code in it is markup."""
+    return "\n".join(
+        "".join(code(one.text) if one.is_code else escaped(one.text) for one in phrases(found.text))
+        if found.language is None
+        else fenced(found.text, found.language)
+        for found in literals(text)
+    )
 
 
 def code(text: str) -> str:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from pilothouse.channels.discord.asks import render_ask, render_closed
 from pilothouse.channels.discord.limits import FILES, FILES_ROOM, REQUEST_BYTES, TARGET, TEXT
 from pilothouse.channels.discord.look import Look
-from pilothouse.channels.discord.markdown import cut, to_discord
+from pilothouse.channels.discord.markdown import cut, house_words, to_discord
 from pilothouse.channels.discord.payload import Document, Message
 from pilothouse.channels.discord.uploads import Upload, render_uploads
 from pilothouse.channels.packing import pack
@@ -46,14 +46,14 @@ def render(content: Content, look: Look | None = None) -> tuple[Part, ...]:
 
 
 def render_text(
-    text: str, look: Look, usage: Usage | None = None, *, limit: int = TARGET
+    text: str, look: Look, usage: Usage | None = None, *, limit: int = TARGET, markdown: bool = True
 ) -> Sequence[Message]:
-    """Markdown as one message, as several, or as a file."""
+    """As one message, as several, or as a file."""
     if len(text) > look.parts * TEXT:
-        return [_file(text, look, usage)]
-    parts = cut(to_discord(text, look.table_width) + _usage_line(usage), limit)
+        return [_file(text, look, usage, markdown=markdown)]
+    parts = cut(_written(text, look, markdown=markdown) + _usage_line(usage), limit)
     if len(parts) > look.parts:
-        return [_file(text, look, usage)]
+        return [_file(text, look, usage, markdown=markdown)]
     return [Message(text=part) for part in parts] or [Message(text=NOTHING)]
 
 
@@ -63,9 +63,14 @@ def _messages(content: Content, look: Look, *, with_files: bool) -> Sequence[Mes
     text = clean_text(content.text)
     if not is_visible(text):
         return [Message(text="" if with_files else NOTHING)]
+    markdown, limit = content.is_markdown, TARGET - FILES_ROOM if with_files else TARGET
     if content.kind == "closed":
-        return [render_closed(text, look)]
-    return render_text(text, look, content.usage, limit=TARGET - FILES_ROOM if with_files else TARGET)
+        return [render_closed(_written(text, look, markdown=markdown))]
+    return render_text(text, look, content.usage, limit=limit, markdown=markdown)
+
+
+def _written(text: str, look: Look, *, markdown: bool) -> str:
+    return to_discord(text, look.table_width) if markdown else house_words(text)
 
 
 def _with_files(last: Message, waiting: list[Upload]) -> Iterator[tuple[Message, tuple[Attachment, ...]]]:
@@ -88,9 +93,9 @@ def _fitting(message: Message, waiting: list[Upload]) -> int:
     return count or (0 if message.documents else 1)
 
 
-def _file(text: str, look: Look, usage: Usage | None) -> Message:
+def _file(text: str, look: Look, usage: Usage | None, *, markdown: bool) -> Message:
     """The beginning stands above it, so that people see at once whether they want to open it."""
-    beginning = cut(to_discord(text[:HEAD_CHARS], look.table_width), HEAD)
+    beginning = cut(_written(text[:HEAD_CHARS], look, markdown=markdown), HEAD)
     whole = f"… The whole answer, {len(text):,} characters, is in {FILE_NAME}."
     above = f"{beginning[0]}\n\n{whole}" if beginning else whole
     return Message(text=above + _usage_line(usage), documents=(Document(FILE_NAME, text),))

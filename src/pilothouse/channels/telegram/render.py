@@ -6,7 +6,7 @@ that would be too many messages, a file. Only the first message of an answer mak
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -15,6 +15,7 @@ from pilothouse.channels.packing import pack
 from pilothouse.channels.telegram.asks import render_ask
 from pilothouse.channels.telegram.blocks import Block, Paragraph, words
 from pilothouse.channels.telegram.cut import cut, head
+from pilothouse.channels.telegram.house_words import house_blocks
 from pilothouse.channels.telegram.limits import AGAIN_ROOM, CAPTION, RICH_CHARS, TEXT
 from pilothouse.channels.telegram.look import Look
 from pilothouse.channels.telegram.markdown import parse_markdown
@@ -32,6 +33,8 @@ WHOLE = "The whole answer is in the file."
 PREVIEW_CHARS = 4000
 _ROOM = TEXT - AGAIN_ROOM
 
+Reader = Callable[[str], Sequence[Block]]
+
 
 def render(content: Content, look: Look) -> tuple[Part, ...]:
     about: dict[str, Any] = {"kind": content.kind, "turn_id": content.turn_id or ""}
@@ -44,7 +47,9 @@ def render(content: Content, look: Look) -> tuple[Part, ...]:
     if not is_visible(text) and not uploads:
         text = NOTHING
     payloads = (
-        [(payload, ()) for payload in render_text(text, look, content.usage)] if is_visible(text) else []
+        [(payload, ()) for payload in render_text(text, look, content.usage, _reader(content))]
+        if is_visible(text)
+        else []
     )
     first, *rest = [*payloads, *uploads]
     quiet = _is_quiet(content)
@@ -53,18 +58,20 @@ def render(content: Content, look: Look) -> tuple[Part, ...]:
     return tuple(pack(payload, files, about) for payload, files in said)
 
 
-def render_text(text: str, look: Look, usage: Usage | None = None) -> Sequence[Payload]:
-    """Markdown as one message, as several, or as a file."""
+def render_text(
+    text: str, look: Look, usage: Usage | None = None, read: Reader = parse_markdown
+) -> Sequence[Payload]:
+    """As one message, as several, or as a file."""
     if len(text) > look.parts * TEXT and len(text) > RICH_CHARS * 2:
-        return [_file(text, look, usage)]
+        return [_file(text, look, usage, read)]
     cost = _cost_line(usage)
-    blocks = (*parse_markdown(text), *((Paragraph(words(cost, "italic")),) if cost else ()))
+    blocks = (*read(text), *((Paragraph(words(cost, "italic")),) if cost else ()))
     styled = style_blocks(blocks, look.table_width)
     if look.rich and (rich := _rich(blocks, styled)):
         return [rich]
     parts = cut(styled, _ROOM)
     if len(parts) > look.parts:
-        return [_file(text, look, usage)]
+        return [_file(text, look, usage, read)]
     return [Message(text=part.text, entities=part.entities) for part in parts] or [Message(text=NOTHING)]
 
 
@@ -77,11 +84,15 @@ def _rich(blocks: Sequence[Block], styled: Styled) -> Rich | None:
     return Rich(text=styled.text, html=found.html, is_rtl=found.is_rtl)
 
 
-def _file(text: str, look: Look, usage: Usage | None) -> File:
+def _reader(content: Content) -> Reader:
+    return parse_markdown if content.is_markdown else house_blocks
+
+
+def _file(text: str, look: Look, usage: Usage | None, read: Reader) -> File:
     """The beginning is the caption, so that people see at once whether they want to open it."""
     below = "\n\n".join(filter(None, (WHOLE, _cost_line(usage))))
     room = CAPTION - AGAIN_ROOM - len(below) - 2
-    beginning = head(style_blocks(parse_markdown(text[:PREVIEW_CHARS]), look.table_width), room)
+    beginning = head(style_blocks(read(text[:PREVIEW_CHARS]), look.table_width), room)
     caption = f"{beginning.text}\n\n{below}" if beginning.text else below
     return File(text=text, name=FILE_NAME, caption=caption, caption_entities=beginning.entities)
 
