@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.runtime.puppet import PuppetEngine, Strings, until_interrupted
 from tests.runtime.rig import MEMBER, STRANGER, Rig, open_rig
 
-from pilothouse.core.ids import ConversationId, UserId
-from pilothouse.core.message import Author
+from pilothouse.core.ask import Ask
+from pilothouse.core.ids import AskId, ConversationId, UserId
+from pilothouse.core.message import Author, InboundMessage, MessageEdited
 from pilothouse.core.people import People, Role
 from pilothouse.runtime.pairing import (
     ALPHABET,
+    OPEN_S,
     TRIES,
     TRIES_OF_ALL,
     has_owner,
@@ -139,6 +143,68 @@ async def test_whoever_is_let_in_already_can_rise_with_a_code_but_never_fall(tmp
         await rig.until_said("You are an admin here already.")
         (grant,) = await rig.until(lambda tx: tx.people.of(MEMBER.id))
         assert grant.role == "admin"
+
+
+@pytest.mark.parametrize("place", ["main", "group"])
+async def test_a_code_alone_is_a_code_from_whoever_is_let_in_already_too(tmp_path: Path, place: str) -> None:
+    async with open_rig(tmp_path) as rig:
+        await offer(rig, "admin")
+        receipt = await rig.channel.say(f"`{SHOWN}`", place, author=MEMBER, private=place == "main")
+        await rig.until_said("You are let in as admin.")
+        assert (await rig.inbox_row(receipt)).kind == "command"
+        await rig.until_idle()
+        assert rig.engine.turns == []
+
+
+@pytest.mark.parametrize("place_of_it", [{"rest_of": "n1"}, {"overheard": True}])
+async def test_a_code_alone_is_a_code_even_where_nothing_else_is_a_command(
+    tmp_path: Path, place_of_it: dict[str, Any]
+) -> None:
+    async def ask(strings: Strings) -> None:
+        await strings.start()
+        await strings.ask(Ask(AskId("q"), "question", "What name?", free_text=True))
+
+    async with open_rig(tmp_path, PuppetEngine(ask)) as rig:
+        await rig.channel.say("go", author=MEMBER)
+        asked = await rig.until_asked()
+        await offer(rig, "admin")
+        message = InboundMessage(rig.channel.address(), MEMBER, "n2", SHOWN, **place_of_it)
+        await rig.gateway.desk.accept(message)
+        await rig.until_said("You are let in as admin.")
+        row = await rig.store.read(lambda tx: tx.asks.get(asked.id))
+        assert row is not None
+        assert row.state == "open", "a code is no answer"
+
+
+async def test_a_code_whose_time_is_over_is_no_message_either(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with open_rig(tmp_path, clock=clock) as rig:
+        await offer(rig, "admin")
+        await clock.advance(OPEN_S + 1)
+        await rig.channel.say(SHOWN, author=MEMBER)
+        await rig.until_said("its time is over")
+        assert rig.engine.turns == []
+
+
+async def test_a_message_that_waits_cannot_become_a_code(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, PuppetEngine(until_interrupted)) as rig:
+        await rig.channel.say("one", author=MEMBER)
+        await rig.until_live()
+        address = rig.channel.address()
+        waits = await rig.gateway.desk.accept(InboundMessage(address, MEMBER, "n1", "two"))
+        await offer(rig, "admin")
+        changed = await rig.gateway.desk.edited(MessageEdited(address, MEMBER, "n1", SHOWN))
+        assert "cannot become a command" in changed.text
+        assert CODE[:4].encode() not in bytes((await rig.inbox_row(waits)).body)
+
+
+async def test_what_only_looks_like_a_code_is_a_message_of_whoever_is_let_in(tmp_path: Path) -> None:
+    async with open_rig(tmp_path) as rig:
+        await offer(rig, "admin")
+        await rig.channel.say("2024-2025", author=MEMBER)
+        await rig.until_said("you said: 2024-2025")
+        await rig.channel.say(SHOWN, author=MEMBER)
+        await rig.until_said("You are let in as admin.")
 
 
 @pytest.mark.parametrize("role", ["owner", "admin", "member"])

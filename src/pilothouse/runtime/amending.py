@@ -17,6 +17,7 @@ from pilothouse.core.store import Tx
 from pilothouse.runtime.continuing import aim, only_resumes
 from pilothouse.runtime.growing import head_of
 from pilothouse.runtime.outgoing import say
+from pilothouse.runtime.pairing import offered_code
 from pilothouse.runtime.placing import ensure_place
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.signals import INBOX, OUTBOX
@@ -42,7 +43,8 @@ async def edit(
         if why := too_much(said, settings):
             return Receipt("refused", row.id, why)
         if said.kind == "chat":
-            if said.rest_of is None and (is_command(said.text) or only_resumes(said, settings)):
+            is_one = said.rest_of is None and (is_command(said.text) or only_resumes(said, settings))
+            if is_one or offered_code(tx, said.text):
                 return Receipt("refused", row.id, EDITED_INTO_COMMAND)
             conversation = ensure_place(tx, said.address, at)
             aimed = aim(tx, ports.ids, settings, conversation, said, at)

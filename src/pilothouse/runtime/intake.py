@@ -38,6 +38,7 @@ from pilothouse.runtime.growing import without_known
 from pilothouse.runtime.handing_out import find_file
 from pilothouse.runtime.opening import open_thread
 from pilothouse.runtime.pacing import Pacing
+from pilothouse.runtime.pairing import offered_code, parse_code
 from pilothouse.runtime.placing import message_key, place_id
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.routing import Command, Route, Say, Unknown, route
@@ -64,13 +65,25 @@ class Intake:
         message = cleaned(message)
         if message.pieces:  # a part of what was a command may be here already: the rest of it is none
             message = await self._ports.store.read(lambda tx: without_known(tx, message)) or message
-        if message.kind == "chat" and message.rest_of is None and not message.overheard:
-            way = route(message.text, COMMANDS, ALIASES)
-            if isinstance(way, Say) and only_resumes(message, settings):
-                way = Command("resume", message.text)
-            if not self._is_message(way, role):
-                return await self._carry_out(way, message)
+        way = await self._way(message)
+        if not self._is_message(way, role):
+            return await self._carry_out(way, message)
         return await self._store(message, settings)
+
+    async def _way(self, message: InboundMessage) -> Route:
+        """A code that lets people in is for us, even where nothing else is a command: no model may read it."""
+        if message.kind != "chat":
+            return Say()
+        if parse_code(message.text):
+            code = await self._ports.store.read(lambda tx: offered_code(tx, message.text))
+            if code is not None:
+                return Command("pair", code)
+        if message.rest_of is not None or message.overheard:
+            return Say()
+        way = route(message.text, COMMANDS, ALIASES)
+        if isinstance(way, Say) and only_resumes(message, self._ports.settings()):
+            return Command("resume", message.text)
+        return way
 
     async def _is_awaited(self, message: InboundMessage) -> bool:
         """Most of what people say to each other is not: that costs a look, and nobody is met."""

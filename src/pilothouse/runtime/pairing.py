@@ -54,6 +54,13 @@ def parse_code(text: str) -> str | None:
     return "".join(found.groups()).upper() if found else None
 
 
+def offered_code(tx: Tx, text: str) -> str | None:
+    """The code that a message consists of, if it is the one that was shown last and that let nobody in yet. Its time may
+    be over."""
+    code, kept = parse_code(text), _kept(tx)
+    return code if code and kept and hmac.compare_digest(kept.hash, _digest(code)) else None
+
+
 def offer_pairing(
     tx: Tx, code: str, *, role: Role, workspace: str, at: float, open_s: float = OPEN_S
 ) -> Pairing:
@@ -98,9 +105,13 @@ def pair(
 
 
 def _offered(tx: Tx, at: float) -> Pairing | None:
-    kept = tx.get_fact(_FACT)
-    pairing = msgspec.json.decode(kept, type=Pairing) if kept else None
+    pairing = _kept(tx)
     return pairing if pairing is not None and pairing.expires_at > at else None
+
+
+def _kept(tx: Tx) -> Pairing | None:
+    kept = tx.get_fact(_FACT)
+    return msgspec.json.decode(kept, type=Pairing) if kept else None
 
 
 def _digest(code: str) -> str:
