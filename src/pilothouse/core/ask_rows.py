@@ -65,6 +65,10 @@ class Asks(Protocol):
         """Replaces the votes; `StoreError` unless it is open."""
         ...
 
+    def show_in(self, id: AskId, places: Sequence[ConversationId]) -> AskRow:
+        """It is shown there too. `StoreError` unless it is open."""
+        ...
+
     def amend(self, id: AskId, decision: Decision) -> AskRow:
         """The reason of a decision came later. `StoreError` unless it is answered."""
         ...

@@ -33,7 +33,7 @@ from pilothouse.core.tool_class import ToolClass
 from pilothouse.runtime.asking import apply_answer
 from pilothouse.runtime.auditing import record, record_ask
 from pilothouse.runtime.closing import closed_line, decided
-from pilothouse.runtime.raising import places_of, tell_places
+from pilothouse.runtime.raising import ask_of, places_of, tell_places
 from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.standing import name_of, role_of
 from pilothouse.runtime.wording import first_line
@@ -242,11 +242,7 @@ def _same(before: Decision, now: Decision, by: UserId) -> bool:
 def _replied_to(tx: Tx, place: ConversationId, message: InboundMessage, at: float) -> AskRow | None:
     """The question in whose message a person pressed "reply", if it is open."""
     said = tx.outbox.find_ref(MessageRef(message.address, message.reply_to)) if message.reply_to else None
-    match said.key.split(":") if said is not None else ():
-        case ["ask", id, *_]:
-            row = tx.asks.get(AskId(id))
-        case _:
-            return None
+    row = None if said is None else ask_of(tx, said)
     if row is None or row.conversation_id != place or row.state != "open" or row.ask.kind != "question":
         return None
     return None if row.ask.expires_at is not None and row.ask.expires_at <= at else row

@@ -16,6 +16,7 @@ from pilothouse.core.ask_rows import AskRow
 from pilothouse.core.event import Asked, clean_values
 from pilothouse.core.ids import AskId, ConversationId, IdMaker, SessionId, TurnId
 from pilothouse.core.message import Attachment, Content, clean_text
+from pilothouse.core.queue import QueueRow
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import LIVE, Turn
 from pilothouse.runtime.ask_words import ask_words, file_name, is_long
@@ -91,6 +92,15 @@ def show_ask_in(
 ) -> None:
     """Once more, in one place of it."""
     say(tx, ids, place, _content(tx, row, at, before), key=ask_key(row, occasion, place), at=at)
+
+
+def ask_of(tx: Tx, row: QueueRow) -> AskRow | None:
+    """The ask that a row of the outbox is about."""
+    match row.key.split(":"):
+        case ["ask", id, *_]:
+            return tx.asks.get(AskId(id))
+        case _:
+            return None
 
 
 def tell_places(tx: Tx, ids: IdMaker, row: AskRow, text: str, *, occasion: str, at: float) -> None:

@@ -1,7 +1,7 @@
 """What cannot be delivered is told: where it should have stood, to the session, and, if that place is gone, elsewhere.
 
 Elsewhere is the private chat of whoever asked, else the owners'. Each word of it is a row of the outbox, as patient as
-the answer that it is about.
+the answer that it is about. A question that is still open is asked again instead, of those who may answer it.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from collections.abc import Iterator
 import msgspec
 
 from pilothouse.core.approvers import OWNERS, Authority
+from pilothouse.core.ask_rows import AskRow
 from pilothouse.core.ids import ConversationId, IdMaker, MessageId, TurnId, UserId
 from pilothouse.core.message import Author, Content, InboundMessage
 from pilothouse.core.queue import CHANGES, NEVER, QueueRow, notes_lane
 from pilothouse.core.store import Tx
 from pilothouse.runtime.auditing import HOUSE, record
 from pilothouse.runtime.outgoing import content_of, say
+from pilothouse.runtime.raising import ask_key, ask_of, places_of, show_ask_in
 from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.standing import home_of, homes_of, may
 from pilothouse.runtime.wording import first_line
@@ -28,6 +30,9 @@ ELSEWHERE = (
     "`pilothouse trace {turn}` tells all of it."
 )
 
+WAITS = "{why} It still waits for an answer: /show {ask} shows it whole, and `pilothouse asks` on the machine takes one."
+ASKED_ELSEWHERE = "Nothing reaches {place} any more, so this is asked here. On the machine, `pilothouse asks` takes an answer too.\n\n"
+
 
 def is_word(row: QueueRow) -> bool:
     """Whether this row itself tells that another one could not be delivered."""
@@ -37,7 +42,7 @@ def is_word(row: QueueRow) -> bool:
 def tell_here(tx: Tx, ids: IdMaker, row: QueueRow, why: str, now: float) -> None:
     """Said once, however often it is told. What is a word itself is told nowhere but elsewhere."""
     if not is_word(row):
-        notice = Content(_words(row, why), "notice")
+        notice = Content(_words(tx, row, why), "notice")
         say(tx, ids, row.conversation_id, notice, key=f"{_KEY}{row.id}", at=now)
 
 
@@ -68,9 +73,9 @@ def drop(tx: Tx, ids: IdMaker, settings: Settings, row: QueueRow, why: str, now:
         return False
     if is_word(row):
         _pass_on(tx, ids, settings, row, now)
-    elif row.turn_id and row.kind not in {"ask", *CHANGES}:  # what is asked there nobody can answer any more
-        said = _words(row, REFUSED.format(reason=why, text=_beginning(row)))
-        _tell_elsewhere(tx, ids, settings, row, _from_there(row, said), now)
+    elif row.kind not in CHANGES:
+        said = _words(tx, row, REFUSED.format(reason=why, text=_beginning(row)))
+        _say_elsewhere(tx, ids, settings, row, _from_there(row, said), now)
     return True
 
 
@@ -79,8 +84,15 @@ def is_told_of(tx: Tx, turn: TurnId, place: ConversationId) -> bool:
     return any(is_word(row) and row.conversation_id == place for row in tx.outbox.of_turn(turn))
 
 
-def _words(row: QueueRow, why: str) -> str:
-    return f"{why} /show {row.turn_id} shows it whole." if row.turn_id else why
+def _words(tx: Tx, row: QueueRow, why: str) -> str:
+    asked = _question(tx, row)
+    if asked is not None and asked.state == "open":
+        return WAITS.format(why=why, ask=asked.ask.id)
+    return f"{why} /show {row.turn_id} shows it whole." if row.turn_id and asked is None else why
+
+
+def _question(tx: Tx, row: QueueRow) -> AskRow | None:
+    return ask_of(tx, row) if row.kind == "ask" else None
 
 
 def _beginning(row: QueueRow) -> str:
@@ -97,11 +109,38 @@ def _from_there(row: QueueRow, text: str) -> str:
 def _pass_on(tx: Tx, ids: IdMaker, settings: Settings, word: QueueRow, now: float) -> None:
     """The word about it did not get there either."""
     row = tx.outbox.get(MessageId(word.key.removeprefix(_KEY).partition(":")[0]))
-    if row is not None and row.turn_id is not None:  # else it is a receipt that nobody waits for
+    if row is not None:
         text = content_of(word).text
         if word.conversation_id == row.conversation_id:
             text = _from_there(row, text)
+        _say_elsewhere(tx, ids, settings, row, text, now)
+
+
+def _say_elsewhere(tx: Tx, ids: IdMaker, settings: Settings, row: QueueRow, text: str, now: float) -> None:
+    asked = _question(tx, row)
+    if asked is not None:
+        _ask_elsewhere(tx, ids, settings, row, asked, now)
+    elif row.turn_id is not None:  # else it is a receipt that nobody waits for
         _tell_elsewhere(tx, ids, settings, row, text, now)
+
+
+def _ask_elsewhere(
+    tx: Tx, ids: IdMaker, settings: Settings, row: QueueRow, asked: AskRow, now: float
+) -> None:
+    """In the private chats of those who may answer it, as if it had been shown there from the start. What is settled
+    nobody needs to read."""
+    shown = places_of(asked)
+    others = [place for place in shown if place != row.conversation_id]
+    if asked.state != "open" or any(_may_arrive(tx, ask_key(asked, "asked", place)) for place in others):
+        return
+    homes = [home for home in homes_of(tx, settings.people, asked.authority) if home not in shown]
+    if not homes:
+        _note_undeliverable(tx, row, now)
+        return
+    asked = tx.asks.show_in(asked.ask.id, homes)
+    before = ASKED_ELSEWHERE.format(place=row.conversation_id)
+    for home in homes:
+        show_ask_in(tx, ids, asked, home, now, occasion="asked", before=before)
 
 
 def _tell_elsewhere(tx: Tx, ids: IdMaker, settings: Settings, row: QueueRow, text: str, now: float) -> None:
@@ -114,6 +153,10 @@ def _tell_elsewhere(tx: Tx, ids: IdMaker, settings: Settings, row: QueueRow, tex
             return
         if any(_may_arrive(tx, key) for key in keys.values()):
             return
+    _note_undeliverable(tx, row, now)
+
+
+def _note_undeliverable(tx: Tx, row: QueueRow, now: float) -> None:
     record(tx, now, HOUSE, "message.undeliverable", message=row.id, conversation=row.conversation_id)
 
 
@@ -127,7 +170,7 @@ def _elsewhere(tx: Tx, settings: Settings, row: QueueRow) -> Iterator[tuple[Conv
 
 def _may_arrive(tx: Tx, key: str) -> bool:
     row = tx.outbox.by_key(key)
-    return row is not None and row.status != "failed"
+    return row is not None and row.status not in ("failed", "withdrawn")
 
 
 def _tell_session(tx: Tx, ids: IdMaker, row: QueueRow, why: str, now: float) -> None:

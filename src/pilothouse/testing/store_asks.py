@@ -11,7 +11,7 @@ from pilothouse.core.approvers import Approvers, Authority, Vote
 from pilothouse.core.ask import ASK_MOVES, ASK_STATES, AskKind, AskState, Decision
 from pilothouse.core.ask_rows import AskRow
 from pilothouse.core.errors import IllegalMove, StoreError
-from pilothouse.core.ids import AskId, ScheduleId, TurnId, UserId
+from pilothouse.core.ids import AskId, ConversationId, ScheduleId, TurnId, UserId
 from pilothouse.core.people import Grant
 from pilothouse.core.schedule import At, Cron, Every
 from pilothouse.core.store import Store, Tx
@@ -143,6 +143,15 @@ class AskSuite(StoreSuite):
         assert voted is not None and voted.votes == votes
         moved = await store.write(lambda tx: tx.asks.move(A1, "answered", at=3.0, decision=YES))
         assert (moved.votes, moved.authority, moved.shown_in) == (votes, authority, (C2,))
+
+    async def test_an_open_ask_can_be_shown_in_further_places(self, store: Store) -> None:
+        await store.write(lambda tx: tx.asks.add(ask_row("a1", shown_in=(C2,))))
+        shown = await store.write(lambda tx: tx.asks.show_in(A1, [ConversationId("memory:home")]))
+        assert shown.shown_in == (C2, "memory:home")
+        assert await store.read(lambda tx: tx.asks.get(A1)) == shown
+        await store.write(lambda tx: tx.asks.move(A1, "answered", at=2.0, decision=YES))
+        with pytest.raises(StoreError):
+            await store.write(lambda tx: tx.asks.show_in(A1, [C2]))
 
     async def test_only_what_is_open_is_voted_on_and_only_what_is_answered_is_amended(
         self, store: Store

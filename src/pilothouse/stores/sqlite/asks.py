@@ -92,6 +92,14 @@ class AskTable:
         if not self._link.run("asks.vote", id=id, votes=to_json(list(votes))):
             raise StoreError(f"there is no open ask {id}")
 
+    def show_in(self, id: AskId, places: Sequence[ConversationId]) -> AskRow:
+        row = self.get(id)
+        shown_in = [*(row.shown_in if row else ()), *places]
+        shown = self._one("show_in", id=id, shown_in=to_json(shown_in))
+        if shown is None:
+            raise StoreError(f"there is no open ask {id}")
+        return shown
+
     def amend(self, id: AskId, decision: Decision) -> AskRow:
         amended = self._one("amend", id=id, decision=to_json(decision))
         if amended is None:

@@ -21,6 +21,10 @@ RETURNING {_row}
 -- name: vote: who has said yes so far
 UPDATE asks SET votes = :votes WHERE id = :id AND state = 'open'
 
+-- name: show_in: where it is shown besides its own conversation
+UPDATE asks SET shown_in = :shown_in WHERE id = :id AND state = 'open'
+RETURNING {_row}
+
 -- name: amend: the reason of a decision came later
 UPDATE asks SET decision = :decision WHERE id = :id AND state = 'answered'
 RETURNING {_row}
