@@ -226,10 +226,23 @@ async def test_what_is_a_turn_by_itself_waits_for_a_question_and_is_not_its_answ
         await rig.until_asked()
         receipt = await rig.ask_alone("what is the time?")
         assert "has been queued" in receipt.text
-        assert "Still open here: Which colour? (" in receipt.text
+        assert "Still open here: Which colour? (pilothouse chat shows it" in receipt.text
         assert (await rig.channel.say("blue")).text == "Taken as the answer."
         await rig.until_said("told: answer blue")
         await rig.until_said("you said: what is the time?")
+
+
+async def test_whoever_opens_a_new_session_beside_a_question_is_told_to_answer_it_where_it_stands(
+    tmp_path: Path,
+) -> None:
+    async with open_rig(tmp_path, PuppetEngine(asks(QUESTION), echo)) as rig:
+        await rig.channel.say("go")
+        await rig.until_asked()
+        receipt = await rig.channel.say("/new what is the time?")
+        assert receipt.text.endswith("Which colour? (it is answered where it was asked, above)")
+        assert "`" not in receipt.text, "a receipt is plain text"
+        await rig.channel.say("blue")
+        await rig.until_said("told: answer blue")
 
 
 @pytest.mark.parametrize("ask", [MAKE, QUESTION], ids=["approval", "question"])

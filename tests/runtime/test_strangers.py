@@ -197,7 +197,7 @@ async def test_an_owner_whose_chat_is_not_known_finds_the_question_in_the_list(t
     async with open_rig(tmp_path) as rig:
         told = (await rig.channel.say("may I?", author=STRANGER)).text
         assert "has been asked" not in told, "nobody was, in any chat"
-        assert "send the code that `pilothouse pair` shows" in told
+        assert "send the code that pilothouse pair shows" in told
         (row,) = await rig.store.read(lambda tx: tx.asks.newest())
         assert (row.topic, row.conversation_id) == ("join", "")
         answered = await rig.gateway.desk.answer(row.ask.id, row.ask.payload_hash, Decision("allow"), PERSON)
@@ -213,7 +213,7 @@ async def test_where_only_a_closed_terminal_was_asked_a_stranger_is_told_how_to_
         await desk.accept(InboundMessage(terminal, PERSON, "1", "hello", private=True))
         told = (await rig.channel.say("may I?", author=STRANGER)).text
         assert "has been asked" not in told
-        assert "`pilothouse pair`" in told
+        assert "pilothouse pair" in told
         (row,) = await rig.store.read(lambda tx: tx.asks.newest())
         assert row.conversation_id == "terminal:ada", "it waits there all the same"
 

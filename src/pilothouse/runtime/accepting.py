@@ -33,6 +33,9 @@ from pilothouse.runtime.wording import first_line
 
 BUSY = "Still working on your previous request."
 STOPPED = "Stopped before it began: it was said before the last /stop."
+ANSWER_IN_CHAT = "pilothouse chat shows it and takes the answer"
+"""For whoever asks from a command line, where nothing stands that could be answered."""
+ANSWER_THERE = "it is answered where it was asked, above"
 
 Opening = Callable[[Tx, Conversation], Reply]
 """A command that stands before the message, such as `/new`: done in the transaction that takes the message in."""
@@ -105,7 +108,8 @@ class Accept:
             return Receipt("queued", put.row.id, "Taken as the answer.")
         told = f"{opened.text} {self._place_in_line(tx, conversation, put.row)}".strip()
         if message.alone:
-            told = f"{told} {_still_open(tx, conversation)}".strip()
+            how = ANSWER_IN_CHAT if self._opening is None else ANSWER_THERE
+            told = f"{told} {_still_open(tx, conversation, how)}".strip()
         return Receipt("queued", put.row.id, told)
 
     def _take_as_rest(self, tx: Tx, conversation: Conversation) -> Receipt | None:
@@ -184,15 +188,13 @@ class Accept:
                 return f"{BUSY} {_queued(put, 0, ' with what else you send')}"
 
 
-def _still_open(tx: Tx, conversation: Conversation) -> str:
+def _still_open(tx: Tx, conversation: Conversation, how: str) -> str:
     """What is sent to be a turn by itself answers nothing, and its sender may not have seen what is asked here."""
     first, *others = [row.ask for row in tx.asks.open_in(conversation.id)] or [None]
     if first is None:
         return ""
     more = f" and {len(others)} more" if others else ""
-    return (
-        f"Still open here: {first_line(first.title)}{more} (`pilothouse chat` shows it and takes the answer)"
-    )
+    return f"Still open here: {first_line(first.title)}{more} ({how})"
 
 
 def _queued(row: QueueRow, ahead: int, company: str = "") -> str:

@@ -28,7 +28,7 @@ DAY_S = 86_400.0
 NOT_LET_IN = "Hello. Only people who were let in can talk to this Pilothouse. {next} Your id here is {user}."
 ASKED = "Its owner has been asked; you will hear of it if they agree."
 ASK_THEM = "Its owner can let you in."
-BY_CODE = "To get in, send the code that `pilothouse pair` shows on its machine."
+BY_CODE = "To get in, send the code that pilothouse pair shows on its machine."
 ELSEWHERE = "You were let in, but not for the workspace of this conversation. An owner can change that."
 
 

@@ -91,7 +91,7 @@ def pair(
         record(tx, at, author.id, "pairing.refused")
         return (
             None,
-            "That code is not right, or its time is over. `pilothouse pair` on the machine shows a new one.",
+            "That code is not right, or its time is over. On the machine, pilothouse pair shows a new one.",
         )
     held = role_of(tx, people, author.id, pairing.workspace)
     if at_least(held, pairing.role):
