@@ -78,6 +78,27 @@ class PickyChannel(MemoryChannel):
         return await super().send(address, part)
 
 
+class NoFiles(MemoryChannel):
+    # pyrefly: ignore [missing-override-decorator]
+    async def send(self, address: Address, part: Part) -> MessageRef:
+        if part.attachments:
+            raise Rejected("no files here")
+        return await super().send(address, part)
+
+
+async def test_of_a_rejected_file_that_came_without_words_its_name_is_told(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, channel=NoFiles()) as rig:
+        await rig.channel.say("hello")
+
+        def send(tx: Tx) -> None:
+            file = tx.blobs.attach(b"%PDF", "report.pdf", "application/pdf", 1.0)
+            say(tx, new_id, MAIN, Content("", "reply", (file,)), key="test:file", at=1.0)
+
+        await rig.store.write(send)
+        rig.poke()
+        await rig.until_said("could not be delivered (no files here): report.pdf")
+
+
 async def test_a_rejected_message_is_told_to_the_person_and_to_the_session(tmp_path: Path) -> None:
     async with open_rig(tmp_path, answering("something bad"), PickyChannel()) as rig:
         await rig.channel.say("go")

@@ -62,6 +62,7 @@ async def test_a_file_of_the_workspace_is_sent_to_who_may_talk(tmp_path: Path) -
     [
         ("none.txt", "there is no such file"),
         ("build", "it is a folder"),
+        ("empty.txt", "it is empty"),
         ("../outside.txt", "it lies outside the workspace"),
         ("way out", "it lies outside the workspace"),
         ("/etc/hostname", "it lies outside the workspace"),
@@ -74,6 +75,7 @@ async def test_what_cannot_be_sent_is_said_with_the_reason(tmp_path: Path, path:
         work = furnish(rig, tmp_path)
         with (work / "huge.bin").open("wb") as huge:
             huge.truncate(MOST_BYTES + 1)
+        (work / "empty.txt").touch()
         text, files = await sent(rig, f"/send {path}")
         assert why in text and not files
 

@@ -41,7 +41,7 @@ from pilothouse.runtime.removing import VIEW, is_taken, remove
 from pilothouse.runtime.settings import backoff_s
 from pilothouse.runtime.signals import OUTBOX, Signals
 from pilothouse.runtime.undelivered import REFUSED, give_up, take_back, tell_here, word_about
-from pilothouse.runtime.wording import first_line
+from pilothouse.runtime.wording import beginning
 
 MAX_BREAKS = 3
 SENT = "sent"
@@ -159,7 +159,7 @@ class Delivery:
         channel, shown = ports.channels[address.channel], ""
         try:
             content = content_at(row, ports.clock.now())
-            shown = first_line(content.text)
+            shown = beginning(content)
             rendered = channel.render(content)
         except Exception as error:  # noqa: BLE001 - one delivery
             ports.log("message.unfit", message_id=row.id, level="error", error=error)
@@ -253,7 +253,7 @@ class Delivery:
         """Sends one part and records it. False ends the row for now, or for good."""
         ports = self._ports
         if part.sends >= MAX_SENDS:
-            await self._fail(row, UNCONFIRMED.format(sends=part.sends, text=first_line(part.part.text)))
+            await self._fail(row, UNCONFIRMED.format(sends=part.sends, text=beginning(part.part)))
             return False
         # Sends that surely showed nothing do not count: any that does may stand there.
         shown = msgspec.structs.replace(part.part, again=True) if part.sends else part.part
@@ -268,7 +268,7 @@ class Delivery:
             await self._make_plainer(row, channel, part, str(error))
             return False
         except Rejected as error:
-            await self._fail(row, REFUSED.format(reason=error.reason, text=first_line(part.part.text)))
+            await self._fail(row, REFUSED.format(reason=error.reason, text=beginning(part.part)))
             return False
         except (Unconfirmed, TimeoutError) as error:
             await self._doubt(row, channel, address, part, f"{type(error).__name__}: {error}")
@@ -314,7 +314,7 @@ class Delivery:
         if sends < QUICK_SENDS:
             await self._later(row, part, pause_s, why, showed_nothing=False)
             return
-        told = UNCONFIRMED.format(sends=sends, text=first_line(part.part.text))
+        told = UNCONFIRMED.format(sends=sends, text=beginning(part.part))
         word = await self._ports.look(lambda tx: word_about(tx, row))
         if word is not None and word.status == "done" and sends >= OWN_FAULT_SENDS:
             await self._fail(row, told)

@@ -64,6 +64,8 @@ async def find_file(ports: Ports, address: Address, by: Author, said: str) -> Na
     )
     if guarded and not allows(role, "command.send.guarded"):
         return f"{path} is sent to owners alone: {guarded}."
+    if not data:  # which a platform may refuse
+        return f"{path} is not sent: it is empty."
     return NamedFile(PurePosixPath(inner).name, sniff(data) or "application/octet-stream", data)
 
 

@@ -21,7 +21,7 @@ from pilothouse.runtime.outgoing import content_of, say
 from pilothouse.runtime.raising import ask_key, ask_of, places_of, show_ask_in
 from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.standing import home_of, homes_of, may
-from pilothouse.runtime.wording import first_line
+from pilothouse.runtime.wording import beginning
 
 _KEY = "undelivered:"
 REFUSED = "A message could not be delivered ({reason}): {text}"
@@ -97,7 +97,7 @@ def _question(tx: Tx, row: QueueRow) -> AskRow | None:
 
 def _beginning(row: QueueRow) -> str:
     try:
-        return first_line(content_of(row).text)
+        return beginning(content_of(row))
     except msgspec.DecodeError:  # of a row that nobody can read no more is known than that it was there
         return ""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from pilothouse.core.message import Content, Part
 from pilothouse.core.wording import span
 
 FIRST_LINE = 60
@@ -13,6 +14,11 @@ def first_line(text: str, limit: int = FIRST_LINE) -> str:
     """One line of a longer text, for lists. The whole stays in the store."""
     line = " ".join(text.split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def beginning(said: Content | Part) -> str:
+    """One line of what should have been said; of what has no words, its files."""
+    return first_line(said.text or ", ".join(file.name for file in said.attachments))
 
 
 def fenced(text: str, language: str = "") -> str:
