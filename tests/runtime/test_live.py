@@ -320,6 +320,26 @@ async def test_where_a_view_cannot_be_found_again_no_second_one_is_sent(tmp_path
         assert channel.tried == 1
 
 
+class NoViews(MemoryChannel):
+    # pyrefly: ignore [missing-override-decorator]
+    async def send(self, address: Address, part: Part) -> MessageRef:
+        if part.data.get("kind") == "view":
+            raise Rejected("bot was kicked")
+        return await super().send(address, part)
+
+
+async def test_a_place_that_takes_no_view_is_logged_without_a_traceback(tmp_path: Path) -> None:
+    stage = Stage()
+    async with open_rig(tmp_path, PuppetEngine(stage.play), NoViews(), first_view_s=0) as rig:
+        await rig.channel.say("build")
+        logged = await rig.until_true(
+            lambda: [fields["error"] for name, fields in rig.logged if name == "live.dropped"]
+        )
+        assert logged == ["bot was kicked"], "an exception would come with its traceback"
+        stage.go.set()
+        await rig.until_said("All is built.")
+
+
 class SlowToDelete(MemoryChannel):
     # pyrefly: ignore [missing-override-decorator]
     async def delete(self, ref: MessageRef) -> None:

@@ -131,6 +131,18 @@ async def test_a_sign_that_cannot_be_shown_costs_nothing_and_is_not_tried_again_
         await rig.until_said("you said: next")
 
 
+async def test_a_place_that_takes_no_sign_is_logged_without_a_traceback(tmp_path: Path) -> None:
+    stage, channel = Stage(), TypingChannel(Rejected("bot was kicked"))
+    async with open_rig(tmp_path, PuppetEngine(stage.play), channel) as rig:
+        await rig.channel.say("build")
+        logged = await rig.until_true(
+            lambda: [fields["error"] for name, fields in rig.logged if name == "typing.dropped"]
+        )
+        assert logged == ["bot was kicked"], "an exception would come with its traceback"
+        stage.go.set()
+        await rig.until_said("done")
+
+
 async def test_a_platform_that_never_answers_holds_up_no_final(tmp_path: Path) -> None:
     stage, channel = Stage(), TypingChannel(hangs=True)
     async with open_rig(tmp_path, PuppetEngine(stage.play), channel) as rig:

@@ -126,6 +126,8 @@ class LiveViews:
     async def _show(self, progress: Progress) -> None:
         try:
             await self._show_until_over(progress)
+        except Rejected as error:  # a place may put us out at any time: nothing of ours is wrong
+            self._ports.log("live.dropped", turn_id=progress.turn.id, error=error.reason)
         except Exception as error:
             if fenced_in(error):
                 raise

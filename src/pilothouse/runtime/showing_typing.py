@@ -13,7 +13,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from pilothouse.core.channel import CanType, serves
-from pilothouse.core.errors import StoreError, TryLater
+from pilothouse.core.errors import Rejected, StoreError, TryLater
 from pilothouse.core.ids import TurnId
 from pilothouse.core.message import Address
 from pilothouse.core.store import Tx
@@ -65,6 +65,7 @@ class Typing:
             self._known.discard(turn_id)  # a parked turn may be live again before the next look
 
     async def _renew(self, turn_id: TurnId, address: Address, channel: CanType) -> None:
+        """Until it is cancelled, or refused."""
         while True:
             pause_s = channel.type_every_s
             if await self._status(turn_id) == "running":
@@ -73,6 +74,9 @@ class Typing:
                         await channel.type(address)
                 except TryLater as error:
                     pause_s = max(pause_s, error.after_s)
+                except Rejected as error:  # a place may put us out at any time: nothing of ours is wrong
+                    self._ports.log("typing.dropped", turn_id=turn_id, error=error.reason)
+                    return
             await self._ports.clock.sleep(pause_s)
 
     async def _until_over(self, turn_id: TurnId, look_every_s: float, scope: anyio.CancelScope) -> None:
