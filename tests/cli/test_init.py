@@ -64,6 +64,15 @@ def test_force_replaces_and_keeps_every_old_one(house: House) -> None:
     assert kept == ["a:1", "b:2"]
 
 
+def test_a_backup_that_the_system_refuses_is_told_as_any_file_that_cannot_be_written(house: House) -> None:
+    file = house.home / f"{'c' * 245}.toml"  # a backup's name is longer than a name may be
+    file.touch(0o600)
+    done = house.run("init", "--yes", "--force", PILOTHOUSE_CONFIG=str(file))
+    told = f"error: {file} cannot be written: File name too long; PILOTHOUSE_HOME names another folder\n"
+    assert (done.returncode, done.stderr) == (1, told)
+    assert list(house.home.iterdir()) == [file]
+
+
 def test_what_would_be_refused_is_not_written(house: House) -> None:
     for words, complaint in (
         (["--engine", "pupet"], "did you mean puppet?"),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -61,9 +62,16 @@ def _key(name: str) -> str:
 
 def write_private(file: Path, text: str) -> None:
     """Whole or not at all, and readable by its owner alone."""
-    try:
+    with writing(file):
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         _write_whole(file, text)
+
+
+@contextmanager
+def writing(file: Path) -> Iterator[None]:
+    """What the system refuses within is said of this file, with what helps."""
+    try:
+        yield
     except OSError as error:
         raise ConfigError(
             f"{file} cannot be written: {error.strerror}; PILOTHOUSE_HOME names another folder"

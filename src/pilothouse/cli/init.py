@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from pilothouse.bootstrap.saying import say
-from pilothouse.cli.files import write_private
+from pilothouse.cli.files import write_private, writing
 from pilothouse.cli.init_bots import keep_token
 from pilothouse.cli.init_discord import ask_discord, discord_table, offer_code
 from pilothouse.cli.init_standing import Standing, read_standing
@@ -114,7 +114,8 @@ def command(
     tried |= {"discord": discord_table(on_discord, standing)} if on_discord else {}
     text = render(answers, standing, tried, [name for name, said in wanted.said.items() if said is False])
     _check(paths, text, answers, standing)
-    backup = keep_backup(paths.config_file)
+    with writing(paths.config_file):
+        backup = keep_backup(paths.config_file)
     write_private(paths.config_file, text)
     if backup:
         print(f"the old one is kept as {backup}")
