@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.cli.conftest import House
+from tests.cli.conftest import House, with_bots
 
 
 def settings(house: House, **more: str) -> dict[str, Any]:
@@ -76,6 +76,26 @@ def test_unknown_keys_are_warnings_with_the_nearest_key(house: House) -> None:
         f"warning: {house.config}: gateway.grace: is not known and was ignored; did you mean grace_s?\n"
         f"warning: {house.config}: channels.telegraf: is not known and was ignored; did you mean telegraph?\n"
     )
+
+
+def test_whoever_can_be_nobody_is_warned_of(house: House) -> None:
+    with_bots(house)
+    house.config.write_text(
+        '[people]\nowners = ["telegram:@ada", "telegram:1", "terminal:ada"]\nmembers = ["${BOSS}"]\n'
+        '[workspaces.shop]\npath = "/"\nadmins = ["nope:1"]\n'
+    )
+    warnings = [
+        'people.owners: "telegram:@ada" is nobody: on Telegram people are known by a number, such as 12345;'
+        " leave it out, and let them in with pilothouse pair",
+        'people.members: "${BOSS}" is nobody: on Discord people are known by a long number,'
+        " such as 80351110224678912; leave it out, and let them in with pilothouse pair",
+        'workspaces.shop.admins: "nope:1" is nobody: there is no channel "nope"; installed: discord, telegram, telegraph',
+    ]
+    done = house.run("config", "check", BOSS="discord:ada")
+    assert done.returncode == 0
+    assert done.stderr.splitlines() == [f"warning: {house.config}: {text}" for text in warnings]
+    told = house.run("doctor", BOSS="discord:ada").stdout
+    assert all(text in told for text in warnings)
 
 
 def test_check_tells_what_is_only_ignored_beside_what_is_wrong(house: House) -> None:

@@ -10,23 +10,33 @@ from tests.cli.conftest import House, with_bots
 
 
 def test_every_answer_is_a_flag(house: House, tmp_path: Path) -> None:
-    flags = ["--workspace", str(tmp_path), "--engine", "puppet", "--owner", "a:1", "--owner", "b:2", "--yes"]
+    flags = [
+        "--workspace",
+        str(tmp_path),
+        "--engine",
+        "puppet",
+        "--owner",
+        "telegraph:1",
+        "--owner",
+        "telegraph:2",
+        "--yes",
+    ]
     done = house.run("init", *flags)
     assert done.returncode == 0, done.stderr
     tree = tomllib.loads(house.config.read_text())
     assert tree["gateway"]["default_workspace"] == str(tmp_path)
     assert tree["gateway"]["default_engine"] == "puppet"
-    assert tree["people"] == {"owners": ["a:1", "b:2"], "members": []}
+    assert tree["people"] == {"owners": ["telegraph:1", "telegraph:2"], "members": []}
     assert house.config.stat().st_mode & 0o777 == 0o600
     assert house.run("config", "check").returncode == 0
 
 
 def test_questions_are_asked_for_what_no_flag_says(house: House, tmp_path: Path) -> None:
-    done = house.run("init", "--engine", "auto", said=f"{tmp_path}\na:1, b:2\n")
+    done = house.run("init", "--engine", "auto", said=f"{tmp_path}\ntelegraph:1, telegraph:2\n")
     assert "Engine" not in done.stdout
     tree = tomllib.loads(house.config.read_text())
     assert tree["gateway"]["default_workspace"] == str(tmp_path)
-    assert tree["people"]["owners"] == ["a:1", "b:2"]
+    assert tree["people"]["owners"] == ["telegraph:1", "telegraph:2"]
 
 
 def test_an_end_of_input_changes_nothing(house: House) -> None:
@@ -37,12 +47,12 @@ def test_an_end_of_input_changes_nothing(house: House) -> None:
 
 
 def test_a_second_init_shows_what_exists_and_changes_nothing(house: House) -> None:
-    house.run("init", "--yes", "--owner", "a:1")
+    house.run("init", "--yes", "--owner", "telegraph:1")
     before = house.config.read_bytes()
-    for words in (["init"], ["init", "--yes", "--owner", "b:2"]):
+    for words in (["init"], ["init", "--yes", "--owner", "telegraph:2"]):
         done = house.run(*words)
         assert done.returncode == 0
-        assert 'people.owners = ["a:1"]' in done.stdout
+        assert 'people.owners = ["telegraph:1"]' in done.stdout
         assert "nothing was changed" in done.stdout
     assert house.config.read_bytes() == before
 
@@ -57,11 +67,11 @@ def test_a_broken_file_is_left_alone_and_that_is_no_success(house: House) -> Non
 
 
 def test_force_replaces_and_keeps_every_old_one(house: House) -> None:
-    for owner in ("a:1", "b:2", "c:3"):
+    for owner in ("telegraph:1", "telegraph:2", "telegraph:3"):
         assert house.run("init", "--yes", "--force", "--owner", owner).returncode == 0
     backups = sorted(house.home.glob("config.toml.*.bak"))
     kept = sorted(tomllib.loads(file.read_text())["people"]["owners"][0] for file in backups)
-    assert kept == ["a:1", "b:2"]
+    assert kept == ["telegraph:1", "telegraph:2"]
 
 
 def test_a_backup_that_the_system_refuses_is_told_as_any_file_that_cannot_be_written(house: House) -> None:
@@ -74,9 +84,12 @@ def test_a_backup_that_the_system_refuses_is_told_as_any_file_that_cannot_be_wri
 
 
 def test_what_would_be_refused_is_not_written(house: House) -> None:
+    with_bots(house)
     for words, complaint in (
         (["--engine", "pupet"], "did you mean puppet?"),
         (["--owner", "nobody"], "channel:id"),
+        (["--owner", "telegram:@ada"], "on Telegram people are known by a number"),
+        (["--owner", "nope:1"], 'there is no channel "nope"'),
         (["--workspace", "/no/such/folder"], "mkdir -p /no/such/folder"),
     ):
         done = house.run("init", "--yes", *words)
@@ -92,34 +105,34 @@ def test_odd_names_survive_the_file(house: House, tmp_path: Path) -> None:
 
 
 def test_on_a_terminal_it_asks_before_it_replaces(house: House) -> None:
-    house.run("init", "--yes", "--owner", "a:1")
+    house.run("init", "--yes", "--owner", "telegraph:1")
     code, screen = house.on_a_terminal(
-        "init", "--owner", "b:2", "--engine", "auto", "--workspace", "/", said="n\n"
+        "init", "--owner", "telegraph:2", "--engine", "auto", "--workspace", "/", said="n\n"
     )
     assert (code, "Replace it?" in screen, "nothing was changed" in screen) == (0, True, True)
     code, screen = house.on_a_terminal(
-        "init", "--owner", "b:2", "--engine", "auto", "--workspace", "/", said="y\n"
+        "init", "--owner", "telegraph:2", "--engine", "auto", "--workspace", "/", said="y\n"
     )
     assert (code, "the old one is kept as" in screen) == (0, True)
-    assert tomllib.loads(house.config.read_text())["people"]["owners"] == ["b:2"]
+    assert tomllib.loads(house.config.read_text())["people"]["owners"] == ["telegraph:2"]
 
 
 def test_a_wrong_engine_is_told_before_anything_else_is_asked(house: House) -> None:
-    done = house.run("init", "--engine", "pupet", said="/\na:1\n")
+    done = house.run("init", "--engine", "pupet", said="/\ntelegraph:1\n")
     assert done.returncode == 1
     assert "did you mean puppet?" in done.stderr
     assert "Folder that engines work in" not in done.stdout
 
 
 def test_a_wrong_answer_is_asked_again_at_once(house: House, tmp_path: Path) -> None:
-    done = house.run("init", said=f"/no/such/folder\n{tmp_path}\npupet\npuppet\nbob\na:1\n")
+    done = house.run("init", said=f"/no/such/folder\n{tmp_path}\npupet\npuppet\nbob\ntelegraph:1\n")
     assert done.returncode == 0, done.stderr
     assert "/no/such/folder is not a folder" in done.stdout
     assert "did you mean puppet?" in done.stdout
     assert "'bob' is nobody" in done.stdout
     tree = tomllib.loads(house.config.read_text())
     assert tree["gateway"]["default_engine"] == "puppet"
-    assert tree["people"]["owners"] == ["a:1"]
+    assert tree["people"]["owners"] == ["telegraph:1"]
 
 
 def test_a_wrong_owner_is_told_before_anything_is_asked_and_names_no_draft(house: House) -> None:
@@ -148,7 +161,7 @@ def test_flags_that_cannot_be_meant_are_wrong_usage(house: House, words: list[st
 )
 def test_whoever_names_one_channel_is_asked_about_no_other(house: House, named: str, other: str) -> None:
     with_bots(house)
-    flags = ("--workspace", "/", "--engine", "auto", "--owner", "a:1", f"--{named}")
+    flags = ("--workspace", "/", "--engine", "auto", "--owner", "telegraph:1", f"--{named}")
     done = house.run("init", *flags, said="\n")
     assert f"--{named} needs a token" in done.stderr
     assert other not in done.stdout + done.stderr
@@ -159,17 +172,17 @@ def test_a_malformed_token_is_asked_for_again_on_a_terminal(house: House, name: 
     with_bots(house)
     flags = ("--workspace", "/", "--engine", "auto", "--no-trust")
     flags += ("--no-telegram",) if name == "discord" else ("--no-discord",)
-    answers = [("or nothing: ", said) for said in ("a:1\n", "hunter2\n", "\n")]
+    answers = [("or nothing: ", said) for said in ("telegraph:1\n", "hunter2\n", "\n")]
     code, screen = house.on_a_terminal("init", *flags, answers=answers)
     assert code == 0, screen
     assert "does not look like one" in screen
     assert "hunter2" not in screen
-    assert tomllib.loads(house.config.read_text())["people"]["owners"] == ["a:1"]
+    assert tomllib.loads(house.config.read_text())["people"]["owners"] == ["telegraph:1"]
 
 
 def test_a_wrong_token_of_the_environment_is_said_to_be_one(house: House) -> None:
     with_bots(house)
-    flags = ("--workspace", "/", "--engine", "auto", "--no-trust", "--no-discord", "--owner", "a:1")
+    flags = ("--workspace", "/", "--engine", "auto", "--no-trust", "--no-discord", "--owner", "telegraph:1")
     answers = [("or nothing: ", "\n")]
     code, screen = house.on_a_terminal("init", *flags, answers=answers, TELEGRAM_TOKEN="hunter2")
     assert code == 0, screen
@@ -178,7 +191,7 @@ def test_a_wrong_token_of_the_environment_is_said_to_be_one(house: House) -> Non
 
 def test_without_a_terminal_a_malformed_token_is_an_error(house: House) -> None:
     with_bots(house)
-    flags = ("--workspace", "/", "--engine", "auto", "--owner", "a:1", "--telegram")
+    flags = ("--workspace", "/", "--engine", "auto", "--owner", "telegraph:1", "--telegram")
     done = house.run("init", *flags, said="malformed\n\n")
     assert (done.returncode, "does not look like one" in done.stderr) == (1, True)
     assert not house.config.exists()
@@ -186,7 +199,7 @@ def test_without_a_terminal_a_malformed_token_is_an_error(house: House) -> None:
 
 def test_a_question_breaks_between_words_on_a_terminal(house: House) -> None:
     with_bots(house)
-    flags = ("--workspace", "/", "--engine", "auto", "--owner", "a:1", "--no-trust", "--no-telegram")
+    flags = ("--workspace", "/", "--engine", "auto", "--owner", "telegraph:1", "--no-trust", "--no-telegram")
     code, screen = house.on_a_terminal("init", *flags, answers=[("nothing: ", "\n")], COLUMNS="60")
     assert code == 0, screen
     asked = screen[: screen.index("nothing: ") + len("nothing: ")].splitlines()

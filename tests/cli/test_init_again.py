@@ -145,7 +145,7 @@ def test_a_file_that_cannot_be_used_is_replaced_only_where_somebody_says_so(
         done = house.run("init", *words, said="\n" * 5)
         assert (done.returncode, "nothing was changed; mend the file" in done.stderr) == (1, True)
         assert all(word in done.stdout for word in told), "every problem is told"
-    flags = ["--workspace", "/", "--engine", "auto", "--owner", "a:1"]
+    flags = ["--workspace", "/", "--engine", "auto", "--owner", "telegraph:1"]
     flags += ["--no-trust", "--no-telegram", "--no-discord"]
     code, screen = house.on_a_terminal("init", "--force", *flags, answers=[("[y/N]: ", "n\n")])
     assert (code, "Nothing of it is offered" in screen) == (1, True), screen

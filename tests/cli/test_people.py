@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from tests.cli.conftest import House
+from tests.cli.conftest import House, with_bots
 from tests.shelf import ADDRESS, PLACE, SESSION
 
 from pilothouse.core.approvers import Approvers, Authority
@@ -31,6 +31,13 @@ from pilothouse.stores.sqlite import STORE, SqliteConfig
 T = TypeVar("T")
 ME = f"terminal:{getpass.getuser()}"
 MAKE = {"tool": "Bash", "input": {"command": "make\x1b[31m all"}}
+
+
+@pytest.fixture
+def house(house: House) -> House:
+    """People come from Telegram and from Discord."""
+    with_bots(house)
+    return house
 
 
 def store(house: House, unit: Callable[[Tx], T]) -> T:
@@ -114,14 +121,26 @@ def test_what_was_taken_and_what_the_file_keeps_is_one_message(house: House) -> 
     ("words", "hint"),
     [
         (["bob", "member"], "channel:id"),
-        (["a:1", "king"], "king"),
-        (["a:1", "member", "--workspace", "/nope"], "/nope"),
+        (["telegram:1", "king"], "king"),
+        (["telegram:1", "member", "--workspace", "/nope"], "/nope"),
+        (
+            ["nope:1", "member"],
+            """'nope:1' is nobody: there is no channel "nope"; installed: discord, tele""",
+        ),
+        (["telegram:@ada", "owner"], "on Telegram people are known by a number, such as 12345; leave it out"),
+        (["discord:ada", "owner"], "on Discord people are known by a long number"),
     ],
 )
 def test_a_grant_that_means_nothing_is_refused(house: House, words: list[str], hint: str) -> None:
     done = house.run("users", "grant", *words)
     assert done.returncode != 0
     assert hint in done.stderr
+    assert not (house.home / "pilothouse.db").exists()
+
+
+@pytest.mark.parametrize("person", [ME, "terminal:ada", "telegram:-1001234567890", "telegraph:ada"])
+def test_whoever_a_channel_may_know_can_be_granted(house: House, person: str) -> None:
+    assert house.run("users", "grant", person, "member").stdout == f"{person} is member everywhere.\n"
 
 
 def test_a_grant_closes_the_question_whether_to_let_them_in(house: House) -> None:

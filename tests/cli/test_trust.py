@@ -25,7 +25,7 @@ def test_what_is_no_folder_cannot_be_trusted(house: House) -> None:
     assert "nowhere" in done.stderr
 
 
-ANSWERED = ("init", "--owner", "a:1", "--engine", "auto", "--force", "--workspace")
+ANSWERED = ("init", "--owner", "telegraph:1", "--engine", "auto", "--force", "--workspace")
 
 
 def make_shop(house: House) -> Path:

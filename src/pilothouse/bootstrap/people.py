@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import getpass
 import os
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from pilothouse.config import Config
+from pilothouse.config import ALWAYS_ON, Config
 from pilothouse.core.approvers import Approvers
+from pilothouse.core.errors import PluginError
 from pilothouse.core.ids import UserId
 from pilothouse.core.people import People, Role
 from pilothouse.core.tool_class import ToolClass
+
+if TYPE_CHECKING:
+    from pilothouse.plugins import Plugins
 
 
 def terminal_user() -> UserId:
@@ -37,6 +42,19 @@ def make_people(config: Config) -> People:
         here |= {UserId(user): "member" for user in row.members}
         here |= {UserId(user): "admin" for user in row.admins}
     return People({**roles, terminal_user(): "owner"}, workspaces)
+
+
+def person_problem(plugins: Plugins, person: str) -> str:
+    """Why this `channel:id` is nobody; empty if it may be somebody. Of a channel that did not load nobody can say."""
+    channel, _, id = person.partition(":")
+    try:
+        spec = None if channel == ALWAYS_ON else plugins.channel(channel)
+    except PluginError as error:
+        return "" if channel in plugins.names("channels") else str(error)
+    form = spec.user_ids if spec else None
+    if spec is None or form is None or form.pattern.fullmatch(id):
+        return ""
+    return f"on {spec.title} people are known by {form.words}; leave it out, and let them in with pilothouse pair"
 
 
 def make_approvals(config: Config) -> dict[ToolClass, Approvers]:

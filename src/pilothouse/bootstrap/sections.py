@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
+from pilothouse.bootstrap.people import person_problem
 from pilothouse.config import Loaded, Models, find_paths, load
 from pilothouse.plugins import Plugins
 
@@ -20,4 +22,5 @@ def models_of(plugins: Plugins) -> Models:
         channels=plugins.sections("channels"),
         stores=plugins.sections("stores"),
         engine_aliases=plugins.aliases(),
+        person_problem=partial(person_problem, plugins),
     )

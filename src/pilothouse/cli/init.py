@@ -212,12 +212,18 @@ def _known_engine(name: str) -> str:
 
 
 def _person(said: str) -> str:
+    from pilothouse.bootstrap.people import person_problem
+    from pilothouse.plugins import Plugins
+
     try:
-        return msgspec.convert(said, Person)
+        person = msgspec.convert(said, Person)
     except msgspec.ValidationError:
         raise ConfigError(
             f"{said!r} is nobody: who may configure is named as channel:id, such as telegram:12345"
         ) from None
+    if why := person_problem(Plugins(), person):
+        raise ConfigError(f"{said!r} is nobody: {why}")
+    return person
 
 
 def _owners_answer(last: Sequence[str], said: str) -> tuple[str, ...]:

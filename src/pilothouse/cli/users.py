@@ -54,7 +54,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
 @json_option
 def grant(user: str, role: Role, workspace: str | None, name: str, as_json: bool) -> None:
     """Let somebody in, or give them another role. USER is channel:id, such as telegram:12345."""
-    person, at = _person(user), time.time()
+    person, at = _possible_person(user), time.time()
     given = Grant(person, role, existing_folder(workspace) if workspace else "", name, "shell", at)
 
     from pilothouse.runtime.clock import new_id
@@ -135,6 +135,17 @@ def _person(user: str) -> UserId:
     if not PERSON.fullmatch(user):
         raise ConfigError(f"{user!r} is no person: say channel:id, such as telegram:12345.")
     return UserId(user)
+
+
+def _possible_person(user: str) -> UserId:
+    """Who can ever write to us. To revoke needs no such look: what was granted in vain must go, too."""
+    from pilothouse.bootstrap.people import person_problem
+    from pilothouse.plugins import Plugins
+
+    person = _person(user)
+    if why := person_problem(Plugins(), person):
+        raise ConfigError(f"{user!r} is nobody: {why}.")
+    return person
 
 
 def _where(workspace: str) -> str:

@@ -1,4 +1,4 @@
-"""Values that are of the right type and still mean nothing: a rule, an engine, a time zone.
+"""Values that are of the right type and still mean nothing: a rule, an engine, a time zone, a person.
 
 They are looked at leaf by leaf, also where something beside them is wrong, so that every problem is told at once.
 """
@@ -23,6 +23,8 @@ def check_meanings(reader: Reader, models: Models) -> None:
                 _check_zone(reader, leaf)
             case ("gateway", "default_engine") | ("workspaces", _, "engine"):
                 _check_engine(reader, models, key)
+            case ("people" | "workspaces", *_, "owners" | "admins" | "members"):
+                _warn_of_nobody(reader, models, key)
             case _:
                 pass
 
@@ -59,6 +61,16 @@ def _check_engine(reader: Reader, models: Models, key: Key) -> None:
     ]
     if models.engine_aliases.get(said, said) not in enabled:
         reader.refuse(key, (AUTO, *enabled) if key[0] == "gateway" else enabled)
+
+
+def _warn_of_nobody(reader: Reader, models: Models, key: Key) -> None:
+    """A warning: the others in the list are let in all the same, and a plugin may come back."""
+    leaf = reader.leaves[key]
+    if models.person_problem is None or not isinstance(leaf.value, list):
+        return
+    for person, written in zip(leaf.value, leaf.shown, strict=True):
+        if isinstance(person, str) and (why := models.person_problem(person)):
+            reader.warnings.append(Problem(leaf.source, dotted(key), f"{show(written)} is nobody: {why}"))
 
 
 def _text(leaf: Leaf) -> str | None:

@@ -5,7 +5,7 @@ The sections of adapters are not here: whoever loads the configuration hands in 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
@@ -154,3 +154,5 @@ class Models(Struct, frozen=True):
     channels: SectionTypes | None = None
     stores: SectionTypes | None = None
     engine_aliases: Mapping[str, str] = field(default_factory=dict)
+    person_problem: Callable[[str], str] | None = None
+    """Why a `channel:id` is nobody; empty if it may be somebody."""

@@ -7,6 +7,7 @@ delivery's. Optional powers are protocols of one method, found with `isinstance`
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -304,6 +305,14 @@ class Finding(Struct, frozen=True):
     fix: str = ""
 
 
+class IdForm(Struct, frozen=True):
+    """What the ids of people look like on a platform: people take their names for them."""
+
+    pattern: re.Pattern[str]
+    words: str
+    """What comes after "people are known by": "a number, such as 12345"."""
+
+
 class ChannelSpec(Struct, frozen=True):
     """How a channel presents itself; the object that an entry point of `pilothouse.channels` names."""
 
@@ -317,3 +326,5 @@ class ChannelSpec(Struct, frozen=True):
     """Asks the platform who we are: whoever sets the channel up learns at once whether that works."""
     examine: Callable[[Any], Sequence[Finding]] | None = None
     """A longer look, for `doctor`: asks the platform what we lack there. Bounded in time, and it changes nothing."""
+    user_ids: IdForm | None = None
+    """Without it, every word may be somebody's id."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pilothouse.channels.discord.config import DiscordConfig, problem
+from pilothouse.channels.discord.config import USER_IDS, DiscordConfig, problem
 from pilothouse.core.channel import ChannelHost, ChannelSpec, Finding, Met
 from pilothouse.core.ids import ChannelId
 
@@ -31,4 +31,6 @@ def _examine(config: DiscordConfig) -> Sequence[Finding]:
     return examine(config)
 
 
-CHANNEL = ChannelSpec(ChannelId("discord"), "Discord", DiscordConfig, _build, problem, _meet, _examine)
+CHANNEL = ChannelSpec(
+    ChannelId("discord"), "Discord", DiscordConfig, _build, problem, _meet, _examine, USER_IDS
+)

@@ -9,6 +9,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from pilothouse.channels.tokens import and_put
+from pilothouse.core.channel import IdForm
 from pilothouse.core.secret import Secret
 from pilothouse.core.trigger import Mode, Trigger, trigger_problem
 
@@ -16,8 +17,10 @@ VARIABLE = "DISCORD_TOKEN"
 API_BASE = "https://discord.com/api/v10"
 GATEWAY_URL = "wss://gateway.discord.gg/"
 
-_ID = re.compile(r"\d{5,20}")
+_ID = re.compile(r"\d{5,20}", re.ASCII)
 _TOKEN = re.compile(r"[\w.-]{20,200}", re.ASCII)
+
+USER_IDS = IdForm(_ID, "a long number, such as 80351110224678912")
 
 
 class Rules(Struct, frozen=True, forbid_unknown_fields=True):

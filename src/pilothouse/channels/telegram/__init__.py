@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pilothouse.channels.telegram.config import TelegramConfig, problem
+from pilothouse.channels.telegram.config import USER_IDS, TelegramConfig, problem
 from pilothouse.core.channel import ChannelHost, ChannelSpec, Met
 from pilothouse.core.ids import ChannelId
 
@@ -24,4 +24,6 @@ def _meet(config: TelegramConfig) -> Met:
     return meet(config)
 
 
-CHANNEL = ChannelSpec(ChannelId("telegram"), "Telegram", TelegramConfig, _build, problem, _meet)
+CHANNEL = ChannelSpec(
+    ChannelId("telegram"), "Telegram", TelegramConfig, _build, problem, _meet, user_ids=USER_IDS
+)

@@ -11,11 +11,14 @@ from msgspec import Meta, Struct, field
 from pilothouse.channels.telegram.address import address_problem, without_login
 from pilothouse.channels.telegram.endpoint import API_BASE, Endpoint
 from pilothouse.channels.tokens import and_put
+from pilothouse.core.channel import IdForm
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.secret import Secret
 from pilothouse.core.trigger import Trigger, trigger_problem
 
 VARIABLE = "TELEGRAM_TOKEN"
+USER_IDS = IdForm(re.compile("-?[0-9]{1,20}"), "a number, such as 12345")
+"""Below zero where a channel or a group writes in its own name."""
 
 _CHAT = re.compile(r"-?\d{1,20}")
 _SECRET = re.compile(r"[A-Za-z0-9_-]{16,256}")
