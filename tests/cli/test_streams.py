@@ -93,11 +93,11 @@ def test_questions_that_are_asked_at_once_have_their_own_answer_each(tmp_path: P
         assert "heard:" not in told[2]
 
 
-def start(home: Path, *words: str) -> subprocess.Popen[str]:
+def start(home: Path, *words: str, **more: str) -> subprocess.Popen[str]:
     environ = {"PATH": os.environ["PATH"], "PILOTHOUSE_HOME": str(home), "HOME": str(home)}
     return subprocess.Popen(
         [sys.executable, "-m", "pilothouse", *words],
-        env={**environ, "PYTHONPATH": str(SRC)},
+        env={**environ, "PYTHONPATH": str(SRC), **more},
         cwd=home,
         stdin=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -134,6 +134,22 @@ def test_a_gateway_that_stops_says_that_a_second_ctrl_c_leaves_at_once(tmp_path:
         seen += process.stderr.readlines()
         assert process.wait(50) == 0
     assert "Stopping. Ctrl-C again leaves at once.\n" in seen
+
+
+def test_a_gateway_that_is_ready_says_why_turns_will_fail(tmp_path: Path) -> None:
+    config, gone = tmp_path / "config.toml", tmp_path / "gone"
+    config.write_text(f'[gateway]\ndefault_engine = "claude"\ndefault_workspace = "{gone}"\n')
+    with start(tmp_path, "up", PATH="/no/such/folder") as process:
+        assert process.stderr is not None
+        seen: list[str] = []
+        _read_until("mkdir", process.stderr, seen)
+        process.terminate()
+        assert process.wait(50) == 0
+    ready = next(at for at, line in enumerate(seen) if "is ready" in line)
+    assert seen[ready + 1 :] == [
+        "warning: engine claude: There is no 'claude' on PATH. → npm install -g @anthropic-ai/claude-code\n",
+        f"warning: {config}: gateway.default_workspace: {gone} is not a folder; make it: mkdir -p {gone}\n",
+    ]
 
 
 def test_a_second_ctrl_c_ends_a_gateway_whose_turn_still_has_time(tmp_path: Path) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import anyio
 
 from pilothouse import __version__
+from pilothouse.bootstrap.folders import missing_folders
 from pilothouse.bootstrap.house import (
     House,
     build_channels,
@@ -58,6 +60,18 @@ def _say_ready(house: House, ports: Ports) -> None:
     folder = house.config.gateway.default_workspace
     where = tilde(Path(folder).expanduser()) if folder else "no folder chosen"
     say(f"pilothouse {__version__} is ready · {engine} · {where} · {names}")
+    for text in _shortcomings(house):
+        say(f"warning: {text}")
+
+
+def _shortcomings(house: House) -> Iterator[str]:
+    """Why turns will fail though we are ready. No reason to stop: it may be mended while we run."""
+    id = default_engine(house)
+    status = house.status_of(house.plugins.engine(id))
+    if not status.available:
+        fix = f" → {status.fix}" if status.fix else ""
+        yield f"engine {id}: {status.problem}{fix}"
+    yield from map(str, missing_folders(house.holder.loaded))
 
 
 def _say_stopping(house: House, running: int) -> None:

@@ -104,7 +104,7 @@ def check(as_json: bool) -> int:
 
 
 def _find_problems() -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
-    from pilothouse.cli.folders import check_folders, missing_folders
+    from pilothouse.bootstrap.folders import check_folders, missing_folders
     from pilothouse.plugins import Plugins
 
     plugins = Plugins()
