@@ -152,6 +152,18 @@ def test_a_gateway_that_is_ready_says_why_turns_will_fail(tmp_path: Path) -> Non
     ]
 
 
+@pytest.mark.parametrize("output", ["stream-json", "text"])
+def test_who_asks_an_engine_that_is_not_there_reads_what_to_do_and_not_where_it_was_looked_for(
+    tmp_path: Path, output: str
+) -> None:
+    config = f'[gateway]\ndefault_engine = "claude"\n[engines.claude]\noutput = "{output}"\n'
+    (tmp_path / "config.toml").write_text(config)
+    with start(tmp_path, "chat", "hi", PATH="/no/such/folder") as process:
+        _, told = process.communicate(timeout=50)
+    assert "was not found where the gateway runs. Install it there: npm install" in told
+    assert "/no/such/folder" not in told
+
+
 def test_a_second_ctrl_c_ends_a_gateway_whose_turn_still_has_time(tmp_path: Path) -> None:
     hang(tmp_path)
     with (tmp_path / "config.toml").open("a") as config:

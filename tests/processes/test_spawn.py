@@ -75,7 +75,7 @@ async def failure(argv: list[str], cwd: Path) -> SpawnFailed:
 @pytest.mark.parametrize(
     ("argv0", "reason", "words"),
     [
-        ("no-such-program-x", SpawnProblem.MISSING_PROGRAM, "not on the PATH (/usr/bin:/bin)"),
+        ("no-such-program-x", SpawnProblem.MISSING_PROGRAM, "not on the PATH. Install it"),
         ("/no/such/program", SpawnProblem.MISSING_PROGRAM, "no such file"),
         (without_interpreter, SpawnProblem.MISSING_PROGRAM, "interpreter"),
         (plain_file, SpawnProblem.NOT_EXECUTABLE, "chmod +x"),
@@ -91,6 +91,12 @@ async def test_what_cannot_start_says_why(
     assert (error.argv0, error.reason) == (name, reason)
     assert repr(name) in str(error)
     assert words in str(error)
+
+
+async def test_where_a_program_was_looked_for_is_a_detail(tmp_path: Path) -> None:
+    error = await failure(["no-such-program-x"], tmp_path)
+    assert error.detail == "PATH=/usr/bin:/bin"
+    assert "/usr/bin" not in str(error)
 
 
 async def test_a_missing_folder_is_not_taken_for_a_missing_program(tmp_path: Path) -> None:

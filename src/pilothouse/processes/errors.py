@@ -30,10 +30,11 @@ class ProcessError(Exception):
 
 
 class SpawnFailed(ProcessError):
-    """The program never started; nothing is left behind."""
+    """The program never started; nothing is left behind. `detail` is for a bug report: it tells of this machine."""
 
-    def __init__(self, message: str, *, argv0: str, cwd: str, reason: SpawnProblem) -> None:
+    def __init__(self, message: str, *, argv0: str, cwd: str, reason: SpawnProblem, detail: str = "") -> None:
         super().__init__(message)
+        self.detail = detail
         self.argv0 = argv0
         self.cwd = cwd
         self.reason = reason

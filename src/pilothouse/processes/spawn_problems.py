@@ -15,7 +15,13 @@ _NO_RESOURCES = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE}
 def explain(error: Exception, *, argv: Sequence[str], cwd: str, path: str) -> SpawnFailed:
     argv0 = argv[0] if argv else ""
     reason = classify(error, cwd=cwd)
-    return SpawnFailed(_message(reason, error, argv0, cwd, path), argv0=argv0, cwd=cwd, reason=reason)
+    return SpawnFailed(
+        _message(reason, error, argv0, cwd),
+        argv0=argv0,
+        cwd=cwd,
+        reason=reason,
+        detail=f"PATH={path}" if reason is SpawnProblem.MISSING_PROGRAM else "",
+    )
 
 
 def classify(error: Exception, *, cwd: str) -> SpawnProblem:
@@ -32,14 +38,14 @@ def classify(error: Exception, *, cwd: str) -> SpawnProblem:
     return SpawnProblem.NO_RESOURCES if error.errno in _NO_RESOURCES else SpawnProblem.OTHER
 
 
-def _message(reason: SpawnProblem, error: Exception, argv0: str, cwd: str, path: str) -> str:
+def _message(reason: SpawnProblem, error: Exception, argv0: str, cwd: str) -> str:
     match reason:
         case SpawnProblem.MISSING_PROGRAM if os.path.exists(argv0):
             why = "the interpreter that its first line names is missing. Install it, or correct that line"
         case SpawnProblem.MISSING_PROGRAM if "/" in argv0:
             why = "there is no such file. Correct the path, or install it there"
         case SpawnProblem.MISSING_PROGRAM:
-            why = f"it is not on the PATH ({path}). Install it, or give its full path"
+            why = "it is not on the PATH. Install it, or give its full path"
         case SpawnProblem.MISSING_FOLDER:
             why = f"its folder {cwd!r} does not exist or may not be entered. Create it, or choose another"
         case SpawnProblem.NOT_EXECUTABLE:

@@ -14,7 +14,9 @@ from msgspec import Struct
 
 from pilothouse.core.failure import Failure, FailureKind
 from pilothouse.engines.claude.limits import RateLimit, describe_limit
+from pilothouse.engines.claude.old_programs import INSTALL
 from pilothouse.engines.claude.wire import Assistant, Result
+from pilothouse.processes import SpawnFailed, SpawnProblem
 
 DIAGNOSTIC = "[ede_diagnostic]"
 TEXT_CHARS = 600
@@ -24,10 +26,19 @@ LOG_IN = (
     "Claude Code is not logged in on this machine. Run `claude` there and type /login. If you have a key in "
     "`ANTHROPIC_API_KEY` instead, Claude sees it once `environment` under `[engines.claude]` names it."
 )
+NOT_FOUND = (
+    f"Claude Code was not found where the gateway runs. Install it there: {INSTALL}; or name its file in "
+    "engines.claude.command."
+)
 STOPPED_INSIDE = "Claude Code stopped in the middle of the turn and did not say why."
 LIMIT_WORDS = ("hit your limit", "usage limit reached")
 """How CLIs say it in words; some, of older versions, in nothing else."""
 _EPOCH = re.compile(r"\|(\d{10})\b")
+
+
+def explain_spawn(error: SpawnFailed) -> Failure:
+    is_missing = error.reason is SpawnProblem.MISSING_PROGRAM and error.argv0 == "claude"
+    return Failure("bad_request", NOT_FOUND if is_missing else str(error), detail=error.detail)
 
 
 class Trouble(Struct, frozen=True):

@@ -20,6 +20,7 @@ from pilothouse.core.ids import AskId, SessionId
 from pilothouse.engines.claude import sending, wire
 from pilothouse.engines.claude.control import Reply
 from pilothouse.engines.claude.dialogue import Dialogue
+from pilothouse.engines.claude.failures import explain_spawn
 from pilothouse.engines.claude.launch import Launch
 from pilothouse.engines.claude.mailbox import Mailbox
 from pilothouse.engines.claude.models import read_models
@@ -140,7 +141,7 @@ class ClaudeProcess(Leash[Failure]):
         try:
             await self._serve()
         except SpawnFailed as error:
-            self._fail(Failure("bad_request", str(error)))
+            self._fail(explain_spawn(error))
         finally:
             self._close()
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import anyio
 
 from pilothouse.core.failure import Failure
+from pilothouse.engines.claude.failures import explain_spawn
 from pilothouse.engines.claude.launch import Launch
 from pilothouse.engines.claude.log_lines import LogTranslator
 from pilothouse.engines.claude.mailbox import Mailbox
@@ -52,7 +53,7 @@ class TextProcess:
         try:
             await self._serve()
         except SpawnFailed as error:
-            self._last(self._translator.fail(Failure("bad_request", str(error))))
+            self._last(self._translator.fail(explain_spawn(error)))
         finally:
             self._last(self._translator.fail(SHUT_DOWN))
             self.mailbox.close()

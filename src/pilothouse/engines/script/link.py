@@ -78,7 +78,7 @@ class Link(Leash[Failure]):
         try:
             last = await self._serve()
         except SpawnFailed as error:
-            last = Exit(why=Failure("bad_request", str(error)))
+            last = Exit(why=Failure("bad_request", str(error), detail=error.detail))
         finally:
             self._close(last)
 
