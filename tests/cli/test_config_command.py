@@ -76,6 +76,14 @@ def test_unknown_keys_are_warnings_with_the_nearest_key(house: House) -> None:
         f"warning: {house.config}: gateway.grace: is not known and was ignored; did you mean grace_s?\n"
         f"warning: {house.config}: channels.telegraf: is not known and was ignored; did you mean telegraph?\n"
     )
+    assert done.stdout == f"{house.config}: 2 warnings\n"
+
+
+def test_check_finds_no_problem_where_it_warned_of_nothing(house: House) -> None:
+    house.config.write_text("[gateway]\n")
+    assert house.run("config", "check").stdout == f"{house.config}: no problem\n"
+    house.config.write_text("[gateway]\ndefualt_engine = 1\n")
+    assert house.run("config", "check").stdout == f"{house.config}: 1 warning\n"
 
 
 def test_whoever_can_be_nobody_is_warned_of(house: House) -> None:

@@ -99,7 +99,8 @@ def check(as_json: bool) -> int:
     if problems:
         raise InvalidConfig(problems)
     file = find_paths(os.environ).config_file
-    print(f"{file}: no problem" if file.exists() else f"there is no {file}; defaults hold")
+    found = f"{len(warnings)} warning{'' if len(warnings) == 1 else 's'}" if warnings else "no problem"
+    print(f"{file}: {found}" if file.exists() else f"there is no {file}; defaults hold")
     return 0
 
 
