@@ -13,7 +13,7 @@
     ├── StoreError
     │   ├── StoreUnavailable   disk full, read-only, locked: nothing was written; it may work later
     │   ├── StoreTooNew        written by a newer Pilothouse
-    │   ├── StoreTooOld        of an older one, and who only looks does not bring it up to date
+    │   ├── StoreTooOld        of an older one, or never finished, and who only looks does not bring it up to date
     │   ├── RoleHeld           another node holds the role
     │   ├── Fenced             another node took over from us, or the store is gone: we may write nothing any more
     │   └── SessionBusy        the session has a live turn already (law 2)

@@ -66,6 +66,10 @@ def _check_schema(db: sqlite3.Connection, path: Path) -> None:
         version = schema_version(db)
     except sqlite3.Error as error:
         raise translate(error, path) from error
+    if version == 0:  # a store is made whole at once, so nothing is in it
+        raise StoreTooOld(
+            f"{path} holds nothing yet: making it was not finished, as on a full disk. `pilothouse up` finishes it."
+        )
     if version < newest:
         raise StoreTooOld(
             f"{path} was last used by an older Pilothouse: its schema is {version}, this one reads {newest}."
