@@ -51,13 +51,21 @@ def store(house: House, unit: Callable[[Tx], T]) -> T:
 def ask(house: House, id: str = "ask-one", kind: Any = "approval", **fields: Any) -> None:
     """An open ask that an engine waits for, somewhere else."""
     authority = fields.pop("authority", Authority(requesters=(UserId("telegram:1"),)))
-    title = fields.pop("title", "Run make?")
+    title, topic = fields.pop("title", "Run make?"), fields.pop("topic", "")
     asked = Ask(AskId(id), kind, title, MAKE, hash_payload(MAKE), expires_at=time.time() + 600, **fields)
 
     def unit(tx: Tx) -> None:
         tx.conversations.ensure(Conversation(PLACE, ADDRESS, 1.0))
         row = AskRow(
-            asked, PLACE, SESSION.id, TurnId("turn-1"), "k", "open", time.time(), authority=authority
+            asked,
+            PLACE,
+            SESSION.id,
+            TurnId("turn-1"),
+            "k",
+            "open",
+            time.time(),
+            authority=authority,
+            topic=topic,
         )
         tx.asks.add(row)
 
@@ -151,6 +159,13 @@ def test_a_grant_closes_the_question_whether_to_let_them_in(house: House) -> Non
     house.run("users", "grant", "telegram:5", "admin")
     (left,) = store(house, lambda tx: tx.asks.open_about("join"))
     assert left.ask.payload["user"] == "telegram:6"
+
+
+def test_an_ask_has_one_word_wherever_it_is_listed(house: House) -> None:
+    ask(house, topic="join")
+    assert re.search(r"ask-one +join +open", house.run("asks").stdout)
+    assert re.search(r"ask-one +join +\d+s", house.run("status").stdout)
+    assert re.search(r"kind +join, open", house.run("asks", "show", "ask-one").stdout)
 
 
 def test_a_code_that_nobody_can_send_anywhere_says_so(house: House) -> None:

@@ -68,7 +68,7 @@ def show(id: str, as_json: bool) -> None:
     ask = row.ask
     facts = {
         "ask": ask.id,
-        "kind": f"{ask.kind}, {row.state}",
+        "kind": f"{row.subject}, {row.state}",
         "where": row.conversation_id or "-",
         "sha256": ask.payload_hash,
         "needs": describe_approvers(row.authority.approvers) or "whoever asked, an admin or an owner",
@@ -182,7 +182,7 @@ def _line(row: AskRow, now: float) -> tuple[object, ...]:
     yes = f"{len(row.votes)} of {row.authority.approvers.quorum}"
     return (
         row.ask.id,
-        row.topic or row.ask.kind,
+        row.subject,
         row.state,
         ends,
         yes,

@@ -135,7 +135,7 @@ def _turn(turn: Turn, now: float) -> tuple[Any, ...]:
 
 
 def _ask(row: AskRow, now: float) -> tuple[Any, ...]:
-    return (row.ask.id, row.ask.kind, ago(now - row.asked_at), row.ask.title)
+    return (row.ask.id, row.subject, ago(now - row.asked_at), row.ask.title)
 
 
 def _gone(id: str, gone: Gone, now: float) -> tuple[Any, ...]:

@@ -216,7 +216,7 @@ def _tell_ask(row: AskRow) -> Iterator[Step]:
 
 
 def _stored(row: AskRow) -> Iterator[Step]:
-    yield Step(row.asked_at, "ask.stored", f"{row.ask.id} {row.ask.kind}: {row.ask.title}")
+    yield Step(row.asked_at, "ask.stored", f"{row.ask.id} {row.subject}: {row.ask.title}")
 
 
 def _answered(row: AskRow) -> Iterator[Step]:

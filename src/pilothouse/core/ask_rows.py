@@ -38,6 +38,11 @@ class AskRow(Struct, frozen=True):
     about: AskId | None = None
     """The ask whose reason this one wants to know."""
 
+    @property
+    def subject(self) -> str:
+        """In one word, for lists: what the house asks about, else what an engine wants."""
+        return self.topic or self.ask.kind
+
 
 def meant(found: Sequence[AskRow], word: str) -> Sequence[AskRow]:
     """Of asks whose id begins with `word`: the one with just that id, else the open ones, else all of them.
