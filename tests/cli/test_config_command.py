@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.cli.conftest import House, with_bots
 
 
@@ -121,6 +122,18 @@ def test_check_tells_why_a_channel_would_not_start(house: House) -> None:
     assert house.run("config", "check", TELEGRAPH_TOKEN="x").returncode == 0
     house.config.write_text("[channels.telegraph]\nenabled = false\n")
     assert house.run("config", "check").returncode == 0
+
+
+@pytest.mark.parametrize(("channel", "name"), [("telegram", "TELEGRAM_TOKEN"), ("discord", "DISCORD_TOKEN")])
+def test_a_token_that_is_missing_is_told_with_the_file_that_it_belongs_into(
+    house: House, channel: str, name: str
+) -> None:
+    with_bots(house)
+    house.config.write_text(f"[channels.{channel}]\n")
+    told = house.run("config", "check").stderr
+    assert told.endswith(f"put it into {house.home}/.env as {name}=…\n")
+    house.config.write_text(f'[channels.{channel}]\ntoken = ""\n')
+    assert house.run("config", "check").stderr.endswith(f"put it into {house.config}\n")
 
 
 def test_every_problem_has_its_own_mark(house: House) -> None:

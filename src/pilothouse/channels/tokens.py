@@ -10,6 +10,11 @@ def place_of(token: Secret, variable: str) -> str:
     return f"where the old one is: {token.source}" if token.source else f"into .env as {variable}"
 
 
+def put_missing(secret: Secret, variable: str) -> str:
+    """What to do with one that is empty, once somebody has it."""
+    return f"put it into {secret.source or f'.env as {variable}=…'}"
+
+
 def and_put(token: Secret) -> str:
     """For the end of a sentence about one that is wrong; nothing where it was just typed, and is kept nowhere yet."""
     return f", and put it where the old one is: {token.source}" if token.source else ""

@@ -23,11 +23,16 @@ class Reader:
     """Decodes sections and gathers what is wrong with them; nothing is raised until all of it was looked at."""
 
     def __init__(
-        self, leaves: Leaves, default_source: str, find_secret: Callable[[Key, Any], Leaf | None]
+        self,
+        leaves: Leaves,
+        default_source: str,
+        find_secret: Callable[[Key, Any], Leaf | None],
+        place_for: Callable[[Key, Any], str] = lambda key, kind: "",
     ) -> None:
         self.leaves = leaves
         self.default_source = default_source
         self.find_secret = find_secret
+        self.place_for = place_for
         self.problems: list[Problem] = []
         self.warnings: list[Problem] = []
         self.secrets: set[str] = set()
@@ -85,6 +90,8 @@ class Reader:
             if info.default is NODEFAULT and info.default_factory is NODEFAULT:
                 text = f"is missing; it must be {describe(info.type)}"
                 self.problems.append(Problem(self.default_source, dotted(key), text))
+            elif isinstance(info.default, Secret) and not info.default:
+                values[info.name] = Secret("", self.place_for(key, info.type))
         elif isinstance(info.type, type) and issubclass(info.type, Struct):
             values[info.name] = self.read(info.type, key)
         else:

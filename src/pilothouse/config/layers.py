@@ -106,7 +106,8 @@ def load(
     leaves = merge(leaves, _unaliased(named, models))
     leaves = merge(leaves, {tuple(key.split(".")): _flag(said) for key, said in (flags or {}).items()})
 
-    reader = Reader(leaves, str(paths.config_file), _SecretFinder(environ, env_file, paths.env_file))
+    finder = _SecretFinder(environ, env_file, paths.env_file)
+    reader = Reader(leaves, str(paths.config_file), finder, finder.place_for)
     reader.problems += problems
     config = _read_all(reader, models, paths)
     _warn_about_files(reader, paths, environ, env_file)
@@ -164,9 +165,7 @@ class _SecretFinder:
         self._path = path
 
     def __call__(self, key: Key, kind: Any) -> Leaf | None:
-        declared = [m.extra["env"] for m in metas(kind) if m.extra and "env" in m.extra]
-        short = "_".join(key[1:] if len(key) > 2 else key).upper().replace("-", "_")
-        names = (full_name(key), *declared, short)
+        names = (full_name(key), *_secret_names(key, kind))
         for name in names:
             if text := self._environ.get(name):
                 return Leaf(text, name, ENVIRONMENT)
@@ -174,6 +173,15 @@ class _SecretFinder:
             if name in self._secrets:
                 return Leaf(self._secrets[name], in_file(name, self._path))
         return None
+
+    def place_for(self, key: Key, kind: Any) -> str:
+        """Where one that is nowhere belongs."""
+        return f"{self._path} as {_secret_names(key, kind)[0]}=…"
+
+
+def _secret_names(key: Key, kind: Any) -> tuple[str, ...]:
+    declared = [m.extra["env"] for m in metas(kind) if m.extra and "env" in m.extra]
+    return (*declared, "_".join(key[1:] if len(key) > 2 else key).upper().replace("-", "_"))
 
 
 def full_name(key: Key) -> str:

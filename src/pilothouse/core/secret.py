@@ -9,7 +9,8 @@ from typing import final
 class Secret:
     """The type of a setting that is a secret. Only `reveal` gives the text away, so every use can be found.
 
-    `source` is where it stands, in words for whoever has to change it; empty where nobody knows.
+    `source` is where it stands, or where one that is missing belongs, in words for whoever has to change it; empty where
+    nobody knows.
     """
 
     __slots__ = ("_text", "source")

@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from pilothouse.channels.tokens import and_put
+from pilothouse.channels.tokens import and_put, put_missing
 from pilothouse.core.channel import IdForm
 from pilothouse.core.secret import Secret
 from pilothouse.core.trigger import Mode, Trigger, trigger_problem
@@ -101,8 +101,8 @@ def problem(config: DiscordConfig) -> str:
     """Why this cannot work, in plain words with the fix; empty if it can."""
     if not config.token:
         return (
-            "the bot token is missing: make a bot at https://discord.com/developers/applications, and put "
-            f"{VARIABLE}=… into .env"
+            "the bot token is missing: make a bot at https://discord.com/developers/applications, and "
+            + put_missing(config.token, VARIABLE)
         )
     if not _TOKEN.fullmatch(config.token.reveal()):
         return (

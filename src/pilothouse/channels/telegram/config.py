@@ -10,7 +10,7 @@ from msgspec import Meta, Struct, field
 
 from pilothouse.channels.telegram.address import address_problem, without_login
 from pilothouse.channels.telegram.endpoint import API_BASE, Endpoint
-from pilothouse.channels.tokens import and_put
+from pilothouse.channels.tokens import and_put, put_missing
 from pilothouse.core.channel import IdForm
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.secret import Secret
@@ -58,7 +58,7 @@ class TelegramConfig(Struct, frozen=True, forbid_unknown_fields=True):
 def problem(config: TelegramConfig) -> str:
     """Why this cannot work, in plain words with the fix; empty if it can."""
     if not config.token:
-        return f"the bot token is missing: @BotFather gives one; put {VARIABLE}=… into .env"
+        return f"the bot token is missing: @BotFather gives one; {put_missing(config.token, VARIABLE)}"
     if not config.endpoint.token_is_plausible:
         how = f"copy it anew from @BotFather{and_put(config.token)}"
         return f"the bot token does not look like one (123456:ABC…): {how}"
@@ -90,7 +90,8 @@ def _webhook_problem(config: TelegramConfig) -> str:
     if not hook.url.startswith("https://"):
         return f"webhook.url is {hook.url!r}; Telegram calls only an address that begins with https://"
     if not _SECRET.fullmatch(hook.secret.reveal()):
-        return "webhook.secret must be 16 to 256 letters, digits, _ or -; put TELEGRAM_WEBHOOK_SECRET=… into .env"
+        put = put_missing(hook.secret, "TELEGRAM_WEBHOOK_SECRET")
+        return f"webhook.secret must be 16 to 256 letters, digits, _ or -; {put}"
     return "" if hook.path.startswith("/") else f"webhook.path is {hook.path!r}; it must begin with /"
 
 
