@@ -60,6 +60,14 @@ async def test_one_turn_that_did_not_tell_is_one(house: House) -> None:
 
 
 @pytest.mark.anyio
+async def test_at_60_columns_no_word_is_broken(used: House) -> None:
+    used.config.write_text(f'[budget]\nall_usd = 5.0\ntime_zone = "{ZONE}"\n')
+    _, screen = used.on_a_terminal("cost", COLUMNS="60")
+    assert max(map(len, screen.splitlines())) <= 60
+    assert "2 did not tell what they cost, and are not in it." in " ".join(screen.split())
+
+
+@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("by", "names"),
     [

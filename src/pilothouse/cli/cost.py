@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import get_args
 
 import click
 import msgspec
 
+from pilothouse.bootstrap.saying import say
 from pilothouse.cli.house import NOTHING_YET, load_plain, read_store
 from pilothouse.cli.options import json_option, since_option
 from pilothouse.cli.table import money, print_json, print_table
@@ -39,9 +41,9 @@ def command(by: By, since: float | None, as_json: bool) -> None:
         return
     print_table((by.upper(), "TURNS", "COST", "NOT TOLD"), [_row(line) for line in lines], NOTHING_YET)
     if rows:
-        print(_closing(total(rows), first, budget.time_zone))
+        say(_closing(total(rows), first, budget.time_zone), sys.stdout)
     if standing is not None:
-        print(f"Today's budget for everything: {standing_words(standing)}")
+        say(f"Today's budget for everything: {standing_words(standing)}", sys.stdout)
 
 
 def _today(tx: Tx, budget: BudgetSection, day: str) -> Standing | None:
