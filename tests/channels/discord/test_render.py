@@ -125,6 +125,8 @@ def test_files_have_safe_names_and_no_two_have_one() -> None:
     ((message, _),) = sent(Content("", "answer", (one, two)))
     assert message.names == ("a.csv", "a-2.csv")
     assert message.text == ""
+    hidden = tuple(Attachment(".env", "text/plain", 1, BlobHash(str(n))) for n in range(2))
+    assert sent(Content("", "answer", hidden))[0][0].names == (".env", ".env-2")
 
 
 def test_a_whole_answer_as_a_file_leaves_room_for_nine_more() -> None:

@@ -10,7 +10,7 @@ from tests.channels.channel_rig import MENU
 from tests.channels.telegram.server.people import Person
 from tests.channels.telegram.server.world import BOT_ID, Draft, Post, World
 
-from pilothouse.channels.names import NAME_CHARS, safe_name
+from pilothouse.channels.names import NAME_CHARS, safe_name, sent_name
 from pilothouse.channels.telegram.addressing import group as group_of
 from pilothouse.channels.telegram.receive import (
     FORGOT_S,
@@ -414,6 +414,22 @@ def test_a_name_is_never_a_path_nor_longer_than_a_name(name: str) -> None:
     assert not set(safe) & {"/", "\\", "\0", "\n", "\u202e"}
     assert safe not in (".", "..")
     assert not safe.startswith((".", "-", "~"))
+
+
+@given(st.text(max_size=300))
+def test_the_name_of_what_we_send_is_no_path_either(name: str) -> None:
+    sent = sent_name(name, "file")
+    assert 1 <= len(sent) <= NAME_CHARS
+    assert not set(sent) & {"/", "\\", "\0", "\n", "\u202e"}
+    assert sent.strip(".")
+
+
+@pytest.mark.parametrize(
+    ("name", "sent"),
+    [(".env", ".env"), ('qu"ote;\\back.txt', 'qu"ote;_back.txt'), ("a/..", "file"), ("-rf", "rf")],
+)
+def test_what_we_send_is_called_as_it_is_called_here(name: str, sent: str) -> None:
+    assert sent_name(name, "file") == sent
 
 
 def test_a_long_name_keeps_its_ending() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from pilothouse.channels.names import safe_name
+from pilothouse.channels.names import sent_name
 from pilothouse.core.message import Attachment
 
 _ENDINGS = {
@@ -35,11 +35,11 @@ def _names(files: list[Attachment]) -> Iterator[str]:
     for file in files:
         ending = _ENDINGS.get(file.media_type.partition(";")[0].strip().lower())
         pictures += ending is not None
-        yield f"image-{pictures}.{ending}" if ending else safe_name(file.name, "file")
+        yield f"image-{pictures}.{ending}" if ending else sent_name(file.name, "file")
 
 
 def _free(name: str, taken: set[str]) -> str:
-    stem, dot, ending = name.rpartition(".") if "." in name else (name, "", "")
+    stem, dot, ending = name.rpartition(".") if "." in name[1:] else (name, "", "")
     found, number = name, 1
     while found.lower() in taken:
         number += 1

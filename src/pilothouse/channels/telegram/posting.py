@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from pilothouse.channels.names import safe_name
+from pilothouse.channels.names import sent_name
 from pilothouse.channels.telegram.client import BotClient
 from pilothouse.channels.telegram.payload import File, Message, Payload, Progress, Rich, Upload
 from pilothouse.channels.telegram.shapes import ReplyTo
@@ -104,7 +104,7 @@ class Poster:
         return await client.edit_caption(spot.chat, message_id, caption, entities=entities, keyboard=keyboard)
 
     async def _fetch(self, file: Attachment) -> Bytes:
-        return Bytes(safe_name(file.name, "file"), file.media_type, await self._blobs.get(file.blob))
+        return Bytes(sent_name(file.name, "file"), file.media_type, await self._blobs.get(file.blob))
 
 
 def _rich(payload: Rich) -> RichShape:
