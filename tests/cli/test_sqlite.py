@@ -91,9 +91,9 @@ async def test_doctor_opens_a_real_store(used: House) -> None:
 @pytest.mark.anyio
 async def test_a_listing_leaves_the_schema_of_an_older_gateway_alone_and_says_what_to_do(used: House) -> None:
     with closing(sqlite3.connect(used.home / "pilothouse.db")) as db:
-        db.execute("PRAGMA user_version = 0")
+        db.execute("PRAGMA user_version = 1")
         done = used.run("turns")
         assert done.returncode == 1
         assert "`pilothouse up` brings the store up to date" in done.stderr
-        assert db.execute("PRAGMA user_version").fetchone() == (0,)
+        assert db.execute("PRAGMA user_version").fetchone() == (1,)
     assert "pilothouse up" in used.run("doctor").stdout
