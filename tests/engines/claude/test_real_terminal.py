@@ -98,6 +98,7 @@ def test_what_happens_in_a_terminal_can_be_watched_and_nothing_is_written(tmp_pa
             with watching(rig, tmp_path, id[:8]) as plain, watching(rig, tmp_path, "--json", id) as raw:
                 plain.see("› do it")
                 plain.see("All done, friend.")
+                raw.see("All done, friend.")  # whoever comes later is told of the last turn alone
                 person.say("and more")
                 plain.see("Later, then.")
                 raw.see("Later, then.")
