@@ -9,10 +9,10 @@ from tests.runtime.rig import ADMIN, MEMBER, Rig, open_rig
 
 from pilothouse.bootstrap.looking import read_file
 from pilothouse.channels.memory import PERSON
+from pilothouse.core.channel import FILE_BYTES
 from pilothouse.core.message import Author
 from pilothouse.core.policy import Senses
 from pilothouse.core.rules import parse_rule
-from pilothouse.runtime.handing_out import MOST_BYTES
 from pilothouse.runtime.judging import HousePolicy, Told
 from pilothouse.runtime.outgoing import content_of
 from pilothouse.shell import RealGround
@@ -74,7 +74,7 @@ async def test_what_cannot_be_sent_is_said_with_the_reason(tmp_path: Path, path:
     async with open_rig(tmp_path, default_workspace=str(tmp_path / "work")) as rig:
         work = furnish(rig, tmp_path)
         with (work / "huge.bin").open("wb") as huge:
-            huge.truncate(MOST_BYTES + 1)
+            huge.truncate(FILE_BYTES + 1)
         (work / "empty.txt").touch()
         text, files = await sent(rig, f"/send {path}")
         assert why in text and not files

@@ -37,6 +37,8 @@ from pilothouse.core.view import TurnView
 
 ReceiptState = Literal["queued", "duplicate", "refused"]
 
+FILE_BYTES = 50_000_000
+"""The largest file that is sent, which is what Telegram takes. A channel that takes less says so."""
 SLOW_LINE = 32_000
 """Bytes in a second, of the slowest line that a file is waited for on."""
 

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from pilothouse.core.channel import FILE_BYTES
 from pilothouse.core.event import (
     EngineEvent,
     MediaProduced,
@@ -43,8 +44,7 @@ class Limits(Struct, frozen=True):
     """A title, a notice, a step of a plan."""
     plan_items: int = 200
     media: int = 10
-    media_bytes: int = 50_000_000
-    """What Telegram takes. A channel that takes less says so."""
+    media_bytes: int = FILE_BYTES
 
 
 class _Budget:

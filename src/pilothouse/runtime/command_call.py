@@ -18,6 +18,9 @@ from pilothouse.runtime.choosing import Listed
 from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.sharing import keeper
 
+QUOTES = "\"'`“”‘’ "
+"""Around a name, these are how somebody writes it, and no part of it."""
+
 
 class NamedFile(Struct, frozen=True):
     name: str

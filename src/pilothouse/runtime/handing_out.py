@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 import anyio
 
 from pilothouse.core.ask import Ask
+from pilothouse.core.channel import FILE_BYTES
 from pilothouse.core.ids import AskId
 from pilothouse.core.message import Address, Author
 from pilothouse.core.people import Role, allows
@@ -21,17 +22,14 @@ from pilothouse.core.sniffing import sniff
 from pilothouse.core.store import Tx
 from pilothouse.core.wording import file_size
 from pilothouse.runtime.binding import bound
-from pilothouse.runtime.command_call import CommandCall, NamedFile, NotDone, Reply
+from pilothouse.runtime.command_call import QUOTES, CommandCall, NamedFile, NotDone, Reply
 from pilothouse.runtime.placing import place_id
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.standing import role_of
 
-MOST_BYTES = 50_000_000
-"""What Telegram takes. A channel that takes less says so."""
 READ_S = 10.0
 USAGE = "/send PATH sends a file of the workspace here, such as /send build/report.pdf."
-QUOTES = "`'\"‘’“” "
 
 _SECRET = re.compile(
     r"(?:^|/)(?:\.env[^/]*|\.ssh|\.git|\.aws|\.gnupg|\.netrc|\.npmrc|\.pypirc|id_(?:rsa|dsa|ecdsa|ed25519))(?:/|$)"
@@ -53,7 +51,7 @@ async def find_file(ports: Ports, address: Address, by: Author, said: str) -> Na
         return f"{path} is not sent: {ruling.rule}."
     found = None
     with anyio.move_on_after(READ_S):
-        found = await ports.read_file(str(PurePosixPath(workspace, path)), workspace, MOST_BYTES)
+        found = await ports.read_file(str(PurePosixPath(workspace, path)), workspace, FILE_BYTES)
     if found is None:
         return f"{path} could not be read in time. Try again."
     if isinstance(found, str):

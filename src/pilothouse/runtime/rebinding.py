@@ -13,6 +13,7 @@ from pilothouse.core.trigger import describe_trigger, parse_trigger, trigger_pro
 from pilothouse.runtime.binding import bound
 from pilothouse.runtime.choosing import models_to_choose
 from pilothouse.runtime.command_call import (
+    QUOTES,
     CommandCall,
     NotDone,
     Reply,
@@ -29,8 +30,6 @@ from pilothouse.runtime.placing import ensure_place
 from pilothouse.runtime.standing import role_of
 from pilothouse.runtime.triggering import keep_trigger, trigger_of
 
-QUOTES = "\"'`“”‘’ "
-"""Around a name, these are how somebody writes it, and no part of it."""
 MODELS_NAMED = 20
 TRIGGER_USAGE = "/trigger all, mention, reply, pattern WORDS, or default changes it."
 
