@@ -26,6 +26,24 @@ def test_a_line_that_goes_on_in_the_next_hides_nothing(plan: Plan, command: str,
 @pytest.mark.parametrize(
     "command",
     [
+        "cat README.md\\\n#; touch made",
+        "cat README.md\\\n#\\\n; touch made",
+        "# \\\ncat README.md\\\n#; touch made",
+        "cat README.md && ls\\\n# | touch made",
+        "(cat README.md\\\n#; touch made\n)",
+    ],
+)
+def test_a_comment_behind_a_joined_line_hides_no_command(plan: Plan, command: str) -> None:
+    """bash joins `a` and `#` to one word, so there is no comment, and what follows it runs."""
+    for mode in ("minimal", "trusted"):
+        assert plan.rule(command, mode=mode).outcome == "ask"
+    for rule in ("deny command touch", "deny glob touch*", "ask command touch", "deny path made"):
+        assert plan.rule(command, [rule], "full-access").outcome != "allow", rule
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
         "X=curl; $X x",
         "X=curl\n$X x",
         "X=curl && $X x",

@@ -90,7 +90,11 @@ class Catcher:
 
     def cannot_tell(self, rule: Rule) -> bool:
         """Whether only the running shell knows if this rule is meant: a program or its words are not there yet."""
-        if self._script is None or rule.kind not in ("command", "glob"):
+        if self._script is None or rule.kind not in ("command", "glob", "path", "read", "domain"):
+            return False
+        if self._script.uncertain:
+            return True
+        if rule.kind not in ("command", "glob"):
             return False
         if rule.kind == "command":
             return may_be_command(rule.words, self._candidates)

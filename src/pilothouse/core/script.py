@@ -83,6 +83,8 @@ class Script(Struct, frozen=True):
     """The whole text, where the segments are not all of it."""
     settled: tuple[str, ...] = ()
     """Variables that have one value from the first command to the last: set before anything runs, and never again."""
+    uncertain: bool = False
+    """Shells may read it differently: every rule that denies or asks might apply."""
     incomplete: bool = False
     """It was beyond a bound, and nobody read it: that nothing is found in it means nothing."""
 

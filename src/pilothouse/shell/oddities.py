@@ -26,6 +26,7 @@ ODD: dict[str, str] = {
 }
 UNREADABLE = ODD["ERROR"]
 BACKGROUND = "it runs something in the background (&)"
+LINE_JOIN = "it joins lines with a backslash, which shells and readers see differently"
 NEWLINE = "it is several lines of commands"
 HIDDEN = "its parts are not what they look like"
 DYNAMIC = "a part of it is only known when it runs"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from pilothouse.core.script import Script, unreadable
-from pilothouse.shell.oddities import UNREADABLE
+from pilothouse.shell.oddities import LINE_JOIN, UNREADABLE
 from pilothouse.shell.plain import read_plain
 from pilothouse.shell.statements import JOINED, read_statements
 
@@ -57,11 +57,13 @@ class BashSegmenter:
     def _read(self, source: bytes) -> Script:
         parser = self._parser
         script = _read(parser, source)
-        if not script.nested or JOINED not in source:
+        if JOINED not in source:
             return script
-        # Inside what is never plain nobody looks at gaps, and a line may go on in the middle of a word.
+        # A line may go on in the middle of a word: `a\⏎#; rm b` has no comment, though it looks like one.
+        # Both readings are searched for commands, and neither is trusted.
         joined = _read(parser, source.replace(JOINED, b""))
-        return structs.replace(script, nested=(*script.nested, *joined.segments()))
+        nested = (*script.nested, *joined.segments())
+        return structs.replace(script, nested=nested, oddities=(*script.oddities, LINE_JOIN), uncertain=True)
 
     @property
     def _parser(self) -> Parser:
