@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
+import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -159,6 +162,55 @@ def test_a_folder_that_poses_as_the_inside_of_a_repository_is_seen(root: Path, p
             (trap / name).rmdir()
         (trap / "HEAD").unlink()
         trap.rmdir()
+
+
+PARTS = ("HEAD", "objects", "refs", "commondir", "c/objects", "c/refs", "config")
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git judges")
+@pytest.mark.parametrize("count", [2, 3, 4, 5])
+def test_every_folder_that_git_takes_for_a_repository_is_seen(root: Path, count: int) -> None:
+    accepted = 0
+    for number, parts in enumerate(itertools.combinations(PARTS, count)):
+        trap = root / f"trap{number}"
+        make_git_dir(trap, parts)
+        said = subprocess.run(
+            ["git", "-C", str(trap), "rev-parse", "--git-dir"],
+            capture_output=True,
+            check=False,
+            env={"PATH": os.environ["PATH"], "GIT_CEILING_DIRECTORIES": str(root), "HOME": str(root)},
+        )
+        accepted += said.returncode == 0
+        assert said.returncode != 0 or RealGround().is_git_dir(str(trap)), parts
+    assert accepted or count == 2
+
+
+def make_git_dir(folder: Path, parts: Sequence[str]) -> None:
+    for name in parts:
+        if name.endswith(("objects", "refs")):
+            (folder / name).mkdir(parents=True)
+            continue
+        folder.mkdir(exist_ok=True)
+        text = {"HEAD": "ref: refs/heads/main\n", "commondir": "c\n", "config": ""}[name]
+        (folder / name).write_text(text)
+
+
+def test_a_folder_that_shares_the_inside_of_another_repository_is_asked_about(plan: Plan) -> None:
+    """`commondir` is how worktrees do it; the shared folder's config may name programs."""
+    trap = plan.root / "src" / "shared"
+    make_git_dir(trap, ("HEAD", "commondir", "c/objects", "c/refs"))
+    try:
+        for command in (
+            "cd src/shared && git status",
+            "git -C src/shared status",
+            "cd src/shared/c && git diff",
+            "git -C src/share* log",
+        ):
+            assert plan.rule(command).outcome == "ask", command
+            assert plan.rule(command, mode="trusted").outcome == "ask", command
+        assert plan.rule("git status").outcome == "allow"
+    finally:
+        shutil.rmtree(trap)
 
 
 @pytest.mark.parametrize(

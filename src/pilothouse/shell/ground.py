@@ -59,8 +59,17 @@ class RealGround:
         return not any(entry.is_symlink() for entry in listed)
 
     def is_git_dir(self, folder: str) -> bool:
-        """As git looks: HEAD, objects and refs are enough, and its `config` may name programs to run."""
-        return all(os.path.lexists(os.path.join(folder, name)) for name in ("HEAD", "objects", "refs"))
+        """Tell whether git might use the folder as a repository, whose `config` may name programs to run.
+
+        git (2.39) wants HEAD, and objects and refs either here or in the folder that the file `commondir` names. Any one
+        of them beside HEAD is enough for us: a false yes only asks a person.
+        """
+        names = ("commondir", "objects", "refs")
+        return _is_there(folder, "HEAD") and any(_is_there(folder, name) for name in names)
+
+
+def _is_there(folder: str, name: str) -> bool:
+    return os.path.lexists(os.path.join(folder, name))
 
 
 def _has_no_match(folder: str, pattern: str) -> bool:
