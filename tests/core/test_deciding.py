@@ -280,6 +280,28 @@ def test_what_no_rule_allows_is_named_as_a_rule_would_name_it(command: str, name
     assert ruled("Bash", command=command).rule == f"no rule allows {named}"
 
 
+@pytest.mark.parametrize("blank", [" ", "\t", "\n", "\u00a0", "\ufeff", "\u3000"])
+@pytest.mark.parametrize(
+    ("tool", "keys"),
+    [
+        ("Grep", ("path",)),
+        ("Glob", ("path", "pattern")),
+        ("Glob", ("pattern",)),
+        ("Read", ("file_path",)),
+        ("Write", ("file_path",)),
+        ("LS", ("path",)),
+    ],
+)
+def test_a_path_that_begins_or_ends_with_a_blank_is_asked(
+    tool: str, keys: tuple[str, ...], blank: str
+) -> None:
+    """An engine may trim it: " /root/.ssh" is then another folder than the one that would be judged."""
+    for path in (f"{blank}/root/.ssh", f"{blank}src", f"src/{blank}"):
+        given: dict[str, Any] = dict.fromkeys(keys, path)
+        for mode in MODES:
+            assert ruled(tool, mode=mode, **given).outcome == "ask", (path, mode)
+
+
 def test_a_question_is_never_decided_by_rules() -> None:
     ask = Ask(AskId("q"), "question", "Which?", {"tool": "Read", "input": {}, "cwd": HERE})
     for rules in ([Rule("deny", "tool", ("*",))], [Rule("allow", "tool", ("*",))]):

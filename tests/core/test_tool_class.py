@@ -89,6 +89,7 @@ def test_everyday_work_is_ordinary(command: str) -> None:
         (call("Edit", file_path="/etc/hosts"), "destructive"),
         (call("Edit", file_path="/work/shop/../other"), "destructive"),
         (call("Write", file_path="~/.bashrc"), "destructive"),
+        (call("Write", file_path=" /etc/hosts"), "destructive"),
         (call("mcp__github__delete_branch"), "destructive"),
         (call("mcp__db__dropTable"), "destructive"),
         (call("mcp__github__search"), "ordinary"),

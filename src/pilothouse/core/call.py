@@ -92,11 +92,21 @@ def _file_call(tool: str, kind: Literal["read", "change"], cwd: str, found: list
     named = [path for path in found if path is not None]
     if not all(isinstance(path, str) for path in named) or (kind == "change" and not named):
         return Call(tool, "unreadable", cwd)
+    if any(has_outer_blanks(path) for path in named):
+        return Call(tool, "unreadable", cwd)
     if tool in PATTERN_TOOLS and named:
         *place, pattern = named
         anywhere = ".." in pattern or re.search(r"\{[^}]*/|\\", pattern)
         named = [*place, "/" if anywhere else _fixed_part(posixpath.join(*named))]
     return Call(tool, kind, cwd, paths=tuple(dict.fromkeys(named)) or (".",), deep=tool in DEEP_TOOLS)
+
+
+def has_outer_blanks(path: str) -> bool:
+    """Tell whether a path begins or ends with a blank.
+
+    Claude Code (2.1) trims the paths of Grep and Glob: " /root" is absolute to it, and relative to the system.
+    """
+    return any(char.isspace() or char == "\ufeff" for char in (path[:1], path[-1:]))
 
 
 def _fixed_part(pattern: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
-from pilothouse.core.call import COMMAND_TOOLS
+from pilothouse.core.call import COMMAND_TOOLS, has_outer_blanks
 
 ToolClass = Literal["ordinary", "destructive"]
 
@@ -155,7 +155,7 @@ def _reaches_out(given: Mapping[str, Any], cwd: Any) -> bool:
         path = given.get(key)
         if not isinstance(path, str):
             continue
-        if ".." in PurePosixPath(path).parts or path.startswith("~"):
+        if ".." in PurePosixPath(path).parts or path.startswith("~") or has_outer_blanks(path):
             return True
         if path.startswith("/") and isinstance(cwd, str) and not PurePosixPath(path).is_relative_to(cwd):
             return True
