@@ -55,6 +55,20 @@ _DEEDS: Mapping[str, frozenset[str]] = {
     for name in names.split()
 }
 """Words that make of an everyday program one that cannot be taken back, wherever behind it they stand."""
+_OWN_NAMES = frozenset({"pilothouse", "pilothouse.__main__", "__main__.py"})
+_OWN_DEEDS: Mapping[str, frozenset[str]] = {
+    **{name: frozenset() for name in ["chat", "up", "discord", "init", "pair", "trust", "untrust"]},
+    "users": frozenset({"grant", "revoke"}),
+    "rules": frozenset({"add", "remove"}),
+    "asks": frozenset({"allow", "deny", "answer"}),
+}
+"""Our own commands that change something, and their subcommands that do; the CLI refuses them to engines, too."""
+_OWN_NAMELESS = re.compile(
+    r"pilothouse(\.__main__|/__main__\.py)?\s+(-\S*\s+)*(\S*[$`*?\[{]|(users|rules|asks)\s[^;&|]*[$`*?\[{])",
+    re.IGNORECASE,
+)
+"""A subcommand of ours that only the shell knows: `pilothouse $X`."""
+_SHELL_NAMES = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "."})
 _SQL = re.compile(
     r"\bdrop\s+(table|database|schema|index|view|user|role)\b|\btruncate\s+table\b|\bdelete\s+from\b"
     r"|\bflush(all|db)\b",
@@ -138,10 +152,28 @@ def _does_harm(line: str) -> bool:
         after = words[words.index(name) + 1 :]
         if not _DEEDS[name].isdisjoint(after) or (name == "git" and _overwrites(after)):
             return True
+    if ("pilothouse" in small or "run" in small) and _changes_pilothouse(line):
+        return True
     if (not line.isascii() or any(sign in small for sign in _SQL_SIGNS)) and _SQL.search(line):
         return True
     unread = any(sign in line for sign in _UNREAD_SIGNS) or _TEXT_OPTION.search(line)
     return bool(unread and _UNREAD.search(line))
+
+
+def _changes_pilothouse(line: str) -> bool:
+    """Find our own program, or the `run` of its checkout, with a subcommand that changes something."""
+    if _OWN_NAMELESS.search(line):
+        return True
+    words = [word.lower() for word in _BETWEEN_WORDS.split(line) if word]
+    for at, word in enumerate(words):
+        is_run = word.endswith("/run") or (word == "run" and at > 0 and words[at - 1] in _SHELL_NAMES)
+        if not is_run and word.rpartition("/")[2] not in _OWN_NAMES:
+            continue
+        rest = [word for word in words[at + 1 :] if not word.startswith("-")]
+        deeds = _OWN_DEEDS.get(rest[0]) if rest else None
+        if deeds is not None and (not deeds or not deeds.isdisjoint(rest[1:])):
+            return True
+    return False
 
 
 def _overwrites(words: Sequence[str]) -> bool:
