@@ -67,7 +67,12 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
             ctx.fail(f"there is no command {args[0]!r}{self._nearest(ctx, args[0])}")
-        return super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
+        if name is not None and command is not None:
+            from pilothouse.cli.engine_guard import refuse_engines
+
+            refuse_engines(name, command, rest)
+        return name, command, rest
 
     def _nearest(self, ctx: click.Context, word: str) -> str:
         import difflib

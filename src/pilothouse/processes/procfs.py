@@ -90,6 +90,11 @@ def carries(pid: int, marker: Marker) -> bool | None:
     return wanted in b"\0" + environment if environment else None
 
 
+def variable_names(pid: int) -> set[str]:
+    """Name the variables that the process was started with; none where it is not ours to see."""
+    return {os.fsdecode(entry.partition(b"=")[0]) for entry in _read(pid, "environ").split(b"\0") if entry}
+
+
 def read_command(pid: int) -> str:
     return _read(pid, "cmdline").replace(b"\0", b" ").decode("utf-8", "replace").strip()
 
