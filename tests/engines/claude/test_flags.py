@@ -24,6 +24,7 @@ from pilothouse.engines.claude.flags import (
 ID = "01941f2a-3b4c-7d8e-9f0a-1b2c3d4e5f6a"
 BRIEF = Brief(SessionId("s"), "/srv/app", trusted=True)
 PLAIN = ClaudeConfig()
+REFUSED = "SendMessage,ListAgents,CronCreate,CronDelete,CronList,ScheduleWakeup"
 SWITCHES = {
     "-p",
     "--verbose",
@@ -60,8 +61,33 @@ def test_a_pooled_process_reads_and_writes_json_and_asks_its_host() -> None:
             ("--include-partial-messages",),
             ("--permission-prompt-tool", "stdio"),
             (f"--session-id={ID}",),
+            ("--settings", '{"crossSessionInbound": "refuse"}'),
+            ("--disallowedTools", REFUSED),
         ]
     )
+
+
+def settings_of(argv: list[str]) -> list[Any]:
+    return [json.loads(argv[at + 1]) for at, word in enumerate(argv) if word == "--settings"]
+
+
+@pytest.mark.parametrize(
+    "extra", [["--settings", '{"a": 1, "crossSessionInbound": "allow"}'], ['--settings={"a": 1}']]
+)
+def test_no_other_session_reaches_ours_whatever_settings_are_added(extra: list[str]) -> None:
+    wanted = {"a": 1, "crossSessionInbound": "refuse"}
+    config = ClaudeConfig(extra_args=["--foo", *extra, "--bar"], tools=["default"])
+    for argv in (pooled_argv(config, BRIEF, ID), text_argv(config, BRIEF, ID, "hello")):
+        assert settings_of(argv) == [wanted]
+        assert {"--foo", "--bar"} < set(argv)
+        assert not any(word.startswith("--settings=") for word in argv)
+        assert argv[argv.index("--disallowedTools") + 1] == REFUSED
+
+
+@pytest.mark.parametrize("extra", [["--settings", "my.json"], ["--settings=[]"], ["--settings"]])
+def test_settings_that_cannot_be_joined_with_ours_are_refused(extra: list[str]) -> None:
+    with pytest.raises(ConfigError, match=r"engines\.claude\.extra_args.*settings\.json"):
+        resolve(ClaudeConfig(extra_args=extra), {})
 
 
 def test_text_mode_has_its_prompt_behind_a_terminator() -> None:
@@ -88,7 +114,7 @@ def test_no_prompt_is_in_argv_but_in_text_mode() -> None:
         ("tools", ["Bash", "Read"], [("--tools", "Bash,Read")]),
         ("tools", [], [("--tools", "")]),
         ("allowed_tools", ["Bash(git log:*)", "Read"], [("--allowedTools", "Bash(git log:*),Read")]),
-        ("disallowed_tools", ["Bash(rm:*)"], [("--disallowedTools", "Bash(rm:*)")]),
+        ("disallowed_tools", ["Bash(rm:*)"], [("--disallowedTools", f"{REFUSED},Bash(rm:*)")]),
         ("add_dirs", ["/a", "/b"], [("--add-dir", "/a"), ("--add-dir", "/b")]),
         ("mcp_config", ["a.json", "b.json"], [("--mcp-config", "a.json"), ("--mcp-config", "b.json")]),
         ("strict_mcp_config", True, [("--strict-mcp-config",)]),
@@ -128,7 +154,8 @@ def test_an_untrusted_workspace_brings_no_settings_and_no_servers() -> None:
 def test_what_permissions_leave_is_the_tool_surface() -> None:
     argv = pooled_argv(ClaudeConfig(tools=["Bash", "Read"]), BRIEF, ID, ("Read",))
     assert argv[argv.index("--tools") + 1] == "Read"
-    assert pooled_argv(PLAIN, BRIEF, ID, ())[-1] == ""
+    argv = pooled_argv(PLAIN, BRIEF, ID, ())
+    assert argv[argv.index("--tools") + 1] == ""
 
 
 @pytest.mark.parametrize(

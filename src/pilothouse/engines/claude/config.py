@@ -6,7 +6,8 @@ the default. `resolve` is where the three meet.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -24,6 +25,8 @@ ShortPrompt = Annotated[str, Meta(max_length=4000, description="a text of at mos
 FILE_TOOLS = ("Bash", "Read", "Write", "Edit", "Glob", "Grep", "WebSearch", "WebFetch")
 HELPER_TOOLS = ("AskUserQuestion", "ExitPlanMode", "Task", "TaskCreate", "TaskUpdate", "TaskList")
 """What questions, plans and sub-agents need."""
+REFUSED_TOOLS = ("SendMessage", "ListAgents", "CronCreate", "CronDelete", "CronList", "ScheduleWakeup")
+"""Claude's own messages between sessions, and its own schedules: both start turns that nobody here asked for."""
 
 
 class ClaudeConfig(Struct, frozen=True, forbid_unknown_fields=True):
@@ -131,7 +134,34 @@ def resolve(config: ClaudeConfig, environment: Mapping[str, str]) -> ClaudeConfi
         text = environment.get(fallback.variable, "").strip()
         if filled[fallback.key] is None:
             filled[fallback.key] = _read(fallback, text) if text else fallback.default
+    split_settings(config.extra_args)
     return msgspec.convert(filled, ClaudeConfig)
+
+
+def split_settings(args: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+    """Take `--settings` out of `extra_args`: Claude reads only one, and we need ours. Raise `ConfigError` if it is no JSON object."""
+    settings, rest = dict[str, Any](), list[str]()
+    words = iter(args)
+    for word in words:
+        flag, equals, value = word.partition("=")
+        if flag == "--settings":
+            settings |= _parse_settings(value if equals else next(words, ""))
+        else:
+            rest.append(word)
+    return settings, rest
+
+
+def _parse_settings(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise ConfigError(
+            f"engines.claude.extra_args has --settings with {text[:80]!r}, which is no JSON object. Pilothouse adds settings of "
+            "its own to it, so write the JSON itself there, or move a file's settings to ~/.claude/settings.json."
+        )
+    return value
 
 
 def _read(fallback: Fallback, text: str) -> Any:

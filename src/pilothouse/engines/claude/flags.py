@@ -1,8 +1,8 @@
 """Configuration and brief -> the command line and the environment of a `claude` process. Pure.
 
 Rules: a prompt stands in argv in text mode alone, behind `--`, for there it can neither be hidden from `ps` nor kept
-from reading `@files`; an untrusted workspace brings neither settings nor hooks nor servers; what the environment may
-hold is a list of what it may, never of what it may not.
+from reading `@files`; an untrusted workspace brings neither settings nor hooks nor servers; no other session of Claude
+reaches ours; what the environment may hold is a list of what it may, never of what it may not.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from pilothouse.core.engine import Brief
-from pilothouse.engines.claude.config import ClaudeConfig
+from pilothouse.engines.claude.config import REFUSED_TOOLS, ClaudeConfig, split_settings
 from pilothouse.processes import BASE_NAMES, allowed_environment
 
 ROOT_MAY_NOT = (
@@ -24,6 +24,8 @@ TURN_CAP = "--max-budget-usd="
 """The house's cap, which changes with every turn; the equals form tells it from the configured one."""
 MODEL = "--model"
 _STREAMS = ("--output-format", "stream-json", "--verbose", "--include-partial-messages")
+_SETTINGS = {"crossSessionInbound": "refuse"}
+"""Any other session of the same OS user could send ours a message, which starts a turn (Claude Code since 2.1.224)."""
 _ENVIRONMENT = {
     "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1",
     "CLAUDE_CODE_STARTUP_FAILURE_RESULTS": "1",
@@ -85,6 +87,7 @@ def _tail(config: ClaudeConfig, brief: Brief, session_id: str, tools: Sequence[s
     # The equals form: the value of --resume is optional, so one that began with a dash would be another flag.
     session = f"--resume={brief.resume.value}" if brief.resume else f"--session-id={session_id}"
     surface = tools if tools is not None else config.tools
+    settings, extra_args = split_settings(config.extra_args)
     return [
         session,
         *([] if (cap := turn_cap(config, brief)) is None else [f"{TURN_CAP}{cap:g}"]),
@@ -92,7 +95,9 @@ def _tail(config: ClaudeConfig, brief: Brief, session_id: str, tools: Sequence[s
         *([] if surface is None else ["--tools", ",".join(surface)]),
         *_lists(config, brief),
         *_switches(config, brief),
-        *config.extra_args,
+        "--settings",
+        json.dumps(settings | _SETTINGS),
+        *extra_args,
     ]
 
 
@@ -127,7 +132,7 @@ def _lists(config: ClaudeConfig, brief: Brief) -> list[str]:
     servers = [json.dumps({"mcpServers": dict(brief.mcp_servers)})] if brief.mcp_servers else []
     lists = {
         "--allowedTools": [",".join(config.allowed_tools)] if config.allowed_tools else [],
-        "--disallowedTools": [",".join(config.disallowed_tools)] if config.disallowed_tools else [],
+        "--disallowedTools": [",".join(dict.fromkeys([*REFUSED_TOOLS, *config.disallowed_tools]))],
         "--add-dir": [*config.add_dirs, *([brief.workspace] if config.group_dirs else [])],
         "--mcp-config": [*config.mcp_config, *servers],
     }
