@@ -9,8 +9,7 @@ from typing import Any
 
 from msgspec import Raw, Struct
 
-from pilothouse.core.ask import Ask, Decision
-from pilothouse.core.ask_rows import AskRow
+from pilothouse.core.ask import Ask, AskRow, Decision
 from pilothouse.core.audit import AuditHead, Verified
 from pilothouse.core.channel import ChannelSpec, LoggedEvent
 from pilothouse.core.conversation import Conversation, Session
@@ -26,7 +25,6 @@ from pilothouse.core.event import (
     TurnEnded,
     Usage,
 )
-from pilothouse.core.failure import Failure
 from pilothouse.core.ids import (
     AskId,
     CallId,
@@ -40,10 +38,10 @@ from pilothouse.core.ids import (
     UserId,
 )
 from pilothouse.core.message import Address, MessageRef, Part
-from pilothouse.core.node import Node, NodeInfo
+from pilothouse.core.outcome import Failure
 from pilothouse.core.queue import PartRow, QueueRow
 from pilothouse.core.secret import Secret
-from pilothouse.core.store import StoreSpec, Tx
+from pilothouse.core.store import Node, NodeInfo, StoreSpec, Tx
 from pilothouse.core.turn import Prompt, Turn, TurnStatus
 
 T0 = 1_700_000_000.0

@@ -11,10 +11,9 @@ from bench.measuring.house import Person, open_house, open_store
 from bench.measuring.statistics import median
 from bench.measuring.table import Row
 
-from pilothouse.core.approvers import Authority
-from pilothouse.core.ask import Ask, hash_payload
-from pilothouse.core.ask_rows import AskRow
+from pilothouse.core.ask import Ask, AskRow, hash_payload
 from pilothouse.core.ids import AskId, ConversationId, SessionId, TurnId, UserId
+from pilothouse.core.people import Authority
 from pilothouse.core.store import Store, Tx
 
 MANY = 10_000

@@ -17,9 +17,8 @@ from pilothouse.bootstrap.running import calm_collector
 from pilothouse.channels.memory import MEMORY, PERSON, MemoryChannel
 from pilothouse.core.engine import Engine
 from pilothouse.core.ids import EngineId
-from pilothouse.core.node import NodeInfo
 from pilothouse.core.people import People
-from pilothouse.core.store import Store
+from pilothouse.core.store import NodeInfo, Store
 from pilothouse.logs import Redactor, open_log
 from pilothouse.runtime.clock import SystemClock, new_id
 from pilothouse.runtime.gateway import Gateway

@@ -36,9 +36,9 @@ from pilothouse.core.event import (
     TurnEnded,
     Usage,
 )
-from pilothouse.core.failure import Failure
 from pilothouse.core.ids import AskId, BlobHash, CallId, MessageId, TurnId
 from pilothouse.core.message import Attachment, Content, InboundMessage, conversation_id
+from pilothouse.core.outcome import Failure
 from pilothouse.testing.desk import Answer, Command, MessageState, ScriptedDesk
 
 HEADER = "pilothouse 0.1.0 · script · /work/demo"

@@ -30,9 +30,9 @@ from pilothouse.core.event import (
     TurnEnded,
     Usage,
 )
-from pilothouse.core.failure import Failure
 from pilothouse.core.ids import AskId, CallId, TurnId, UserId
 from pilothouse.core.message import AGAIN_MARK, Content, Part
+from pilothouse.core.outcome import Failure
 from pilothouse.testing.clock import FakeClock
 
 pytestmark = pytest.mark.anyio

@@ -8,9 +8,8 @@ import pytest
 from tests.cli.conftest import House
 
 from pilothouse.config import find_zone
-from pilothouse.core.budget import day_of
+from pilothouse.core.budget import Spent, day_of
 from pilothouse.core.ids import ConversationId, EngineId
-from pilothouse.core.spending import Spent
 from pilothouse.core.store import Tx
 from pilothouse.stores.sqlite import STORE, SqliteConfig
 

@@ -9,7 +9,7 @@ from tests.cli.conftest import House
 
 from pilothouse.cli.status import Status, render_status
 from pilothouse.cli.table import BELOW, ago, cut, money, plain, render_table, width
-from pilothouse.core.health import Noted
+from pilothouse.core.channel_status import Noted
 
 LISTINGS = ["status", "sessions", "turns"]
 

@@ -15,13 +15,11 @@ import pytest
 from tests.cli.conftest import House, with_bots
 from tests.shelf import ADDRESS, PLACE, SESSION
 
-from pilothouse.core.approvers import Approvers, Authority
-from pilothouse.core.ask import Ask, Option, RuleOffer, hash_payload
-from pilothouse.core.ask_rows import AskRow
+from pilothouse.core.ask import Ask, AskRow, Option, RuleOffer, hash_payload
 from pilothouse.core.conversation import Conversation
 from pilothouse.core.ids import AskId, TurnId, UserId
 from pilothouse.core.message import Author, InboundMessage
-from pilothouse.core.people import People
+from pilothouse.core.people import Approvers, Authority, People
 from pilothouse.core.store import Tx
 from pilothouse.runtime.clock import new_id
 from pilothouse.runtime.joining import ask_to_join

@@ -8,8 +8,7 @@ from tests.cli.conftest import House
 from tests.shelf import CALL, DONE, INBOX, OUTBOX, PART, PLACE, SESSION, T0
 
 from pilothouse.cli.story import Sending, Story, tell
-from pilothouse.core.ask import Ask, Decision
-from pilothouse.core.ask_rows import AskRow
+from pilothouse.core.ask import Ask, AskRow, Decision
 from pilothouse.core.channel import LoggedEvent
 from pilothouse.core.event import AskChanged, Asked, EngineEvent, ToolFinished, ToolStarted, TurnEnded
 from pilothouse.core.ids import AskId, CallId

@@ -9,8 +9,8 @@ from tests.config.homes import Home
 
 from pilothouse.bootstrap.people import make_approvals, make_people
 from pilothouse.config import InvalidConfig
-from pilothouse.core.approvers import DESTRUCTIVE, ORDINARY, Approvers
 from pilothouse.core.ids import UserId
+from pilothouse.core.people import DESTRUCTIVE, ORDINARY, Approvers
 
 
 def test_what_nobody_sets_is_the_default(home: Home) -> None:

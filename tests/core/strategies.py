@@ -31,9 +31,9 @@ from pilothouse.core.event import (
     Usage,
     UsageChanged,
 )
-from pilothouse.core.failure import Failure, FailureKind
 from pilothouse.core.ids import AskId, BlobHash, CallId, EngineId, UserId
 from pilothouse.core.message import Attachment
+from pilothouse.core.outcome import Failure, FailureKind
 
 words = st.text(max_size=12)
 instants = st.floats(min_value=0, max_value=4e9)

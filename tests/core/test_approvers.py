@@ -7,20 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilothouse.core.approvers import (
+from pilothouse.core.ids import UserId
+from pilothouse.core.people import (
     DESTRUCTIVE,
     ORDINARY,
+    ROLES,
     Approver,
     Approvers,
     Authority,
+    Role,
     Vote,
     counted,
     describe_approvers,
     may_say_no,
     may_say_yes,
 )
-from pilothouse.core.ids import UserId
-from pilothouse.core.people import ROLES, Role
 
 ASKER, OTHER = UserId("a:asker"), UserId("a:other")
 approvers = st.builds(

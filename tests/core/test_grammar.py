@@ -21,9 +21,9 @@ from pilothouse.core.event import (
     ToolUpdated,
     TurnEnded,
 )
-from pilothouse.core.failure import Failure
 from pilothouse.core.grammar import NO_END, NO_REASON, Grammar, well_formed
 from pilothouse.core.ids import AskId, CallId, EngineId
+from pilothouse.core.outcome import Failure
 
 START = SessionStarted()
 DONE = TurnEnded("completed", "yes")

@@ -29,10 +29,10 @@ from pilothouse.core.event import (
     Usage,
     UsageChanged,
 )
-from pilothouse.core.failure import Failure
 from pilothouse.core.grammar import well_formed
 from pilothouse.core.ids import AskId, BlobHash, CallId, EngineId
 from pilothouse.core.message import Attachment
+from pilothouse.core.outcome import Failure
 from pilothouse.core.view import (
     RECENT_ACTIONS,
     RECENT_NOTICES,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilothouse.core.wording import format_cost, format_duration, moment, span
+from pilothouse.core.text import format_cost, format_duration, moment, span
 
 
 @pytest.mark.parametrize(

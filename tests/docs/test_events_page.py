@@ -21,8 +21,8 @@ from pilothouse.core.event import (
     decode_event,
     encode_event,
 )
-from pilothouse.core.failure import Failure
 from pilothouse.core.message import Attachment
+from pilothouse.core.outcome import Failure
 
 PAGE = (Path(__file__).parents[2] / "docs" / "events.md").read_text()
 VALUES: tuple[type[Struct], ...] = (

@@ -24,8 +24,8 @@ from pilothouse.core.event import (
     TurnEnded,
     Usage,
 )
-from pilothouse.core.failure import Failure
 from pilothouse.core.ids import AskId, CallId, EngineId
+from pilothouse.core.outcome import Failure
 from pilothouse.core.turn import Prompt
 
 PUPPET = EngineId("puppet")

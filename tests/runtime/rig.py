@@ -16,8 +16,7 @@ from tests.new_store import put_new_store
 from tests.runtime.puppet import PUPPET, PuppetEngine
 
 from pilothouse.channels.memory import MEMORY, PERSON, MemoryChannel
-from pilothouse.core.ask import Ask
-from pilothouse.core.ask_rows import AskRow
+from pilothouse.core.ask import Ask, AskRow
 from pilothouse.core.audit import AuditRow
 from pilothouse.core.channel import Channel, Receipt
 from pilothouse.core.clock import Clock
@@ -25,11 +24,10 @@ from pilothouse.core.engine import Engine
 from pilothouse.core.errors import StoreUnavailable
 from pilothouse.core.ids import ChannelId, ConversationId, EngineId, Epoch, UserId
 from pilothouse.core.message import Author, InboundMessage
-from pilothouse.core.node import NodeInfo
 from pilothouse.core.people import People
 from pilothouse.core.policy import Policy
 from pilothouse.core.queue import QueueRow
-from pilothouse.core.store import Store, Tx
+from pilothouse.core.store import NodeInfo, Store, Tx
 from pilothouse.core.tool_class import ToolClass, tool_class
 from pilothouse.core.turn import Turn
 from pilothouse.runtime.clock import SystemClock, new_id

@@ -12,12 +12,10 @@ from tests.runtime.puppet import Play, PuppetEngine, Strings, echo
 from tests.runtime.rig import ADMIN, MAIN, MEMBER, SECOND, STRANGER, Rig, only_alive, open_rig
 
 from pilothouse.channels.memory import PERSON
-from pilothouse.core.approvers import Approvers
-from pilothouse.core.ask import Ask, Decision, Option, RuleOffer
-from pilothouse.core.ask_rows import AskRow
+from pilothouse.core.ask import Ask, AskRow, Decision, Option, RuleOffer
 from pilothouse.core.ids import AskId, ConversationId, UserId
 from pilothouse.core.message import Author
-from pilothouse.core.people import Grant
+from pilothouse.core.people import Approvers, Grant
 from pilothouse.core.policy import Ruling, Site
 from pilothouse.core.tool_class import ToolClass
 

@@ -9,8 +9,8 @@ import pytest
 from tests.runtime.rig import MAIN, MEMBER, STRANGER, Rig, open_rig
 
 from pilothouse.channels.memory import MemoryChannel
+from pilothouse.core.channel_status import gone_from
 from pilothouse.core.errors import TryLater
-from pilothouse.core.gone import gone_from
 from pilothouse.core.ids import ConversationId
 from pilothouse.core.message import Address, Content, MessageRef, Part, Presence, conversation_id
 from pilothouse.core.store import Tx

@@ -22,16 +22,14 @@ from hypothesis import strategies as st
 from msgspec import Struct
 from tests.new_store import put_new_store
 
-from pilothouse.core.approvers import Approvers
 from pilothouse.core.ask import Ask, Decision, Verdict
 from pilothouse.core.conversation import Conversation
 from pilothouse.core.engine import EngineSession
 from pilothouse.core.event import TurnEnded
 from pilothouse.core.ids import AskId, ChannelId, ConversationId, EngineId, Epoch, MessageId, TurnId, UserId
 from pilothouse.core.message import Address, Author, InboundMessage
-from pilothouse.core.node import NodeInfo
-from pilothouse.core.people import Grant, Role
-from pilothouse.core.store import Store, Tx
+from pilothouse.core.people import Approvers, Grant, Role
+from pilothouse.core.store import NodeInfo, Store, Tx
 from pilothouse.core.tool_class import ToolClass
 from pilothouse.runtime.answering import Answering
 from pilothouse.runtime.asking import expire

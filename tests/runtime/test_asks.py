@@ -13,8 +13,7 @@ from tests.runtime.rig import MAIN, MEMBER, Rig, open_rig
 from tests.stores.sqlite_cases import open_at
 
 from pilothouse.channels.memory import MEMORY, PERSON
-from pilothouse.core.ask import ASK_STATES, Ask, AskState, Decision, Option, hash_payload
-from pilothouse.core.ask_rows import AskRow
+from pilothouse.core.ask import ASK_STATES, Ask, AskRow, AskState, Decision, Option, hash_payload
 from pilothouse.core.conversation import Conversation
 from pilothouse.core.errors import IllegalMove
 from pilothouse.core.event import AskChanged, Asked, Notice

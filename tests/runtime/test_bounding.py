@@ -24,9 +24,9 @@ from pilothouse.core.event import (
     ToolUpdated,
     TurnEnded,
 )
-from pilothouse.core.failure import Failure
 from pilothouse.core.ids import BlobHash, CallId
 from pilothouse.core.message import Attachment
+from pilothouse.core.outcome import Failure
 from pilothouse.runtime.bounding import Bounds, Limits, cut_middle
 
 SMALL = Limits(tool_output=20, text=10, line=8, plan_items=2, media=2, media_bytes=100)

@@ -11,15 +11,13 @@ from tests.runtime.puppet import Play, PuppetEngine, Strings
 from tests.runtime.rig import MAIN, MEMBER, Rig, open_rig
 
 from pilothouse.channels.memory import PERSON
-from pilothouse.core.ask import Ask, Decision
-from pilothouse.core.ask_rows import AskRow
+from pilothouse.core.ask import Ask, AskRow, Decision
 from pilothouse.core.budget import Caps, Scope, Standing, day_of
 from pilothouse.core.event import TurnEnded, UsageChanged
-from pilothouse.core.failure import Failure
 from pilothouse.core.ids import ConversationId
+from pilothouse.core.outcome import Failure, Usage
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import Turn
-from pilothouse.core.usage import Usage
 from pilothouse.runtime.asking import apply_answer
 from pilothouse.runtime.clock import new_id
 from pilothouse.runtime.holding import BUDGET

@@ -16,8 +16,8 @@ from pilothouse.core.budget import Caps, Scope, day_of
 from pilothouse.core.conversation import Session
 from pilothouse.core.event import SessionStarted, UsageChanged
 from pilothouse.core.ids import ConversationId, EngineId, SessionId, TurnId
+from pilothouse.core.outcome import Usage
 from pilothouse.core.turn import ENDED, Prompt, Turn
-from pilothouse.core.usage import Usage
 from pilothouse.runtime.budgeting import reserve, settle, settle_lost
 from pilothouse.runtime.clock import new_id
 from pilothouse.runtime.settings import Settings

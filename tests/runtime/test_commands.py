@@ -14,8 +14,8 @@ from pilothouse.channels.memory import PERSON
 from pilothouse.core.ask import Ask
 from pilothouse.core.ids import AskId, EngineId
 from pilothouse.core.message import InboundMessage
-from pilothouse.core.overtaking import OVERTAKING
 from pilothouse.core.people import People
+from pilothouse.core.trigger import OVERTAKING
 from pilothouse.runtime.commands import COMMANDS
 from pilothouse.runtime.outgoing import content_of
 

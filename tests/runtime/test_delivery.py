@@ -17,7 +17,7 @@ from pilothouse.core.ids import ChannelId, ConversationId, MessageId
 from pilothouse.core.message import AGAIN_MARK, Address, Content, MessageRef, Part, conversation_id
 from pilothouse.core.queue import PartRow, notes_lane
 from pilothouse.core.store import Tx
-from pilothouse.core.wording import moment
+from pilothouse.core.text import moment
 from pilothouse.runtime.clock import new_id
 from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.placing import ensure_place

@@ -14,8 +14,8 @@ from tests.runtime.rig import MAIN, open_rig
 from pilothouse.core.engine import Brief
 from pilothouse.core.errors import EngineError
 from pilothouse.core.event import EngineEvent
-from pilothouse.core.failure import Failure
 from pilothouse.core.ids import ConversationId, EngineId
+from pilothouse.core.outcome import Failure
 from pilothouse.core.turn import Prompt
 from pilothouse.runtime.hosting import Hosting
 from pilothouse.testing.clock import FakeClock

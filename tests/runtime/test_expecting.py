@@ -15,8 +15,7 @@ from tests.runtime.rig import MAIN, MEMBER, STRANGER, Rig, open_rig
 
 from pilothouse.channels.memory import PERSON
 from pilothouse.core.channel import Receipt
-from pilothouse.core.message import Author, InboundMessage, Piece
-from pilothouse.core.pieces import made_of
+from pilothouse.core.message import Author, InboundMessage, Piece, made_of
 from pilothouse.core.queue import QueueRow
 from pilothouse.runtime.placing import message_key
 

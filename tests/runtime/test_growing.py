@@ -15,8 +15,15 @@ from tests.runtime.test_continuing import lines, say_and_end, tell_token
 
 from pilothouse.channels.memory import PERSON
 from pilothouse.core.channel import Receipt
-from pilothouse.core.message import THE_REST, Author, InboundMessage, MessageDeleted, MessageEdited, Piece
-from pilothouse.core.pieces import made_of
+from pilothouse.core.message import (
+    THE_REST,
+    Author,
+    InboundMessage,
+    MessageDeleted,
+    MessageEdited,
+    Piece,
+    made_of,
+)
 from pilothouse.core.store import Tx
 from pilothouse.testing.clock import FakeClock
 

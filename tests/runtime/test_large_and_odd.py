@@ -11,9 +11,9 @@ from tests.runtime.rig import MAIN, open_rig
 
 from pilothouse.channels.memory import PERSON, MemoryChannel
 from pilothouse.core.event import TextDelta, ToolFinished, ToolStarted, TurnEnded
-from pilothouse.core.failure import Failure
 from pilothouse.core.ids import BlobHash, MessageId
 from pilothouse.core.message import Attachment, Author, InboundMessage
+from pilothouse.core.outcome import Failure
 from pilothouse.core.store import Tx
 
 ODD = "a\0b\ud800c\udfff\N{PILE OF POO}"

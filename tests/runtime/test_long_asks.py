@@ -11,10 +11,10 @@ from tests.core.strategies import payloads
 from tests.runtime.puppet import PuppetEngine, Strings
 from tests.runtime.rig import Rig, open_rig
 
-from pilothouse.core.approvers import Authority
 from pilothouse.core.ask import Ask, RuleOffer, hash_payload, payload_bytes
 from pilothouse.core.ids import AskId
 from pilothouse.core.message import Attachment
+from pilothouse.core.people import Authority
 from pilothouse.runtime.ask_words import HEAD, INLINE, ask_words, is_long, readable
 from pilothouse.runtime.outgoing import content_of
 

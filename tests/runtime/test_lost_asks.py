@@ -13,13 +13,13 @@ from tests.runtime.puppet import PUPPET, Play, PuppetEngine, Strings, echo
 from tests.runtime.rig import ADMIN, MAIN, MEMBER, Rig, only_alive, open_rig
 
 from pilothouse.channels.memory import MemoryChannel
-from pilothouse.core.approvers import Approvers
 from pilothouse.core.ask import Ask, Decision
 from pilothouse.core.conversation import BusyPolicy
 from pilothouse.core.engine import Wake
 from pilothouse.core.event import Asked
 from pilothouse.core.ids import AskId, ChannelId, ConversationId, MessageId, ScheduleId
 from pilothouse.core.message import Address
+from pilothouse.core.people import Approvers
 from pilothouse.core.schedule import At, Schedule
 from pilothouse.core.store import Tx
 from pilothouse.runtime.asking import apply_answer

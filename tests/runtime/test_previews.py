@@ -14,13 +14,13 @@ from tests.runtime.rig import MAIN, open_rig
 
 from pilothouse.bootstrap.looking import look_at_file, look_inside
 from pilothouse.channels.memory import MEMORY, PERSON, MemoryChannel
-from pilothouse.core.approvers import Authority
 from pilothouse.core.ask import Ask, RuleOffer
 from pilothouse.core.ask_view import ask_lines
 from pilothouse.core.errors import TryLater, Unconfirmed
 from pilothouse.core.event import AskChanged, Asked, ToolFinished, ToolStarted
 from pilothouse.core.ids import AskId
 from pilothouse.core.message import MessageRef, Part
+from pilothouse.core.people import Authority
 from pilothouse.core.policy import Ruling, Site
 from pilothouse.core.preview import BRIEF_LINES, Found
 from pilothouse.runtime.ask_words import ask_words

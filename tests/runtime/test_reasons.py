@@ -8,8 +8,7 @@ from tests.runtime.puppet import Play, PuppetEngine, Strings, echo
 from tests.runtime.rig import ADMIN, MAIN, MEMBER, Rig, only_alive, open_rig
 
 from pilothouse.channels.memory import PERSON
-from pilothouse.core.ask import Ask
-from pilothouse.core.ask_rows import AskRow
+from pilothouse.core.ask import Ask, AskRow
 from pilothouse.core.event import AskChanged, Asked
 from pilothouse.core.ids import AskId
 from pilothouse.testing.clock import FakeClock

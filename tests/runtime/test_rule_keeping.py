@@ -13,9 +13,8 @@ from tests.runtime.test_trusting import replace
 
 from pilothouse.core.ask import Ask, RuleOffer
 from pilothouse.core.ids import AskId, RuleId, SessionId
-from pilothouse.core.kept_rules import RuleRow
 from pilothouse.core.policy import Ruling, Senses, Site
-from pilothouse.core.rules import parse_rule
+from pilothouse.core.rules import RuleRow, parse_rule
 from pilothouse.core.store import Store, Tx
 from pilothouse.runtime.clock import new_id
 from pilothouse.runtime.judging import HousePolicy, Told

@@ -13,12 +13,11 @@ from tests.runtime.rig import MAIN, open_rig, settings_for
 
 from pilothouse.channels.memory import MEMORY, PERSON, MemoryChannel
 from pilothouse.core.channel import ChannelHealth, Desk
+from pilothouse.core.channel_status import DEAF_S, Noted, health_now, health_of, note_health
 from pilothouse.core.errors import ConfigError
-from pilothouse.core.health import DEAF_S, Noted, health_now, health_of, note_health
 from pilothouse.core.ids import ChannelId, ConversationId
-from pilothouse.core.node import NodeInfo
-from pilothouse.core.store import Store, Tx
-from pilothouse.core.wording import moment
+from pilothouse.core.store import NodeInfo, Store, Tx
+from pilothouse.core.text import moment
 from pilothouse.runtime.clock import new_id
 from pilothouse.runtime.outgoing import LATE_S, content_at, content_of
 from pilothouse.runtime.placing import ensure_place

@@ -9,7 +9,7 @@ from tests.runtime.puppet import PuppetEngine, Strings, echo
 from tests.runtime.rig import MAIN, open_rig
 
 from pilothouse.core.event import TurnEnded
-from pilothouse.core.failure import Failure
+from pilothouse.core.outcome import Failure
 
 
 async def test_a_message_is_answered_once(tmp_path: Path) -> None:

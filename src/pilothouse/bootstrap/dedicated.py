@@ -35,8 +35,7 @@ from pilothouse.config.sources import ENVIRONMENT, FLAG, Leaf, in_file
 from pilothouse.core.errors import ConfigError, RoleHeld
 from pilothouse.core.ids import EngineId
 from pilothouse.core.message import Address
-from pilothouse.core.node import Node
-from pilothouse.core.store import Tx
+from pilothouse.core.store import Node, Tx
 from pilothouse.plugins import Plugins
 from pilothouse.runtime.gateway import Gateway
 from pilothouse.runtime.serving import note_served

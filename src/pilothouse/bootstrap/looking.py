@@ -10,7 +10,7 @@ from pathlib import PurePath
 from anyio import to_thread
 
 from pilothouse.core.preview import Found
-from pilothouse.core.wording import file_size
+from pilothouse.core.text import file_size
 
 PREVIEW_BYTES = 1_000_000
 

@@ -12,7 +12,7 @@ import anyio
 
 from pilothouse.bootstrap.running import LeftAtOnce
 from pilothouse.core.engine import NODE_MARKER
-from pilothouse.core.node import NodeInfo
+from pilothouse.core.store import NodeInfo
 
 
 def this_node(name: str) -> NodeInfo:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pilothouse.config import ALWAYS_ON, Config
-from pilothouse.core.approvers import Approvers
 from pilothouse.core.errors import PluginError
 from pilothouse.core.ids import UserId
-from pilothouse.core.people import People, Role
+from pilothouse.core.people import Approvers, People, Role
 from pilothouse.core.tool_class import ToolClass
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from pathlib import PurePosixPath
 from msgspec import Struct
 
 from pilothouse.core.event import ToolCall, Usage
+from pilothouse.core.text import format_cost, format_duration
 from pilothouse.core.view import TurnView, elapsed_s
-from pilothouse.core.wording import format_cost, format_duration
 
 Measure = Callable[[str], int]
 """How long a platform finds a text. It must be additive: `measure(a + b) == measure(a) + measure(b)`."""

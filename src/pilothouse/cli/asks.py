@@ -21,7 +21,7 @@ from pilothouse.core.errors import PilothouseError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pilothouse.core.ask_rows import AskRow
+    from pilothouse.core.ask import AskRow
     from pilothouse.core.store import Tx
 
 HEADS = ("ASK", "KIND", "STATE", "ENDS IN", "YES", "WHERE", "WHAT")
@@ -56,7 +56,7 @@ def command(ctx: click.Context, limit: int, every: bool, as_json: bool) -> None:
 @json_option
 def show(id: str, as_json: bool) -> None:
     """One ask, whole: exactly what is asked, and who may answer."""
-    from pilothouse.core.approvers import describe_approvers
+    from pilothouse.core.people import describe_approvers
     from pilothouse.runtime.ask_words import readable
 
     row = read_store(lambda tx: _find(tx, id))
@@ -158,7 +158,7 @@ def _answer(id: str, decide: Callable[[AskRow], Decision], as_json: bool) -> Non
 
 def _find(tx: Tx, id: str) -> AskRow | None:
     """By its id, or by as much of it as tells it from the others."""
-    from pilothouse.core.ask_rows import meant
+    from pilothouse.core.ask import meant
 
     found = meant(tx.asks.find(id) or tx.asks.find(f"ask-{id}"), id)
     if len(found) > 1:

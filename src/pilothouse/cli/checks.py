@@ -25,8 +25,7 @@ from pilothouse.cli.house import (
 from pilothouse.config import AUTO, Config, InvalidConfig, Loaded, Paths, find_paths
 from pilothouse.core.engine import EngineStatus
 from pilothouse.core.errors import ConfigError, PilothouseError, StoreTooOld
-from pilothouse.core.node import Node
-from pilothouse.core.store import Store, StoreSpec, Tx
+from pilothouse.core.store import Node, Store, StoreSpec, Tx
 from pilothouse.plugins import Broken, Plugins
 
 State = Literal["ok", "warn", "broken"]

@@ -14,8 +14,7 @@ from pilothouse.cli.house import NOTHING_YET, load_plain, read_store
 from pilothouse.cli.options import json_option, since_option
 from pilothouse.cli.table import money, print_json, print_table
 from pilothouse.config import BudgetSection, find_zone
-from pilothouse.core.budget import Scope, Standing, day_of
-from pilothouse.core.spending import Spent
+from pilothouse.core.budget import Scope, Spent, Standing, day_of
 from pilothouse.core.store import Tx
 from pilothouse.runtime.costs import By, CostLine, standing_words, sum_up, total
 

@@ -91,7 +91,7 @@ def examined(spec: EngineSpec, engine: Adapter) -> str:
 
 def channel_trouble(id: ChannelId) -> str:
     """What is wrong with it, as the gateway that serves it said last."""
-    from pilothouse.core.health import health_now
+    from pilothouse.core.channel_status import health_now
 
     try:
         noted = read_store(lambda tx: health_now(tx, id, time.time()))

@@ -19,8 +19,7 @@ from pilothouse.cli.table import print_json, print_table
 from pilothouse.config import Loaded, narrowing_of
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.ids import RuleId
-from pilothouse.core.kept_rules import RuleRow
-from pilothouse.core.rules import parse_rule
+from pilothouse.core.rules import RuleRow, parse_rule
 
 EVERYWHERE = "everywhere"
 

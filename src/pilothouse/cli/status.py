@@ -16,12 +16,10 @@ from pilothouse.bootstrap.saying import columns_of
 from pilothouse.cli.house import NOTHING_YET, load_plain, read_store
 from pilothouse.cli.options import json_option
 from pilothouse.cli.table import ago, print_json, render_table
-from pilothouse.core.ask_rows import AskRow
-from pilothouse.core.gone import Gone, gone_from
-from pilothouse.core.health import Noted, health_now
+from pilothouse.core.ask import AskRow
+from pilothouse.core.channel_status import Gone, Noted, gone_from, health_now
 from pilothouse.core.ids import ChannelId
-from pilothouse.core.node import Node
-from pilothouse.core.store import Tx
+from pilothouse.core.store import Node, Tx
 from pilothouse.core.turn import Turn
 from pilothouse.runtime.framing import unframe
 from pilothouse.runtime.serving import served_channels

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from pilothouse.cli.table import cut
-from pilothouse.core.ask_rows import AskRow
+from pilothouse.core.ask import AskRow
 from pilothouse.core.channel import LoggedEvent
 from pilothouse.core.event import (
     AskChanged,

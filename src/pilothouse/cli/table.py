@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pilothouse.bootstrap.saying import columns_of
-from pilothouse.core.wording import dollars, span
+from pilothouse.core.text import dollars, span
 
 NARROWEST = 40
 GAP = "  "

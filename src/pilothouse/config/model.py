@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
-from pilothouse.core.approvers import DESTRUCTIVE, ORDINARY, Approver, Approvers
 from pilothouse.core.conversation import BusyPolicy, ThreadSessions
+from pilothouse.core.people import DESTRUCTIVE, ORDINARY, Approver, Approvers
 from pilothouse.core.policy import ApprovalMode
 
 Level = Literal["debug", "info", "warning", "error"]

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pilothouse.core.failure import Failure
+from pilothouse.core.outcome import Failure
 
 
 class PilothouseError(Exception):

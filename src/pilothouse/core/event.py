@@ -26,10 +26,9 @@ from msgspec import Struct, field
 
 from pilothouse.core.ask import Ask, AskState
 from pilothouse.core.errors import PilothouseError
-from pilothouse.core.failure import Failure
 from pilothouse.core.ids import AskId, CallId, EngineId, UserId
 from pilothouse.core.message import Attachment, clean_text
-from pilothouse.core.usage import Usage
+from pilothouse.core.outcome import Failure, Usage
 
 SCHEMA_VERSION = 1
 

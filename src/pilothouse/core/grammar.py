@@ -25,8 +25,8 @@ from pilothouse.core.event import (
     ToolUpdated,
     TurnEnded,
 )
-from pilothouse.core.failure import Failure
 from pilothouse.core.ids import AskId, CallId
+from pilothouse.core.outcome import Failure
 
 NO_END = Failure("crash", "The engine stopped without finishing its turn.")
 NO_REASON = Failure("crash", "The engine failed and did not say why.")

@@ -2,17 +2,21 @@
 
 `InboundMessage` is the first narrow waist: everything that can start work has this shape before it is stored.
 `Content` is what we want said; a channel renders it into `Part`s, and each part is sent, and recorded, alone.
+
+A message that a platform brings in several: what it says is made of its pieces, and each is known by its own id. Pure.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from pilothouse.core.ask import Ask
 from pilothouse.core.ids import BlobHash, ChannelId, ConversationId, SessionId, TurnId, UserId
-from pilothouse.core.usage import Usage
+from pilothouse.core.outcome import Usage
 
 MessageKind = Literal["chat", "task", "webhook", "system", "agent", "reaction", "wake"]
 """All start a turn, but for `system`: that is a note, which goes along with the next turn. So a channel where a thumb
@@ -212,3 +216,39 @@ def clean_text(text: str) -> str:
     if text.isascii() and "\0" not in text:
         return text
     return "".join(REPLACEMENT if c == "\0" or "\ud800" <= c <= "\udfff" else c for c in text)
+
+
+def pieces_of(message: InboundMessage) -> tuple[Piece, ...]:
+    """One that came whole is its only piece."""
+    whole = Piece(
+        message.native_id, message.text, attachments=message.attachments, file_text=message.file_text
+    )
+    return message.pieces or (whole,)
+
+
+def made_of(message: InboundMessage, pieces: Sequence[Piece]) -> InboundMessage:
+    """The message with what these pieces say and bring."""
+    whole = len(pieces) == 1 and pieces[0].native_id == message.native_id and not pieces[0].before
+    text = ""
+    for piece in pieces:
+        text += (piece.before if text and piece.text else "") + piece.text
+    return replace(
+        message,
+        text=text,
+        attachments=tuple(file for piece in pieces for file in piece.attachments),
+        file_text="\n".join(piece.file_text for piece in pieces if piece.file_text),
+        pieces=() if whole else tuple(pieces),
+    )
+
+
+def words_of(message: InboundMessage, native_id: str) -> str:
+    """What one piece of it says."""
+    return next((piece.text for piece in pieces_of(message) if piece.native_id == native_id), "")
+
+
+def with_words(message: InboundMessage, native_id: str, text: str) -> InboundMessage:
+    """One piece says something else; the others stay."""
+    return made_of(
+        message,
+        [replace(one, text=text) if one.native_id == native_id else one for one in pieces_of(message)],
+    )

@@ -1,4 +1,6 @@
-"""Rules: what people say about calls before they are made, one short line each.
+"""Rules that somebody made in a chat or on the machine, as they are kept. What a rule says is in `rules.py`.
+
+Rules: what people say about calls before they are made, one short line each.
 
     allow command git status          deny path ~/.ssh/**          allow domain docs.python.org
     deny glob npm publish*            ask tool Write               allow mcp github search_*
@@ -15,11 +17,12 @@ import re
 import shlex
 import unicodedata
 from functools import lru_cache
-from typing import Literal, get_args
+from typing import Literal, Protocol, get_args
 
 from msgspec import Struct
 
 from pilothouse.core.errors import ConfigError
+from pilothouse.core.ids import RuleId, SessionId
 from pilothouse.core.policy import PolicyOutcome
 
 RuleKind = Literal["tool", "command", "glob", "path", "read", "domain", "mcp", "skill"]
@@ -30,6 +33,39 @@ MAX_CHARS = 500
 
 _PLAIN_WORD = re.compile(r"[A-Za-z0-9_@%+=:,./~^!*?\[\]{}\-]+")
 _DOMAIN = re.compile(r"(\*\.)?[a-z0-9]([a-z0-9\-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9\-]*[a-z0-9])?)*")
+
+
+class RuleRow(Struct, frozen=True):
+    """A rule that somebody made, word by word. Without a session it lasts; without a workspace it holds everywhere.
+
+    `mark` is what the folder was known by: an allow is not for another folder that took its place.
+    """
+
+    id: RuleId
+    workspace: str
+    mark: str
+    rule: str
+    by: str
+    created_at: float
+    session_id: SessionId | None = None
+
+
+class Rules(Protocol):
+    def add(self, row: RuleRow) -> bool:
+        """False, and nothing changes, if this very rule is there already for the same folder and session."""
+        ...
+
+    def remove(self, id: RuleId) -> RuleRow | None:
+        """The rule that was there."""
+        ...
+
+    def of(self, workspace: str, session_id: SessionId | None = None) -> list[RuleRow]:
+        """What holds there: its own and those that hold everywhere, and the session's; oldest first."""
+        ...
+
+    def list(self) -> list[RuleRow]:
+        """Every rule, oldest first."""
+        ...
 
 
 class Rule(Struct, frozen=True, cache_hash=True):

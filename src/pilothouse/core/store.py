@@ -1,4 +1,9 @@
-"""Port: where truth is kept.
+"""A node is one process of ours, known by its epoch. It proves that it lives with `beat`.
+
+Whatever it has claimed is held under that lease. A node that was `fence`d can write nothing any more: every `write`
+checks it first.
+
+Port: where truth is kept.
 
 `write(unit)` runs `unit(tx)` as one transaction and returns when it is durable; if the unit raises, nothing of it
 was written. A unit is plain, quick, synchronous code that touches nothing but its `tx`: stores may run it on
@@ -12,29 +17,77 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from msgspec import Struct
 
-from pilothouse.core.ask_rows import Asks
+from pilothouse.core.ask import Asks
 from pilothouse.core.audit import Audit
+from pilothouse.core.budget import Spending
 from pilothouse.core.channel import LoggedEvent
 from pilothouse.core.conversation import Conversations, Sessions
 from pilothouse.core.event import EngineEvent
 from pilothouse.core.ids import BlobHash, ConversationId, Epoch, TurnId
-from pilothouse.core.kept_rules import Rules
 from pilothouse.core.message import Attachment
-from pilothouse.core.node import Nodes
 from pilothouse.core.people import PeopleTable
 from pilothouse.core.queue import InboxQueue, OutboxQueue
+from pilothouse.core.rules import Rules
 from pilothouse.core.schedule import Schedules
-from pilothouse.core.spending import Spending
 from pilothouse.core.turn import Turns
+
+Role = Literal["engines", "channels", "scheduler"]
 
 T = TypeVar("T")
 
 STORE_NAME = "store.name"
 """The fact that holds the name which a store was given once."""
+
+
+class NodeInfo(Struct, frozen=True):
+    """Who a process is: enough to tell, on its own host, whether it still lives."""
+
+    name: str
+    host: str
+    pid: int
+    started: str
+    """The kernel's start time of the process, so that a reused pid is not taken for it."""
+
+
+class Node(Struct, frozen=True):
+    epoch: Epoch
+    info: NodeInfo
+    roles: tuple[Role, ...]
+    lease_until: float
+    beats: int
+    fenced: bool
+
+
+class Nodes(Protocol):
+    def join(self, info: NodeInfo, roles: Sequence[Role], lease_until: float) -> Epoch:
+        """Makes this store speak for the new node from now on."""
+        ...
+
+    def beat(self, lease_until: float) -> None: ...
+
+    def add_role(self, role: Role) -> None:
+        """Raises `RoleHeld` while another node that was not fenced has the role `engines`."""
+        ...
+
+    def leave(self) -> None:
+        """Gives back every role; the node is fenced by its own will, and so this store writes nothing any more."""
+        ...
+
+    def claimants(self) -> list[Epoch]:
+        """Nodes that were fenced, or left, and still hold claims or live turns: somebody must recover them."""
+        ...
+
+    def list(self) -> list[Node]:
+        """Those not fenced, oldest first."""
+        ...
+
+    def get(self, epoch: Epoch) -> Node | None: ...
+
+    def fence(self, epoch: Epoch) -> None: ...
 
 
 class Events(Protocol):

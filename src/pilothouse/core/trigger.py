@@ -1,4 +1,8 @@
-"""What we react to where several people talk. Pure, and the same on every channel; in private, everything is for us.
+"""Which commands act on what runs or waits, or only tell of it: a channel lets them pass what it is still fetching.
+
+`/new` and its like are not among them: what was sent before belongs to the session that there was.
+
+What we react to where several people talk. Pure, and the same on every channel; in private, everything is for us.
 
 A channel finds out whether a message mentions us or answers us, which is its platform's business, and asks `hears`.
 What a place's people chose comes from the desk (`settings_of`) and wins; else the channel's configuration holds.
@@ -13,6 +17,8 @@ import re
 from typing import Literal, get_args
 
 from msgspec import Struct
+
+OVERTAKING = frozenset({"stop", "cancel", "status", "queue", "session", "cost", "show", "help"})
 
 Mode = Literal["all", "mention", "reply", "pattern"]
 MODES: tuple[Mode, ...] = get_args(Mode)

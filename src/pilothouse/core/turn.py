@@ -8,10 +8,9 @@ from typing import Any, Literal, Protocol, get_args
 from msgspec import Struct
 
 from pilothouse.core.errors import IllegalMove
-from pilothouse.core.failure import Failure
 from pilothouse.core.ids import ConversationId, EngineId, Epoch, SessionId, TurnId, UserId
 from pilothouse.core.message import Attachment
-from pilothouse.core.usage import Usage
+from pilothouse.core.outcome import Failure, Usage
 
 TurnStatus = Literal["queued", "running", "waiting", "parked", "lost", "done", "failed", "cancelled"]
 Cause = Literal["message", "schedule", "webhook", "agent", "reaction", "system", "answer", "wake", "continue"]

@@ -43,9 +43,9 @@ from pilothouse.core.event import (
     Usage,
     UsageChanged,
 )
-from pilothouse.core.failure import Failure
 from pilothouse.core.ids import CallId, TurnId
 from pilothouse.core.message import Attachment
+from pilothouse.core.outcome import Failure
 
 FIRST_TEXT_AFTER_S = 0.8
 TEXT_AFTER_TOOL_S = 0.5

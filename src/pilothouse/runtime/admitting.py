@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pilothouse.core.ask_rows import AskRow
+from pilothouse.core.ask import AskRow
 from pilothouse.core.channel import Channel, Receipt, serves
 from pilothouse.core.ids import ChannelId, IdMaker, MessageId, UserId
 from pilothouse.core.message import Content, InboundMessage, conversation_id

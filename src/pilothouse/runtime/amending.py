@@ -9,9 +9,18 @@ from typing import Literal
 import msgspec
 
 from pilothouse.core.channel import Receipt
-from pilothouse.core.message import Content, InboundMessage, MessageDeleted, MessageEdited, clean_text
+from pilothouse.core.message import (
+    Content,
+    InboundMessage,
+    MessageDeleted,
+    MessageEdited,
+    clean_text,
+    made_of,
+    pieces_of,
+    with_words,
+    words_of,
+)
 from pilothouse.core.people import Role, allows
-from pilothouse.core.pieces import made_of, pieces_of, with_words, words_of
 from pilothouse.core.queue import CONTROL_LANE, QueueRow
 from pilothouse.core.store import Tx
 from pilothouse.runtime.continuing import aim, only_resumes

@@ -13,21 +13,21 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from pilothouse.core.approvers import (
+from pilothouse.core.ask import Ask, AskRow, Decision, misfit, parse_reply
+from pilothouse.core.channel import Answered
+from pilothouse.core.ids import AskId, ConversationId, IdMaker, UserId
+from pilothouse.core.message import Author, InboundMessage, MessageRef
+from pilothouse.core.people import (
     Authority,
+    Role,
     Vote,
+    allows,
     counted,
     describe_approvers,
     may_say_no,
     may_say_yes,
     was_put_to,
 )
-from pilothouse.core.ask import Ask, Decision, misfit, parse_reply
-from pilothouse.core.ask_rows import AskRow
-from pilothouse.core.channel import Answered
-from pilothouse.core.ids import AskId, ConversationId, IdMaker, UserId
-from pilothouse.core.message import Author, InboundMessage, MessageRef
-from pilothouse.core.people import Role, allows
 from pilothouse.core.store import Tx
 from pilothouse.core.tool_class import ToolClass
 from pilothouse.runtime.asking import apply_answer

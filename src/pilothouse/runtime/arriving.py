@@ -6,11 +6,11 @@ strangers cannot bury them. A place that put us out is sent nothing more until i
 
 from __future__ import annotations
 
-from pilothouse.core.approvers import OWNERS, Authority
+from pilothouse.core.channel_status import Gone, gone_from, note_gone
 from pilothouse.core.conversation import Conversation
-from pilothouse.core.gone import Gone, gone_from, note_gone
 from pilothouse.core.ids import ConversationId, IdMaker
 from pilothouse.core.message import Content, Presence, parent_id
+from pilothouse.core.people import OWNERS, Authority
 from pilothouse.core.store import Tx
 from pilothouse.runtime.binding import workspace_of
 from pilothouse.runtime.outgoing import say

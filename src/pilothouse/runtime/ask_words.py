@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from pilothouse.core.approvers import Authority, describe_approvers
 from pilothouse.core.ask import Ask
 from pilothouse.core.ask_view import input_of
+from pilothouse.core.people import Authority, describe_approvers
 from pilothouse.core.preview import beside_preview, is_cut
 from pilothouse.runtime.wording import fenced
 

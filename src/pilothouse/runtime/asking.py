@@ -6,8 +6,7 @@ the same thing again; a plain no starts nothing, for it would have ended the tur
 
 from __future__ import annotations
 
-from pilothouse.core.ask import AskState, Decision, hash_payload, stops
-from pilothouse.core.ask_rows import AskRow
+from pilothouse.core.ask import AskRow, AskState, Decision, hash_payload, stops
 from pilothouse.core.ids import IdMaker
 from pilothouse.core.message import Content
 from pilothouse.core.store import Tx

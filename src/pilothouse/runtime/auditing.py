@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 from msgspec import Struct
 
-from pilothouse.core.ask import Ask, hash_payload
-from pilothouse.core.ask_rows import AskRow
+from pilothouse.core.ask import Ask, AskRow, hash_payload
 from pilothouse.core.message import clean_text
 from pilothouse.core.people import People
 from pilothouse.core.policy import Ruling

@@ -26,9 +26,9 @@ from pilothouse.core.event import (
     ToolUpdated,
     TurnEnded,
 )
-from pilothouse.core.failure import Failure
 from pilothouse.core.ids import CallId
-from pilothouse.core.wording import file_size
+from pilothouse.core.outcome import Failure
+from pilothouse.core.text import file_size
 
 TOO_LONG = "\n\n[Cut here: there was more than the {limit:,} characters that are kept of one turn.]"
 

@@ -6,7 +6,7 @@ import os
 
 from pilothouse.core.engine import Brief
 from pilothouse.core.errors import EngineError
-from pilothouse.core.failure import Failure
+from pilothouse.core.outcome import Failure
 from pilothouse.core.policy import ApprovalMode
 from pilothouse.core.store import Tx
 from pilothouse.runtime.modes import picked_mode

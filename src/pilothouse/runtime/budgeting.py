@@ -11,18 +11,17 @@ from collections.abc import Iterable, Iterator
 import msgspec
 from msgspec import Struct
 
-from pilothouse.core.approvers import OWNERS, Authority
-from pilothouse.core.budget import Standing, alert_due, day_of, estimate, share_of
+from pilothouse.core.budget import Reservation, Spent, Standing, alert_due, day_of, estimate, share_of
 from pilothouse.core.conversation import Session
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.event import EngineEvent, SessionStarted, UsageChanged
-from pilothouse.core.failure import Failure
 from pilothouse.core.ids import ConversationId, IdMaker
 from pilothouse.core.message import Content
-from pilothouse.core.spending import Reservation, Spent
+from pilothouse.core.outcome import Failure
+from pilothouse.core.people import OWNERS, Authority
 from pilothouse.core.store import Tx
+from pilothouse.core.text import dollars
 from pilothouse.core.turn import Turn
-from pilothouse.core.wording import dollars
 from pilothouse.runtime.auditing import HOUSE, record
 from pilothouse.runtime.outgoing import say
 from pilothouse.runtime.settings import Settings

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Sequence
 
 import anyio
 
-from pilothouse.core.ask import Ask, AskState, Decision
-from pilothouse.core.ask_rows import AskRow
+from pilothouse.core.ask import Ask, AskRow, AskState, Decision
 from pilothouse.core.channel import CanDelete, CanEdit, Channel
 from pilothouse.core.errors import Rejected
 from pilothouse.core.ids import AskId, IdMaker, TurnId

@@ -7,9 +7,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from pilothouse.core.budget import Standing
-from pilothouse.core.spending import Spent
-from pilothouse.core.wording import dollars
+from pilothouse.core.budget import Spent, Standing
+from pilothouse.core.text import dollars
 
 By = Literal["cause", "conversation", "workspace", "engine", "day"]
 

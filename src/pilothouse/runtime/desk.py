@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from pilothouse.core.ask import Decision
-from pilothouse.core.ask_rows import AskRow
+from pilothouse.core.ask import AskRow, Decision
 from pilothouse.core.channel import Answered, LoggedEvent, PlaceSettings, Receipt
 from pilothouse.core.conversation import Conversation, Session
 from pilothouse.core.errors import PilothouseError

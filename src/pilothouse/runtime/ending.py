@@ -17,9 +17,9 @@ from msgspec import Struct
 
 from pilothouse.core.conversation import Session
 from pilothouse.core.event import EngineEvent, Notice, ResumeToken, TurnEnded
-from pilothouse.core.failure import Failure, FailureKind
 from pilothouse.core.ids import IdMaker, SessionId, TurnId
 from pilothouse.core.message import Attachment, Content, clean_text
+from pilothouse.core.outcome import Failure, FailureKind
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import Prompt, Turn, TurnStatus
 from pilothouse.runtime.budgeting import settle

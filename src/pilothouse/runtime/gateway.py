@@ -16,7 +16,7 @@ import anyio
 from pilothouse.core.channel import Channel, ChannelHealth
 from pilothouse.core.errors import Fenced, RoleHeld, StoreError, main_error
 from pilothouse.core.ids import ChannelId
-from pilothouse.core.node import NodeInfo, Role
+from pilothouse.core.store import NodeInfo, Role
 from pilothouse.runtime.anchoring import Anchoring
 from pilothouse.runtime.answering import Answering
 from pilothouse.runtime.delivery import Delivery

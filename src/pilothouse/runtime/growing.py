@@ -14,8 +14,7 @@ from msgspec.structs import replace
 
 from pilothouse.core.conversation import Conversation
 from pilothouse.core.ids import ConversationId, IdMaker, MessageId
-from pilothouse.core.message import Address, Author, InboundMessage, conversation_id
-from pilothouse.core.pieces import made_of, pieces_of
+from pilothouse.core.message import Address, Author, InboundMessage, conversation_id, made_of, pieces_of
 from pilothouse.core.queue import CONTROL_LANE, NEVER, Put, QueueRow
 from pilothouse.core.store import Tx
 from pilothouse.runtime.auditing import record

@@ -15,12 +15,12 @@ import anyio
 from pilothouse.core.ask import Ask
 from pilothouse.core.channel import FILE_BYTES
 from pilothouse.core.ids import AskId
+from pilothouse.core.media import sniff
 from pilothouse.core.message import Address, Author
 from pilothouse.core.people import Role, allows
 from pilothouse.core.policy import Site
-from pilothouse.core.sniffing import sniff
 from pilothouse.core.store import Tx
-from pilothouse.core.wording import file_size
+from pilothouse.core.text import file_size
 from pilothouse.runtime.binding import bound
 from pilothouse.runtime.command_call import QUOTES, CommandCall, NamedFile, NotDone, Reply
 from pilothouse.runtime.placing import place_id

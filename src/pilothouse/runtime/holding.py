@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import msgspec
 
-from pilothouse.core.approvers import OWNERS, Authority
-from pilothouse.core.ask import Ask, Decision
-from pilothouse.core.ask_rows import AskRow
-from pilothouse.core.budget import Scope, Standing, more_needed, next_day_at
+from pilothouse.core.ask import Ask, AskRow, Decision
+from pilothouse.core.budget import Reservation, Scope, Standing, more_needed, next_day_at
 from pilothouse.core.conversation import Session
 from pilothouse.core.event import Notice
-from pilothouse.core.failure import Failure
 from pilothouse.core.ids import AskId, IdMaker
 from pilothouse.core.message import Content
-from pilothouse.core.spending import Reservation
+from pilothouse.core.outcome import Failure
+from pilothouse.core.people import OWNERS, Authority
 from pilothouse.core.store import Tx
+from pilothouse.core.text import dollars
 from pilothouse.core.turn import Turn
-from pilothouse.core.wording import dollars
 from pilothouse.runtime.auditing import HOUSE, record
 from pilothouse.runtime.budgeting import Reserved
 from pilothouse.runtime.lapsing import supersede

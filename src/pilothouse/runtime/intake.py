@@ -19,9 +19,9 @@ from pilothouse.core.message import (
     MessageEdited,
     clean_text,
     conversation_id,
+    with_words,
 )
 from pilothouse.core.people import Role, allows
-from pilothouse.core.pieces import with_words
 from pilothouse.core.store import Tx
 from pilothouse.runtime.accepting import Accept, Opening
 from pilothouse.runtime.admitting import is_worth_a_word, meet

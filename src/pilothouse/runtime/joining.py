@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from pilothouse.core.approvers import OWNERS, Authority
-from pilothouse.core.ask import Ask, Decision
-from pilothouse.core.ask_rows import AskRow
+from pilothouse.core.ask import Ask, AskRow, Decision
 from pilothouse.core.ids import AskId, IdMaker, UserId
 from pilothouse.core.message import Address, Content, InboundMessage
-from pilothouse.core.people import Grant, People
+from pilothouse.core.people import OWNERS, Authority, Grant, People
 from pilothouse.core.store import Tx
 from pilothouse.runtime.auditing import record
 from pilothouse.runtime.outgoing import say

@@ -5,8 +5,7 @@ Something newer stands in its place (superseded), or whoever asked does not want
 
 from __future__ import annotations
 
-from pilothouse.core.ask import AskState
-from pilothouse.core.ask_rows import AskRow
+from pilothouse.core.ask import AskRow, AskState
 from pilothouse.core.event import AskChanged
 from pilothouse.core.ids import IdMaker, UserId
 from pilothouse.core.store import Tx

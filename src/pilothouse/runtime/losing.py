@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from pilothouse.core.ask import stops
-from pilothouse.core.ask_rows import AskRow
+from pilothouse.core.ask import AskRow, stops
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.event import EngineEvent, Notice, ToolFinished, ToolStarted, TurnEnded
-from pilothouse.core.failure import Failure
 from pilothouse.core.ids import AskId, CallId, Epoch, IdMaker, TurnId
 from pilothouse.core.message import Content
+from pilothouse.core.outcome import Failure
 from pilothouse.core.queue import QueueRow
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import Turn, may_run_again

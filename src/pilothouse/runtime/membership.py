@@ -10,8 +10,7 @@ import anyio
 
 from pilothouse.core.errors import Fenced, RoleHeld, StoreError
 from pilothouse.core.ids import Epoch
-from pilothouse.core.node import Node, NodeInfo, Role
-from pilothouse.core.store import Tx
+from pilothouse.core.store import Node, NodeInfo, Role, Tx
 from pilothouse.runtime.losing import recover
 from pilothouse.runtime.ports import Ports
 

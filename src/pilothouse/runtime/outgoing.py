@@ -8,7 +8,7 @@ from pilothouse.core.ids import ConversationId, IdMaker, MessageId
 from pilothouse.core.message import Content, clean_text
 from pilothouse.core.queue import QueueRow
 from pilothouse.core.store import Tx
-from pilothouse.core.wording import moment
+from pilothouse.core.text import moment
 
 LATE_S = 120.0
 """What is shown sooner is news."""

@@ -14,9 +14,8 @@ from pilothouse.core.clock import Clock
 from pilothouse.core.engine import Brief, Engine
 from pilothouse.core.errors import StoreUnavailable
 from pilothouse.core.ids import ChannelId, ConversationId, EngineId, IdMaker
-from pilothouse.core.node import NodeInfo
 from pilothouse.core.policy import AskAlways, Policy
-from pilothouse.core.store import Store, Tx
+from pilothouse.core.store import NodeInfo, Store, Tx
 from pilothouse.core.tool_class import ToolClass, tool_class
 from pilothouse.runtime.auditing import Trail
 from pilothouse.runtime.previewing import LookAtFile, not_looked_at

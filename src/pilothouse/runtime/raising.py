@@ -10,12 +10,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from pilothouse.core.approvers import Authority
-from pilothouse.core.ask import Ask, Option, hash_payload, payload_bytes
-from pilothouse.core.ask_rows import AskRow
+from pilothouse.core.ask import Ask, AskRow, Option, hash_payload, payload_bytes
 from pilothouse.core.event import Asked, clean_values
 from pilothouse.core.ids import AskId, ConversationId, IdMaker, SessionId, TurnId
 from pilothouse.core.message import Attachment, Content, clean_text
+from pilothouse.core.people import Authority
 from pilothouse.core.queue import QueueRow
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import LIVE, Turn

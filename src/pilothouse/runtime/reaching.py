@@ -6,9 +6,8 @@ goes to those who may, whatever the route. Of a room nobody knows who reads it, 
 
 from __future__ import annotations
 
-from pilothouse.core.approvers import Authority, may_say_yes
 from pilothouse.core.ids import ConversationId, UserId
-from pilothouse.core.people import People
+from pilothouse.core.people import Authority, People, may_say_yes
 from pilothouse.core.store import Tx
 from pilothouse.runtime.standing import MOST_HOMES, able_at_home, call_by_name, role_of
 

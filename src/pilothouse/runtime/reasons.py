@@ -10,10 +10,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from pilothouse.core.approvers import Approvers, Authority
-from pilothouse.core.ask import Ask, Decision
-from pilothouse.core.ask_rows import AskRow
+from pilothouse.core.ask import Ask, AskRow, Decision
 from pilothouse.core.ids import AskId, IdMaker
+from pilothouse.core.people import Approvers, Authority
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import LIVE
 from pilothouse.runtime.raising import raise_ask

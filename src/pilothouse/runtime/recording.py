@@ -27,8 +27,8 @@ from pilothouse.core.event import (
     has_side_effects,
     joined,
 )
-from pilothouse.core.failure import Failure
 from pilothouse.core.grammar import Grammar
+from pilothouse.core.outcome import Failure
 from pilothouse.core.store import Tx
 from pilothouse.core.view import TurnView, fold
 from pilothouse.runtime.auditing import write_notes

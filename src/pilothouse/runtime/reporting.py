@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from pilothouse.core.ask import payload_bytes
-from pilothouse.core.ask_rows import AskRow, meant
+from pilothouse.core.ask import AskRow, meant, payload_bytes
 from pilothouse.core.budget import day_of
 from pilothouse.core.conversation import Session
 from pilothouse.core.message import InboundMessage
+from pilothouse.core.text import span
 from pilothouse.core.turn import Turn
-from pilothouse.core.wording import span
 from pilothouse.runtime.ask_words import INLINE, file_name, is_long, readable
 from pilothouse.runtime.command_call import (
     CommandCall,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pilothouse.core.ask_rows import AskRow
+from pilothouse.core.ask import AskRow
 from pilothouse.core.ids import IdMaker, TurnId
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import Prompt, Turn

@@ -11,12 +11,10 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from pilothouse.core.ask import Decision
-from pilothouse.core.ask_rows import AskRow
+from pilothouse.core.ask import AskRow, Decision
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.ids import IdMaker, RuleId, SessionId
-from pilothouse.core.kept_rules import RuleRow
-from pilothouse.core.rules import Rule, parse_rule
+from pilothouse.core.rules import Rule, RuleRow, parse_rule
 from pilothouse.core.store import Tx
 from pilothouse.runtime.auditing import record
 from pilothouse.runtime.folder_marks import mark_of

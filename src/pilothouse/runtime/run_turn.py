@@ -17,7 +17,7 @@ import msgspec
 from pilothouse.core.engine import EngineSession
 from pilothouse.core.errors import EngineError
 from pilothouse.core.event import AskChanged, Asked, EngineEvent, TurnEnded, UsageChanged
-from pilothouse.core.failure import Failure
+from pilothouse.core.outcome import Failure
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import LIVE
 from pilothouse.runtime.briefing import make_brief

@@ -8,12 +8,11 @@ from typing import Protocol
 
 from msgspec import Struct, field
 
-from pilothouse.core.approvers import DESTRUCTIVE, ORDINARY, Approvers
 from pilothouse.core.budget import Caps
 from pilothouse.core.conversation import BusyPolicy, ThreadSessions
 from pilothouse.core.engine import Brief, ResumeLines
 from pilothouse.core.ids import ChannelId, ConversationId, EngineId
-from pilothouse.core.people import People
+from pilothouse.core.people import DESTRUCTIVE, ORDINARY, Approvers, People
 from pilothouse.core.policy import ApprovalMode
 from pilothouse.core.tool_class import ToolClass
 

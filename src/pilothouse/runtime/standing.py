@@ -5,11 +5,10 @@ Always inside a transaction: whoever was revoked a moment ago, by whichever proc
 
 from __future__ import annotations
 
-from pilothouse.core.approvers import Authority, may_say_yes
 from pilothouse.core.conversation import Conversation
 from pilothouse.core.ids import ConversationId, UserId
 from pilothouse.core.message import Author
-from pilothouse.core.people import People, Role, allows
+from pilothouse.core.people import Authority, People, Role, allows, may_say_yes
 from pilothouse.core.store import Tx
 from pilothouse.runtime.wording import first_line
 

@@ -12,12 +12,12 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pilothouse.core.approvers import OWNERS, Authority
 from pilothouse.core.channel import ChannelHealth, HasHealth
+from pilothouse.core.channel_status import DEAF_S, Noted, health_of, note_health
 from pilothouse.core.errors import Fenced, PilothouseError, StoreError, main_error
-from pilothouse.core.health import DEAF_S, Noted, health_of, note_health
 from pilothouse.core.ids import ChannelId, ConversationId
 from pilothouse.core.message import Content
+from pilothouse.core.people import OWNERS, Authority
 from pilothouse.core.store import Tx
 from pilothouse.runtime.outgoing import is_unseen, say
 from pilothouse.runtime.ports import Ports

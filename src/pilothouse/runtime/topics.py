@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from pilothouse.core.ask import Decision
-from pilothouse.core.ask_rows import AskRow
+from pilothouse.core.ask import AskRow, Decision
 from pilothouse.core.ids import IdMaker
 from pilothouse.core.store import Tx
 from pilothouse.runtime.holding import BUDGET, settle_budget

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from pilothouse.core.message import InboundMessage, Piece, clean_text
-from pilothouse.core.pieces import made_of, pieces_of
+from pilothouse.core.message import InboundMessage, Piece, clean_text, made_of, pieces_of
 from pilothouse.runtime.settings import Settings
 
 MAX_FILES = 20

@@ -6,12 +6,11 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from pilothouse.core.approvers import QUESTION, Authority
-from pilothouse.core.ask import Ask, Decision, stops
-from pilothouse.core.ask_rows import AskRow
+from pilothouse.core.ask import Ask, AskRow, Decision, stops
 from pilothouse.core.engine import Answerable, EngineSession
 from pilothouse.core.event import AskChanged, Asked, Notice
 from pilothouse.core.ids import AskId
+from pilothouse.core.people import QUESTION, Authority
 from pilothouse.core.policy import Site
 from pilothouse.core.store import Tx
 from pilothouse.runtime.answers import Answers

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from pilothouse.core.approvers import OWNERS, Authority
-from pilothouse.core.ask_rows import AskRow
+from pilothouse.core.ask import AskRow
 from pilothouse.core.ids import ConversationId, IdMaker, MessageId, TurnId, UserId
 from pilothouse.core.message import Author, Content, InboundMessage
+from pilothouse.core.people import OWNERS, Authority
 from pilothouse.core.queue import CHANGES, NEVER, QueueRow, notes_lane
 from pilothouse.core.store import Tx
 from pilothouse.runtime.auditing import HOUSE, record

@@ -9,14 +9,14 @@ from __future__ import annotations
 import anyio
 import msgspec
 
-from pilothouse.core.ask_rows import AskRow
+from pilothouse.core.ask import AskRow
 from pilothouse.core.conversation import Conversation
 from pilothouse.core.engine import EngineSession, Interruptible, KeepsWatch, Steerable
 from pilothouse.core.errors import Fenced, StoreError
 from pilothouse.core.event import PromptAdded
-from pilothouse.core.failure import Failure
 from pilothouse.core.ids import MessageId
 from pilothouse.core.message import Content, InboundMessage
+from pilothouse.core.outcome import Failure
 from pilothouse.core.queue import QueueRow
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import Prompt, Turn

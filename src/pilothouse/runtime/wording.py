@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from pilothouse.core.message import Content, Part
-from pilothouse.core.wording import span
+from pilothouse.core.text import span
 
 FIRST_LINE = 60
 

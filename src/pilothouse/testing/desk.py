@@ -27,8 +27,8 @@ from pilothouse.core.message import (
     MessageEdited,
     MessageRef,
     Presence,
+    pieces_of,
 )
-from pilothouse.core.pieces import pieces_of
 from pilothouse.core.queue import RowStatus
 
 

@@ -35,9 +35,9 @@ from pilothouse.core.event import (
     decode_event,
     encode_event,
 )
-from pilothouse.core.failure import Failure
 from pilothouse.core.grammar import well_formed
 from pilothouse.core.ids import EngineId
+from pilothouse.core.outcome import Failure
 from pilothouse.core.turn import Prompt
 from pilothouse.core.view import TurnView, fold
 

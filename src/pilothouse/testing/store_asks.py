@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 
-from pilothouse.core.approvers import Approvers, Authority, Vote
-from pilothouse.core.ask import ASK_MOVES, ASK_STATES, AskKind, AskState, Decision
-from pilothouse.core.ask_rows import AskRow
+from pilothouse.core.ask import ASK_MOVES, ASK_STATES, AskKind, AskRow, AskState, Decision
 from pilothouse.core.errors import IllegalMove, StoreError
 from pilothouse.core.ids import AskId, ConversationId, ScheduleId, TurnId, UserId
-from pilothouse.core.people import Grant
+from pilothouse.core.people import Approvers, Authority, Grant, Vote
 from pilothouse.core.schedule import At, Cron, Every
 from pilothouse.core.store import Store, Tx
 from pilothouse.testing.store_builders import C1, C2, S1, S2, StoreSuite, ask_row, ids, schedule

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from pilothouse.core.ask import Ask, AskKind
-from pilothouse.core.ask_rows import AskRow
+from pilothouse.core.ask import Ask, AskKind, AskRow
 from pilothouse.core.conversation import Conversation, Session
 from pilothouse.core.ids import (
     AskId,
@@ -23,10 +22,9 @@ from pilothouse.core.ids import (
     TurnId,
 )
 from pilothouse.core.message import Address
-from pilothouse.core.node import NodeInfo, Role
 from pilothouse.core.queue import Put, Queue
 from pilothouse.core.schedule import Every, Schedule
-from pilothouse.core.store import Store, Tx
+from pilothouse.core.store import NodeInfo, Role, Store, Tx
 from pilothouse.core.turn import Prompt, Turn, TurnStatus
 
 Unit = Callable[[Tx], Any]

@@ -8,8 +8,7 @@ import pytest
 
 from pilothouse.core.errors import Fenced, RoleHeld, StoreError
 from pilothouse.core.ids import Epoch, MessageId
-from pilothouse.core.node import Node
-from pilothouse.core.store import Store, Tx
+from pilothouse.core.store import Node, Store, Tx
 from pilothouse.testing.store_builders import (
     C1,
     OpenStore,

@@ -7,9 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from pilothouse.core.budget import Scope, Standing
+from pilothouse.core.budget import CapDay, Reservation, Scope, Spent, Standing
 from pilothouse.core.ids import AskId, TurnId
-from pilothouse.core.spending import CapDay, Reservation, Spent
 from pilothouse.core.store import Store, Tx
 from pilothouse.testing.store_builders import C1, C2, SCRIPT, T1, T2, T3, StoreSuite, turn
 

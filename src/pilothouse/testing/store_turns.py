@@ -11,9 +11,9 @@ import pytest
 from pilothouse.core.conversation import Conversation
 from pilothouse.core.errors import Fenced, IllegalMove, SessionBusy, StoreError
 from pilothouse.core.event import ResumeToken, Usage
-from pilothouse.core.failure import Failure
 from pilothouse.core.ids import BlobHash, ChannelId, ConversationId, Epoch, SessionId, TurnId
 from pilothouse.core.message import Address, Attachment
+from pilothouse.core.outcome import Failure
 from pilothouse.core.store import Store, Tx
 from pilothouse.core.turn import LIVE, TURN_MOVES, TURN_STATUSES, Prompt, TurnStatus
 from pilothouse.testing.store_builders import (

@@ -23,9 +23,9 @@ from pilothouse.channels.discord.buttons import (
 from pilothouse.channels.discord.look import Look
 from pilothouse.channels.discord.payload import Button, Message, Select, unpack
 from pilothouse.channels.discord.render import render
-from pilothouse.core.approvers import Approvers, Authority
 from pilothouse.core.ask import Ask, Decision, hash_payload, misfit
 from pilothouse.core.ids import TurnId
+from pilothouse.core.people import Approvers, Authority
 from pilothouse.runtime.ask_words import ask_words
 
 AUTHORITY = Authority(Approvers(("member",)))

@@ -16,8 +16,7 @@ from typing_extensions import override
 from pilothouse.channels.discord.interactions import ENDED, UNKNOWN
 from pilothouse.channels.failures import NOT_TAKEN
 from pilothouse.channels.pressing import ask_key, stop_key
-from pilothouse.core.ask import Ask, hash_payload
-from pilothouse.core.ask_rows import AskRow
+from pilothouse.core.ask import Ask, AskRow, hash_payload
 from pilothouse.core.errors import StoreError, StoreUnavailable
 from pilothouse.core.ids import AskId, ConversationId, SessionId, TurnId
 from pilothouse.core.message import Author

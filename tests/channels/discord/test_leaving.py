@@ -12,7 +12,7 @@ from tests.channels.discord.line import address_of, open_line
 from tests.channels.discord.server.running import Server
 from tests.channels.discord.test_arriving import boat, until_heard
 
-from pilothouse.core.gone import gone_from
+from pilothouse.core.channel_status import gone_from
 from pilothouse.core.ids import ConversationId
 from pilothouse.core.message import Content, Presence
 from pilothouse.core.store import Tx

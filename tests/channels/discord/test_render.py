@@ -14,7 +14,7 @@ from pilothouse.channels.discord.payload import Message, Payload, unpack
 from pilothouse.channels.discord.render import render
 from pilothouse.core.ids import BlobHash, TurnId
 from pilothouse.core.message import Attachment, Content, ContentKind
-from pilothouse.core.usage import Usage
+from pilothouse.core.outcome import Usage
 
 KINDS: tuple[ContentKind, ...] = ("answer", "notice", "closed", "reply")
 LINES = st.one_of(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from pilothouse.core.approvers import Approvers, Authority
 from pilothouse.core.ask import Ask, AskKind, Option, RuleOffer, hash_payload
 from pilothouse.core.event import (
     Asked,
@@ -25,6 +24,7 @@ from pilothouse.core.event import (
 )
 from pilothouse.core.ids import AskId, BlobHash, CallId, EngineId, TurnId
 from pilothouse.core.message import Attachment, Content
+from pilothouse.core.people import Approvers, Authority
 from pilothouse.core.view import TurnView, fold
 from pilothouse.runtime.ask_words import ask_words, is_long
 

@@ -23,10 +23,10 @@ from pilothouse.channels.telegram.choices import keyboard, toggled
 from pilothouse.channels.telegram.look import Look
 from pilothouse.channels.telegram.payload import File, Keyboard, Message, unpack
 from pilothouse.channels.telegram.render import render
-from pilothouse.core.approvers import Approvers, Authority
 from pilothouse.core.ask import Ask, Decision, hash_payload, misfit
 from pilothouse.core.ask_view import ask_lines
 from pilothouse.core.ids import AskId, TurnId
+from pilothouse.core.people import Approvers, Authority
 from pilothouse.runtime.ask_words import ask_words
 
 LOOK = Look()

@@ -16,11 +16,10 @@ from tests.runtime.puppet import Strings, echo, until_interrupted
 from tests.runtime.rig import only_alive
 
 from pilothouse.channels.telegram.config import WebhookConfig
-from pilothouse.core.approvers import OWNERS
 from pilothouse.core.ask import Ask, Decision, Option
 from pilothouse.core.event import MediaProduced, ToolCall, ToolStarted
 from pilothouse.core.ids import AskId, CallId, ConversationId
-from pilothouse.core.people import Role
+from pilothouse.core.people import OWNERS, Role
 from pilothouse.core.secret import Secret
 from pilothouse.core.trigger import Trigger
 from pilothouse.runtime.blobs import StoreBlobs

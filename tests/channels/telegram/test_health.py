@@ -33,7 +33,7 @@ from pilothouse.channels.telegram.trouble import (
     Trouble,
     Unauthorized,
 )
-from pilothouse.core.health import health_of
+from pilothouse.core.channel_status import health_of
 from pilothouse.core.secret import Secret
 from pilothouse.testing.clock import FakeClock
 

@@ -26,7 +26,7 @@ from pilothouse.channels.telegram.payload import (
 from pilothouse.channels.telegram.render import render, render_text
 from pilothouse.channels.text import utf16_units
 from pilothouse.core.message import AGAIN_MARK, Content, Part
-from pilothouse.core.usage import Usage
+from pilothouse.core.outcome import Usage
 from pilothouse.testing.channel import CONTENTS, TEXTS
 
 BOLD = (Entity("bold", 0, 2),)

@@ -26,9 +26,8 @@ from pilothouse.channels.telegram.taking import Taker
 from pilothouse.channels.telegram.trigger import us_with
 from pilothouse.channels.telegram.wire import Chat, Entity, Me, Message, Update, User
 from pilothouse.core.ids import UserId
-from pilothouse.core.message import THE_REST, Address, InboundMessage, conversation_id, inbox_key
+from pilothouse.core.message import THE_REST, Address, InboundMessage, conversation_id, inbox_key, pieces_of
 from pilothouse.core.people import People
-from pilothouse.core.pieces import pieces_of
 from pilothouse.core.secret import Secret
 from pilothouse.core.store import Tx
 from pilothouse.core.trigger import Trigger

@@ -23,7 +23,7 @@ from pilothouse.channels.telegram.wire import (
     Message,
     User,
 )
-from pilothouse.core.ask_rows import AskRow
+from pilothouse.core.ask import AskRow
 from pilothouse.core.channel import Desk
 from pilothouse.core.errors import StoreError
 from pilothouse.core.ids import ChannelId, ConversationId, SessionId, TurnId, UserId

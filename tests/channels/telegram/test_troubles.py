@@ -22,8 +22,8 @@ from pilothouse.channels.telegram.channel import TelegramChannel
 from pilothouse.channels.telegram.config import TelegramConfig, WebhookConfig
 from pilothouse.channels.telegram.payload import AS_FILE
 from pilothouse.core.channel import ChannelHealth, ChannelHost, MenuCommand
+from pilothouse.core.channel_status import health_of
 from pilothouse.core.errors import Rejected, TryLater, Unconfirmed, WantsPlainer
-from pilothouse.core.health import health_of
 from pilothouse.core.message import AGAIN_MARK, Address, Content
 from pilothouse.core.secret import Secret
 from pilothouse.core.trigger import Trigger

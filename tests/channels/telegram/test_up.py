@@ -22,7 +22,7 @@ from tests.dists import ROOT, SRC, write_dist
 
 from pilothouse.channels.telegram.addressing import TELEGRAM
 from pilothouse.cli.init_telegram import QUESTION
-from pilothouse.core.health import Noted, note_health
+from pilothouse.core.channel_status import Noted, note_health
 from pilothouse.core.store import Tx
 from pilothouse.stores.sqlite import STORE
 

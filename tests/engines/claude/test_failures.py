@@ -7,7 +7,7 @@ from tests.engines.claude.recorded import split_turns, translate_recording
 from tests.engines.claude.wire_samples import SESSION, assistant, init, line, result, text
 
 from pilothouse.core.event import TurnEnded
-from pilothouse.core.failure import Failure, FailureKind
+from pilothouse.core.outcome import Failure, FailureKind
 from pilothouse.engines.claude.failures import LOG_IN, STOPPED_INSIDE, explain_exit
 from pilothouse.engines.claude.translate import Translator
 

@@ -7,7 +7,7 @@ import base64
 import pytest
 from tests.engines.claude.wire_samples import PNG
 
-from pilothouse.core.sniffing import sniff
+from pilothouse.core.media import sniff
 from pilothouse.engines.claude.images import (
     MAX_IMAGE_BYTES,
     MAX_TOTAL_BYTES,

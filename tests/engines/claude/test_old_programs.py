@@ -11,7 +11,7 @@ from tests.engines.claude.rig import Rig, end_of, notices_of, read
 
 from pilothouse.core.errors import EngineError
 from pilothouse.core.event import TextDelta
-from pilothouse.core.failure import Failure
+from pilothouse.core.outcome import Failure
 from pilothouse.engines.claude.gate_proof import PROOFS, remember_proof
 from pilothouse.engines.claude.old_programs import WITHOUT, leave_out, unknown_flag
 

@@ -41,7 +41,7 @@ from pilothouse.core.event import (
     ToolStarted,
     TurnEnded,
 )
-from pilothouse.core.failure import Failure
+from pilothouse.core.outcome import Failure
 from pilothouse.core.view import TurnView, fold, shown
 from pilothouse.engines.claude.pictures import MAX_BASE64_CHARS, NO_IMAGE, TOO_BIG, TOO_MANY
 from pilothouse.engines.claude.translate import Translator

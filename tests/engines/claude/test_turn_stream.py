@@ -13,10 +13,9 @@ from pilothouse.core.event import (
     ToolStarted,
     TurnEnded,
 )
-from pilothouse.core.failure import Failure
 from pilothouse.core.grammar import well_formed
 from pilothouse.core.ids import CallId, EngineId
-from pilothouse.core.usage import Usage
+from pilothouse.core.outcome import Failure, Usage
 from pilothouse.engines.claude.turn_stream import TurnStream
 from pilothouse.engines.claude.turns import Step
 

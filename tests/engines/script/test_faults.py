@@ -20,7 +20,7 @@ from pilothouse.core.event import (
     ToolUpdated,
     TurnEnded,
 )
-from pilothouse.core.failure import Failure
+from pilothouse.core.outcome import Failure
 from pilothouse.core.turn import Prompt
 from pilothouse.engines.script.engine import ScriptEngine
 

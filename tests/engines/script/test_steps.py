@@ -32,8 +32,8 @@ from pilothouse.core.event import (
     Usage,
     UsageChanged,
 )
-from pilothouse.core.failure import FailureKind
 from pilothouse.core.ids import CallId
+from pilothouse.core.outcome import FailureKind
 from pilothouse.core.policy import ApprovalMode, Senses, Site
 from pilothouse.core.turn import Prompt
 from pilothouse.engines.script.engine import DEMO

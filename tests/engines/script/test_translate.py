@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 import pilothouse
 from pilothouse.core.ask import hash_payload
 from pilothouse.core.event import Asked, EngineEvent, Notice, ResumeToken, SessionStarted, TurnEnded
-from pilothouse.core.failure import Failure
 from pilothouse.core.grammar import well_formed
 from pilothouse.core.ids import BlobHash, EngineId
 from pilothouse.core.message import Attachment
+from pilothouse.core.outcome import Failure
 from pilothouse.engines.script import wire
 from pilothouse.engines.script.faults import GARBAGE
 from pilothouse.engines.script.translate import Exit, TurnTranslator

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from pilothouse.channels.discord.inlining import Inliner, text_of
 from pilothouse.channels.names import safe_name
 from pilothouse.core.engine import Blobs
+from pilothouse.core.media import EXTENSIONS, sniff
 from pilothouse.core.message import Attachment, InboundMessage
-from pilothouse.core.sniffing import EXTENSIONS, sniff
 from pilothouse.fetching.outcome import Fetch, Unfetched
 
 HOSTS = ("cdn.discordapp.com", "media.discordapp.net")

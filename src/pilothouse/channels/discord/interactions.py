@@ -23,8 +23,7 @@ from pilothouse.channels.discord.trigger import is_heard
 from pilothouse.channels.discord.trouble import Away
 from pilothouse.channels.discord.wire import AUTOCOMPLETE, COMMAND, COMPONENT, Interaction, inputs
 from pilothouse.channels.failures import NOT_TAKEN
-from pilothouse.core.ask import Decision
-from pilothouse.core.ask_rows import AskRow
+from pilothouse.core.ask import AskRow, Decision
 from pilothouse.core.channel import Desk
 from pilothouse.core.errors import Fenced, PilothouseError, StoreError, StoreUnavailable
 from pilothouse.core.ids import AskId, TurnId

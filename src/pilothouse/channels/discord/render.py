@@ -21,7 +21,7 @@ from pilothouse.channels.discord.uploads import Upload, render_uploads
 from pilothouse.channels.packing import pack
 from pilothouse.channels.text import format_cost, is_visible
 from pilothouse.core.message import Attachment, Content, Part, clean_text
-from pilothouse.core.usage import Usage
+from pilothouse.core.outcome import Usage
 
 NOTHING = "(no text)"
 FILE_NAME = "answer.md"

@@ -10,8 +10,7 @@ from msgspec import Struct
 from pilothouse.channels.discord.addressing import Place
 from pilothouse.channels.discord.config import Heard
 from pilothouse.channels.discord.wire import THREAD_STARTER, Message
-from pilothouse.core.overtaking import OVERTAKING
-from pilothouse.core.trigger import hears
+from pilothouse.core.trigger import OVERTAKING, hears
 
 _COMMAND = re.compile(r"\s*(?:<@[!&]?\d{1,20}>\s*)?/(?P<name>\w+)(?:\s|$)")
 

@@ -34,8 +34,7 @@ from pilothouse.channels.telegram.wire import (
     ReactionChanged,
     Update,
 )
-from pilothouse.core.message import Address, Author, InboundMessage, MessageEdited, Piece
-from pilothouse.core.pieces import made_of
+from pilothouse.core.message import Address, Author, InboundMessage, MessageEdited, Piece, made_of
 from pilothouse.core.trigger import Trigger
 
 QUOTED_CHARS = 2000

@@ -25,7 +25,7 @@ from pilothouse.channels.telegram.styled import Styled, style_blocks
 from pilothouse.channels.telegram.uploads import render_uploads
 from pilothouse.channels.text import format_cost, is_visible
 from pilothouse.core.message import Content, Part, clean_text
-from pilothouse.core.usage import Usage
+from pilothouse.core.outcome import Usage
 
 NOTHING = "(no text)"
 FILE_NAME = "answer.md"

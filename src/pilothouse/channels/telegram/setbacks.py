@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from pilothouse.channels.telegram.trouble import Conflict, RetryAfter, Trouble, Unauthorized
 from pilothouse.core.clock import Clock
-from pilothouse.core.wording import span
+from pilothouse.core.text import span
 
 FIRST_S = 1.0
 LONGEST_S = 60.0

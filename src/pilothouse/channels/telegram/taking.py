@@ -39,8 +39,7 @@ from pilothouse.channels.telling import Tell, Telling
 from pilothouse.core.channel import Desk, Receipt
 from pilothouse.core.clock import Clock
 from pilothouse.core.engine import Blobs
-from pilothouse.core.message import Address, Attachment, InboundMessage, MessageRef, Piece
-from pilothouse.core.pieces import made_of, pieces_of
+from pilothouse.core.message import Address, Attachment, InboundMessage, MessageRef, Piece, made_of, pieces_of
 from pilothouse.core.trigger import Trigger
 
 FETCH_TRIES = 4

@@ -13,8 +13,7 @@ from msgspec import Struct
 
 from pilothouse.channels.telegram.wire import Entity, Me, Message
 from pilothouse.core.channel import MenuCommand
-from pilothouse.core.overtaking import OVERTAKING
-from pilothouse.core.trigger import Trigger, hears
+from pilothouse.core.trigger import OVERTAKING, Trigger, hears
 
 _COMMAND = re.compile(r"/(?P<name>[A-Za-z0-9_]{1,32})(?:@(?P<bot>[A-Za-z0-9_]{3,32}))?(?=\s|$)")
 

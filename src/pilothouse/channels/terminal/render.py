@@ -15,8 +15,8 @@ from pilothouse.core.ask import Ask
 from pilothouse.core.ask_view import AskLine, ask_lines
 from pilothouse.core.event import Notice, PlanItem
 from pilothouse.core.message import Attachment, Content, Part, clean_text
+from pilothouse.core.text import file_size
 from pilothouse.core.view import Action, TurnView
-from pilothouse.core.wording import file_size
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 NOTHING = "(no text)"

@@ -37,9 +37,9 @@ from pilothouse.core.event import (
     ToolStarted,
     TurnEnded,
 )
-from pilothouse.core.failure import Failure
 from pilothouse.core.ids import AskId, TurnId
 from pilothouse.core.message import AGAIN_MARK, Author, Part
+from pilothouse.core.outcome import Failure
 from pilothouse.core.view import TurnView
 
 END_WAIT_S = 0.5

@@ -23,7 +23,7 @@ from pilothouse.core.ask import Ask
 from pilothouse.core.engine import Brief, EngineHost, Model, Wake
 from pilothouse.core.errors import EngineError
 from pilothouse.core.event import Notice, ResumeToken
-from pilothouse.core.failure import Failure
+from pilothouse.core.outcome import Failure
 from pilothouse.core.policy import ApprovalMode, Ruling, Site
 from pilothouse.engines.claude.config import ClaudeConfig, resolve
 from pilothouse.engines.claude.context_files import Context, render_context

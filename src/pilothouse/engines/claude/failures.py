@@ -12,7 +12,7 @@ from collections.abc import Callable
 import msgspec
 from msgspec import Struct
 
-from pilothouse.core.failure import Failure, FailureKind
+from pilothouse.core.outcome import Failure, FailureKind
 from pilothouse.engines.claude.limits import RateLimit, describe_limit
 from pilothouse.engines.claude.old_programs import INSTALL
 from pilothouse.engines.claude.wire import Assistant, Result

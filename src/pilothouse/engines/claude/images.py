@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from pilothouse.core.sniffing import PDF, sniff
+from pilothouse.core.media import PDF, sniff
 
 MAX_IMAGE_BYTES = 20 * 1024 * 1024
 MAX_TOTAL_BYTES = 50 * 1024 * 1024

@@ -11,7 +11,7 @@ from msgspec import Struct
 from pilothouse.core.engine import Brief
 from pilothouse.core.errors import EngineError
 from pilothouse.core.event import ResumeToken
-from pilothouse.core.failure import Failure
+from pilothouse.core.outcome import Failure
 from pilothouse.engines.claude.config import ClaudeConfig
 from pilothouse.engines.claude.flags import (
     MODEL,

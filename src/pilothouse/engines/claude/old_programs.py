@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from pilothouse.core.event import Notice
-from pilothouse.core.failure import Failure
+from pilothouse.core.outcome import Failure
 
 INSTALL = "npm install -g @anthropic-ai/claude-code"
 _UNKNOWN = re.compile(r"unknown option '?(--[\w-]+)")

@@ -10,7 +10,7 @@ import hashlib
 
 from pilothouse.core.engine import MediaFound
 from pilothouse.core.event import Notice
-from pilothouse.core.sniffing import EXTENSIONS, sniff
+from pilothouse.core.media import EXTENSIONS, sniff
 from pilothouse.engines.claude.blocks import Source
 
 MAX_IMAGES = 10

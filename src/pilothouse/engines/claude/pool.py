@@ -13,7 +13,7 @@ import msgspec
 from anyio.abc import TaskGroup
 
 from pilothouse.core.errors import EngineError
-from pilothouse.core.failure import Failure
+from pilothouse.core.outcome import Failure
 from pilothouse.engines.claude.launch import Launch, caps_as
 from pilothouse.engines.claude.pool_rules import Limits, Member, State, choose, expired, move, next_expiry
 from pilothouse.engines.claude.process import ClaudeProcess

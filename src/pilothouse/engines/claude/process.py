@@ -15,8 +15,8 @@ from pilothouse.core.ask import Decision
 from pilothouse.core.engine import Model
 from pilothouse.core.errors import EngineError
 from pilothouse.core.event import SessionStarted, ToolCall, ToolFinished, ToolStarted, TurnEnded
-from pilothouse.core.failure import Failure
 from pilothouse.core.ids import AskId, SessionId
+from pilothouse.core.outcome import Failure
 from pilothouse.engines.claude import sending, wire
 from pilothouse.engines.claude.control import Reply
 from pilothouse.engines.claude.dialogue import Dialogue

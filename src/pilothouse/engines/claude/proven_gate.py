@@ -13,7 +13,7 @@ import anyio
 
 from pilothouse.core.engine import EngineHost
 from pilothouse.core.errors import EngineError
-from pilothouse.core.failure import Failure
+from pilothouse.core.outcome import Failure
 from pilothouse.engines.claude.gate_proof import prove_gate
 from pilothouse.processes import Marker
 

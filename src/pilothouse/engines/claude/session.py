@@ -16,8 +16,8 @@ from pilothouse.core.ask import Decision
 from pilothouse.core.engine import Blobs
 from pilothouse.core.errors import EngineError
 from pilothouse.core.event import EngineEvent, Notice, TurnEnded
-from pilothouse.core.failure import Failure
 from pilothouse.core.ids import AskId
+from pilothouse.core.outcome import Failure
 from pilothouse.core.turn import Prompt
 from pilothouse.engines.claude.keeping import keep_media
 from pilothouse.engines.claude.narration import Narration

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pilothouse.core.usage import Usage
+from pilothouse.core.outcome import Usage
 from pilothouse.engines.claude.wire import ModelUsage, Result, Tokens
 
 

@@ -20,8 +20,8 @@ from pilothouse.core.event import (
     ToolUpdated,
     TurnEnded,
 )
-from pilothouse.core.failure import Failure
 from pilothouse.core.grammar import Grammar
+from pilothouse.core.outcome import Failure
 from pilothouse.engines.claude.failures import explain_exit, explain_printed
 from pilothouse.engines.claude.turns import Step
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import anyio
 
-from pilothouse.core.failure import Failure
+from pilothouse.core.outcome import Failure
 from pilothouse.engines.claude.failures import explain_spawn
 from pilothouse.engines.claude.launch import Launch
 from pilothouse.engines.claude.log_lines import LogTranslator

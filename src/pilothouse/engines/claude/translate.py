@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pilothouse.core.event import AskChanged, Asked, ResumeToken, SessionStarted, ToolUpdated, TurnEnded
-from pilothouse.core.failure import Failure
 from pilothouse.core.ids import AskId, CallId
+from pilothouse.core.outcome import Failure
 from pilothouse.engines.claude import blocks, control, notices, stream, system, wire
 from pilothouse.engines.claude.asks import asks_of
 from pilothouse.engines.claude.failures import explain_exit, explain_result, was_interrupted

@@ -21,9 +21,8 @@ from pilothouse.core.event import (
     TurnEnded,
     has_side_effects,
 )
-from pilothouse.core.failure import Failure
 from pilothouse.core.grammar import Grammar
-from pilothouse.core.usage import Usage
+from pilothouse.core.outcome import Failure, Usage
 from pilothouse.core.view import join_blocks
 from pilothouse.engines.claude.turns import Step
 

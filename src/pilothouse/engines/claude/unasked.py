@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import anyio
 
 from pilothouse.core.event import EngineEvent, ResumeToken, SessionStarted, TurnEnded
-from pilothouse.core.failure import Failure
+from pilothouse.core.outcome import Failure
 from pilothouse.engines.claude.turns import Step
 
 MAX_STEPS = 2000

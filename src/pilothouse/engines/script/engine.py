@@ -20,7 +20,7 @@ from anyio.abc import TaskGroup
 import pilothouse
 from pilothouse.core.engine import NODE_MARKER, Brief, EngineHost
 from pilothouse.core.errors import EngineError
-from pilothouse.core.failure import Failure
+from pilothouse.core.outcome import Failure
 from pilothouse.engines.script.config import ScriptConfig
 from pilothouse.engines.script.link import Link, LinkPlan
 from pilothouse.engines.script.port import Port

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from pilothouse.core.errors import EngineError
 from pilothouse.core.event import TextDelta, ThinkingDelta, TurnEnded
-from pilothouse.core.failure import Failure
+from pilothouse.core.outcome import Failure
 from pilothouse.engines.script import wire
 from pilothouse.engines.script.mailbox import Mailbox
 from pilothouse.engines.script.port import Port

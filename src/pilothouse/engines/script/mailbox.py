@@ -11,7 +11,7 @@ from collections import deque
 import anyio
 
 from pilothouse.core.event import joined
-from pilothouse.core.failure import Failure
+from pilothouse.core.outcome import Failure
 from pilothouse.engines.script.translate import Exit
 from pilothouse.engines.script.wire import Event, Media, Noise
 

@@ -14,9 +14,9 @@ from pilothouse.core.ask import Decision
 from pilothouse.core.engine import Blobs, Brief
 from pilothouse.core.errors import EngineError, PilothouseError
 from pilothouse.core.event import EngineEvent, Notice, SessionChanged, SessionStarted, TurnEnded
-from pilothouse.core.failure import Failure
 from pilothouse.core.ids import AskId
 from pilothouse.core.message import Attachment
+from pilothouse.core.outcome import Failure
 from pilothouse.core.turn import Prompt
 from pilothouse.engines.script import wire
 from pilothouse.engines.script.link import Link

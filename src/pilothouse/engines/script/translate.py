@@ -21,10 +21,10 @@ from pilothouse.core.event import (
     SessionStarted,
     TurnEnded,
 )
-from pilothouse.core.failure import Failure
 from pilothouse.core.grammar import Grammar
 from pilothouse.core.ids import EngineId
 from pilothouse.core.message import Attachment
+from pilothouse.core.outcome import Failure
 from pilothouse.engines.script import wire
 
 ENGINE_ID = EngineId("script")

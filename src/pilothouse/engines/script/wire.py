@@ -12,8 +12,8 @@ from msgspec import Struct, field
 
 from pilothouse.core.ask import Decision
 from pilothouse.core.event import EngineEvent, MediaProduced
-from pilothouse.core.failure import Failure
 from pilothouse.core.ids import AskId
+from pilothouse.core.outcome import Failure
 
 PROTOCOL = 1
 MAX_LINE_BYTES = 32 * 1024 * 1024

@@ -8,11 +8,10 @@ from typing import Any
 
 import msgspec
 
-from pilothouse.core.approvers import Authority, Vote
-from pilothouse.core.ask import Ask, AskState, Decision, move_ask
-from pilothouse.core.ask_rows import AskRow
+from pilothouse.core.ask import Ask, AskRow, AskState, Decision, move_ask
 from pilothouse.core.errors import StoreError
 from pilothouse.core.ids import AskId, ConversationId, SessionId, TurnId
+from pilothouse.core.people import Authority, Vote
 from pilothouse.stores.sqlite.link import Link, Row, to_json
 from pilothouse.stores.sqlite.turns import AFTER_ANY
 

@@ -8,7 +8,7 @@ from typing import get_args
 
 from pilothouse.core.errors import RoleHeld
 from pilothouse.core.ids import Epoch
-from pilothouse.core.node import Node, NodeInfo, Role
+from pilothouse.core.store import Node, NodeInfo, Role
 from pilothouse.stores.sqlite.link import Link, Row
 
 ROLES: tuple[Role, ...] = get_args(Role)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from pilothouse.core.budget import Scope, Standing
+from pilothouse.core.budget import CapDay, Reservation, Scope, Spent, Standing
 from pilothouse.core.ids import AskId, EngineId, TurnId
-from pilothouse.core.spending import CapDay, Reservation, Spent
 from pilothouse.stores.sqlite.link import Link
 
 

@@ -9,10 +9,9 @@ from typing import Any
 import msgspec
 
 from pilothouse.core.errors import Fenced, SessionBusy, StoreError
-from pilothouse.core.failure import Failure
 from pilothouse.core.ids import ConversationId, Epoch, SessionId, TurnId
+from pilothouse.core.outcome import Failure, Usage
 from pilothouse.core.turn import ENDED, LIVE, Prompt, Turn, TurnStatus, move_turn
-from pilothouse.core.usage import Usage
 from pilothouse.stores.sqlite.blobs import note_uses
 from pilothouse.stores.sqlite.link import Link, Row, to_json
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from pilothouse.core.ask_rows import Asks
+from pilothouse.core.ask import Asks
 from pilothouse.core.audit import Audit
+from pilothouse.core.budget import Spending
 from pilothouse.core.conversation import Conversations, Sessions
-from pilothouse.core.kept_rules import Rules
-from pilothouse.core.node import Nodes
 from pilothouse.core.people import PeopleTable
 from pilothouse.core.queue import InboxQueue, OutboxQueue
+from pilothouse.core.rules import Rules
 from pilothouse.core.schedule import Schedules
-from pilothouse.core.spending import Spending
-from pilothouse.core.store import BlobTable, Events
+from pilothouse.core.store import BlobTable, Events, Nodes
 from pilothouse.core.turn import Turns
 from pilothouse.stores.sqlite.asks import AskTable
 from pilothouse.stores.sqlite.audit import AuditTable

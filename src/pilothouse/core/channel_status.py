@@ -1,19 +1,43 @@
-"""How a channel was when somebody last looked: a small fact in the store, for whoever runs in another process."""
+"""Places that put us out: a small fact in the store, for whoever runs in another process.
+
+How a channel was when somebody last looked: a small fact in the store, for whoever runs in another process.
+"""
 
 from __future__ import annotations
 
 import msgspec
 from msgspec import Struct
 
-from pilothouse.core.ids import ChannelId
+from pilothouse.core.ids import ChannelId, ConversationId
 from pilothouse.core.store import Tx
-from pilothouse.core.wording import span
+from pilothouse.core.text import span
 
 DEAF_S = 300.0
 """A channel of which nothing was heard for so long is in trouble, whatever it says itself."""
 UNTENDED = (
     "A gateway runs, but has not looked after this channel for {since}. If it should serve it, restart it."
 )
+
+
+class Gone(Struct, frozen=True):
+    """A place that put us out, and how."""
+
+    at: float
+    why: str
+
+
+def gone_from(tx: Tx, place: ConversationId) -> Gone | None:
+    kept = tx.get_fact(_gone_key(place))
+    return msgspec.json.decode(kept, type=Gone) if kept else None
+
+
+def note_gone(tx: Tx, place: ConversationId, gone: Gone | None) -> None:
+    """None if it took us back."""
+    tx.set_fact(_gone_key(place), "" if gone is None else msgspec.json.encode(gone).decode())
+
+
+def _gone_key(place: ConversationId) -> str:
+    return f"gone:{place}"
 
 
 class Noted(Struct, frozen=True):
@@ -29,13 +53,13 @@ class Noted(Struct, frozen=True):
 
 
 def health_of(tx: Tx, channel: ChannelId) -> Noted | None:
-    kept = tx.get_fact(_key(channel))
+    kept = tx.get_fact(_health_key(channel))
     return msgspec.json.decode(kept, type=Noted) if kept else None
 
 
 def note_health(tx: Tx, channel: ChannelId, noted: Noted | None) -> None:
     """None takes back what was noted."""
-    tx.set_fact(_key(channel), "" if noted is None else msgspec.json.encode(noted).decode())
+    tx.set_fact(_health_key(channel), "" if noted is None else msgspec.json.encode(noted).decode())
 
 
 def health_now(tx: Tx, channel: ChannelId, now: float) -> Noted | None:
@@ -48,5 +72,5 @@ def health_now(tx: Tx, channel: ChannelId, now: float) -> Noted | None:
     return msgspec.structs.replace(noted, trouble=UNTENDED.format(since=span(now - noted.at)))
 
 
-def _key(channel: ChannelId) -> str:
+def _health_key(channel: ChannelId) -> str:
     return f"health:{channel}"

@@ -1,4 +1,7 @@
-"""Why a turn failed: one closed list of kinds, whatever the engine."""
+"""Why a turn failed: one closed list of kinds, whatever the engine.
+
+What a turn cost.
+"""
 
 from __future__ import annotations
 
@@ -29,3 +32,14 @@ class Failure(Struct, frozen=True):
     text: str
     retry_at: float | None = None
     detail: str = ""
+
+
+class Usage(Struct, frozen=True):
+    """What a turn cost, as far as the engine tells. `None` is "not told", never zero."""
+
+    cost_usd: float | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    steps: int | None = None
