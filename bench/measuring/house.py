@@ -13,7 +13,7 @@ import anyio
 import msgspec
 from bench.measuring.engine import INSTANT, InstantEngine
 
-from pilothouse.bootstrap.running import calm_collector
+from pilothouse.bootstrap.event_loop import calm_collector
 from pilothouse.channels.memory import MEMORY, PERSON, MemoryChannel
 from pilothouse.core.engine import Engine
 from pilothouse.core.ids import EngineId

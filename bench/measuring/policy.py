@@ -30,7 +30,7 @@ RULES = (
     "allow command npm run",
 )
 LOADED = (
-    "import sys, pilothouse.bootstrap.house, pilothouse.shell\n"
+    "import sys, pilothouse.bootstrap.app, pilothouse.shell\n"
     "pilothouse.shell.BashSegmenter()\n"
     "print(*[name for name in sys.modules if name.startswith('tree_sitter')])\n"
 )

@@ -17,7 +17,7 @@ import pilothouse.bootstrap.up, pilothouse.runtime.gateway, pilothouse.stores.sq
 from pilothouse.core.channel import ChannelHost
 from pilothouse.core.message import Content
 from pilothouse.runtime.clock import SystemClock
-from pilothouse.bootstrap.running import spare_collector
+from pilothouse.bootstrap.event_loop import spare_collector
 spare_collector()
 
 def resident():

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import House
 
-from pilothouse.bootstrap.heads import heads_file, note_head, parse_head, read_heads
+from pilothouse.bootstrap.audit_heads import heads_file, note_head, parse_head, read_heads
 from pilothouse.cli.options import parse_since
 from pilothouse.core.audit import AuditHead, chain
 from pilothouse.core.errors import ConfigError

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.cli.conftest import House
 
-from pilothouse.bootstrap.saying import fit
+from pilothouse.bootstrap.terminal_text import fit
 
 WORDS = st.lists(st.text("abc-/…·", min_size=1, max_size=30), max_size=20).map(" ".join)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tests.config.homes import Home
 
-from pilothouse.bootstrap.picking import read_pick
-from pilothouse.bootstrap.policing import ConfiguredRules
+from pilothouse.bootstrap.binding import read_pick
+from pilothouse.bootstrap.policy import ConfiguredRules
 from pilothouse.config import WORKSPACE_FILE_NAME, ConfigHolder, mode_in, narrowing_of
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.policy import MODES

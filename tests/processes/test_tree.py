@@ -11,8 +11,8 @@ import pytest
 from tests.processes.programs import Program
 
 from pilothouse.processes.leader import wait_reaped
+from pilothouse.processes.life import clear
 from pilothouse.processes.procfs import ProcessId, ancestors, read_process
-from pilothouse.processes.stopping import clear
 from pilothouse.processes.tree import GroupTree, ProcessTree, send_signal
 
 pytestmark = pytest.mark.anyio

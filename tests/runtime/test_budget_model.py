@@ -21,7 +21,7 @@ from pilothouse.core.turn import ENDED, Prompt, Turn
 from pilothouse.runtime.budgeting import reserve, settle, settle_lost
 from pilothouse.runtime.clock import new_id
 from pilothouse.runtime.settings import Settings
-from pilothouse.stores.sqlite.blob_files import BlobFiles
+from pilothouse.stores.sqlite.blobs import BlobFiles
 from pilothouse.stores.sqlite.link import Link, connect
 from pilothouse.stores.sqlite.migrate import load_migrations, migrate
 from pilothouse.stores.sqlite.tx import SqliteTx

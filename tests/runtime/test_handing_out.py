@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.runtime.rig import ADMIN, MEMBER, Rig, open_rig
 
-from pilothouse.bootstrap.looking import read_file
+from pilothouse.bootstrap.files import read_file
 from pilothouse.channels.memory import PERSON
 from pilothouse.core.channel import FILE_BYTES
 from pilothouse.core.message import Author

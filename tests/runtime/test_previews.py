@@ -12,7 +12,7 @@ from tests.runtime.mailing import end_of
 from tests.runtime.puppet import PuppetEngine, Strings
 from tests.runtime.rig import MAIN, open_rig
 
-from pilothouse.bootstrap.looking import look_at_file, look_inside
+from pilothouse.bootstrap.files import look_at_file, look_inside
 from pilothouse.channels.memory import MEMORY, PERSON, MemoryChannel
 from pilothouse.core.ask import Ask, RuleOffer
 from pilothouse.core.ask_view import ask_lines

@@ -169,7 +169,7 @@ def test_deep_nesting_ends_with_an_answer() -> None:
 def test_the_parser_is_loaded_with_the_first_command_that_needs_it_and_not_before() -> None:
     code = (
         "import sys\n"
-        "import pilothouse.bootstrap.house\n"
+        "import pilothouse.bootstrap.app\n"
         "from pilothouse.shell import BashSegmenter\n"
         "segment = BashSegmenter()\n"
         "print([name for name in sys.modules if name.startswith('tree_sitter')])\n"

@@ -12,9 +12,8 @@ import pytest
 
 from pilothouse.core.queue import CONTROL_LANE
 from pilothouse.core.turn import ENDED, LIVE
-from pilothouse.stores.sqlite.link import connect
+from pilothouse.stores.sqlite.link import connect, load_queries, parse_queries
 from pilothouse.stores.sqlite.migrate import MIGRATIONS, load_migrations, migrate
-from pilothouse.stores.sqlite.queries import load_queries, parse_queries
 
 SQL = load_queries()
 FOLDER = MIGRATIONS.parent

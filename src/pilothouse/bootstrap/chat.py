@@ -15,21 +15,21 @@ import anyio
 from anyio.streams.memory import MemoryObjectSendStream
 
 from pilothouse import __version__
-from pilothouse.bootstrap.binding import Chosen, bind
-from pilothouse.bootstrap.house import (
+from pilothouse.bootstrap.app import (
     TERMINAL,
     House,
     build_engines,
     channel_host,
     name_engine,
     open_house,
+    reload_on_change,
+    words_for,
 )
+from pilothouse.bootstrap.assembly import make_ports
+from pilothouse.bootstrap.binding import Chosen, bind, pick_where_unsaid
+from pilothouse.bootstrap.event_loop import run, say_leaving
 from pilothouse.bootstrap.machine import adopt_orphans, stop_on_signal, this_node, tilde
 from pilothouse.bootstrap.people import terminal_user
-from pilothouse.bootstrap.picking import pick_where_unsaid
-from pilothouse.bootstrap.reloading import reload_on_change, words_for
-from pilothouse.bootstrap.running import run, say_leaving
-from pilothouse.bootstrap.wiring import make_ports
 from pilothouse.channels.terminal.config import Interactive, News, OneShot
 from pilothouse.config import Reloaded
 from pilothouse.core.errors import ConfigError

@@ -17,15 +17,20 @@ import msgspec
 from msgspec import Struct
 
 from pilothouse import __version__
-from pilothouse.bootstrap.binding import Chosen, bind
-from pilothouse.bootstrap.house import House, build_engines, channel_host, name_engine, open_house
+from pilothouse.bootstrap.app import (
+    House,
+    build_engines,
+    channel_host,
+    name_engine,
+    open_house,
+    reload_on_change,
+)
+from pilothouse.bootstrap.assembly import make_ports
+from pilothouse.bootstrap.binding import Chosen, bind, pick_where_unsaid
+from pilothouse.bootstrap.configuration import load_checked
+from pilothouse.bootstrap.dedicated_notices import tell_edit, tell_troubles, welcome
+from pilothouse.bootstrap.event_loop import calm_collector, run, say_leaving
 from pilothouse.bootstrap.machine import adopt_orphans, is_alive, stop_on_signal, this_node, tilde
-from pilothouse.bootstrap.picking import pick_where_unsaid
-from pilothouse.bootstrap.reloading import reload_on_change
-from pilothouse.bootstrap.running import calm_collector, run, say_leaving
-from pilothouse.bootstrap.sections import load_checked
-from pilothouse.bootstrap.welcoming import tell_edit, tell_troubles, welcome
-from pilothouse.bootstrap.wiring import make_ports
 from pilothouse.channels.discord.addressing import DISCORD
 from pilothouse.channels.discord.config import VARIABLE as TOKEN
 from pilothouse.channels.discord.config import DiscordConfig

@@ -1,17 +1,23 @@
-"""Who the configuration lets in, and who sits at the machine. Light: the commands of the shell need it too."""
+"""Who the configuration lets in, and who sits at the machine. Light: the commands of the shell need it too.
+
+A code that lets somebody in, drawn and offered.
+"""
 
 from __future__ import annotations
 
 import getpass
 import os
+import secrets
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import Struct
 
 from pilothouse.config import ALWAYS_ON, Config
 from pilothouse.core.errors import PluginError
 from pilothouse.core.ids import UserId
 from pilothouse.core.people import Approvers, People, Role
+from pilothouse.core.store import Tx
 from pilothouse.core.tool_class import ToolClass
 
 if TYPE_CHECKING:
@@ -59,3 +65,22 @@ def person_problem(plugins: Plugins, person: str) -> str:
 def make_approvals(config: Config) -> dict[ToolClass, Approvers]:
     destructive = Approvers(*msgspec.structs.astuple(config.approvals.destructive))
     return {"ordinary": config.approvals.ordinary, "destructive": destructive}
+
+
+class Offer(Struct, frozen=True):
+    code: str
+    """As it is shown: two halves."""
+    role: Role
+
+
+def offer(
+    tx: Tx, config: Config, *, at: float, open_s: float, role: Role | None = None, folder: str = ""
+) -> Offer:
+    """A new code, and what it gives: without a `role` an owner's, if there is none yet, else a member's."""
+    from pilothouse.runtime.pairing import ALPHABET, has_owner, offer_pairing
+
+    code = "".join(secrets.choice(ALPHABET) for _ in range(8))
+    first = not folder and not has_owner(tx, make_people(config), terminal_user())
+    given: Role = role or ("owner" if first else "member")
+    offer_pairing(tx, code, role=given, workspace=folder, at=at, open_s=open_s)
+    return Offer(f"{code[:4]}-{code[4:]}", given)

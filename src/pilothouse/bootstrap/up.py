@@ -9,20 +9,20 @@ from pathlib import Path
 import anyio
 
 from pilothouse import __version__
-from pilothouse.bootstrap.folders import missing_folders
-from pilothouse.bootstrap.house import (
+from pilothouse.bootstrap.app import (
     House,
     build_channels,
     build_engines,
     default_engine,
     name_engine,
     open_house,
+    reload_on_change,
 )
+from pilothouse.bootstrap.assembly import make_ports
+from pilothouse.bootstrap.configuration import missing_folders
+from pilothouse.bootstrap.event_loop import calm_collector, run, say_leaving, spare_collector
 from pilothouse.bootstrap.machine import adopt_orphans, stop_on_signal, this_node, tilde
-from pilothouse.bootstrap.reloading import reload_on_change
-from pilothouse.bootstrap.running import calm_collector, run, say_leaving, spare_collector
-from pilothouse.bootstrap.saying import say
-from pilothouse.bootstrap.wiring import make_ports
+from pilothouse.bootstrap.terminal_text import say
 from pilothouse.runtime.gateway import Gateway
 from pilothouse.runtime.ports import Ports
 

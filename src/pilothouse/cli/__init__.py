@@ -8,7 +8,7 @@ import sys
 from io import TextIOWrapper
 
 from pilothouse import __version__
-from pilothouse.cli.exits import BROKEN, INTERRUPTED, PIPE_CLOSED, UNFORESEEN
+from pilothouse.cli.errors import BROKEN, INTERRUPTED, PIPE_CLOSED, UNFORESEEN
 
 
 def main(argv: list[str] | None = None) -> int:

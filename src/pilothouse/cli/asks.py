@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from pilothouse.cli.exits import BROKEN
-from pilothouse.cli.house import load_plain, read_store, write_store
+from pilothouse.cli.context import load_plain, read_store, write_store
+from pilothouse.cli.errors import BROKEN
 from pilothouse.cli.options import json_option, limit_option
 from pilothouse.cli.table import ago, plain, print_json, print_table
 from pilothouse.core.ask import ASK_STATES, Decision, Remember, parse_reply

@@ -9,11 +9,10 @@ from pathlib import Path
 import click
 import msgspec
 
-from pilothouse.bootstrap.heads import heads_file, parse_head, read_heads, render_head
-from pilothouse.bootstrap.saying import columns_of
-from pilothouse.cli.errors import say_error
-from pilothouse.cli.exits import BROKEN
-from pilothouse.cli.house import NOTHING_YET, load_plain, read_store
+from pilothouse.bootstrap.audit_heads import heads_file, parse_head, read_heads, render_head
+from pilothouse.bootstrap.terminal_text import columns_of
+from pilothouse.cli.context import NOTHING_YET, load_plain, read_store
+from pilothouse.cli.errors import BROKEN, say_error
 from pilothouse.cli.options import json_option, limit_option, since_option
 from pilothouse.cli.table import plain, print_json, print_table
 from pilothouse.core.audit import AuditHead, AuditRow, Verified

@@ -30,7 +30,7 @@ def command(
 ) -> int:
     """Talk to an engine here. With TEXT: one turn, and the answer alone on standard output."""
     from pilothouse.bootstrap.chat import run_chat
-    from pilothouse.cli.trust_question import settle_trust
+    from pilothouse.cli.trust import settle_trust
 
     settle_trust([workspace or "."], trusts, ask=not as_json)
 

@@ -12,9 +12,9 @@ from typing import Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from pilothouse.bootstrap.probing import probe
-from pilothouse.bootstrap.sections import load_checked
-from pilothouse.cli.house import (
+from pilothouse.bootstrap.configuration import load_checked
+from pilothouse.bootstrap.machine import probe
+from pilothouse.cli.context import (
     channel_findings,
     channel_problem,
     channel_trouble,

@@ -12,8 +12,8 @@ import click
 import msgspec
 from msgspec import Struct
 
-from pilothouse.bootstrap.sections import load_checked
-from pilothouse.cli.house import channel_problem, load_plain
+from pilothouse.bootstrap.configuration import load_checked
+from pilothouse.cli.context import channel_problem, load_plain
 from pilothouse.cli.options import json_option
 from pilothouse.cli.table import print_json, print_table
 from pilothouse.config import (
@@ -105,7 +105,7 @@ def check(as_json: bool) -> int:
 
 
 def _find_problems() -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
-    from pilothouse.bootstrap.folders import check_folders, missing_folders
+    from pilothouse.bootstrap.configuration import check_folders, missing_folders
     from pilothouse.plugins import Plugins
 
     plugins = Plugins()

@@ -9,8 +9,8 @@ from typing import get_args
 import click
 import msgspec
 
-from pilothouse.bootstrap.saying import say
-from pilothouse.cli.house import NOTHING_YET, load_plain, read_store
+from pilothouse.bootstrap.terminal_text import say
+from pilothouse.cli.context import NOTHING_YET, load_plain, read_store
 from pilothouse.cli.options import json_option, since_option
 from pilothouse.cli.table import money, print_json, print_table
 from pilothouse.config import BudgetSection, find_zone

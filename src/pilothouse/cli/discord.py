@@ -32,7 +32,7 @@ def command(
     """
     from pilothouse.bootstrap.binding import Chosen
     from pilothouse.bootstrap.dedicated import examine_dedicated, find_dedicated, run_dedicated
-    from pilothouse.cli.trust_question import settle_trust
+    from pilothouse.cli.trust import settle_trust
 
     dedicated = find_dedicated(Path.cwd(), os.environ, channel)
     where = examine_dedicated(dedicated)

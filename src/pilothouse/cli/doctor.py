@@ -8,7 +8,7 @@ import sys
 import click
 import msgspec
 
-from pilothouse.bootstrap.saying import columns_of, fit
+from pilothouse.bootstrap.terminal_text import columns_of, fit
 from pilothouse.cli.checks import Check, examine
 from pilothouse.cli.options import json_option
 from pilothouse.cli.table import NARROWEST, plain, print_json, width

@@ -6,8 +6,8 @@ import click
 import msgspec
 from msgspec import Struct
 
-from pilothouse.bootstrap.probing import probe
-from pilothouse.bootstrap.sections import load_checked
+from pilothouse.bootstrap.configuration import load_checked
+from pilothouse.bootstrap.machine import probe
 from pilothouse.cli.options import json_option
 from pilothouse.cli.table import print_json, print_table
 from pilothouse.config import Adapter

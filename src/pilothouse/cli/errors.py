@@ -1,4 +1,7 @@
-"""An error as a person should read it, and the exit code that goes with it."""
+"""Exit codes.
+
+An error as a person should read it, and the exit code that goes with it.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,16 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from pilothouse.bootstrap.saying import say
-from pilothouse.cli.exits import BROKEN, BUSY, INTERRUPTED, UNFORESEEN
+from pilothouse.bootstrap.terminal_text import say
 
 if TYPE_CHECKING:
     from pilothouse.logs.redaction import Redactor
+
+BROKEN = 1
+UNFORESEEN = 70
+BUSY = 75
+INTERRUPTED = 130
+PIPE_CLOSED = 141
 
 NOWHERE = (
     "The current folder does not exist any more: somebody removed or replaced it. "

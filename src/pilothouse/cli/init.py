@@ -16,16 +16,16 @@ import click
 import msgspec
 from msgspec import Struct
 
-from pilothouse.bootstrap.saying import say
+from pilothouse.bootstrap.terminal_text import say
 from pilothouse.cli.files import write_private, writing
 from pilothouse.cli.init_bots import keep_token
 from pilothouse.cli.init_discord import ask_discord, discord_table, offer_code
-from pilothouse.cli.init_standing import Standing, read_standing
+from pilothouse.cli.init_existing import Standing, read_standing
 from pilothouse.cli.init_telegram import ask_telegram, offer_link, telegram_table
 from pilothouse.cli.init_text import Answers, render
 from pilothouse.cli.options import NoContradiction, address_of_api, trust_option
 from pilothouse.cli.question import ask_for, ask_yes
-from pilothouse.cli.trust_question import settle_trust
+from pilothouse.cli.trust import settle_trust
 from pilothouse.config import AUTO, InvalidConfig, Paths, find_paths, load
 from pilothouse.config.model import Person
 from pilothouse.core.errors import ConfigError, PluginError

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from pilothouse.bootstrap.saying import say
+from pilothouse.bootstrap.terminal_text import say
 from pilothouse.cli.files import tables, write_private
-from pilothouse.cli.init_standing import Standing
+from pilothouse.cli.init_existing import Standing
 from pilothouse.cli.question import ask_for
 from pilothouse.config import Paths
 from pilothouse.core.channel import Met

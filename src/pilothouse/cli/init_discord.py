@@ -8,9 +8,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from pilothouse.bootstrap.saying import say
+from pilothouse.bootstrap.terminal_text import say
 from pilothouse.cli.init_bots import ask_bot, meet, settings_of, table_of
-from pilothouse.cli.init_standing import Standing
+from pilothouse.cli.init_existing import Standing
 from pilothouse.cli.question import ask_for, ask_yes
 from pilothouse.core.channel import Met
 from pilothouse.core.errors import ConfigError

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from pilothouse.cli.files import literal, settings, tables
 from pilothouse.cli.init_bots import render_channel
-from pilothouse.cli.init_standing import Standing
+from pilothouse.cli.init_existing import Standing
 
 TEMPLATE = """\
 # `pilothouse config show` tells what is in force and where it came from,

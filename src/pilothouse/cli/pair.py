@@ -6,8 +6,8 @@ import time
 
 import click
 
-from pilothouse.bootstrap.saying import say
-from pilothouse.cli.house import existing_folder, load_plain, write_store
+from pilothouse.bootstrap.terminal_text import say
+from pilothouse.cli.context import existing_folder, load_plain, write_store
 from pilothouse.cli.options import json_option
 from pilothouse.cli.table import print_json
 from pilothouse.config import ALWAYS_ON
@@ -48,7 +48,7 @@ def command(role: Role | None, workspace: str | None, minutes: float, as_json: b
 
 def offer(role: Role | None, folder: str, minutes: float) -> tuple[str, Role]:
     """A new code, and what it gives."""
-    from pilothouse.bootstrap.offering import offer as offer_in
+    from pilothouse.bootstrap.people import offer as offer_in
 
     config, at = load_plain().config, time.time()
     made = write_store(lambda tx: offer_in(tx, config, at=at, open_s=minutes * 60, role=role, folder=folder))

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from pilothouse.bootstrap.saying import columns_of, fit
+from pilothouse.bootstrap.terminal_text import columns_of, fit
 
 
 def ask_for(

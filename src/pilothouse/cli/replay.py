@@ -14,7 +14,7 @@ import click
 
 from pilothouse.channels.memory import MemoryChannel, visible_text
 from pilothouse.channels.text import activity_label, status_line
-from pilothouse.cli.exits import BROKEN
+from pilothouse.cli.errors import BROKEN
 from pilothouse.cli.table import cut, plain
 from pilothouse.core.engine import LineTranslator, MediaFound
 from pilothouse.core.errors import PilothouseError

@@ -7,7 +7,7 @@ import time
 import click
 import msgspec
 
-from pilothouse.cli.house import NOTHING_YET, read_store
+from pilothouse.cli.context import NOTHING_YET, read_store
 from pilothouse.cli.options import json_option, limit_option
 from pilothouse.cli.table import ago, money, print_json, print_table
 from pilothouse.core.conversation import Session

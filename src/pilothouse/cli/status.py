@@ -12,8 +12,8 @@ import click
 import msgspec
 from msgspec import Struct
 
-from pilothouse.bootstrap.saying import columns_of
-from pilothouse.cli.house import NOTHING_YET, load_plain, read_store
+from pilothouse.bootstrap.terminal_text import columns_of
+from pilothouse.cli.context import NOTHING_YET, load_plain, read_store
 from pilothouse.cli.options import json_option
 from pilothouse.cli.table import ago, print_json, render_table
 from pilothouse.core.ask import AskRow

@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
-from pilothouse.bootstrap.saying import columns_of
+from pilothouse.bootstrap.terminal_text import columns_of
 from pilothouse.core.text import dollars, span
 
 NARROWEST = 40

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import click
 import msgspec
 
-from pilothouse.cli.house import NOTHING_YET, read_store
+from pilothouse.cli.context import NOTHING_YET, read_store
 from pilothouse.cli.options import json_option
 from pilothouse.cli.story import Sending, Story, render_story, tell
 from pilothouse.cli.table import plain, print_json, print_table

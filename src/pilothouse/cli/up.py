@@ -13,8 +13,8 @@ from pilothouse.cli.options import approval_mode_option
 def command(safe: bool, approval_mode: str | None) -> int:
     """Run the gateway: every channel, every engine."""
     from pilothouse.bootstrap.up import run_up
-    from pilothouse.cli.house import load_plain
-    from pilothouse.cli.trust_question import settle_trust
+    from pilothouse.cli.context import load_plain
+    from pilothouse.cli.trust import settle_trust
 
     config = load_plain().config
     settle_trust([config.gateway.default_workspace, *(row.path for row in config.workspaces.values())])

@@ -10,7 +10,7 @@ from typing import Any
 import click
 import msgspec
 
-from pilothouse.cli.house import existing_folder, load_plain, read_store, write_store
+from pilothouse.cli.context import existing_folder, load_plain, read_store, write_store
 from pilothouse.cli.options import json_option
 from pilothouse.cli.table import ago, print_json, print_table
 from pilothouse.core.errors import ConfigError, PilothouseError

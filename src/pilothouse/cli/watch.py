@@ -14,9 +14,9 @@ from functools import partial
 import anyio
 import click
 
-from pilothouse.bootstrap.sections import load_checked
+from pilothouse.bootstrap.configuration import load_checked
 from pilothouse.channels.text import activity_label
-from pilothouse.cli.house import read_store
+from pilothouse.cli.context import read_store
 from pilothouse.cli.replay import printable, produced
 from pilothouse.cli.table import cut, plain
 from pilothouse.core.conversation import Session

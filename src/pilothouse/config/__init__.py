@@ -20,20 +20,21 @@ from pilothouse.config.model import (
     PolicySection,
     WorkspaceSection,
 )
-from pilothouse.config.narrowing import Narrowing, narrowing_of
 from pilothouse.config.paths import Paths, find_paths
 from pilothouse.config.problems import InvalidConfig, Problem
 from pilothouse.config.sources import read_env_names
+from pilothouse.config.values import find_zone
 from pilothouse.config.workspace import (
     WORKSPACE_FILE_NAME,
     InWorkspace,
+    Narrowing,
     Preferences,
     in_workspace,
     leaves_in,
     mode_in,
+    narrowing_of,
     read_preferences,
 )
-from pilothouse.config.zones import find_zone
 from pilothouse.core.secret import Secret
 
 __all__ = [

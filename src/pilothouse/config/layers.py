@@ -10,7 +10,6 @@ import msgspec
 from msgspec import Struct
 
 from pilothouse.config.decode import Reader, metas
-from pilothouse.config.meanings import check_meanings
 from pilothouse.config.model import (
     ALWAYS_ON,
     AUTO,
@@ -48,6 +47,7 @@ from pilothouse.config.sources import (
     read_toml,
     unset_names,
 )
+from pilothouse.config.values import check_meanings
 
 SECTIONS = (
     "gateway",

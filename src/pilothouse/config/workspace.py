@@ -2,11 +2,16 @@
 
 Whoever writes to a repository writes this file, so it is foreign. A positive list says what it may set; it can
 never loosen a permission, name an executable, set an environment variable or grant trust, and `${…}` in it is text.
+
+What a workspace's own file takes away: rules that deny or ask, and the widest mode that it accepts.
+
+It is looked at for every decision and read again only when it changed. One that cannot be read takes away the most.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import msgspec
@@ -14,17 +19,38 @@ from msgspec import Struct
 
 from pilothouse.config.decode import Reader
 from pilothouse.config.layers import Loaded
-from pilothouse.config.meanings import check_rules
 from pilothouse.config.problems import InvalidConfig, Problem, nearest, show
 from pilothouse.config.sources import WORKSPACE_FILE, Leaf, flatten, read_toml
+from pilothouse.config.values import check_rules
 from pilothouse.core.conversation import BusyPolicy
 from pilothouse.core.policy import MODES, ApprovalMode
-from pilothouse.core.rules import parse_rule
+from pilothouse.core.rules import Rule, parse_rule
 
 WORKSPACE_FILE_NAME = ".pilothouse.toml"
 MAX_BYTES = 64_000
 NARROWING = ("rules", "approval_mode")
 """Wishes that are no choice among what is there: they only ever take something away."""
+
+
+_PERMISSION = "a workspace file may not loosen a permission"
+_EXECUTABLE = "a workspace file may not name an executable"
+_ENVIRONMENT = "a workspace file may not set an environment variable"
+_TRUST = "a workspace file may not grant trust"
+_HOUSE = "a workspace file may not change how the gateway runs"
+
+WHY_NOT: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("permissions", "policy", "sandbox", "allow", "engine_commands"),
+        _PERMISSION,
+    ),
+    **dict.fromkeys(
+        ("command", "executable", "binary", "args", "hooks", "mcp_servers", "engines"), _EXECUTABLE
+    ),
+    **dict.fromkeys(("env", "environment"), _ENVIRONMENT),
+    **dict.fromkeys(("trust", "trusted", "people", "owners", "admins", "members", "approvals"), _TRUST),
+    **dict.fromkeys(("gateway", "store", "channels", "log", "workspaces"), _HOUSE),
+}
+"""Reasons for the likeliest keys. What is in no list is refused just the same."""
 
 
 class Preferences(Struct, frozen=True):
@@ -48,27 +74,6 @@ class InWorkspace(Struct, frozen=True):
     busy: BusyPolicy
     show_cost: bool
     warnings: tuple[Problem, ...] = ()
-
-
-_PERMISSION = "a workspace file may not loosen a permission"
-_EXECUTABLE = "a workspace file may not name an executable"
-_ENVIRONMENT = "a workspace file may not set an environment variable"
-_TRUST = "a workspace file may not grant trust"
-_HOUSE = "a workspace file may not change how the gateway runs"
-
-WHY_NOT: Mapping[str, str] = {
-    **dict.fromkeys(
-        ("permissions", "policy", "sandbox", "allow", "engine_commands"),
-        _PERMISSION,
-    ),
-    **dict.fromkeys(
-        ("command", "executable", "binary", "args", "hooks", "mcp_servers", "engines"), _EXECUTABLE
-    ),
-    **dict.fromkeys(("env", "environment"), _ENVIRONMENT),
-    **dict.fromkeys(("trust", "trusted", "people", "owners", "admins", "members", "approvals"), _TRUST),
-    **dict.fromkeys(("gateway", "store", "channels", "log", "workspaces"), _HOUSE),
-}
-"""Reasons for the likeliest keys. What is in no list is refused just the same."""
 
 
 def read_preferences(
@@ -171,3 +176,33 @@ def _house_leaves(loaded: Loaded, folder: Path) -> Iterator[tuple[str, Leaf]]:
             for ours in ("engine", "model", "busy"):
                 if leaf := loaded.leaves.get(("workspaces", name, ours)):
                     yield ours, msgspec.structs.replace(leaf, value=getattr(section, ours))
+
+
+class Narrowing(Struct, frozen=True):
+    rules: tuple[Rule, ...] = ()
+    at_most: ApprovalMode = "full-access"
+
+
+NOTHING = Narrowing()
+EVERYTHING = Narrowing(at_most="minimal")
+
+
+def narrowing_of(folder: Path) -> Narrowing:
+    try:
+        found = (folder / WORKSPACE_FILE_NAME).lstat()
+    except FileNotFoundError:
+        return NOTHING
+    except OSError:
+        return EVERYTHING
+    return _read(folder, found.st_mtime_ns, found.st_size, found.st_ino)
+
+
+@lru_cache(maxsize=256)
+def _read(folder: Path, *state: int) -> Narrowing:
+    """`state` is what tells one version of the file from another."""
+    try:
+        wished, _ = read_preferences(folder, None)
+    except InvalidConfig:
+        return EVERYTHING
+    rules = tuple(map(parse_rule, wished.rules or ()))
+    return Narrowing(rules, wished.approval_mode or "full-access")

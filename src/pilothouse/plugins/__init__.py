@@ -1,5 +1,5 @@
 """Plugins: engines, channels, stores and commands, ours and strangers' alike, found by their entry points."""
 
-from pilothouse.plugins.loading import Broken, Found, Group, Loaded, Plugins
+from pilothouse.plugins.registry import Broken, Found, Group, Loaded, Plugins
 
 __all__ = ["Broken", "Found", "Group", "Loaded", "Plugins"]

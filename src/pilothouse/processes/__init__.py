@@ -13,12 +13,10 @@ from pilothouse.processes.errors import (
     SpawnProblem,
 )
 from pilothouse.processes.leash import Leash
-from pilothouse.processes.leftovers import Leftover, sweep_leftovers
-from pilothouse.processes.line_reader import LineReader
-from pilothouse.processes.lines import MAX_LINE_BYTES, Line, LineSplitter
+from pilothouse.processes.life import Ending, Leftover, StopDeadlines, Stopped, sweep_leftovers
+from pilothouse.processes.lines import MAX_LINE_BYTES, Line, LineReader, LineSplitter
 from pilothouse.processes.process import PROCESS_MARKER, Process, ProcessLimits, open_process
 from pilothouse.processes.procfs import Marker, ProcessId
-from pilothouse.processes.stopping import Ending, StopDeadlines, Stopped
 from pilothouse.processes.subreaper import become_subreaper, collect_orphans
 
 __all__ = [

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import anyio
 
-from pilothouse.processes.spawn_problems import explain
+from pilothouse.processes.errors import explain
 
 _POLL_S = 0.02
 _STATUS_TAKEN = 255  # what asyncio reports, too, when somebody else has collected the status

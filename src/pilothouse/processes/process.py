@@ -15,13 +15,10 @@ import anyio
 
 from pilothouse.processes.errors import InputClosed, InputStalled
 from pilothouse.processes.leader import start
-from pilothouse.processes.life import Life
-from pilothouse.processes.line_reader import LineReader
-from pilothouse.processes.lines import MAX_LINE_BYTES
-from pilothouse.processes.pipes import PipeReader, PipeWriter
+from pilothouse.processes.life import Life, StopDeadlines, Stopped
+from pilothouse.processes.lines import MAX_LINE_BYTES, LineReader
+from pilothouse.processes.pipes import TAIL_BYTES, PipeReader, PipeWriter, Tail
 from pilothouse.processes.procfs import Marker
-from pilothouse.processes.stopping import StopDeadlines, Stopped
-from pilothouse.processes.tail import TAIL_BYTES, Tail
 
 PROCESS_MARKER = "PILOTHOUSE_PROCESS"
 

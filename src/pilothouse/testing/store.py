@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from pilothouse.testing.store_asks import AskSuite, PeopleSuite, ScheduleSuite
 from pilothouse.testing.store_builders import OpenStore
+from pilothouse.testing.store_costs import SpendingSuite
 from pilothouse.testing.store_inbox import InboxSuite
 from pilothouse.testing.store_log import LogSuite, PruneSuite
 from pilothouse.testing.store_nodes import NodeSuite, UnitSuite, WakeSuite
 from pilothouse.testing.store_outbox import OutboxSuite
 from pilothouse.testing.store_queues import QueueSuite
 from pilothouse.testing.store_rules import RuleSuite
-from pilothouse.testing.store_spending import SpendingSuite
 from pilothouse.testing.store_turns import PlaceSuite, TurnSuite
 
 __all__ = ["OpenStore", "StoreConformance"]

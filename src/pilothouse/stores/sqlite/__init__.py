@@ -29,7 +29,7 @@ def open_store(
 def look_at_store(config: SqliteConfig) -> AbstractContextManager[Look]:
     from pathlib import Path
 
-    from pilothouse.stores.sqlite.looking import open_look
+    from pilothouse.stores.sqlite.readonly import open_look
 
     return open_look(Path(config.path), config.busy_timeout_s)
 

@@ -1,4 +1,7 @@
-"""Inbox and outbox: one shape, one set of queries. Only the node that holds a claim may end it."""
+"""Inbox and outbox: one shape, one set of queries. Only the node that holds a claim may end it.
+
+The inbox: a queue that knows which conversations may start a turn.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import Any
 from msgspec import Raw
 
 from pilothouse.core.errors import StoreError
-from pilothouse.core.ids import ConversationId, Epoch, MessageId, TurnId
+from pilothouse.core.ids import ConversationId, EngineId, Epoch, MessageId, TurnId
 from pilothouse.core.queue import Put, QueueRow
 from pilothouse.stores.sqlite.blobs import note_uses
 from pilothouse.stores.sqlite.errors import missing_parent
@@ -141,3 +144,15 @@ class QueueTable:
         if missing_parent(error):
             return StoreError(f"the conversation {place} is not known to the store: ensure it first")
         return StoreError(f"the {self._table} has a row {id} already, under another key")
+
+
+class InboxTable(QueueTable):
+    def __init__(self, link: Link) -> None:
+        super().__init__(link, "inbox")
+
+    def startable(
+        self, now: float, *, engines: Sequence[EngineId] | None, limit: int
+    ) -> list[ConversationId]:
+        wanted = None if engines is None else to_json(list(engines)).decode()
+        rows = self._link.rows("inbox.startable", now=now, engines=wanted, limit=limit)
+        return [row[0] for row in rows]

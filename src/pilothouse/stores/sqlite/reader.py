@@ -9,7 +9,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from pilothouse.core.errors import StoreError
-from pilothouse.stores.sqlite.blob_files import BlobFiles
+from pilothouse.stores.sqlite.blobs import BlobFiles
 from pilothouse.stores.sqlite.errors import translate
 from pilothouse.stores.sqlite.jobs import Job, Outcome
 from pilothouse.stores.sqlite.link import Link

@@ -22,7 +22,7 @@ import anyio.to_thread
 from pilothouse.core.errors import ConfigError, StoreError
 from pilothouse.core.ids import Epoch
 from pilothouse.core.store import Store, Tx
-from pilothouse.stores.sqlite.blob_files import BlobFiles
+from pilothouse.stores.sqlite.blobs import BlobFiles
 from pilothouse.stores.sqlite.errors import translate, unusable
 from pilothouse.stores.sqlite.hints import Bell, Changes, Hints
 from pilothouse.stores.sqlite.jobs import Job, Outcome, resolve

@@ -14,18 +14,17 @@ from pilothouse.core.store import BlobTable, Events, Nodes
 from pilothouse.core.turn import Turns
 from pilothouse.stores.sqlite.asks import AskTable
 from pilothouse.stores.sqlite.audit import AuditTable
-from pilothouse.stores.sqlite.blob_files import BlobFiles
-from pilothouse.stores.sqlite.blobs import BlobRows
+from pilothouse.stores.sqlite.blobs import BlobFiles, BlobRows
 from pilothouse.stores.sqlite.conversations import ConversationTable, SessionTable
+from pilothouse.stores.sqlite.costs import SpendingTable
 from pilothouse.stores.sqlite.events import EventTable
-from pilothouse.stores.sqlite.inbox import InboxTable
 from pilothouse.stores.sqlite.link import Link
 from pilothouse.stores.sqlite.nodes import NodeTable
 from pilothouse.stores.sqlite.outbox import OutboxTable
 from pilothouse.stores.sqlite.people import GrantTable
+from pilothouse.stores.sqlite.queue import InboxTable
 from pilothouse.stores.sqlite.rules import RuleTable
 from pilothouse.stores.sqlite.schedules import ScheduleTable
-from pilothouse.stores.sqlite.spending import SpendingTable
 from pilothouse.stores.sqlite.turns import TurnTable
 
 

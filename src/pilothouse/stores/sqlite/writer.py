@@ -17,7 +17,7 @@ from time import monotonic
 
 from pilothouse.core.errors import Fenced, StoreError
 from pilothouse.core.ids import Epoch
-from pilothouse.stores.sqlite.blob_files import BlobFiles
+from pilothouse.stores.sqlite.blobs import BlobFiles
 from pilothouse.stores.sqlite.errors import translate, unusable
 from pilothouse.stores.sqlite.jobs import Job, Outcome
 from pilothouse.stores.sqlite.link import Link

@@ -1,5 +1,6 @@
 """What the terminal of `pilothouse discord` says: that it is ready, a code for the first person, what became of an edit of the
-configuration, and what goes wrong. Nothing else."""
+configuration, and what goes wrong. Nothing else.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +10,9 @@ from typing import Protocol
 
 import anyio
 
-from pilothouse.bootstrap.house import House
-from pilothouse.bootstrap.offering import offer
-from pilothouse.bootstrap.people import make_people
-from pilothouse.bootstrap.reloading import words_for
-from pilothouse.bootstrap.saying import say
+from pilothouse.bootstrap.app import House, words_for
+from pilothouse.bootstrap.people import make_people, offer
+from pilothouse.bootstrap.terminal_text import say
 from pilothouse.config import Reloaded
 from pilothouse.core.channel import ChannelHealth
 from pilothouse.core.ids import ChannelId, UserId

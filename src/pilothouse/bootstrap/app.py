@@ -1,19 +1,22 @@
-"""What every command that runs a gateway needs: configuration, log and store, and the adapters built from them."""
+"""What every command that runs a gateway needs: configuration, log and store, and the adapters built from them.
+
+Configuration that changes under a running gateway: read anew, logged, and told to whoever sits in front of it.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pilothouse.bootstrap.policing import make_policy
-from pilothouse.bootstrap.probing import probe
-from pilothouse.bootstrap.sections import load_checked
-from pilothouse.config import AUTO, Config, ConfigHolder, Loaded
+from pilothouse.bootstrap.configuration import load_checked
+from pilothouse.bootstrap.machine import probe
+from pilothouse.bootstrap.policy import make_policy
+from pilothouse.config import AUTO, Config, ConfigHolder, Loaded, Reloaded, watch
 from pilothouse.core.ask import Ask
 from pilothouse.core.channel import Channel, ChannelHost
 from pilothouse.core.engine import Engine, EngineHost, EngineSpec, EngineStatus, ResumeLines
@@ -31,6 +34,8 @@ from pilothouse.runtime.commands import menu
 
 TERMINAL = ChannelId("terminal")
 DEMO = EngineId("script")
+
+EDITED = "The configuration was edited."
 
 
 class House:
@@ -214,3 +219,25 @@ def _made(folder: Path) -> Path:
             f"The folder {folder} cannot be made: {error.strerror}. Make it writable."
         ) from error
     return folder
+
+
+def words_for(result: Reloaded) -> str:
+    """For whoever sits in front of it; empty for an edit that changed nothing, which is nobody's business."""
+    if result == Reloaded():
+        return ""
+    text = result.text[:1].upper() + result.text[1:]
+    return text if result.problem else f"{EDITED} {text}"
+
+
+async def reload_on_change(house: House, tell: Callable[[Reloaded], None] = lambda _: None) -> None:
+    """Until it is cancelled. `tell` hears what became of each edit."""
+    paths = house.holder.loaded.paths
+
+    def reload() -> None:
+        result = house.holder.reload()
+        house.redactor.add(*house.holder.loaded.secrets)
+        house.log.level = house.config.log.level
+        house.log("config.reloaded", level="warning" if result.worrying else "info", text=result.text)
+        tell(result)
+
+    await watch([paths.config_file, paths.env_file], reload)

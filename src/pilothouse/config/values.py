@@ -1,17 +1,32 @@
-"""Values that are of the right type and still mean nothing: a rule, an engine, a time zone, a person.
+"""Names of time zones to time zones. UTC needs no database, and is there on every machine.
+
+Values that are of the right type and still mean nothing: a rule, an engine, a time zone, a person.
 
 They are looked at leaf by leaf, also where something beside them is wrong, so that every problem is told at once.
 """
 
 from __future__ import annotations
 
+from datetime import UTC, tzinfo
+
 from pilothouse.config.decode import Reader
 from pilothouse.config.model import AUTO, Models
 from pilothouse.config.problems import Problem, show
 from pilothouse.config.sources import Key, Leaf, dotted
-from pilothouse.config.zones import find_zone
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.rules import parse_rule
+
+
+def find_zone(name: str) -> tzinfo:
+    """Raises `LookupError` for a name that nobody knows here."""
+    if name.upper() == "UTC":
+        return UTC
+    from zoneinfo import ZoneInfo
+
+    try:
+        return ZoneInfo(name)
+    except (ValueError, OSError) as error:  # a path, a folder: no name at all
+        raise LookupError(name) from error
 
 
 def check_meanings(reader: Reader, models: Models) -> None:

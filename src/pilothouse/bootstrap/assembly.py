@@ -9,8 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from pilothouse.bootstrap.heads import heads_file, note_head
-from pilothouse.bootstrap.house import (
+from pilothouse.bootstrap.app import (
     TERMINAL,
     House,
     default_engine,
@@ -18,7 +17,8 @@ from pilothouse.bootstrap.house import (
     engine_problem,
     resume_lines,
 )
-from pilothouse.bootstrap.looking import look_at_file, read_file
+from pilothouse.bootstrap.audit_heads import heads_file, note_head
+from pilothouse.bootstrap.files import look_at_file, read_file
 from pilothouse.bootstrap.machine import is_alive, sweep_leftovers
 from pilothouse.bootstrap.people import make_approvals, make_people
 from pilothouse.config import BudgetSection, Config, find_zone, mode_in

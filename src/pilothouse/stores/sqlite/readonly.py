@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from pilothouse.core.errors import StoreError, StoreTooOld
 from pilothouse.core.store import Tx
-from pilothouse.stores.sqlite.blob_files import BlobFiles
+from pilothouse.stores.sqlite.blobs import BlobFiles
 from pilothouse.stores.sqlite.errors import translate
 from pilothouse.stores.sqlite.link import Link, connect, make_readonly, quick_check
 from pilothouse.stores.sqlite.migrate import check_ours, load_migrations, schema_version

@@ -63,7 +63,7 @@ class Standing(Struct, frozen=True):
 
 def read_standing(paths: Paths) -> Standing:
     """Raises `InvalidConfig` where the file cannot be used as it is. What flags and variables say is not in it."""
-    from pilothouse.bootstrap.sections import models_of
+    from pilothouse.bootstrap.configuration import models_of
     from pilothouse.plugins import Plugins
 
     environ = {name: text for name, text in os.environ.items() if not name.startswith("PILOTHOUSE_")}

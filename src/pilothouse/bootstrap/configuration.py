@@ -1,11 +1,19 @@
-"""What is wrong with the folders that a configuration names, and with the file that each may bring along."""
+"""What is wrong with the folders that a configuration names, and with the file that each may bring along.
+
+The configuration with every section checked by the adapter that it belongs to.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from pilothouse.config import InvalidConfig, Loaded, Problem, leaves_in
+from pilothouse.bootstrap.people import person_problem
+from pilothouse.config import InvalidConfig, Loaded, Models, Problem, find_paths, leaves_in, load
+from pilothouse.plugins import Plugins
 
 
 def missing_folders(loaded: Loaded) -> Iterator[Problem]:
@@ -34,3 +42,17 @@ def _named(loaded: Loaded) -> Iterator[tuple[str, str]]:
         yield "gateway.default_workspace", place
     for name, section in loaded.config.workspaces.items():
         yield f"workspaces.{name}.path", section.path
+
+
+def load_checked(plugins: Plugins, flags: Mapping[str, Any] | None = None) -> Loaded:
+    return load(find_paths(os.environ), os.environ, models_of(plugins), flags)
+
+
+def models_of(plugins: Plugins) -> Models:
+    return Models(
+        engines=plugins.sections("engines"),
+        channels=plugins.sections("channels"),
+        stores=plugins.sections("stores"),
+        engine_aliases=plugins.aliases(),
+        person_problem=partial(person_problem, plugins),
+    )

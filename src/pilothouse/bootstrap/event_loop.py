@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import anyio
 
-from pilothouse.bootstrap.saying import say
+from pilothouse.bootstrap.terminal_text import say
 from pilothouse.core.errors import main_error
 
 INTERRUPTED = 130

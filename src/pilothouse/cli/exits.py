@@ -1,7 +1,0 @@
-"""Exit codes."""
-
-BROKEN = 1
-UNFORESEEN = 70
-BUSY = 75
-INTERRUPTED = 130
-PIPE_CLOSED = 141
