@@ -17,8 +17,7 @@ from statistics import median
 from tests.channels.telegram.documents import make_document
 from tests.channels.telegram.judging import check_document
 
-from pilothouse.channels.telegram.look import Look
-from pilothouse.channels.telegram.payload import unpack
+from pilothouse.channels.telegram.payload import Look, unpack
 from pilothouse.channels.telegram.render import render
 from pilothouse.core.message import Content
 

@@ -26,14 +26,12 @@ from bench.measuring.turn import bare_commits
 from tests.channels.telegram.receiving_house import KeptBlobs
 
 from pilothouse.channels.failures import Failures
-from pilothouse.channels.telegram.addressing import TELEGRAM
+from pilothouse.channels.telegram.accept import Taker
+from pilothouse.channels.telegram.addresses import TELEGRAM, us_with
 from pilothouse.channels.telegram.client import open_client
 from pilothouse.channels.telegram.endpoint import Endpoint
-from pilothouse.channels.telegram.keeping import Keeping
-from pilothouse.channels.telegram.lanes import Lanes
 from pilothouse.channels.telegram.receive import Happening
-from pilothouse.channels.telegram.taking import Taker
-from pilothouse.channels.telegram.trigger import us_with
+from pilothouse.channels.telegram.updates import Keeping, Lanes
 from pilothouse.channels.telegram.wire import Arrived, Me, read_update
 from pilothouse.core.ids import UserId
 from pilothouse.core.message import Address, conversation_id, inbox_key

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.channels.terminal_rig import Pty
 from tests.channels.terminal_scene import DIFF, EDIT, PUSH, SIZES
 
-from pilothouse.channels.terminal.editing import Unusable, changed, draft_of
+from pilothouse.channels.terminal.draft import Unusable, changed, draft_of
 from pilothouse.channels.terminal.ink import Ink, cells, fold_line
 from pilothouse.channels.terminal.receive import ENTER_KEEPS, choices, decide, keys_of
 from pilothouse.channels.terminal.render import ask_help, ask_text, keep_warning

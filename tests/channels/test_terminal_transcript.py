@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilothouse.channels.terminal.blocks import blocks, complete, missing
 from pilothouse.channels.terminal.ink import Ink
+from pilothouse.channels.terminal.markdown import blocks, complete, missing
 from pilothouse.channels.terminal.pen import Look
 from pilothouse.channels.terminal.receive import take_seat
 from pilothouse.channels.terminal.render import render

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from pilothouse.channels.pressing import MAX_OPTIONS, AskPress
+from pilothouse.channels.button_keys import MAX_OPTIONS, AskPress
 from pilothouse.core.ask import Ask, Decision, Option, Remember, parse_reply
 
 SAID_NO = "The person said no."

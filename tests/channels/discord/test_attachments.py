@@ -30,7 +30,7 @@ from pilothouse.channels.discord.attachments import (
     take_files,
     with_files,
 )
-from pilothouse.channels.names import NAME_CHARS
+from pilothouse.channels.parts import NAME_CHARS
 from pilothouse.core.ids import BlobHash, ChannelId, UserId
 from pilothouse.core.message import Address, Attachment, Author, InboundMessage
 from pilothouse.fetching.outcome import Unfetched

@@ -20,7 +20,7 @@ from pilothouse.channels.discord.payload import (
     fit_files,
     unpack,
 )
-from pilothouse.channels.packing import pack
+from pilothouse.channels.parts import pack
 from pilothouse.channels.text import utf16_units
 from pilothouse.core.ids import BlobHash
 from pilothouse.core.message import AGAIN_MARK, Attachment

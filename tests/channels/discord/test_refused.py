@@ -23,7 +23,7 @@ from pilothouse.channels.discord.calls import Calls, Upload
 from pilothouse.channels.discord.payload import Message, Progress
 from pilothouse.channels.discord.posting import Poster
 from pilothouse.channels.discord.trouble import Trouble
-from pilothouse.channels.packing import pack
+from pilothouse.channels.parts import pack
 from pilothouse.core.ask import Ask
 from pilothouse.core.errors import Rejected, TryLater, Unconfirmed
 from pilothouse.core.ids import AskId, ConversationId, TurnId

@@ -14,7 +14,7 @@ from tests.channels.discord.server.running import Server
 from pilothouse.channels.discord.calls import Attempt
 from pilothouse.channels.discord.limits import UPLOAD_BYTES
 from pilothouse.channels.discord.payload import Progress
-from pilothouse.channels.packing import pack
+from pilothouse.channels.parts import pack
 from pilothouse.core.errors import Rejected, TryLater, Unconfirmed
 from pilothouse.core.ids import TurnId
 from pilothouse.core.message import Content, MessageRef

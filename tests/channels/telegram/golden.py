@@ -7,10 +7,10 @@ from pathlib import Path
 
 from tests.channels.telegram.scenes import ASKS, CONTENTS, VIEWS, all_contents, asked
 
-from pilothouse.channels.telegram.look import Look
 from pilothouse.channels.telegram.payload import (
     Entity,
     File,
+    Look,
     Message,
     Payload,
     Progress,

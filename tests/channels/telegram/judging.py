@@ -10,8 +10,12 @@ from tests.channels.telegram.documents import Document
 from tests.channels.telegram.judge_tdlib import judge, units
 from typing_extensions import override
 
-from pilothouse.channels.telegram.limits import CALLBACK_BYTES, CAPTION, ENTITIES, RICH_CHARS, TEXT
 from pilothouse.channels.telegram.payload import (
+    CALLBACK_BYTES,
+    CAPTION,
+    ENTITIES,
+    RICH_CHARS,
+    TEXT,
     Entity,
     File,
     Keyboard,

@@ -10,15 +10,13 @@ from tests.channels.telegram.server.running import Server
 from tests.json_lines import read_whole_lines
 
 from pilothouse.channels.failures import Failures
+from pilothouse.channels.telegram.accept import Taker
+from pilothouse.channels.telegram.addresses import us_with
 from pilothouse.channels.telegram.client import BotClient
-from pilothouse.channels.telegram.keeping import Keeping
-from pilothouse.channels.telegram.lanes import Lanes
-from pilothouse.channels.telegram.poll import Poller
+from pilothouse.channels.telegram.poll import Poller, Setbacks
 from pilothouse.channels.telegram.receive import Happening
-from pilothouse.channels.telegram.setbacks import Setbacks
-from pilothouse.channels.telegram.taking import Taker
-from pilothouse.channels.telegram.trigger import us_with
 from pilothouse.channels.telegram.trouble import Trouble
+from pilothouse.channels.telegram.updates import Keeping, Lanes
 from pilothouse.core.channel import Receipt
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.ids import BlobHash

@@ -11,18 +11,17 @@ from tests.channels.telegram.judging import check
 from tests.channels.telegram.scenes import COLOUR, HIDDEN, LONG, PARTS, PLAN, PUSH, asked
 
 from pilothouse.channels.choices import decide
-from pilothouse.channels.telegram.asks import render_ask
-from pilothouse.channels.telegram.callback import (
+from pilothouse.channels.telegram.keyboard import (
     AskPress,
     StopPress,
     ask_key,
+    keyboard,
     parse_press,
     stop_key,
+    toggled,
 )
-from pilothouse.channels.telegram.choices import keyboard, toggled
-from pilothouse.channels.telegram.look import Look
-from pilothouse.channels.telegram.payload import File, Keyboard, Message, unpack
-from pilothouse.channels.telegram.render import render
+from pilothouse.channels.telegram.payload import File, Keyboard, Look, Message, unpack
+from pilothouse.channels.telegram.render import render, render_ask
 from pilothouse.core.ask import Ask, Decision, hash_payload, misfit
 from pilothouse.core.ask_view import ask_lines
 from pilothouse.core.ids import AskId, TurnId

@@ -9,7 +9,7 @@ from tests.channels.telegram.server.running import Server, open_server
 from pilothouse.channels.telegram import trouble
 from pilothouse.channels.telegram.client import BotClient, open_client
 from pilothouse.channels.telegram.endpoint import Endpoint
-from pilothouse.channels.telegram.limits import DOWNLOAD_BYTES, PHOTO_BYTES, UPLOAD_BYTES
+from pilothouse.channels.telegram.payload import DOWNLOAD_BYTES, PHOTO_BYTES, UPLOAD_BYTES
 from pilothouse.channels.telegram.shapes import Upload
 from pilothouse.channels.telegram.wire import Message
 from pilothouse.core.secret import Secret

@@ -10,7 +10,7 @@ from tests.channels.telegram.receiving_house import KeptBlobs
 from tests.channels.telegram.server.running import Server
 
 from pilothouse.channels.telegram import CHANNEL
-from pilothouse.channels.telegram.addressing import TELEGRAM
+from pilothouse.channels.telegram.addresses import TELEGRAM
 from pilothouse.channels.telegram.channel import TelegramChannel
 from pilothouse.core.channel import ChannelHost
 from pilothouse.core.message import Address

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from tests.channels.telegram.judging import check_text
 
 from pilothouse.channels.telegram.cut import cut, head
-from pilothouse.channels.telegram.limits import ENTITIES
 from pilothouse.channels.telegram.markdown import parse_markdown
+from pilothouse.channels.telegram.payload import ENTITIES
 from pilothouse.channels.telegram.styled import Style, Styled, style_blocks
 from pilothouse.channels.text import utf16_units
 

@@ -6,8 +6,7 @@ import anyio
 import pytest
 from anyio.abc import TaskGroup
 
-from pilothouse.channels.telegram.gate import Gate
-from pilothouse.channels.telegram.pacing import Kind, Request
+from pilothouse.channels.telegram.pace import Gate, Kind, Request
 from pilothouse.core.errors import TryLater
 from pilothouse.testing.clock import FakeClock
 

@@ -7,8 +7,7 @@ from tests.channels.telegram.golden import FOLDER, scenes
 from tests.channels.telegram.judging import check
 from tests.channels.telegram.scenes import ASKS, VIEWS, all_contents, asked
 
-from pilothouse.channels.telegram.look import Look
-from pilothouse.channels.telegram.payload import unpack
+from pilothouse.channels.telegram.payload import Look, unpack
 from pilothouse.channels.telegram.progress import render_view
 from pilothouse.channels.telegram.render import render
 

@@ -13,10 +13,9 @@ from tests.channels.telegram.rival import conflicts, rival
 from tests.channels.telegram.server.running import Server
 from tests.channels.telegram.test_troubles import Alone, alone
 
-from pilothouse.channels.telegram.addressing import TELEGRAM
+from pilothouse.channels.telegram.addresses import TELEGRAM
 from pilothouse.channels.telegram.config import TelegramConfig, WebhookConfig
-from pilothouse.channels.telegram.hook_watch import LOOK_EVERY_S
-from pilothouse.channels.telegram.setbacks import (
+from pilothouse.channels.telegram.poll import (
     CALM_S,
     DOWN_LOUD_S,
     LONGEST_S,
@@ -33,6 +32,7 @@ from pilothouse.channels.telegram.trouble import (
     Trouble,
     Unauthorized,
 )
+from pilothouse.channels.telegram.webhook import LOOK_EVERY_S
 from pilothouse.core.channel_status import health_of
 from pilothouse.core.secret import Secret
 from pilothouse.testing.clock import FakeClock

@@ -11,8 +11,7 @@ from tests.channels.telegram.conftest import connect
 from tests.channels.telegram.receiving_house import House, Slow, make_house
 from tests.channels.telegram.server.running import Server
 
-from pilothouse.channels.telegram.hooked import Hooked
-from pilothouse.channels.telegram.webhook import Door
+from pilothouse.channels.telegram.webhook import Door, Hooked
 from pilothouse.core.channel import Receipt
 from pilothouse.core.secret import Secret
 

@@ -8,11 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilothouse.channels.telegram.blocks import Code, Paragraph, bare
-from pilothouse.channels.telegram.house_words import house_blocks
-from pilothouse.channels.telegram.look import Look
-from pilothouse.channels.telegram.payload import Message, unpack
-from pilothouse.channels.telegram.render import render
+from pilothouse.channels.telegram.payload import Look, Message, unpack
+from pilothouse.channels.telegram.render import house_blocks, render
+from pilothouse.channels.telegram.styled import Code, Paragraph, bare
 from pilothouse.core.message import Content, ContentKind
 
 EVIL = (

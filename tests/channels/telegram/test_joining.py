@@ -6,7 +6,7 @@ from itertools import count
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilothouse.channels.telegram.joining import QUIET_S, Bit, gather, is_rest_of, place_of
+from pilothouse.channels.telegram.pieces import QUIET_S, Bit, gather, is_rest_of, place_of
 from pilothouse.channels.telegram.wire import Chat, Message, Origin, Update, User
 
 LONG = "x" * 4096

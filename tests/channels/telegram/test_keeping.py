@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pilothouse.channels.telegram.keeping import MOST, REWRITE_AFTER, Keeping
+from pilothouse.channels.telegram.updates import MOST, REWRITE_AFTER, Keeping
 from pilothouse.channels.telegram.wire import Arrived
 
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.channels.telegram.documents import BAD_LINKS, GOOD_LINKS
 from tests.channels.telegram.judge_tdlib import judge
 
-from pilothouse.channels.telegram import links
+from pilothouse.channels.telegram import styled
 from pilothouse.channels.telegram.markdown import parse_markdown
 from pilothouse.channels.telegram.styled import Styled, style_blocks
 
@@ -112,13 +112,13 @@ def test_a_column_without_values_keeps_its_name() -> None:
 
 @pytest.mark.parametrize("url", GOOD_LINKS)
 def test_a_good_link_is_taken_by_us_and_by_telegram(url: str) -> None:
-    assert links.takes(url)
+    assert styled.takes(url)
     assert _telegram_takes(url)
 
 
 @pytest.mark.parametrize("url", BAD_LINKS)
 def test_a_bad_link_is_not_taken(url: str) -> None:
-    assert not links.takes(url)
+    assert not styled.takes(url)
 
 
 @given(
@@ -129,7 +129,7 @@ def test_a_bad_link_is_not_taken(url: str) -> None:
     )
 )
 def test_telegram_takes_every_link_that_we_take(url: str) -> None:
-    if links.takes(url):
+    if styled.takes(url):
         assert _telegram_takes(url)
 
 

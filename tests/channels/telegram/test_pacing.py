@@ -11,7 +11,7 @@ from itertools import count
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pilothouse.channels.telegram.pacing import ARRIVES_S, REMEMBERED, Kind, Limits, Pacer, Request
+from pilothouse.channels.telegram.pace import ARRIVES_S, REMEMBERED, Kind, Limits, Pacer, Request
 
 LIMITS = Limits()
 

@@ -6,14 +6,14 @@ import msgspec
 import pytest
 from tests.channels.telegram.judging import check
 
-from pilothouse.channels.packing import pack
-from pilothouse.channels.telegram.limits import CAPTION
-from pilothouse.channels.telegram.look import Look
+from pilothouse.channels.parts import pack
 from pilothouse.channels.telegram.payload import (
+    CAPTION,
     Button,
     Entity,
     File,
     Keyboard,
+    Look,
     Message,
     Payload,
     Progress,

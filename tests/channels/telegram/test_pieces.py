@@ -16,14 +16,12 @@ from tests.channels.telegram.apps import APPS, pieces, units
 from tests.channels.telegram.receiving_house import KeptBlobs
 from tests.runtime.rig import Rig, open_rig
 
-from pilothouse.channels.telegram.addressing import TELEGRAM
+from pilothouse.channels.telegram.accept import Taker
+from pilothouse.channels.telegram.addresses import TELEGRAM, us_with
 from pilothouse.channels.telegram.client import open_client
 from pilothouse.channels.telegram.endpoint import Endpoint
-from pilothouse.channels.telegram.joining import QUIET_S, Bit, gather, place_of
-from pilothouse.channels.telegram.pieces import find_tail, read_tails, tail_of
+from pilothouse.channels.telegram.pieces import QUIET_S, Bit, find_tail, gather, place_of, read_tails, tail_of
 from pilothouse.channels.telegram.receive import Happening, Said, translate
-from pilothouse.channels.telegram.taking import Taker
-from pilothouse.channels.telegram.trigger import us_with
 from pilothouse.channels.telegram.wire import Chat, Entity, Me, Message, Update, User
 from pilothouse.core.ids import UserId
 from pilothouse.core.message import THE_REST, Address, InboundMessage, conversation_id, inbox_key, pieces_of

@@ -12,11 +12,10 @@ from tests.channels.telegram.rival import conflicts, rival
 from tests.channels.telegram.server.running import Server
 
 from pilothouse.channels.failures import NOT_TAKEN
-from pilothouse.channels.telegram.joining import QUIET_S
-from pilothouse.channels.telegram.lanes import AT_ONCE
-from pilothouse.channels.telegram.poll import Poller
+from pilothouse.channels.telegram.pieces import QUIET_S
+from pilothouse.channels.telegram.poll import CALM_S, LOUD_AFTER, Poller
 from pilothouse.channels.telegram.receive import Happening, Pressed
-from pilothouse.channels.telegram.setbacks import CALM_S, LOUD_AFTER
+from pilothouse.channels.telegram.updates import AT_ONCE
 from pilothouse.core.channel import Receipt
 from pilothouse.core.errors import StoreError, StoreUnavailable
 from pilothouse.testing.clock import FakeClock

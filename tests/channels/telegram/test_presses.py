@@ -8,12 +8,12 @@ import anyio
 import pytest
 from tests.channels.telegram.scenes import PARTS
 
-from pilothouse.channels.pressing import Act
-from pilothouse.channels.telegram.callback import ask_key, stop_key
+from pilothouse.channels.button_keys import Act
 from pilothouse.channels.telegram.client import BotClient
+from pilothouse.channels.telegram.keyboard import ask_key, stop_key
 from pilothouse.channels.telegram.presses import ENDED, Presses
 from pilothouse.channels.telegram.receive import Pressed, Stopped
-from pilothouse.channels.telegram.sending import Sender
+from pilothouse.channels.telegram.sender import Sender
 from pilothouse.channels.telegram.wire import (
     Button,
     CallbackQuery,

@@ -10,7 +10,7 @@ from tests.channels.telegram.judging import check
 from tests.channels.telegram.scenes import STARTED, call, done, view_of
 from tests.core.strategies import streams
 
-from pilothouse.channels.telegram.look import Look
+from pilothouse.channels.telegram.payload import Look
 from pilothouse.channels.telegram.progress import render_view
 from pilothouse.core.ask import Ask
 from pilothouse.core.event import Asked, EngineEvent, TextDelta, ToolFinished

@@ -10,8 +10,9 @@ from tests.channels.channel_rig import MENU
 from tests.channels.telegram.server.people import Person
 from tests.channels.telegram.server.world import BOT_ID, Draft, Post, World
 
-from pilothouse.channels.names import NAME_CHARS, safe_name, sent_name
-from pilothouse.channels.telegram.addressing import group as group_of
+from pilothouse.channels.parts import NAME_CHARS, safe_name, sent_name
+from pilothouse.channels.telegram.addresses import group as group_of
+from pilothouse.channels.telegram.addresses import us_with
 from pilothouse.channels.telegram.receive import (
     FORGOT_S,
     Changed,
@@ -26,7 +27,6 @@ from pilothouse.channels.telegram.receive import (
     Unread,
     translate,
 )
-from pilothouse.channels.telegram.trigger import us_with
 from pilothouse.channels.telegram.wire import KINDS, Arrived, Me, Update, read_update
 from pilothouse.core.ids import UserId
 from pilothouse.core.message import Address, Author, MessageEdited

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from tests.channels.telegram.documents import make_document
 from tests.channels.telegram.judging import check, check_document, check_html, words_of
 
-from pilothouse.channels.telegram.look import Look
-from pilothouse.channels.telegram.payload import File, Message, Rich
+from pilothouse.channels.telegram.payload import File, Look, Message, Rich
 from pilothouse.channels.telegram.render import render_text
 
 SEEDS = st.integers(0, 2**32)

@@ -9,12 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilothouse.channels.telegram.blocks import Block, Paragraph, Quote, Span, words
-from pilothouse.channels.telegram.limits import RICH_BLOCKS, RICH_CHARS, RICH_COLUMNS, RICH_DEPTH
-from pilothouse.channels.telegram.look import Look
-from pilothouse.channels.telegram.payload import File, Payload, Rich
+from pilothouse.channels.telegram.payload import (
+    RICH_BLOCKS,
+    RICH_CHARS,
+    RICH_COLUMNS,
+    RICH_DEPTH,
+    File,
+    Look,
+    Payload,
+    Rich,
+)
 from pilothouse.channels.telegram.render import render_text
 from pilothouse.channels.telegram.rich import write_rich
+from pilothouse.channels.telegram.styled import Block, Paragraph, Quote, Span, words
 
 RICH = Look(rich=True)
 FLAT = ("td", "th", "br", "hr", "input")

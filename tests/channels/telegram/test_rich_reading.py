@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilothouse.channels.telegram.rich_reading import rich_words
+from pilothouse.channels.telegram.rich_written import rich_words
 
 values = st.recursive(
     st.none() | st.integers() | st.text(max_size=5),

@@ -14,16 +14,13 @@ from tests.runtime.puppet import PuppetEngine, echo
 from tests.runtime.rig import Rig, open_rig
 
 from pilothouse.channels.failures import Failures
-from pilothouse.channels.telegram.addressing import TELEGRAM, chat_of
+from pilothouse.channels.telegram.accept import Taker
+from pilothouse.channels.telegram.addresses import TELEGRAM, chat_of, us_with
 from pilothouse.channels.telegram.client import BotClient
-from pilothouse.channels.telegram.keeping import Keeping
-from pilothouse.channels.telegram.lanes import Lanes
-from pilothouse.channels.telegram.poll import Poller
+from pilothouse.channels.telegram.poll import Poller, Setbacks
 from pilothouse.channels.telegram.receive import Happening
-from pilothouse.channels.telegram.setbacks import Setbacks
-from pilothouse.channels.telegram.taking import Taker
-from pilothouse.channels.telegram.trigger import us_with
 from pilothouse.channels.telegram.trouble import Trouble
+from pilothouse.channels.telegram.updates import Keeping, Lanes
 from pilothouse.core.channel import Desk
 from pilothouse.core.ids import UserId
 from pilothouse.core.message import Address, Content, MessageRef, Part

@@ -9,8 +9,7 @@ from tests.channels.telegram.scenes import ASKS, VIEWS, asked
 from tests.channels.telegram.server.running import Server
 
 from pilothouse.channels.telegram.client import BotClient
-from pilothouse.channels.telegram.gate import Gate
-from pilothouse.channels.telegram.pacing import Request
+from pilothouse.channels.telegram.pace import Gate, Request
 from pilothouse.channels.telegram.payload import File, Message, Payload, Progress, Rich, Upload, unpack
 from pilothouse.channels.telegram.progress import render_view
 from pilothouse.channels.telegram.render import render

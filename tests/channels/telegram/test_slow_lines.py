@@ -13,8 +13,8 @@ from tests.channels.telegram.http_house import Visits, answer, serving
 from pilothouse.channels.telegram.client import BotClient
 from pilothouse.channels.telegram.endpoint import Endpoint
 from pilothouse.channels.telegram.exchange import CALL_S, Exchange, open_exchange
-from pilothouse.channels.telegram.limits import DOWNLOAD_BYTES
-from pilothouse.channels.telegram.sending import GATE_S
+from pilothouse.channels.telegram.payload import DOWNLOAD_BYTES
+from pilothouse.channels.telegram.sender import GATE_S
 from pilothouse.channels.telegram.shapes import Upload
 from pilothouse.channels.telegram.trouble import NetworkDown
 from pilothouse.core.channel import SLOW_LINE

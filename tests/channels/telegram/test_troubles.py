@@ -17,7 +17,7 @@ from tests.runtime.rig import open_rig
 
 from pilothouse.channels.memory import MEMORY, MemoryChannel
 from pilothouse.channels.telegram import CHANNEL
-from pilothouse.channels.telegram.addressing import TELEGRAM
+from pilothouse.channels.telegram.addresses import TELEGRAM
 from pilothouse.channels.telegram.channel import TelegramChannel
 from pilothouse.channels.telegram.config import TelegramConfig, WebhookConfig
 from pilothouse.channels.telegram.payload import AS_FILE

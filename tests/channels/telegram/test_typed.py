@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.channels.telegram.judge_tdlib import type_in, units
 
-from pilothouse.channels.telegram.typed import as_typed
 from pilothouse.channels.telegram.wire import Entity
+from pilothouse.channels.telegram.written import as_typed
 
 words = st.text(st.sampled_from("ab é漢😀👩‍👩‍👧🇩🇪\n"), min_size=1, max_size=6).filter(
     lambda text: text.strip() == text

@@ -20,7 +20,7 @@ import pytest
 from tests.channels.telegram.server.running import Server
 from tests.dists import ROOT, SRC, write_dist
 
-from pilothouse.channels.telegram.addressing import TELEGRAM
+from pilothouse.channels.telegram.addresses import TELEGRAM
 from pilothouse.cli.init_telegram import QUESTION
 from pilothouse.core.channel_status import Noted, note_health
 from pilothouse.core.store import Tx

@@ -18,7 +18,7 @@ from pilothouse.channels.discord.places import Places
 from pilothouse.channels.discord.taking import Taker
 from pilothouse.channels.discord.trouble import Away, Trouble
 from pilothouse.channels.discord.wire import Event, Guild, Member, User, read
-from pilothouse.channels.greeting import greeting
+from pilothouse.channels.receipts import greeting
 from pilothouse.core.channel import Desk
 from pilothouse.core.message import Author, Presence
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pilothouse.channels.discord.inlining import Inliner, text_of
-from pilothouse.channels.names import safe_name
+from pilothouse.channels.parts import safe_name
 from pilothouse.core.engine import Blobs
 from pilothouse.core.media import EXTENSIONS, sniff
 from pilothouse.core.message import Attachment, InboundMessage

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from pilothouse.channels import pressing
+from pilothouse.channels import button_keys
+from pilothouse.channels.button_keys import Act, AskPress, Press, StopPress
 from pilothouse.channels.choices import choices, is_many, offered, takes_words
 from pilothouse.channels.discord.limits import BUTTONS, FORM_TITLE, KEY, LABEL, OPTION_LABEL, OPTIONS
 from pilothouse.channels.discord.payload import Button, Row, Select, SelectOption, Style
-from pilothouse.channels.pressing import Act, AskPress, Press, StopPress
 from pilothouse.channels.text import clip
 from pilothouse.core.ask import Ask, Decision
 from pilothouse.core.ids import TurnId
@@ -60,14 +60,14 @@ def is_listed(ask: Ask) -> bool:
 
 
 def stop_row(turn_id: TurnId | None) -> Row:
-    return Row((Button(pressing.bounded(pressing.stop_key(turn_id), KEY), "Stop", "danger"),))
+    return Row((Button(button_keys.bounded(button_keys.stop_key(turn_id), KEY), "Stop", "danger"),))
 
 
 def parse_press(custom_id: str, values: Sequence[str] = ()) -> Press | None:
     """What was pressed, and chosen from its list; None for anything that we did not write."""
     if len(custom_id.encode(errors="replace")) > KEY or len(values) > OPTIONS:
         return None
-    return pressing.parse_key(custom_id, values)
+    return button_keys.parse_key(custom_id, values)
 
 
 def form_of(ask: Ask, press: AskPress) -> Form | None:
@@ -121,4 +121,4 @@ def _label(ask: Ask, number: int, label: str, limit: int) -> str:
 
 
 def _key(ask: Ask, act: Act, index: int | None = 0) -> str:
-    return pressing.bounded(pressing.ask_key(ask, act, index), KEY)
+    return button_keys.bounded(button_keys.ask_key(ask, act, index), KEY)

@@ -23,9 +23,9 @@ import msgspec
 from discord.http import HTTPClient, MultipartParameters, Route
 from msgspec import Struct, field
 
+from pilothouse.channels.advice import why_unreachable
 from pilothouse.channels.discord.buckets import Buckets, is_apart
 from pilothouse.channels.discord.trouble import LONG_S, TOO_MANY_OLD_EDITS, Trouble
-from pilothouse.channels.reach import why_unreachable
 
 CALL_S = 20.0
 UPLOAD_S = 55.0

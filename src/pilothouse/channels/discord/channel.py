@@ -25,7 +25,7 @@ from pilothouse.channels.discord.receiving import Receiving
 from pilothouse.channels.discord.render import render
 from pilothouse.channels.discord.sending import Sender
 from pilothouse.channels.discord.wire import Channel, read
-from pilothouse.channels.standing import Standing
+from pilothouse.channels.progress_message import Standing
 from pilothouse.core.channel import ChannelHealth, ChannelHost, Desk
 from pilothouse.core.errors import DeliveryError, Rejected, TryLater, Unconfirmed
 from pilothouse.core.ids import ChannelId, TurnId

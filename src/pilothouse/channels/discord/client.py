@@ -23,11 +23,11 @@ from discord.gateway import DiscordWebSocket, ReconnectWebSocket
 from discord.http import Route
 from discord.state import ConnectionState
 
+from pilothouse.channels.advice import why_unreachable
 from pilothouse.channels.discord.buckets import Buckets
 from pilothouse.channels.discord.calls import tracing
 from pilothouse.channels.discord.config import DiscordConfig
 from pilothouse.channels.discord.wire import Event
-from pilothouse.channels.reach import why_unreachable
 
 EVENTS = [
     "READY",

@@ -8,7 +8,6 @@ from contextlib import suppress
 import anyio
 from msgspec import Struct
 
-from pilothouse.channels.admission import accept_fetched, may_talk
 from pilothouse.channels.discord.addressing import Place
 from pilothouse.channels.discord.calls import Calls
 from pilothouse.channels.discord.limits import TEXT
@@ -20,6 +19,7 @@ from pilothouse.channels.discord.slash import ASK, ASK_ABOUT
 from pilothouse.channels.discord.taking import Taker
 from pilothouse.channels.discord.trouble import Trouble
 from pilothouse.channels.discord.wire import Interaction, Message, inputs, read, sent_at
+from pilothouse.channels.receipts import accept_fetched, may_talk
 from pilothouse.channels.text import clip
 from pilothouse.core.channel import Desk, Receipt
 from pilothouse.core.errors import PilothouseError, StoreError

@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from pilothouse.channels.tokens import and_put, put_missing
+from pilothouse.channels.advice import and_put, put_missing
 from pilothouse.core.channel import IdForm
 from pilothouse.core.secret import Secret
 from pilothouse.core.trigger import Mode, Trigger, trigger_problem

@@ -14,14 +14,13 @@ import anyio
 import discord
 from msgspec import Struct
 
+from pilothouse.channels.advice import place_of, why_unreachable
 from pilothouse.channels.discord.buckets import Buckets
 from pilothouse.channels.discord.calls import Calls
 from pilothouse.channels.discord.client import HIDDEN, Client, Hear, Start, logging_to, point_at
 from pilothouse.channels.discord.config import VARIABLE, DiscordConfig
 from pilothouse.channels.discord.setbacks import FINAL, LOUD_AFTER_S, SETTLED_S, Setback, Setbacks
 from pilothouse.channels.discord.wire import Event
-from pilothouse.channels.reach import why_unreachable
-from pilothouse.channels.tokens import place_of
 from pilothouse.core.channel import ChannelHealth
 from pilothouse.core.clock import Clock
 

@@ -11,13 +11,12 @@ import discord
 from discord.http import Route
 from msgspec import Struct
 
+from pilothouse.channels.advice import and_put, why_unreachable
 from pilothouse.channels.discord.client import intents_of, logging_to, point_at
 from pilothouse.channels.discord.config import DiscordConfig
 from pilothouse.channels.discord.permitting import INVITED, Room, Server, missing_in, permissions_in, quoted
 from pilothouse.channels.discord.setbacks import PORTAL
 from pilothouse.channels.discord.wire import THREADS, Member, read
-from pilothouse.channels.reach import why_unreachable
-from pilothouse.channels.tokens import and_put
 from pilothouse.core.channel import Met
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from pilothouse.channels.discord.limits import TEXT
-from pilothouse.channels.packing import read_part
+from pilothouse.channels.parts import read_part
 from pilothouse.channels.text import clip, utf16_units
 from pilothouse.core.message import AGAIN_MARK, Attachment, Part
 

@@ -9,7 +9,7 @@ from pilothouse.channels.discord.limits import TARGET
 from pilothouse.channels.discord.look import Look
 from pilothouse.channels.discord.markdown import code, cut, escaped, to_discord
 from pilothouse.channels.discord.payload import Progress
-from pilothouse.channels.packing import pack
+from pilothouse.channels.parts import pack
 from pilothouse.channels.steps import Step, calm, last_steps, one_line, plan_line, running_line
 from pilothouse.channels.text import status_line, utf16_units
 from pilothouse.core.message import Part, clean_text

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pilothouse.channels.admission import accept_fetched, may_talk
 from pilothouse.channels.discord.addressing import Place, author_of, user_id
 from pilothouse.channels.discord.calls import Calls
 from pilothouse.channels.discord.interactions import Interactions
@@ -27,6 +26,7 @@ from pilothouse.channels.discord.trouble import Away, Trouble
 from pilothouse.channels.discord.wire import Event, Message, read, sent_at
 from pilothouse.channels.discord.wire import Reaction as Told
 from pilothouse.channels.failures import SORRY
+from pilothouse.channels.receipts import accept_fetched, may_talk
 from pilothouse.core.channel import Desk
 from pilothouse.core.clock import Clock
 from pilothouse.core.ids import TurnId

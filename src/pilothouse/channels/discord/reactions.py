@@ -12,7 +12,7 @@ import unicodedata
 from msgspec import Struct
 
 from pilothouse.channels.discord.attachments import Offered
-from pilothouse.channels.names import safe_name
+from pilothouse.channels.parts import safe_name
 from pilothouse.core.message import Address, Author, InboundMessage
 
 ORIGINAL_CHARS = 1500

@@ -33,7 +33,7 @@ from pilothouse.channels.discord.trigger import overtakes
 from pilothouse.channels.discord.trouble import Away
 from pilothouse.channels.discord.wire import Event, Guild, Interaction, read
 from pilothouse.channels.failures import Failures
-from pilothouse.channels.telling import Tell
+from pilothouse.channels.receipts import Tell
 from pilothouse.core.channel import ChannelHealth, ChannelHost, Desk
 from pilothouse.core.ids import TurnId
 

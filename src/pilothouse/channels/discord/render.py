@@ -18,7 +18,7 @@ from pilothouse.channels.discord.look import Look
 from pilothouse.channels.discord.markdown import cut, house_words, to_discord
 from pilothouse.channels.discord.payload import Document, Message
 from pilothouse.channels.discord.uploads import Upload, render_uploads
-from pilothouse.channels.packing import pack
+from pilothouse.channels.parts import pack
 from pilothouse.channels.text import format_cost, is_visible
 from pilothouse.core.message import Attachment, Content, Part, clean_text
 from pilothouse.core.outcome import Usage

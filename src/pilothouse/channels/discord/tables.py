@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from pilothouse.channels.columns import Align, table_lines, table_width
+from pilothouse.channels.tables import Align, table_lines, table_width
 
 _LEAD = re.compile(r"[ \t]*(?:>[ \t]?)*")
 _RULE = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*")

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec.structs import replace
 
-from pilothouse.channels.admission import accept_fetched, may_talk
 from pilothouse.channels.discord.addressing import Place, author_of
 from pilothouse.channels.discord.attachments import Offered, Taken, with_files
 from pilothouse.channels.discord.calls import Calls
@@ -42,7 +41,7 @@ from pilothouse.channels.discord.wire import (
     read,
 )
 from pilothouse.channels.failures import SORRY
-from pilothouse.channels.telling import Tell, Telling
+from pilothouse.channels.receipts import Tell, Telling, accept_fetched, may_talk
 from pilothouse.core.channel import Desk
 from pilothouse.core.clock import Clock
 from pilothouse.core.ids import UserId

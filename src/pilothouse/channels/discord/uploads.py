@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from pilothouse.channels.names import sent_name
+from pilothouse.channels.parts import sent_name
 from pilothouse.core.message import Attachment
 
 _ENDINGS = {

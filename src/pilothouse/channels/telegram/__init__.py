@@ -19,7 +19,7 @@ def _build(config: TelegramConfig, host: ChannelHost) -> TelegramChannel:
 
 
 def _meet(config: TelegramConfig) -> Met:
-    from pilothouse.channels.telegram.meeting import meet
+    from pilothouse.channels.telegram.receiver import meet
 
     return meet(config)
 

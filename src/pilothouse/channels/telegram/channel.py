@@ -8,17 +8,16 @@ from __future__ import annotations
 import anyio
 from anyio.abc import TaskGroup
 
-from pilothouse.channels.packing import pack
-from pilothouse.channels.standing import Standing
-from pilothouse.channels.telegram.addressing import TELEGRAM, chat_of, group
+from pilothouse.channels.parts import pack
+from pilothouse.channels.progress_message import Standing
+from pilothouse.channels.telegram.addresses import TELEGRAM, chat_of, group
 from pilothouse.channels.telegram.client import open_client
 from pilothouse.channels.telegram.config import TelegramConfig
-from pilothouse.channels.telegram.gate import Gate
-from pilothouse.channels.telegram.look import Look
-from pilothouse.channels.telegram.payload import Message, Payload, Progress, Rich, for_group, unpack
-from pilothouse.channels.telegram.posting import Spot
-from pilothouse.channels.telegram.receiving import Receiving
-from pilothouse.channels.telegram.sending import Powers, Sender, draft_number
+from pilothouse.channels.telegram.pace import Gate
+from pilothouse.channels.telegram.payload import Look, Message, Payload, Progress, Rich, for_group, unpack
+from pilothouse.channels.telegram.posts import Spot
+from pilothouse.channels.telegram.receiver import Receiving
+from pilothouse.channels.telegram.sender import Powers, Sender, draft_number
 from pilothouse.core.channel import ChannelHealth, ChannelHost, Desk
 from pilothouse.core.errors import DeliveryError, PilothouseError, Rejected, TryLater, WantsPlainer
 from pilothouse.core.ids import ChannelId, TurnId

@@ -14,8 +14,7 @@ from msgspec import Raw
 
 from pilothouse.channels.telegram.endpoint import Endpoint
 from pilothouse.channels.telegram.exchange import CALL_S, Exchange, open_exchange
-from pilothouse.channels.telegram.limits import DOWNLOAD_BYTES, PHOTO_BYTES, UPLOAD_BYTES
-from pilothouse.channels.telegram.params import place, read_result, too_big, words
+from pilothouse.channels.telegram.payload import DOWNLOAD_BYTES, PHOTO_BYTES, UPLOAD_BYTES
 from pilothouse.channels.telegram.shapes import (
     Action,
     ChatId,
@@ -26,6 +25,10 @@ from pilothouse.channels.telegram.shapes import (
     Rich,
     Scope,
     Upload,
+    place,
+    read_result,
+    too_big,
+    words,
 )
 from pilothouse.channels.telegram.trouble import NetworkDown, NotTelegram, TooBig, Trouble
 from pilothouse.channels.telegram.wire import (

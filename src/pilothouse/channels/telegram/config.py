@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
+from pilothouse.channels.advice import and_put, put_missing
 from pilothouse.channels.telegram.address import address_problem, without_login
 from pilothouse.channels.telegram.endpoint import API_BASE, Endpoint
-from pilothouse.channels.tokens import and_put, put_missing
 from pilothouse.core.channel import IdForm
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.secret import Secret

@@ -17,7 +17,7 @@ from anyio.abc import ByteStream, SocketAttribute
 from anyio.streams.tls import TLSAttribute
 from msgspec import Struct
 
-from pilothouse.channels.reach import why_unreachable
+from pilothouse.channels.advice import why_unreachable
 from pilothouse.channels.telegram.bodies import PIECE_BYTES, Body
 from pilothouse.channels.telegram.trouble import NetworkDown, TooBig, Trouble
 from pilothouse.core.secret import Secret

@@ -10,13 +10,12 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from pilothouse.channels.names import safe_name
-from pilothouse.channels.telegram.addressing import chat_name, user_name
-from pilothouse.channels.telegram.limits import DOWNLOAD_BYTES
-from pilothouse.channels.telegram.rich_reading import rich_words
-from pilothouse.channels.telegram.trigger import command_units
-from pilothouse.channels.telegram.typed import as_typed
+from pilothouse.channels.parts import safe_name
+from pilothouse.channels.telegram.addresses import chat_name, command_units, user_name
+from pilothouse.channels.telegram.payload import DOWNLOAD_BYTES
+from pilothouse.channels.telegram.rich_written import rich_words
 from pilothouse.channels.telegram.wire import Checklist, Entity, FileRef, Message
+from pilothouse.channels.telegram.written import as_typed
 
 
 class WantedFile(Struct, frozen=True):

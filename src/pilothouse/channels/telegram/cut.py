@@ -12,8 +12,7 @@ from itertools import accumulate
 
 from msgspec import Struct
 
-from pilothouse.channels.telegram.limits import ENTITIES
-from pilothouse.channels.telegram.payload import Entity
+from pilothouse.channels.telegram.payload import ENTITIES, Entity
 from pilothouse.channels.telegram.styled import Style, Styled
 from pilothouse.channels.text import grapheme_end, is_visible, longest, utf16_units, word_end
 

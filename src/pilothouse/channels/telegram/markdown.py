@@ -1,4 +1,10 @@
-"""Markdown to blocks, without loss: what is not markup stays text.
+"""Lines such as `[error]: failed` are definitions of links to CommonMark, which drops them: here they stay text.
+
+A definition is kept as one only if a link uses it and Telegram takes its address; each other gets a backslash.
+
+When stars and underscores are no emphasis: in globs, names and sums, which CommonMark would take them out of.
+
+Markdown to blocks, without loss: what is not markup stays text.
 
 The parser is pulldown-cmark (through pyromark): its time is linear in hostile input too. Three things that CommonMark
 would eat in the words of a coding agent are given back: `__init__.py` and `src/*.py` keep their marks, raw HTML is
@@ -9,13 +15,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 from msgspec import Struct, field
 
-from pilothouse.channels.columns import Align
-from pilothouse.channels.telegram import emphasis, links
-from pilothouse.channels.telegram.blocks import (
+from pilothouse.channels.tables import Align
+from pilothouse.channels.telegram import styled
+from pilothouse.channels.telegram.styled import (
     Block,
     Code,
     Heading,
@@ -31,7 +38,17 @@ from pilothouse.channels.telegram.blocks import (
     bare,
     words,
 )
-from pilothouse.channels.telegram.definitions import freed
+
+PASSES = 4
+MAX_EVENTS = 10_000
+"""No more than this is read: 60 kB of what people write have less, and hostile marks cost time."""
+_DEFINITION = re.compile(rb"^[ \t>*+\d.)-]*(?P<label>\[[^\]\n]+\]):", re.MULTILINE)
+
+Parsed = list[tuple[Any, int, int]]
+"""pulldown-cmark's events, each with the bytes of the source that it is about."""
+
+_WORD = re.compile(rb"[A-Za-z0-9_]")
+_NAME = re.compile(rb"\w+")
 
 MAX_DEPTH = 12
 """Lists, their items and quotes within each other; what is deeper joins the one around it."""
@@ -42,6 +59,104 @@ _MARKS: Mapping[str, Mark] = {"Emphasis": "italic", "Strong": "bold", "Strikethr
 _ALIGNS: Mapping[str, Align] = {"None": "", "Left": "left", "Center": "center", "Right": "right"}
 _LANGUAGE = re.compile(r"[\w+#.-]{1,24}(?![^\s:,])", re.ASCII)
 _BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
+
+
+def freed(text: str) -> tuple[str, Parsed]:
+    """The text in which no definition hides words, and its events; one that is all marks is taken literally."""
+    for _ in range(PASSES):
+        events = _events(text)
+        if len(events) > MAX_EVENTS:
+            break
+        hiding = _hiding(text, events) if "]:" in text else []
+        if not hiding:
+            return text, events
+        raw, last = text.encode(), 0
+        pieces: list[bytes] = []
+        for at in hiding:
+            pieces += [raw[last:at], b"\\"]
+            last = at
+        text = b"".join([*pieces, raw[last:]]).decode()
+    return text, [({"Text": text}, 0, 0)]
+
+
+def _events(text: str) -> Parsed:
+    import pyromark
+
+    found = pyromark.events_with_range(text, options=_options(), merge_text=True)
+    return [(event, where["start"], where["end"]) for event, where in islice(found, MAX_EVENTS + 1)]
+
+
+def _options() -> Any:
+    from pyromark import Options
+
+    return Options.ENABLE_TABLES | Options.ENABLE_STRIKETHROUGH | Options.ENABLE_TASKLISTS
+
+
+def _hiding(text: str, events: Parsed) -> list[int]:
+    """Where definitions begin that are to be text, in bytes. Of two for one label Markdown would drop the second."""
+    import pyromark
+
+    defined = pyromark.reference_definitions(text, options=_options())
+    if not defined:
+        return []
+    used = {_folded(event["Start"]["Link"]["id"]) for event, _, _ in events if _is_link(event)}
+    kept = {_folded(label) for label, found in defined.items() if styled.takes(found["dest"])} & used
+    places = {found["span"]["start"] for label, found in defined.items() if _folded(label) not in kept}
+    code = [(start, end) for event, start, end in events if _is_code(event)]
+    for match in _DEFINITION.finditer(text.encode()):
+        label, at = _folded(match["label"][1:-1].decode(errors="replace")), match.start("label")
+        if label in kept:
+            kept.discard(label)
+        elif not any(start <= at < end for start, end in code):
+            places.add(at)
+    return sorted(places)
+
+
+def _is_link(event: Any) -> bool:
+    tag = event.get("Start") if isinstance(event, dict) else None
+    return isinstance(tag, dict) and "Link" in tag
+
+
+def _is_code(event: Any) -> bool:
+    if not isinstance(event, dict):
+        return False
+    tag = event.get("Start")
+    return "Code" in event or "Html" in event or (isinstance(tag, dict) and "CodeBlock" in tag)
+
+
+def _folded(label: str) -> str:
+    return " ".join(label.split()).casefold()
+
+
+def literal(raw: bytes, start: int, end: int, tag: str) -> str:
+    """The marks as text if `raw[start:end]` is no emphasis; empty if it is."""
+    size = 1 if tag == "Emphasis" else 2
+    marks, inner = raw[start : start + size], raw[start + size : end - size]
+    if marks.startswith(b"~"):
+        return ""
+    before, after = raw[start - 1 : start], raw[end : end + 1]
+    if marks.startswith(b"*"):
+        found = _is_glob(inner, before, size) or _is_within_word(inner, before, after)
+    else:
+        found = size == 2 and _NAME.fullmatch(inner) is not None
+    return marks.decode() if found or not _says_something(inner) else ""
+
+
+def _is_glob(inner: bytes, before: bytes, size: int) -> bool:
+    """`src/*.py, tests/*.py` and `**/x/**`, but not `**/etc/hosts**`."""
+    if size == 1 and (before == b"/" or inner.endswith(b"/")):
+        return True
+    return inner.startswith(b"/") and inner.endswith(b"/")
+
+
+def _is_within_word(inner: bytes, before: bytes, after: bytes) -> bool:
+    """`2*3*4` and `x**2 + y**2`. Scripts without spaces set marks within words, so this is for ASCII alone."""
+    opens = _WORD.match(before) and _WORD.match(inner[:1])
+    return bool(opens or (_WORD.match(after) and _WORD.match(inner[-1:])))
+
+
+def _says_something(inner: bytes) -> bool:
+    return any(char.isalnum() for char in inner.decode(errors="replace")) or any(byte > 127 for byte in inner)
 
 
 def parse_markdown(text: str) -> tuple[Block, ...]:
@@ -185,10 +300,10 @@ class _Reader:
         frame.rows.append(tuple(frame.cells))
 
     def _open_mark(self, tag: str, start: int, end: int) -> None:
-        literal = emphasis.literal(self._raw, start, end, tag)
-        self._literal.append(literal)
-        if literal:
-            self._add(literal)
+        written = literal(self._raw, start, end, tag)
+        self._literal.append(written)
+        if written:
+            self._add(written)
         else:
             self._marks.append(_MARKS[tag])
 
@@ -202,7 +317,7 @@ class _Reader:
     def _open_link(self, link: Mapping[str, Any]) -> None:
         url = link["dest_url"]
         # Telegram finds an address of mail by itself.
-        taken = url if links.takes(url) and link["link_type"] != "Email" else ""
+        taken = url if styled.takes(url) and link["link_type"] != "Email" else ""
         self._links.append(_Link(url, taken, len(self._spans)))
         self._spans.append(Span("", frozenset(), "\0"))  # so that the label joins nothing before it
 

@@ -1,4 +1,9 @@
-"""What is sent, as values in the Bot API's own terms. A `Part` is one of them in its stored form.
+"""What Telegram takes in one message, and gives in one file (Bot API 10.3). Text is counted in UTF-16 units, after its
+markup is parsed.
+
+How messages shall look: what the server can show, and what people prefer.
+
+What is sent, as values in the Bot API's own terms. A `Part` is one of them in its stored form.
 
 `text` is always what a person reads of it, or, for a file, what stands in the file; it is the part's own text, so it
 is stored once. The client adds where it goes: chat, topic, message, draft id.
@@ -11,12 +16,43 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from pilothouse.channels.packing import read_part
+from pilothouse.channels.parts import read_part
 from pilothouse.core.message import AGAIN_MARK, Part
+
+TEXT = 4096
+CAPTION = 1024
+ENTITIES = 100
+CALLBACK_BYTES = 64
+
+RICH_CHARS = 32_768
+RICH_BLOCKS = 500
+RICH_DEPTH = 16
+RICH_COLUMNS = 20
+
+UPLOAD_BYTES = 50_000_000
+PHOTO_BYTES = 10_000_000
+DOWNLOAD_BYTES = 20 << 20
+"""What its server gives out (MAX_DOWNLOAD_FILE_SIZE). What it takes is only documented, as 50 MB and 10 MB: the
+smaller reading of that is surely taken."""
+URL_CHARS = 2048
+
+AGAIN_ROOM = 64
+"""Kept free in every message for the mark of a repeat."""
 
 UploadKind = Literal["photo", "document"]
 FILE_NAME = "message.txt"
 AS_FILE = "Telegram did not take this as a message, so it is a file."
+
+
+class Look(Struct, frozen=True):
+    rich: bool = False
+    """Whether the server has rich messages (Bot API 10.1)."""
+    parts: int = 6
+    """An answer that would be more messages than this is a file."""
+    table_width: int = 36
+    """How many columns of one-width letters fit on a phone; a wider table is told row by row."""
+    commands: bool = True
+    """Whether progress shows the commands that run, or only that one runs."""
 
 
 class Entity(Struct, frozen=True, omit_defaults=True):

@@ -12,12 +12,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pilothouse.channels.choices import decide
-from pilothouse.channels.telegram.callback import AskPress, StopPress, parse_press
-from pilothouse.channels.telegram.choices import keyboard, toggled
 from pilothouse.channels.telegram.client import BotClient
-from pilothouse.channels.telegram.posting import Spot
+from pilothouse.channels.telegram.keyboard import AskPress, StopPress, keyboard, parse_press, toggled
+from pilothouse.channels.telegram.posts import Spot
 from pilothouse.channels.telegram.receive import Pressed, Stopped
-from pilothouse.channels.telegram.sending import Sender, draft_number
+from pilothouse.channels.telegram.sender import Sender, draft_number
 from pilothouse.channels.telegram.shapes import KeyboardShape
 from pilothouse.channels.telegram.trouble import TooOld, Trouble
 from pilothouse.channels.telegram.wire import CallbackQuery

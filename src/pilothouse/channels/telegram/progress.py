@@ -1,4 +1,6 @@
-"""A turn as it runs, in a few lines for a phone: what it does, for how long, its last steps, a button to stop it.
+"""Steps of a turn as lines of styled text.
+
+A turn as it runs, in a few lines for a phone: what it does, for how long, its last steps, a button to stop it.
 
 The same blocks become a message that is edited and, where the server has them, a rich draft.
 """
@@ -7,24 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pilothouse.channels.steps import calm, one_line, plan_line, running_line
-from pilothouse.channels.telegram.actions import action_lines
-from pilothouse.channels.telegram.blocks import Block, Paragraph, Span, Spans, words
-from pilothouse.channels.telegram.callback import stop_key
+from pilothouse.channels.steps import calm, last_steps, one_line, plan_line, running_line
 from pilothouse.channels.telegram.cut import head
-from pilothouse.channels.telegram.limits import TEXT
-from pilothouse.channels.telegram.look import Look
+from pilothouse.channels.telegram.keyboard import stop_key
 from pilothouse.channels.telegram.markdown import parse_markdown
-from pilothouse.channels.telegram.payload import Button, Keyboard, Progress
+from pilothouse.channels.telegram.payload import TEXT, Button, Keyboard, Look, Progress
 from pilothouse.channels.telegram.rich import write_rich
-from pilothouse.channels.telegram.styled import style_blocks
+from pilothouse.channels.telegram.styled import Block, Paragraph, Span, Spans, style_blocks, words
 from pilothouse.channels.text import split, status_line
 from pilothouse.core.message import clean_text
 from pilothouse.core.view import TurnView, shown
 
+STEP = "\N{EM SPACE}"
+
 DRAFT_UNITS = 2800
 """How much of a text that is being written is shown: its end, from a good place on."""
 NOTICE_CHARS = 160
+
+
+def action_lines(view: TurnView, now: float, *, commands: bool) -> Iterator[Spans]:
+    for step in last_steps(view, now, commands=commands):
+        label = words(step.label, "code") if step.is_code else words(step.label)
+        tail = words(f" {step.tail}") if step.tail else ()
+        yield Span(f"{STEP * step.depth}{step.mark} "), *label, *tail
 
 
 def render_view(view: TurnView, now: float, look: Look) -> Progress:

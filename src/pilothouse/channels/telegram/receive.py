@@ -12,19 +12,21 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pilothouse.channels.telegram.addressing import address_of, author_of, person, speaks_as_group
-from pilothouse.channels.telegram.content import WantedFile, files_of, name_of, names_of, origin_of, words_of
-from pilothouse.channels.telegram.pieces import Tail, find_tail, seam, tail_of, write_tail
-from pilothouse.channels.telegram.trigger import (
+from pilothouse.channels.telegram.addresses import (
     Us,
+    address_of,
+    author_of,
     is_command,
     is_for_us,
     is_reply_to,
     may_answer,
+    person,
     replied_to,
+    speaks_as_group,
     without_our_name,
 )
-from pilothouse.channels.telegram.typed import as_typed
+from pilothouse.channels.telegram.content import WantedFile, files_of, name_of, names_of, origin_of, words_of
+from pilothouse.channels.telegram.pieces import Tail, find_tail, seam, tail_of, write_tail
 from pilothouse.channels.telegram.wire import (
     CallbackQuery,
     DraftStopped,
@@ -34,6 +36,7 @@ from pilothouse.channels.telegram.wire import (
     ReactionChanged,
     Update,
 )
+from pilothouse.channels.telegram.written import as_typed
 from pilothouse.core.message import Address, Author, InboundMessage, MessageEdited, Piece, made_of
 from pilothouse.core.trigger import Trigger
 

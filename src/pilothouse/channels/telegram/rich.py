@@ -11,7 +11,8 @@ from html import escape
 
 from msgspec import Struct
 
-from pilothouse.channels.telegram.blocks import (
+from pilothouse.channels.telegram.payload import RICH_BLOCKS, RICH_CHARS, RICH_COLUMNS, RICH_DEPTH
+from pilothouse.channels.telegram.styled import (
     Block,
     Code,
     Heading,
@@ -23,9 +24,8 @@ from pilothouse.channels.telegram.blocks import (
     Span,
     Spans,
     Table,
+    as_blocks,
 )
-from pilothouse.channels.telegram.limits import RICH_BLOCKS, RICH_CHARS, RICH_COLUMNS, RICH_DEPTH
-from pilothouse.channels.telegram.tables import as_blocks
 
 _TAGS = {"bold": "b", "italic": "i", "strikethrough": "s", "code": "code"}
 _NO_WIDTH = 0

@@ -1,4 +1,13 @@
-"""Blocks to text with styles: the look of a message that has entities. Offsets are characters until it is cut.
+"""A Markdown document as values: what both looks of a message, entities and rich HTML, are written from.
+
+Which links Telegram takes. One that it refuses would cost the whole message, so it becomes text before it is sent.
+
+Stricter than Telegram where a link could deceive: no user name before the host, no invisible characters, and no
+`tg://user`, which would call somebody.
+
+A table for a phone: columns of one width if they fit, else each row told as lines of "column: value".
+
+Blocks to text with styles: the look of a message that has entities. Offsets are characters until it is cut.
 
 Telegram has no headings, lists or tables in such a message: a heading is bold, an item has its bullet, a table is
 set in columns of one width, or, where that would be too wide for a phone, told row by row.
@@ -6,29 +15,144 @@ set in columns of one width, or, where that would be too wide for a phone, told 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
+from typing import Literal
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from pilothouse.channels.telegram.blocks import (
-    Block,
-    Code,
-    Heading,
-    Item,
-    Items,
-    Paragraph,
-    Quote,
-    Rule,
-    Span,
-    Spans,
-    Table,
-)
-from pilothouse.channels.telegram.tables import as_blocks
+from pilothouse.channels.tables import Align, table_lines, table_width
+from pilothouse.channels.telegram.payload import URL_CHARS
+
+Mark = Literal["bold", "italic", "strikethrough", "code"]
+
+_HOST = re.compile(r"[\w-]+(\.[\w-]+)+\.?")
+_IPV6 = re.compile(r"[0-9a-f:]+")
+_MAIL = re.compile(r"mailto:[\w.+-]+@[\w-]+(\.[\w-]+)+", re.IGNORECASE)
+_TG = re.compile(r"tg://(?!user\b)[a-z]+\?[\w=&%.+-]+", re.IGNORECASE)
+
+_BOLD: frozenset[Mark] = frozenset({"bold"})
 
 BULLETS = "•◦▪"
 RULE = "———"
 STEP = "  "
 CHECKED: dict[bool, str] = {True: "☑ ", False: "☐ "}
+
+
+class Span(Struct, frozen=True):
+    """Text in one look. A line break in it is a break that people see."""
+
+    text: str
+    marks: frozenset[Mark] = frozenset()
+    url: str = ""
+
+
+Spans = tuple[Span, ...]
+
+
+class Paragraph(Struct, frozen=True):
+    spans: Spans
+
+
+class Heading(Struct, frozen=True):
+    level: int
+    spans: Spans
+
+
+class Code(Struct, frozen=True):
+    text: str
+    language: str = ""
+
+
+class Quote(Struct, frozen=True):
+    blocks: tuple[Block, ...]
+
+
+class Item(Struct, frozen=True):
+    blocks: tuple[Block, ...]
+    checked: bool | None = None
+
+
+class Items(Struct, frozen=True):
+    """A list; `start` is the number of the first item, None where they have bullets."""
+
+    items: tuple[Item, ...]
+    start: int | None = None
+
+
+class Table(Struct, frozen=True):
+    aligns: tuple[Align, ...]
+    head: tuple[Spans, ...]
+    rows: tuple[tuple[Spans, ...], ...]
+
+
+class Rule(Struct, frozen=True):
+    pass
+
+
+Block = Paragraph | Heading | Code | Quote | Items | Table | Rule
+
+
+def words(text: str, *marks: Mark) -> Spans:
+    """Literal text: nothing in it is markup."""
+    return (Span(text, frozenset(marks)),) if text else ()
+
+
+def bare(spans: Iterable[Span]) -> str:
+    return "".join(span.text for span in spans)
+
+
+def takes(url: str) -> bool:
+    """Whether Telegram takes the link as it stands (a name without dots, `localhost`, it refuses)."""
+    if len(url) > URL_CHARS or not url.isprintable() or " " in url:
+        return False
+    if _MAIL.fullmatch(url) or _TG.fullmatch(url):
+        return True
+    return url.lower().startswith(("http://", "https://")) and _has_sound_host(url)
+
+
+def _has_sound_host(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return False
+    if port == 0 or "@" in parts.netloc or "\\" in parts.netloc:
+        return False
+    return bool(_IPV6.fullmatch(host) if ":" in host else _HOST.fullmatch(host))
+
+
+def as_blocks(table: Table, width: int) -> tuple[Block, ...]:
+    """Links cannot stand in a block of code, so a table that has some is told row by row too."""
+    cells = [[" ".join(bare(cell).split()) for cell in row] for row in (table.head, *table.rows)]
+    linked = any(span.url for row in (table.head, *table.rows) for cell in row for span in cell)
+    if table_width(cells) <= width and not linked:
+        return (Code("\n".join(table_lines(cells, table.aligns))),)
+    return _told(table)
+
+
+def _told(table: Table) -> tuple[Block, ...]:
+    """Each row is an item that begins with its first cell, in bold. An empty cell is left out, an empty column not."""
+    empty = [not any(column) for column in zip(*table.rows, strict=True)] or [True] * len(table.head)
+    rows = table.rows or (table.head,)
+    items = tuple(Item((Paragraph(_row(table.head, row, empty)),)) for row in rows if any(row))
+    return (Items(items),) if items else ()
+
+
+def _row(head: tuple[Spans, ...], row: tuple[Spans, ...], empty: list[bool]) -> Spans:
+    spans: list[Span] = []
+    for number, (name, cell) in enumerate(zip(head, row, strict=True)):
+        if not cell and not (name and empty[number]):
+            continue
+        label = words(f"{bare(name)}: ") if name and cell != name else ()
+        value = tuple(map(_bold, cell)) if not number else cell
+        spans += [Span("\n" if spans else ""), *label, *(value or words("–"))]
+    return tuple(span for span in spans if span.text)
+
+
+def _bold(span: Span) -> Span:
+    return Span(span.text, span.marks | _BOLD, span.url)
 
 
 class Style(Struct, frozen=True):

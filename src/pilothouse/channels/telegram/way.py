@@ -10,7 +10,7 @@ import h11
 from anyio.abc import ByteStream
 from anyio.streams.tls import TLSStream
 
-from pilothouse.channels.reach import why_unreachable
+from pilothouse.channels.advice import why_unreachable
 from pilothouse.channels.telegram.address import Origin, Server, basic
 from pilothouse.channels.telegram.connection import BROKEN, Connection, Headers
 from pilothouse.channels.telegram.endpoint import Endpoint

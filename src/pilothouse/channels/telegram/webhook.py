@@ -1,7 +1,16 @@
-"""Telegram calls us: a small HTTP receiver for updates, to stand behind a reverse proxy that does TLS.
+"""Tells Telegram where to call us, and looks every minute whether it does.
+
+A webhook that nobody can reach is silent, as a quiet day is: only Telegram knows which of the two it is, so it is asked.
+
+Telegram calls us: a small HTTP receiver for updates, to stand behind a reverse proxy that does TLS.
 
 Telegram is told 200 only when `accept` has the update for good (law 1); anything else makes it send the update again.
 Whoever does not know the secret is told nothing and costs little: time, size and number of connections are bounded.
+
+Receives by webhook: Telegram's call is answered when its update was taken for good, or is kept, not before (law 1).
+
+Of a chat Telegram brings the next update only after that: a piece of something larger is kept at once. What the disk does
+not take is refused: Telegram brings it again.
 """
 
 from __future__ import annotations
@@ -15,8 +24,29 @@ import h11
 from anyio.abc import SocketAttribute, SocketStream
 from msgspec import Struct
 
+from pilothouse.channels.telegram.client import BotClient
+from pilothouse.channels.telegram.config import WebhookConfig
+from pilothouse.channels.telegram.poll import Setbacks
+from pilothouse.channels.telegram.trouble import Trouble
+from pilothouse.channels.telegram.updates import Lanes
+from pilothouse.channels.telegram.wire import NoUpdate, WebhookInfo, read_update
+from pilothouse.core.clock import Clock
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.secret import Secret
+
+LOOK_EVERY_S = 60.0
+LOUD_AFTER = 2
+"""Looks in a row, and a minute between them: something waited all the while, and nobody called; or it was not our address."""
+
+UNREACHED = (
+    "Telegram has messages for us and cannot bring them ({why}). Look whether webhook.url leads to this machine from "
+    "outside, with a certificate that is valid. They wait there, and are taken up when it does."
+)
+NO_WORD = "it does not say why"
+TAKEN = (
+    "Another program takes this bot's webhook away again and again, and gets its messages. Stop it, or give this "
+    "Pilothouse a bot of its own."
+)
 
 SECRET_HEADER = b"x-telegram-bot-api-secret-token"
 BODY_BYTES = 4 << 20
@@ -34,6 +64,78 @@ CLOSED = (
 
 Accept = Callable[[bytes], Awaitable[bool]]
 """Takes an update's bytes; true once they are durable, or need not be."""
+
+
+class HookWatch:
+    """`called_at` tells when Telegram last called us, `heard` is told that it can; `alarm`, once, what is wrong."""
+
+    def __init__(
+        self,
+        client: BotClient,
+        hook: WebhookConfig,
+        clock: Clock,
+        log: Callable[..., None],
+        setbacks: Setbacks,
+        *,
+        called_at: Callable[[], float | None],
+        heard: Callable[[], None],
+        alarm: Callable[[str], None],
+    ) -> None:
+        self._client = client
+        self._hook = hook
+        self._clock = clock
+        self._log = log
+        self._setbacks = setbacks
+        self._called_at = called_at
+        self._heard = heard
+        self._alarm = alarm
+        self._ours = hook.url
+        """As Telegram spells it: it may write a host or a path in its own way."""
+        self._last_call: float | None = None
+        self._unheard = 0
+        self._taken = 0
+
+    async def run(self) -> None:
+        info = await self._set()
+        while True:
+            if not self._taken:
+                self._judge(info)
+            await self._clock.sleep(LOOK_EVERY_S)
+            info = await self._look()
+            if info.url == self._ours:
+                self._taken = 0
+                continue
+            self._taken += 1
+            self._log("telegram.webhook_taken", level="warning", in_a_row=self._taken)
+            if self._taken == LOUD_AFTER:
+                self._alarm(TAKEN)
+            info = await self._set()
+
+    async def _set(self) -> WebhookInfo:
+        while isinstance(
+            told := await self._client.set_webhook(self._hook.url, self._hook.secret.reveal()), Trouble
+        ):
+            await self._clock.sleep(self._setbacks.wait_s(told))
+        info = await self._look()
+        self._ours = info.url or self._hook.url
+        return info
+
+    async def _look(self) -> WebhookInfo:
+        while isinstance(info := await self._client.get_webhook_info(), Trouble):
+            await self._clock.sleep(self._setbacks.wait_s(info))
+        self._setbacks.over()
+        return info
+
+    def _judge(self, info: WebhookInfo) -> None:
+        """Whether what waits at Telegram's is on its way, or stuck there."""
+        last, self._last_call = self._last_call, self._called_at()
+        if not info.pending_update_count or self._last_call != last:
+            self._unheard = 0
+            self._heard()
+            return
+        self._unheard += 1
+        if self._unheard == LOUD_AFTER:
+            self._alarm(UNREACHED.format(why=info.last_error_message or NO_WORD))
 
 
 class Door(Struct, frozen=True):
@@ -139,3 +241,43 @@ class _Visit:
         response = h11.Response(status_code=status, headers=[("Content-Length", "0"), *close])
         data = (self._http.send(response) or b"") + (self._http.send(h11.EndOfMessage()) or b"")
         await self._stream.send(data)
+
+
+class Hooked:
+    def __init__(self, door: Door, lanes: Lanes, clock: Clock) -> None:
+        self._door = door
+        self._lanes = lanes
+        self._clock = clock
+        self.called_at: float | None = None
+        """When Telegram last called, by the clock that never jumps."""
+        self.succeeded_at: float | None = None
+        """When something that it brought was last taken."""
+        self.refuses = False
+        """Whether the last that it brought was not."""
+
+    async def run(self, opened: Callable[[int], None]) -> None:
+        """`opened` is told the port: only then may Telegram be told the address."""
+        await self._lanes.take_up()
+        async with anyio.create_task_group() as tasks, open_webhook(self._door, self._accept) as port:
+            opened(port)
+            await self._lanes.run(tasks)
+
+    async def _accept(self, raw: bytes) -> bool:
+        self.called_at = self._clock.monotonic()
+        if taken := await self._take(raw):
+            self.succeeded_at = self._clock.monotonic()
+        self.refuses = not taken
+        return taken
+
+    async def _take(self, raw: bytes) -> bool:
+        """What is no update is taken too: Telegram would send it again for ever."""
+        one = read_update(raw)
+        self._lanes.see([one])
+        if isinstance(one, NoUpdate):
+            return True
+        number = one.update.update_id
+        while not self._lanes.is_safe(number):
+            await self._lanes.progress()
+            if self._lanes.is_refused(number):
+                return False
+        return True

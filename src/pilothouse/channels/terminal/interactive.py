@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pilothouse.channels.terminal.config import News
-from pilothouse.channels.terminal.editing import UNCHANGED, Unusable, changed, draft_of, edit_in_editor
+from pilothouse.channels.terminal.draft import UNCHANGED, Unusable, changed, draft_of, edit_in_editor
 from pilothouse.channels.terminal.ink import hang, wash
 from pilothouse.channels.terminal.lines import typed_lines
 from pilothouse.channels.terminal.pen import Look

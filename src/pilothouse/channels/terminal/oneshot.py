@@ -9,7 +9,7 @@ import anyio
 import msgspec
 from msgspec import Struct
 
-from pilothouse.channels.terminal.asking import Asker
+from pilothouse.channels.terminal.ask_prompt import Asker
 from pilothouse.channels.terminal.ink import wash
 from pilothouse.channels.terminal.pen import Look
 from pilothouse.channels.terminal.render import attachment_line, bare

@@ -6,7 +6,7 @@ every block of the answer is printed exactly once.
 
 from __future__ import annotations
 
-from pilothouse.channels.terminal.blocks import blocks, complete, missing
+from pilothouse.channels.terminal.markdown import blocks, complete, missing
 from pilothouse.core.channel import LoggedEvent
 from pilothouse.core.event import TurnEnded
 from pilothouse.core.message import Part

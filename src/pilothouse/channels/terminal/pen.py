@@ -7,9 +7,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from pilothouse.channels.terminal.blocks import blocks
 from pilothouse.channels.terminal.ink import Ink, wash, wrap
-from pilothouse.channels.terminal.markdown import draw
+from pilothouse.channels.terminal.markdown import blocks, draw
 from pilothouse.channels.terminal.screen import Screen
 
 

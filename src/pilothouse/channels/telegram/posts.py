@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from pilothouse.channels.names import sent_name
+from pilothouse.channels.parts import sent_name
 from pilothouse.channels.telegram.client import BotClient
 from pilothouse.channels.telegram.payload import File, Message, Payload, Progress, Rich, Upload
 from pilothouse.channels.telegram.shapes import ReplyTo

@@ -1,4 +1,10 @@
-"""One run of whoever receives: learns who we are, puts up the menu, and takes updates until it is cancelled.
+"""We were added to a group, or removed; somebody blocked us, or came back: the desk hears of it, with a greeting to say.
+
+Asks Telegram once who we are, for whoever sets the channel up.
+
+The commands in Telegram's menu: in a private chat, in groups, and, for their administrators, what only those may.
+
+One run of whoever receives: learns who we are, puts up the menu, and takes updates until it is cancelled.
 
 A token that is refused, or a network that is down, is waited out and told once. A poller that has not even tried for a
 while is started anew: its updates are still at Telegram's. Heard is what shows that updates reach us: a poll that went
@@ -7,42 +13,148 @@ well, or a webhook that Telegram can call.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
 
+from pilothouse.channels.advice import and_put, place_of
 from pilothouse.channels.failures import Failures
-from pilothouse.channels.telegram.addressing import TELEGRAM, chat_of, group
-from pilothouse.channels.telegram.arriving import take_membership
-from pilothouse.channels.telegram.client import BotClient
+from pilothouse.channels.receipts import Tell, greeting
+from pilothouse.channels.telegram.accept import Taker
+from pilothouse.channels.telegram.addresses import TELEGRAM, chat_name, chat_of, group, person, us_with
+from pilothouse.channels.telegram.client import BotClient, open_client
 from pilothouse.channels.telegram.config import VARIABLE, TelegramConfig
-from pilothouse.channels.telegram.keeping import Keeping
-from pilothouse.channels.telegram.lanes import Lanes
-from pilothouse.channels.telegram.menu import put_up_menu
-from pilothouse.channels.telegram.poll import Poller
-from pilothouse.channels.telegram.posting import Spot
+from pilothouse.channels.telegram.poll import Poller, Setbacks
+from pilothouse.channels.telegram.posts import Spot
 from pilothouse.channels.telegram.presses import Presses
 from pilothouse.channels.telegram.receive import Happening, Membership, Moved, Pressed, Stopped
-from pilothouse.channels.telegram.sending import Sender
-from pilothouse.channels.telegram.setbacks import Setbacks
-from pilothouse.channels.telegram.taking import Taker
-from pilothouse.channels.telegram.trigger import us_with
-from pilothouse.channels.telegram.trouble import Trouble
-from pilothouse.channels.telegram.wire import Me
-from pilothouse.channels.telling import Tell
-from pilothouse.channels.tokens import place_of
-from pilothouse.core.channel import ChannelHealth, ChannelHost, Desk
-from pilothouse.core.message import Address
+from pilothouse.channels.telegram.sender import Sender
+from pilothouse.channels.telegram.shapes import Command, Scope
+from pilothouse.channels.telegram.trouble import (
+    Conflict,
+    NetworkDown,
+    NotTelegram,
+    RetryAfter,
+    ServerDown,
+    Trouble,
+    Unauthorized,
+)
+from pilothouse.channels.telegram.updates import Keeping, Lanes
+from pilothouse.channels.telegram.wire import ChatMember, Me, MemberChanged
+from pilothouse.core.channel import ChannelHealth, ChannelHost, Desk, MenuCommand, Met
+from pilothouse.core.clock import Clock
+from pilothouse.core.message import Address, Presence
+from pilothouse.core.people import at_least
 from pilothouse.core.trigger import Trigger
 
 if TYPE_CHECKING:
-    from pilothouse.channels.telegram.hooked import Hooked
+    from pilothouse.channels.telegram.webhook import Hooked
+
+GREETED = ("group", "supergroup")
+"""In a channel a greeting would go to all who read it."""
+PRIVACY = (
+    " Most other messages Telegram keeps from me, until my privacy mode is switched off with @BotFather."
+)
+
+WITHIN_S = 20.0
+
+PRIVATE_ONLY = ("pair",)
+FIRST_S = 5.0
+LONGEST_S = 600.0
+PASSING = (RetryAfter, NetworkDown, ServerDown, NotTelegram, Unauthorized, Conflict)
+"""What may go well another time, with the same commands."""
 
 STUCK_S = 180.0
 """A poll waits for 65 s at most. A pause between two is as long as it was meant to be."""
 LOOK_EVERY_S = 15.0
+
+
+async def take_membership(
+    change: MemberChanged,
+    me: Me,
+    desk: Desk,
+    trigger_of: Callable[[Address], Awaitable[Trigger]],
+    log: Callable[..., None],
+) -> None:
+    was_in, is_in = _is_in(change.old_chat_member), _is_in(change.new_chat_member)
+    chat, status = change.chat, change.new_chat_member.status
+    log("telegram.membership", chat=chat.id, status=status, by=change.from_.id)
+    here = Presence(
+        group(chat.id),
+        person(change.from_),
+        chat_name(chat),
+        f"{change.date}:{status}",
+        private=chat.type == "private",
+    )
+    if is_in and not was_in:
+        words = hello(me, await trigger_of(here.address)) if chat.type in GREETED else ""
+        await desk.arrived(here, words)
+    elif was_in and not is_in:
+        await desk.left(here)
+
+
+def hello(me: Me, trigger: Trigger) -> str:
+    is_deaf = trigger.mode in ("all", "pattern") and not me.can_read_all_group_messages
+    return greeting(me.username or "", trigger) + (PRIVACY if is_deaf else "")
+
+
+def _is_in(member: ChatMember) -> bool:
+    if member.status == "restricted":
+        return member.is_member is not False
+    return member.status not in ("left", "kicked")
+
+
+def meet(config: TelegramConfig) -> Met:
+    return anyio.run(_meet, config)
+
+
+async def _meet(config: TelegramConfig) -> Met:
+    with anyio.move_on_after(WITHIN_S):
+        async with open_client(config.endpoint) as client:
+            me = await client.get_me()
+        if isinstance(me, Unauthorized):
+            how = f"copy it anew from @BotFather{and_put(config.token)}"
+            return Met(problem=f"the token is refused ({me.text}): {how}")
+        if isinstance(me, Trouble):
+            return Met(
+                problem=f"{me.text}. See whether this machine reaches {config.endpoint.shown}, and try again"
+            )
+        return Met(f"@{me.username}", f"https://t.me/{me.username}")
+    return Met(problem=f"{config.endpoint.shown} did not answer within {WITHIN_S:.0f} s: try again")
+
+
+def menus(commands: Sequence[MenuCommand]) -> dict[Scope, tuple[Command, ...]]:
+    for_all = [command for command in commands if at_least("member", command.role)]
+    in_groups = [command for command in for_all if command.name not in PRIVATE_ONLY]
+    for_admins = [command for command in commands if command.name not in PRIVATE_ONLY]
+    return {
+        Scope("all_private_chats"): _shapes(commands),
+        Scope("all_group_chats"): _shapes(in_groups),
+        Scope("all_chat_administrators"): _shapes(for_admins),
+    }
+
+
+async def put_up_menu(
+    client: BotClient, commands: Sequence[MenuCommand], clock: Clock, log: Callable[..., None]
+) -> None:
+    """At every start, until Telegram has it. What it refuses for good costs nothing but that menu."""
+    for scope, shown in menus(commands).items() if commands else ():
+        pause_s = FIRST_S
+        while isinstance(put_up := await client.set_my_commands(shown, scope=scope), Trouble):
+            is_passing = isinstance(put_up, PASSING)
+            wait_s = put_up.after_s if isinstance(put_up, RetryAfter) else pause_s
+            again = {"again_s": wait_s} if is_passing else {}
+            log("telegram.menu_failed", level="warning", scope=scope.type, why=put_up.text, **again)
+            if not is_passing:
+                break
+            await clock.sleep(wait_s)
+            pause_s = min(pause_s * 2, LONGEST_S)
+
+
+def _shapes(commands: Sequence[MenuCommand]) -> tuple[Command, ...]:
+    return tuple(Command(command.name, command.summary) for command in commands)
 
 
 class Receiving:
@@ -119,9 +231,7 @@ class Receiving:
 
     async def _be_called(self, me: Me) -> None:
         """Most poll, and whoever does needs no door: what it is made of is imported here."""
-        from pilothouse.channels.telegram.hook_watch import HookWatch
-        from pilothouse.channels.telegram.hooked import Hooked
-        from pilothouse.channels.telegram.webhook import Door
+        from pilothouse.channels.telegram.webhook import Door, Hooked, HookWatch
 
         hook, clock, log = self._config.webhook, self._host.clock, self._host.log
         door = Door(hook.secret, hook.host, hook.port, hook.path)

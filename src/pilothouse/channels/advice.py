@@ -1,4 +1,7 @@
-"""Why a server could not be reached, in words for whoever has to mend it: libraries give the names of their classes."""
+"""Why a server could not be reached, in words for whoever has to mend it: libraries give the names of their classes.
+
+Where a new token belongs: .env is no help where the old one stands in a place that counts before it.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ import ssl
 from collections.abc import Iterator
 
 from anyio import EndOfStream
+
+from pilothouse.core.secret import Secret
 
 OWN_AUTHORITY = "; if it is yours or your company's, start with SSL_CERT_FILE naming its authority's file, or SSL_CERT_DIR a folder"
 _OF_AUTHORITY = frozenset({2, 18, 19, 20, 21})
@@ -58,3 +63,18 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         inner = (one.__cause__, one.__context__, getattr(one, "os_error", None))
         left += [it for it in inner if isinstance(it, BaseException)]
         left += one.exceptions if isinstance(one, BaseExceptionGroup) else ()
+
+
+def place_of(token: Secret, variable: str) -> str:
+    """What comes after "put it"."""
+    return f"where the old one is: {token.source}" if token.source else f"into .env as {variable}"
+
+
+def put_missing(secret: Secret, variable: str) -> str:
+    """What to do with one that is empty, once somebody has it."""
+    return f"put it into {secret.source or f'.env as {variable}=…'}"
+
+
+def and_put(token: Secret) -> str:
+    """For the end of a sentence about one that is wrong; nothing where it was just typed, and is kept nowhere yet."""
+    return f", and put it where the old one is: {token.source}" if token.source else ""

@@ -15,18 +15,9 @@ from zlib import crc32
 import anyio
 
 from pilothouse.channels.telegram.client import BotClient
-from pilothouse.channels.telegram.gate import Gate, Turn
-from pilothouse.channels.telegram.pacing import Request
-from pilothouse.channels.telegram.payload import (
-    File,
-    Message,
-    Payload,
-    Progress,
-    Rich,
-    humbler,
-    marked,
-)
-from pilothouse.channels.telegram.posting import Poster, Spot
+from pilothouse.channels.telegram.pace import Gate, Request, Turn
+from pilothouse.channels.telegram.payload import File, Message, Payload, Progress, Rich, humbler, marked
+from pilothouse.channels.telegram.posts import Poster, Spot
 from pilothouse.channels.telegram.shapes import KeyboardShape
 from pilothouse.channels.telegram.trouble import (
     Blocked,

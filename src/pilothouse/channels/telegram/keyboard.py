@@ -1,16 +1,37 @@
-"""The buttons below an ask: they hold what was chosen so far, so that a restart loses nothing of it."""
+"""What a button of Telegram's carries: a key of at most 64 bytes.
+
+The buttons below an ask: they hold what was chosen so far, so that a restart loses nothing of it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pilothouse.channels import button_keys
+from pilothouse.channels.button_keys import Act, AskPress, Press, StopPress
 from pilothouse.channels.choices import choices, is_many, offered
-from pilothouse.channels.pressing import AskPress
-from pilothouse.channels.telegram.callback import ask_key
-from pilothouse.channels.telegram.payload import Button, Keyboard
+from pilothouse.channels.telegram.payload import CALLBACK_BYTES, Button, Keyboard
 from pilothouse.core.ask import Ask
+from pilothouse.core.ids import TurnId
+
+__all__ = ["AskPress", "Press", "StopPress", "ask_key", "parse_press", "stop_key"]
 
 LABEL_CHARS = 32
+
+
+def ask_key(ask: Ask, act: Act, index: int = 0, chosen: int = 0) -> str:
+    return button_keys.bounded(button_keys.ask_key(ask, act, index, chosen), CALLBACK_BYTES)
+
+
+def stop_key(turn_id: TurnId | None) -> str:
+    return button_keys.bounded(button_keys.stop_key(turn_id), CALLBACK_BYTES)
+
+
+def parse_press(data: str) -> Press | None:
+    """What was pressed; None for anything that we did not write."""
+    if len(data.encode(errors="replace")) > CALLBACK_BYTES:
+        return None
+    return button_keys.parse_key(data)
 
 
 def is_numbered(ask: Ask) -> bool:

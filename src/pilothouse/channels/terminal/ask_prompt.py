@@ -6,14 +6,7 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
-from pilothouse.channels.terminal.editing import (
-    UNCHANGED,
-    Draft,
-    Unusable,
-    changed,
-    draft_of,
-    edit_in_editor,
-)
+from pilothouse.channels.terminal.draft import UNCHANGED, Draft, Unusable, changed, draft_of, edit_in_editor
 from pilothouse.channels.terminal.ink import hang, wash
 from pilothouse.channels.terminal.lines import forget_typed, read_line
 from pilothouse.channels.terminal.prompt import edit_line

@@ -11,14 +11,12 @@ from collections.abc import Awaitable, Callable, Sequence
 import anyio
 from msgspec.structs import replace
 
-from pilothouse.channels.admission import accept_fetched, may_talk
 from pilothouse.channels.failures import NOT_TAKEN, SORRY
-from pilothouse.channels.telegram.addressing import address_of, author_of
+from pilothouse.channels.receipts import Tell, Telling, accept_fetched, may_talk
+from pilothouse.channels.telegram.addresses import Us, address_of, author_of, is_for_us
 from pilothouse.channels.telegram.client import BotClient
 from pilothouse.channels.telegram.content import WantedFile, name_of
-from pilothouse.channels.telegram.joining import message_of
-from pilothouse.channels.telegram.lanes import Aside
-from pilothouse.channels.telegram.overheard import Overheard
+from pilothouse.channels.telegram.pieces import Overheard, Tails, message_of
 from pilothouse.channels.telegram.receive import (
     Changed,
     Faceless,
@@ -31,11 +29,9 @@ from pilothouse.channels.telegram.receive import (
     Unread,
     translate,
 )
-from pilothouse.channels.telegram.tails import Tails
-from pilothouse.channels.telegram.trigger import Us, is_for_us
 from pilothouse.channels.telegram.trouble import NetworkDown, RetryAfter, ServerDown, Trouble
+from pilothouse.channels.telegram.updates import Aside
 from pilothouse.channels.telegram.wire import Update
-from pilothouse.channels.telling import Tell, Telling
 from pilothouse.core.channel import Desk, Receipt
 from pilothouse.core.clock import Clock
 from pilothouse.core.engine import Blobs
