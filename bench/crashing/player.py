@@ -10,21 +10,21 @@ from pathlib import Path
 
 from bench.crashing.journal import Journal
 
-from pilothouse.engines.script import player, playing
+from pilothouse.engines.script import play, player
 from pilothouse.engines.script.steps import Table
 
 HARMLESS = ("read", "search", "web", "note")
 
 
 def main(script: str, world: str) -> None:
-    journal, play_tool = Journal(Path(world)), playing.Play.tool
+    journal, play_tool = Journal(Path(world)), play.Play.tool
 
-    def tool(play: playing.Play, step: Table) -> None:
+    def tool(play: play.Play, step: Table) -> None:
         play_tool(play, step)
         if step["tool"] not in HARMLESS:
             journal.add({"done": step["title"]})
 
-    playing._ACTIONS["tool"] = tool
+    play._ACTIONS["tool"] = tool
     player.main(script)
 
 

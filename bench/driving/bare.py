@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import IO
 
-from pilothouse.engines.claude.sending import initialize, request_line, user_line
+from pilothouse.engines.claude.control import initialize, request_line, user_line
 
 
 class Bare:

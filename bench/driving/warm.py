@@ -34,8 +34,8 @@ from pilothouse.core.ids import EngineId, SessionId
 from pilothouse.core.turn import Prompt
 from pilothouse.engines.claude.config import ClaudeConfig, resolve
 from pilothouse.engines.claude.engine import ClaudeEngine
-from pilothouse.engines.claude.flags import child_environment, pooled_argv
 from pilothouse.engines.claude.gate_proof import PROOFS, remember_proof
+from pilothouse.engines.claude.launch import child_environment, pooled_argv
 
 WARM = 10
 TURNS = 100

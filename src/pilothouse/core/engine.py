@@ -22,6 +22,14 @@ from pilothouse.core.message import Attachment
 from pilothouse.core.policy import NO_RULE, ApprovalMode, Ruling, Site
 from pilothouse.core.turn import Prompt
 
+NODE_MARKER = "PILOTHOUSE_NODE"
+"""Every process that an engine starts carries `host.node_marker` under this name in its environment: a gateway that
+was killed is found out by it, and what it left running is ended at the next start."""
+
+
+Judge = Callable[[Ask, Site], Awaitable[Ruling]]
+"""What the house's policy says about a call that a session is about to make, in its workspace and its mode."""
+
 
 class Brief(Struct, frozen=True):
     """Everything a session is opened with. An engine reads nothing else of ours."""
@@ -150,11 +158,6 @@ class Blobs(Protocol):
     async def put(self, data: bytes, name: str, media_type: str) -> Attachment: ...
 
 
-NODE_MARKER = "PILOTHOUSE_NODE"
-"""Every process that an engine starts carries `host.node_marker` under this name in its environment: a gateway that
-was killed is found out by it, and what it left running is ended at the next start."""
-
-
 class MediaFound(Struct, frozen=True):
     """Bytes in an engine's output, before a store has kept them: whoever has one makes `MediaProduced` of it."""
 
@@ -206,10 +209,6 @@ class ResumeLines(Struct, frozen=True):
     """Whether answers close with that line."""
 
 
-Judge = Callable[[Ask, Site], Awaitable[Ruling]]
-"""What the house's policy says about a call that a session is about to make, in its workspace and its mode."""
-
-
 async def ask_always(ask: Ask, site: Site) -> Ruling:
     return NO_RULE
 
@@ -258,3 +257,6 @@ class EngineSpec(Struct, frozen=True):
     """For an engine whose sessions people can also continue by hand."""
     obeys: tuple[Obeyed, ...] = ()
     """What of a workspace counts for this engine only once somebody trusts it: people are told before they do."""
+
+
+Step = EngineEvent | MediaFound

@@ -16,7 +16,7 @@ from tests.engines.claude.recorded import HERE, NAMES, split_turns, translate_re
 from pilothouse.channels.memory import MemoryChannel, visible_text
 from pilothouse.core.event import EngineEvent, TurnEnded
 from pilothouse.core.view import TurnView, fold
-from pilothouse.runtime.ending import closing_content
+from pilothouse.runtime.turns.finish import closing_content
 
 FOLDER = HERE / "golden"
 

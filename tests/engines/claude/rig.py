@@ -24,7 +24,7 @@ from pilothouse.core.turn import Prompt
 from pilothouse.engines.claude.config import ClaudeConfig
 from pilothouse.engines.claude.engine import ClaudeEngine
 from pilothouse.engines.claude.gate_proof import PROOFS, remember_proof
-from pilothouse.engines.claude.scratch import scratch_path
+from pilothouse.engines.machine import scratch_path
 from pilothouse.shell import RealGround
 from pilothouse.testing.policy import FixedPolicy
 

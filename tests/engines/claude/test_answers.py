@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from pilothouse.core.ask import Decision, Remember
-from pilothouse.engines.claude.answers import NO, NOBODY, answer_request
-from pilothouse.engines.claude.asks import asks_of
+from pilothouse.engines.claude.asks import NO, NOBODY, answer_request, asks_of
 from pilothouse.engines.claude.control import CanUseTool
 
 RULE: dict[str, Any] = {

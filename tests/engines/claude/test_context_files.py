@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from pilothouse.engines.claude.context_files import (
+from pilothouse.engines.workspace_files import (
     BOOTSTRAP_SKIPPED,
     FILE_CHARS,
     ContextPlan,

@@ -12,8 +12,14 @@ import pytest
 from pilothouse.core.engine import Brief
 from pilothouse.core.ids import ConversationId, SessionId
 from pilothouse.engines.claude.config import ClaudeConfig
-from pilothouse.engines.claude.context_files import ALL_CHARS, FILE_CHARS, Context
-from pilothouse.engines.claude.context_reading import ContextReader, conversation_file, read_text
+from pilothouse.engines.workspace_files import (
+    ALL_CHARS,
+    FILE_CHARS,
+    Context,
+    ContextReader,
+    conversation_file,
+    read_text,
+)
 
 
 @pytest.fixture
@@ -26,7 +32,9 @@ def work(tmp_path: Path) -> Path:
 
 
 def reader(folder: Path, **config: Any) -> ContextReader:
-    return ContextReader(ClaudeConfig(**config), str(folder / "state"))
+    set_up = ClaudeConfig(**config)
+    prompt_is_set = bool(set_up.append_system_prompt)
+    return ContextReader(str(folder / "state"), base_files=set_up.context_files, prompt_is_set=prompt_is_set)
 
 
 def brief(work: Path, session: str = "s1", **fields: Any) -> Brief:

@@ -10,9 +10,8 @@ import pytest
 from pilothouse.core.ask import Ask, Decision
 from pilothouse.core.ids import AskId
 from pilothouse.core.policy import Ruling, Site
-from pilothouse.engines.claude import sending, wire
-from pilothouse.engines.claude.dialogue import Dialogue
-from pilothouse.engines.claude.gate import Gate
+from pilothouse.engines.claude import control, wire
+from pilothouse.engines.claude.gate import Dialogue, Gate
 from pilothouse.testing.policy import FixedPolicy
 
 pytestmark = pytest.mark.anyio
@@ -156,7 +155,7 @@ async def test_a_permission_request_of_a_shape_that_we_do_not_know_is_denied_and
 
 async def test_a_reply_reaches_whoever_waits_for_it_once() -> None:
     talk, heard = dialogue(), list[Any]()
-    line = json.loads(talk.request(sending.INTERRUPT, heard.append))
+    line = json.loads(talk.request(control.INTERRUPT, heard.append))
     told = {"subtype": "success", "request_id": line["request_id"], "response": {"cancelled": ["u"]}}
     reply = wire.decode(json.dumps({"type": "control_response", "response": told}).encode())
     await talk.take(reply)
@@ -165,7 +164,7 @@ async def test_a_reply_reaches_whoever_waits_for_it_once() -> None:
 
 
 def test_every_line_is_one_line_of_json_whatever_people_type() -> None:
-    line = sending.user_line("a\nb \ud800 @/etc/passwd /clear", "u1")
+    line = control.user_line("a\nb \ud800 @/etc/passwd /clear", "u1")
     assert b"\n" not in line
     sent = json.loads(line)
     assert sent["client_composed"] is True

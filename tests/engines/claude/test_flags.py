@@ -14,12 +14,7 @@ from pilothouse.core.errors import ConfigError
 from pilothouse.core.event import ResumeToken
 from pilothouse.core.ids import EngineId, SessionId
 from pilothouse.engines.claude.config import FALLBACKS, FILE_TOOLS, HELPER_TOOLS, ClaudeConfig, resolve
-from pilothouse.engines.claude.flags import (
-    child_environment,
-    pooled_argv,
-    skip_problem,
-    text_argv,
-)
+from pilothouse.engines.claude.launch import child_environment, pooled_argv, skip_problem, text_argv
 
 ID = "01941f2a-3b4c-7d8e-9f0a-1b2c3d4e5f6a"
 BRIEF = Brief(SessionId("s"), "/srv/app", trusted=True)

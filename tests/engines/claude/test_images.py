@@ -8,14 +8,7 @@ import pytest
 from tests.engines.claude.wire_samples import PNG
 
 from pilothouse.core.media import sniff
-from pilothouse.engines.claude.images import (
-    MAX_IMAGE_BYTES,
-    MAX_TOTAL_BYTES,
-    Attached,
-    File,
-    attach,
-    user_content,
-)
+from pilothouse.engines.media import MAX_IMAGE_BYTES, MAX_TOTAL_BYTES, Attached, File, attach, user_content
 
 PICTURE = base64.b64decode(PNG)
 PDF = b"%PDF-1.7 ..."

@@ -23,9 +23,8 @@ from pilothouse.engines.claude.engine import ClaudeEngine
 from pilothouse.engines.claude.gate import Gate, let_nothing_pass
 from pilothouse.engines.claude.gate_proof import PROOFS, remember_proof
 from pilothouse.engines.claude.launch import plan_launch
-from pilothouse.engines.claude.process import LEAKS, ClaudeProcess
-from pilothouse.engines.claude.standing import Standing
-from pilothouse.engines.claude.unasked import Unasked
+from pilothouse.engines.claude.process import LEAKS, ClaudeProcess, Standing
+from pilothouse.engines.wakes import Unasked
 
 IMPOSTOR = Path(__file__).with_name("impostor.py")
 pytestmark = pytest.mark.slow

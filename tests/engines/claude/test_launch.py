@@ -16,8 +16,8 @@ from pilothouse.core.ids import EngineId, SessionId
 from pilothouse.core.turn import Prompt
 from pilothouse.engines.claude.config import ClaudeConfig, resolve
 from pilothouse.engines.claude.launch import Launch, caps_as, check_token, plan_launch
-from pilothouse.engines.claude.prompting import Prompting
-from pilothouse.engines.claude.scratch import make_scratch, remove_scratch, scratch_path
+from pilothouse.engines.claude.prompt import Prompting
+from pilothouse.engines.machine import make_scratch, remove_scratch, scratch_path
 
 ID = "0b0f7a4e-3c5d-4e6f-8a7b-9c0d1e2f3a4b"
 BRIEF = Brief(SessionId("s"), "/work/shop")

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilothouse.core.engine import MediaFound
+from pilothouse.core.engine import MediaFound, Step
 from pilothouse.core.event import (
     EngineEvent,
     PromptAdded,
@@ -23,8 +23,7 @@ from pilothouse.core.event import (
 )
 from pilothouse.core.grammar import well_formed
 from pilothouse.core.ids import EngineId
-from pilothouse.engines.claude.log_lines import LogTranslator
-from pilothouse.engines.claude.turns import Step
+from pilothouse.engines.claude.session_watch import LogTranslator
 
 ID = "01941f2a-3b4c-7d8e-9f0a-1b2c3d4e5f6a"
 PLAIN = {"isSidechain": False, "sessionId": ID, "cwd": "/srv/app", "version": "2.1.325", "uuid": "u"}

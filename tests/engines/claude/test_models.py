@@ -9,7 +9,7 @@ import pytest
 from tests.engines.claude.recorded import read
 
 from pilothouse.core.engine import Model
-from pilothouse.engines.claude.models import read_models
+from pilothouse.engines.claude.config import read_models
 
 
 def greeting() -> Any:

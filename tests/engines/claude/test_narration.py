@@ -5,13 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilothouse.core.engine import MediaFound
+from pilothouse.core.engine import MediaFound, Step
 from pilothouse.core.event import Notice, TextDelta, TextSet, ToolCall, ToolFinished, ToolStarted, TurnEnded
 from pilothouse.core.grammar import well_formed
 from pilothouse.core.ids import CallId
 from pilothouse.core.view import TurnView, fold
-from pilothouse.engines.claude.narration import HOLD_S, Narration
-from pilothouse.engines.claude.turns import Step
+from pilothouse.engines.narration import HOLD_S, Narration
 
 
 def tool(id: str = "t") -> ToolStarted:

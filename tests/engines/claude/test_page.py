@@ -9,7 +9,7 @@ import msgspec
 
 from pilothouse.engines.claude.config import FALLBACKS, FILE_TOOLS, HELPER_TOOLS, ClaudeConfig
 from pilothouse.engines.claude.failures import ROWS
-from pilothouse.engines.claude.titles import TOOLS
+from pilothouse.engines.claude.texts import TOOLS
 
 PAGE = (Path(__file__).parents[3] / "docs" / "engines" / "claude.md").read_text()
 

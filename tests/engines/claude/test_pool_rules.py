@@ -9,18 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilothouse.core.errors import IllegalMove
-from pilothouse.engines.claude.pool_rules import (
-    MOVES,
-    Limits,
-    Member,
-    State,
-    choose,
-    expired,
-    move,
-    next_expiry,
-)
+from pilothouse.engines.pool import MOVES, Limits, Member, State, choose, expired, move, next_expiry
 
-LIMITS = Limits(max_processes=3, idle_timeout_s=300.0)
+LIMITS = Limits("Claude Code", max_processes=3, idle_timeout_s=300.0)
 
 
 def member(

@@ -11,8 +11,7 @@ import pytest
 from tests.engines.memory_blobs import MemoryBlobs
 
 from pilothouse.core.engine import EngineHost
-from pilothouse.engines.claude.gate_proof import NO_HOOK
-from pilothouse.engines.claude.proven_gate import REPLACED, ProvenGate
+from pilothouse.engines.claude.gate_proof import NO_HOOK, REPLACED, ProvenGate
 from pilothouse.processes import Marker
 
 pytestmark = pytest.mark.slow

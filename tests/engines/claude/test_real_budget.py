@@ -12,7 +12,7 @@ from tests.runtime.rig import MAIN, open_rig
 from pilothouse.core.budget import Caps, Scope, day_of
 from pilothouse.core.ids import EngineId
 from pilothouse.core.store import Tx
-from pilothouse.runtime.holding import BUDGET
+from pilothouse.runtime.budget.hold import BUDGET
 
 pytestmark = pytest.mark.slow
 CLAUDE = EngineId("claude")

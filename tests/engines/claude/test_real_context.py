@@ -11,7 +11,7 @@ from tests.engines.claude.rig import Rig, end_of, notices_of, read
 
 from pilothouse.core.event import EngineEvent, ResumeToken
 from pilothouse.core.ids import ConversationId
-from pilothouse.engines.claude.context_files import BOOTSTRAP_SKIPPED
+from pilothouse.engines.workspace_files import BOOTSTRAP_SKIPPED
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,7 @@ from tests.runtime.test_rule_keeping import LatePolicy
 
 from pilothouse.core.ids import EngineId
 from pilothouse.core.rules import parse_rule
-from pilothouse.runtime.judging import Told
+from pilothouse.runtime.asks.rules import Told
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 CLAUDE = EngineId("claude")

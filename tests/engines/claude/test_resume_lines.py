@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pilothouse.core.event import ResumeToken
 from pilothouse.core.ids import EngineId
-from pilothouse.engines.claude.resume_lines import (
+from pilothouse.engines.claude.spec import (
     parse_resume_lines,
     read_token,
     render_resume_line,

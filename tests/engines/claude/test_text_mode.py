@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pilothouse.core.engine import Step
 from pilothouse.core.event import (
     Notice,
     ResumeToken,
@@ -16,7 +17,6 @@ from pilothouse.core.event import (
 )
 from pilothouse.core.ids import CallId, EngineId
 from pilothouse.engines.claude.text_mode import MAX_BYTES, TextTranslator
-from pilothouse.engines.claude.turns import Step
 
 TOKEN = ResumeToken(EngineId("claude"), "abc", "/srv/app")
 TOOL = ToolStarted(ToolCall(CallId("t1"), "read", "tool: Read a.txt"))

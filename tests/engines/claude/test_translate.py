@@ -43,8 +43,8 @@ from pilothouse.core.event import (
 )
 from pilothouse.core.outcome import Failure
 from pilothouse.core.view import TurnView, fold, shown
-from pilothouse.engines.claude.pictures import MAX_BASE64_CHARS, NO_IMAGE, TOO_BIG, TOO_MANY
 from pilothouse.engines.claude.translate import Translator
+from pilothouse.engines.media import MAX_BASE64_CHARS, NO_IMAGE, TOO_BIG, TOO_MANY
 
 Step = EngineEvent | MediaFound
 

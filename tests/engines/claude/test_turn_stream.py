@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pilothouse.core.engine import Step
 from pilothouse.core.event import (
     EngineEvent,
     ResumeToken,
@@ -17,7 +18,6 @@ from pilothouse.core.grammar import well_formed
 from pilothouse.core.ids import CallId, EngineId
 from pilothouse.core.outcome import Failure, Usage
 from pilothouse.engines.claude.turn_stream import TurnStream
-from pilothouse.engines.claude.turns import Step
 
 START = SessionStarted(ResumeToken(EngineId("claude"), "s"))
 

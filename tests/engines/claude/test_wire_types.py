@@ -26,7 +26,7 @@ from tests.engines.claude.wire_samples import (
 from pilothouse.cli.replay import produced
 from pilothouse.core.event import EngineEvent, TextSet, ToolFinished, TurnEnded
 from pilothouse.core.grammar import well_formed
-from pilothouse.engines.claude import system, wire
+from pilothouse.engines.claude import wire, wire_system
 from pilothouse.engines.claude.translate import Translator
 
 PAGE = Path(__file__).parents[3] / "docs" / "engines" / "claude.md"
@@ -65,7 +65,7 @@ def test_the_page_has_this_table() -> None:
 
 def test_every_subtype_that_we_decode_has_a_sample() -> None:
     sampled = {kind.removeprefix("system/").split(":")[0].split(",")[0] for kind in SAMPLES}
-    assert set(system.KINDS) - sampled == {"hook_progress"}
+    assert set(wire_system.KINDS) - sampled == {"hook_progress"}
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,32 @@
 """What the CLI asks a person, as asks: may a tool run, which option, is the plan right.
 
 The payload holds what was asked and nothing that is new each time, so that the same question has the same hash.
+
+What a person decided -> what the CLI is told. Pure; the other half of `asks.py`.
+
+Rules: a "no" with a reason lets the turn go on, one without stops it, unless it was a question; words where a yes or a
+no was asked for are a "no" with these words; nothing is remembered here, for the house does that, and the CLI's own
+suggestions would also switch its permission mode.
+
+Permission requests that wait for people. Several questions in one request are several asks, and have one answer: a no
+to one of them is the no to all.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from pilothouse.core.ask import Ask, AskKind, Option, hash_payload
+from pilothouse.core.ask import Ask, AskKind, Decision, Option, hash_payload
 from pilothouse.core.ids import AskId
 from pilothouse.engines.claude.control import CanUseTool
-from pilothouse.engines.claude.titles import describe_call
+from pilothouse.engines.claude.texts import describe_call
 
 QUESTION = "AskUserQuestion"
 PLAN = "ExitPlanMode"
+
+NO = "The user said no."
+NOBODY = "The user did not answer."
 
 
 def asks_of(request_id: str, request: CanUseTool, workspace: str, plan: str = "", cwd: str = "") -> list[Ask]:
@@ -74,3 +87,62 @@ def _ask(
     many: bool = False,
 ) -> Ask:
     return Ask(id, kind, title, payload, hash_payload(payload), options, free_text, many=many)
+
+
+def answer_request(request: CanUseTool, decisions: Sequence[Decision]) -> dict[str, Any]:
+    """The `response` of a control response. `decisions` are in the order of `asks_of`; any "no" is a "no"."""
+    questions = questions_of(request)
+    denial = next((decision for decision in decisions if is_no(decision, question=bool(questions))), None)
+    if denial is not None or not decisions:
+        return deny((denial.text if denial else "") or (NOBODY if questions else ""))
+    if questions:
+        answers = dict(map(_answered, questions, decisions))
+        return {"behavior": "allow", "updatedInput": {**request.input, "answers": answers}}
+    return {"behavior": "allow", "updatedInput": decisions[0].input or request.input}
+
+
+def is_no(decision: Decision, *, question: bool) -> bool:
+    return decision.verdict == "deny" or (decision.verdict == "answer" and not question)
+
+
+def deny(reason: str) -> dict[str, Any]:
+    """Without a reason the turn stops."""
+    denied = {"behavior": "deny", "message": reason or NO}
+    return denied if reason else {**denied, "interrupt": True}
+
+
+def _answered(question: dict[str, Any], decision: Decision) -> tuple[str, str]:
+    labels = [_answer_label(question, key) for key in decision.options]
+    words = [*filter(None, labels), *([decision.text] if decision.text else [])]
+    return str(question.get("question") or ""), ", ".join(words)
+
+
+def _answer_label(question: dict[str, Any], key: str) -> str:
+    """The CLI knows an option by its label alone, without the description that people saw beside it."""
+    options = question.get("options")
+    if not isinstance(options, list) or not key.isdecimal() or not 0 < int(key) <= len(options):
+        return key
+    option = options[int(key) - 1]
+    return str(option.get("label") or "") if isinstance(option, dict) else str(option)
+
+
+class PendingAsk:
+    def __init__(self, request_id: str, request: CanUseTool) -> None:
+        self.request_id = request_id
+        self.request = request
+        self.ids: tuple[AskId, ...] = tuple(ask_ids(request_id, max(1, len(questions_of(request)))))
+        self._given: dict[AskId, Decision] = {}
+
+    def decide(self, ask_id: AskId, decision: Decision) -> dict[str, Any] | None:
+        """The answer, once it is settled; None before, and for an ask that is decided already."""
+        if ask_id not in self.ids or ask_id in self._given:
+            return None
+        self._given[ask_id] = decision
+        if self.left and not is_no(decision, question=bool(questions_of(self.request))):
+            return None
+        return answer_request(self.request, [self._given[id] for id in self.ids if id in self._given])
+
+    @property
+    def left(self) -> tuple[AskId, ...]:
+        """Those that nobody has decided."""
+        return tuple(id for id in self.ids if id not in self._given)

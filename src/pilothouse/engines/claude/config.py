@@ -1,4 +1,8 @@
-"""The section `[engines.claude]`, and the environment names that stand in for keys which it leaves out.
+"""Which models Claude Code can be given: what its own greeting says, and until one was heard, the names it always takes.
+
+No process is started to find out: whoever may use which model differs by login, so only a process that runs can tell.
+
+The section `[engines.claude]`, and the environment names that stand in for keys which it leaves out.
 
 A key that has such a name is None until somebody says it: what the file says wins over the environment, and that over
 the default. `resolve` is where the three meet.
@@ -13,7 +17,13 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct, field
 
+from pilothouse.core.engine import Model
 from pilothouse.core.errors import ConfigError
+
+ALIASES = (Model("opus", "Opus"), Model("sonnet", "Sonnet"), Model("haiku", "Haiku"))
+OWN_CHOICE = "default"
+"""With it Claude chooses; `/model default` means that already, whatever the engine."""
+MOST = 100
 
 PermissionMode = Literal["default", "acceptEdits", "auto", "bypassPermissions", "manual", "dontAsk", "plan"]
 OutputFormat = Literal["stream-json", "text"]
@@ -27,6 +37,30 @@ HELPER_TOOLS = ("AskUserQuestion", "ExitPlanMode", "Task", "TaskCreate", "TaskUp
 """What questions, plans and sub-agents need."""
 REFUSED_TOOLS = ("SendMessage", "ListAgents", "CronCreate", "CronDelete", "CronList", "ScheduleWakeup")
 """Claude's own messages between sessions, and its own schedules: both start turns that nobody here asked for."""
+
+
+class _Offered(Struct, frozen=True):
+    value: str
+    resolved: str = field(default="", name="resolvedModel")
+    title: str = field(default="", name="displayName")
+
+
+class _Greeting(Struct, frozen=True):
+    models: list[_Offered] = field(default_factory=list)
+
+
+def read_models(greeting: Any, given: str | None) -> tuple[Model, ...]:
+    """The answer to `initialize`, of a process that was started with the model `given`: if that is a full name, it is
+    listed because we gave it, right or wrong. Empty if there is nothing that we can read."""
+    try:
+        offered = msgspec.convert(greeting, _Greeting).models
+    except msgspec.ValidationError:
+        return ()
+    return tuple(
+        Model(one.value, one.title)
+        for one in offered[:MOST]
+        if one.value not in ("", OWN_CHOICE) and not (one.value == given == one.resolved)
+    )
 
 
 class ClaudeConfig(Struct, frozen=True, forbid_unknown_fields=True):

@@ -25,37 +25,34 @@ from pilothouse.core.errors import EngineError
 from pilothouse.core.event import Notice, ResumeToken
 from pilothouse.core.outcome import Failure
 from pilothouse.core.policy import ApprovalMode, Ruling, Site
-from pilothouse.engines.claude.config import ClaudeConfig, resolve
-from pilothouse.engines.claude.context_files import Context, render_context
-from pilothouse.engines.claude.context_reading import ContextReader, permissions_text
-from pilothouse.engines.claude.flags import SKIPS, skip_problem
+from pilothouse.engines.claude.config import ALIASES, ClaudeConfig, resolve
 from pilothouse.engines.claude.gate import Gate, let_nothing_pass
-from pilothouse.engines.claude.kept_wakes import KeptWakes
+from pilothouse.engines.claude.gate_proof import ProvenGate
 from pilothouse.engines.claude.launch import (
+    SKIPS,
+    WITHOUT,
     Launch,
     check_token,
+    explain_unknown,
     plan_launch,
     plan_text_launch,
     resuming,
+    say_missing,
+    skip_problem,
+    unknown_flag,
     without_servers,
 )
-from pilothouse.engines.claude.memory import free_memory_mb
-from pilothouse.engines.claude.models import ALIASES
-from pilothouse.engines.claude.old_programs import WITHOUT, explain_unknown, say_missing, unknown_flag
-from pilothouse.engines.claude.open_elsewhere import describe_other_use
 from pilothouse.engines.claude.permissions_file import Permissions, read_permissions, render_note
-from pilothouse.engines.claude.pool import Pool
-from pilothouse.engines.claude.pool_rules import Limits
-from pilothouse.engines.claude.process import ClaudeProcess
-from pilothouse.engines.claude.prompting import Prompting
-from pilothouse.engines.claude.proven_gate import ProvenGate
-from pilothouse.engines.claude.scratch import make_scratch, remove_scratch
+from pilothouse.engines.claude.process import ClaudeProcess, Standings
+from pilothouse.engines.claude.prompt import Prompting
 from pilothouse.engines.claude.session import ClaudeSession, Leasing
-from pilothouse.engines.claude.standing import Standings
-from pilothouse.engines.claude.text_mode import TextTranslator
-from pilothouse.engines.claude.text_process import TextProcess
-from pilothouse.engines.claude.text_session import READS_ONLY, TextSession, TextWays
+from pilothouse.engines.claude.session_log import describe_other_use
+from pilothouse.engines.claude.text_mode import READS_ONLY, TextProcess, TextSession, TextTranslator, TextWays
 from pilothouse.engines.claude.turns import ENGINE_ID
+from pilothouse.engines.machine import free_memory_mb, make_scratch, remove_scratch
+from pilothouse.engines.pool import Limits, Pool
+from pilothouse.engines.wakes import KeptWakes
+from pilothouse.engines.workspace_files import Context, ContextReader, permissions_text, render_context
 from pilothouse.processes import Marker
 
 NODE_VARIABLE = "PILOTHOUSE_NODE"
@@ -82,8 +79,12 @@ class ClaudeEngine:
         self._host = host
         self._new_uuid = new_uuid
         self._tasks: TaskGroup | None = None
-        self._pool: Pool | None = None
-        self._context = ContextReader(self._config, host.state_dir)
+        self._pool: Pool[Launch, ClaudeProcess] | None = None
+        self._context = ContextReader(
+            host.state_dir,
+            base_files=self._config.context_files,
+            prompt_is_set=bool(self._config.append_system_prompt),
+        )
         self._standings = Standings(lambda cwd: Gate(let_nothing_pass, cwd))
         self._missing: set[str] = set()
         """Flags that the installed program does not know."""
@@ -99,7 +100,7 @@ class ClaudeEngine:
         tasks = self._tasks = anyio.create_task_group()
         await tasks.__aenter__()
         config = self._config
-        limits = Limits(config.max_processes or 5, config.idle_timeout_s or 300.0)
+        limits = Limits("Claude Code", config.max_processes or 5, config.idle_timeout_s or 300.0)
         self._pool = Pool(tasks, limits, self._make, free_memory_mb)
         tasks.start_soon(self._pool.expire_for_ever)
         tasks.start_soon(self._gate.prove)

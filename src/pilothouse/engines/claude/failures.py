@@ -13,9 +13,9 @@ import msgspec
 from msgspec import Struct
 
 from pilothouse.core.outcome import Failure, FailureKind
-from pilothouse.engines.claude.limits import RateLimit, describe_limit
-from pilothouse.engines.claude.old_programs import INSTALL
+from pilothouse.engines.claude.launch import INSTALL
 from pilothouse.engines.claude.wire import Assistant, Result
+from pilothouse.engines.claude.wire_system import RateLimit, describe_limit
 from pilothouse.processes import SpawnFailed, SpawnProblem
 
 DIAGNOSTIC = "[ede_diagnostic]"

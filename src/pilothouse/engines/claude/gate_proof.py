@@ -1,10 +1,17 @@
-"""Proves that the gate holds: with this very program, every call is held until we have answered.
+"""A Messages API on loopback whose model calls one tool, and then has nothing more to say.
+
+Proves that the gate holds: with this very program, every call is held until we have answered.
 
 A process is started in an empty home against an API of our own on loopback, which has it call a tool. The hook must
 arrive, and our "ask" must become a permission request; then, and only then, does a turn that is not in full access
 start. No login is used, nothing leaves the machine, and the tool is never run. What is proven is remembered for as
 long as the program stays the same: its file, and the version that it prints, for behind the shim of a version manager
 another program may stand while the file is the same.
+
+Whether turns may start: only while the program is the one with which the gate was proven.
+
+Claude Code replaces itself while a gateway runs, so its file is looked at before each turn. A version manager that
+puts another program behind the same file is noticed at the next start.
 """
 
 from __future__ import annotations
@@ -13,23 +20,39 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import anyio
+from anyio.abc import SocketAttribute, SocketStream
 
-from pilothouse.engines.claude import sending, wire
+from pilothouse.core.engine import EngineHost
+from pilothouse.core.errors import EngineError
+from pilothouse.core.outcome import Failure
+from pilothouse.engines.claude import control, wire
 from pilothouse.engines.claude.control import CanUseTool, ControlRequest, HookCallback
-from pilothouse.engines.claude.one_call_api import serving_one_call
 from pilothouse.processes import (
     BASE_NAMES,
     InputFailed,
+    Marker,
     Process,
     ProcessError,
     allowed_environment,
     open_process,
 )
+
+MAX_REQUEST_BYTES = 8 * 1024 * 1024
+_USAGE = {
+    "input_tokens": 1,
+    "output_tokens": 1,
+    "cache_creation_input_tokens": 0,
+    "cache_read_input_tokens": 0,
+}
+_CALL: dict[str, Any] = {"type": "tool_use", "id": "toolu_proof", "name": "Bash", "input": {}}
+_INPUT = json.dumps({"command": "touch gate-is-open", "description": "Proof"})
+_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
 
 WITHIN_S = 45.0
 VERSION_WITHIN_S = 10.0
@@ -63,6 +86,82 @@ _ENVIRONMENT = {
 NO_HOOK = "its calls do not come to Pilothouse before they run"
 NO_REQUEST = "it does not ask Pilothouse for permission"
 DEAF = "it did not get as far as a call"
+
+UNPROVEN = (
+    "Pilothouse cannot hold back what Claude Code does: {problem}. So no turn starts, unless in full access. "
+    "Update Claude Code; `pilothouse doctor` looks again."
+)
+REPLACED = "it was replaced by another whenever it was tried"
+TRIES = 3
+
+_File = tuple[str, int, int, int]
+
+
+@asynccontextmanager
+async def serving_one_call() -> AsyncIterator[str]:
+    """Its address. It ends with the block."""
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=0)
+    async with listener, anyio.create_task_group() as tasks:
+        tasks.start_soon(listener.serve, _serve)
+        port = listener.extra(SocketAttribute.local_port)  # noqa: S610 - a socket's
+        yield f"http://127.0.0.1:{port}"
+        tasks.cancel_scope.cancel()
+
+
+async def _serve(client: SocketStream) -> None:
+    try:
+        async with client:
+            body = await _read_request(client)
+            await client.send(_HEAD + render(body))
+    except (anyio.BrokenResourceError, anyio.EndOfStream, ValueError):
+        pass  # whoever asks for anything else, or goes away, gets nothing
+
+
+async def _read_request(client: SocketStream) -> bytes:
+    raw = b""
+    while b"\r\n\r\n" not in raw:
+        raw += await client.receive()
+        if len(raw) > MAX_REQUEST_BYTES:
+            raise ValueError("a request without an end")
+    head, _, body = raw.partition(b"\r\n\r\n")
+    length = next(
+        (int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")), 0
+    )
+    while len(body) < min(length, MAX_REQUEST_BYTES):
+        body += await client.receive()
+    return body
+
+
+def render(body: bytes) -> bytes:
+    """The call; once it has its result, a last word."""
+    done = b'"tool_result"' in body
+    model = json.loads(body).get("model", "") if body else ""
+    begun: dict[str, Any] = {"type": "text", "text": ""} if done else _CALL
+    delta = (
+        {"type": "text_delta", "text": "."} if done else {"type": "input_json_delta", "partial_json": _INPUT}
+    )
+    message: dict[str, Any] = {
+        "id": "msg_proof",
+        "type": "message",
+        "role": "assistant",
+        "model": model,
+        "content": [],
+    }
+    stop = {"stop_reason": "end_turn" if done else "tool_use", "stop_sequence": None}
+    events: list[tuple[str, dict[str, Any]]] = [
+        (
+            "message_start",
+            {"message": {**message, "stop_reason": None, "stop_sequence": None, "usage": _USAGE}},
+        ),
+        ("content_block_start", {"index": 0, "content_block": begun}),
+        ("content_block_delta", {"index": 0, "delta": delta}),
+        ("content_block_stop", {"index": 0}),
+        ("message_delta", {"delta": stop, "usage": _USAGE}),
+        ("message_stop", {}),
+    ]
+    return b"".join(
+        f"event: {name}\ndata: {json.dumps({'type': name, **fields})}\n\n".encode() for name, fields in events
+    )
 
 
 async def prove_gate(
@@ -129,15 +228,15 @@ async def _attempt(program: str, environment: Mapping[str, str], folder: str) ->
 
 async def _watch(process: Process) -> str:
     with suppress(InputFailed):  # it died before it read: its last words say why
-        await process.write_line(sending.request_line("begin", sending.initialize()))
-        await process.write_line(sending.user_line("go", "11111111-1111-4111-8111-111111111111"))
+        await process.write_line(control.request_line("begin", control.initialize()))
+        await process.write_line(control.user_line("go", "11111111-1111-4111-8111-111111111111"))
     hooked = False
     async for line in process.lines():
         match wire.decode(line.data):
             case ControlRequest(request_id=id, request=HookCallback()):
                 hooked = True
                 asked = {"hookEventName": "PreToolUse", "permissionDecision": "ask"}
-                await process.write_line(sending.reply_line(id, {"hookSpecificOutput": asked}))
+                await process.write_line(control.reply_line(id, {"hookSpecificOutput": asked}))
             case ControlRequest(request=CanUseTool()):
                 return "" if hooked else NO_HOOK
             case wire.Result():
@@ -174,3 +273,48 @@ def _read(known: Path) -> Sequence[str]:
     except (OSError, ValueError):
         return []
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+
+class ProvenGate:
+    def __init__(self, command: str, host: EngineHost, node: Marker) -> None:
+        self._command = command
+        self._host = host
+        self._node = node
+        self._proven: _File | None = None
+        self._one_proof = anyio.Lock()
+
+    async def prove(self) -> str:
+        """Empty if the gate holds. What was not proven is tried again: the program may have been updated meanwhile."""
+        async with self._one_proof:
+            problem = await self._prove()
+        if problem:
+            self._host.log("gate.unproven", level="error", engine="claude", problem=problem)
+        return problem
+
+    async def _prove(self) -> str:
+        """Once more where another program stands by the end: of that one nothing is known."""
+        extra = {self._node.name: self._node.value}
+        for _ in range(TRIES):
+            program = self._program()
+            if program is None or program == self._proven:
+                return ""  # to start one that is not there will fail with better words
+            self._proven = None
+            problem = await prove_gate(self._command, self._host.environment, self._host.state_dir, extra)
+            if program == self._program():
+                self._proven = None if problem else program
+                return problem
+        return REPLACED
+
+    async def need(self) -> None:
+        if problem := await self.prove():
+            raise EngineError(Failure("permission", UNPROVEN.format(problem=problem)))
+
+    def _program(self) -> _File | None:
+        found = shutil.which(self._command, path=self._host.environment.get("PATH"))
+        if found is None:
+            return None
+        try:
+            file = os.stat(found)
+        except OSError:
+            return None
+        return os.path.realpath(found), file.st_ino, file.st_size, file.st_mtime_ns

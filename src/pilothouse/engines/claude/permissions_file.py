@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from pilothouse.core.call import MCP_PREFIX
 from pilothouse.engines.claude.config import FILE_TOOLS, HELPER_TOOLS
+from pilothouse.engines.workspace_files import PERMISSIONS
 
-NAME = "PERMISSIONS.json"
 NOTE_CHARS = 500
 
 Tier = Literal["readonly", "standard", "full", "custom"]
@@ -53,11 +53,11 @@ class Permissions(Struct, frozen=True):
     def forbids(self, tool: str) -> str:
         """Why a call may not be made, whatever a rule says; empty if it may. Our own tools are not there to be called."""
         if self.problem:
-            return f"{NAME} of this workspace cannot be understood, so no tool is allowed."
+            return f"{PERMISSIONS} of this workspace cannot be understood, so no tool is allowed."
         if self.servers is None or not tool.startswith(MCP_PREFIX):
             return ""
         named = any(tool == name or tool.startswith(f"{name}__") for name in self.servers)
-        return "" if named else f"{NAME} of this workspace does not leave {tool}."
+        return "" if named else f"{PERMISSIONS} of this workspace does not leave {tool}."
 
 
 _decoder = msgspec.json.Decoder(_File)
@@ -86,5 +86,5 @@ def render_note(note: str) -> str:
 
 def _closed(why: str) -> Permissions:
     tiers = ", ".join(get_args(Tier))
-    problem = f"{NAME} cannot be understood, so no tool is allowed: {why}. The tiers are {tiers}."
+    problem = f"{PERMISSIONS} cannot be understood, so no tool is allowed: {why}. The tiers are {tiers}."
     return Permissions((), problem=problem, servers=())

@@ -1,4 +1,8 @@
-"""One `claude` process: it is started, initialised, read to its end, and stopped with its whole tree.
+"""How a session stands, whichever process serves it: what was allowed for it, its model, its permission mode.
+
+A process that is replaced takes these with it: Claude keeps the model of a session, but not its mode (2.1.325).
+
+One `claude` process: it is started, initialised, read to its end, and stopped with its whole tree.
 
 Rules: `run` reads every line for as long as the process lives, and answers what must be answered, whoever reads the
 turn; a slow reader slows its own process alone; once it is gone, for whatever reason, the turn on it is told.
@@ -10,32 +14,27 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import anyio
+import msgspec
 
 from pilothouse.core.ask import Decision
-from pilothouse.core.engine import Model
+from pilothouse.core.engine import Model, Step
 from pilothouse.core.errors import EngineError
 from pilothouse.core.event import SessionStarted, ToolCall, ToolFinished, ToolStarted, TurnEnded
 from pilothouse.core.ids import AskId, SessionId
 from pilothouse.core.outcome import Failure
-from pilothouse.engines.claude import sending, wire
+from pilothouse.engines.claude import control, wire
+from pilothouse.engines.claude.config import read_models
 from pilothouse.engines.claude.control import Reply
-from pilothouse.engines.claude.dialogue import Dialogue
 from pilothouse.engines.claude.failures import explain_spawn
-from pilothouse.engines.claude.launch import Launch
-from pilothouse.engines.claude.mailbox import Mailbox
-from pilothouse.engines.claude.models import read_models
-from pilothouse.engines.claude.standing import Standing
+from pilothouse.engines.claude.gate import Dialogue, Gate
+from pilothouse.engines.claude.launch import Launch, caps_as
 from pilothouse.engines.claude.translate import Translator
 from pilothouse.engines.claude.turn_stream import TurnStream
-from pilothouse.engines.claude.turns import Step
-from pilothouse.engines.claude.unasked import Unasked
-from pilothouse.processes import (
-    Leash,
-    Line,
-    SpawnFailed,
-    StopDeadlines,
-    open_process,
-)
+from pilothouse.engines.mailbox import Mailbox
+from pilothouse.engines.wakes import Unasked
+from pilothouse.processes import Leash, Line, SpawnFailed, StopDeadlines, open_process
+
+MAX_SESSIONS = 1000
 
 DEFAULT_MODEL = "default"
 # Every kind but `note`, which touches nothing. Reading counts: a rule may deny it, and outside the workspace it is asked.
@@ -50,6 +49,35 @@ LEAKS = Failure(
     "permission",
     "Claude Code ran a tool without asking Pilothouse first, so it was stopped. Run `pilothouse doctor`.",
 )
+
+
+class Standing:
+    def __init__(self, gate: Gate) -> None:
+        self.gate = gate
+        self.model: str | None = None
+        """The one that was asked for last; None is Claude's own choice."""
+        self.mode = ""
+        """The permission mode that it was heard in last; empty while nobody knows."""
+
+
+class Standings:
+    """Those of the latest sessions."""
+
+    def __init__(self, make: Callable[[str], Gate]) -> None:
+        self._make = make
+        self._known: dict[str, Standing] = {}
+
+    def of(self, session: str, cwd: str) -> Standing:
+        found = self._known.pop(session, None) or Standing(self._make(cwd))
+        self.keep(session, found)
+        return found
+
+    def keep(self, session: str, standing: Standing) -> None:
+        """Under this id from now on: `/clear` gives a session another."""
+        self._known.pop(session, None)
+        while len(self._known) >= MAX_SESSIONS:
+            self._known.pop(next(iter(self._known)))
+        self._known[session] = standing
 
 
 class ClaudeProcess(Leash[Failure]):
@@ -108,6 +136,13 @@ class ClaudeProcess(Leash[Failure]):
         return self._translator.spent_usd
 
     @property
+    def key(self) -> object:
+        return msgspec.structs.replace(self.launch, session=self.session).key
+
+    def may_serve(self, launch: Launch, /) -> bool:
+        return caps_as(self.launch, self.spent_usd, launch)
+
+    @property
     def asking(self) -> bool:
         return self.dialogue.asking
 
@@ -124,12 +159,12 @@ class ClaudeProcess(Leash[Failure]):
     async def bring_to(self, model: str | None, mode: str) -> bool:
         """Into this model and this permission mode, warm as it is. An empty mode is whichever it has. False if it does
         not take the model."""
-        if model != self._model and not await self._tell(sending.set_model(model or DEFAULT_MODEL)):
+        if model != self._model and not await self._tell(control.set_model(model or DEFAULT_MODEL)):
             return False
         self._model = self.standing.model = model
         if mode and mode != self._mode:
             self._translator.expect_mode(mode)
-            await self._tell(sending.set_permission_mode(mode))
+            await self._tell(control.set_permission_mode(mode))
         return True
 
     @property
@@ -179,7 +214,7 @@ class ClaudeProcess(Leash[Failure]):
 
     async def interrupt(self) -> None:
         self._translator.interrupted = True
-        await self._write(self.dialogue.request(sending.INTERRUPT, self._interrupted), self._grace_s)
+        await self._write(self.dialogue.request(control.INTERRUPT, self._interrupted), self._grace_s)
 
     async def answer(self, ask_id: AskId, decision: Decision) -> None:
         """A no to one of several questions is the no to all: the others are withdrawn."""
@@ -199,7 +234,7 @@ class ClaudeProcess(Leash[Failure]):
         async with open_process(launch.argv, cwd=launch.cwd, env=launch.environment) as process:
             self._process = process
             self._log("process.started", engine="claude", pid=process.pid, session=launch.session)
-            await self._write(self.dialogue.request(sending.initialize(launch.system_prompt), self._greeted))
+            await self._write(self.dialogue.request(control.initialize(launch.system_prompt), self._greeted))
             with self._reading:
                 async for line in process.lines():
                     if self._why is not None:

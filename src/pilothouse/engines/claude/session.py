@@ -13,18 +13,17 @@ import anyio
 from msgspec import Struct
 
 from pilothouse.core.ask import Decision
-from pilothouse.core.engine import Blobs
+from pilothouse.core.engine import Blobs, Step
 from pilothouse.core.errors import EngineError
 from pilothouse.core.event import EngineEvent, Notice, TurnEnded
 from pilothouse.core.ids import AskId
 from pilothouse.core.outcome import Failure
 from pilothouse.core.turn import Prompt
-from pilothouse.engines.claude.keeping import keep_media
-from pilothouse.engines.claude.narration import Narration
 from pilothouse.engines.claude.process import ClaudeProcess
-from pilothouse.engines.claude.prompting import Prompting
+from pilothouse.engines.claude.prompt import Prompting
 from pilothouse.engines.claude.turn_stream import TurnStream
-from pilothouse.engines.claude.turns import Step
+from pilothouse.engines.media import keep_media
+from pilothouse.engines.narration import Narration
 
 BUSY = Failure(
     "bad_request", "This session's last turn has not ended yet. Read it to its end, or leave the session."

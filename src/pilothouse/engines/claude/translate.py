@@ -11,16 +11,16 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pilothouse.core.engine import Step
 from pilothouse.core.event import AskChanged, Asked, ResumeToken, SessionStarted, ToolUpdated, TurnEnded
 from pilothouse.core.ids import AskId, CallId
 from pilothouse.core.outcome import Failure
-from pilothouse.engines.claude import blocks, control, notices, stream, system, wire
+from pilothouse.engines.claude import control, texts, wire, wire_blocks, wire_system
 from pilothouse.engines.claude.asks import asks_of
 from pilothouse.engines.claude.failures import explain_exit, explain_result, was_interrupted
-from pilothouse.engines.claude.limits import RateLimit
 from pilothouse.engines.claude.messages import Messages
-from pilothouse.engines.claude.spending import Spending
-from pilothouse.engines.claude.turns import ENGINE_ID, Step, Turns
+from pilothouse.engines.claude.turns import ENGINE_ID, Spending, Turns
+from pilothouse.engines.claude.wire_system import RateLimit
 
 KEPT_LINES = 20
 KEPT_LINE_BYTES = 16_384
@@ -104,7 +104,7 @@ class Translator:
     def _table(self) -> dict[type, Handler]:
         return {
             **dict.fromkeys(SILENT, _nothing),
-            **dict.fromkeys(notices.NOTICES, self._notice),
+            **dict.fromkeys(texts.NOTICES, self._notice),
             wire.StreamEvent: self._stream,
             wire.Assistant: self._assistant,
             wire.User: self._user,
@@ -116,14 +116,14 @@ class Translator:
             wire.CommandLifecycle: self._lifecycle,
             wire.Unknown: self._unknown,
             wire.Noise: self._noise,
-            system.Init: self._init,
-            system.Status: self._status,
-            system.PermissionDenied: self._denied,
-            system.TaskStarted: self._task_started,
-            system.TaskProgress: self._task_progress,
-            system.TaskNotification: self._task_ended,
-            system.BackgroundTasks: self._tasks_changed,
-            system.SessionState: self._state_changed,
+            wire_system.Init: self._init,
+            wire_system.Status: self._status,
+            wire_system.PermissionDenied: self._denied,
+            wire_system.TaskStarted: self._task_started,
+            wire_system.TaskProgress: self._task_progress,
+            wire_system.TaskNotification: self._task_ended,
+            wire_system.BackgroundTasks: self._tasks_changed,
+            wire_system.SessionState: self._state_changed,
             control.ControlRequest: self._request,
             control.UnknownControlRequest: self._unknown_request,
             control.ControlCancel: self._cancelled,
@@ -136,13 +136,13 @@ class Translator:
         event, turn = heard.event, self._turns.turn
         if heard.parent_tool_use_id is not None:
             return ()
-        if type(event) is stream.BlockDelta and turn is not None and heard.api_message_id:
+        if type(event) is wire_blocks.BlockDelta and turn is not None and heard.api_message_id:
             delta = event.delta
-            if type(delta) is stream.TextDelta:
+            if type(delta) is wire_blocks.TextDelta:
                 return (turn.add_text(heard.api_message_id, event.index, delta.text),)
-            if type(delta) is stream.InputDelta:
+            if type(delta) is wire_blocks.InputDelta:
                 return ()
-        if turn is None and not isinstance(event, stream.BEGINNINGS):
+        if turn is None and not isinstance(event, wire_blocks.BEGINNINGS):
             return ()
         return self._turns.say(lambda turn: self._messages.stream(turn, heard))
 
@@ -161,11 +161,13 @@ class Translator:
         return [*strange, *self._handlers[type(heard.line)](heard.line)]
 
     def _loose_image(self, heard: wire.LooseImage) -> Sequence[Step]:
-        return self._turns.say(lambda turn: turn.pictures.take(heard.source))
+        return self._turns.say(lambda turn: turn.pictures.take(heard.source.data))
 
     def _loose_block(self, heard: wire.LooseBlockStart) -> Sequence[Step]:
         block = heard.content_block
-        return self._loose_image(wire.LooseImage(block.source)) if isinstance(block, blocks.Image) else ()
+        return (
+            self._loose_image(wire.LooseImage(block.source)) if isinstance(block, wire_blocks.Image) else ()
+        )
 
     def _request(self, heard: control.ControlRequest) -> Sequence[Step]:
         request, turn = heard.request, self._turns.turn
@@ -189,14 +191,14 @@ class Translator:
 
     # Where it begins and ends.
 
-    def _init(self, heard: system.Init) -> Sequence[Step]:
+    def _init(self, heard: wire_system.Init) -> Sequence[Step]:
         if not self.in_turn:
             self.user_message_uuids = ()
         self._note_uuids(heard.user_message_uuids)
         self.permission_mode = heard.permission_mode or self.permission_mode
         self._turns.workspace = self._messages.workspace = self._messages.workspace or heard.cwd
         failed = [server.name for server in heard.mcp_servers if server.status == "failed"]
-        warnings = [notices.server_failed(name) for name in failed if self._first(f"server {name}")]
+        warnings = [texts.server_failed(name) for name in failed if self._first(f"server {name}")]
         token = ResumeToken(ENGINE_ID, heard.session_id, heard.cwd or self._messages.workspace)
         return self._turns.start(SessionStarted(token, heard.model, heard.cwd, tuple(heard.tools)), warnings)
 
@@ -221,9 +223,9 @@ class Translator:
     # What is said beside it.
 
     def _notice(self, heard: Any) -> Sequence[Step]:
-        return self._turns.mention(notices.NOTICES[type(heard)](heard))
+        return self._turns.mention(texts.NOTICES[type(heard)](heard))
 
-    def _status(self, heard: system.Status) -> Sequence[Step]:
+    def _status(self, heard: wire_system.Status) -> Sequence[Step]:
         mode, expected = heard.permission_mode, self._expected_mode
         self.permission_mode = mode or self.permission_mode
         if mode:
@@ -234,42 +236,42 @@ class Translator:
         self._limit = heard.rate_limit_info
         return self._notice(heard)
 
-    def _denied(self, heard: system.PermissionDenied) -> Sequence[Step]:
+    def _denied(self, heard: wire_system.PermissionDenied) -> Sequence[Step]:
         title, turn = heard.tool_name, self._turns.turn
         if turn is not None:
             turn.denied.add(heard.tool_use_id)
             title = turn.calls[heard.tool_use_id].title if heard.tool_use_id in turn.calls else title
-        return self._turns.mention(notices.denied(title, heard.message))
+        return self._turns.mention(texts.denied(title, heard.message))
 
-    def _task_started(self, heard: system.TaskStarted) -> Sequence[Step]:
+    def _task_started(self, heard: wire_system.TaskStarted) -> Sequence[Step]:
         if heard.is_backgrounded:
             self._background.add(heard.task_id)
         return self._notice(heard)
 
-    def _task_progress(self, heard: system.TaskProgress) -> Sequence[Step]:
+    def _task_progress(self, heard: wire_system.TaskProgress) -> Sequence[Step]:
         if not self.in_turn or not heard.tool_use_id:
             return ()
         progress = ToolUpdated(CallId(heard.tool_use_id), output=heard.description)
         return self._turns.say(lambda turn: [progress])
 
-    def _task_ended(self, heard: system.TaskNotification) -> Sequence[Step]:
+    def _task_ended(self, heard: wire_system.TaskNotification) -> Sequence[Step]:
         """One in the foreground has its tool's result to speak for it."""
         if heard.task_id not in self._background:
             return ()
         self._background.discard(heard.task_id)
         if not self.in_turn:
             self.wake_cause = "background_task"
-        return self._turns.mention(notices.task_ended(heard))
+        return self._turns.mention(texts.task_ended(heard))
 
     def _lifecycle(self, heard: wire.CommandLifecycle) -> Sequence[Step]:
         self.wake_cause = heard.wakeup_source or self.wake_cause
         return ()
 
-    def _tasks_changed(self, heard: system.BackgroundTasks) -> Sequence[Step]:
+    def _tasks_changed(self, heard: wire_system.BackgroundTasks) -> Sequence[Step]:
         self.background_tasks = len(heard.tasks)
         return ()
 
-    def _state_changed(self, heard: system.SessionState) -> Sequence[Step]:
+    def _state_changed(self, heard: wire_system.SessionState) -> Sequence[Step]:
         self.state = heard.state
         return ()
 
@@ -281,16 +283,16 @@ class Translator:
 
     def _strange(self, kind: str) -> Sequence[Step]:
         self.puzzle = self.puzzle or f"unknown: {kind}"
-        return self._turns.mention(notices.unknown(kind) if self._first(f"unknown {kind}") else None)
+        return self._turns.mention(texts.unknown(kind) if self._first(f"unknown {kind}") else None)
 
     def _noise(self, heard: wire.Noise) -> Sequence[Step]:
         """The first of a turn is quoted, the others are counted."""
         self.puzzle, turn = "no JSON object", self._turns.turn
         quoted = heard.raw.decode("utf-8", "replace")[:QUOTED_CHARS]
         if turn is None:
-            return self._turns.mention(notices.noise(quoted) if self._first("noise") else None)
+            return self._turns.mention(texts.noise(quoted) if self._first("noise") else None)
         turn.noise += 1
-        return self._turns.mention(notices.noise(quoted) if turn.noise == 1 else None)
+        return self._turns.mention(texts.noise(quoted) if turn.noise == 1 else None)
 
     def _first(self, what: str) -> bool:
         """Whether this is said for the first time. One who invents kinds without end is heard out twenty times."""
@@ -305,8 +307,8 @@ class Translator:
 
 
 SILENT: tuple[type, ...] = (
-    system.Silent,
-    system.TaskUpdated,
+    wire_system.Silent,
+    wire_system.TaskUpdated,
     wire.ToolProgress,
     wire.ConversationReset,
     wire.KeepAlive,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pilothouse.core.engine import MediaFound
+from pilothouse.core.engine import MediaFound, Step
 from pilothouse.core.event import (
     EngineEvent,
     SessionStarted,
@@ -24,7 +24,6 @@ from pilothouse.core.event import (
 from pilothouse.core.grammar import Grammar
 from pilothouse.core.outcome import Failure, Usage
 from pilothouse.core.view import join_blocks
-from pilothouse.engines.claude.turns import Step
 
 
 class TurnStream:

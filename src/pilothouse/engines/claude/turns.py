@@ -1,4 +1,6 @@
-"""Where turns begin and end in one process's output.
+"""What one turn cost. The CLI's totals are the session's, carried on even across a resume.
+
+Where turns begin and end in one process's output.
 
 A turn begins with what only a turn can say (an init, an answer, a call) and ends with a `result`, or with the process.
 What is said between two turns waits for the next. A turn that nobody asked for is a turn like any other.
@@ -9,17 +11,65 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
-from pilothouse.core.engine import MediaFound
+from pilothouse.core.engine import Step
 from pilothouse.core.event import EngineEvent, Notice, ResumeToken, SessionChanged, SessionStarted, TurnEnded
 from pilothouse.core.ids import EngineId
-from pilothouse.engines.claude import blocks, notices
-from pilothouse.engines.claude.turn import OpenTurn, Out
-from pilothouse.engines.claude.wire import Result
+from pilothouse.core.outcome import Usage
+from pilothouse.engines.claude import texts, wire_blocks
+from pilothouse.engines.claude.messages import OpenTurn, Out
+from pilothouse.engines.claude.wire import ModelUsage, Result, Tokens
 
 ENGINE_ID = EngineId("claude")
 HELD_NOTICES = 20
 
-Step = EngineEvent | MediaFound
+
+class Spending:
+    """`resumed`: the session had cost something before this process, and nobody told us how much."""
+
+    def __init__(self, *, resumed: bool = False) -> None:
+        self._total: float | None = None if resumed else 0.0
+        self.spent_usd = 0.0
+
+    def settle(self, result: Result) -> Usage:
+        usage = self._usage(result)
+        self.spent_usd += usage.cost_usd or 0.0
+        return usage
+
+    def _usage(self, result: Result) -> Usage:
+        before, self._total = self._total, result.total_cost_usd
+        since = result.model_usage_since_last_result
+        if since is not None:
+            return _of_models(list(since.values()), result.num_turns)
+        return _of_turn(result.usage or Tokens(), _difference(before, self._total), result.num_turns)
+
+
+def _of_models(models: list[ModelUsage], steps: int | None) -> Usage:
+    return Usage(
+        cost_usd=round(sum((model.cost_usd for model in models), 0.0), 9),
+        input_tokens=sum(model.input_tokens for model in models),
+        output_tokens=sum(model.output_tokens for model in models),
+        cache_read_tokens=sum(model.cache_read_input_tokens for model in models),
+        cache_write_tokens=sum(model.cache_creation_input_tokens for model in models),
+        steps=steps,
+    )
+
+
+def _of_turn(told: Tokens, cost: float | None, steps: int | None) -> Usage:
+    return Usage(
+        cost_usd=cost,
+        input_tokens=told.input_tokens,
+        output_tokens=told.output_tokens,
+        cache_read_tokens=told.cache_read_input_tokens,
+        cache_write_tokens=told.cache_creation_input_tokens,
+        steps=steps,
+    )
+
+
+def _difference(before: float | None, now: float | None) -> float | None:
+    """After a `/clear` the total begins anew, and so falls."""
+    if before is None or now is None:
+        return None
+    return round(now - before if now >= before else now, 9)
 
 
 class Turns:
@@ -102,13 +152,13 @@ class Turns:
     def _last_words(self, turn: OpenTurn, result: Result | None) -> Iterable[Step]:
         if result is not None:
             for block in result.result if isinstance(result.result, list) else ():
-                if isinstance(block, blocks.Image):
-                    yield from turn.pictures.take(block.source)
+                if isinstance(block, wire_blocks.Image):
+                    yield from turn.pictures.take(block.source.data)
             for denial in result.permission_denials or ():
                 if denial.tool_use_id not in turn.denied:
-                    yield notices.denied_call(denial.tool_name, denial.tool_input, self.workspace)
+                    yield texts.denied_call(denial.tool_name, denial.tool_input, self.workspace)
         if turn.noise > 1:
-            yield notices.more_noise(turn.noise - 1)
+            yield texts.more_noise(turn.noise - 1)
 
 
 def _plain_answer(end: TurnEnded, result: Result | None) -> str:
@@ -117,4 +167,4 @@ def _plain_answer(end: TurnEnded, result: Result | None) -> str:
         return ""
     if isinstance(result.result, str):
         return result.result
-    return "\n\n".join(block.text for block in result.result if isinstance(block, blocks.Text))
+    return "\n\n".join(block.text for block in result.result if isinstance(block, wire_blocks.Text))

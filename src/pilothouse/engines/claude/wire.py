@@ -12,8 +12,7 @@ from typing import Any, get_args
 import msgspec
 from msgspec import Raw, Struct, field
 
-from pilothouse.engines.claude import stream, system
-from pilothouse.engines.claude.blocks import Known, Source, read_blocks
+from pilothouse.engines.claude import wire_blocks, wire_system
 from pilothouse.engines.claude.control import (
     ControlCancel,
     ControlRequest,
@@ -21,9 +20,9 @@ from pilothouse.engines.claude.control import (
     UnknownControlRequest,
     read_unknown_request,
 )
-from pilothouse.engines.claude.lenient import read_fields
-from pilothouse.engines.claude.limits import RateLimit
-from pilothouse.engines.claude.mending import mend
+from pilothouse.engines.claude.wire_blocks import Known, Source, read_blocks
+from pilothouse.engines.claude.wire_system import RateLimit
+from pilothouse.engines.lenient_json import mend, read_fields
 
 NAME_CHARS = 60
 NOISE_BYTES = 1024
@@ -112,14 +111,14 @@ class Result(_Line, frozen=True, tag="result"):
 
 
 class StreamEvent(_Line, frozen=True, tag="stream_event"):
-    event: stream.Event
+    event: wire_blocks.Event
     parent_tool_use_id: str | None = None
     api_message_id: str | None = None
-    abandoned_blocks: stream.Abandoned | None = None
+    abandoned_blocks: wire_blocks.Abandoned | None = None
 
 
 class System(_Line, frozen=True, tag="system"):
-    """Read again by its subtype; see `system.py`."""
+    """Read again by its subtype; see `wire_system.py`."""
 
     subtype: str
 
@@ -200,7 +199,7 @@ Typed = (
     | LooseImage
     | LooseBlockStart
 )
-Heard = Typed | system.Kind | UnknownControlRequest | Parts | Unknown | Noise
+Heard = Typed | wire_system.Kind | UnknownControlRequest | Parts | Unknown | Noise
 
 
 _typed = msgspec.json.Decoder(Typed)
@@ -214,7 +213,7 @@ def decode(line: bytes) -> Heard:
     """Whatever the line is."""
     try:
         heard = _typed.decode(line)
-        return system.decode(line, heard.subtype) if type(heard) is System else heard
+        return wire_system.decode(line, heard.subtype) if type(heard) is System else heard
     except msgspec.ValidationError:
         return _decode_loosely(line)
     except _FAULTS:
@@ -237,7 +236,7 @@ def _decode_loosely(line: bytes) -> Heard:
     type_, subtype = str(value.get("type", "")), str(value.get("subtype", ""))
     if type_ == "control_request" and (request := read_unknown_request(value)):
         return request
-    kind = system.KINDS.get(subtype) if type_ == "system" else _KINDS.get(type_)
+    kind = wire_system.KINDS.get(subtype) if type_ == "system" else _KINDS.get(type_)
     return (_read_parts(value, kind) if kind else None) or Unknown(_name(type_, value))
 
 

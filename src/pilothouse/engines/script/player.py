@@ -15,7 +15,7 @@ import uuid
 from typing import Any
 
 from pilothouse.engines.script import faults
-from pilothouse.engines.script.playing import Cue, Interrupted, Over, Play
+from pilothouse.engines.script.play import Cue, Interrupted, Over, Play
 from pilothouse.engines.script.steps import Script, ScriptError, Table, load_script
 
 PROTOCOL = 1

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import anyio
 
-from pilothouse.engines.claude.turns import Step
+from pilothouse.core.engine import Step
 
 MAX_PORTIONS = 256
 MAX_BYTES = 4 * 1024 * 1024

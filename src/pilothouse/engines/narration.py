@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from pilothouse.core.engine import Step
 from pilothouse.core.event import TextDelta, TextSet, ToolFinished, ToolStarted, TurnEnded
-from pilothouse.engines.claude.turns import Step
 
 HOLD_S = 1.5
 

@@ -12,8 +12,8 @@ from pilothouse.core.engine import Blobs
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.event import Notice
 from pilothouse.core.turn import Prompt
-from pilothouse.engines.claude.images import Attached, File, attach, plain_name, show_name, user_content
-from pilothouse.engines.claude.sending import user_line
+from pilothouse.engines.claude.control import user_line
+from pilothouse.engines.media import Attached, File, attach, plain_name, show_name, user_content
 
 DOWNLOADS = "downloads"
 NAME_BYTES = 240
