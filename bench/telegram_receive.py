@@ -40,7 +40,7 @@ from pilothouse.core.secret import Secret
 from pilothouse.core.store import Store
 from pilothouse.core.trigger import Trigger
 from pilothouse.runtime.clock import SystemClock
-from pilothouse.runtime.commands import menu
+from pilothouse.runtime.commands.table import menu
 from pilothouse.runtime.desk import GatewayDesk
 from pilothouse.runtime.ports import Ports
 

@@ -21,7 +21,7 @@ ALLOWED: Mapping[str, frozenset[str]] = {
 # Where alone a library may be imported.
 HOMES: Mapping[str, tuple[str, ...]] = {
     "click": ("pilothouse.__main__", "pilothouse.cli"),
-    "cronsim": ("pilothouse.runtime.cron",),
+    "cronsim": ("pilothouse.runtime.schedules",),
     "discord": ("pilothouse.channels.discord",),
     "h11": ("pilothouse.channels.telegram",),
     "httpcore2": ("pilothouse.fetching",),

@@ -25,10 +25,10 @@ from pilothouse.core.people import People as Roles
 from pilothouse.core.store import Store
 from pilothouse.engines.script import ENGINE
 from pilothouse.engines.script.config import ScriptConfig
-from pilothouse.runtime.blobs import StoreBlobs
 from pilothouse.runtime.clock import SystemClock, new_id
-from pilothouse.runtime.ports import Ports
+from pilothouse.runtime.ports import Ports, StoreBlobs
 from pilothouse.runtime.settings import Settings
+from pilothouse.runtime.topics import TOPICS
 
 SCRIPT = Path(__file__).with_name("script.toml")
 PART_LIMIT = 300
@@ -120,6 +120,7 @@ def make_ports(
     )
     chosen = msgspec.structs.replace(settings, **changes)
     return Ports(
+        topics=TOPICS,
         store=store,
         clock=SystemClock(),
         ids=new_id,

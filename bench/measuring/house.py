@@ -24,6 +24,7 @@ from pilothouse.runtime.clock import SystemClock, new_id
 from pilothouse.runtime.gateway import Gateway
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.settings import Settings
+from pilothouse.runtime.topics import TOPICS
 from pilothouse.stores.sqlite import STORE
 
 PATIENCE_S = 60.0
@@ -80,6 +81,7 @@ async def open_house(
     )
     settings = msgspec.structs.replace(settings, **changes)
     ports = Ports(
+        topics=TOPICS,
         store=store,
         clock=SystemClock(),
         ids=new_id,

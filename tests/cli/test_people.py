@@ -21,9 +21,8 @@ from pilothouse.core.ids import AskId, TurnId, UserId
 from pilothouse.core.message import Author, InboundMessage
 from pilothouse.core.people import Approvers, Authority, People
 from pilothouse.core.store import Tx
+from pilothouse.runtime.admission import ask_to_join, pair, parse_code
 from pilothouse.runtime.clock import new_id
-from pilothouse.runtime.joining import ask_to_join
-from pilothouse.runtime.pairing import pair, parse_code
 from pilothouse.stores.sqlite import STORE, SqliteConfig
 
 T = TypeVar("T")

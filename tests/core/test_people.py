@@ -12,7 +12,7 @@ from pilothouse.core.ask import Remember, Verdict
 from pilothouse.core.channel import Desk
 from pilothouse.core.ids import UserId
 from pilothouse.core.people import AUTHORITY, ROLES, Grant, People, Role, allows, at_least
-from pilothouse.runtime.commands import COMMANDS
+from pilothouse.runtime.commands.table import COMMANDS
 from pilothouse.runtime.desk import QUERIES
 
 OWNER, ADMIN, MEMBER = UserId("telegram:1"), UserId("telegram:2"), UserId("telegram:3")

@@ -11,7 +11,7 @@ from pilothouse.core.message import Address, Content, conversation_id
 from pilothouse.core.queue import QueueRow
 from pilothouse.core.store import Tx
 from pilothouse.runtime.clock import new_id
-from pilothouse.runtime.outgoing import say
+from pilothouse.runtime.outbox import say
 
 
 def answering(text: str) -> PuppetEngine:

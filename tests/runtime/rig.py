@@ -35,6 +35,7 @@ from pilothouse.runtime.gateway import Gateway
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.signals import control_of
+from pilothouse.runtime.topics import TOPICS
 from pilothouse.stores.sqlite import STORE
 
 T = TypeVar("T")
@@ -251,6 +252,7 @@ async def open_rig(
         logged: list[tuple[str, dict[str, object]]] = []
         faulty = FaultyStore(store)
         ports = Ports(
+            topics=TOPICS,
             store=faulty,
             clock=clock or SystemClock(),
             ids=new_id,

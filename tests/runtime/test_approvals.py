@@ -236,10 +236,10 @@ async def test_a_yes_whose_giver_was_revoked_before_it_could_be_used_is_asked_fo
     async with open_rig(tmp_path, PuppetEngine(asks(MAKE)), name="second", alive=only_alive("second")) as rig:
 
         def unit(tx: Any) -> None:
-            from pilothouse.runtime.answers import Answer, Answers
+            from pilothouse.runtime.asks.answers import Answer, Answers
 
             row = tx.asks.get(first.id)
-            answers = Answers(rig.ports.settings(), rig.ports.ids, rig.ports.tool_class)
+            answers = Answers(rig.ports.settings(), rig.ports.ids, rig.ports.tool_class, rig.ports.topics)
             answer = Answer(first.id, first.payload_hash, Decision("allow"), GRANTED, row.asked_at)
             assert answers.take(tx, answer).answered.accepted
             tx.people.revoke(GRANTED.id)

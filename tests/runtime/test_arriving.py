@@ -14,8 +14,8 @@ from pilothouse.core.errors import TryLater
 from pilothouse.core.ids import ConversationId
 from pilothouse.core.message import Address, Content, MessageRef, Part, Presence, conversation_id
 from pilothouse.core.store import Tx
-from pilothouse.runtime.outgoing import say
-from pilothouse.runtime.placing import ensure_place
+from pilothouse.runtime.conversations.places import ensure_place
+from pilothouse.runtime.outbox import say
 
 pytestmark = pytest.mark.anyio
 

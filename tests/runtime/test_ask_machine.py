@@ -31,15 +31,16 @@ from pilothouse.core.message import Address, Author, InboundMessage
 from pilothouse.core.people import Approvers, Grant, Role
 from pilothouse.core.store import NodeInfo, Store, Tx
 from pilothouse.core.tool_class import ToolClass
-from pilothouse.runtime.answering import Answering
-from pilothouse.runtime.asking import expire
-from pilothouse.runtime.ending import Ending, finish
-from pilothouse.runtime.losing import recover
+from pilothouse.runtime.asks.answers import Answering
+from pilothouse.runtime.asks.settle import expire
 from pilothouse.runtime.ports import Ports
-from pilothouse.runtime.recording import Recorder
 from pilothouse.runtime.settings import Settings
-from pilothouse.runtime.starting import Started, start_again, start_from_inbox
-from pilothouse.runtime.turn_asks import TurnAsks
+from pilothouse.runtime.topics import TOPICS
+from pilothouse.runtime.turns.asks import TurnAsks
+from pilothouse.runtime.turns.finish import Ending, finish
+from pilothouse.runtime.turns.record import Recorder
+from pilothouse.runtime.turns.recover import recover
+from pilothouse.runtime.turns.start import Started, start_again, start_from_inbox
 from pilothouse.stores.sqlite import STORE
 from pilothouse.testing.clock import FakeClock
 
@@ -169,6 +170,7 @@ class World:
             ask_timeout_s=TIMEOUT_S,
         )
         self.ports = Ports(
+            topics=TOPICS,
             store=self.store,
             clock=self.clock,
             ids=lambda prefix: f"{prefix}-{next(self.numbers):06}",
@@ -334,7 +336,7 @@ class World:
 
         def unit(tx: Tx) -> None:
             for row in tx.asks.expired(now, limit=1000):
-                expire(tx, self.ports.ids, row, now)
+                expire(tx, self.ports.ids, self.ports.topics, row, now)
 
         self.write(unit)
         for model in self.models.values():

@@ -22,10 +22,10 @@ from pilothouse.core.message import Address
 from pilothouse.core.policy import PolicyOutcome, Ruling, Site
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import Cause, Prompt, Turn
-from pilothouse.runtime.asking import apply_answer, expire
+from pilothouse.runtime.asks.settle import apply_answer, expire, lapse, supersede
 from pilothouse.runtime.clock import new_id
-from pilothouse.runtime.ending import forget_answers
-from pilothouse.runtime.lapsing import lapse, supersede
+from pilothouse.runtime.topics import TOPICS
+from pilothouse.runtime.turns.finish import forget_answers
 from pilothouse.testing.clock import FakeClock
 
 APPROVAL = Ask(AskId("a"), "approval", "Run make?", {"command": "make"})
@@ -318,11 +318,11 @@ async def test_a_person_who_is_asked_twice_by_a_platform_answers_once(tmp_path: 
 
 
 DEEDS: dict[str, Callable[[Tx, AskRow], object]] = {
-    "answer": lambda tx, row: apply_answer(tx, new_id, row, Decision("allow"), 9.0),
+    "answer": lambda tx, row: apply_answer(tx, new_id, TOPICS, row, Decision("allow"), 9.0),
     "deny and say why": lambda tx, row: apply_answer(
-        tx, new_id, row, Decision("deny", by=PERSON.id, reason_wanted=True), 9.0
+        tx, new_id, TOPICS, row, Decision("deny", by=PERSON.id, reason_wanted=True), 9.0
     ),
-    "expire": lambda tx, row: expire(tx, new_id, row, 9.0),
+    "expire": lambda tx, row: expire(tx, new_id, TOPICS, row, 9.0),
     "supersede": lambda tx, row: supersede(tx, new_id, row, 9.0, because="of that"),
     "lapse": lambda tx, row: lapse(tx, new_id, row, 9.0, because="of that"),
 }

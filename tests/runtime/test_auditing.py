@@ -17,8 +17,8 @@ from pilothouse.core.audit import AuditHead, AuditRow
 from pilothouse.core.ids import AskId
 from pilothouse.core.people import People
 from pilothouse.core.policy import Ruling, Site
-from pilothouse.runtime.auditing import MAX_NOTES, Trail
-from pilothouse.runtime.trusting import trust, untrust
+from pilothouse.runtime.audit import MAX_NOTES, Trail
+from pilothouse.runtime.trust import trust, untrust
 
 
 def detail(row: AuditRow) -> dict[str, Any]:

@@ -18,9 +18,10 @@ from pilothouse.core.ids import ConversationId
 from pilothouse.core.outcome import Failure, Usage
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import Turn
-from pilothouse.runtime.asking import apply_answer
+from pilothouse.runtime.asks.settle import apply_answer
+from pilothouse.runtime.budget.hold import BUDGET
 from pilothouse.runtime.clock import new_id
-from pilothouse.runtime.holding import BUDGET
+from pilothouse.runtime.topics import TOPICS
 from pilothouse.stores.sqlite import STORE
 from pilothouse.testing.clock import FakeClock
 
@@ -164,7 +165,7 @@ async def test_a_no_from_another_process_ends_the_message_too(tmp_path: Path) ->
             def refuse(tx: Tx) -> None:
                 row = tx.asks.get(ask.id)
                 assert row is not None
-                apply_answer(tx, new_id, row, Decision("deny", by=PERSON.id), 1.0)
+                apply_answer(tx, new_id, TOPICS, row, Decision("deny", by=PERSON.id), 1.0)
 
             await other.write(refuse)
         (turn,) = await rig.until_ended()

@@ -18,7 +18,7 @@ from pilothouse.core.event import SessionStarted, UsageChanged
 from pilothouse.core.ids import ConversationId, EngineId, SessionId, TurnId
 from pilothouse.core.outcome import Usage
 from pilothouse.core.turn import ENDED, Prompt, Turn
-from pilothouse.runtime.budgeting import reserve, settle, settle_lost
+from pilothouse.runtime.budget.ledger import reserve, settle, settle_lost
 from pilothouse.runtime.clock import new_id
 from pilothouse.runtime.settings import Settings
 from pilothouse.stores.sqlite.blobs import BlobFiles

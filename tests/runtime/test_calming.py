@@ -17,10 +17,10 @@ from pilothouse.core.ids import ConversationId, MessageId
 from pilothouse.core.message import AGAIN_MARK, Address, Content, MessageRef, Part, conversation_id
 from pilothouse.core.queue import CHANGES, NEVER, QueueRow
 from pilothouse.core.store import Tx
-from pilothouse.runtime.calming import EACH_WAKES
 from pilothouse.runtime.clock import new_id
-from pilothouse.runtime.outgoing import say
-from pilothouse.runtime.undelivered import word_about
+from pilothouse.runtime.delivery.retry import EACH_WAKES
+from pilothouse.runtime.delivery.undelivered import word_about
+from pilothouse.runtime.outbox import say
 from pilothouse.testing.clock import FakeClock
 
 SLOW = {"retry_first_s": 2.0, "doubt_cap_s": 1800.0, "poll_s": 3600.0}

@@ -12,8 +12,8 @@ from pilothouse.channels.memory import MemoryChannel
 from pilothouse.core.ask import Ask
 from pilothouse.core.ids import AskId, ScheduleId
 from pilothouse.core.schedule import Cron, Every, Schedule
-from pilothouse.runtime.ending import JITTER_S
-from pilothouse.runtime.scheduling import Scheduling
+from pilothouse.runtime.schedules import Scheduling
+from pilothouse.runtime.turns.finish import JITTER_S
 from pilothouse.testing.clock import FakeClock
 
 HOUR, MINUTE = 3600.0, 60.0

@@ -16,8 +16,8 @@ from pilothouse.core.ids import AskId, EngineId
 from pilothouse.core.message import InboundMessage
 from pilothouse.core.people import People
 from pilothouse.core.trigger import OVERTAKING
-from pilothouse.runtime.commands import COMMANDS
-from pilothouse.runtime.outgoing import content_of
+from pilothouse.runtime.commands.table import COMMANDS
+from pilothouse.runtime.outbox import content_of
 
 OTHER = EngineId("other")
 NAMES = {"puppet": PUPPET, "other": OTHER, "alias": OTHER}

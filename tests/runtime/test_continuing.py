@@ -25,7 +25,7 @@ from pilothouse.core.ids import AskId, ConversationId, EngineId, UserId
 from pilothouse.core.message import Author, Content, MessageRef
 from pilothouse.core.people import Grant
 from pilothouse.runtime.clock import new_id
-from pilothouse.runtime.outgoing import say
+from pilothouse.runtime.outbox import say
 from pilothouse.runtime.signals import OUTBOX
 
 OTHER = EngineId("other")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.schedule import Cron
-from pilothouse.runtime.cron import cron_steps
+from pilothouse.runtime.schedules import cron_steps
 
 BERLIN, NEW_YORK = "Europe/Berlin", "America/New_York"
 

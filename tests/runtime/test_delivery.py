@@ -11,6 +11,7 @@ from tests.runtime.puppet import PuppetEngine, echo
 from tests.runtime.rig import MAIN, Rig, only_alive, open_rig
 
 from pilothouse.channels.memory import MEMORY, MemoryChannel
+from pilothouse.core.channel_status import note_served
 from pilothouse.core.conversation import Conversation
 from pilothouse.core.errors import Rejected, Unconfirmed, WantsPlainer
 from pilothouse.core.ids import ChannelId, ConversationId, MessageId
@@ -19,9 +20,8 @@ from pilothouse.core.queue import PartRow, notes_lane
 from pilothouse.core.store import Tx
 from pilothouse.core.text import moment
 from pilothouse.runtime.clock import new_id
-from pilothouse.runtime.outgoing import say
-from pilothouse.runtime.placing import ensure_place
-from pilothouse.runtime.serving import note_served
+from pilothouse.runtime.conversations.places import ensure_place
+from pilothouse.runtime.outbox import say
 from pilothouse.testing.clock import FakeClock
 
 LONG = "\n\n".join(f"paragraph {number} " + "x" * 80 for number in range(10))

@@ -15,8 +15,8 @@ from pilothouse.core.ids import ConversationId
 from pilothouse.core.message import AGAIN_MARK, Address, MessageRef, Part
 from pilothouse.core.queue import QueueRow
 from pilothouse.core.store import Tx
-from pilothouse.runtime.doubting import MAX_SENDS, OWN_FAULT_SENDS
-from pilothouse.runtime.undelivered import word_about
+from pilothouse.runtime.delivery.retry import MAX_SENDS, OWN_FAULT_SENDS
+from pilothouse.runtime.delivery.undelivered import word_about
 from pilothouse.testing.clock import FakeClock
 
 

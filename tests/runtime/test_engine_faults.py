@@ -17,7 +17,7 @@ from pilothouse.core.event import EngineEvent
 from pilothouse.core.ids import ConversationId, EngineId
 from pilothouse.core.outcome import Failure
 from pilothouse.core.turn import Prompt
-from pilothouse.runtime.hosting import Hosting
+from pilothouse.runtime.engines import Hosting
 from pilothouse.testing.clock import FakeClock
 
 OTHER = ConversationId("memory:other")

@@ -17,7 +17,7 @@ from pilothouse.channels.memory import PERSON
 from pilothouse.core.channel import Receipt
 from pilothouse.core.message import Author, InboundMessage, Piece, made_of
 from pilothouse.core.queue import QueueRow
-from pilothouse.runtime.placing import message_key
+from pilothouse.runtime.conversations.places import message_key
 
 STOPPED = "Stopped before it began, while its file was still on its way."
 BEHIND = "Stopped before it began: it was said before the last /stop."

@@ -10,9 +10,9 @@ from tests.runtime.rig import MAIN, open_rig
 from pilothouse.core.event import Notice, SessionStarted
 from pilothouse.core.ids import EngineId, SessionId, TurnId
 from pilothouse.core.turn import Prompt, Turn
-from pilothouse.runtime.ending import JITTER_S
-from pilothouse.runtime.recapping import MAX_CHARS, recap_of, with_recap
 from pilothouse.runtime.settings import Settings, backoff_s
+from pilothouse.runtime.turns.finish import JITTER_S
+from pilothouse.runtime.turns.prompt import MAX_CHARS, recap_of, with_recap
 from pilothouse.testing.clock import FakeClock
 
 RESET_S = 300

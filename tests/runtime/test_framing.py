@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pilothouse.core.ids import BlobHash, ChannelId, UserId
 from pilothouse.core.message import Address, Attachment, Author, InboundMessage, MessageKind, clean_text
-from pilothouse.runtime.framing import cause_of, frame, unframe
+from pilothouse.runtime.turns.prompt import cause_of, frame, unframe
 
 ADDRESS = Address(ChannelId("memory"), "SECRET-PLACE", "SECRET-THREAD")
 KINDS: tuple[MessageKind, ...] = ("chat", "task", "webhook", "system", "agent", "reaction")

@@ -13,8 +13,8 @@ from pilothouse.core.channel import FILE_BYTES
 from pilothouse.core.message import Author
 from pilothouse.core.policy import Senses
 from pilothouse.core.rules import parse_rule
-from pilothouse.runtime.judging import HousePolicy, Told
-from pilothouse.runtime.outgoing import content_of
+from pilothouse.runtime.asks.rules import HousePolicy, Told
+from pilothouse.runtime.outbox import content_of
 from pilothouse.shell import RealGround
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(2000)

@@ -15,7 +15,7 @@ from pilothouse.core.ask import Ask
 from pilothouse.core.channel import Receipt
 from pilothouse.core.ids import AskId, BlobHash, UserId
 from pilothouse.core.message import Attachment, Author, InboundMessage, MessageEdited
-from pilothouse.runtime.outgoing import content_of
+from pilothouse.runtime.outbox import content_of
 
 FILE = Attachment("a.txt", "text/plain", 1, BlobHash("0" * 64))
 

@@ -15,7 +15,7 @@ from pilothouse.core.ids import AskId
 from pilothouse.core.policy import Ruling, Senses, Site
 from pilothouse.core.rules import parse_rule
 from pilothouse.core.script import Script, no_segmenter
-from pilothouse.runtime.judging import HousePolicy, Told
+from pilothouse.runtime.asks.rules import HousePolicy, Told
 
 TOLD = Told(rules=(parse_rule("deny command rm"),))
 

@@ -14,8 +14,8 @@ from pilothouse.core.errors import CannotEdit, Rejected, TryLater, Unconfirmed
 from pilothouse.core.ids import ConversationId
 from pilothouse.core.message import Address, MessageRef, Part
 from pilothouse.core.view import TurnView
-from pilothouse.runtime.live import REMOVE_TRIES
-from pilothouse.runtime.removing import remove_later
+from pilothouse.runtime.delivery.changes import remove_later
+from pilothouse.runtime.delivery.live import REMOVE_TRIES
 from pilothouse.testing.clock import FakeClock
 
 

@@ -15,8 +15,8 @@ from pilothouse.core.ask import Ask, RuleOffer, hash_payload, payload_bytes
 from pilothouse.core.ids import AskId
 from pilothouse.core.message import Attachment
 from pilothouse.core.people import Authority
-from pilothouse.runtime.ask_words import HEAD, INLINE, ask_words, is_long, readable
-from pilothouse.runtime.outgoing import content_of
+from pilothouse.runtime.asks.text import HEAD, INLINE, ask_words, is_long, readable
+from pilothouse.runtime.outbox import content_of
 
 LONG = "echo start\n" + "x" * 9000 + "\necho END"
 

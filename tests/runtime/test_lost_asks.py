@@ -22,12 +22,13 @@ from pilothouse.core.message import Address
 from pilothouse.core.people import Approvers
 from pilothouse.core.schedule import At, Schedule
 from pilothouse.core.store import Tx
-from pilothouse.runtime.asking import apply_answer
+from pilothouse.runtime.asks.settle import apply_answer
 from pilothouse.runtime.clock import SystemClock, new_id
-from pilothouse.runtime.outgoing import content_of
-from pilothouse.runtime.placing import ensure_place
-from pilothouse.runtime.standing import note_heard
-from pilothouse.runtime.waking import put_wake
+from pilothouse.runtime.conversations.places import ensure_place
+from pilothouse.runtime.engines import put_wake
+from pilothouse.runtime.outbox import content_of
+from pilothouse.runtime.roles import note_heard
+from pilothouse.runtime.topics import TOPICS
 from pilothouse.stores.sqlite import STORE
 from pilothouse.testing.clock import FakeClock
 
@@ -42,7 +43,7 @@ QUESTION = Ask(AskId("q"), "question", "Which colour?", {"q": "colour"}, free_te
 
 def allow_what_is_open(tx: Tx) -> None:
     (row,) = tx.asks.open_in(MAIN)
-    apply_answer(tx, new_id, row, Decision("allow"), row.asked_at)
+    apply_answer(tx, new_id, TOPICS, row, Decision("allow"), row.asked_at)
 
 
 def told_of_the_loss(tx: Tx, *statuses: str) -> list[str]:
@@ -187,7 +188,7 @@ async def test_a_plain_no_given_just_before_the_crash_ends_it_too(tmp_path: Path
 
         def refuse(tx: Tx) -> None:
             (row,) = tx.asks.open_in(MAIN)
-            apply_answer(tx, new_id, row, Decision("deny"), row.asked_at)
+            apply_answer(tx, new_id, TOPICS, row, Decision("deny"), row.asked_at)
 
         await store.write(refuse)
     async with open_rig(tmp_path, name="second", alive=only_alive("second")) as rig:

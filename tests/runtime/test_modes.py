@@ -11,8 +11,7 @@ from tests.runtime.rig import MAIN, open_rig
 from pilothouse.core.policy import ApprovalMode
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import Prompt, Turn
-from pilothouse.runtime.modes import pick_mode, picked_mode, said_mode
-from pilothouse.runtime.wishes import Wishes, keep_wishes
+from pilothouse.runtime.conversations.binding import Wishes, keep_wishes, pick_mode, picked_mode, said_mode
 
 
 async def play(strings: Strings) -> None:

@@ -18,9 +18,9 @@ from pilothouse.channels.memory import PERSON
 from pilothouse.core.ids import AskId, TurnId
 from pilothouse.core.message import InboundMessage, MessageKind
 from pilothouse.core.store import Tx
-from pilothouse.runtime.outliving import past_ask
+from pilothouse.runtime.conversations.pending import past_ask
 from pilothouse.runtime.settings import Settings
-from pilothouse.runtime.starting import start_from_inbox
+from pilothouse.runtime.turns.start import start_from_inbox
 from pilothouse.stores.sqlite import STORE
 from pilothouse.testing.store_builders import (
     C1,

@@ -8,7 +8,7 @@ from tests.runtime.puppet import PuppetEngine, until_interrupted
 from tests.runtime.rig import MEMBER, open_rig
 
 from pilothouse.core.ids import UserId
-from pilothouse.runtime.pacing import SWEEP_AT, Pacing
+from pilothouse.runtime.inbox.intake import SWEEP_AT, Pacing
 from pilothouse.testing.clock import FakeClock
 
 

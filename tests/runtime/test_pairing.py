@@ -15,9 +15,9 @@ from pilothouse.core.ask import Ask
 from pilothouse.core.ids import AskId, ConversationId, UserId
 from pilothouse.core.message import Author, InboundMessage, MessageEdited
 from pilothouse.core.people import People, Role
-from pilothouse.runtime.pairing import (
+from pilothouse.runtime.admission import (
     ALPHABET,
-    OPEN_S,
+    CODE_OPEN_S,
     TRIES,
     TRIES_OF_ALL,
     has_owner,
@@ -180,7 +180,7 @@ async def test_a_code_whose_time_is_over_is_no_message_either(tmp_path: Path) ->
     clock = FakeClock()
     async with open_rig(tmp_path, clock=clock) as rig:
         await offer(rig, "admin")
-        await clock.advance(OPEN_S + 1)
+        await clock.advance(CODE_OPEN_S + 1)
         await rig.channel.say(SHOWN, author=MEMBER)
         await rig.until_said("its time is over")
         assert rig.engine.turns == []

@@ -22,10 +22,9 @@ from pilothouse.core.ids import AskId
 from pilothouse.core.message import MessageRef, Part
 from pilothouse.core.people import Authority
 from pilothouse.core.policy import Ruling, Site
-from pilothouse.core.preview import BRIEF_LINES, Found
-from pilothouse.runtime.ask_words import ask_words
+from pilothouse.core.preview import BRIEF_LINES, Found, not_looked_at
+from pilothouse.runtime.asks.text import ask_words, brief_ask, with_preview
 from pilothouse.runtime.ports import Ports
-from pilothouse.runtime.previewing import brief_ask, not_looked_at, with_preview
 
 if TYPE_CHECKING:
     from typing_extensions import override

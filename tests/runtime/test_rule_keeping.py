@@ -16,9 +16,16 @@ from pilothouse.core.ids import AskId, RuleId, SessionId
 from pilothouse.core.policy import Ruling, Senses, Site
 from pilothouse.core.rules import RuleRow, parse_rule
 from pilothouse.core.store import Store, Tx
+from pilothouse.runtime.asks.rules import (
+    HousePolicy,
+    Place,
+    Told,
+    drop_rule,
+    find_place,
+    keep_rule,
+    kept_rules,
+)
 from pilothouse.runtime.clock import new_id
-from pilothouse.runtime.judging import HousePolicy, Told
-from pilothouse.runtime.rule_keeping import Place, drop_rule, find_place, keep_rule, kept_rules
 from pilothouse.shell import BashSegmenter, RealGround
 
 SENSES = Senses(BashSegmenter(), RealGround())

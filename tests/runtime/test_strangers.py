@@ -15,7 +15,7 @@ from pilothouse.core.ids import AskId, ChannelId, ConversationId, UserId
 from pilothouse.core.message import Address, Author, InboundMessage, MessageDeleted, MessageEdited
 from pilothouse.core.people import People
 from pilothouse.core.store import Tx
-from pilothouse.runtime.joining import MOST_OPEN
+from pilothouse.runtime.admission import MOST_OPEN
 from pilothouse.testing.clock import FakeClock
 
 DAY_S = 86_400.0

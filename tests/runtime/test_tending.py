@@ -18,12 +18,13 @@ from pilothouse.core.errors import ConfigError
 from pilothouse.core.ids import ChannelId, ConversationId
 from pilothouse.core.store import NodeInfo, Store, Tx
 from pilothouse.core.text import moment
+from pilothouse.runtime.channel_health import LOOK_EVERY_S, NEWS_EVERY_S, PAUSE_S, SETTLED_S, Tending
 from pilothouse.runtime.clock import new_id
-from pilothouse.runtime.outgoing import LATE_S, content_at, content_of
-from pilothouse.runtime.placing import ensure_place
+from pilothouse.runtime.conversations.places import ensure_place
+from pilothouse.runtime.outbox import LATE_S, content_at, content_of
 from pilothouse.runtime.ports import Ports
-from pilothouse.runtime.standing import note_heard
-from pilothouse.runtime.tending import LOOK_EVERY_S, NEWS_EVERY_S, PAUSE_S, SETTLED_S, Tending
+from pilothouse.runtime.roles import note_heard
+from pilothouse.runtime.topics import TOPICS
 from pilothouse.stores.sqlite import STORE
 from pilothouse.testing.clock import FakeClock
 
@@ -60,6 +61,7 @@ class House:
         self.logged: list[str] = []
         settings = settings_for(folder)
         ports = Ports(
+            topics=TOPICS,
             store=store,
             clock=clock,
             ids=new_id,

@@ -14,7 +14,7 @@ from pilothouse.core.errors import Rejected, TryLater
 from pilothouse.core.ids import ChannelId, ConversationId, EngineId
 from pilothouse.core.message import Address, Author, Content, MessageRef, Part, conversation_id, parent_id
 from pilothouse.core.people import People
-from pilothouse.runtime.outgoing import content_of
+from pilothouse.runtime.outbox import content_of
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,7 @@ from tests.runtime.rig import ADMIN, MEMBER, Rig, open_rig
 
 from pilothouse.core.message import Author
 from pilothouse.core.trigger import Trigger
-from pilothouse.runtime.outgoing import content_of
+from pilothouse.runtime.outbox import content_of
 
 pytestmark = pytest.mark.anyio
 

@@ -11,8 +11,7 @@ from tests.runtime.rig import open_rig
 from tests.runtime.test_commands import reply_to
 
 from pilothouse.core.errors import ConfigError
-from pilothouse.runtime.folder_marks import mark_of
-from pilothouse.runtime.trusting import is_trusted, trust, untrust, was_settled
+from pilothouse.runtime.trust import is_trusted, mark_of, trust, untrust, was_settled
 
 
 async def test_a_workspace_is_trusted_by_an_owners_word_alone(tmp_path: Path) -> None:

@@ -27,10 +27,10 @@ from pilothouse.core.store import STORE_NAME, Store, Tx
 from pilothouse.logs import Log, Redactor, open_log
 from pilothouse.plugins import Loaded as LoadedPlugin
 from pilothouse.plugins import Plugins
-from pilothouse.runtime.auditing import Trail
-from pilothouse.runtime.blobs import StoreBlobs
+from pilothouse.runtime.audit import Trail
 from pilothouse.runtime.clock import SystemClock, new_id
-from pilothouse.runtime.commands import menu
+from pilothouse.runtime.commands.table import menu
+from pilothouse.runtime.ports import StoreBlobs
 
 TERMINAL = ChannelId("terminal")
 DEMO = EngineId("script")

@@ -30,6 +30,7 @@ from pilothouse.core.policy import ApprovalMode
 from pilothouse.runtime.clock import new_id
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.settings import Settings
+from pilothouse.runtime.topics import TOPICS
 
 
 def make_ports(
@@ -40,6 +41,7 @@ def make_ports(
     safe: bool = False,
 ) -> Ports:
     return Ports(
+        topics=TOPICS,
         store=house.store,
         clock=house.clock,
         ids=new_id,

@@ -22,8 +22,7 @@ from pilothouse.core.ids import EngineId
 from pilothouse.core.message import Address, conversation_id
 from pilothouse.core.policy import MODES, ApprovalMode
 from pilothouse.core.store import Tx
-from pilothouse.runtime.modes import pick_mode, picked_mode
-from pilothouse.runtime.wishes import Wishes, keep_wishes
+from pilothouse.runtime.conversations.binding import Wishes, keep_wishes, pick_mode, picked_mode
 
 QUESTION = """\
 How much may {engine} do in {folder} without asking?

@@ -37,13 +37,13 @@ from pilothouse.channels.discord.config import DiscordConfig
 from pilothouse.channels.discord.config import problem as problem_of
 from pilothouse.config import Models, find_paths, load, read_env_names
 from pilothouse.config.sources import ENVIRONMENT, FLAG, Leaf, in_file
+from pilothouse.core.channel_status import note_served
 from pilothouse.core.errors import ConfigError, RoleHeld
 from pilothouse.core.ids import EngineId
 from pilothouse.core.message import Address
 from pilothouse.core.store import Node, Tx
 from pilothouse.plugins import Plugins
 from pilothouse.runtime.gateway import Gateway
-from pilothouse.runtime.serving import note_served
 
 if TYPE_CHECKING:
     from pilothouse.channels.discord.meeting import Seen

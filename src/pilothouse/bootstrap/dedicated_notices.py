@@ -18,7 +18,7 @@ from pilothouse.core.channel import ChannelHealth
 from pilothouse.core.ids import ChannelId, UserId
 from pilothouse.core.people import People, allows
 from pilothouse.core.store import Tx
-from pilothouse.runtime.standing import role_of
+from pilothouse.runtime.roles import role_of
 
 LOOK_EVERY_S = 1.0
 OPEN_S = 600.0

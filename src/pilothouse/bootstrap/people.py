@@ -77,7 +77,7 @@ def offer(
     tx: Tx, config: Config, *, at: float, open_s: float, role: Role | None = None, folder: str = ""
 ) -> Offer:
     """A new code, and what it gives: without a `role` an owner's, if there is none yet, else a member's."""
-    from pilothouse.runtime.pairing import ALPHABET, has_owner, offer_pairing
+    from pilothouse.runtime.admission import ALPHABET, has_owner, offer_pairing
 
     code = "".join(secrets.choice(ALPHABET) for _ in range(8))
     first = not folder and not has_owner(tx, make_people(config), terminal_user())

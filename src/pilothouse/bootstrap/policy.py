@@ -9,7 +9,7 @@ from pilothouse.config import Config, ConfigHolder, narrowing_of
 from pilothouse.core.policy import Senses
 from pilothouse.core.rules import Rule, parse_rule
 from pilothouse.core.store import Store
-from pilothouse.runtime.judging import HousePolicy, Told
+from pilothouse.runtime.asks.rules import HousePolicy, Told
 from pilothouse.shell import BashSegmenter, RealGround
 
 

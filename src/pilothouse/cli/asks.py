@@ -57,7 +57,7 @@ def command(ctx: click.Context, limit: int, every: bool, as_json: bool) -> None:
 def show(id: str, as_json: bool) -> None:
     """One ask, whole: exactly what is asked, and who may answer."""
     from pilothouse.core.people import describe_approvers
-    from pilothouse.runtime.ask_words import readable
+    from pilothouse.runtime.asks.text import readable
 
     row = read_store(lambda tx: _find(tx, id))
     if row is None:
@@ -121,9 +121,10 @@ def _answer(id: str, decide: Callable[[AskRow], Decision], as_json: bool) -> Non
     from pilothouse.core.ids import EngineId
     from pilothouse.core.message import Author, clean_text
     from pilothouse.core.tool_class import tool_class
-    from pilothouse.runtime.answers import Answer, Answers
+    from pilothouse.runtime.asks.answers import Answer, Answers
     from pilothouse.runtime.clock import new_id
     from pilothouse.runtime.settings import Settings
+    from pilothouse.runtime.topics import TOPICS
 
     config, user = load_plain().config, terminal_user()
     settings = Settings(
@@ -132,7 +133,7 @@ def _answer(id: str, decide: Callable[[AskRow], Decision], as_json: bool) -> Non
         people=make_people(config),
         approvals=make_approvals(config),
     )
-    answers, by = Answers(settings, new_id, tool_class), Author(user, user.partition(":")[2])
+    answers, by = Answers(settings, new_id, tool_class, TOPICS), Author(user, user.partition(":")[2])
 
     def unit(tx: Tx) -> tuple[bool, str]:
         row = _find(tx, id)

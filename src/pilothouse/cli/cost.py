@@ -16,7 +16,7 @@ from pilothouse.cli.table import money, print_json, print_table
 from pilothouse.config import BudgetSection, find_zone
 from pilothouse.core.budget import Scope, Spent, Standing, day_of
 from pilothouse.core.store import Tx
-from pilothouse.runtime.costs import By, CostLine, standing_words, sum_up, total
+from pilothouse.runtime.budget.ledger import By, CostLine, standing_words, sum_up, total
 
 RECENT_S = 30 * 86_400.0
 

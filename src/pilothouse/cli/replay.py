@@ -33,7 +33,7 @@ from pilothouse.core.message import Attachment
 from pilothouse.core.view import TurnView, fold
 from pilothouse.plugins import Plugins
 from pilothouse.processes import Line, LineSplitter
-from pilothouse.runtime.ending import closing_content
+from pilothouse.runtime.turns.finish import closing_content
 
 PORTION = 1 << 20
 SHORT = 160

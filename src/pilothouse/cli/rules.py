@@ -90,8 +90,8 @@ def list_rules(as_json: bool) -> None:
 def add(words: tuple[str, ...], workspace: str, everywhere: bool, as_json: bool) -> None:
     """Add a rule: `pilothouse rules add deny command git push`."""
     from pilothouse.bootstrap.people import terminal_user
+    from pilothouse.runtime.asks.rules import find_place, keep_rule
     from pilothouse.runtime.clock import new_id
-    from pilothouse.runtime.rule_keeping import find_place, keep_rule
 
     rule = parse_rule(words[0] if len(words) == 1 else _line(words))
     place = find_place("" if everywhere else _folder(workspace))
@@ -120,7 +120,7 @@ def add(words: tuple[str, ...], workspace: str, everywhere: bool, as_json: bool)
 def remove(id: str, as_json: bool) -> None:
     """Remove a rule by its id."""
     from pilothouse.bootstrap.people import terminal_user
-    from pilothouse.runtime.rule_keeping import drop_rule
+    from pilothouse.runtime.asks.rules import drop_rule
 
     by, at = terminal_user(), time.time()
     row = write_store(lambda tx: drop_rule(tx, RuleId(id), by, at))
@@ -135,7 +135,7 @@ def remove(id: str, as_json: bool) -> None:
 
 
 def _print(as_json: bool) -> None:
-    from pilothouse.runtime.rule_keeping import lapsed_rules
+    from pilothouse.runtime.asks.rules import lapsed_rules
 
     rows = read_store(lambda tx: tx.rules.list()) or []
     lapsed = lapsed_rules(rows)

@@ -17,12 +17,11 @@ from pilothouse.cli.context import NOTHING_YET, load_plain, read_store
 from pilothouse.cli.options import json_option
 from pilothouse.cli.table import ago, print_json, render_table
 from pilothouse.core.ask import AskRow
-from pilothouse.core.channel_status import Gone, Noted, gone_from, health_now
+from pilothouse.core.channel_status import Gone, Noted, gone_from, health_now, served_channels
 from pilothouse.core.ids import ChannelId
 from pilothouse.core.store import Node, Tx
 from pilothouse.core.turn import Turn
-from pilothouse.runtime.framing import unframe
-from pilothouse.runtime.serving import served_channels
+from pilothouse.runtime.turns.prompt import unframe
 
 MAX_CONVERSATIONS = 1000
 CHANNELS = "CHANNELS"

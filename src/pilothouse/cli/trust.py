@@ -21,7 +21,7 @@ from pilothouse.cli.context import existing_folder, read_store, write_store
 from pilothouse.cli.question import ask_yes
 from pilothouse.cli.table import plain, width
 from pilothouse.core.engine import Obeyed
-from pilothouse.runtime.trusting import LAPSED, has_lapsed, trust, untrust, was_settled
+from pilothouse.runtime.trust import LAPSED, has_lapsed, trust, untrust, was_settled
 
 MEANING = """\
 Trusted: {path}

@@ -12,7 +12,7 @@ from pilothouse.cli.options import json_option, limit_option
 from pilothouse.cli.table import ago, money, print_json, print_table
 from pilothouse.core.ids import ConversationId
 from pilothouse.core.turn import TURN_STATUSES, Turn, TurnStatus
-from pilothouse.runtime.framing import unframe
+from pilothouse.runtime.turns.prompt import unframe
 
 HEADS = ("TURN", "STATUS", "ENGINE", "AGO", "TOOK", "COST", "PROMPT")
 

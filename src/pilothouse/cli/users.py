@@ -17,7 +17,7 @@ from pilothouse.core.errors import ConfigError, PilothouseError
 from pilothouse.core.ids import UserId
 from pilothouse.core.people import Grant, Role
 from pilothouse.core.store import Tx
-from pilothouse.runtime.auditing import record
+from pilothouse.runtime.audit import record
 
 HEADS = ("USER", "ROLE", "WHERE", "FROM", "SINCE", "NAME")
 PERSON = re.compile(r"[^:\s]+:\S+")
@@ -57,8 +57,8 @@ def grant(user: str, role: Role, workspace: str | None, name: str, as_json: bool
     person, at = _possible_person(user), time.time()
     given = Grant(person, role, existing_folder(workspace) if workspace else "", name, "shell", at)
 
+    from pilothouse.runtime.admission import let_in
     from pilothouse.runtime.clock import new_id
-    from pilothouse.runtime.letting_in import let_in
 
     def unit(tx: Tx) -> None:
         let_in(tx, new_id, given, at)

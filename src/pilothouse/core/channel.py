@@ -42,6 +42,8 @@ FILE_BYTES = 50_000_000
 SLOW_LINE = 32_000
 """Bytes in a second, of the slowest line that a file is waited for on."""
 
+PAGE = 500
+
 
 class Receipt(Struct, frozen=True):
     """`queued` means durable. `text` is what the person should be told now, if anything."""

@@ -1,6 +1,8 @@
 """Places that put us out: a small fact in the store, for whoever runs in another process.
 
 How a channel was when somebody last looked: a small fact in the store, for whoever runs in another process.
+
+Channels that are served although no configuration names them: their mail waits until they are served again.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ DEAF_S = 300.0
 UNTENDED = (
     "A gateway runs, but has not looked after this channel for {since}. If it should serve it, restart it."
 )
+
+_FACT = "served"
 
 
 class Gone(Struct, frozen=True):
@@ -74,3 +78,13 @@ def health_now(tx: Tx, channel: ChannelId, now: float) -> Noted | None:
 
 def _health_key(channel: ChannelId) -> str:
     return f"health:{channel}"
+
+
+def served_channels(tx: Tx) -> frozenset[ChannelId]:
+    return frozenset(map(ChannelId, (tx.get_fact(_FACT) or "").split()))
+
+
+def note_served(tx: Tx, channel: ChannelId) -> None:
+    known = served_channels(tx)
+    if channel not in known:
+        tx.set_fact(_FACT, " ".join(sorted({*known, channel})))

@@ -20,6 +20,8 @@
     └── IllegalMove            a state machine was asked for a move that its table lacks
 
 A message says what happened, with which value, and what to do next; it is shown to people as it stands.
+
+Finds the one error that nobody may swallow: `Fenced`, alone or among others that happened beside it.
 """
 
 from __future__ import annotations
@@ -127,3 +129,12 @@ def _flatten(error: BaseException) -> Iterator[BaseException]:
             yield from _flatten(one)
     else:
         yield error
+
+
+def fenced_in(error: BaseException) -> Fenced | None:
+    """Somebody took over from us, says this error; None if it says anything else."""
+    if isinstance(error, Fenced):
+        return error
+    if isinstance(error, BaseExceptionGroup):
+        return next(filter(None, map(fenced_in, error.exceptions)), None)
+    return None

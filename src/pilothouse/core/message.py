@@ -34,6 +34,8 @@ THE_REST = "[the rest of the message before]"
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
+WAKE = "wake"
+
 
 class Address(Struct, frozen=True):
     """Where people talk, in the channel's own terms. Only the channel reads `place` and `thread`."""

@@ -8,7 +8,7 @@ What a preview does not show of the call is shown beside it (`beside_preview`): 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from difflib import SequenceMatcher
 from pathlib import PurePosixPath
 from typing import Any
@@ -288,3 +288,13 @@ def _bounded(diff: str) -> str:
     if len(diff) <= WHOLE_CHARS:
         return diff
     return f"{diff[:WHOLE_CHARS]}\n… {len(diff) - WHOLE_CHARS:,} more characters; the payload has all of them"
+
+
+UNSEEN = Found(problem="the file was not looked at")
+
+LookAtFile = Callable[[str, str], Awaitable[Found]]
+"""The file at a path, if it lies in the folder that is named second."""
+
+
+async def not_looked_at(path: str, folder: str) -> Found:
+    return UNSEEN

@@ -1,10 +1,18 @@
-"""Times, spans of time, sizes and sums of money as people read them: once, for every channel, command and log."""
+"""Times, spans of time, sizes and sums of money as people read them: once, for every channel, command and log.
+
+Small phrases that several verbs say the same way.
+"""
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
+from pilothouse.core.message import Content, Part
+
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "m"), (1, "s"))
+
+FIRST_LINE = 60
 
 
 def span(seconds: float) -> str:
@@ -45,3 +53,25 @@ def format_cost(usd: float) -> str:
 def dollars(usd: float) -> str:
     """A sum: cents where there are any, else what there is."""
     return f"${usd:.4f}" if 0 < abs(usd) < 0.01 else f"${usd:.2f}"
+
+
+def first_line(text: str, limit: int = FIRST_LINE) -> str:
+    """One line of a longer text, for lists. The whole stays in the store."""
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def beginning(said: Content | Part) -> str:
+    """One line of what should have been said; of what has no words, its files."""
+    return first_line(said.text or ", ".join(file.name for file in said.attachments))
+
+
+def fenced(text: str, language: str = "") -> str:
+    """A block of code. The fence is longer than any in the text, so that nothing there ends it."""
+    longest = max((len(run) for run in re.findall("`{3,}", text)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+def ago(seconds: float) -> str:
+    return f"{span(seconds)} ago"

@@ -1,4 +1,10 @@
-"""The desk: all that a surface may ask of the centre, each method with its row in the authority table."""
+"""Follow a conversation's event log: nothing is missed on reconnect, nothing is shown twice.
+
+The log is the only source. A follower reads what is there, then waits for a hint or for the poll, whichever comes
+first, and reads on from the last number that it gave out.
+
+The desk: all that a surface may ask of the centre, each method with its row in the authority table.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +17,9 @@ import msgspec
 from msgspec.structs import replace
 
 from pilothouse.core.ask import AskRow, Decision
-from pilothouse.core.channel import Answered, LoggedEvent, PlaceSettings, Receipt
+from pilothouse.core.channel import PAGE, Answered, LoggedEvent, PlaceSettings, Receipt
 from pilothouse.core.conversation import Conversation, Session
-from pilothouse.core.errors import PilothouseError
+from pilothouse.core.errors import PilothouseError, StoreUnavailable
 from pilothouse.core.ids import AskId, ChannelId, ConversationId, MessageId, TurnId
 from pilothouse.core.message import (
     BY_PEOPLE,
@@ -29,24 +35,48 @@ from pilothouse.core.people import Role, allows
 from pilothouse.core.queue import QueueRow
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import LIVE, Turn
-from pilothouse.runtime.answering import Answering
-from pilothouse.runtime.arriving import arrive, leave
-from pilothouse.runtime.awaiting import unsent_of
-from pilothouse.runtime.binding import bound, workspace_of
-from pilothouse.runtime.choosing import Listed, list_models, models_to_choose
-from pilothouse.runtime.closing import has_dead_buttons
-from pilothouse.runtime.following import follow
-from pilothouse.runtime.growing import growths
-from pilothouse.runtime.intake import Intake
-from pilothouse.runtime.placing import move_place, resolve, where_stands
+from pilothouse.runtime.asks.answers import Answering
+from pilothouse.runtime.asks.closed import has_dead_buttons
+from pilothouse.runtime.commands.call import Listed
+from pilothouse.runtime.commands.settings import list_models, models_to_choose
+from pilothouse.runtime.conversations.binding import bound, workspace_of
+from pilothouse.runtime.conversations.pieces import growths
+from pilothouse.runtime.conversations.places import Places, resolve, where_stands
+from pilothouse.runtime.delivery.mail import unsent_of
+from pilothouse.runtime.inbox.intake import Intake
 from pilothouse.runtime.ports import Ports
-from pilothouse.runtime.signals import INBOX, OUTBOX, PLACES
-from pilothouse.runtime.standing import role_of
-from pilothouse.runtime.triggering import Places
+from pilothouse.runtime.presence import arrive, leave, move_place
+from pilothouse.runtime.roles import role_of
+from pilothouse.runtime.signals import INBOX, OUTBOX, PLACES, Signals, events_of
 
 _decode = msgspec.json.Decoder(InboundMessage).decode
 
 WAITING_PLACES = 500
+
+
+ACROSS = ("sessions", "turns")
+"""Without a conversation these tell of everybody's: an owner's business."""
+
+
+async def follow(ports: Ports, conversation_id: ConversationId, after_seq: int) -> AsyncIterator[LoggedEvent]:
+    seq = after_seq
+    while True:
+        ticket = ports.signals.ticket(events_of(conversation_id))
+        for logged in await _page(ports, conversation_id, seq):
+            seq = logged.seq
+            yield logged
+            ticket = None
+        if ticket is not None:
+            await Signals.wait(ticket, ports.settings().poll_s)
+
+
+async def _page(ports: Ports, conversation_id: ConversationId, seq: int) -> list[LoggedEvent]:
+    try:
+        return await ports.store.read(lambda tx: tx.events.after(conversation_id, seq, limit=PAGE))
+    except StoreUnavailable as error:
+        ports.log("follow.postponed", level="warning", error=str(error))
+        await ports.clock.sleep(ports.settings().poll_s)
+        return []
 
 
 class MessageState(msgspec.Struct, frozen=True):
@@ -260,9 +290,6 @@ def _queue(tx: Tx, conversation: ConversationId) -> list[QueueRow]:
 def _last_seq(tx: Tx, conversation: ConversationId) -> int:
     return tx.events.last_seq(conversation)
 
-
-ACROSS = ("sessions", "turns")
-"""Without a conversation these tell of everybody's: an owner's business."""
 
 QUERIES: Mapping[str, Callable[..., Any]] = {
     "message": _message,

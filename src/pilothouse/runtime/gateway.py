@@ -14,21 +14,20 @@ from collections.abc import Callable
 import anyio
 
 from pilothouse.core.channel import Channel, ChannelHealth
-from pilothouse.core.errors import Fenced, RoleHeld, StoreError, main_error
+from pilothouse.core.errors import Fenced, RoleHeld, StoreError, fenced_in, main_error
 from pilothouse.core.ids import ChannelId
 from pilothouse.core.store import NodeInfo, Role
-from pilothouse.runtime.anchoring import Anchoring
-from pilothouse.runtime.answering import Answering
-from pilothouse.runtime.delivery import Delivery
+from pilothouse.runtime.asks.answers import Answering
+from pilothouse.runtime.channel_health import Tending
+from pilothouse.runtime.delivery.deliver import Delivery
+from pilothouse.runtime.delivery.live import LiveViews
 from pilothouse.runtime.desk import GatewayDesk
-from pilothouse.runtime.dispatch import Dispatch
-from pilothouse.runtime.fencing import fenced_in
-from pilothouse.runtime.hosting import Hosting
-from pilothouse.runtime.live import LiveViews
-from pilothouse.runtime.membership import Membership
+from pilothouse.runtime.engines import Hosting
+from pilothouse.runtime.maintenance import Anchoring
+from pilothouse.runtime.node import Membership
 from pilothouse.runtime.ports import Ports
-from pilothouse.runtime.scheduling import Scheduling
-from pilothouse.runtime.tending import Tending
+from pilothouse.runtime.schedules import Scheduling
+from pilothouse.runtime.turns.dispatch import Dispatch
 
 PRUNE_EVERY_S = 3600.0
 PRUNE_STEP = 500

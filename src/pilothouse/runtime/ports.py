@@ -1,4 +1,7 @@
-"""What every verb is handed: the store, the clock, and who is plugged in. Filled by bootstrap."""
+"""Attachment bytes for adapters: read and kept through the store.
+
+What every verb is handed: the store, the clock, and who is plugged in. Filled by bootstrap.
+"""
 
 from __future__ import annotations
 
@@ -8,25 +11,46 @@ from typing import Any, Protocol, TypeVar
 
 import anyio
 
+from pilothouse.core.ask import AskRow, Decision
 from pilothouse.core.audit import AuditHead
 from pilothouse.core.channel import Channel
 from pilothouse.core.clock import Clock
 from pilothouse.core.engine import Brief, Engine
-from pilothouse.core.errors import StoreUnavailable
-from pilothouse.core.ids import ChannelId, ConversationId, EngineId, IdMaker
+from pilothouse.core.errors import StoreError, StoreUnavailable
+from pilothouse.core.ids import BlobHash, ChannelId, ConversationId, EngineId, IdMaker
+from pilothouse.core.message import Attachment
 from pilothouse.core.policy import AskAlways, Policy
+from pilothouse.core.preview import LookAtFile, not_looked_at
 from pilothouse.core.store import NodeInfo, Store, Tx
 from pilothouse.core.tool_class import ToolClass, tool_class
-from pilothouse.runtime.auditing import Trail
-from pilothouse.runtime.previewing import LookAtFile, not_looked_at
+from pilothouse.runtime.audit import Trail
 from pilothouse.runtime.settings import Briefer, Settings
 from pilothouse.runtime.signals import OUTBOX, Signals
 
 T = TypeVar("T")
+Settle = Callable[[Tx, IdMaker, AskRow, Decision, float], None]
+Topics = Mapping[str, Settle]
+"""For each topic of the gateway's own asks: the function that carries out the answer."""
 
 JUMP_S = 2.0
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
+
+
+class StoreBlobs:
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    async def get(self, blob: BlobHash) -> bytes:
+        data = await self._store.read(lambda tx: tx.blobs.get(blob))
+        if data is None:
+            raise StoreError(f"The attachment {blob[:12]}… is not kept any more.")
+        return data
+
+    async def put(self, data: bytes, name: str, media_type: str) -> Attachment:
+        now = self._clock.now()
+        return await self._store.write(lambda tx: tx.blobs.attach(data, name, media_type, now))
 
 
 class Log(Protocol):
@@ -70,6 +94,7 @@ class Ports:
         engines: Mapping[EngineId, Engine],
         channels: Mapping[ChannelId, Channel],
         brief: Briefer = _as_it_is,
+        topics: Topics,
         policy: Policy | None = None,
         tool_class: Callable[[dict[str, Any]], ToolClass] = tool_class,
         alive: Callable[[NodeInfo], bool | None] = lambda _info: None,
@@ -88,6 +113,7 @@ class Ports:
         self.engines = engines
         self.channels = channels
         self.brief = brief
+        self.topics = topics
         self.policy: Policy = policy or AskAlways()
         self.tool_class = tool_class
         self.alive = alive

@@ -26,7 +26,7 @@ from pilothouse.channels.discord.render import render
 from pilothouse.core.ask import Ask, Decision, hash_payload, misfit
 from pilothouse.core.ids import TurnId
 from pilothouse.core.people import Approvers, Authority
-from pilothouse.runtime.ask_words import ask_words
+from pilothouse.runtime.asks.text import ask_words
 
 AUTHORITY = Authority(Approvers(("member",)))
 

@@ -23,9 +23,9 @@ from pilothouse.core.ask import Ask, Decision, Option
 from pilothouse.core.event import MediaProduced, ToolCall, ToolStarted
 from pilothouse.core.ids import AskId, CallId, ConversationId
 from pilothouse.core.people import Role
-from pilothouse.runtime.blobs import StoreBlobs
+from pilothouse.runtime.admission import offer_pairing
 from pilothouse.runtime.clock import SystemClock
-from pilothouse.runtime.pairing import offer_pairing
+from pilothouse.runtime.ports import StoreBlobs
 
 pytestmark = pytest.mark.anyio
 

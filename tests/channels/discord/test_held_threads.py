@@ -14,8 +14,8 @@ from pilothouse.channels.discord.dedicated import DedicatedChannel
 from pilothouse.core.ids import ConversationId
 from pilothouse.core.message import Address, Content
 from pilothouse.core.store import Tx
-from pilothouse.runtime.outgoing import say
-from pilothouse.runtime.placing import ensure_place
+from pilothouse.runtime.conversations.places import ensure_place
+from pilothouse.runtime.outbox import say
 from pilothouse.runtime.signals import OUTBOX
 
 pytestmark = pytest.mark.anyio

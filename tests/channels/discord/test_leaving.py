@@ -16,8 +16,8 @@ from pilothouse.core.channel_status import gone_from
 from pilothouse.core.ids import ConversationId
 from pilothouse.core.message import Content, Presence
 from pilothouse.core.store import Tx
-from pilothouse.runtime.outgoing import say
-from pilothouse.runtime.placing import ensure_place
+from pilothouse.runtime.conversations.places import ensure_place
+from pilothouse.runtime.outbox import say
 from pilothouse.testing.clock import FakeClock
 from pilothouse.testing.desk import ScriptedDesk
 

@@ -18,7 +18,7 @@ from pilothouse.channels.parts import pack
 from pilothouse.core.errors import Rejected, TryLater, Unconfirmed
 from pilothouse.core.ids import TurnId
 from pilothouse.core.message import Content, MessageRef
-from pilothouse.runtime.bounding import Limits
+from pilothouse.runtime.turns.limits import Limits
 
 pytestmark = pytest.mark.anyio
 

@@ -26,7 +26,7 @@ from pilothouse.core.ids import AskId, BlobHash, CallId, EngineId, TurnId
 from pilothouse.core.message import Attachment, Content
 from pilothouse.core.people import Approvers, Authority
 from pilothouse.core.view import TurnView, fold
-from pilothouse.runtime.ask_words import ask_words, is_long
+from pilothouse.runtime.asks.text import ask_words, is_long
 
 STARTED = SessionStarted(ResumeToken(EngineId("claude"), "5f0c1f7e"), "claude-opus-5-5")
 

@@ -14,7 +14,7 @@ from pilothouse.channels.telegram.wire import Me
 from pilothouse.cli.status import look, render_status
 from pilothouse.core.ids import ConversationId, MessageId
 from pilothouse.core.trigger import Trigger
-from pilothouse.runtime.arriving import MOST_TOLD
+from pilothouse.runtime.presence import MOST_TOLD
 
 pytestmark = pytest.mark.anyio
 

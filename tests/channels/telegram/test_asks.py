@@ -26,7 +26,7 @@ from pilothouse.core.ask import Ask, Decision, hash_payload, misfit
 from pilothouse.core.ask_view import ask_lines
 from pilothouse.core.ids import AskId, TurnId
 from pilothouse.core.people import Approvers, Authority
-from pilothouse.runtime.ask_words import ask_words
+from pilothouse.runtime.asks.text import ask_words
 
 LOOK = Look()
 AUTHORITY = Authority(Approvers(("member",)))

@@ -22,9 +22,9 @@ from pilothouse.core.ids import AskId, CallId, ConversationId
 from pilothouse.core.people import OWNERS, Role
 from pilothouse.core.secret import Secret
 from pilothouse.core.trigger import Trigger
-from pilothouse.runtime.blobs import StoreBlobs
+from pilothouse.runtime.admission import offer_pairing
 from pilothouse.runtime.clock import SystemClock
-from pilothouse.runtime.pairing import offer_pairing
+from pilothouse.runtime.ports import StoreBlobs
 
 pytestmark = pytest.mark.anyio
 

@@ -14,7 +14,7 @@ from pilothouse.core.ask import Ask, Decision
 from pilothouse.core.ids import AskId
 from pilothouse.core.people import Role
 from pilothouse.core.trigger import Mode, Trigger
-from pilothouse.runtime.pairing import offer_pairing
+from pilothouse.runtime.admission import offer_pairing
 
 pytestmark = pytest.mark.anyio
 

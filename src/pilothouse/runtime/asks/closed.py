@@ -1,0 +1,125 @@
+"""What a closed ask leaves behind: one line that says who answered what, in the place of the question.
+
+It goes through the outbox, behind the question itself, so that a crash loses neither. Only a channel that can edit
+shows it: everywhere else the question scrolled away, and who follows the log reads the same line there. A question that
+was never sent is taken back: nobody should be asked what is answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import anyio
+
+from pilothouse.core.ask import Ask, AskRow, AskState, Decision
+from pilothouse.core.channel import CanDelete, CanEdit, Channel
+from pilothouse.core.errors import Rejected
+from pilothouse.core.ids import AskId, IdMaker, TurnId
+from pilothouse.core.message import Content, MessageRef
+from pilothouse.core.queue import QueueRow
+from pilothouse.core.store import Tx
+from pilothouse.core.text import first_line
+from pilothouse.runtime.asks.show import ask_key, places_of, say_everywhere
+from pilothouse.runtime.outbox import is_unseen
+
+REASON_CHARS = 200
+IN_PLACE = "in place"
+"""Of a `closed` row whose line stands where the question stood."""
+
+
+def decided(ask: Ask, decision: Decision) -> str:
+    """What was said, in one phrase."""
+    if decision.verdict == "allow":
+        changed = " with a change" if decision.input is not None else ""
+        kept = {"once": "", "session": " for this session", "always": " always here"}[decision.remember]
+        return f"allowed{changed}{kept}"
+    if decision.verdict == "deny":
+        return f"denied: {first_line(decision.text, REASON_CHARS)}" if decision.text else "denied"
+    labels = {option.key: option.label for option in ask.options}
+    chosen = [labels.get(key, key) for key in decision.options]
+    return first_line(", ".join([*chosen, *filter(None, [decision.text])]), REASON_CHARS) or "answered"
+
+
+def closed_line(
+    ask: Ask, state: AskState, decision: Decision | None = None, name: str = "", because: str = ""
+) -> str:
+    said = decided(ask, decision) if state == "answered" and decision is not None else state
+    by = name or (decision.by if state == "answered" and decision is not None and decision.by else "")
+    return f"{first_line(ask.title)} · {said}{f', by {by}' if by else ''}{f' ({because})' if because else ''}"
+
+
+def show_closed(tx: Tx, ids: IdMaker, row: AskRow, line: str, at: float) -> None:
+    """In every place where the question stands. Where it does not yet, it never will: only its end is told there."""
+    keys = [ask_key(row, "asked", place) for place in places_of(row)]
+    for asked in _questions(tx, f"ask:{row.ask.id}:", keys, row.turn_id):
+        if is_unseen(tx, asked):
+            tx.outbox.withdraw(asked.id, at, "it was closed before it was shown")
+    say_everywhere(tx, ids, row, Content(line, "closed", turn_id=row.turn_id or None), "closed", at)
+
+
+def shown_asks(tx: Tx, row: QueueRow) -> list[list[MessageRef]]:
+    """Where the question of a `closed` row stands in its conversation: for each time that it was shown, its messages."""
+    about, _, elsewhere = row.key.partition(":closed")
+    asked = _questions(tx, f"{about}:", [f"{about}:asked{elsewhere}"], row.turn_id)
+    here = [one for one in asked if one.conversation_id == row.conversation_id]
+    return [[part.ref for part in tx.outbox.parts(one.id) if part.ref is not None] for one in here]
+
+
+def _questions(tx: Tx, about: str, keys: Iterable[str], turn_id: TurnId | None) -> list[QueueRow]:
+    """Each time that an ask was put into the outbox: under these keys, and once more in the course of its turn."""
+    again = tx.outbox.of_turn(turn_id) if turn_id else []
+    found = [*map(tx.outbox.by_key, keys), *(one for one in again if one.key.startswith(about))]
+    return list({one.id: one for one in found if one is not None and one.kind == "ask"}.values())
+
+
+def is_said_in_place(tx: Tx, row: QueueRow) -> bool:
+    """Whether this row tells what the question's own message says by now: nothing should stand there twice."""
+    match row.key.split(":", 3):
+        case ["ask", id, "settled" | "superseded" | "withdrawn", *elsewhere]:
+            closed = tx.outbox.by_key(":".join(["ask", id, "closed", *elsewhere]))
+            return closed is not None and closed.why == IN_PLACE
+        case _:
+            return False
+
+
+def has_dead_buttons(tx: Tx, id: AskId, ref: MessageRef) -> bool:
+    """Whether this message still asks what is settled, and no line will stand there soon: a crash may have taken its number, or
+    the platform would not have it changed, or not yet."""
+    row = tx.asks.get(id)
+    if row is None or row.state == "open":
+        return False
+    asked = tx.outbox.find_ref(ref)
+    if asked is None or not asked.key.startswith(f"ask:{id}:"):
+        return True
+    closed = tx.outbox.by_key(ask_key(row, "closed", asked.conversation_id))
+    if closed is None:
+        return True
+    if closed.status == "queued":
+        return closed.attempts > 0  # the next try may be half an hour away
+    return closed.ended_at is not None and closed.why != IN_PLACE
+
+
+async def _leave(ref: MessageRef) -> None:
+    """It stays: the platform cannot take a message back."""
+
+
+async def put_in_place(
+    channel: Channel, content: Content, shown: Sequence[Sequence[MessageRef]], within_s: float
+) -> str:
+    """The line instead of the first message of each, and nothing instead of the others. `IN_PLACE` if it stands anywhere
+    now, else why not. Raises what the channel does if it may go better later."""
+    if not isinstance(channel, CanEdit):
+        return "this channel changes no message"
+    part = channel.render(content)[0]
+    remove = channel.delete if isinstance(channel, CanDelete) else _leave
+    edited, why = False, "the question stands nowhere"
+    for first, *others in filter(None, shown):
+        with anyio.fail_after(within_s):
+            try:
+                await channel.edit(first, part)
+                edited = True
+                for other in others:
+                    await remove(other)
+            except Rejected as error:  # it is gone, or too old to be changed: the log has it all the same
+                why = error.reason
+    return IN_PLACE if edited else why

@@ -1,0 +1,1 @@
+"""Commands of a chat. They may change rows, and never await a platform inside a transaction."""

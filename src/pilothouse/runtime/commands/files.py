@@ -1,0 +1,115 @@
+"""`/send PATH`: brings a file of the workspace to where somebody asks for it.
+
+Rules: only a plain file that lies in the workspace, as links really lead. What the house's rules would ask about before
+an engine reads it, and what by its name keeps secrets, is for owners. The disk is read before the command is stored, for a
+transaction waits for nobody.
+
+Opens a thread for something of its own, where the channel can.
+
+A platform is asked before the command is stored, for a transaction waits for nobody. Killed in between, the platform
+brings the command again: the thread is then there twice, and empty once; it is never promised and missing.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+
+import anyio
+
+from pilothouse.core.ask import Ask
+from pilothouse.core.channel import FILE_BYTES, CanOpenThread
+from pilothouse.core.errors import Rejected, TryLater
+from pilothouse.core.ids import AskId
+from pilothouse.core.media import sniff
+from pilothouse.core.message import Address, Author
+from pilothouse.core.people import Role, allows
+from pilothouse.core.policy import Site
+from pilothouse.core.store import Tx
+from pilothouse.core.text import file_size
+from pilothouse.runtime.commands.call import QUOTES, CommandCall, NamedFile, NotDone, Reply
+from pilothouse.runtime.conversations.binding import bound
+from pilothouse.runtime.conversations.places import place_id
+from pilothouse.runtime.ports import Ports
+from pilothouse.runtime.roles import role_of
+from pilothouse.runtime.settings import Settings
+
+READ_S = 10.0
+USAGE = "/send PATH sends a file of the workspace here, such as /send build/report.pdf."
+
+_SECRET = re.compile(
+    r"(?:^|/)(?:\.env[^/]*|\.ssh|\.git|\.aws|\.gnupg|\.netrc|\.npmrc|\.pypirc|id_(?:rsa|dsa|ecdsa|ed25519))(?:/|$)"
+    r"|\.(?:pem|key|p12|pfx|jks|kdbx)$",
+    re.IGNORECASE,
+)
+
+NAME_CHARS = 100
+NAMELESS = "/topic NAME opens a topic, or a thread, for something of its own. It works where this conversation works."
+CANNOT = "There are no topics or threads on {channel}. /new starts a new session here."
+
+
+async def find_file(ports: Ports, address: Address, by: Author, said: str) -> NamedFile | str:
+    """The file; or why it is not sent, in words for whoever asked."""
+    path = said.strip(QUOTES)
+    if not path:
+        return USAGE
+    settings = ports.settings()
+    workspace, role = await ports.store.read(lambda tx: _place(tx, settings, address, by))
+    reading = {"tool": "Read", "input": {"file_path": path}, "cwd": workspace}
+    ruling = await ports.policy.judge(Ask(AskId(""), "approval", "", reading), Site(workspace))
+    if ruling.outcome == "deny":
+        return f"{path} is not sent: {ruling.rule}."
+    found = None
+    with anyio.move_on_after(READ_S):
+        found = await ports.read_file(str(PurePosixPath(workspace, path)), workspace, FILE_BYTES)
+    if found is None:
+        return f"{path} could not be read in time. Try again."
+    if isinstance(found, str):
+        return f"{path} is not sent: {found}. Its path begins at {workspace}."
+    inner, data = found
+    guarded = (
+        ruling.rule if ruling.outcome == "ask" else "it may hold secrets" if _SECRET.search(inner) else ""
+    )
+    if guarded and not allows(role, "command.send.guarded"):
+        return f"{path} is sent to owners alone: {guarded}."
+    if not data:  # which a platform may refuse
+        return f"{path} is not sent: it is empty."
+    return NamedFile(PurePosixPath(inner).name, sniff(data) or "application/octet-stream", data)
+
+
+def send_file(call: CommandCall) -> Reply:
+    file = call.prepared.file
+    if isinstance(file, str):
+        return NotDone(file or USAGE)
+    attached = call.tx.blobs.attach(file.data, file.name, file.media_type, call.at)
+    return Reply(f"{file.name}, {file_size(len(file.data))}", (attached,))
+
+
+def _place(tx: Tx, settings: Settings, address: Address, by: Author) -> tuple[str, Role]:
+    """Where the engine works in this conversation, and what somebody is there."""
+    known = tx.conversations.get(place_id(tx, address))
+    chosen = None if known is None else bound(tx, known).workspace
+    session = tx.sessions.get(known.session_id) if known and known.session_id else None
+    workspace = chosen or (session.workspace if session else None) or settings.default_workspace
+    return workspace, role_of(tx, settings.people, by.id, workspace)
+
+
+async def open_thread(ports: Ports, address: Address, name: str) -> Address | str:
+    """Where the new thread is; or why there is none, in words for whoever asked."""
+    channel, name = ports.channels.get(address.channel), " ".join(name.split())
+    if not isinstance(channel, CanOpenThread):
+        return CANNOT.format(channel=address.channel)
+    if not name:
+        return NAMELESS
+    if len(name) > NAME_CHARS:
+        return f"That name has {len(name)} characters; at most {NAME_CHARS} are a name."
+    try:
+        with anyio.fail_after(ports.settings().send_timeout_s):
+            return await channel.open_thread(address, name)
+    except TryLater as error:
+        return f"Not now: {error}. Try again in {max(1, round(error.after_s))} s."
+    except Rejected as error:
+        return f"That did not work: {error.reason}"
+    except Exception as error:  # noqa: BLE001 - one delivery
+        ports.log("thread.unconfirmed", level="warning", error=error)
+        return "Nobody said whether it was opened: look whether it is there, and try again if it is not."

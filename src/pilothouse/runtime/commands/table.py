@@ -1,0 +1,329 @@
+"""The commands, the same on every channel: a table of small functions.
+
+Each runs inside the transaction that stored it, changes only rows, and returns what the person reads. Stopping is
+a flag on the turn's row: whoever runs the turn sees it, on whichever node.
+
+Pure: is this text for us or for the engine?
+
+Only a first word of the shape `/name` is ever looked at, and only a whole known name runs anything: `/stopp` is a
+hint, `/etc/hosts is broken` is a message.
+
+A command is a row too, in the control lane; it is carried out in the transaction that stores it, so that it neither
+waits behind a turn nor happens twice.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
+
+import msgspec
+from msgspec import Struct
+
+from pilothouse.core.channel import MenuCommand, Receipt
+from pilothouse.core.conversation import Conversation
+from pilothouse.core.ids import ConversationId, MessageId
+from pilothouse.core.message import Author, Content, InboundMessage
+from pilothouse.core.people import AUTHORITY, Role
+from pilothouse.core.queue import CONTROL_LANE, QueueRow
+from pilothouse.core.store import Tx
+from pilothouse.core.text import first_line
+from pilothouse.runtime.admission import pair, parse_code
+from pilothouse.runtime.audit import record
+from pilothouse.runtime.commands.call import (
+    CommandCall,
+    CommandSpec,
+    NotDone,
+    Opening,
+    Prepared,
+    Reply,
+    queued,
+    refusal,
+)
+from pilothouse.runtime.commands.files import send_file
+from pilothouse.runtime.commands.reports import show, show_cost, show_queue, show_session, show_status
+from pilothouse.runtime.commands.settings import (
+    open_topic,
+    resume,
+    set_engine,
+    set_model,
+    set_trigger,
+    set_workspace,
+)
+from pilothouse.runtime.conversations.binding import keep_session, keeper, workspace_of
+from pilothouse.runtime.conversations.pending import stop_key
+from pilothouse.runtime.conversations.pieces import (
+    cleaned,
+    keep_message,
+    lingering,
+    note_pieces,
+    without_known,
+)
+from pilothouse.runtime.conversations.places import ensure_place, message_key, place_id
+from pilothouse.runtime.outbox import reply_key, say
+from pilothouse.runtime.ports import Ports
+from pilothouse.runtime.roles import may, note_heard, role_of
+from pilothouse.runtime.settings import Settings
+from pilothouse.runtime.signals import ASKS, INBOX, OUTBOX, PLACES, control_of
+
+_decode = msgspec.json.Decoder(InboundMessage).decode
+
+ALIASES: Mapping[str, str] = {"thread": "topic"}
+"""What some platforms call a thing that we have one name for. They stand in no list."""
+
+_SLASH_WORD = re.compile(r"^/([a-zA-Z][a-zA-Z0-9_-]*)(?:@\w+)?(?:\s+|$)")
+
+_encode = msgspec.json.Encoder().encode
+
+
+UNUSED = "What came with it was not used: this command takes no files. Send them again without it."
+
+
+def still_expected(call: CommandCall) -> list[InboundMessage]:
+    """Those of this conversation that are in no row yet. A stranger's is refused when it has come."""
+    place, people = call.conversation.id, call.settings.people
+    workspace = workspace_of(call.tx, place, call.settings.default_workspace)
+    here = [message for message in call.prepared.expected if place_id(call.tx, message.address) == place]
+    known = [
+        message for message in here if may(call.tx, people, message.author.id, "desk.expecting", workspace)
+    ]
+    return [fresh for message in known if (fresh := without_known(call.tx, message)) is not None]
+
+
+def take_back(call: CommandCall, message: InboundMessage) -> None:
+    """It stays in the record, without what was not fetched yet."""
+    put = keep_message(call.tx, call.ids, cleaned(message), call.conversation.id, call.at)
+    call.tx.inbox.withdraw(put.row.id, call.at, f"stopped by {call.by.id}")
+
+
+def note_stop(call: CommandCall) -> None:
+    """Something was taken back: whatever was said here before this stop, and is still to come, goes with it."""
+    if call.prepared.said_at:
+        call.tx.set_fact(stop_key(call.conversation.id), repr(call.prepared.said_at))
+
+
+def _help(_call: CommandCall) -> Reply:
+    width = max(len(spec.usage) for spec in COMMANDS.values())
+    lines = [f"{spec.usage:<{width}}  {spec.summary}" for spec in COMMANDS.values()]
+    return Reply("```\n" + "\n".join(lines) + "\n```")
+
+
+def _new(call: CommandCall) -> Reply:
+    kept = keeper(call.tx, call.settings, call.conversation, call.at)
+    keep_session(call.tx, kept, call.conversation, None)
+    if call.has_message:
+        return Reply("This starts a new session.")
+    live = call.tx.turns.live_in(call.conversation.id)
+    tail = " The running turn finishes first; /stop ends it." if live else ""
+    return Reply(f"Your next message starts a new session.{tail}")
+
+
+def _stop(call: CommandCall) -> Reply:
+    live = call.tx.turns.live_in(call.conversation.id)
+    waiting, coming = queued(call), still_expected(call)
+    tail = _left(waiting, coming)
+    if live is not None:
+        call.tx.turns.note(live.id, stop_requested=True)
+        return Reply(f"Stopping.{tail}")
+    held = call.tx.turns.of(call.conversation.id, statuses=("queued", "parked"))
+    for turn in held:
+        call.tx.turns.note(turn.id, stop_requested=True)
+    if held:
+        return Reply(f"Stopped. It will not be resumed.{tail}")
+    for row in (unbegun := lingering(waiting, call.at)):
+        call.tx.inbox.withdraw(row.id, call.at, f"stopped by {call.by.id}")
+    for message in coming:
+        take_back(call, message)
+    tail = _left([row for row in waiting if row not in unbegun])
+    if coming:
+        note_stop(call)
+        return Reply(f"{_stopped_coming(len(coming) + len(unbegun))}{tail}")
+    return Reply(f"Stopped before it began.{tail}" if unbegun else f"Nothing is running here.{tail}")
+
+
+def _left(waiting: Sequence[QueueRow], coming: Sequence[InboundMessage] = ()) -> str:
+    """What begins in spite of a stop, in its turn."""
+    told = [f" {len(waiting)} queued: /queue shows, /cancel drops."] if waiting else []
+    if len(coming) == 1:
+        told.append(" A message whose file is still on its way begins when that is here.")
+    elif coming:
+        told.append(f" {len(coming)} messages whose files are still on their way begin when those are here.")
+    return "".join(told)
+
+
+def _stopped_coming(count: int) -> str:
+    if count == 1:
+        return "Stopped before it began, while its file was still on its way."
+    return f"Stopped {count} messages before they began, while files were still on their way."
+
+
+def _cancel(call: CommandCall) -> Reply:
+    number = call.args.lstrip("#")
+    row = next((row for row in queued(call) if str(row.seq) == number), None)
+    if row is None:
+        return NotDone(f"Nothing waits under {call.args or 'that number'}. /queue shows the numbers.")
+    message = _decode(row.body)
+    if message.author.id != call.by.id and (refused := refusal(call, "command.cancel.foreign")):
+        return refused
+    call.tx.inbox.withdraw(row.id, call.at, f"cancelled by {call.by.id}")
+    return Reply(f"Dropped: {first_line(message.whole_text)}")
+
+
+def _pair(call: CommandCall) -> Reply:
+    code = parse_code(f"/pair {call.args}")
+    if code is None:
+        return Reply(
+            "/pair CODE takes a code that `pilothouse pair` shows on the machine, such as K7QM-2XFP."
+        )
+    grant, told = pair(call.tx, call.ids, call.settings.people, code, call.by, call.at)
+    return NotDone(told) if grant is None else Reply(told)
+
+
+COMMANDS: Mapping[str, CommandSpec] = {
+    "help": CommandSpec("/help", "this list", _help),
+    "new": CommandSpec(
+        "/new", "start a new session; words behind it are its first message", _new, opens=True
+    ),
+    "stop": CommandSpec("/stop", "stop the running turn; it is not resumed", _stop),
+    "status": CommandSpec("/status", "what runs here, and how", show_status),
+    "queue": CommandSpec("/queue", "what waits", show_queue),
+    "cancel": CommandSpec("/cancel N", "drop a waiting message", _cancel),
+    "engine": CommandSpec("/engine NAME", "change the engine", set_engine),
+    "model": CommandSpec("/model NAME", "change the model", set_model),
+    "bind": CommandSpec("/bind WORKSPACE", "change the workspace", set_workspace),
+    "topic": CommandSpec("/topic NAME", "open a topic, or a thread, for something of its own", open_topic),
+    "trigger": CommandSpec("/trigger HOW", "choose what I react to in a group", set_trigger),
+    "resume": CommandSpec("/resume TOKEN", "continue an earlier session", resume),
+    "session": CommandSpec("/session", "this session, and how to go on in a terminal", show_session),
+    "cost": CommandSpec("/cost", "what this session and this day cost", show_cost),
+    "show": CommandSpec("/show ID", "a question or an answer, whole", show),
+    "send": CommandSpec("/send PATH", "a file of the workspace, sent here", send_file),
+    "pair": CommandSpec("/pair CODE", "be let in with a code from the machine", _pair),
+}
+
+
+def menu() -> tuple[MenuCommand, ...]:
+    """All of them, as channels are told of them."""
+    return tuple(
+        MenuCommand(name, spec.summary, AUTHORITY[f"command.{name}"], spec.usage, _aliases_of(name))
+        for name, spec in COMMANDS.items()
+    )
+
+
+def _aliases_of(name: str) -> tuple[str, ...]:
+    return tuple(alias for alias, meant in ALIASES.items() if meant == name)
+
+
+class Say(Struct, frozen=True):
+    """For the engine."""
+
+
+class Command(Struct, frozen=True):
+    name: str
+    args: str
+
+
+class Unknown(Struct, frozen=True):
+    """A slash word that we do not know, and the nearest that we do."""
+
+    word: str
+    nearest: str | None
+
+
+Route = Say | Command | Unknown
+
+
+def route(text: str, commands: Collection[str], aliases: Mapping[str, str] = MappingProxyType({})) -> Route:
+    """`aliases` are further names of commands: people who come from elsewhere know them by those."""
+    match = _SLASH_WORD.match(text)
+    if match is None:
+        return Say()
+    said = match.group(1).lower()
+    word = aliases.get(said, said)
+    if word in commands:
+        return Command(word, text[match.end() :].strip())
+    near = difflib.get_close_matches(word, list(commands), n=1, cutoff=0.6)
+    return Unknown(word, near[0] if near else None)
+
+
+async def carry_out(
+    ports: Ports,
+    way: Route,
+    message: InboundMessage,
+    prepared: Prepared,
+) -> Receipt:
+    """Stores the command and does it, at once and once: the row's key makes a repeat a duplicate. Of files that came with it
+    the person is told that nobody took them."""
+    address, by, native_id = message.address, message.author, message.native_id
+    settings, at = ports.settings(), ports.clock.now()
+
+    def unit(tx: Tx) -> tuple[Receipt, ConversationId]:
+        conversation = ensure_place(tx, address, at)
+        put = tx.inbox.put(
+            id=MessageId(ports.ids("msg")),
+            key=message_key(address, native_id),
+            lane=CONTROL_LANE,
+            conversation_id=conversation.id,
+            kind="command",
+            body=_encode({"by": by.id, "command": msgspec.to_builtins(way)}),
+            at=at,
+        )
+        if not put.fresh:
+            return Receipt("duplicate", put.row.id), conversation.id
+        note_pieces(tx, ports.ids, message, put.row, at)
+        note_heard(tx, by, conversation)
+        if isinstance(way, Command):
+            role = _role(tx, settings, by, conversation)
+            call = CommandCall(tx, conversation, by, way.args, settings, ports.ids, at, role, prepared)
+            reply = _run(way, call)
+        else:
+            reply = NotDone(_unknown_hint(way))
+        tx.inbox.claim([put.row.id])
+        if isinstance(reply, NotDone):
+            tx.inbox.fail(put.row.id, at, "not carried out")
+        else:
+            tx.inbox.done(put.row.id, at, "carried out")
+        text = f"{reply.text}\n\n{UNUSED}" if has_files(message) else reply.text
+        files, formatted = reply.attachments, reply.formatted
+        content = Content(text, "reply", files, reply_to=native_id, formatted=formatted)
+        say(tx, ports.ids, conversation.id, content, key=reply_key(put.row.id), at=at)
+        return Receipt("queued", put.row.id), conversation.id
+
+    receipt, place = await ports.store.write(unit)
+    ports.signals.poke(INBOX, OUTBOX, ASKS, PLACES, control_of(place))
+    return receipt
+
+
+def has_files(message: InboundMessage) -> bool:
+    return bool(message.attachments or message.file_text)
+
+
+def opening(ports: Ports, way: Command, by: Author) -> Opening:
+    """The same for a command that a message stands behind: it shares the message's row, and so its key."""
+    settings, at = ports.settings(), ports.clock.now()
+
+    def run(tx: Tx, conversation: Conversation) -> Reply:
+        role = _role(tx, settings, by, conversation)
+        call = CommandCall(tx, conversation, by, "", settings, ports.ids, at, role, has_message=True)
+        return _run(way, call)
+
+    return run
+
+
+def _run(way: Command, call: CommandCall) -> Reply:
+    deed = f"command.{way.name}"
+    record(call.tx, call.at, call.by.id, deed, args=call.args, conversation=call.conversation.id)
+    return refusal(call, deed) or COMMANDS[way.name].run(call)
+
+
+def _role(tx: Tx, settings: Settings, by: Author, conversation: Conversation) -> Role:
+    return role_of(tx, settings.people, by.id, workspace_of(tx, conversation.id, settings.default_workspace))
+
+
+def _unknown_hint(way: Unknown | Say) -> str:
+    word = way.word if isinstance(way, Unknown) else ""
+    nearest = way.nearest if isinstance(way, Unknown) else None
+    hint = f"Did you mean /{nearest}? " if nearest else ""
+    return f"There is no command /{word}. {hint}/help lists them."

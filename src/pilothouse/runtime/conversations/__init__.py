@@ -1,0 +1,1 @@
+"""Conversations: addresses, bindings, sessions, and what waits. Never asks people and never sends."""

@@ -1,0 +1,1 @@
+"""Delivery: the only room that sends, edits and deletes on a channel."""

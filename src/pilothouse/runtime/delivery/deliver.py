@@ -1,0 +1,378 @@
+"""Claims the outbox and sends: in order within a conversation, side by side between conversations.
+
+A part is marked `sending` before it is sent and `sent` after, so a crash in between leaves a part that may or may
+not stand there: it is sent again with a mark that says so. A delivered part is never repeated.
+
+No answer is given up because a platform is down. What is in doubt is sent again after pauses that grow; when the quick
+ones did not help, a word about it is put behind it, and tried whenever it was tried in vain. If the word arrives the
+platform works: what is then still in doubt after some more tries has a trouble of its own, and is given up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+import anyio
+import msgspec
+from anyio.abc import TaskGroup
+
+from pilothouse.core.channel import SLOW_LINE, Channel, Paced, RendersPlainly
+from pilothouse.core.errors import (
+    Fenced,
+    Rejected,
+    StoreError,
+    StoreUnavailable,
+    TryLater,
+    Unconfirmed,
+    WantsPlainer,
+    fenced_in,
+)
+from pilothouse.core.ids import ConversationId, MessageId
+from pilothouse.core.message import Address, MessageRef, Part
+from pilothouse.core.queue import PartRow, QueueRow
+from pilothouse.core.store import Tx
+from pilothouse.core.text import beginning
+from pilothouse.runtime.asks.closed import is_said_in_place, put_in_place, shown_asks
+from pilothouse.runtime.delivery.changes import VIEW, is_taken, remove
+from pilothouse.runtime.delivery.mail import AT_ONCE, Mail, Waiting
+from pilothouse.runtime.delivery.retry import (
+    MAX_SENDS,
+    OWN_FAULT_SENDS,
+    QUICK_SENDS,
+    Calming,
+    Doubts,
+    doubt_pause_s,
+)
+from pilothouse.runtime.delivery.undelivered import REFUSED, give_up, take_back, tell_here, word_about
+from pilothouse.runtime.outbox import content_at, content_of
+from pilothouse.runtime.ports import Ports
+from pilothouse.runtime.settings import backoff_s
+from pilothouse.runtime.signals import OUTBOX, Signals
+
+MAX_BREAKS = 3
+SENT = "sent"
+UNFIT = "A message could not be prepared for this channel: {text}"
+UNREADABLE = "A message of ours could not be read and was set aside. The log has the details."
+BROKEN = "A message could not be delivered after {tries} tries and was set aside. The log has the details."
+UNCHANGED = "A message that stands there could not be changed after {tries} tries: {why}"
+UNCONFIRMED = "A message could not be confirmed as delivered after {sends} tries: {text}"
+
+
+class Delivery:
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+        self._busy: set[ConversationId] = set()
+        self._sent_at: dict[ConversationId, float] = {}
+        self._breaks: dict[MessageId, int] = {}
+        self._doubts = Doubts(ports.clock, ports.channels)
+        self._calming = Calming(ports, self._doubts)
+        self._mail = Mail(ports)
+        self._started_at = ports.clock.now()
+        # Asking a channel what it can do is slow, and it does not change.
+        self._paced = {id: one for id, one in ports.channels.items() if isinstance(one, Paced)}
+
+    async def run(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            while True:
+                ticket = self._ports.signals.ticket(OUTBOX)
+                pause_s = await self._start_what_is_ready(tasks)
+                await Signals.wait(ticket, pause_s)
+
+    async def drain(self, within_s: float) -> None:
+        """Returns when nothing is left that could be sent now, or when the time is up."""
+        with anyio.move_on_after(within_s):
+            while self._busy or (await self._ports.look(self._unit())).ready:
+                ticket = self._ports.signals.ticket(OUTBOX)
+                await Signals.wait(ticket, 0.05)
+
+    async def _start_what_is_ready(self, tasks: TaskGroup) -> float:
+        ports, poll_s = self._ports, self._ports.settings().poll_s
+        try:
+            await self._calming.wake(tuple(self._busy))
+            seen = await ports.store.read(self._unit())
+            if seen.unknown:
+                await self._mail.fail_unknown(seen.unknown)
+        except Fenced:
+            raise
+        except StoreError as error:
+            ports.log("delivery.postponed", level="warning", error=str(error))
+            return poll_s
+        for row, conversation in seen.ready[: AT_ONCE - len(self._busy)]:
+            self._busy.add(row.conversation_id)
+            tasks.start_soon(self._deliver_one, row, conversation.address)
+        return poll_s if seen.next_at is None else min(poll_s, max(0.01, seen.next_at - ports.clock.now()))
+
+    def _unit(self) -> Callable[[Tx], Waiting]:
+        return self._mail.look((*self._busy, *self._doubts.unheard()))
+
+    async def _deliver_one(self, row: QueueRow, address: Address) -> None:
+        self._doubts.forget(row.conversation_id)
+        try:
+            await self._try(row, address)
+        finally:
+            self._busy.discard(row.conversation_id)
+            self._ports.signals.poke(OUTBOX)
+
+    async def _try(self, row: QueueRow, address: Address) -> None:
+        try:
+            await self._deliver(row, address)
+        except Exception as error:
+            if fenced_in(error):
+                raise
+            await self._not_delivered(row, error)
+
+    async def _not_delivered(self, row: QueueRow, error: Exception) -> None:
+        """Nothing that one row does stops the others: it is tried again later, and set aside if that does not help."""
+        ports, settings = self._ports, self._ports.settings()
+        why = f"{type(error).__name__}: {error}"
+        ports.log("delivery.postponed", message_id=row.id, turn_id=row.turn_id, level="warning", error=error)
+        if isinstance(error, StoreUnavailable):
+            await ports.clock.sleep(settings.retry_first_s)
+            return
+        breaks = self._break(row)
+        again_at = ports.clock.now() + backoff_s(settings, breaks)
+        try:
+            await ports.store.write(
+                lambda tx: tx.outbox.claim([row.id])
+            )  # it may have failed before it was ours
+            if breaks < MAX_BREAKS:
+                await ports.store.write(lambda tx: tx.outbox.retry(row.id, again_at, why))
+            else:
+                await self._fail(row, BROKEN.format(tries=breaks))
+        except Exception as also:
+            if fenced_in(also):
+                raise
+            ports.log("delivery.postponed", message_id=row.id, level="warning", error=also)
+            await ports.clock.sleep(settings.retry_first_s)
+
+    def _break(self, row: QueueRow) -> int:
+        """How often a bug of ours or of a channel's has met this row, in this process."""
+        self._breaks[row.id] = self._breaks.get(row.id, 0) + 1
+        return self._breaks[row.id]
+
+    def _settled(self, row: QueueRow) -> None:
+        self._breaks.pop(row.id, None)
+        self._calming.settled(row.id)
+
+    async def _deliver(self, row: QueueRow, address: Address) -> None:
+        ports = self._ports
+        if row.kind == "closed":
+            await self._close(row, ports.channels[address.channel])
+            return
+        if row.kind == VIEW:
+            await self._remove(row, ports.channels[address.channel])
+            return
+        channel, shown = ports.channels[address.channel], ""
+        try:
+            content = content_at(row, ports.clock.now())
+            shown = beginning(content)
+            rendered = channel.render(content)
+        except Exception as error:  # noqa: BLE001 - one delivery
+            ports.log("message.unfit", message_id=row.id, level="error", error=error)
+            await ports.store.write(lambda tx: tx.outbox.claim([row.id]))
+            await self._fail(row, UNFIT.format(text=shown) if shown else UNREADABLE)
+            return
+        parts = await ports.store.write(lambda tx: self._take(tx, row, rendered))
+        for part in parts:
+            if part.state == "sent":
+                continue
+            if not await self._send(row, channel, address, part, last=part is parts[-1]):
+                return
+
+    async def _close(self, row: QueueRow, channel: Channel) -> None:
+        """Edits the question; nothing new is sent, so nothing can stand there twice."""
+        ports = self._ports
+        shown = await ports.store.write(lambda tx: shown_asks(tx, row) if tx.outbox.claim([row.id]) else [])
+
+        async def close() -> str:
+            return await put_in_place(channel, content_of(row), shown, ports.settings().send_timeout_s)
+
+        await self._do(row, close)
+
+    async def _remove(self, row: QueueRow, channel: Channel) -> None:
+        """Takes away progress that could not go when it should have."""
+        ports = self._ports
+        left = await ports.store.write(lambda tx: bool(tx.outbox.claim([row.id])) and not is_taken(tx, row))
+
+        async def take_away() -> str:
+            return await remove(channel, row, ports.settings().send_timeout_s) if left else "nothing is left"
+
+        await self._do(row, take_away)
+
+    async def _do(self, row: QueueRow, change: Callable[[], Awaitable[str]]) -> None:
+        """A claimed row that sends nothing: done again it does no harm, so it is as patient as what is in doubt."""
+        ports = self._ports
+        try:
+            how = await change()
+        except TryLater as error:
+            await self._do_later(row, str(error), error.after_s)
+        except (Unconfirmed, TimeoutError) as error:
+            await self._do_later(row, f"{type(error).__name__}: {error}")
+        else:
+            await ports.persist(lambda tx: tx.outbox.done(row.id, ports.clock.now(), how))
+            self._settled(row)
+
+    async def _do_later(self, row: QueueRow, why: str, at_least_s: float = 0.0) -> None:
+        ports, tries = self._ports, row.attempts + 1
+        if tries >= MAX_SENDS:
+            await self._fail(row, UNCHANGED.format(tries=tries, why=why))
+            return
+        pause_s = max(at_least_s, doubt_pause_s(ports.settings(), tries))
+        ports.log("message.postponed", message_id=row.id, turn_id=row.turn_id, after_s=pause_s, why=why)
+        await ports.persist(lambda tx: tx.outbox.retry(row.id, ports.clock.now() + pause_s, why))
+
+    def _take(self, tx: Tx, row: QueueRow, rendered: Sequence[Part]) -> list[PartRow]:
+        """Claims the row, stores its parts and marks the first open one as being sent: one transaction.
+
+        The rows are returned as they were *before* that mark: one that was `sending` already is ambiguous.
+        """
+        if not tx.outbox.claim([row.id]):
+            return []
+        if is_said_in_place(tx, row):
+            tx.outbox.done(row.id, self._ports.clock.now(), "said in place")
+            return []
+        parts = tx.outbox.store_parts(row.id, rendered)
+        first = next((part for part in parts if part.state != "sent"), None)
+        if first is None:
+            tx.outbox.done(row.id, self._ports.clock.now(), SENT)
+        elif self._was_cut_short(row, first):
+            again_at = self._ports.clock.now() + backoff_s(self._ports.settings(), first.sends)
+            tx.outbox.retry(row.id, again_at, "whoever sends it does not live to tell")
+            return []
+        elif first.sends < MAX_SENDS:
+            tx.outbox.sending(row.id, first.index)
+        return parts
+
+    def _was_cut_short(self, row: QueueRow, part: PartRow) -> bool:
+        """A message that a process dies of, again and again, must not be the first thing that the next one does."""
+        return part.state == "sending" and part.sends >= QUICK_SENDS and row.ready_at <= self._started_at
+
+    async def _send(
+        self,
+        row: QueueRow,
+        channel: Channel,
+        address: Address,
+        part: PartRow,
+        *,
+        last: bool,
+    ) -> bool:
+        """Sends one part and records it. False ends the row for now, or for good."""
+        ports = self._ports
+        if part.sends >= MAX_SENDS:
+            await self._fail(row, UNCONFIRMED.format(sends=part.sends, text=beginning(part.part)))
+            return False
+        # Sends that surely showed nothing do not count: any that does may stand there.
+        shown = msgspec.structs.replace(part.part, again=True) if part.sends else part.part
+        try:
+            await self._pace(channel, row.conversation_id)
+            with anyio.fail_after(ports.settings().send_timeout_s + _bytes(part.part) / SLOW_LINE):
+                ref = await channel.send(address, shown)
+        except TryLater as error:
+            await self._later(row, part, error.after_s, str(error), showed_nothing=True)
+            return False
+        except WantsPlainer as error:
+            await self._make_plainer(row, channel, part, str(error))
+            return False
+        except Rejected as error:
+            await self._fail(row, REFUSED.format(reason=error.reason, text=beginning(part.part)))
+            return False
+        except (Unconfirmed, TimeoutError) as error:
+            await self._doubt(row, channel, address, part, f"{type(error).__name__}: {error}")
+            return False
+        except Exception as error:  # noqa: BLE001 - one delivery
+            # A bug of the channel's. Whether it stands there is not known: the next try carries the mark.
+            if (breaks := self._break(row)) >= MAX_BREAKS:
+                await self._fail(row, BROKEN.format(tries=breaks))
+                return False
+            pause_s = backoff_s(ports.settings(), breaks)
+            await self._later(row, part, pause_s, f"{type(error).__name__}: {error}", showed_nothing=False)
+            return False
+        ports.note_through(channel.id)
+        if channel.id in self._paced:
+            self._sent_at[row.conversation_id] = ports.clock.monotonic()
+        await ports.persist(lambda tx: self._record(tx, row, part, ref, last=last))
+        self._settled(row)
+        return True
+
+    def _record(self, tx: Tx, row: QueueRow, part: PartRow, ref: MessageRef, *, last: bool) -> None:
+        tx.outbox.sent(row.id, part.index, ref)
+        if last:
+            tx.outbox.done(row.id, now := self._ports.clock.now(), SENT)
+            if row.attempts:  # a first try is told of nowhere
+                take_back(tx, row, now)
+        else:
+            following = tx.outbox.parts(row.id)[part.index + 1]
+            if following.state == "pending":
+                tx.outbox.sending(row.id, following.index)
+
+    async def _pace(self, channel: Channel, conversation_id: ConversationId) -> None:
+        """Each conversation has its own clock: one that is hot never slows another."""
+        paced, before = self._paced.get(channel.id), self._sent_at.get(conversation_id)
+        if paced is not None and before is not None:
+            await self._ports.clock.sleep(before + paced.interval_s - self._ports.clock.monotonic())
+
+    async def _doubt(
+        self, row: QueueRow, channel: Channel, address: Address, part: PartRow, why: str
+    ) -> None:
+        """Whether it stands there is not known. The next try carries the mark."""
+        sends = part.sends + 1
+        pause_s = doubt_pause_s(self._ports.settings(), sends)
+        if sends < QUICK_SENDS:
+            await self._later(row, part, pause_s, why, showed_nothing=False)
+            return
+        told = UNCONFIRMED.format(sends=sends, text=beginning(part.part))
+        word = await self._ports.look(lambda tx: word_about(tx, row))
+        if word is not None and word.status == "done" and sends >= OWN_FAULT_SENDS:
+            await self._fail(row, told)
+            return
+        await self._later(row, part, pause_s, why, showed_nothing=False, told=told)
+        self._doubts.add(row.conversation_id, channel.id, pause_s)
+        self._calming.doubted(channel.id)
+        word = await self._ports.look(lambda tx: word_about(tx, row))
+        if word is not None and word.status == "queued" and word.ready_at <= self._ports.clock.now():
+            await self._try(word, address)
+
+    async def _make_plainer(self, row: QueueRow, channel: Channel, part: PartRow, why: str) -> None:
+        """Other parts take the place of the one that the platform did not take for its form. All that stands before and
+        behind it is as it was."""
+        assert isinstance(channel, RendersPlainly), f"{channel.id} wants something plainer and has nothing"
+        now = self._ports.clock.now()
+        plain = channel.render_plainly(content_at(row, now))
+        self._ports.log("message.made_plainer", message_id=row.id, turn_id=row.turn_id, why=why)
+
+        def unit(tx: Tx) -> None:
+            behind = len(tx.outbox.parts(row.id)) - part.index - 1
+            tx.outbox.pending(row.id, part.index)
+            tx.outbox.replace_part(row.id, part.index, plain[part.index : len(plain) - behind])
+            if part.sends:  # an earlier one may stand there: the mark stays
+                tx.outbox.sending(row.id, part.index)
+            tx.outbox.retry(row.id, now, why)
+
+        await self._ports.persist(unit)
+
+    async def _later(
+        self, row: QueueRow, part: PartRow, after_s: float, why: str, *, showed_nothing: bool, told: str = ""
+    ) -> None:
+        """`told` is a word about it for the people there, if it is time for one."""
+        now = self._ports.clock.now()
+        self._ports.log("message.postponed", message_id=row.id, turn_id=row.turn_id, after_s=after_s, why=why)
+
+        def unit(tx: Tx) -> None:
+            if showed_nothing:
+                tx.outbox.pending(row.id, part.index)
+            tx.outbox.retry(row.id, now + after_s, why)
+            if told:
+                tell_here(tx, self._ports.ids, row, told, now)
+
+        await self._ports.persist(unit)
+
+    async def _fail(self, row: QueueRow, why: str) -> None:
+        """It will never stand there: the person and the session are told, whichever way still works."""
+        ports, now = self._ports, self._ports.clock.now()
+        ports.log("message.failed", level="error", message_id=row.id, turn_id=row.turn_id, why=why)
+        self._settled(row)
+        await ports.persist(lambda tx: give_up(tx, ports.ids, ports.settings(), row, why, now))
+
+
+def _bytes(part: Part) -> int:
+    return len(msgspec.json.encode(part)) + sum(file.size for file in part.attachments)

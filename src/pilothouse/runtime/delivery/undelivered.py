@@ -1,0 +1,191 @@
+"""What cannot be delivered is told: where it should have stood, to the session, and, if that place is gone, elsewhere.
+
+Elsewhere is the private chat of whoever asked, else the owners'. Each word of it is a row of the outbox, as patient as
+the answer that it is about. A question that is still open is asked again instead, of those who may answer it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from pilothouse.core.ask import AskRow
+from pilothouse.core.ids import ConversationId, IdMaker, MessageId, TurnId, UserId
+from pilothouse.core.message import Author, Content, InboundMessage
+from pilothouse.core.people import OWNERS, Authority
+from pilothouse.core.queue import CHANGES, NEVER, QueueRow, notes_lane
+from pilothouse.core.store import Tx
+from pilothouse.core.text import beginning
+from pilothouse.runtime.asks.show import ask_key, ask_of, places_of, show_ask_in
+from pilothouse.runtime.audit import HOUSE, record
+from pilothouse.runtime.outbox import content_of, say
+from pilothouse.runtime.roles import home_of, homes_of, may
+from pilothouse.runtime.settings import Settings
+
+_KEY = "undelivered:"
+REFUSED = "A message could not be delivered ({reason}): {text}"
+ELSEWHERE = (
+    "In {place}: {text} Nothing reaches that place any more, so it is said here. On the machine, "
+    "`pilothouse trace {turn}` tells all of it."
+)
+
+WAITS = "{why} It still waits for an answer: /show {ask} shows it whole, and `pilothouse asks` on the machine takes one."
+ASKED_ELSEWHERE = "Nothing reaches {place} any more, so this is asked here. On the machine, `pilothouse asks` takes an answer too.\n\n"
+
+
+def is_word(row: QueueRow) -> bool:
+    """Whether this row itself tells that another one could not be delivered."""
+    return row.key.startswith(_KEY)
+
+
+def tell_here(tx: Tx, ids: IdMaker, row: QueueRow, why: str, now: float) -> None:
+    """Said once, however often it is told. What is a word itself is told nowhere but elsewhere."""
+    if not is_word(row):
+        notice = Content(_words(tx, row, why), "notice")
+        say(tx, ids, row.conversation_id, notice, key=f"{_KEY}{row.id}", at=now)
+
+
+def word_about(tx: Tx, row: QueueRow) -> QueueRow | None:
+    """What `tell_here` said."""
+    return tx.outbox.by_key(f"{_KEY}{row.id}")
+
+
+def take_back(tx: Tx, row: QueueRow, now: float) -> None:
+    """It was delivered after all."""
+    word = word_about(tx, row)
+    if word is not None:
+        tx.outbox.withdraw(word.id, now, "it was delivered after all")
+
+
+def give_up(tx: Tx, ids: IdMaker, settings: Settings, row: QueueRow, why: str, now: float) -> None:
+    tx.outbox.fail(row.id, now, why)
+    if is_word(row):
+        _pass_on(tx, ids, settings, row, now)
+    elif row.kind not in CHANGES:
+        tell_here(tx, ids, row, why, now)
+        _tell_session(tx, ids, row, why, now)
+
+
+def drop(tx: Tx, ids: IdMaker, settings: Settings, row: QueueRow, why: str, now: float) -> bool:
+    """It waited for a place that is gone by now: nothing is said there any more. False if it is being sent."""
+    if not tx.outbox.withdraw(row.id, now, why):
+        return False
+    if is_word(row):
+        _pass_on(tx, ids, settings, row, now)
+    elif row.kind not in CHANGES:
+        said = _words(tx, row, REFUSED.format(reason=why, text=_beginning(row)))
+        _say_elsewhere(tx, ids, settings, row, _from_there(row, said), now)
+    return True
+
+
+def is_told_of(tx: Tx, turn: TurnId, place: ConversationId) -> bool:
+    """Whether it was said in this place that the turn's answer could not be delivered in its own."""
+    return any(is_word(row) and row.conversation_id == place for row in tx.outbox.of_turn(turn))
+
+
+def _words(tx: Tx, row: QueueRow, why: str) -> str:
+    asked = _question(tx, row)
+    if asked is not None and asked.state == "open":
+        return WAITS.format(why=why, ask=asked.ask.id)
+    return f"{why} /show {row.turn_id} shows it whole." if row.turn_id and asked is None else why
+
+
+def _question(tx: Tx, row: QueueRow) -> AskRow | None:
+    return ask_of(tx, row) if row.kind == "ask" else None
+
+
+def _beginning(row: QueueRow) -> str:
+    try:
+        return beginning(content_of(row))
+    except msgspec.DecodeError:  # of a row that nobody can read no more is known than that it was there
+        return ""
+
+
+def _from_there(row: QueueRow, text: str) -> str:
+    return ELSEWHERE.format(place=row.conversation_id, text=text, turn=row.turn_id)
+
+
+def _pass_on(tx: Tx, ids: IdMaker, settings: Settings, word: QueueRow, now: float) -> None:
+    """The word about it did not get there either."""
+    row = tx.outbox.get(MessageId(word.key.removeprefix(_KEY).partition(":")[0]))
+    if row is not None:
+        text = content_of(word).text
+        if word.conversation_id == row.conversation_id:
+            text = _from_there(row, text)
+        _say_elsewhere(tx, ids, settings, row, text, now)
+
+
+def _say_elsewhere(tx: Tx, ids: IdMaker, settings: Settings, row: QueueRow, text: str, now: float) -> None:
+    asked = _question(tx, row)
+    if asked is not None:
+        _ask_elsewhere(tx, ids, settings, row, asked, now)
+    elif row.turn_id is not None:  # else it is a receipt that nobody waits for
+        _tell_elsewhere(tx, ids, settings, row, text, now)
+
+
+def _ask_elsewhere(
+    tx: Tx, ids: IdMaker, settings: Settings, row: QueueRow, asked: AskRow, now: float
+) -> None:
+    """In the private chats of those who may answer it, as if it had been shown there from the start. What is settled
+    nobody needs to read."""
+    shown = places_of(asked)
+    others = [place for place in shown if place != row.conversation_id]
+    if asked.state != "open" or any(_may_arrive(tx, ask_key(asked, "asked", place)) for place in others):
+        return
+    homes = [home for home in homes_of(tx, settings.people, asked.authority) if home not in shown]
+    if not homes:
+        _note_undeliverable(tx, row, now)
+        return
+    asked = tx.asks.show_in(asked.ask.id, homes)
+    before = ASKED_ELSEWHERE.format(place=row.conversation_id)
+    for home in homes:
+        show_ask_in(tx, ids, asked, home, now, occasion="asked", before=before)
+
+
+def _tell_elsewhere(tx: Tx, ids: IdMaker, settings: Settings, row: QueueRow, text: str, now: float) -> None:
+    for places in _elsewhere(tx, settings, row):
+        keys = {place: f"{_KEY}{row.id}:{place}" for place in places if place != row.conversation_id}
+        if fresh := {place: key for place, key in keys.items() if tx.outbox.by_key(key) is None}:
+            for place, key in fresh.items():
+                content = Content(text, "notice", turn_id=row.turn_id, dated=True)
+                say(tx, ids, place, content, key=key, at=now)
+            return
+        if any(_may_arrive(tx, key) for key in keys.values()):
+            return
+    _note_undeliverable(tx, row, now)
+
+
+def _note_undeliverable(tx: Tx, row: QueueRow, now: float) -> None:
+    record(tx, now, HOUSE, "message.undeliverable", message=row.id, conversation=row.conversation_id)
+
+
+def _elsewhere(tx: Tx, settings: Settings, row: QueueRow) -> Iterator[tuple[ConversationId, ...]]:
+    """The places to try, the best first."""
+    people, turn = settings.people, tx.turns.get(row.turn_id) if row.turn_id else None
+    asked = [user for user in (turn.prompt.authors if turn else ()) if may(tx, people, user, "desk.accept")]
+    yield tuple(dict.fromkeys(home for user in asked if (home := home_of(tx, user))))
+    yield homes_of(tx, people, Authority(OWNERS))
+
+
+def _may_arrive(tx: Tx, key: str) -> bool:
+    row = tx.outbox.by_key(key)
+    return row is not None and row.status not in ("failed", "withdrawn")
+
+
+def _tell_session(tx: Tx, ids: IdMaker, row: QueueRow, why: str, now: float) -> None:
+    conversation = tx.conversations.get(row.conversation_id)
+    if conversation is None:
+        return
+    author, key = Author(UserId("pilothouse:delivery"), "Pilothouse"), f"{_KEY}{row.id}"
+    message = InboundMessage(conversation.address, author, key, why, kind="system", sent_at=now)
+    tx.inbox.put(
+        id=MessageId(ids("msg")),
+        key=key,
+        lane=notes_lane(row.conversation_id),
+        conversation_id=row.conversation_id,
+        kind="system",
+        body=msgspec.json.encode(message),
+        at=now,
+        ready_at=NEVER,
+    )

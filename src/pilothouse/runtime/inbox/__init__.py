@@ -1,0 +1,1 @@
+"""The inbox: the only room that puts rows that people made."""

@@ -1,0 +1,196 @@
+"""The transaction that takes a message in, and what its sender is told of it.
+
+It is folded into the running turn, taken as the answer to a question, or waits in line.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from pilothouse.core.ask import parse_reply
+from pilothouse.core.channel import Receipt
+from pilothouse.core.conversation import Conversation
+from pilothouse.core.ids import IdMaker, MessageId
+from pilothouse.core.message import BY_PEOPLE, Content, InboundMessage, conversation_id
+from pilothouse.core.queue import NEVER, QueueRow, notes_lane
+from pilothouse.core.store import Tx
+from pilothouse.core.text import first_line
+from pilothouse.core.turn import Turn
+from pilothouse.runtime.asks.answers import Answers
+from pilothouse.runtime.commands.call import NotDone, Opening, Reply
+from pilothouse.runtime.conversations.binding import bound
+from pilothouse.runtime.conversations.pending import is_stopped, passes_ask, past_ask
+from pilothouse.runtime.conversations.pieces import grow, head_of, keep_message, let_begin, without_known
+from pilothouse.runtime.conversations.places import ensure_place, message_key
+from pilothouse.runtime.conversations.sessions import GOES_ON, aim, replies_elsewhere
+from pilothouse.runtime.outbox import say
+from pilothouse.runtime.roles import note_heard
+from pilothouse.runtime.settings import Settings
+
+BUSY = "Still working on your previous request."
+STOPPED = "Stopped before it began: it was said before the last /stop."
+ANSWER_IN_CHAT = "pilothouse chat shows it and takes the answer"
+"""For whoever asks from a command line, where nothing stands that could be answered."""
+ANSWER_THERE = "it is answered where it was asked, above"
+
+
+class Accept:
+    def __init__(
+        self,
+        message: InboundMessage,
+        settings: Settings,
+        answers: Answers,
+        ids: IdMaker,
+        at: float,
+        opening: Opening | None = None,
+    ) -> None:
+        self._message = message
+        self._settings = settings
+        self._answers = answers
+        self._ids = ids
+        self._at = at
+        self._opening = opening
+        self.place = conversation_id(message.address)
+        """The conversation that it went into, once it did."""
+
+    def __call__(self, tx: Tx) -> Receipt:
+        message = self._message
+        conversation = ensure_place(tx, message.address, self._at, private=message.private)
+        self.place = conversation.id
+        if message.private and not conversation.private:  # a command made it, and those do not know
+            conversation = msgspec.structs.replace(conversation, private=True)
+            tx.conversations.save(conversation)
+        if (receipt := self._take_as_rest(tx, conversation)) is not None:
+            return receipt
+        message = self._message
+        if message.overheard and not self._is_awaited(tx, conversation):
+            return Receipt("refused")
+        if is_stopped(tx, conversation.id, message):
+            return self._keep_stopped(tx, conversation)
+        if message.kind in BY_PEOPLE and not message.overheard:
+            aimed = aim(tx, self._ids, self._settings, conversation, message, self._at)
+            if aimed.refusal:
+                return Receipt("refused", text=aimed.refusal)
+            message = self._message = aimed.message
+        key, opened = message_key(message.address, message.native_id), Reply("")
+        if self._opening is not None and tx.inbox.by_key(key) is None:
+            opened = self._opening(tx, conversation)
+            if isinstance(opened, NotDone):
+                return Receipt("refused", text=opened.text)
+            conversation = tx.conversations.get(conversation.id) or conversation
+        note = message.kind == "system"
+        if not note:
+            let_begin(tx, conversation.id, self._at)
+        put = keep_message(
+            tx,
+            self._ids,
+            message,
+            conversation.id,
+            self._at,
+            lane=notes_lane(conversation.id) if note else None,
+            ready_at=NEVER if note else self._at + message.linger_s if message.linger_s else 0.0,
+        )
+        if not put.fresh:
+            return self._duplicate(tx)
+        if message.kind == "chat":
+            note_heard(tx, message.author, conversation)
+        if note:
+            return Receipt("queued", put.row.id, "Noted: it goes along with the next message.")
+        words = message.kind == "chat" and message.rest_of is None and not message.attachments
+        if words and not message.alone and self._answers_question(tx, conversation, put.row.id):
+            return Receipt("queued", put.row.id, "Taken as the answer.")
+        told = f"{opened.text} {self._place_in_line(tx, conversation, put.row)}".strip()
+        if message.alone:
+            how = ANSWER_IN_CHAT if self._opening is None else ANSWER_THERE
+            told = f"{told} {_still_open(tx, conversation, how)}".strip()
+        return Receipt("queued", put.row.id, told)
+
+    def _take_as_rest(self, tx: Tx, conversation: Conversation) -> Receipt | None:
+        """None if there is something in it that is to be a message of its own; `_message` is that, then."""
+        if not self._message.pieces and self._message.rest_of is None:
+            return None
+        fresh = without_known(tx, self._message)
+        if fresh is None:
+            return self._duplicate(tx)
+        self._message = fresh
+        head = None if fresh.rest_of is None else head_of(tx, fresh.address, fresh.rest_of)
+        if head and grow(tx, self._ids, self._settings, conversation, head, fresh, self._at):
+            return Receipt("queued", head.id)
+        return None
+
+    def _is_awaited(self, tx: Tx, conversation: Conversation) -> bool:
+        """Somebody else may have answered since intake looked, or stopped the work."""
+        if is_stopped(tx, conversation.id, self._message):
+            return False
+        return self._answers.question_for(tx, conversation.id, self._message, self._at) is not None
+
+    def _keep_stopped(self, tx: Tx, conversation: Conversation) -> Receipt:
+        put = keep_message(tx, self._ids, self._message, conversation.id, self._at)
+        if not put.fresh:
+            return self._duplicate(tx)
+        tx.inbox.withdraw(put.row.id, self._at, "said before a stop")
+        notice = Content(STOPPED, "notice", reply_to=self._message.native_id)
+        say(tx, self._ids, conversation.id, notice, key=f"stopped:{put.row.id}", at=self._at)
+        return Receipt("refused", put.row.id)
+
+    def _duplicate(self, tx: Tx) -> Receipt:
+        head = head_of(tx, self._message.address, self._message.native_id)
+        return Receipt("duplicate", None if head is None else head.id)
+
+    def _answers_question(self, tx: Tx, conversation: Conversation, id: MessageId) -> bool:
+        """A plain reply answers the oldest open question that its sender may answer; it never answers an approval.
+
+        One with attachments is a message: an answer is words, and those would be lost. What files say is words. Nor does
+        it answer what is asked here if it replies to what is of another conversation.
+        """
+        if replies_elsewhere(tx, self._message):
+            return False
+        by = self._message.author.id
+        asked = self._answers.question_for(tx, conversation.id, self._message, self._at)
+        if asked is None:
+            return False
+        decision = msgspec.structs.replace(parse_reply(asked.ask, self._message.whole_text), by=by)
+        self._answers.apply(tx, asked, decision, self._at, name=self._message.author.name)
+        tx.inbox.claim([id])
+        return tx.inbox.done(id, self._at, f"answered {asked.ask.id}")
+
+    def _place_in_line(self, tx: Tx, conversation: Conversation, put: QueueRow) -> str:
+        live = tx.turns.live_in(conversation.id)
+        ahead = [row for row in past_ask(tx, conversation) if row.id != put.id]
+        if live is None and tx.turns.of(conversation.id, statuses=("parked",), limit=1):
+            return "The turn before this one waits to be tried again, and this waits behind it. /stop drops that one."
+        elsewhere = self._message.session_id not in (None, conversation.session_id)
+        if live is None:
+            told = "" if not ahead else _queued(put, len(ahead))
+            return f"{told} {GOES_ON}".strip() if elsewhere else told
+        return self._during(tx, live, conversation, put, len(ahead))
+
+    def _during(self, tx: Tx, live: Turn, conversation: Conversation, put: QueueRow, ahead: int) -> str:
+        elsewhere = self._message.session_id not in (None, live.session_id)
+        match bound(tx, conversation).busy or self._settings.busy:
+            case "interrupt":
+                tx.turns.note(live.id, stop_requested=True)
+                return "Stopping the running turn to take this one."
+            case _ if elsewhere:
+                return f"{BUSY} {_queued(put, ahead)} {GOES_ON}"
+            case policy if policy == "queue" or self._message.alone:
+                return f"{BUSY} {_queued(put, ahead)}"
+            case "steer" if not passes_ask(tx, live):
+                return "Passing it on to the running turn."
+            case _:
+                return f"{BUSY} {_queued(put, 0, ' with what else you send')}"
+
+
+def _still_open(tx: Tx, conversation: Conversation, how: str) -> str:
+    """What is sent to be a turn by itself answers nothing, and its sender may not have seen what is asked here."""
+    first, *others = [row.ask for row in tx.asks.open_in(conversation.id)] or [None]
+    if first is None:
+        return ""
+    more = f" and {len(others)} more" if others else ""
+    return f"Still open here: {first_line(first.title)}{more} ({how})"
+
+
+def _queued(row: QueueRow, ahead: int, company: str = "") -> str:
+    """Its number is a name that stays, and no place in the line: that changes."""
+    place = f"behind {ahead} other{'s' if ahead > 1 else ''}" if ahead else f"next in line{company}"
+    return f"Your message has been queued as #{row.seq}, {place}; /cancel #{row.seq} drops it."

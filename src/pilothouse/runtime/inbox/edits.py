@@ -1,0 +1,130 @@
+"""What a sender changes or takes back: a queued message is amended; a running one cannot be, and may be stopped instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import blake2s
+from typing import Literal
+
+import msgspec
+
+from pilothouse.core.channel import Receipt
+from pilothouse.core.message import (
+    Content,
+    InboundMessage,
+    MessageDeleted,
+    MessageEdited,
+    clean_text,
+    made_of,
+    pieces_of,
+    with_words,
+    words_of,
+)
+from pilothouse.core.people import Role, allows
+from pilothouse.core.queue import CONTROL_LANE, QueueRow
+from pilothouse.core.store import Tx
+from pilothouse.runtime.admission import offered_code
+from pilothouse.runtime.conversations.pieces import head_of, too_much
+from pilothouse.runtime.conversations.places import ensure_place
+from pilothouse.runtime.conversations.sessions import aim, only_resumes
+from pilothouse.runtime.outbox import say
+from pilothouse.runtime.ports import Ports
+from pilothouse.runtime.signals import INBOX, OUTBOX
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(InboundMessage).decode
+
+EDITED_INTO_COMMAND = (
+    "A message that waits cannot become a command: the text from before still waits. Send the command as a message "
+    "of its own."
+)
+
+
+async def edit(
+    ports: Ports, message: MessageEdited, role: Role, is_command: Callable[[str], bool]
+) -> Receipt:
+    """`is_command` says whether a text is one: what waits cannot become that. Of a message in pieces, one is changed."""
+    settings, text, at = ports.settings(), clean_text(message.text), ports.clock.now()
+
+    def change(tx: Tx, row: QueueRow) -> Receipt:
+        said = with_words(_decode(row.body), message.native_id, text)
+        if why := too_much(said, settings):
+            return Receipt("refused", row.id, why)
+        if said.kind == "chat":
+            is_one = said.rest_of is None and (is_command(said.text) or only_resumes(said, settings))
+            if is_one or offered_code(tx, said.text):
+                return Receipt("refused", row.id, EDITED_INTO_COMMAND)
+            conversation = ensure_place(tx, said.address, at)
+            aimed = aim(tx, ports.ids, settings, conversation, said, at)
+            if aimed.refusal:
+                return Receipt("refused", row.id, aimed.refusal)
+            said = aimed.message
+        tx.inbox.rewrite(row.id, _encode(said))
+        return Receipt("queued", row.id, "Changed: the new text waits in its place.")
+
+    return await _amend(ports, message, role, "edited", change)
+
+
+async def delete(ports: Ports, message: MessageDeleted, role: Role) -> Receipt:
+    at = ports.clock.now()
+
+    def drop(tx: Tx, row: QueueRow) -> Receipt:
+        said = _decode(row.body)
+        left = [piece for piece in pieces_of(said) if piece.native_id != message.native_id]
+        if left:
+            tx.inbox.rewrite(row.id, _encode(made_of(said, left)))
+            return Receipt("queued", row.id, "Taken out of what waits.")
+        tx.inbox.withdraw(row.id, at, "deleted by its sender")
+        return Receipt("queued", row.id, "Withdrawn: it will not run.")
+
+    return await _amend(ports, message, role, "deleted", drop)
+
+
+async def _amend(
+    ports: Ports,
+    message: MessageEdited | MessageDeleted,
+    role: Role,
+    what: Literal["edited", "deleted"],
+    act: Callable[[Tx, QueueRow], Receipt],
+) -> Receipt:
+    """A queued message is amended; a running one cannot be, and its sender may stop it instead."""
+    at = ports.clock.now()
+    if not allows(role, f"desk.{what}"):
+        return Receipt("refused")
+
+    def unit(tx: Tx) -> Receipt:
+        conversation = ensure_place(tx, message.address, at)
+        row = head_of(tx, message.address, message.native_id)
+        if row is None:
+            return Receipt("duplicate")
+        if row.lane == CONTROL_LANE or row.status in ("done", "failed", "withdrawn"):
+            return Receipt("duplicate", row.id)
+        said = _decode(row.body)
+        if message.author is not None and said.author.id != message.author.id:
+            return Receipt("refused", row.id, "Only its sender may change a message.")
+        if isinstance(message, MessageEdited) and _says(said, message):
+            # A channel that was killed brings again what it is not sure about; nobody is told twice.
+            return Receipt("duplicate", row.id)
+        if row.status == "claimed":
+            text = f"That message runs already, so it was not {what}. /stop stops it."
+            receipt = Receipt("refused", row.id, text)
+        else:
+            receipt = act(tx, row)
+        if receipt.state == "refused":
+            notice, key = Content(receipt.text, "notice"), f"{what}:{row.id}:{_digest(message)}"
+            say(tx, ports.ids, conversation.id, notice, key=key, at=at)
+        return receipt
+
+    receipt = await ports.store.write(unit)
+    ports.signals.poke(INBOX, OUTBOX)
+    return receipt
+
+
+def _says(said: InboundMessage, message: MessageEdited) -> bool:
+    return words_of(said, message.native_id) == clean_text(message.text)
+
+
+def _digest(message: MessageEdited | MessageDeleted) -> str:
+    """The same change, brought again by a channel that was killed or away, is refused aloud once."""
+    text = message.text if isinstance(message, MessageEdited) else ""
+    return blake2s(clean_text(text).encode(), digest_size=8).hexdigest()

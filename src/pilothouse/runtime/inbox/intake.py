@@ -1,0 +1,300 @@
+"""How fast one person may send, whatever they send it through. Memory is enough: a restart forgives a minute, and
+each process counts what came in through it.
+
+Authorise, dedupe, put into the inbox: the only way in (law 1, law 7).
+
+Everything that a message changes is one transaction, and the person is told what happened to it. What this file lets
+in is stored by `accepting.py`, `carrying_out.py` and `amending.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import AbstractContextManager, nullcontext
+
+import msgspec
+
+from pilothouse.core.budget import Pace
+from pilothouse.core.channel import Receipt
+from pilothouse.core.ids import UserId
+from pilothouse.core.message import (
+    Address,
+    Author,
+    InboundMessage,
+    MessageDeleted,
+    MessageEdited,
+    clean_text,
+    conversation_id,
+    with_words,
+)
+from pilothouse.core.people import Role, allows
+from pilothouse.core.store import Tx
+from pilothouse.runtime.admission import is_worth_a_word, meet, offered_code, parse_code
+from pilothouse.runtime.asks.answers import Answers
+from pilothouse.runtime.commands.call import Opening, Prepared
+from pilothouse.runtime.commands.files import find_file, open_thread
+from pilothouse.runtime.commands.settings import list_models
+from pilothouse.runtime.commands.table import (
+    ALIASES,
+    COMMANDS,
+    Command,
+    Route,
+    Say,
+    Unknown,
+    carry_out,
+    has_files,
+    opening,
+    route,
+)
+from pilothouse.runtime.conversations.binding import workspace_of
+from pilothouse.runtime.conversations.pending import Expected
+from pilothouse.runtime.conversations.pieces import cleaned, short_name, too_long, too_much, without_known
+from pilothouse.runtime.conversations.places import message_key, place_id
+from pilothouse.runtime.conversations.sessions import only_resumes
+from pilothouse.runtime.inbox.accept import Accept
+from pilothouse.runtime.inbox.edits import delete, edit
+from pilothouse.runtime.ports import Ports
+from pilothouse.runtime.roles import role_of
+from pilothouse.runtime.settings import Settings
+from pilothouse.runtime.signals import ASKS, INBOX, OUTBOX, control_of
+
+TOO_FAST = "That is more than {limit} messages a minute. This one was not taken; send it again in {wait_s} s."
+SWEEP_AT = 1000
+
+
+class Pacing:
+    def __init__(self) -> None:
+        self._free_at: dict[UserId, float] = {}
+
+    def refusal(self, user: UserId, per_minute: int | None, now: float) -> str:
+        """Why this one is too much, and when it would not be; empty if it is counted and may pass."""
+        if per_minute is None:
+            return ""
+        free_at, wait_s = Pace(per_minute).admit(self._free_at.get(user, now), now)
+        if wait_s > 0:
+            return TOO_FAST.format(limit=per_minute, wait_s=math.ceil(wait_s))
+        self._sweep(now)
+        self._free_at[user] = free_at
+        return ""
+
+    def give_back(self, user: UserId, per_minute: int | None) -> None:
+        """What a platform brought a second time does not count."""
+        if per_minute is not None and user in self._free_at:
+            self._free_at[user] -= 60.0 / per_minute
+
+    def _sweep(self, now: float) -> None:
+        if len(self._free_at) >= SWEEP_AT:
+            self._free_at = {user: at for user, at in self._free_at.items() if at > now}
+
+
+class Intake:
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+        self._pacing = Pacing()
+        self._expected = Expected()
+
+    async def accept(self, message: InboundMessage) -> Receipt:
+        if message.overheard and not await self._is_awaited(message):
+            return Receipt("refused")
+        settings, role = self._ports.settings(), await self._role(message.author, message.address)
+        if not allows(role, "desk.accept"):
+            return await self._meet(message)
+        if why := too_much(message, settings):
+            return Receipt("refused", text=why)
+        message = cleaned(message)
+        if message.pieces:  # a part of what was a command may be here already: the rest of it is none
+            message = await self._ports.store.read(lambda tx: without_known(tx, message)) or message
+        way = await self._way(message)
+        if not self._is_message(way, role):
+            return await self._carry_out(way, message)
+        return await self._store(message, settings)
+
+    async def _way(self, message: InboundMessage) -> Route:
+        """A code that lets people in is for us, even where nothing else is a command: no model may read it."""
+        if message.kind != "chat":
+            return Say()
+        if parse_code(message.text):
+            code = await self._ports.store.read(lambda tx: offered_code(tx, message.text))
+            if code is not None:
+                return Command("pair", code)
+        if message.rest_of is not None or message.overheard:
+            return Say()
+        way = route(message.text, COMMANDS, ALIASES)
+        if isinstance(way, Say) and only_resumes(message, self._ports.settings()):
+            return Command("resume", message.text)
+        return way
+
+    async def _is_awaited(self, message: InboundMessage) -> bool:
+        """Most of what people say to each other is not: that costs a look, and nobody is met."""
+        ports, at = self._ports, self._ports.clock.now()
+        answers = Answers(ports.settings(), ports.ids, ports.tool_class, ports.topics)
+
+        def unit(tx: Tx) -> bool:
+            return answers.question_for(tx, place_id(tx, message.address), message, at) is not None
+
+        return await ports.store.read(unit)
+
+    def expecting(self, message: InboundMessage) -> AbstractContextManager[object]:
+        """A command begins no turn, whatever comes with it."""
+        way = route(message.text, COMMANDS, ALIASES) if message.kind == "chat" else Say()
+        is_command = isinstance(way, Command) and not COMMANDS[way.name].opens
+        return nullcontext() if is_command else self._expected.expecting(message)
+
+    async def _role(self, author: Author, address: Address) -> Role:
+        """Who they are in the workspace of that conversation. An owner of the whole house is one everywhere."""
+        settings = self._ports.settings()
+        if settings.people.role(author.id) == "owner":
+            return "owner"
+
+        def unit(tx: Tx) -> Role:
+            workspace = workspace_of(tx, place_id(tx, address), settings.default_workspace)
+            return role_of(tx, settings.people, author.id, workspace)
+
+        return await self._ports.store.read(unit)
+
+    async def _meet(self, message: InboundMessage) -> Receipt:
+        """A stranger, whatever they say. That most of it changes nothing must not cost a write."""
+        ports, at = self._ports, self._ports.clock.now()
+        author = msgspec.structs.replace(message.author, name=short_name(message.author.name))
+        message = msgspec.structs.replace(message, author=author, text=message.text[:200])
+        receipt = Receipt("refused")
+        if await ports.store.read(lambda tx: is_worth_a_word(tx, message, at)):
+            receipt = await ports.store.write(
+                lambda tx: meet(tx, ports.ids, ports.settings(), message, at, channels=ports.channels)
+            )
+            ports.signals.poke(OUTBOX, ASKS)
+        if receipt.state == "refused":
+            ports.log("message.refused", author=author.id, why="stranger")
+        else:
+            ports.log("message.accepted", message_id=receipt.message_id, state=receipt.state)
+        return receipt
+
+    async def _store(
+        self, message: InboundMessage, settings: Settings, opening: Opening | None = None
+    ) -> Receipt:
+        author = message.author
+        if refused := await self._too_fast(message.address, author, message.native_id, "message"):
+            return refused
+        answers = Answers(settings, self._ports.ids, self._ports.tool_class, self._ports.topics)
+        unit = Accept(message, settings, answers, self._ports.ids, self._ports.clock.now(), opening)
+        receipt = await self._ports.store.write(unit)
+        if receipt.state == "duplicate":
+            self._pacing.give_back(author.id, settings.messages_per_minute)
+        told = (OUTBOX,) if receipt.state == "refused" else ()
+        self._ports.signals.poke(INBOX, ASKS, control_of(unit.place), *told)
+        self._ports.log("message.accepted", message_id=receipt.message_id, state=receipt.state)
+        return receipt
+
+    async def command(
+        self, address: Address, by: Author, line: str, native_id: str, sent_at: float
+    ) -> Receipt:
+        """A line with a slash that is no command is a message, whichever way a channel brought it."""
+        settings, role = self._ports.settings(), await self._role(by, address)
+        if not allows(role, "desk.command"):
+            return await self._meet(InboundMessage(address, by, native_id, line))
+        if len(line) > settings.max_message_chars:
+            return Receipt("refused", text=too_long(len(line), settings.max_message_chars))
+        line = clean_text(line)
+        way = route(line if line.startswith("/") else f"/{line}", COMMANDS, ALIASES)
+        if line.startswith("/") and self._is_message(way, role):
+            return await self._store(await self._as_message(address, by, line, native_id, sent_at), settings)
+        if isinstance(way, Say):
+            way = Unknown(line.split()[0] if line.split() else "", None)
+        return await self._carry_out(way, await self._as_message(address, by, line, native_id, sent_at))
+
+    async def _too_fast(self, address: Address, by: Author, native_id: str, deed: str) -> Receipt | None:
+        """None if it is counted and may pass. What we have already is a repeat, however fast it comes."""
+        ports = self._ports
+        text = self._pacing.refusal(by.id, ports.settings().messages_per_minute, ports.clock.monotonic())
+        if not text:
+            return None
+        known = await ports.store.read(lambda tx: tx.inbox.by_key(message_key(address, native_id)))
+        if known is not None:
+            return Receipt("duplicate", known.id)
+        place = conversation_id(address)
+        ports.trail.note(
+            ports.clock.now(), by.id, "sender.refused", deed=deed, conversation=place, why="too fast"
+        )
+        return Receipt("refused", text=text)
+
+    async def edited(self, message: MessageEdited) -> Receipt:
+        role = await self._role(message.author, message.address)
+
+        def is_command(text: str) -> bool:
+            return not self._is_message(route(text, COMMANDS, ALIASES), role)
+
+        return await edit(self._ports, message, role, is_command)
+
+    async def deleted(self, message: MessageDeleted) -> Receipt:
+        by = message.author
+        role: Role = "member" if by is None else await self._role(by, message.address)
+        return await delete(self._ports, message, role)
+
+    def _is_message(self, way: Route, role: Role) -> bool:
+        """Whether this is for the engine. Slash words that we do not know are, if an owner says so."""
+        if isinstance(way, Unknown):
+            return self._ports.settings().engine_commands and allows(role, "command.engines_own")
+        return isinstance(way, Say)
+
+    async def _as_message(
+        self, address: Address, by: Author, line: str, native_id: str, sent_at: float
+    ) -> InboundMessage:
+        known = await self._ports.store.read(lambda tx: tx.conversations.get(place_id(tx, address)))
+        private = known is not None and known.private
+        return InboundMessage(address, by, native_id, line, private=private, sent_at=sent_at)
+
+    async def _carry_out(self, way: Route, said: InboundMessage) -> Receipt:
+        address, by, native_id = said.address, said.author, said.native_id
+        if isinstance(way, Command) and COMMANDS[way.name].opens and (way.args or has_files(said)):
+            return await self._open_with(way, said)
+        urgent = isinstance(way, Command) and way.name == "stop"
+        if not urgent and (refused := await self._too_fast(address, by, native_id, "command")):
+            return refused
+        prepared = await self._prepare(way, said)
+        receipt = await carry_out(self._ports, way, said, prepared)
+        if prepared.expected:
+            await self._expected.leave_stopped(self._ports.store)
+        return receipt
+
+    async def _prepare(self, way: Route, said: InboundMessage) -> Prepared:
+        ports = self._ports
+        match way:
+            case Command(name="stop"):
+                return Prepared(expected=self._expected.messages(), said_at=said.sent_at)
+            case Command(name="model"):
+                return Prepared(models=list_models(ports))
+            case Command(name="topic") if await self._is_first(said, "command.topic"):
+                return Prepared(opened=await open_thread(ports, said.address, way.args))
+            case Command(name="engine") if await self._is_first(said, "command.engine.set"):
+                return Prepared(unusable=await self._why_unusable(way.args))
+            case Command(name="send") if await self._is_first(said, "command.send"):
+                return Prepared(file=await find_file(ports, said.address, said.author, way.args))
+            case _:
+                return Prepared()
+
+    async def _is_first(self, said: InboundMessage, deed: str) -> bool:
+        """Whether the command is to be done that we prepare for: it is no repeat, and whoever says it may."""
+        key = message_key(said.address, said.native_id)
+        known = await self._ports.store.read(lambda tx: tx.inbox.by_key(key))
+        return known is None and allows(await self._role(said.author, said.address), deed)
+
+    async def _why_unusable(self, name: str) -> str:
+        """Looked at before the transaction: a look may start a program."""
+        engine = self._ports.settings().engine_names.get(name.lower())
+        return "" if engine is None else await self._ports.engine_problem(engine)
+
+    async def _open_with(self, way: Command, said: InboundMessage) -> Receipt:
+        """`/new TEXT`, and `/new` below a picture: the rest is a message, which goes on with nothing that was before."""
+        behind = _without_command(way, said)
+        text = behind.text or "\n".join(f"[{file.name}]" for file in said.attachments)
+        message = msgspec.structs.replace(behind, text=text, reply_to=None, alone=True)
+        return await self._store(message, self._ports.settings(), opening(self._ports, way, said.author))
+
+
+def _without_command(way: Command, said: InboundMessage) -> InboundMessage:
+    """What stands behind it; of a message in pieces, the first that says anything begins with it."""
+    first = next((piece for piece in said.pieces if piece.text), None)
+    if first is None:
+        return msgspec.structs.replace(said, text=way.args)
+    own = route(first.text, COMMANDS, ALIASES)
+    return with_words(said, first.native_id, own.args if isinstance(own, Command) else first.text)

@@ -1,0 +1,159 @@
+"""This process as a node: its lease, its roles, and what it takes over from nodes that are gone.
+
+A node lives as long as it beats. Its beats are counted, and others judge by their own monotonic clock whether the
+count still moves, so a wall clock that jumps fells nobody. On its own host a dead process is known at once.
+"""
+
+from __future__ import annotations
+
+import anyio
+
+from pilothouse.core.errors import Fenced, RoleHeld, StoreError
+from pilothouse.core.ids import Epoch
+from pilothouse.core.store import Node, NodeInfo, Role, Tx
+from pilothouse.runtime.ports import Ports
+from pilothouse.runtime.turns.recover import recover
+
+
+class Membership:
+    def __init__(self, ports: Ports, info: NodeInfo) -> None:
+        self._ports = ports
+        self._info = info
+        self._seen: dict[Epoch, tuple[int, float]] = {}
+        self.has_engines = False
+        self.epoch: Epoch | None = None
+
+    async def join(self, roles: tuple[Role, ...]) -> None:
+        """Raises `RoleHeld` if `engines` is wanted and somebody who lives has it."""
+        wanted = [role for role in roles if role != "engines"]
+        lease_until = self._lease_until()
+        self.epoch = await self._ports.store.write(lambda tx: tx.nodes.join(self._info, wanted, lease_until))
+        await self._bury_the_dead()
+        if "engines" in roles:
+            await self.take_engines()
+
+    async def take_engines(self) -> None:
+        """Takes the role and whatever its last holder left. Raises `RoleHeld`."""
+        holder = await self._holder()
+        if holder is not None and not await self._is_gone(holder):
+            raise _held(holder)
+        now = self._ports.clock.now()
+
+        def unit(tx: Tx) -> int:
+            if holder is not None:
+                tx.nodes.fence(holder.epoch)
+            tx.nodes.add_role("engines")
+            again = self._ports.settings().resume_lost
+            gone = tx.nodes.claimants()
+            return sum(
+                recover(tx, self._ports.ids, self._ports.settings(), epoch, now, run_again=again)
+                for epoch in gone
+            )
+
+        lost = await self._ports.store.write(unit)
+        self.has_engines = True
+        self._ports.log("engines.taken", lost_turns=lost)
+        self._ports.signals.poke_all()
+
+    async def beat_for_ever(self) -> None:
+        """Raises `Fenced` when somebody has taken over from us: then nothing of ours may go on."""
+        while True:
+            try:
+                await self._beat()
+                await self._bury_the_dead()
+            except Fenced:
+                raise
+            except StoreError as error:
+                self._ports.log("node.beat_failed", level="warning", error=str(error))
+            await self._ports.clock.sleep(self._ports.settings().lease_s / 5)
+
+    async def leave(self) -> None:
+        try:
+            await self._ports.store.write(lambda tx: tx.nodes.leave())
+        except StoreError as error:
+            self._ports.log("node.leave_failed", level="warning", error=str(error))
+
+    async def _beat(self) -> None:
+        jumped_s = self._ports.jumped_s()
+        lease_until = self._lease_until()
+        now = self._ports.clock.now()
+
+        def unit(tx: Tx) -> None:
+            tx.nodes.beat(lease_until)
+            if jumped_s and self.has_engines:
+                _follow_jump(tx, jumped_s, now)
+
+        await self._ports.store.write(unit)
+        if jumped_s:
+            self._ports.accept_jump(jumped_s)
+            self._ports.log("clock.jumped", seconds=jumped_s)
+            self._ports.signals.poke_all()
+
+    async def _bury_the_dead(self) -> None:
+        """Nodes whose process is gone, or whose beats stand still: what they held is free again.
+
+        A holder of the engines is left to whoever takes that role: only then somebody runs what it left.
+        """
+        nodes = await self._ports.store.read(lambda tx: tx.nodes.list())
+        gone = [
+            node
+            for node in nodes
+            if node.epoch != self.epoch and self._stands_still(node) and "engines" not in node.roles
+        ]
+        if gone:
+            await self._ports.store.write(lambda tx: self._bury(tx, gone))
+
+    def _bury(self, tx: Tx, gone: list[Node]) -> None:
+        for node in gone:
+            tx.nodes.fence(node.epoch)
+            tx.outbox.reap(node.epoch)
+
+    def _stands_still(self, node: Node) -> bool:
+        if self._ports.alive(node.info) is False:
+            return True
+        now = self._ports.clock.monotonic()
+        beats, since = self._seen.get(node.epoch, (-1, now))
+        if beats != node.beats:
+            self._seen[node.epoch] = (node.beats, now)
+            return False
+        return now - since > self._ports.settings().lease_s
+
+    async def _holder(self) -> Node | None:
+        nodes = await self._ports.store.read(lambda tx: tx.nodes.list())
+        return next((n for n in nodes if "engines" in n.roles and n.epoch != self.epoch), None)
+
+    async def _is_gone(self, holder: Node) -> bool:
+        """Dead, or silent: a lease that has run out is checked against the beats before it counts."""
+        if self._ports.alive(holder.info) is False:
+            return True
+        if holder.lease_until > self._ports.clock.now():
+            return self._stands_still(holder)
+        await anyio.sleep(self._ports.settings().lease_s / 2)
+        again = await self._holder()
+        return again is None or (again.epoch == holder.epoch and again.beats == holder.beats)
+
+    def _lease_until(self) -> float:
+        return self._ports.clock.now() + self._ports.settings().lease_s
+
+
+def _follow_jump(tx: Tx, seconds: float, now: float) -> None:
+    """Whatever waits for a time waits as long as it would have: nothing sleeps through a jump or comes early.
+
+    A reset that a vendor named is a time of day and no pause of ours: it stays, however long we slept.
+    """
+    tx.inbox.shift(seconds, now)
+    tx.outbox.shift(seconds, now)
+    tx.asks.shift(seconds, now)
+    for turn in tx.turns.of(statuses=("parked",), limit=10_000):
+        named = turn.failure is not None and turn.failure.retry_at is not None
+        if turn.retry_at is not None and not named:
+            tx.turns.note(turn.id, retry_at=turn.retry_at + seconds)
+
+
+def _held(holder: Node) -> RoleHeld:
+    who = f"{holder.info.name} (pid {holder.info.pid} on {holder.info.host})"
+    return RoleHeld(
+        f"The engines of this store are held by {who}. Use that one, or stop it first.",
+        role="engines",
+        holder=who,
+    )

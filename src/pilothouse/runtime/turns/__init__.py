@@ -1,0 +1,1 @@
+"""Turns: the only room that talks to an engine and that moves a turn."""

@@ -1,0 +1,218 @@
+"""The asks of one running turn: policy first, a person second, and the decision carried back to the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from pilothouse.core.ask import Ask, AskRow, Decision, stops
+from pilothouse.core.engine import Answerable, EngineSession
+from pilothouse.core.event import AskChanged, Asked, Notice
+from pilothouse.core.ids import AskId
+from pilothouse.core.people import QUESTION, Authority
+from pilothouse.core.policy import Site
+from pilothouse.core.store import Tx
+from pilothouse.runtime.asks.answers import Answers
+from pilothouse.runtime.asks.closed import decided
+from pilothouse.runtime.asks.settle import held_back, lapse, supersede
+from pilothouse.runtime.asks.show import make_ask, reach, show_ask
+from pilothouse.runtime.asks.text import brief_ask, with_preview
+from pilothouse.runtime.audit import record_ask
+from pilothouse.runtime.ports import Ports
+from pilothouse.runtime.signals import INBOX, OUTBOX
+from pilothouse.runtime.turns.record import Recorder
+from pilothouse.runtime.turns.start import Started
+
+
+class TurnAsks:
+    def __init__(
+        self,
+        ports: Ports,
+        started: Started,
+        recorder: Recorder,
+        interrupt: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._ports = ports
+        self._turn = started.turn
+        self._session_id = started.session.id
+        self._workspace = started.session.workspace
+        self._recorder = recorder
+        self._interrupt = interrupt
+        self.site = Site(started.session.workspace, started.session.id)
+        """Where its asks are judged; as the brief says, once there is one."""
+        self._open: dict[AskId, AskRow] = {}
+        self._asked: set[AskId] = set()
+
+    @property
+    def open(self) -> bool:
+        return bool(self._open)
+
+    async def asked(self, session: EngineSession, asked: Ask) -> None:
+        ports = self._ports
+        ask = make_ask(asked, ports.settings(), ports.ids, ports.clock.now())
+        ruling = await ports.policy.judge(ask, self.site)
+        ports.trail.ruled(ports.clock.now(), ask, ruling, turn=self._turn.id)
+        if not isinstance(session, Answerable):
+            self._recorder.take(Notice("warning", "unanswerable", f"Nobody can answer here: {ask.title}"))
+        elif ruling.outcome == "allow":
+            await session.answer(asked.id, Decision("allow"))
+        elif ruling.outcome == "deny":
+            await session.answer(asked.id, Decision("deny", text=ruling.rule or "a rule forbids it"))
+        else:
+            told = msgspec.structs.replace(ask, why=ruling.rule, offers=ruling.offers)
+            await self._ask_people(session, asked, told)
+
+    def settled_in(self, tx: Tx) -> list[AskRow]:
+        """Asks that we wait for and that somebody, or the time, has settled, their reason included."""
+        if not self._open:
+            return []
+        rows = tx.asks.of_turn(self._turn.id)
+        held = held_back(rows)
+        return [
+            row for row in rows if row.state != "open" and row.ask.id in self._open and row.ask.id not in held
+        ]
+
+    async def settle(self, session: EngineSession, row: AskRow) -> None:
+        """The decision is marked as used before the engine hears it: an approval never counts twice."""
+        if self._open.pop(row.ask.id, None) is None:
+            return
+        decision = row.decision or Decision("deny", text=f"the question was {row.state}")
+        decision = await self._within_rules(row.ask, decision)
+        if not decision.reason_wanted:  # else that was said when the no was, before its reason came
+            said = decided(row.ask, decision) if row.state == "answered" else ""
+            self._recorder.take(AskChanged(row.ask.id, row.state, decision.by, said))
+        self._expect_deeds(decision)
+        await self._recorder.commit(lambda tx: self._go_on(tx, row))
+        if isinstance(session, Answerable):
+            await self._tell(session, AskId(row.engine_key), row.ask, decision)
+
+    async def _within_rules(self, ask: Ask, decision: Decision) -> Decision:
+        """What somebody put in the place of what was asked was judged by nobody yet, and a rule that denies holds."""
+        if decision.verdict != "allow" or decision.input is None:
+            return decision
+        changed = msgspec.structs.replace(ask, payload={**ask.payload, "input": decision.input})
+        ruling = await self._ports.policy.judge(changed, self.site)
+        self._ports.trail.ruled(self._ports.clock.now(), changed, ruling, turn=self._turn.id)
+        if ruling.outcome != "deny":
+            return decision
+        return Decision("deny", text=f"what it was changed to is forbidden: {ruling.rule}", by=decision.by)
+
+    async def settled_by_engine(self, event: AskChanged) -> None:
+        """The engine does not want to know any more."""
+        row = next((row for row in self._open.values() if row.engine_key == event.ask_id), None)
+        if row is None:
+            return
+        del self._open[row.ask.id]
+        self._recorder.take(AskChanged(row.ask.id, event.state, event.by))
+        now = self._ports.clock.now()
+
+        def unit(tx: Tx) -> None:
+            for current in tx.asks.of_turn(self._turn.id):
+                if current.state == "open" and row.ask.id in (current.ask.id, current.about):
+                    changed = lapse(tx, self._ports.ids, current, now, because="it is not needed any more")
+                    if current.about:
+                        tx.events.append(self._turn.conversation_id, self._turn.id, [changed], now)
+            self._go_on(tx, row)
+
+        await self._recorder.commit(unit)
+
+    async def _ask_people(self, session: Answerable, asked: Ask, ask: Ask) -> None:
+        """Uses an answer that was given before a restart, once; else asks, and the turn waits."""
+        stored = await self._stored_answer(ask)
+        if stored is not None and stored.decision is not None:
+            await self._use(session, asked, stored, stored.decision)
+            return
+        ask = await with_preview(ask, self._workspace, self._ports.look_at_file)
+        now = self._ports.clock.now()
+        row = await self._ports.look(lambda tx: self._row(tx, ask, asked.id, now))
+        self._recorder.take(Asked(brief_ask(row.ask)))
+        self._open[ask.id] = row
+        self._asked.add(ask.id)
+        await self._recorder.commit(lambda tx: self._wait(tx, row, now))
+        self._ports.signals.poke(OUTBOX, INBOX)
+        self._ports.log("ask.opened", turn_id=self._turn.id, ask_id=ask.id, kind=ask.kind)
+
+    def _row(self, tx: Tx, ask: Ask, engine_key: str, now: float) -> AskRow:
+        """The ask, and who may answer it: those whose work it is, by the class of what is asked."""
+        settings, turn = self._ports.settings(), tx.turns.get(self._turn.id) or self._turn
+        approvers = QUESTION
+        if ask.kind != "question":
+            approvers = settings.approvals[self._ports.tool_class(ask.payload)]
+        authority = Authority(approvers, turn.prompt.authors, self._workspace)
+        others, whose = reach(tx, settings.people, authority, turn.conversation_id)
+        return AskRow(
+            msgspec.structs.replace(ask, whose=whose),
+            turn.conversation_id,
+            self._session_id,
+            turn.id,
+            engine_key,
+            "open",
+            now,
+            authority=authority,
+            shown_in=others,
+        )
+
+    async def _stored_answer(self, ask: Ask) -> AskRow | None:
+        """What was said before a restart: to this turn, which runs again, or to the one that this one goes on with.
+
+        Any later turn asks anew, whatever was once allowed; and what was asked in this run is its own matter.
+        """
+
+        ports = self._ports
+        answers = Answers(ports.settings(), ports.ids, ports.tool_class, ports.topics)
+
+        def unit(tx: Tx) -> AskRow | None:
+            found = self._unused_answer(tx, ask)
+            return found if found is not None and answers.still_holds(tx, found) else None
+
+        return await self._ports.look(unit)
+
+    def _unused_answer(self, tx: Tx, ask: Ask) -> AskRow | None:
+        for row in tx.asks.of_turn(self._turn.id):
+            unused = row.state == "answered" and not row.used and row.ask.id not in self._asked
+            if unused and row.ask.payload_hash == ask.payload_hash:
+                return row
+        if self._turn.cause != "answer":
+            return None
+        return tx.asks.unused_answer(self._session_id, ask.payload_hash)
+
+    async def _use(self, session: Answerable, asked: Ask, stored: AskRow, decision: Decision) -> None:
+        decision = await self._within_rules(stored.ask, decision)
+        self._recorder.take(Asked(brief_ask(stored.ask)))
+        said = decided(stored.ask, decision)
+        self._recorder.take(AskChanged(stored.ask.id, "answered", decision.by, said))
+        self._expect_deeds(decision)
+        await self._recorder.commit(lambda tx: tx.asks.mark_used(stored.ask.id, turn_id=self._turn.id))
+        await self._tell(session, asked.id, stored.ask, decision)
+
+    def _expect_deeds(self, decision: Decision) -> None:
+        """What was allowed may be done before we hear that it began, so it counts as begun already now."""
+        if decision.verdict == "allow":
+            self._recorder.began = True
+
+    def _wait(self, tx: Tx, row: AskRow, now: float) -> None:
+        for before in tx.asks.open_of(row.session_id):
+            if before.turn_id != row.turn_id and before.ask.payload_hash == row.ask.payload_hash:
+                supersede(tx, self._ports.ids, before, now)
+        tx.asks.add(row)
+        record_ask(tx, row, "asked", now, kind=row.ask.kind, title=row.ask.title)
+        turn = tx.turns.get(row.turn_id)
+        if turn is not None and turn.status == "running":
+            tx.turns.move(row.turn_id, "waiting")
+        show_ask(tx, self._ports.ids, row, now)
+
+    def _go_on(self, tx: Tx, row: AskRow) -> None:
+        tx.asks.mark_used(row.ask.id)
+        turn = tx.turns.get(row.turn_id)
+        if turn is not None and turn.status == "waiting" and not self._open:
+            tx.turns.move(row.turn_id, "running")
+
+    async def _tell(self, session: Answerable, engine_key: AskId, ask: Ask, decision: Decision) -> None:
+        """A plain no stops the turn, whatever the engine makes of it."""
+        try:
+            await session.answer(engine_key, decision)
+        except Exception as error:  # noqa: BLE001 - one turn: the stream itself will tell how it ends
+            self._ports.log("ask.tell_failed", turn_id=self._turn.id, level="error", error=error)
+        if stops(ask, decision):
+            await self._interrupt()

@@ -1,0 +1,186 @@
+"""Carries to a running turn what others want of it: a stop, an answer, more words. It also notices silence.
+
+It looks at the store whenever somebody said something, and now and then without a hint. What it cannot pass on it
+leaves where it is, and says so.
+"""
+
+from __future__ import annotations
+
+import anyio
+import msgspec
+
+from pilothouse.core.ask import AskRow
+from pilothouse.core.conversation import Conversation
+from pilothouse.core.engine import EngineSession, Interruptible, KeepsWatch, Steerable
+from pilothouse.core.errors import Fenced, StoreError
+from pilothouse.core.event import PromptAdded
+from pilothouse.core.ids import MessageId
+from pilothouse.core.message import WAKE, Content, InboundMessage
+from pilothouse.core.outcome import Failure
+from pilothouse.core.queue import QueueRow
+from pilothouse.core.store import Tx
+from pilothouse.core.turn import Prompt, Turn
+from pilothouse.runtime.conversations.binding import bound
+from pilothouse.runtime.conversations.pending import may_join
+from pilothouse.runtime.outbox import say
+from pilothouse.runtime.ports import Ports
+from pilothouse.runtime.signals import OUTBOX, Signals, control_of
+from pilothouse.runtime.turns.asks import TurnAsks
+from pilothouse.runtime.turns.prompt import frame
+from pilothouse.runtime.turns.record import Recorder
+
+_decode = msgspec.json.Decoder(InboundMessage).decode
+
+WATCH_EVERY_S = 2.0
+NOT_PASSED_ON = "The running turn could not take that in. It waits, and runs next."
+
+
+class Watch:
+    """`scope` is what ends when the turn must end now: its opening at first, its reading later."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        turn: Turn,
+        recorder: Recorder,
+        asks: TurnAsks,
+        scope: anyio.CancelScope,
+        hint: anyio.Event,
+    ) -> None:
+        self._ports = ports
+        self._turn = turn
+        self._recorder = recorder
+        self._asks = asks
+        self._hint = hint
+        self._not_passed_on: set[MessageId] = set()
+        self._heard_at = ports.clock.monotonic()
+        self.scope = scope
+        self.session: EngineSession | None = None
+        self.stopping = False
+        self.failure: Failure | None = None
+        """Why it was we who stopped it; None if somebody wanted it so."""
+
+    def heard(self) -> None:
+        self._heard_at = self._ports.clock.monotonic()
+
+    async def run(self) -> None:
+        """`hint` was taken before the turn began, so the first look may wait for it: a quick turn costs none."""
+        await self._pause(self._hint)
+        while True:
+            ticket = self._ports.signals.ticket(control_of(self._turn.conversation_id))
+            try:
+                await self._look()
+            except Fenced:
+                raise
+            except StoreError as error:
+                self._log("turn.look_failed", level="warning", error=str(error))
+            self._notice_silence()
+            await self._pause(ticket)
+
+    async def _pause(self, ticket: anyio.Event) -> None:
+        await Signals.wait(ticket, min(WATCH_EVERY_S, self._ports.settings().hang_after_s / 4))
+
+    async def interrupt(self) -> None:
+        """Ask nicely, then stop listening. Leaving the session ends whatever is left of the turn."""
+        if self.stopping:
+            return
+        self.stopping = True
+        self._log("turn.stopping")
+        if not isinstance(self.session, Interruptible):
+            self.scope.cancel()
+            return
+        self.scope.deadline = anyio.current_time() + self._ports.settings().stop_grace_s
+        try:
+            await self.session.interrupt()
+        except Exception as error:  # noqa: BLE001 - one turn: it is stopped without the engine's help
+            self._log("turn.interrupt_failed", level="error", error=error)
+            self.scope.cancel()
+
+    def give_up(self, failure: Failure) -> None:
+        """Ends the turn now, and for this reason."""
+        self.failure = failure
+        self.stopping = True
+        self.scope.cancel()
+
+    async def _look(self) -> None:
+        turn_id, conversation_id = self._turn.id, self._turn.conversation_id
+
+        def unit(tx: Tx) -> tuple[Turn | None, list[AskRow], Conversation | None, list[QueueRow]]:
+            settled = self._asks.settled_in(tx)
+            stored = tx.conversations.get(conversation_id)
+            conversation = None if stored is None else bound(tx, stored)
+            return tx.turns.get(turn_id), settled, conversation, may_join(tx, self._turn)
+
+        turn, settled, conversation, waiting = await self._ports.store.read(unit)
+        if turn is not None and turn.stop_requested:
+            await self.interrupt()
+        if self.session is None:
+            return
+        for row in settled:
+            self.heard()
+            await self._asks.settle(self.session, row)
+        policy = (conversation.busy if conversation else None) or self._ports.settings().busy
+        if policy == "steer":
+            await self._pass_on([row for row in waiting if self._is_ours(row)])
+
+    def _notice_silence(self) -> None:
+        """Silence is a hang only where nothing runs and nobody is asked; where the session watches, it knows better."""
+        if isinstance(self.session, KeepsWatch) and self.session.keeps_watch:
+            return
+        quiet_s = self._ports.clock.monotonic() - self._heard_at
+        if quiet_s < self._ports.settings().hang_after_s or self.stopping:
+            return
+        if self._recorder.view.open_actions or self._asks.open:
+            return
+        self.give_up(Failure("hang", f"The engine said nothing for {quiet_s:.0f} s and was stopped."))
+
+    async def _pass_on(self, rows: list[QueueRow]) -> None:
+        for row in rows:
+            prompt = frame([_decode(row.body)])
+            if await self._steer(prompt):
+                self._recorder.take(PromptAdded(prompt.text, prompt.by))
+                await self._recorder.commit(lambda tx, row=row, prompt=prompt: self._adopt(tx, row, prompt))
+            else:
+                await self._leave_waiting(row)
+
+    def _is_ours(self, row: QueueRow) -> bool:
+        """What is for another session, or for a turn by itself, waits for that one, without a word: its sender knows."""
+        if row.kind == WAKE or row.id in self._not_passed_on:
+            return False
+        message = _decode(row.body)
+        return not message.alone and message.session_id in (None, self._turn.session_id)
+
+    async def _steer(self, prompt: Prompt) -> bool:
+        if self.stopping or not isinstance(self.session, Steerable):
+            return False
+        try:
+            return await self.session.steer(prompt)
+        except Exception as error:  # noqa: BLE001 - one turn: the words wait, as if it had refused them
+            self._log("turn.steer_failed", level="error", error=error)
+            return False
+
+    async def _leave_waiting(self, row: QueueRow) -> None:
+        self._not_passed_on.add(row.id)
+        ports = self._ports
+        content = Content(NOT_PASSED_ON, "notice")
+        key, now = f"not-passed-on:{row.id}", ports.clock.now()
+        await ports.persist(lambda tx: say(tx, ports.ids, row.conversation_id, content, key=key, at=now))
+        ports.signals.poke(OUTBOX)
+
+    def _adopt(self, tx: Tx, row: QueueRow, prompt: Prompt) -> None:
+        """The turn owns the message now. If it must run again, the words that were steered in run along."""
+        tx.inbox.claim([row.id], turn_id=self._turn.id)
+        turn = tx.turns.get(self._turn.id)
+        if turn is not None:
+            both = msgspec.structs.replace(
+                turn.prompt,
+                text=f"{turn.prompt.text}\n\n{prompt.text}",
+                attachments=(*turn.prompt.attachments, *prompt.attachments),
+                authors=tuple(dict.fromkeys((*turn.prompt.authors, *prompt.authors))),
+                by_owner=False,  # they may be somebody else's words
+                commands=False,
+            )
+            tx.turns.note(turn.id, prompt=both)
+
+    def _log(self, event: str, **fields: object) -> None:
+        self._ports.log(event, turn_id=self._turn.id, **fields)

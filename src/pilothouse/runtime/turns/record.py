@@ -1,0 +1,190 @@
+"""Writes what a turn does into the event log, in order, soon, and in few transactions.
+
+Events pass the bounds and the grammar and wait in a buffer for at most `flush_s`. Neighbouring deltas of one block
+become one, and only then fold into the view: text that grows by a word at a time would be copied whole for each.
+Whoever must have something durable *now* (an ask, a tool with side effects, the end) commits the buffer together with
+it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import anyio
+import msgspec
+
+from pilothouse.core.event import (
+    EngineEvent,
+    PromptAdded,
+    ResumeToken,
+    SessionChanged,
+    SessionStarted,
+    TextDelta,
+    TextSet,
+    ToolStarted,
+    TurnEnded,
+    has_side_effects,
+    joined,
+)
+from pilothouse.core.grammar import Grammar
+from pilothouse.core.outcome import Failure
+from pilothouse.core.store import Tx
+from pilothouse.core.view import TurnView, fold
+from pilothouse.runtime.audit import write_notes
+from pilothouse.runtime.ports import Ports
+from pilothouse.runtime.signals import events_of
+from pilothouse.runtime.turns.limits import Bounds
+from pilothouse.runtime.turns.start import Started
+
+T = TypeVar("T")
+
+FIRST_FLUSH_S = 0.03
+FLUSHES_A_SECOND = 400
+"""Of all turns together. In a crowd each flushes less often: the store's work is for those who begin and end, too."""
+
+
+class Recorder:
+    def __init__(self, ports: Ports, started: Started) -> None:
+        self._ports = ports
+        self._started = started
+        self._bounds = Bounds()
+        self._grammar = Grammar()
+        self._pending: list[EngineEvent] = []
+        self._dirty = anyio.Event()
+        self._committing = anyio.Lock(fast_acquire=True)
+        self._saved_resume = started.session.resume
+        self._saved_began = started.turn.began
+        self._view = TurnView()
+        self._folded = 0
+        """How many of those that wait are in the view already; they are not joined any more."""
+        self._tool_began = False
+        self.began = started.turn.began
+        self.resume = started.session.resume
+        self.end: TurnEnded | None = None
+
+    def take(self, event: EngineEvent) -> None:
+        for bounded in self._bounds.cut(event):
+            self._keep(self._grammar.feed(bounded))
+
+    def close(self, failure: Failure | None = None) -> None:
+        self._keep(self._grammar.end(failure))
+
+    @property
+    def urgent(self) -> bool:
+        """A tool with side effects began, and the store does not know yet."""
+        return self._tool_began and not self._saved_began
+
+    @property
+    def view(self) -> TurnView:
+        """All that was taken so far."""
+        self._fold()
+        return self._view
+
+    async def flush_for_ever(self) -> None:
+        """All turns flush at the same moments: many of them are then one commit of the store."""
+        wanted_s = FIRST_FLUSH_S
+        self._ports.flushing += 1
+        try:
+            while True:
+                await self._dirty.wait()
+                every_s = max(wanted_s, self._ports.flushing / FLUSHES_A_SECOND)
+                await self._ports.clock.sleep(every_s - self._ports.clock.monotonic() % every_s)
+                wanted_s = self._ports.settings().flush_s
+                await self.commit()
+        finally:
+            self._ports.flushing -= 1
+
+    async def commit(self, also: Callable[[Tx], T] | None = None) -> T | None:
+        """Everything so far becomes durable, together with what `also` writes, after it."""
+        async with self._committing:
+            return await self._commit(also)
+
+    async def settle(self) -> None:
+        """Returns when no commit is under way: from then on the flusher may be stopped without losing events."""
+        async with self._committing:
+            pass
+
+    async def _commit(self, also: Callable[[Tx], T] | None) -> T | None:
+        events = self.drain()
+        if not events and also is None:
+            return None
+        turn, now = self._started.turn, self._ports.clock.now()
+        resume, began, notes = self.resume, self.began, self._ports.trail.take()
+
+        def unit(tx: Tx) -> T | None:
+            if events:
+                tx.events.append(turn.conversation_id, turn.id, events, now)
+            if began and not self._saved_began:
+                tx.turns.note(turn.id, began=True)
+            if resume != self._saved_resume:
+                self._save_resume(tx, resume)
+            write_notes(tx, notes)
+            return also(tx) if also is not None else None
+
+        try:
+            result = await self._ports.persist(unit)
+        except BaseException:  # nothing was written: whoever writes next writes these first
+            self._pending[:0] = events
+            self._folded += len(events)
+            self._dirty.set()
+            self._ports.trail.give_back(notes)
+            raise
+        self._saved_began, self._saved_resume = began, resume
+        self._ports.signals.poke(events_of(turn.conversation_id))
+        return result
+
+    @property
+    def pending(self) -> tuple[EngineEvent, ...]:
+        """The events that are not written yet, the end excluded: that one belongs to the last transaction."""
+        return tuple(self._pending)
+
+    def drain(self) -> tuple[EngineEvent, ...]:
+        """Takes what is pending: whoever calls this writes it."""
+        self._fold()
+        events = self.pending
+        self._pending.clear()
+        self._folded = 0
+        if self._dirty.is_set():
+            self._dirty = anyio.Event()
+        return events
+
+    def _fold(self) -> None:
+        now = self._ports.clock.now()
+        for event in self._pending[self._folded :]:
+            self._view = fold(self._view, event, now)
+        self._folded = len(self._pending)
+
+    def _keep(self, events: list[EngineEvent]) -> None:
+        for event in events:
+            self._note(event)
+            if isinstance(event, TurnEnded):
+                self.end = event
+                continue
+            self._append(event)
+            if isinstance(event, SessionStarted):
+                prompt = self._started.turn.prompt
+                self._append(PromptAdded(prompt.text, prompt.by))
+
+    def _note(self, event: EngineEvent) -> None:
+        match event:
+            case SessionStarted(resume=ResumeToken() as resume) | SessionChanged(resume=resume):
+                self.resume = resume
+            case ToolStarted(call=call) if has_side_effects(call.kind):
+                self.began = self._tool_began = True
+            case TextDelta(parent_id=None) | TextSet(parent_id=None):
+                self.began = True
+
+    def _append(self, event: EngineEvent) -> None:
+        if len(self._pending) > self._folded:
+            both = joined(self._pending[-1], event)
+            if both is not None:
+                self._pending[-1] = both
+                return
+        self._pending.append(event)
+        self._dirty.set()
+
+    def _save_resume(self, tx: Tx, resume: ResumeToken | None) -> None:
+        session = tx.sessions.get(self._started.session.id)
+        if session is not None:
+            tx.sessions.save(msgspec.structs.replace(session, resume=resume))

@@ -1,0 +1,335 @@
+"""The transaction that starts a turn: which rows, which session, which prompt.
+
+Law 2 is the store's: if somebody else started a turn in this session meanwhile, nothing here happens.
+
+Workspace record, policy and trust → `Brief`: everything that a session is opened with.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from itertools import takewhile
+
+import msgspec
+from msgspec import Struct
+
+from pilothouse.core.conversation import Conversation, Session
+from pilothouse.core.engine import Brief
+from pilothouse.core.errors import EngineError, SessionBusy
+from pilothouse.core.ids import ConversationId, EngineId, IdMaker, SessionId, TurnId
+from pilothouse.core.message import BY_PEOPLE, WAKE, Author, Content, InboundMessage
+from pilothouse.core.outcome import Failure
+from pilothouse.core.policy import ApprovalMode
+from pilothouse.core.queue import QueueRow, notes_lane
+from pilothouse.core.store import Tx
+from pilothouse.core.turn import Prompt, Turn
+from pilothouse.runtime.asks.settle import supersede
+from pilothouse.runtime.audit import record_turn
+from pilothouse.runtime.budget.hold import hold, let_go
+from pilothouse.runtime.budget.ledger import reserve
+from pilothouse.runtime.conversations.binding import (
+    bound,
+    keep_session,
+    keeper,
+    picked_mode,
+    said_mode,
+    workspace_of,
+)
+from pilothouse.runtime.conversations.pending import past_ask
+from pilothouse.runtime.conversations.sessions import bind
+from pilothouse.runtime.outbox import say
+from pilothouse.runtime.ports import Ports
+from pilothouse.runtime.roles import may, role_of
+from pilothouse.runtime.settings import Settings
+from pilothouse.runtime.trust import is_trusted_folder
+from pilothouse.runtime.turns.prompt import (
+    cause_of,
+    frame,
+    given_up,
+    passes_as_typed,
+    with_recap,
+    write_recap,
+)
+
+_decode = msgspec.json.Decoder(InboundMessage).decode
+
+
+class Started(Struct, frozen=True):
+    turn: Turn
+    session: Session
+    conversation: Conversation
+    budget_usd: float | None = None
+    """Its share under the day's caps, which is taken for it; None where there is none."""
+    said_mode: ApprovalMode | None = None
+
+
+def start_from_inbox(
+    tx: Tx, ids: IdMaker, settings: Settings, conversation_id: ConversationId, at: float
+) -> Started | None:
+    """Turns what waits in a conversation into a running turn; None if there is nothing to do any more."""
+    conversation = tx.conversations.get(conversation_id)
+    if conversation is None or tx.turns.of(conversation_id, statuses=("queued", "parked"), limit=1):
+        return None
+    rows = _take(tx, ids, settings, conversation, at)
+    if not rows:
+        return None
+    messages = [_decode(row.body) for row in rows]
+    session = (
+        _woken(tx, messages[0])
+        or _aimed_at(tx, settings, conversation, messages)
+        or open_session(tx, ids, settings, conversation, at)
+    )
+    before, conversation = conversation, tx.conversations.get(conversation_id) or conversation
+    if tx.turns.live(session.id) is not None:
+        return None
+    if any(message.goes_on for message in messages):
+        for asked in tx.asks.open_of(session.id):
+            supersede(tx, ids, asked, at, because="you went on without answering")
+    turn = Turn(
+        TurnId(ids("turn")),
+        session.id,
+        conversation_id,
+        session.engine,
+        "running",
+        cause_of(messages),
+        _after_the_lost(tx, ids, before, session, _prompt(tx, settings, session, messages), at),
+        at,
+        attempts=1,
+        epoch=None,
+        started_at=at,
+    )
+    tx.turns.add(turn)
+    tx.inbox.claim([row.id for row in rows], turn_id=turn.id)
+    return _started(
+        tx, ids, settings, turn, session, conversation, at, [message.author.id for message in messages]
+    )
+
+
+def _after_the_lost(
+    tx: Tx, ids: IdMaker, conversation: Conversation, session: Session, prompt: Prompt, at: float
+) -> Prompt:
+    """The first prompt after a session that was given up tells what was said in it."""
+    old = tx.sessions.get(conversation.session_id) if conversation.session_id else None
+    if old is None or not old.retired or session.turns:
+        return prompt
+    recap = write_recap(tx, conversation.id, old.id)
+    word = Content(given_up(recap), "notice")
+    say(tx, ids, conversation.id, word, key=f"retired:{old.id}", at=at)
+    return with_recap(prompt, recap)
+
+
+def _prompt(tx: Tx, settings: Settings, session: Session, messages: list[InboundMessage]) -> Prompt:
+    """Some things an engine does for owners alone, so it is told whether all of it is theirs; its own commands count
+    where one of them typed the whole prompt, alone with the bot. A reaction brings words that another may have written.
+    A wake is the work of whoever set the session to work."""
+    prompt = frame(messages)
+    if prompt.wake:
+        turns = tx.turns.of(session.conversation_id)
+        last = next((turn for turn in turns if turn.session_id == session.id), None)
+        return msgspec.structs.replace(prompt, authors=last.prompt.authors if last else ())
+    authors = {message.author.id for message in messages}
+    owners = all(role_of(tx, settings.people, user, session.workspace) == "owner" for user in authors)
+    owners = owners and not any(message.kind == "reaction" for message in messages)
+    typed = len(messages) == 1 and passes_as_typed(messages[0])
+    return msgspec.structs.replace(prompt, by_owner=owners, commands=owners and typed)
+
+
+def _woken(tx: Tx, message: InboundMessage) -> Session | None:
+    """The session that an engine speaks for by itself. The conversation goes on with the one that it has."""
+    woken = message.kind == WAKE and message.session_id
+    return tx.sessions.get(message.session_id) if woken and message.session_id else None
+
+
+def start_again(tx: Tx, ids: IdMaker, settings: Settings, turn: Turn, at: float) -> Started | None:
+    """A queued turn runs: it was lost or parked before, or an answer made it."""
+    conversation = tx.conversations.get(turn.conversation_id)
+    session = tx.sessions.get(turn.session_id)
+    if conversation is None or session is None:
+        return None
+    try:
+        moved = tx.turns.move(turn.id, "running", attempts=turn.attempts + 1, started_at=at, retry_at=None)
+    except SessionBusy:
+        return None
+    let_go(tx, ids, moved, at)
+    return _started(tx, ids, settings, moved, session, conversation, at)
+
+
+def _started(
+    tx: Tx,
+    ids: IdMaker,
+    settings: Settings,
+    turn: Turn,
+    session: Session,
+    conversation: Conversation,
+    at: float,
+    who: Sequence[str] = (),
+) -> Started | None:
+    """The last thing before a model is called: there must be money for it, and it is written down why."""
+    reserved = reserve(tx, settings, turn, session, at)
+    if reserved is not None and reserved.short is not None:
+        hold(tx, ids, settings, turn, session, reserved, at)
+        return None
+    record_turn(tx, turn, at, who)
+    return Started(
+        turn,
+        session,
+        bound(tx, conversation),
+        None if reserved is None else reserved.share_usd,
+        said_mode=said_mode(tx, conversation.id, turn),
+    )
+
+
+def _aimed_at(
+    tx: Tx, settings: Settings, conversation: Conversation, messages: Sequence[InboundMessage]
+) -> Session | None:
+    """The session that messages say they are for; the conversation goes on in it."""
+    id = next((message.session_id for message in messages if message.session_id), None)
+    session = tx.sessions.get(id) if id else None
+    if session is None or session.retired:
+        return None
+    bind(tx, settings, conversation, session)
+    return session
+
+
+def open_session(tx: Tx, ids: IdMaker, settings: Settings, conversation: Conversation, at: float) -> Session:
+    """The conversation's session if it still fits what was chosen, else a new one."""
+    chosen = bound(tx, conversation)
+    engine = chosen.engine or settings.default_engine
+    workspace = chosen.workspace or settings.default_workspace
+    kept = keeper(tx, settings, conversation, at)
+    if kept.session_id is not None:
+        session = tx.sessions.get(kept.session_id)
+        if session is not None and _fits(session, engine, workspace, chosen):
+            keep_session(tx, kept, conversation, session.id)
+            return session
+    session = Session(SessionId(ids("session")), kept.id, engine, workspace, at, at, model=chosen.model)
+    tx.sessions.add(session)
+    keep_session(tx, kept, conversation, session.id)
+    return session
+
+
+def _fits(session: Session, engine: EngineId, workspace: str, conversation: Conversation) -> bool:
+    chosen = conversation.engine is None or session.engine == engine
+    placed = session.workspace == workspace if conversation.workspace else session.workspace != ""
+    return chosen and placed and not session.retired
+
+
+def _take(tx: Tx, ids: IdMaker, settings: Settings, conversation: Conversation, at: float) -> list[QueueRow]:
+    """Everything that waited becomes one prompt, or only the first, as the binding says. A wake is a turn by itself,
+    and so is what was sent to be one.
+
+    Notes never start a turn; they go along with the next one that something else starts.
+    """
+    begins = past_ask(tx, conversation, ready_by=at, limit=settings.batch_limit)
+    allowed = [row for row in begins if _is_still_let_in(tx, ids, settings, conversation, row, at)]
+    if not allowed:
+        return []
+    first, *others = allowed
+    if first.kind == WAKE:
+        return [first]
+    message = _decode(first.body)
+    if message.alone or (bound(tx, conversation).busy or settings.busy) == "queue":
+        others.clear()
+    target = message.session_id or conversation.session_id
+    others = takewhile(lambda row: _joins(row, conversation, target), others)
+    notes = tx.inbox.waiting(notes_lane(conversation.id), limit=settings.batch_limit)
+    return sorted([first, *others, *notes], key=lambda row: row.seq)
+
+
+def _is_still_let_in(
+    tx: Tx, ids: IdMaker, settings: Settings, conversation: Conversation, row: QueueRow, at: float
+) -> bool:
+    """Whoever was revoked starts nothing any more, not even with what they said before."""
+    author = _author(row) if row.kind in BY_PEOPLE else None
+    if author is None:
+        return True
+    workspace = workspace_of(tx, conversation.id, settings.default_workspace)
+    if may(tx, settings.people, author.id, "desk.accept", workspace):
+        return True
+    tx.inbox.claim([row.id])
+    tx.inbox.fail(row.id, at, "its sender is not let in any more")
+    text = f"A message of {author.name} was dropped: they are not let in any more."
+    say(tx, ids, conversation.id, Content(text, "notice"), key=f"revoked:{row.id}", at=at)
+    return False
+
+
+def _author(row: QueueRow) -> Author | None:
+    """None if it cannot be read: whoever tries to will set it aside."""
+    try:
+        return _decode(row.body).author
+    except Exception:  # noqa: BLE001 - whatever it is, it is the row's fault
+        return None
+
+
+def _joins(row: QueueRow, conversation: Conversation, target: SessionId | None) -> bool:
+    """What is for different sessions never becomes one prompt."""
+    if row.kind == WAKE:
+        return False
+    message = _decode(row.body)
+    return not message.alone and (message.session_id or conversation.session_id) == target
+
+
+def set_aside(tx: Tx, ids: IdMaker, conversation_id: ConversationId, why: str, at: float) -> None:
+    """Something that would begin here cannot be read: it ends, visibly, and the rest goes on."""
+    conversation = tx.conversations.get(conversation_id)
+    begins = [] if conversation is None else past_ask(tx, conversation, ready_by=at)
+    rows = [*begins, *tx.inbox.waiting(notes_lane(conversation_id))]
+    for row in [row for row in rows if not _readable(row)] or rows[:1]:
+        tx.inbox.claim([row.id])
+        tx.inbox.fail(row.id, at, why)
+        text = "A message could not be read and was set aside. The log has the details."
+        say(tx, ids, conversation_id, Content(text, "notice"), key=f"quarantine:{row.id}", at=at)
+
+
+def _readable(row: QueueRow) -> bool:
+    try:
+        frame([_decode(row.body)])
+    except Exception:  # noqa: BLE001 - whatever it is, it is the row's fault
+        return False
+    return True
+
+
+async def make_brief(ports: Ports, started: Started) -> Brief:
+    """Raises `EngineError` where the folder is missing: an engine in a wrong folder would do wrong things.
+
+    What hangs on the folder itself is looked up here, and not in the transaction that starts the turn: a disk may take
+    its time, and whoever writes would wait for it.
+    """
+    session = started.session
+    if not session.workspace:
+        raise EngineError(
+            Failure(
+                "bad_request",
+                "No workspace is chosen for this conversation. Set gateway.default_workspace to a folder.",
+            )
+        )
+    found = await ports.look(lambda tx: _look(tx, session.workspace))
+    if found is None:
+        raise EngineError(
+            Failure(
+                "bad_request",
+                f"The workspace {session.workspace} does not exist. Create the folder, or choose another.",
+            )
+        )
+    trusted, picked = found
+    brief = Brief(
+        session.id,
+        session.workspace,
+        trusted=trusted,
+        resume=session.resume,
+        model=started.conversation.model or session.model,
+        approval_mode=started.said_mode or ports.settings().mode_in(session.workspace) or picked or "minimal",
+        budget_usd=started.budget_usd,
+        conversation_id=started.conversation.id,
+        wake=started.turn.prompt.wake,
+    )
+    return ports.brief(started.conversation.id, brief)
+
+
+def _look(tx: Tx, workspace: str) -> tuple[bool, ApprovalMode | None] | None:
+    """Whether the folder is trusted, and the mode that was picked in it; None where there is no folder."""
+    real = os.path.realpath(workspace)
+    if not os.path.isdir(real):
+        return None
+    return is_trusted_folder(tx, real), picked_mode(tx, real)
