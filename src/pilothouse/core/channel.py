@@ -259,9 +259,7 @@ def serves(channel: Channel, place: ConversationId) -> bool:
 
 class ChannelHealth(Struct, frozen=True):
     """`heard_at` is when the platform last showed that it reaches us, in UTC epoch seconds; `trouble` what a person
-    should know. A platform with nothing to say must be asked: what was not heard for `DEAF_S` (`core/health`) is in trouble.
-
-    What may have been sent is not sent once more while its channel is not heard: `heard_at` decides, too."""
+    should know. A platform with nothing to say must be asked: what was not heard for `DEAF_S` (`core/health`) is in trouble."""
 
     heard_at: float | None = None
     trouble: str = ""

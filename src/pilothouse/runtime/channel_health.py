@@ -20,6 +20,7 @@ from pilothouse.core.message import Content
 from pilothouse.core.people import OWNERS, Authority
 from pilothouse.core.store import Tx
 from pilothouse.core.text import first_line
+from pilothouse.runtime.delivery.retry import resend_now
 from pilothouse.runtime.outbox import is_unseen, say
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.roles import homes_of
@@ -128,10 +129,14 @@ class Tending:
             if not is_open or now - before.at < NOTE_EVERY_S:
                 return
         noted = Noted(now, health.heard_at, health.trouble)
+        trouble = before.trouble if before else ""
+        is_over = bool(trouble) and not noted.trouble
 
         def unit(tx: Tx) -> Noted:
             told = self._tell(tx, id, health_of(tx, id), noted)
             note_health(tx, id, told if id in self._healths or noted.trouble else None)
+            if is_over:
+                resend_now(tx, id, now)
             return told
 
         try:
@@ -141,13 +146,11 @@ class Tending:
         except StoreError as error:
             ports.log("channel.health_postponed", level="warning", error=str(error))
             return
-        if (before.trouble if before else "") != noted.trouble:
+        if trouble != noted.trouble:
             event, level = (
                 ("channel.in_trouble", "error") if noted.trouble else ("channel.well_again", "info")
             )
             ports.log(event, level=level, channel=id, text=noted.trouble)
-            if not noted.trouble:
-                ports.note_through(id)
         ports.signals.poke(OUTBOX)
 
     def _tell(self, tx: Tx, id: ChannelId, last: Noted | None, noted: Noted) -> Noted:

@@ -25,7 +25,7 @@ from pilothouse.core.store import NodeInfo, Store, Tx
 from pilothouse.core.tool_class import ToolClass, tool_class
 from pilothouse.runtime.audit import Trail
 from pilothouse.runtime.settings import Briefer, Settings
-from pilothouse.runtime.signals import OUTBOX, Signals
+from pilothouse.runtime.signals import Signals
 
 T = TypeVar("T")
 Settle = Callable[[Tx, IdMaker, AskRow, Decision, float], None]
@@ -125,12 +125,6 @@ class Ports:
         self.trail = trail or Trail()
         self.note_head = note_head
         self.signals = Signals()
-        self.in_doubt: set[ChannelId] = set()
-        """Channels for which something may wait whose fate nobody knows."""
-        self.got_through: set[ChannelId] = set()
-        """Those of them that sent something, or are well again, since delivery last looked."""
-        self.flushing = 0
-        """How many turns write what they do into the log just now."""
         self._wall_minus_monotonic = clock.now() - clock.monotonic()
 
     def jumped_s(self) -> float:
@@ -141,12 +135,6 @@ class Ports:
     def accept_jump(self, seconds: float) -> None:
         """What waits in the store was moved by `seconds`: times there mean what they say again."""
         self._wall_minus_monotonic += seconds
-
-    def note_through(self, channel: ChannelId) -> None:
-        """Something was sent there: what waits in doubt may be tried soon."""
-        if channel in self.in_doubt:
-            self.got_through.add(channel)
-            self.signals.poke(OUTBOX)
 
     async def persist(self, unit: Callable[[Tx], T]) -> T:
         """A write that must happen: waits out a full disk or a locked database, however long it takes.

@@ -47,8 +47,8 @@ class Settings(Struct, frozen=True):
     batch_limit: int = 20
     retry_first_s: float = 2.0
     retry_cap_s: float = 60.0
-    doubt_cap_s: float = 1800.0
-    """The longest pause before something is sent once more that may stand there already."""
+    doubt_cap_s: float = 300.0
+    """Maximum pause before an unconfirmed message is sent again."""
     grace_s: float = 10.0
     stop_grace_s: float = 5.0
     hang_after_s: float = 600.0

@@ -3,9 +3,9 @@
 A part is marked `sending` before it is sent and `sent` after, so a crash in between leaves a part that may or may
 not stand there: it is sent again with a mark that says so. A delivered part is never repeated.
 
-No answer is given up because a platform is down. What is in doubt is sent again after pauses that grow; when the quick
-ones did not help, a word about it is put behind it, and tried whenever it was tried in vain. If the word arrives the
-platform works: what is then still in doubt after some more tries has a trouble of its own, and is given up.
+No answer is given up because a platform is down. An unconfirmed message is sent again after pauses that grow (`retry`).
+After the quick ones a notice about it is put behind it, and tried after each failed try of it. If the notice arrives the
+platform works: a message that is still not confirmed after some more tries fails by itself, and is given up.
 """
 
 from __future__ import annotations
@@ -35,14 +35,7 @@ from pilothouse.core.text import beginning
 from pilothouse.runtime.asks.closed import is_said_in_place, put_in_place, shown_asks
 from pilothouse.runtime.delivery.changes import VIEW, is_taken, remove
 from pilothouse.runtime.delivery.mail import AT_ONCE, Mail, Waiting
-from pilothouse.runtime.delivery.retry import (
-    MAX_SENDS,
-    OWN_FAULT_SENDS,
-    QUICK_SENDS,
-    Calming,
-    Doubts,
-    doubt_pause_s,
-)
+from pilothouse.runtime.delivery.retry import MAX_SENDS, OWN_FAULT_SENDS, QUICK_SENDS, resend_pause_s
 from pilothouse.runtime.delivery.undelivered import REFUSED, give_up, take_back, tell_here, word_about
 from pilothouse.runtime.outbox import content_at, content_of
 from pilothouse.runtime.ports import Ports
@@ -64,8 +57,6 @@ class Delivery:
         self._busy: set[ConversationId] = set()
         self._sent_at: dict[ConversationId, float] = {}
         self._breaks: dict[MessageId, int] = {}
-        self._doubts = Doubts(ports.clock, ports.channels)
-        self._calming = Calming(ports, self._doubts)
         self._mail = Mail(ports)
         self._started_at = ports.clock.now()
         # Asking a channel what it can do is slow, and it does not change.
@@ -88,7 +79,6 @@ class Delivery:
     async def _start_what_is_ready(self, tasks: TaskGroup) -> float:
         ports, poll_s = self._ports, self._ports.settings().poll_s
         try:
-            await self._calming.wake(tuple(self._busy))
             seen = await ports.store.read(self._unit())
             if seen.unknown:
                 await self._mail.fail_unknown(seen.unknown)
@@ -103,10 +93,9 @@ class Delivery:
         return poll_s if seen.next_at is None else min(poll_s, max(0.01, seen.next_at - ports.clock.now()))
 
     def _unit(self) -> Callable[[Tx], Waiting]:
-        return self._mail.look((*self._busy, *self._doubts.unheard()))
+        return self._mail.look(tuple(self._busy))
 
     async def _deliver_one(self, row: QueueRow, address: Address) -> None:
-        self._doubts.forget(row.conversation_id)
         try:
             await self._try(row, address)
         finally:
@@ -152,7 +141,6 @@ class Delivery:
 
     def _settled(self, row: QueueRow) -> None:
         self._breaks.pop(row.id, None)
-        self._calming.settled(row.id)
 
     async def _deliver(self, row: QueueRow, address: Address) -> None:
         ports = self._ports
@@ -217,7 +205,7 @@ class Delivery:
         if tries >= MAX_SENDS:
             await self._fail(row, UNCHANGED.format(tries=tries, why=why))
             return
-        pause_s = max(at_least_s, doubt_pause_s(ports.settings(), tries))
+        pause_s = max(at_least_s, resend_pause_s(ports.settings(), tries))
         ports.log("message.postponed", message_id=row.id, turn_id=row.turn_id, after_s=pause_s, why=why)
         await ports.persist(lambda tx: tx.outbox.retry(row.id, ports.clock.now() + pause_s, why))
 
@@ -277,7 +265,7 @@ class Delivery:
             await self._fail(row, REFUSED.format(reason=error.reason, text=beginning(part.part)))
             return False
         except (Unconfirmed, TimeoutError) as error:
-            await self._doubt(row, channel, address, part, f"{type(error).__name__}: {error}")
+            await self._doubt(row, address, part, f"{type(error).__name__}: {error}")
             return False
         except Exception as error:  # noqa: BLE001 - one delivery
             # A bug of the channel's. Whether it stands there is not known: the next try carries the mark.
@@ -287,7 +275,6 @@ class Delivery:
             pause_s = backoff_s(ports.settings(), breaks)
             await self._later(row, part, pause_s, f"{type(error).__name__}: {error}", showed_nothing=False)
             return False
-        ports.note_through(channel.id)
         if channel.id in self._paced:
             self._sent_at[row.conversation_id] = ports.clock.monotonic()
         await ports.persist(lambda tx: self._record(tx, row, part, ref, last=last))
@@ -311,12 +298,10 @@ class Delivery:
         if paced is not None and before is not None:
             await self._ports.clock.sleep(before + paced.interval_s - self._ports.clock.monotonic())
 
-    async def _doubt(
-        self, row: QueueRow, channel: Channel, address: Address, part: PartRow, why: str
-    ) -> None:
-        """Whether it stands there is not known. The next try carries the mark."""
+    async def _doubt(self, row: QueueRow, address: Address, part: PartRow, why: str) -> None:
+        """The platform did not confirm it: it may have arrived. The next try carries the mark."""
         sends = part.sends + 1
-        pause_s = doubt_pause_s(self._ports.settings(), sends)
+        pause_s = resend_pause_s(self._ports.settings(), sends)
         if sends < QUICK_SENDS:
             await self._later(row, part, pause_s, why, showed_nothing=False)
             return
@@ -326,8 +311,6 @@ class Delivery:
             await self._fail(row, told)
             return
         await self._later(row, part, pause_s, why, showed_nothing=False, told=told)
-        self._doubts.add(row.conversation_id, channel.id, pause_s)
-        self._calming.doubted(channel.id)
         word = await self._ports.look(lambda tx: word_about(tx, row))
         if word is not None and word.status == "queued" and word.ready_at <= self._ports.clock.now():
             await self._try(word, address)

@@ -279,7 +279,6 @@ class Progress:
         except (TryLater, Rejected):  # this one was not taken
             self._unsure = before
             raise
-        self._ports.note_through(channel.id)
         self._last, self._unsure = None if before else part, None
 
     async def _skip(self, ended: anyio.Event, error: Exception, pause_s: float) -> None:

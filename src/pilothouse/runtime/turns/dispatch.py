@@ -188,7 +188,7 @@ class Dispatch:
         ports.signals.poke(OUTBOX)
 
     def _spawn(self, tasks: TaskGroup, started: Started, hint: anyio.Event) -> None:
-        run = TurnRun(self._ports, started, hint)
+        run = TurnRun(self._ports, started, hint, lambda: self.running)
         self._running[started.conversation.id] = run
         tasks.start_soon(self._run_one, run, started.conversation.id)
 

@@ -81,19 +81,15 @@ class Recorder:
         self._fold()
         return self._view
 
-    async def flush_for_ever(self) -> None:
-        """All turns flush at the same moments: many of them are then one commit of the store."""
+    async def flush_for_ever(self, running: Callable[[], int]) -> None:
+        """All `running` turns flush at the same moments: many of them are then one commit of the store."""
         wanted_s = FIRST_FLUSH_S
-        self._ports.flushing += 1
-        try:
-            while True:
-                await self._dirty.wait()
-                every_s = max(wanted_s, self._ports.flushing / FLUSHES_A_SECOND)
-                await self._ports.clock.sleep(every_s - self._ports.clock.monotonic() % every_s)
-                wanted_s = self._ports.settings().flush_s
-                await self.commit()
-        finally:
-            self._ports.flushing -= 1
+        while True:
+            await self._dirty.wait()
+            every_s = max(wanted_s, running() / FLUSHES_A_SECOND)
+            await self._ports.clock.sleep(every_s - self._ports.clock.monotonic() % every_s)
+            wanted_s = self._ports.settings().flush_s
+            await self.commit()
 
     async def commit(self, also: Callable[[Tx], T] | None = None) -> T | None:
         """Everything so far becomes durable, together with what `also` writes, after it."""

@@ -8,7 +8,7 @@ to it what others want; the recorder writes what was read. Whatever fails once t
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack
 
 import anyio
@@ -35,10 +35,16 @@ NOT_FORESEEN = "Something broke that we did not foresee. The log has the details
 
 
 class TurnRun:
-    """A running turn. `cut` ends it from outside; it is then lost, and the store says what becomes of it."""
+    """A running turn. `cut` ends it from outside; it is then lost, and the store says what becomes of it.
 
-    def __init__(self, ports: Ports, started: Started, hint: anyio.Event) -> None:
+    `running` counts the turns of this process, this one included.
+    """
+
+    def __init__(
+        self, ports: Ports, started: Started, hint: anyio.Event, running: Callable[[], int] = lambda: 1
+    ) -> None:
         self._ports = ports
+        self._running = running
         self._started = started
         self._turn = started.turn
         self._recorder = Recorder(ports, started)
@@ -76,7 +82,7 @@ class TurnRun:
         try:
             async with self._helpers as tasks:
                 tasks.start_soon(self._watch.run)
-                await self._recorder.flush_for_ever()
+                await self._recorder.flush_for_ever(self._running)
         except Exception as error:
             if fenced_in(error):
                 raise
