@@ -32,7 +32,7 @@ from pilothouse.core.people import Approvers, Grant, Role
 from pilothouse.core.store import NodeInfo, Store, Tx
 from pilothouse.core.tool_class import ToolClass
 from pilothouse.runtime.asks.answers import Answering
-from pilothouse.runtime.asks.settle import expire
+from pilothouse.runtime.asks.settle import expire, supersede_lost
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.topics import TOPICS
@@ -240,6 +240,9 @@ class World:
             tx.inbox.put(
                 id=MessageId(key), key=key, lane=PLACE, conversation_id=PLACE, kind="chat", body=body, at=at
             )
+            if self.roles[ASKER] != "stranger":  # intake refuses a stranger's message
+                place = tx.conversations.get(PLACE)
+                supersede_lost(tx, self.ports.ids, [place.session_id if place else None], at)
             return start_from_inbox(tx, self.ports.ids, self.ports.settings(), PLACE, at)
 
         started = self.write(unit)

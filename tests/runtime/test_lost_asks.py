@@ -17,7 +17,7 @@ from pilothouse.core.ask import Ask, Decision
 from pilothouse.core.conversation import BusyPolicy
 from pilothouse.core.engine import Wake
 from pilothouse.core.event import Asked
-from pilothouse.core.ids import AskId, ChannelId, ConversationId, MessageId, ScheduleId
+from pilothouse.core.ids import AskId, ChannelId, ConversationId, ScheduleId
 from pilothouse.core.message import Address
 from pilothouse.core.people import Approvers
 from pilothouse.core.schedule import At, Schedule
@@ -246,21 +246,6 @@ async def test_whoever_opens_a_new_session_beside_a_question_is_told_to_answer_i
         await rig.until_said("told: answer blue")
 
 
-@pytest.mark.parametrize("ask", [MAKE, QUESTION], ids=["approval", "question"])
-async def test_what_is_a_turn_by_itself_leaves_the_ask_of_a_lost_turn_open(tmp_path: Path, ask: Ask) -> None:
-    async with after_a_crash(tmp_path, echo, asks(ask), ask=ask) as rig:
-        await rig.until_asked()
-        receipt = await rig.ask_alone("what is the time?")
-        assert f"Still open here: {ask.title} (" in receipt.text
-        await rig.until_said("you said: what is the time?")
-        (row,) = await rig.store.read(lambda tx: tx.asks.open_in(MAIN))
-        await rig.channel.answer(
-            row.ask, "allow" if ask is MAKE else "answer", text="" if ask is MAKE else "blue"
-        )
-        await rig.until_said("told: allow" if ask is MAKE else "told: answer blue")
-        assert [turn.cause for turn in await rig.until_ended(3)] == ["message", "message", "answer"]
-
-
 @pytest.mark.parametrize("graceful", [False, True], ids=["crash", "shutdown"])
 async def test_what_was_said_before_the_turn_was_lost_waits_on_behind_its_ask(
     tmp_path: Path, graceful: bool
@@ -276,46 +261,6 @@ async def test_what_was_said_before_the_turn_was_lost_waits_on_behind_its_ask(
         await rig.until_said("you said: and then this")
         assert [turn.cause for turn in await rig.until_ended(3)] == ["message", "answer", "message"]
         assert not any("superseded" in text for text in rig.said())
-
-
-@pytest.mark.parametrize("times", [1, 2])
-async def test_what_is_a_turn_by_itself_passes_what_waits_behind_an_ask_and_leaves_it_there(
-    tmp_path: Path, times: int
-) -> None:
-    plays = [*[echo] * (times + 1), asks(MAKE), echo]
-    async with after_a_crash(tmp_path, *plays, behind="and then this") as rig:
-        await rig.until_asked()
-        for number in range(times):
-            receipt = await rig.ask_alone(f"question {number}")
-            assert receipt.text.startswith("Still open here: Run make? ("), "nothing is before it in line"
-            await rig.until_said(f"you said: question {number}")
-            await rig.until(lambda tx: tx.turns.live_in(MAIN) is None)
-        await rig.channel.say("elsewhere", "other")  # whatever could begin had begun before it
-        await rig.until_ended(1, ConversationId("memory:other"))
-        assert len(await rig.turns()) == times + 1, "the lost one, and the questions"
-        (row,) = await rig.store.read(lambda tx: tx.asks.open_in(MAIN))
-        assert (await rig.channel.answer(row.ask, "allow")).accepted
-        await rig.until_said("told: allow")
-        await rig.until_said("you said: and then this")
-
-
-@pytest.mark.parametrize("behind", [3, 101], ids=["a prompt", "a page"])
-async def test_what_is_a_turn_by_itself_passes_however_much_waits_behind_the_ask(
-    tmp_path: Path, behind: int
-) -> None:
-    async with open_rig(tmp_path, PuppetEngine(asks(MAKE)), name="first") as rig:
-        await rig.channel.say("go")
-        await rig.until_asked()
-        for number in range(behind):
-            await rig.channel.say(f"behind {number}")
-        rig.crash()
-    alive = only_alive("second")
-    async with open_rig(tmp_path, PuppetEngine(echo), name="second", alive=alive, batch_limit=3) as rig:
-        await rig.until_asked()
-        await rig.ask_alone("question")
-        await rig.until_said("you said: question")
-        assert [turn.prompt.text for turn in rig.engine.turns] == ["question"]
-        assert await rig.store.read(lambda tx: len(tx.asks.open_in(MAIN))) == 1
 
 
 async def come_due(rig: Rig) -> str:
@@ -334,52 +279,30 @@ async def wake(rig: Rig) -> str:
 
 
 @pytest.mark.parametrize(("comes", "cause"), [(come_due, "schedule"), (wake, "wake")])
-async def test_what_no_person_said_passes_the_ask_of_a_lost_turn_and_leaves_what_waits_behind_it(
+async def test_what_no_person_said_waits_behind_the_ask_of_a_lost_turn(
     tmp_path: Path, comes: Callable[[Rig], Awaitable[str]], cause: str
 ) -> None:
-    async with after_a_crash(tmp_path, echo, echo, asks(MAKE), echo, behind="and then this") as rig:
+    async with after_a_crash(tmp_path, echo, asks(MAKE), echo) as rig:
         await rig.until_asked()
-        await rig.until_said(await comes(rig))
-        await rig.until_ended(2)
+        said = await comes(rig)
+        await rig.until(lambda tx: tx.inbox.waiting(MAIN))
         await rig.channel.say("elsewhere", "other")  # whatever could begin had begun before it
         await rig.until_ended(1, ConversationId("memory:other"))
-        assert [turn.cause for turn in await rig.turns()] == ["message", cause]
         (row,) = await rig.store.read(lambda tx: tx.asks.open_in(MAIN))
         assert (await rig.channel.answer(row.ask, "allow")).accepted
         await rig.until_said("told: allow")
-        await rig.until_said("you said: and then this")
-        assert [turn.cause for turn in await rig.until_ended(4)] == ["message", cause, "answer", "message"]
+        await rig.until_said(said)
+        assert [turn.cause for turn in await rig.until_ended(3)] == ["message", "answer", cause]
         assert not any("superseded" in text for text in rig.said())
 
 
-async def test_nothing_is_steered_into_a_turn_that_passes_an_ask(tmp_path: Path) -> None:
-    plays = (asks(ONE, TWO), echo)
-    async with after_a_crash(tmp_path, *plays, behind="and then this", busy="steer") as rig:
+async def test_a_turn_by_itself_supersedes_the_ask_of_a_lost_turn_too(tmp_path: Path) -> None:
+    async with after_a_crash(tmp_path, echo, echo, behind="and then this") as rig:
         await rig.until_asked()
         await rig.ask_alone("what is the time?")
-        asked = await rig.until_asked(ONE.title)
-        assert "has been queued" in (await rig.channel.say("forget it")).text
-        await rig.channel.answer(asked, "allow")
-        await rig.channel.answer(await rig.until_asked(TWO.title), "allow")  # it has looked at what waits
         await rig.until_said("Run make? · superseded (you went on without answering)")
-        question, both = await rig.until_true(lambda: len(rig.engine.turns) == 2 and rig.engine.turns)
-        assert (question.prompt.text, question.steered) == ("what is the time?", [])
-        assert both.prompt.text.index("and then this") < both.prompt.text.index("forget it")
-
-
-async def test_what_a_turn_passed_is_not_steered_into_it_once_the_ask_is_settled(tmp_path: Path) -> None:
-    plays = (asks(ONE, TWO), echo)
-    async with after_a_crash(tmp_path, *plays, behind="and then this", busy="steer") as rig:
-        lost = await rig.until_asked()
-        await rig.ask_alone("what is the time?")
-        asked = await rig.until_asked(ONE.title)
-        await rig.channel.answer(lost, "deny")
-        assert "Passing it on" in (await rig.channel.say("in short")).text
-        await rig.until_true(lambda: rig.engine.turns[0].steered)
-        await rig.channel.answer(asked, "allow")
-        await rig.channel.answer(await rig.until_asked(TWO.title), "allow")
-        await rig.until_said("you said: and then this")
-        assert [turn.steered for turn in rig.engine.turns] == [["in short"], []]
+        await rig.until_said("you said: what is the time?")
+        assert [one.prompt.text for one in rig.engine.turns] == ["and then this", "what is the time?"]
 
 
 async def test_what_waits_behind_two_asks_of_a_lost_turn_waits_for_both(tmp_path: Path) -> None:
@@ -402,35 +325,6 @@ async def test_what_waits_behind_two_asks_of_a_lost_turn_waits_for_both(tmp_path
         await rig.channel.answer(await rig.until_asked(TWO.title), "allow")
         await rig.until_said("you said: and then this")
         assert [turn.cause for turn in await rig.until_ended(4)] == ["message", "answer", "answer", "message"]
-
-
-async def test_a_row_that_nobody_can_read_closes_no_ask_and_lets_nothing_pass(tmp_path: Path) -> None:
-    async with after_a_crash(tmp_path, echo, behind="and then this") as rig:
-        await rig.until_asked()
-
-        def put(tx: Tx) -> None:
-            now, bad, body = rig.ports.clock.now(), MessageId("bad"), b'{"text":"\xff"}'
-            tx.inbox.put(id=bad, key=bad, lane=MAIN, conversation_id=MAIN, kind="chat", body=body, at=now)
-
-        await rig.store.write(put)
-        rig.poke()
-        await rig.until_said("could not be read and was set aside")
-        await rig.channel.say("elsewhere", "other")
-        await rig.until_ended(1, ConversationId("memory:other"))
-        assert len(await rig.turns()) == 1
-        assert await rig.store.read(lambda tx: len(tx.asks.open_in(MAIN))) == 1
-
-
-async def test_whoever_goes_on_after_a_turn_by_itself_takes_along_what_waited(tmp_path: Path) -> None:
-    async with after_a_crash(tmp_path, echo, echo, behind="and then this") as rig:
-        await rig.until_asked()
-        await rig.ask_alone("what is the time?")
-        await rig.until_said("you said: what is the time?")
-        await rig.channel.say("forget it")
-        await rig.until_said("superseded (you went on without answering)")
-        await rig.until_ended(3)
-        text = rig.engine.turns[-1].prompt.text
-        assert text.index("and then this") < text.index("forget it")
 
 
 async def test_what_waits_behind_an_ask_of_a_lost_turn_runs_once_that_has_expired(tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ class InboundMessage(Struct, frozen=True):
     the words, for those alone can be edited, and be a command."""
     alone: bool = False
     """Whoever sent it waits for the answer to this and to nothing else: it is a turn by itself, whatever the busy
-    policy, and neither answers nor closes what is asked here."""
+    policy, and answers nothing that is asked here."""
     pieces: tuple[Piece, ...] = ()
     """What it was made of, where that is more than one message of the platform's; see `pieces.py`."""
     rest_of: str | None = None
@@ -156,12 +156,6 @@ class InboundMessage(Struct, frozen=True):
         """The words, then what the files say: all that the engine reads of it."""
         mark = "" if self.rest_of is None else THE_REST
         return "\n\n".join(part for part in (mark, self.text, self.file_text) if part)
-
-    @property
-    def goes_on(self) -> bool:
-        """Whether a person goes on with the conversation: only that closes what was asked there before. A schedule or an
-        engine does not, nor does whoever asks in passing."""
-        return self.kind in BY_PEOPLE and not self.alone
 
 
 class MessageEdited(Struct, frozen=True):

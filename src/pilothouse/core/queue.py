@@ -113,11 +113,8 @@ class Queue(Protocol):
         """
         ...
 
-    def waiting(
-        self, lane: str, *, since: float = 0.0, ready_by: float = math.inf, limit: int = 100
-    ) -> list[QueueRow]:
-        """The queued rows of a lane, oldest first, ready or not: those put at `since` or later that are ready at
-        `ready_by`. The filter is in the query."""
+    def waiting(self, lane: str, *, ready_by: float = math.inf, limit: int = 100) -> list[QueueRow]:
+        """The queued rows of a lane, oldest first: those that are ready at `ready_by`. The filter is in the query."""
         ...
 
     def unfinished(self, conversation_id: ConversationId, *, limit: int = 100) -> list[QueueRow]:
@@ -178,8 +175,7 @@ class InboxQueue(Queue, Protocol):
         turn in their session; the oldest work first. The control lane is not work. A row that is not ready yet
         hides no later one that is.
 
-        An open ask that outlived a turn of their session goes first too: what was accepted while that turn lived waits
-        on behind it, until it is settled or something newer is ready. Whoever starts it decides what begins along.
+        Nothing starts behind an open ask of their session whose turn has ended: that ask goes first.
 
         With `engines`, only those whose engine is among them: the session's, else the binding's; a conversation
         that has neither is "as configured" and always counts.

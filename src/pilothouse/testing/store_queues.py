@@ -95,17 +95,6 @@ class QueueSuite(StoreSuite):
 
         await store.write(unit)
 
-    async def test_older_rows_hide_no_newer_one_from_the_limit(self, store: Store, box: BoxName) -> None:
-        def unit(tx: Tx) -> None:
-            queue = queue_of(tx, box)
-            put(queue, "m1", at=4.9)
-            put(queue, "m2", at=5.0)
-            put(queue, "m3", at=5.1)
-            assert ids(queue.waiting(C1, since=5.0, limit=1)) == ["m2"]
-            assert ids(queue.waiting(C1, since=5.0)) == ["m2", "m3"]
-
-        await store.write(unit)
-
     async def test_a_lane_with_a_claimed_row_is_not_ready(self, store: Store, box: BoxName) -> None:
         def unit(tx: Tx) -> None:
             queue = queue_of(tx, box)

@@ -27,7 +27,7 @@ import msgspec
 
 from pilothouse.core.ask import Ask, AskRow, AskState, Decision, hash_payload, stops
 from pilothouse.core.event import AskChanged
-from pilothouse.core.ids import AskId, IdMaker, TurnId, UserId
+from pilothouse.core.ids import AskId, IdMaker, SessionId, TurnId, UserId
 from pilothouse.core.message import Content
 from pilothouse.core.people import Approvers, Authority
 from pilothouse.core.store import Tx
@@ -61,6 +61,15 @@ def supersede(tx: Tx, ids: IdMaker, row: AskRow, at: float, *, because: str = ""
     """Without a reason, only its own message says so: what took its place stands below."""
     _close(tx, ids, row, "superseded", because, at)
     log_change(tx, row, "superseded", None, at)
+
+
+def supersede_lost(tx: Tx, ids: IdMaker, sessions: Iterable[SessionId | None], at: float) -> None:
+    """A person went on in these sessions: close their open asks whose turn was lost. Until then, or until they are
+    answered or expire, nothing starts there (`InboxQueue.startable`)."""
+    for row in [row for id in sessions if id for row in tx.asks.open_of(id)]:
+        turn = tx.turns.get(row.turn_id)
+        if turn is not None and turn.ended_at is not None:
+            supersede(tx, ids, row, at, because="you went on without answering")
 
 
 def lapse(tx: Tx, ids: IdMaker, row: AskRow, at: float, *, because: str) -> AskChanged:

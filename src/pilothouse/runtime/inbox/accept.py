@@ -17,9 +17,10 @@ from pilothouse.core.store import Tx
 from pilothouse.core.text import first_line
 from pilothouse.core.turn import Turn
 from pilothouse.runtime.asks.answers import Answers
+from pilothouse.runtime.asks.settle import supersede_lost
 from pilothouse.runtime.commands.call import NotDone, Opening, Reply
 from pilothouse.runtime.conversations.binding import bound
-from pilothouse.runtime.conversations.pending import is_stopped, passes_ask, past_ask
+from pilothouse.runtime.conversations.pending import is_stopped
 from pilothouse.runtime.conversations.pieces import grow, head_of, keep_message, let_begin, without_known
 from pilothouse.runtime.conversations.places import ensure_place, message_key
 from pilothouse.runtime.conversations.sessions import GOES_ON, aim, replies_elsewhere
@@ -99,6 +100,8 @@ class Accept:
         words = message.kind == "chat" and message.rest_of is None and not message.attachments
         if words and not message.alone and self._answers_question(tx, conversation, put.row.id):
             return Receipt("queued", put.row.id, "Taken as the answer.")
+        if message.kind in BY_PEOPLE:
+            supersede_lost(tx, self._ids, {conversation.session_id, message.session_id}, self._at)
         told = f"{opened.text} {self._place_in_line(tx, conversation, put.row)}".strip()
         if message.alone:
             how = ANSWER_IN_CHAT if self._opening is None else ANSWER_THERE
@@ -156,7 +159,7 @@ class Accept:
 
     def _place_in_line(self, tx: Tx, conversation: Conversation, put: QueueRow) -> str:
         live = tx.turns.live_in(conversation.id)
-        ahead = [row for row in past_ask(tx, conversation) if row.id != put.id]
+        ahead = [row for row in tx.inbox.waiting(conversation.id) if row.id != put.id]
         if live is None and tx.turns.of(conversation.id, statuses=("parked",), limit=1):
             return "The turn before this one waits to be tried again, and this waits behind it. /stop drops that one."
         elsewhere = self._message.session_id not in (None, conversation.session_id)
@@ -175,7 +178,7 @@ class Accept:
                 return f"{BUSY} {_queued(put, ahead)} {GOES_ON}"
             case policy if policy == "queue" or self._message.alone:
                 return f"{BUSY} {_queued(put, ahead)}"
-            case "steer" if not passes_ask(tx, live):
+            case "steer":
                 return "Passing it on to the running turn."
             case _:
                 return f"{BUSY} {_queued(put, 0, ' with what else you send')}"

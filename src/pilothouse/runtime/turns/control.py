@@ -21,7 +21,6 @@ from pilothouse.core.queue import QueueRow
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import Prompt, Turn
 from pilothouse.runtime.conversations.binding import bound
-from pilothouse.runtime.conversations.pending import may_join
 from pilothouse.runtime.outbox import say
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.signals import OUTBOX, Signals, control_of
@@ -109,7 +108,7 @@ class Watch:
             settled = self._asks.settled_in(tx)
             stored = tx.conversations.get(conversation_id)
             conversation = None if stored is None else bound(tx, stored)
-            return tx.turns.get(turn_id), settled, conversation, may_join(tx, self._turn)
+            return tx.turns.get(turn_id), settled, conversation, tx.inbox.waiting(conversation_id)
 
         turn, settled, conversation, waiting = await self._ports.store.read(unit)
         if turn is not None and turn.stop_requested:

@@ -24,7 +24,6 @@ from pilothouse.core.policy import ApprovalMode
 from pilothouse.core.queue import QueueRow, notes_lane
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import Prompt, Turn
-from pilothouse.runtime.asks.settle import supersede
 from pilothouse.runtime.audit import record_turn
 from pilothouse.runtime.budget.hold import hold, let_go
 from pilothouse.runtime.budget.ledger import reserve
@@ -36,7 +35,6 @@ from pilothouse.runtime.conversations.binding import (
     said_mode,
     workspace_of,
 )
-from pilothouse.runtime.conversations.pending import past_ask
 from pilothouse.runtime.conversations.sessions import bind
 from pilothouse.runtime.outbox import say
 from pilothouse.runtime.ports import Ports
@@ -83,9 +81,6 @@ def start_from_inbox(
     before, conversation = conversation, tx.conversations.get(conversation_id) or conversation
     if tx.turns.live(session.id) is not None:
         return None
-    if any(message.goes_on for message in messages):
-        for asked in tx.asks.open_of(session.id):
-            supersede(tx, ids, asked, at, because="you went on without answering")
     turn = Turn(
         TurnId(ids("turn")),
         session.id,
@@ -221,8 +216,8 @@ def _take(tx: Tx, ids: IdMaker, settings: Settings, conversation: Conversation, 
 
     Notes never start a turn; they go along with the next one that something else starts.
     """
-    begins = past_ask(tx, conversation, ready_by=at, limit=settings.batch_limit)
-    allowed = [row for row in begins if _is_still_let_in(tx, ids, settings, conversation, row, at)]
+    ready = tx.inbox.waiting(conversation.id, ready_by=at, limit=settings.batch_limit)
+    allowed = [row for row in ready if _is_still_let_in(tx, ids, settings, conversation, row, at)]
     if not allowed:
         return []
     first, *others = allowed
@@ -272,9 +267,7 @@ def _joins(row: QueueRow, conversation: Conversation, target: SessionId | None) 
 
 def set_aside(tx: Tx, ids: IdMaker, conversation_id: ConversationId, why: str, at: float) -> None:
     """Something that would begin here cannot be read: it ends, visibly, and the rest goes on."""
-    conversation = tx.conversations.get(conversation_id)
-    begins = [] if conversation is None else past_ask(tx, conversation, ready_by=at)
-    rows = [*begins, *tx.inbox.waiting(notes_lane(conversation_id))]
+    rows = [*tx.inbox.waiting(conversation_id, ready_by=at), *tx.inbox.waiting(notes_lane(conversation_id))]
     for row in [row for row in rows if not _readable(row)] or rows[:1]:
         tx.inbox.claim([row.id])
         tx.inbox.fail(row.id, at, why)

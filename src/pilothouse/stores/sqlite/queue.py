@@ -77,11 +77,9 @@ class QueueTable:
         rows = self._link.rows(f"{self._table}.ready_lanes", now=now, limit=limit, skip=skipped)
         return [row[0] for row in rows]
 
-    def waiting(
-        self, lane: str, *, since: float = 0.0, ready_by: float = math.inf, limit: int = 100
-    ) -> list[QueueRow]:
+    def waiting(self, lane: str, *, ready_by: float = math.inf, limit: int = 100) -> list[QueueRow]:
         name = f"{self._table}.waiting"
-        rows = self._link.rows(name, lane=lane, since=since, ready_by=ready_by, limit=limit)
+        rows = self._link.rows(name, lane=lane, ready_by=ready_by, limit=limit)
         return [queue_row(row) for row in rows]
 
     def unfinished(self, conversation_id: ConversationId, *, limit: int = 100) -> list[QueueRow]:

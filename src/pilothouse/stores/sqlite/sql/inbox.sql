@@ -1,4 +1,4 @@
--- name: startable: conversations with ready work, none of it claimed, no turn that waits, and no live turn in their session
+-- name: startable: conversations with ready work, none of it claimed, no turn that waits, no live turn in their session and no open ask of a lost one
 WITH work (conversation_id, seq) AS (
     SELECT conversation_id, min(seq) FROM inbox
     WHERE status = 'queued' AND lane <> 'control' AND ready_at <= :now GROUP BY conversation_id
@@ -13,14 +13,9 @@ WHERE work.conversation_id NOT IN (SELECT conversation_id FROM inbox WHERE statu
     WHERE turns.conversation_id = work.conversation_id AND status NOT IN ('done', 'failed', 'cancelled')
       AND status IN ('queued', 'parked')
   )
-  AND NOT EXISTS ( -- an ask outlived its turn, and all the work was accepted while that lived: as outliving.py has it
+  AND NOT EXISTS ( -- an open ask whose turn was lost goes first
     SELECT 1 FROM asks INDEXED BY asks_alike CROSS JOIN turns AS lost ON lost.id = asks.turn_id
     WHERE asks.session_id = sessions.id AND asks.state = 'open' AND lost.ended_at IS NOT NULL
-      AND NOT EXISTS (
-        SELECT 1 FROM inbox AS newer INDEXED BY inbox_work
-        WHERE newer.conversation_id = work.conversation_id AND newer.status = 'queued' AND newer.lane <> 'control'
-          AND newer.ready_at <= :now AND newer.created_at >= lost.ended_at
-      )
   )
   AND (:engines IS NULL OR coalesce(sessions.engine, place.engine) IS NULL
        OR coalesce(sessions.engine, place.engine) IN (SELECT value FROM json_each(:engines)))

@@ -29,9 +29,9 @@ WHERE head.status = 'queued' AND head.ready_at <= :now
   AND (heads.lane = 'control' OR heads.lane NOT IN (SELECT lane FROM {queue} WHERE status = 'claimed'))
 ORDER BY heads.seq LIMIT :limit
 
--- name: waiting: the queued rows of a lane that were put since a time and are ready by another
+-- name: waiting: the queued rows of a lane that are ready by a time
 SELECT {_row} FROM {queue}
-WHERE lane = :lane AND ended_at IS NULL AND status = 'queued' AND created_at >= :since AND ready_at <= :ready_by
+WHERE lane = :lane AND ended_at IS NULL AND status = 'queued' AND ready_at <= :ready_by
 ORDER BY seq LIMIT :limit
 
 -- name: unfinished: queued and claimed rows of a conversation
