@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -156,10 +155,7 @@ async def test_a_code_alone_is_a_code_from_whoever_is_let_in_already_too(tmp_pat
         assert rig.engine.turns == []
 
 
-@pytest.mark.parametrize("place_of_it", [{"rest_of": "n1"}, {"overheard": True}])
-async def test_a_code_alone_is_a_code_even_where_nothing_else_is_a_command(
-    tmp_path: Path, place_of_it: dict[str, Any]
-) -> None:
+async def test_a_code_alone_is_a_code_even_where_nothing_else_is_a_command(tmp_path: Path) -> None:
     async def ask(strings: Strings) -> None:
         await strings.start()
         await strings.ask(Ask(AskId("q"), "question", "What name?", free_text=True))
@@ -168,7 +164,7 @@ async def test_a_code_alone_is_a_code_even_where_nothing_else_is_a_command(
         await rig.channel.say("go", author=MEMBER)
         asked = await rig.until_asked()
         await offer(rig, "admin")
-        message = InboundMessage(rig.channel.address(), MEMBER, "n2", SHOWN, **place_of_it)
+        message = InboundMessage(rig.channel.address(), MEMBER, "n2", SHOWN, overheard=True)
         await rig.gateway.desk.accept(message)
         await rig.until_said("You are let in as admin.")
         row = await rig.store.read(lambda tx: tx.asks.get(asked.id))

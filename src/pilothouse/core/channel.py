@@ -135,11 +135,6 @@ class Desk(Protocol):
         it stands, whether we sent it or a person did. A message that is not known is where it is said to be."""
         ...
 
-    async def growing(self, address: Address, author: Author) -> Sequence[str]:
-        """For the channel itself, before it knows whether a message is the rest of another: the `growth` of what this
-        person last said there to us, the newest first. The channel judges whether it is too old."""
-        ...
-
     async def settings_of(self, address: Address) -> PlaceSettings:
         """For the channel itself, before it knows whether a message is for us. Cheap: asked for each one of a group."""
         ...

@@ -29,9 +29,6 @@ ContentKind = Literal["answer", "notice", "ask", "closed", "reply"]
 AGAIN_MARK = "(sent again: it may stand above already)"
 """A channel shows this with every part whose `again` is set: a repeat without it would be a lie."""
 
-THE_REST = "[the rest of the message before]"
-"""Stands above the rest of a message that had begun without it, so that the engine knows, and takes it for no command."""
-
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 WAKE = "wake"
@@ -140,22 +137,14 @@ class InboundMessage(Struct, frozen=True):
     policy, and answers nothing that is asked here."""
     pieces: tuple[Piece, ...] = ()
     """What it was made of, where that is more than one message of the platform's; see `pieces.py`."""
-    rest_of: str | None = None
-    """The id of a message, or of a piece of one, of which this is the rest. It is put to that one while that waits; it
-    is no command, whatever it begins with."""
-    growth: str = ""
-    """The channel's own note, by which it knows the rest of this if any comes. The desk keeps it for `growing`."""
     overheard: bool = False
     """It was said to others, where several people talk: it is taken if it answers a question that was put to its sender, and
     is nothing else. Nothing is kept of it then, and its receipt is a refusal without words."""
-    linger_s: float = 0.0
-    """For so long its sender may not be done: it is durable at once, and starts nothing before."""
 
     @property
     def whole_text(self) -> str:
         """The words, then what the files say: all that the engine reads of it."""
-        mark = "" if self.rest_of is None else THE_REST
-        return "\n\n".join(part for part in (mark, self.text, self.file_text) if part)
+        return "\n\n".join(part for part in (self.text, self.file_text) if part)
 
 
 class MessageEdited(Struct, frozen=True):

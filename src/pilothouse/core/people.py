@@ -34,7 +34,6 @@ AUTHORITY: Mapping[str, Role] = {
     "desk.follow": "member",
     "desk.query": "member",
     "desk.settings_of": "member",
-    "desk.growing": "member",
     "desk.address_of": "member",
     "desk.waiting": "owner",  # a channel asks these for itself: they tell of everybody
     "desk.running": "owner",

@@ -40,7 +40,6 @@ from pilothouse.runtime.asks.closed import has_dead_buttons
 from pilothouse.runtime.commands.call import Listed
 from pilothouse.runtime.commands.settings import list_models, models_to_choose
 from pilothouse.runtime.conversations.binding import bound, workspace_of
-from pilothouse.runtime.conversations.pieces import growths
 from pilothouse.runtime.conversations.places import Places, resolve, where_stands
 from pilothouse.runtime.delivery.mail import unsent_of
 from pilothouse.runtime.inbox.intake import Intake
@@ -185,10 +184,6 @@ class GatewayDesk:
     async def address_of(self, ref: MessageRef) -> Address:
         """No person asks for it, so no role is looked at."""
         return await self._ports.store.read(lambda tx: where_stands(tx, ref))
-
-    async def growing(self, address: Address, author: Author) -> tuple[str, ...]:
-        """No person asks for it, so no role is looked at."""
-        return await self._ports.store.read(lambda tx: growths(tx, address, author))
 
     async def settings_of(self, address: Address) -> PlaceSettings:
         return await self._places.of(address)

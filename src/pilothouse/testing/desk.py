@@ -83,8 +83,6 @@ class ScriptedDesk:
         self.departures: list[Presence] = []
         self.places: dict[Address, PlaceSettings] = {}
         """What `settings_of` answers; for any other place, as configured."""
-        self.growths: dict[tuple[Address, str], list[str]] = defaultdict(list)
-        """What `growing` answers: of what was accepted, by place and author, the newest first."""
         self.wait: list[MessageRef] = []
         """What `waiting` answers."""
         self.live: dict[TurnId, Address] = {}
@@ -123,8 +121,6 @@ class ScriptedDesk:
             return Receipt("duplicate", self._seen[keys[0]].message_id)
         receipt = self._receipt()
         self._seen |= dict.fromkeys(keys, receipt)
-        if message.growth:
-            self.growths[message.address, message.author.id].insert(0, message.growth)
         if receipt.state == "queued" and receipt.message_id:
             self.messages.setdefault(receipt.message_id, MessageState())
             self.on_accept(message, receipt.message_id)
@@ -208,10 +204,6 @@ class ScriptedDesk:
     async def address_of(self, ref: MessageRef) -> Address:
         self._suffer("address_of")
         return self.stands.get(ref, ref.address)
-
-    async def growing(self, address: Address, author: Author) -> list[str]:
-        self._suffer("growing")
-        return list(self.growths[address, author.id])
 
     async def settings_of(self, address: Address) -> PlaceSettings:
         self._suffer("settings_of")

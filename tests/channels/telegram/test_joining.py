@@ -6,7 +6,7 @@ from itertools import count
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilothouse.channels.telegram.pieces import QUIET_S, Bit, gather, is_rest_of, place_of
+from pilothouse.channels.telegram.pieces import QUIET_S, Bit, gather, place_of
 from pilothouse.channels.telegram.wire import Chat, Message, Origin, Update, User
 
 LONG = "x" * 4096
@@ -90,13 +90,6 @@ def test_a_piece_may_look_like_a_command_and_each_may_be_a_reply() -> None:
     assert gather(seen(replies), 0.0).ready == (tuple(replies),)
 
 
-def test_a_late_piece_is_known_as_one_while_its_message_is_still_on_its_way() -> None:
-    first, late, command = message(LONG), message("/stop words of the list"), message("/stop", at=200)
-    assert is_rest_of([late], [first])
-    assert not is_rest_of([command], [first])
-    assert not is_rest_of([first], [late])
-
-
 def test_forwards_belong_to_the_comment_before_them_and_wait_for_nobody() -> None:
     together = [
         message("Summarise these"),
@@ -108,6 +101,19 @@ def test_forwards_belong_to_the_comment_before_them_and_wait_for_nobody() -> Non
     assert [len(group) for group in gather(seen(apart), 0.0).ready] == [1, 1, 1]
     album = [message("Look"), message(album="g", forwarded=True), message(album="g", forwarded=True)]
     assert gather(seen(album), QUIET_S).ready == (tuple(album),)
+
+
+def test_a_text_waits_for_forwards_and_a_command_or_a_picture_does_not() -> None:
+    comment, forward = message("Summarise these"), message("a", forwarded=True)
+    first = gather(seen([comment]), 0.1, 0.3)
+    assert (first.ready, first.wait_s) == ((), 0.3 - 0.1)
+    bits = [*seen([comment]), Bit(forward, 0.2)]
+    assert gather(bits, 0.4, 0.3).ready == ()
+    assert gather(bits, 0.5, 0.3).ready == ((comment, forward),)
+    for alone in (message("/status"), message()):
+        assert gather(seen([alone]), 0.0, 0.3).ready == ((alone,),)
+    texts = [message("one"), message("two")]
+    assert gather(seen(texts), 0.0, 0.3).ready == ((texts[0],),), "who goes on has finished what was before"
 
 
 def test_somebody_elses_words_do_not_tear_an_album_apart_and_wait_behind_it() -> None:
@@ -139,14 +145,21 @@ pieces = st.builds(
 )
 
 
-@given(st.lists(pieces, max_size=12), st.lists(st.floats(0, 1), min_size=12, max_size=12), st.floats(0, 4))
-def test_nothing_is_lost_doubled_or_overtaken(updates: list[Update], gaps: list[float], now: float) -> None:
+@given(
+    st.lists(pieces, max_size=12),
+    st.lists(st.floats(0, 1), min_size=12, max_size=12),
+    st.floats(0, 4),
+    st.sampled_from([0.0, 0.3]),
+)
+def test_nothing_is_lost_doubled_or_overtaken(
+    updates: list[Update], gaps: list[float], now: float, forward_wait_s: float
+) -> None:
     bits: list[Bit] = []
     at = 0.0
     for update, gap in zip(updates, gaps, strict=False):
         at += gap
         bits.append(Bit(update, at))
-    gathered = gather(bits, now)
+    gathered = gather(bits, now, forward_wait_s)
     ready = [update for group in gathered.ready for update in group]
     held = [bit.update for bit in gathered.held]
     assert sorted(update.update_id for update in (*ready, *held)) == [update.update_id for update in updates]
@@ -158,4 +171,4 @@ def test_nothing_is_lost_doubled_or_overtaken(updates: list[Update], gaps: list[
         if waiting and heads:
             assert heads[-1] < min(waiting)
     assert (gathered.wait_s > 0) == bool(held)
-    assert gather(bits, now + 100).held == ()
+    assert gather(bits, now + 100, forward_wait_s).held == ()

@@ -1,4 +1,4 @@
-"""What comes after its message was taken, before or after a kill, and edits of single pieces: over a whole gateway."""
+"""Pieces that come after a kill, forwards that come after their comment, and edits of single pieces: over a whole gateway."""
 
 from __future__ import annotations
 
@@ -7,36 +7,30 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.channels.telegram.gateway_house import GatewayHouse, open_gateway
+from tests.channels.telegram.gateway_house import GatewayHouse, config_for, open_gateway
 from tests.channels.telegram.server.people import Person
 from tests.channels.telegram.server.running import Server
-from tests.channels.telegram.server.world import Chat
 from tests.runtime.puppet import echo, until_interrupted
 from tests.runtime.rig import only_alive
 
 from pilothouse.core.ids import ConversationId
-from pilothouse.core.message import THE_REST, InboundMessage
+from pilothouse.core.message import InboundMessage
 
 TEXT = "word " * 1200 + "THE-END"
 PICTURES = [b"one", b"two", b"three"]
 
 
-def send(ada: Person, what: str, *, chat: Chat | None = None, name: str = "") -> list[Any]:
-    """All but its first piece stay on the way: what is given back comes when it is put to `pending`."""
+def send(ada: Person, what: str) -> list[Any]:
+    """All but its first piece stay on the way: they come when they are put to `pending`."""
     world = ada.world
     before = len(world.pending)
     if what == "paste":
-        ada.paste(f"{name} {TEXT}".strip(), chat=chat)
+        ada.paste(TEXT)
     else:
-        ada.album(PICTURES, f"{name} look".strip(), chat=chat)
+        ada.album(PICTURES, "look")
     sent = world.pending[before:]
     world.pending[before:] = sent[:1]
     return sent[1:]
-
-
-def bring(server: Server, updates: list[Any]) -> None:
-    server.world.pending += updates
-    server.world.wake()
 
 
 def check_whole(what: str, house: GatewayHouse) -> None:
@@ -46,7 +40,6 @@ def check_whole(what: str, house: GatewayHouse) -> None:
         assert (text.count("word"), text.count("THE-END")) == (1200, 1)
     else:
         assert sum(len(prompt.attachments) for prompt in prompts) == 3
-    assert text.count(THE_REST) == 1
 
 
 def until_all(what: str, house: GatewayHouse) -> Any:
@@ -57,22 +50,6 @@ def until_all(what: str, house: GatewayHouse) -> Any:
         return sum(len(prompt.attachments) for prompt in prompts) >= 3
 
     return house.until(all_there)
-
-
-@pytest.mark.parametrize("what", ["paste", "album"])
-async def test_in_a_group_the_rest_of_what_was_for_us_is_for_us(
-    server: Server, tmp_path: Path, what: str
-) -> None:
-    ada = server.person("Ada")
-    group = ada.make_group("Work")
-    async with open_gateway(server, tmp_path, {ada: "owner"}) as house:
-        await house.until(lambda: not server.world.pending)
-        rest = send(ada, what, chat=group, name="@pilot_test_bot")
-        await house.until_shown(group.id, "you said")
-        bring(server, rest)
-        await until_all(what, house)
-        await house.rig.until_idle()
-        check_whole(what, house)
 
 
 @pytest.mark.parametrize("what", ["paste", "album"])
@@ -114,26 +91,19 @@ async def test_an_edit_of_one_piece_keeps_the_others(server: Server, tmp_path: P
         await house.rig.until_idle()
 
 
-async def test_forwards_that_come_after_their_comment_are_put_to_it_while_it_waits(
+async def test_forwards_that_come_soon_after_their_comment_are_one_message_with_it(
     server: Server, tmp_path: Path
 ) -> None:
     ada, bob = server.person("Ada"), server.person("Bob")
-    group = ada.make_group("Work")
-    place = ConversationId(f"telegram:{group.id}")
-    sent_at = server.world.now()
-    server.world.now = lambda: sent_at  # all of it is sent at once, however long it takes to come
-    async with open_gateway(server, tmp_path, {ada: "owner"}, until_interrupted, echo) as house:
-        ada.say("@pilot_test_bot first", chat=group)
-        await house.rig.until_live(place, "running")
-        ada.say("@pilot_test_bot Summarise these", chat=group)
-        await house.until_shown(group.id, "Still working")
-        for number in (1, 2):
-            ada.say(f"news {number}", chat=group, forwarded_from=bob)
-        ada.say("not for you", chat=group)
+    config = config_for(server, forward_wait_s=5.0)
+    async with open_gateway(server, tmp_path, {ada: "owner"}, echo, echo, config=config) as house:
+        ada.say("Summarise these")
         await house.until(lambda: not server.world.pending)
-        ada.say("/stop", chat=group)
-        await house.until(lambda: len(house.rig.engine.turns) == 2)
-        text = house.rig.engine.turns[1].prompt.text
-        assert "Summarise these\n[forwarded from Bob]\nnews 1\n[forwarded from Bob]\nnews 2\n" in text
-        assert "not for you" not in text
+        for number in (1, 2):
+            ada.say(f"news {number}", forwarded_from=bob)
+        await house.until(lambda: not server.world.pending)
+        ada.say("/status")  # so that nobody waits any longer
+        (turn,) = await house.until(lambda: house.rig.engine.turns)
+        text = "Summarise these\n[forwarded from Bob]\nnews 1\n[forwarded from Bob]\nnews 2"
+        assert turn.prompt.text == text
         await house.rig.until_idle()

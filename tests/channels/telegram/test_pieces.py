@@ -1,10 +1,10 @@
-"""Whatever app cut a text, wherever, in whatever windows its pieces come, and whenever we are killed: it is whole, and once."""
+"""Whatever app cut a text, wherever, and whenever we are killed: it is whole, and once."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, nullcontext
-from itertools import count, islice, product
+from itertools import combinations_with_replacement, count
 from pathlib import Path
 
 import msgspec
@@ -20,11 +20,11 @@ from pilothouse.channels.telegram.accept import Taker
 from pilothouse.channels.telegram.addresses import TELEGRAM, us_with
 from pilothouse.channels.telegram.client import open_client
 from pilothouse.channels.telegram.endpoint import Endpoint
-from pilothouse.channels.telegram.pieces import QUIET_S, Bit, find_tail, gather, place_of, read_tails, tail_of
+from pilothouse.channels.telegram.pieces import QUIET_S, Bit, gather, place_of
 from pilothouse.channels.telegram.receive import Happening, Said, translate
 from pilothouse.channels.telegram.wire import Chat, Entity, Me, Message, Update, User
 from pilothouse.core.ids import UserId
-from pilothouse.core.message import THE_REST, Address, InboundMessage, conversation_id, inbox_key, pieces_of
+from pilothouse.core.message import Address, InboundMessage, conversation_id, inbox_key, pieces_of
 from pilothouse.core.people import People
 from pilothouse.core.secret import Secret
 from pilothouse.core.store import Tx
@@ -99,28 +99,6 @@ def test_what_the_apps_cut_is_as_it_was(app: str, text: str) -> None:
     assert said([update(piece) for piece in pieces(text, APPS[app])]).text == text
 
 
-def test_a_tail_is_read_again_and_one_of_another_version_is_forgotten() -> None:
-    message = update("x" * 4096).message
-    assert message is not None and (tail := tail_of(message)) is not None
-    assert said([Update(1, message)]).growth
-    assert read_tails(['{"of": "another version"}', said([Update(1, message)]).growth]) == [tail]
-
-
-def test_only_the_newest_goes_on_but_for_an_album() -> None:
-    long, other = update("x" * 4096).message, update("y" * 4096).message
-    assert long is not None and other is not None
-    rest, picture = update("rest").message, update("").message
-    assert rest is not None and picture is not None
-    album = msgspec.structs.replace(picture, text=None, media_group_id="g")
-    tails = [tail for one in (other, long, album) if (tail := tail_of(one)) is not None]
-    assert find_tail(tails, rest) == tails[0]
-    assert find_tail([tails[2], tails[0]], rest) is None
-    assert find_tail(tails, album) == tails[2]
-
-
-# Windows and kills: the desk and its store are real, and nothing begins.
-
-
 class House:
     def __init__(self, rig: Rig, make: Callable[[], Taker]) -> None:
         self.rig = rig
@@ -183,67 +161,37 @@ async def open_house(folder: Path) -> AsyncIterator[House]:
         )
 
 
-def windows(count: int) -> Iterator[list[int]]:
-    """Every way in which so many pieces can come: how many within each window."""
-    if not count:
-        yield []
-    for size in range(1, count + 1):
-        for others in windows(count - size):
-            yield [size, *others]
-
-
 TEXTS = [f"{NAME} {'a' * 4080}", "/stop b" + "b" * 4089, "/new c" + "c" * 4090, "/status"]
 
 
 @pytest.mark.parametrize("chat", [7, -5])
-@pytest.mark.parametrize("begun", [False, True])
-@pytest.mark.parametrize("killed", [False, True])
-async def test_in_any_windows_and_with_any_kill_a_paste_is_whole_and_once(
-    tmp_path: Path, chat: int, begun: bool, killed: bool
-) -> None:
-    """After a kill, everything from any piece on is brought again, and all of it within one window."""
+async def test_with_any_kill_a_paste_is_whole_and_once(tmp_path: Path, chat: int) -> None:
+    """Some pieces were taken before a kill. After it, everything from one of them on is brought again at once."""
     async with open_house(tmp_path) as house:
-        for case, (way, again) in enumerate(product(windows(len(TEXTS)), range(len(TEXTS) + 1)), 1):
+        for case, (again, last) in enumerate(combinations_with_replacement(range(len(TEXTS)), 2), 1):
             updates = [update(text, chat * 1000 * case) for text in TEXTS]
-            coming = iter(updates)
-            for size in way:
-                await house.take(list(islice(coming, size)))
-                if begun:
-                    await begin(house, updates[0])
-                if killed:
-                    house.restart()
-            if updates[again:]:
-                await house.take(updates[again:])
+            await house.take(updates[: last + 1])
+            house.restart()
+            await house.take(updates[again:])
             found = await house.found(updates)
-            whole = "".join(text.removeprefix(THE_REST).strip() for text in found)
-            assert whole == "".join(TEXTS), (way, again)
-            if not begun:
-                assert len(found) == 1, (way, again)
+            assert "".join(found) == "".join(TEXTS), (again, last)
+            assert len(found) == (1 if updates[last] is updates[-1] else 2), (again, last)
 
 
-async def begin(house: House, head: Update) -> None:
-    address = place_of(head)
-    assert address is not None
-    key = inbox_key(conversation_id(address), str(head.update_id))
-
-    def unit(tx: Tx) -> None:
-        row = tx.inbox.by_key(key)
-        assert row is not None
-        tx.inbox.claim([row.id])  # at the second time it has ended already
-        tx.inbox.done(row.id, 1.0, "a turn had it")
-
-    await house.rig.store.write(unit)
-
-
-async def test_our_name_at_the_end_calls_for_all_that_was_heard_before(tmp_path: Path) -> None:
+async def test_our_name_in_any_piece_calls_for_all_of_them(tmp_path: Path) -> None:
     async with open_house(tmp_path) as house:
-        updates = [update("a" * 4096, -9), update("b" * 4096, -9)]
-        last = update(f"{NAME} what is this?", -9)
-        await house.take(updates[:1])
-        await house.take(updates[1:])
-        await house.take([last])
-        (text,) = await house.found([*updates, last])
+        updates = [update("a" * 4096, -9), update("b" * 4096, -9), update(f"{NAME} what is this?", -9)]
+        await house.take(updates)
+        (text,) = await house.found(updates)
         assert text == "a" * 4096 + "b" * 4096 + f"{NAME} what is this?"
+
+
+async def test_a_piece_that_comes_later_is_a_message_of_its_own(tmp_path: Path) -> None:
+    async with open_house(tmp_path) as house:
+        updates = [update("a" * 4096), update("b" * 4096), update("the end")]
+        await house.take(updates[:2])
+        await house.take(updates[2:])
+        assert await house.found(updates) == ["a" * 4096 + "b" * 4096, "the end"]
 
 
 async def test_what_is_no_piece_of_anything_for_us_is_still_passed_over(tmp_path: Path) -> None:

@@ -196,22 +196,6 @@ def test_forwards_stand_below_their_comment_each_with_its_origin(scene: Scene) -
     assert [len(files) for files in said.wanted] == [0, 0, 1, 1]
 
 
-def test_a_text_may_be_a_comment_and_a_command_or_a_picture_is_none(scene: Scene) -> None:
-    def lingers() -> float:
-        happening = translate(scene.updates(), US, Trigger(), linger_s=1.0)
-        assert isinstance(happening, Said)
-        return happening.message.linger_s
-
-    scene.ada.say("Compare these")
-    assert lingers() == 1.0
-    scene.ada.say("one", forwarded_from=scene.bob)
-    assert lingers() == 1.0
-    scene.ada.say("/status")
-    assert lingers() == 0.0
-    scene.ada.photo(b"x", "look")
-    assert lingers() == 0.0
-
-
 def test_what_has_no_words_is_put_into_words(scene: Scene) -> None:
     scene.ada.location(52.5, 13.4)
     assert scene.said().message.text == "[location: 52.5, 13.4]"

@@ -16,7 +16,7 @@ from pilothouse.channels.receipts import Tell, Telling, accept_fetched, may_talk
 from pilothouse.channels.telegram.addresses import Us, address_of, author_of, is_for_us
 from pilothouse.channels.telegram.client import BotClient
 from pilothouse.channels.telegram.content import WantedFile, name_of
-from pilothouse.channels.telegram.pieces import Overheard, Tails, message_of
+from pilothouse.channels.telegram.pieces import message_of
 from pilothouse.channels.telegram.receive import (
     Changed,
     Faceless,
@@ -54,8 +54,7 @@ Pass = Callable[[Happening], Awaitable[None]]
 
 
 class Taker:
-    """`trigger_of` knows what a group wants to hear us for; `others` gets whatever is no message. What may be a comment
-    starts nothing for `linger_s`, in which forwards may come."""
+    """`trigger_of` knows what a group wants to hear us for; `others` gets whatever is no message."""
 
     def __init__(
         self,
@@ -69,7 +68,6 @@ class Taker:
         tell: Tell,
         others: Pass,
         log: Callable[..., None],
-        linger_s: float = 0.0,
     ) -> None:
         self._desk = desk
         self._client = client
@@ -79,27 +77,18 @@ class Taker:
         self._trigger_of = trigger_of
         self._others = others
         self._log = log
-        self._linger_s = linger_s
-        self._tails = Tails(desk)
-        self._overheard = Overheard()
         self._fetches = anyio.CapacityLimiter(FETCHES_AT_ONCE)
         self._tell = tell
         self._telling = Telling(tell, clock)
 
     async def take(self, updates: Sequence[Update], address: Address | None, aside: Aside) -> None:
         trigger = await self._trigger_of(address) if address is not None else Trigger()
-        if address is not None:
-            updates = self._overheard.with_earlier(updates, address)
-        tails = await self._tails.before(updates[0])
-        match translate(updates, self._us, trigger, tails, linger_s=self._linger_s):
+        match translate(updates, self._us, trigger):
             case Said() as said:
                 await self._accept(said, aside)
-                self._overheard.forget(said.message.address)
             case ToOthers(said=said):
                 if (await self._accept(said, aside)).state == "refused":
-                    self._pass_over(updates, address, "not for us")
-                else:
-                    self._overheard.forget(said.message.address)
+                    self._pass_over(updates, "not for us")
             case Reacted(note=note):
                 about = MessageRef(note.address, note.reply_to or "")
                 await self._desk.accept(replace(note, address=await self._desk.address_of(about)))
@@ -112,7 +101,7 @@ class Taker:
             case Faceless(message=message):
                 await self._tell(message.address, FACELESS, message.native_id)
             case Nothing(why=why):
-                self._pass_over(updates, address, why)
+                self._pass_over(updates, why)
             case Pressed() as press:
                 # Its buttons change when their chat has room for it: nobody waits for that.
                 async with aside():
@@ -120,9 +109,7 @@ class Taker:
             case happening:
                 await self._others(happening)
 
-    def _pass_over(self, updates: Sequence[Update], address: Address | None, why: str) -> None:
-        if address is not None:
-            self._overheard.keep(tuple(updates), address)
+    def _pass_over(self, updates: Sequence[Update], why: str) -> None:
         self._log("telegram.update_passed_over", update_id=updates[0].update_id, why=why)
 
     async def apologise(self, updates: Sequence[Update]) -> None:
@@ -144,7 +131,6 @@ class Taker:
             receipt = await accept_fetched(self._desk, message, lambda: self._fetched(said, aside))
         else:
             receipt = await self._desk.accept(message)
-        self._tails.taken(message, receipt)
         await self._telling.accepted(message, receipt, to_us=said.to_us)
         return receipt
 

@@ -48,7 +48,7 @@ class TelegramConfig(Struct, frozen=True, forbid_unknown_fields=True):
     final: Literal["new", "edit"] = "new"
     """Whether an answer is a new message, which makes a sound, or takes the place of the progress."""
     forward_wait_s: Annotated[float, Meta(ge=0, le=10, description="seconds, from 0 to 10")] = 0.3
-    """How long a text waits for what may be forwarded below it, before it starts a turn."""
+    """How long a text waits for forwards that belong to it."""
 
     @property
     def endpoint(self) -> Endpoint:

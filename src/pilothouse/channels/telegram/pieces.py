@@ -7,16 +7,8 @@ Where there is none of these, all cut hard. What is white at a cut is dropped.
 Which updates are one message: the pictures of an album, the pieces of a paste, forwards and their comment. Pure.
 
 Telegram tells neither how many there are nor which was the last, so a group is complete when it was quiet for a
-while, or when its sender goes on with something else. Within a conversation nothing overtakes: what comes behind a
-group that may still grow waits with it.
-
-Pieces in a group that were not for us, until a later one says that all of it is: our name may stand at the end.
-
-It is memory only: what is not for us is not kept.
-
-What people said last in each place, as far as the rest of it may come. The desk keeps it; here it is remembered.
-
-Nobody else takes messages in these places, so that the desk is asked once for each person and place.
+while, or when its sender goes on with something else. A piece that comes later is a message of its own. Within a
+conversation nothing overtakes: what comes behind a group that may still grow waits with it.
 """
 
 from __future__ import annotations
@@ -31,9 +23,7 @@ from pilothouse.channels.telegram.payload import TEXT
 from pilothouse.channels.telegram.wire import Entity, Message, Update
 from pilothouse.channels.telegram.written import BLOCKS
 from pilothouse.channels.text import utf16_units
-from pilothouse.core.channel import Desk, Receipt
-from pilothouse.core.ids import UserId
-from pilothouse.core.message import Address, InboundMessage
+from pilothouse.core.message import Address
 
 SPLIT_LEAST = TEXT // 2
 """No app cuts earlier, but for an odd text on iOS."""
@@ -44,25 +34,12 @@ DROPPED_MOST = 64
 """How much white an app may have dropped between two pieces: blank lines, the indentation of the next."""
 LOOKED_BACK = 300
 
-
-_encode = msgspec.json.Encoder().encode
-
 QUIET_S = 1.0
-"""For how long a group must not grow before it is complete. What comes later is known as the rest of it (`find_tail`)."""
-
-MOST_OVERHEARD = 100
-MOST_PIECES = 30
-
-Heard = tuple[Update, ...]
-
-MOST_TAILS = 1000
-REMEMBERED = 4
-
-Who = tuple[Address, UserId]
+"""An album or a cut text is complete when it did not grow for this long. A short text waits for forwards, less long."""
 
 
-class Tail(Struct, frozen=True, omit_defaults=True):
-    """What must be known of a message to tell the next piece: it is kept while that may come."""
+class Tail(Struct, frozen=True):
+    """The facts about a message by which its next piece is recognised."""
 
     message_id: int
     date: int
@@ -80,9 +57,6 @@ class Tail(Struct, frozen=True, omit_defaults=True):
     """It ends within code, or a quotation: its last line is a mark."""
     before_forwards: bool = False
     """Forwards may belong to it: it is a comment, or a forward."""
-
-
-_decode = msgspec.json.Decoder(Tail).decode
 
 
 def tail_of(message: Message) -> Tail | None:
@@ -105,10 +79,9 @@ def tail_of(message: Message) -> Tail | None:
     return tail if tail.album or tail.units or tail.before_forwards else None
 
 
-def waits(message: Message) -> bool:
-    """Whether the next piece is likely enough to wait for it: an album may always grow, and so may a text that is long."""
-    tail = tail_of(message)
-    return tail is not None and (tail.album is not None or tail.units > 0)
+def may_be_cut(tail: Tail) -> bool:
+    """An album may always grow, and a long text was probably cut: the next piece is likely."""
+    return tail.album is not None or tail.units > 0
 
 
 def goes_on(tail: Tail, message: Message) -> bool:
@@ -128,13 +101,6 @@ def goes_on(tail: Tail, message: Message) -> bool:
     )
 
 
-def find_tail(tails: Sequence[Tail], message: Message) -> Tail | None:
-    """`tails` are of what one person said in one place, the newest first: only an album goes on after something else."""
-    albums = (tail for tail in tails if _same_album(tail, message))
-    newest = (tail for tail in tails[:1] if goes_on(tail, message))
-    return next(albums, None) or next(newest, None)
-
-
 def is_by_the_same(one: Message, other: Message) -> bool:
     return address_of(one) == address_of(other) and author_of(one) == author_of(other)
 
@@ -150,21 +116,6 @@ def seam(tail: Tail, message: Message) -> str:
         return ""
     next_word = utf16_units(text.split(maxsplit=1)[0]) if text.split() else 0
     return "\n" if tail.lines or tail.units + 1 + next_word <= TEXT else " "
-
-
-def write_tail(tail: Tail) -> str:
-    return _encode(tail).decode()
-
-
-def read_tails(kept: Sequence[str]) -> list[Tail]:
-    """What another version wrote, and we cannot read, is forgotten."""
-    tails: list[Tail] = []
-    for one in kept:
-        try:
-            tails.append(_decode(one))
-        except msgspec.MsgspecError:
-            continue
-    return tails
 
 
 def _blocks(message: Message) -> Iterator[Entity]:
@@ -206,7 +157,8 @@ class Bit(Struct, frozen=True):
 
 
 class Gathered(Struct, frozen=True):
-    """`ready` in the order in which it came; `held` may still grow, or waits behind what may, until `wait_s`."""
+    """`ready` in the order in which it came; `held` may still grow, or waits behind a group that may:
+    the first is complete in `wait_s`."""
 
     ready: tuple[tuple[Update, ...], ...]
     held: tuple[Bit, ...]
@@ -216,7 +168,8 @@ class Gathered(Struct, frozen=True):
 class _Group:
     """Bits of one message so far."""
 
-    def __init__(self, bit: Bit) -> None:
+    def __init__(self, bit: Bit, forward_wait_s: float) -> None:
+        self._forward_wait_s = forward_wait_s
         self.bits: list[Bit] = []
         self.place = place_of(bit.update)
         self.closed = False
@@ -226,8 +179,6 @@ class _Group:
         self.bits.append(bit)
         self.last = message_of(bit.update)
         self._tail = None if self.last is None else tail_of(self.last)
-        # A paste ends with its first short piece; an album may always grow.
-        self._waits = self.last is not None and waits(self.last)
 
     def is_by_sender_of(self, message: Message) -> bool:
         return self.last is not None and is_by_the_same(self.last, message)
@@ -241,26 +192,30 @@ class _Group:
         )
 
     def wait_s(self, now: float) -> float:
-        return max(0.0, self.bits[-1].seen_at + QUIET_S - now) if self._waits and not self.closed else 0.0
+        if self._tail is None or self.closed:
+            return 0.0
+        quiet_s = QUIET_S if may_be_cut(self._tail) else self._forward_wait_s
+        return max(0.0, self.bits[-1].seen_at + quiet_s - now)
 
 
-def gather(bits: Iterable[Bit], now: float) -> Gathered:
+def gather(bits: Iterable[Bit], now: float, forward_wait_s: float = 0.0) -> Gathered:
+    """`forward_wait_s` is how long a text waits for forwards that may follow it."""
     groups: list[_Group] = []
     for bit in bits:
-        _place(groups, bit)
+        _place(groups, bit, forward_wait_s)
     ready: list[tuple[Update, ...]] = []
     held: list[Bit] = []
     stuck: set[Address] = set()
-    wait_s = 0.0
+    waits_s: list[float] = []
     for group in groups:
-        if group.wait_s(now) > 0 or group.place in stuck:
-            wait_s = max(wait_s, group.wait_s(now))
+        if (wait_s := group.wait_s(now)) > 0 or group.place in stuck:
+            waits_s += [wait_s] if wait_s > 0 else []
             held += group.bits
             if group.place is not None:
                 stuck.add(group.place)
         else:
             ready.append(tuple(bit.update for bit in group.bits))
-    return Gathered(tuple(ready), tuple(held), wait_s)
+    return Gathered(tuple(ready), tuple(held), min(waits_s, default=0.0))
 
 
 def message_of(update: Update) -> Message | None:
@@ -273,16 +228,7 @@ def place_of(update: Update) -> Address | None:
     return None if message is None else address_of(message)
 
 
-def is_rest_of(updates: Sequence[Update], earlier: Sequence[Update]) -> bool:
-    """Whether they would have been one group if they had come in time."""
-    message, last = message_of(updates[0]), message_of(earlier[-1])
-    tail = None if last is None else tail_of(last)
-    if message is None or last is None or tail is None:
-        return False
-    return is_by_the_same(last, message) and goes_on(tail, message)
-
-
-def _place(groups: list[_Group], bit: Bit) -> None:
+def _place(groups: list[_Group], bit: Bit, forward_wait_s: float) -> None:
     message = message_of(bit.update)
     if message is not None:
         for group in reversed(groups):
@@ -290,7 +236,7 @@ def _place(groups: list[_Group], bit: Bit) -> None:
                 group.add(bit)
                 return
         _close_for(groups, message)
-    groups.append(_Group(bit))
+    groups.append(_Group(bit, forward_wait_s))
 
 
 def _close_for(groups: Sequence[_Group], message: Message) -> None:
@@ -298,53 +244,3 @@ def _close_for(groups: Sequence[_Group], message: Message) -> None:
     for group in groups:
         if group.is_by_sender_of(message):
             group.closed = True
-
-
-class Overheard:
-    def __init__(self) -> None:
-        self._heard: dict[Address, Heard] = {}
-
-    def with_earlier(self, updates: Sequence[Update], place: Address) -> Heard:
-        """All that was heard of it, if this goes on with what was said last there."""
-        earlier = self._heard.get(place, ())
-        return (*earlier, *updates) if earlier and is_rest_of(updates, earlier) else tuple(updates)
-
-    def keep(self, updates: Heard, place: Address) -> None:
-        last = message_of(updates[-1])
-        if last is None or not waits(last) or len(updates) > MOST_PIECES:
-            return
-        self._heard.pop(place, None)
-        self._heard[place] = updates
-        if len(self._heard) > MOST_OVERHEARD:
-            del self._heard[next(iter(self._heard))]
-
-    def forget(self, place: Address) -> None:
-        self._heard.pop(place, None)
-
-
-class Tails:
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._known: dict[Who, Sequence[Tail]] = {}
-
-    async def before(self, update: Update) -> Sequence[Tail]:
-        """Of what its sender said in that place, the newest first: this may be the rest of one."""
-        message = message_of(update)
-        author = None if message is None else author_of(message)
-        if message is None or author is None or author.is_bot:
-            return ()
-        who = (address_of(message), author.id)
-        if who not in self._known:
-            tails = read_tails(await self._desk.growing(who[0], author))
-            if len(self._known) >= MOST_TAILS:
-                del self._known[next(iter(self._known))]
-            self._known[who] = tails
-        return self._known[who]
-
-    def taken(self, message: InboundMessage, receipt: Receipt) -> None:
-        who = (message.address, message.author.id)
-        if receipt.state == "duplicate":  # what the desk has of it may be more than we saw
-            self._known.pop(who, None)
-        elif receipt.state == "queued" and message.growth and who in self._known:
-            others = (tail for tail in self._known[who] if str(tail.message_id) != message.rest_of)
-            self._known[who] = [*read_tails([message.growth]), *others][:REMEMBERED]

@@ -26,7 +26,7 @@ from pilothouse.channels.telegram.addresses import (
     without_our_name,
 )
 from pilothouse.channels.telegram.content import WantedFile, files_of, name_of, names_of, origin_of, words_of
-from pilothouse.channels.telegram.pieces import Tail, find_tail, seam, tail_of, write_tail
+from pilothouse.channels.telegram.pieces import seam, tail_of
 from pilothouse.channels.telegram.wire import (
     CallbackQuery,
     DraftStopped,
@@ -127,15 +127,12 @@ Happening = (
 )
 
 
-def translate(
-    updates: Sequence[Update], us: Us, trigger: Trigger, tails: Sequence[Tail] = (), *, linger_s: float = 0.0
-) -> Happening:
-    """`updates` are one message, in pieces, or one update of any kind. `tails` are of what its sender said before;
-    `linger_s` is how long forwards may come after their comment."""
+def translate(updates: Sequence[Update], us: Us, trigger: Trigger) -> Happening:
+    """`updates` are one message, in pieces, or one update of any kind."""
     first = updates[0]
     messages = [message for update in updates if (message := _message(update)) is not None]
     if messages:
-        return _said(messages, us, trigger, tails, linger_s)
+        return _said(messages, us, trigger)
     if (edited := first.edited_message or first.edited_channel_post) is not None:
         return _changed(edited, us, trigger)
     if (query := first.callback_query) is not None:
@@ -154,9 +151,7 @@ def _message(update: Update) -> Message | None:
     return update.message or update.channel_post
 
 
-def _said(
-    messages: Sequence[Message], us: Us, trigger: Trigger, tails: Sequence[Tail], linger_s: float
-) -> Happening:
+def _said(messages: Sequence[Message], us: Us, trigger: Trigger) -> Happening:
     first = messages[0]
     author = author_of(first)
     if first.migrate_to_chat_id is not None:
@@ -170,37 +165,21 @@ def _said(
     if speaks_as_group(first):
         to_us = any(is_for_us(message, us, Trigger("mention")) for message in messages)
         return Faceless(_inbound(first, author, "")) if to_us else Nothing("the group itself said it")
-    return _said_by(author, messages, us, trigger, find_tail(tails, first), linger_s)
+    return _said_by(author, messages, us, trigger)
 
 
-def _said_by(
-    author: Author,
-    messages: Sequence[Message],
-    us: Us,
-    trigger: Trigger,
-    before: Tail | None,
-    linger_s: float,
-) -> Happening:
-    """`before` is of what this is the rest of."""
+def _said_by(author: Author, messages: Sequence[Message], us: Us, trigger: Trigger) -> Happening:
     first, me = messages[0], us.me
     wanted = tuple(files_of(message) for message in messages)
-    if before is None and not any(wanted) and not any(map(words_of, messages)):
+    if not any(wanted) and not any(map(words_of, messages)):
         return _without_words(first, author, us)
-    overheard = before is None and not any(is_for_us(message, us, trigger) for message in messages)
+    overheard = not any(is_for_us(message, us, trigger) for message in messages)
     if overheard and not all(map(may_answer, messages)):
         return Nothing("not for us")
-    tail = tail_of(messages[-1])
-    message = replace(
-        _inbound(first, author, ""),
-        rest_of=None if before is None else str(before.message_id),
-        growth="" if tail is None else write_tail(tail),
-        linger_s=linger_s if tail is not None and tail.before_forwards else 0.0,
-        overheard=overheard,
-    )
-    to_us = before is not None or any(is_for_us(message, us, Trigger("mention")) for message in messages)
-    answered = _answered_files(first, me) if before is None else ()
-    with_answered = ((*wanted[0], *answered), *wanted[1:])
-    said = Said(made_of(message, _pieces(messages, wanted, before, me)), with_answered, to_us)
+    message = replace(_inbound(first, author, ""), overheard=overheard)
+    to_us = any(is_for_us(message, us, Trigger("mention")) for message in messages)
+    with_answered = ((*wanted[0], *_answered_files(first, me)), *wanted[1:])
+    said = Said(made_of(message, _pieces(messages, wanted, me)), with_answered, to_us)
     return ToOthers(said) if overheard else said
 
 
@@ -212,12 +191,11 @@ def _answered_files(message: Message, me: Me) -> tuple[WantedFile, ...]:
     return files_of(answered)
 
 
-def _pieces(
-    messages: Sequence[Message], wanted: Sequence[Sequence[WantedFile]], before: Tail | None, me: Me
-) -> list[Piece]:
+def _pieces(messages: Sequence[Message], wanted: Sequence[Sequence[WantedFile]], me: Me) -> list[Piece]:
     """What each says; where none says anything, the names of what came."""
-    silent = before is None and not any(map(words_of, messages))
+    silent = not any(map(words_of, messages))
     pieces: list[Piece] = []
+    before = None
     for message, files in zip(messages, wanted, strict=True):
         words = names_of(files) if silent else words_of(message)
         words = words or ("" if files else _unread_words(message))
@@ -225,7 +203,7 @@ def _pieces(
         origin = "" if in_album else origin_of(message)
         if origin and (words or files):
             words = f"{origin}\n{words}" if words else origin
-        if before is None:
+        if not pieces:
             words = _opened(without_our_name(words, me))
         pieces.append(Piece(str(message.message_id), words, "" if before is None else seam(before, message)))
         before = tail_of(message)
@@ -285,10 +263,9 @@ def _changed(message: Message, us: Us, trigger: Trigger) -> Happening:
     changed = Changed(MessageEdited(address_of(message), author, str(message.message_id), text))
     if edited_at - message.date > FORGOT_S:
         return changed
-    match _said([message], us, trigger, (), 0.0):
+    match _said([message], us, trigger):
         case Said() as said:
-            # It stands where it was sent, so that nothing that came later goes on with it.
-            anew = replace(said.message, growth="", sent_at=float(edited_at))
+            anew = replace(said.message, sent_at=float(edited_at))
             return replace(changed, said=replace(said, message=anew))
         case Faceless() as faceless:
             return faceless

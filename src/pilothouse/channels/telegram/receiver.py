@@ -271,9 +271,9 @@ class Receiving:
             tell=self._tell,
             others=self._other,
             log=log,
-            linger_s=self._config.forward_wait_s,
         )
-        return Lanes(taker, clock, log, self._keeping, self._failures)
+        wait_s = self._config.forward_wait_s
+        return Lanes(taker, clock, log, self._keeping, self._failures, forward_wait_s=wait_s)
 
     async def _trigger_of(self, address: Address) -> Trigger:
         """What was chosen there, else what is configured. A group that got a new number keeps what its old one had."""

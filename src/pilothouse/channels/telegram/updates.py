@@ -25,7 +25,7 @@ from anyio.abc import TaskGroup
 from pilothouse.channels.failures import Failures
 from pilothouse.channels.journal import Journal
 from pilothouse.channels.telegram.addresses import overtakes
-from pilothouse.channels.telegram.pieces import Bit, gather, is_rest_of, message_of, place_of
+from pilothouse.channels.telegram.pieces import Bit, gather, message_of, place_of
 from pilothouse.channels.telegram.wire import Arrived, NoUpdate, Update, read_update
 from pilothouse.core.clock import Clock
 from pilothouse.core.errors import Fenced, StoreUnavailable
@@ -139,13 +139,21 @@ class Lanes:
     """For one run of whoever receives: what it works on ends with that run's task group."""
 
     def __init__(
-        self, taker: Taking, clock: Clock, log: Callable[..., None], keeping: Keeping, failures: Failures
+        self,
+        taker: Taking,
+        clock: Clock,
+        log: Callable[..., None],
+        keeping: Keeping,
+        failures: Failures,
+        *,
+        forward_wait_s: float = 0.0,
     ) -> None:
         self._taker = taker
         self._clock = clock
         self._log = log
         self._keeping = keeping
         self._failures = failures
+        self._forward_wait_s = forward_wait_s
         self._seats = anyio.CapacityLimiter(AT_ONCE)
         self._raws: dict[int, bytes] = {}
         self._waiting: dict[int, Bit] = {}
@@ -216,7 +224,8 @@ class Lanes:
     def hand_over(self, tasks: TaskGroup) -> float:
         """Starts what is complete; how long the rest may still have to wait."""
         before = self._waiting
-        gathered = gather([before[number] for number in sorted(before)], self._clock.monotonic())
+        bits = [before[number] for number in sorted(before)]
+        gathered = gather(bits, self._clock.monotonic(), self._forward_wait_s)
         self._waiting = {bit.update.update_id: bit for bit in gathered.held}
         for updates in gathered.ready:
             numbers = [update.update_id for update in updates]
@@ -256,10 +265,8 @@ class Lanes:
         return lane
 
     def _let_pass(self, tasks: TaskGroup, lane: _Lane) -> None:
-        """In a lane of their own, in order: what they are behind only waits for a file. A late piece of what they are
-        behind only looks like a command."""
-        passing = [one for one in lane.queue if _overtakes(one)]
-        for updates in [one for one in passing if not any(is_rest_of(one, other) for other in lane.queue)]:
+        """In a lane of their own, in order: what they are behind only waits for a file."""
+        for updates in [one for one in lane.queue if _overtakes(one)]:
             lane.queue.remove(updates)
             self._put(tasks, ("ahead", lane.key), lane.address, updates)
 

@@ -54,13 +54,7 @@ from pilothouse.runtime.commands.settings import (
 )
 from pilothouse.runtime.conversations.binding import keep_session, keeper, workspace_of
 from pilothouse.runtime.conversations.pending import stop_key
-from pilothouse.runtime.conversations.pieces import (
-    cleaned,
-    keep_message,
-    lingering,
-    note_pieces,
-    without_known,
-)
+from pilothouse.runtime.conversations.pieces import cleaned, keep_message, note_pieces, without_known
 from pilothouse.runtime.conversations.places import ensure_place, message_key, place_id
 from pilothouse.runtime.outbox import reply_key, say
 from pilothouse.runtime.ports import Ports
@@ -132,15 +126,12 @@ def _stop(call: CommandCall) -> Reply:
         call.tx.turns.note(turn.id, stop_requested=True)
     if held:
         return Reply(f"Stopped. It will not be resumed.{tail}")
-    for row in (unbegun := lingering(waiting, call.at)):
-        call.tx.inbox.withdraw(row.id, call.at, f"stopped by {call.by.id}")
+    if not coming:
+        return Reply(f"Nothing is running here.{tail}")
     for message in coming:
         take_back(call, message)
-    tail = _left([row for row in waiting if row not in unbegun])
-    if coming:
-        note_stop(call)
-        return Reply(f"{_stopped_coming(len(coming) + len(unbegun))}{tail}")
-    return Reply(f"Stopped before it began.{tail}" if unbegun else f"Nothing is running here.{tail}")
+    note_stop(call)
+    return Reply(f"{_stopped_coming(len(coming))}{_left(waiting)}")
 
 
 def _left(waiting: Sequence[QueueRow], coming: Sequence[InboundMessage] = ()) -> str:

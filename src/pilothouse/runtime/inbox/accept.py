@@ -21,7 +21,7 @@ from pilothouse.runtime.asks.settle import supersede_lost
 from pilothouse.runtime.commands.call import NotDone, Opening, Reply
 from pilothouse.runtime.conversations.binding import bound
 from pilothouse.runtime.conversations.pending import is_stopped
-from pilothouse.runtime.conversations.pieces import grow, head_of, keep_message, let_begin, without_known
+from pilothouse.runtime.conversations.pieces import head_of, keep_message, without_known
 from pilothouse.runtime.conversations.places import ensure_place, message_key
 from pilothouse.runtime.conversations.sessions import GOES_ON, aim, replies_elsewhere
 from pilothouse.runtime.outbox import say
@@ -61,9 +61,11 @@ class Accept:
         if message.private and not conversation.private:  # a command made it, and those do not know
             conversation = msgspec.structs.replace(conversation, private=True)
             tx.conversations.save(conversation)
-        if (receipt := self._take_as_rest(tx, conversation)) is not None:
-            return receipt
-        message = self._message
+        if message.pieces:
+            fresh = without_known(tx, message)
+            if fresh is None:
+                return self._duplicate(tx)
+            message = self._message = fresh
         if message.overheard and not self._is_awaited(tx, conversation):
             return Receipt("refused")
         if is_stopped(tx, conversation.id, message):
@@ -80,8 +82,6 @@ class Accept:
                 return Receipt("refused", text=opened.text)
             conversation = tx.conversations.get(conversation.id) or conversation
         note = message.kind == "system"
-        if not note:
-            let_begin(tx, conversation.id, self._at)
         put = keep_message(
             tx,
             self._ids,
@@ -89,7 +89,7 @@ class Accept:
             conversation.id,
             self._at,
             lane=notes_lane(conversation.id) if note else None,
-            ready_at=NEVER if note else self._at + message.linger_s if message.linger_s else 0.0,
+            ready_at=NEVER if note else 0.0,
         )
         if not put.fresh:
             return self._duplicate(tx)
@@ -97,7 +97,7 @@ class Accept:
             note_heard(tx, message.author, conversation)
         if note:
             return Receipt("queued", put.row.id, "Noted: it goes along with the next message.")
-        words = message.kind == "chat" and message.rest_of is None and not message.attachments
+        words = message.kind == "chat" and not message.attachments
         if words and not message.alone and self._answers_question(tx, conversation, put.row.id):
             return Receipt("queued", put.row.id, "Taken as the answer.")
         if message.kind in BY_PEOPLE:
@@ -107,19 +107,6 @@ class Accept:
             how = ANSWER_IN_CHAT if self._opening is None else ANSWER_THERE
             told = f"{told} {_still_open(tx, conversation, how)}".strip()
         return Receipt("queued", put.row.id, told)
-
-    def _take_as_rest(self, tx: Tx, conversation: Conversation) -> Receipt | None:
-        """None if there is something in it that is to be a message of its own; `_message` is that, then."""
-        if not self._message.pieces and self._message.rest_of is None:
-            return None
-        fresh = without_known(tx, self._message)
-        if fresh is None:
-            return self._duplicate(tx)
-        self._message = fresh
-        head = None if fresh.rest_of is None else head_of(tx, fresh.address, fresh.rest_of)
-        if head and grow(tx, self._ids, self._settings, conversation, head, fresh, self._at):
-            return Receipt("queued", head.id)
-        return None
 
     def _is_awaited(self, tx: Tx, conversation: Conversation) -> bool:
         """Somebody else may have answered since intake looked, or stopped the work."""

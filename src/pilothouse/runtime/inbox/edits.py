@@ -51,7 +51,7 @@ async def edit(
         if why := too_much(said, settings):
             return Receipt("refused", row.id, why)
         if said.kind == "chat":
-            is_one = said.rest_of is None and (is_command(said.text) or only_resumes(said, settings))
+            is_one = is_command(said.text) or only_resumes(said, settings)
             if is_one or offered_code(tx, said.text):
                 return Receipt("refused", row.id, EDITED_INTO_COMMAND)
             conversation = ensure_place(tx, said.address, at)

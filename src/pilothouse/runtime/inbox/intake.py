@@ -102,22 +102,24 @@ class Intake:
         if why := too_much(message, settings):
             return Receipt("refused", text=why)
         message = cleaned(message)
-        if message.pieces:  # a part of what was a command may be here already: the rest of it is none
+        first = message.native_id
+        if message.pieces:
             message = await self._ports.store.read(lambda tx: without_known(tx, message)) or message
-        way = await self._way(message)
+        way = await self._way(message, is_rest=message.native_id != first)
         if not self._is_message(way, role):
             return await self._carry_out(way, message)
         return await self._store(message, settings)
 
-    async def _way(self, message: InboundMessage) -> Route:
-        """A code that lets people in is for us, even where nothing else is a command: no model may read it."""
+    async def _way(self, message: InboundMessage, *, is_rest: bool) -> Route:
+        """A code that lets people in is for us, even where nothing else is a command: no model may read it. The rest of a
+        message whose first piece is here already is no command, whatever it begins with."""
         if message.kind != "chat":
             return Say()
         if parse_code(message.text):
             code = await self._ports.store.read(lambda tx: offered_code(tx, message.text))
             if code is not None:
                 return Command("pair", code)
-        if message.rest_of is not None or message.overheard:
+        if is_rest or message.overheard:
             return Say()
         way = route(message.text, COMMANDS, ALIASES)
         if isinstance(way, Say) and only_resumes(message, self._ports.settings()):
