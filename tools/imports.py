@@ -24,7 +24,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "cronsim": ("pilothouse.runtime.schedules",),
     "discord": ("pilothouse.channels.discord",),
     "h11": ("pilothouse.channels.telegram",),
-    "httpcore2": ("pilothouse.fetching",),
+    "httpcore2": ("pilothouse.http",),
     "mcp": ("pilothouse.agent_tools", "pilothouse.engines.native"),
     "prompt_toolkit": ("pilothouse.channels.terminal",),
     "psycopg": ("pilothouse.stores",),

@@ -10,7 +10,7 @@ import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.fetching.host import answering, open_host, plain_fetcher
+from tests.http.host import answering, open_host, plain_fetcher
 
 from pilothouse.channels.discord.attachments import (
     AT_ONCE,
@@ -33,7 +33,7 @@ from pilothouse.channels.discord.attachments import (
 from pilothouse.channels.parts import NAME_CHARS
 from pilothouse.core.ids import BlobHash, ChannelId, UserId
 from pilothouse.core.message import Address, Attachment, Author, InboundMessage
-from pilothouse.fetching.outcome import Unfetched
+from pilothouse.http.allowlist import Unfetched
 
 
 def png() -> bytes:

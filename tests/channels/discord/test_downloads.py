@@ -20,7 +20,7 @@ from pilothouse.channels.discord.attachments import FILE_BYTES, TOTAL_BYTES, Off
 from pilothouse.channels.discord.config import Rules
 from pilothouse.channels.discord.downloads import OF_ONE_PERSON, ROOM_BYTES, Downloads
 from pilothouse.core.ids import ConversationId, UserId
-from pilothouse.fetching.outcome import Unfetched
+from pilothouse.http.allowlist import Unfetched
 
 pytestmark = pytest.mark.anyio
 

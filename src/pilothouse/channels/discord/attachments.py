@@ -17,7 +17,7 @@ from pilothouse.channels.parts import safe_name
 from pilothouse.core.engine import Blobs
 from pilothouse.core.media import EXTENSIONS, sniff
 from pilothouse.core.message import Attachment, InboundMessage
-from pilothouse.fetching.outcome import Fetch, Unfetched
+from pilothouse.http.allowlist import Fetch, Unfetched
 
 HOSTS = ("cdn.discordapp.com", "media.discordapp.net")
 FILE_BYTES = 20 << 20
@@ -63,8 +63,8 @@ class _Wanted(Struct, frozen=True):
 
 def make_fetch(cdn_base: str = "") -> Fetch:
     """From Discord's own hosts, and from `cdn_base` if one is configured. Brings the HTTP library with it."""
-    from pilothouse.fetching.fetch import Fetcher
-    from pilothouse.fetching.hosts import Hosts
+    from pilothouse.http.allowlist import Hosts
+    from pilothouse.http.fetch import Fetcher
 
     return Fetcher(Hosts(HOSTS, cdn_base))
 

@@ -14,7 +14,7 @@ import anyio
 from pilothouse.channels.discord.attachments import TOTAL_BYTES, Offered, Taken, take_files
 from pilothouse.core.engine import Blobs
 from pilothouse.core.ids import UserId
-from pilothouse.fetching.outcome import Fetch
+from pilothouse.http.allowlist import Fetch
 
 ROOM_BYTES = 4 * TOTAL_BYTES
 LEAST_BYTES = ROOM_BYTES // 50

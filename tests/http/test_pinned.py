@@ -9,14 +9,13 @@ import httpcore2
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.fetching.host import CDN, LIMIT, MEDIA, PUBLIC, Names, Net, open_host, saying
-from tests.fetching.test_hosts import ODD, TRICKS, slow_judge
-from tests.fetching.test_ranges import PRIVATE
+from tests.http.host import CDN, LIMIT, MEDIA, PUBLIC, Names, Net, open_host, saying
+from tests.http.test_allowlist import ODD, TRICKS, slow_judge
+from tests.http.test_ranges import PRIVATE
 
-from pilothouse.fetching.fetch import Fetcher
-from pilothouse.fetching.hosts import Hosts, Origin
-from pilothouse.fetching.outcome import Unfetched
-from pilothouse.fetching.pinning import Pinned, PrivateAddress, resolve
+from pilothouse.http.allowlist import Hosts, Origin, Unfetched
+from pilothouse.http.fetch import Fetcher
+from pilothouse.http.pinned import Pinned, PrivateAddress, resolve
 
 HOSTS = Hosts([CDN, MEDIA])
 URL = f"https://{CDN}/a.png"

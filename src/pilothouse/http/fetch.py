@@ -1,8 +1,8 @@
-"""One guarded GET. Importing this imports the HTTP library: do it where something is fetched, and nowhere else.
+"""One guarded GET for an address that somebody else chose. Import this only where something is fetched.
 
-There is one deadline over everything, and a bound on bytes that holds while they come, whatever was announced. A
-redirect is a refusal, and so is a body that is compressed although we asked for none: what it would unpack to is
-unknown. No cookie, no proxy and no setting of the environment takes part; each fetch has a connection of its own.
+One deadline covers the whole fetch, and the bound on bytes holds while they arrive, whatever length was announced. A
+redirect is refused, and so is a compressed body, whose unpacked size is unknown. No cookie and no proxy takes part,
+and each fetch has a connection of its own.
 """
 
 from __future__ import annotations
@@ -15,13 +15,12 @@ import anyio
 import httpcore2
 from httpcore2 import AsyncConnectionPool, AsyncNetworkBackend
 
-from pilothouse.fetching.hosts import Hosts, Target
-from pilothouse.fetching.outcome import Unfetched
-from pilothouse.fetching.pinning import Pinned, PrivateAddress, Resolve, real_net, resolve
+from pilothouse.http.allowlist import Hosts, Target, Unfetched
+from pilothouse.http.pinned import Pinned, PrivateAddress, Resolve, real_net, resolve
 
 FETCH_S = 10.0
 CONNECT_S = 4.0
-"""For one address: another one may be tried in the time that is left."""
+"""The limit for one address, so that another one can be tried in the remaining time."""
 
 _HEADERS = ((b"Accept-Encoding", b"identity"), (b"User-Agent", b"pilothouse"), (b"Connection", b"close"))
 _LATE = Unfetched("late", "it did not come in time")
@@ -29,7 +28,7 @@ _BROKEN = Unfetched("broken", "the connection broke off before all of it had com
 
 
 class Fetcher:
-    """Fetches from `hosts`. It holds nothing open between two fetches, and any number of them may run at once."""
+    """Fetches from `hosts`. Holds no connection between fetches; any number of them may run at once."""
 
     def __init__(
         self,
@@ -65,18 +64,18 @@ class Fetcher:
     async def _get(self, target: Target, limit: int) -> bytes | Unfetched:
         origin = target.origin
         url = httpcore2.URL(scheme=origin.scheme, host=origin.host, port=origin.port, target=target.path)
-        way = Pinned(origin, self._resolve, self._net)
+        backend = Pinned(origin, self._resolve, self._net)
         timeouts = {"connect": CONNECT_S}
         trust = self._ssl if origin.scheme == "https" else None
         async with (
-            AsyncConnectionPool(ssl_context=trust, network_backend=way, max_connections=1) as pool,
+            AsyncConnectionPool(ssl_context=trust, network_backend=backend, max_connections=1) as pool,
             pool.stream("GET", url, headers=list(_HEADERS), extensions={"timeout": timeouts}) as response,
         ):
             return _refusal(response, limit) or await _read(response, limit)
 
     @cached_property
     def _ssl(self) -> ssl.SSLContext:
-        """Made with the first fetch: it reads the machine's certificates."""
+        """Created by the first fetch, because it reads the machine's certificates."""
         return self._trust or httpcore2.default_ssl_context()
 
 
@@ -92,7 +91,7 @@ def _refusal(response: httpcore2.Response, limit: int) -> Unfetched | None:
     if headers.get(b"content-encoding", b"identity") != b"identity":
         return Unfetched("encoded", "it came compressed, although it was asked for as it is")
     if not length and b"transfer-encoding" not in headers:
-        # The end of such a body cannot be told from a connection that broke.
+        # The end of such a body looks like a broken connection.
         return Unfetched("broken", "its host did not say how long it is")
     if length.isdigit() and int(length[:20]) > limit:
         return _too_big(limit)
@@ -118,7 +117,7 @@ def _size(limit: int) -> str:
 
 
 def _unreachable(error: httpcore2.ConnectError) -> Unfetched:
-    # The pool cuts the chain of causes off (httpcore2 2.16), but an error holds what it was made of.
+    # The pool drops the chain of causes (httpcore2 2.16), but the error's arguments hold the original one.
     if any(isinstance(cause, ssl.SSLError) for cause in error.args):
         return Unfetched(
             "unreachable", "its host could not prove who it is: its certificate was not accepted"

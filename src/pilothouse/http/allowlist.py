@@ -1,19 +1,19 @@
-"""Which address is allowed, by its text alone. Pure.
+"""The hosts that may be fetched from, checked on the address's text. Pure.
 
-Parsers of addresses disagree about backslashes, user names, dots and numbers, and each disagreement was somebody's way
-in. So nothing is repaired here: an address is plain, names one of our hosts letter by letter, or is refused. The host
-that is then connected to is our own word for it, never a piece of the address.
+Parsers of addresses disagree about backslashes, user names, dots and numbers, and each disagreement has been an
+exploit. So no address is repaired here: it is plain and names an allowed host letter by letter, or it is refused. The
+host to connect to is taken from the list, never from the address.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
 from pilothouse.core.errors import ConfigError
-from pilothouse.fetching.outcome import Unfetched
 
 ADDRESS_CHARS = 4096
 HTTPS_PORT = 443
@@ -26,12 +26,32 @@ _ADDRESS = re.compile(
 _HOST = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z][a-z0-9-]*")
 _BASE = re.compile(r"(?P<scheme>https?)://(?P<host>[a-z0-9.-]+)(?::(?P<port>[0-9]{1,5}))?(?:/.*)?")
 
+Kind = Literal[
+    "address", "private", "unreachable", "redirect", "status", "encoded", "too_big", "late", "broken"
+]
+
+
+class Unfetched(Struct, frozen=True):
+    """The reason why a fetch returned no bytes.
+
+    `text` ends a sentence about the file. It never holds the address, which may carry a signature or mislead."""
+
+    kind: Kind
+    text: str
+
+
+class Fetch(Protocol):
+    async def __call__(self, url: str, limit: int) -> bytes | Unfetched:
+        """Return at most `limit` bytes. Never raises for anything an address, a name server or a host does."""
+        ...
+
+
 NOT_PLAIN = Unfetched("address", "its address is not a plain https address")
-NOT_OURS = Unfetched("address", "it lies on a host that nothing is fetched from")
+NOT_ALLOWED = Unfetched("address", "it lies on a host that nothing is fetched from")
 
 
 class Origin(Struct, frozen=True):
-    """Where we may connect to. One that an owner configured, as tests do, may be private, and without TLS."""
+    """A server that may be connected to. A configured one, as in tests, may be private and without TLS."""
 
     scheme: str
     host: str
@@ -40,18 +60,19 @@ class Origin(Struct, frozen=True):
 
 
 class Target(Struct, frozen=True):
+    """`path` includes the query."""
+
     origin: Origin
     path: str
-    """With the query."""
 
 
 class Hosts:
-    """Those that files come from: public ones by name, and the one that `base` names, if any."""
+    """The allowed hosts: public ones by name, and the server that `base` names, if any."""
 
     def __init__(self, names: Sequence[str], base: str = "") -> None:
-        strange = [name for name in names if not _HOST.fullmatch(name)]
-        if strange:
-            raise ValueError(f"{strange[0]!r} is no host name in lower case")
+        invalid = [name for name in names if not _HOST.fullmatch(name)]
+        if invalid:
+            raise ValueError(f"{invalid[0]!r} is no host name in lower case")
         self._origins = [Origin("https", name, HTTPS_PORT) for name in names]
         if base:
             self._origins.append(parse_base(base))
@@ -65,11 +86,11 @@ class Hosts:
             if (scheme, host, port) == (origin.scheme, origin.host, origin.port):
                 path = match["target"]
                 return Target(origin, path if path.startswith("/") else f"/{path}")
-        return NOT_OURS if scheme == "https" and port == HTTPS_PORT else NOT_PLAIN
+        return NOT_ALLOWED if scheme == "https" and port == HTTPS_PORT else NOT_PLAIN
 
 
 def parse_base(base: str) -> Origin:
-    """A configured server; what follows its port does not matter."""
+    """Parse a configured server's address; anything after the port is ignored."""
     match = _BASE.fullmatch(base)
     port = int((match and match["port"]) or 0)
     if match is None or port > 65535:

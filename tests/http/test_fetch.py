@@ -9,7 +9,7 @@ import sys
 import anyio
 import pytest
 from anyio.abc import ByteStream
-from tests.fetching.host import (
+from tests.http.host import (
     LIMIT,
     PUBLIC,
     Host,
@@ -22,9 +22,8 @@ from tests.fetching.host import (
     saying,
 )
 
-from pilothouse.fetching.fetch import Fetcher
-from pilothouse.fetching.hosts import Hosts
-from pilothouse.fetching.outcome import Unfetched
+from pilothouse.http.allowlist import Hosts, Unfetched
+from pilothouse.http.fetch import Fetcher
 
 
 async def fetch(host: Host, limit: int = LIMIT, timeout_s: float = 20.0) -> bytes | Unfetched:
@@ -177,8 +176,8 @@ async def test_a_host_that_takes_no_connection_is_unreachable() -> None:
 async def test_no_proxy_of_the_environment_sees_a_fetch() -> None:
     program = """
 import anyio, sys
-from pilothouse.fetching.fetch import Fetcher
-from pilothouse.fetching.hosts import Hosts
+from pilothouse.http.fetch import Fetcher
+from pilothouse.http.allowlist import Hosts
 print(anyio.run(Fetcher(Hosts([], sys.argv[1]), timeout_s=20.0), sys.argv[1], 100))
 """
     async with open_host(answering(b"no")) as proxy, open_host(answering(b"yes")) as host:

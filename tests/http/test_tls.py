@@ -6,11 +6,10 @@ import ssl
 from pathlib import Path
 
 import pytest
-from tests.fetching.host import CDN, LIMIT, PUBLIC, Names, Net, answering, open_host
+from tests.http.host import CDN, LIMIT, PUBLIC, Names, Net, answering, open_host
 
-from pilothouse.fetching.fetch import Fetcher
-from pilothouse.fetching.hosts import Hosts
-from pilothouse.fetching.outcome import Unfetched
+from pilothouse.http.allowlist import Hosts, Unfetched
+from pilothouse.http.fetch import Fetcher
 
 HERE = Path(__file__).parent / "certificates"
 URL = f"https://{CDN}/a.png"

@@ -8,12 +8,11 @@ from urllib.parse import urlsplit
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.fetching.host import CDN, MEDIA
+from tests.http.host import CDN, MEDIA
 from yarl import URL
 
 from pilothouse.core.errors import ConfigError
-from pilothouse.fetching.hosts import Hosts, Origin, Target, parse_base
-from pilothouse.fetching.outcome import Unfetched
+from pilothouse.http.allowlist import Hosts, Origin, Target, Unfetched, parse_base
 
 OURS = (CDN, MEDIA)
 HOSTS = Hosts(OURS)

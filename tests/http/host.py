@@ -15,9 +15,9 @@ import httpcore2
 from anyio.abc import ByteStream
 from anyio.streams.tls import TLSListener
 
-from pilothouse.fetching.fetch import Fetcher
-from pilothouse.fetching.hosts import Hosts
-from pilothouse.fetching.pinning import real_net
+from pilothouse.http.allowlist import Hosts
+from pilothouse.http.fetch import Fetcher
+from pilothouse.http.pinned import real_net
 
 CDN = "cdn.discordapp.com"
 MEDIA = "media.discordapp.net"

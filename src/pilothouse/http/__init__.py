@@ -1,0 +1,10 @@
+"""HTTP for the whole package.
+
+    client.py      the client for servers that the owner configured, on httpx2
+    fetch.py       one guarded GET for an address that somebody else chose
+    allowlist.py   the hosts that may be fetched from, checked on the address's text
+    pinned.py      a network backend that resolves a name once, rejects private addresses and connects to a checked one
+
+Imports nothing else of Pilothouse but `core`. Only `fetch` and `pinned` import the HTTP library when they are
+imported; `client` does it when a client is opened.
+"""
