@@ -29,7 +29,7 @@ from pilothouse.channels.failures import Failures
 from pilothouse.channels.telegram.accept import Taker
 from pilothouse.channels.telegram.addresses import TELEGRAM, us_with
 from pilothouse.channels.telegram.client import open_client
-from pilothouse.channels.telegram.endpoint import Endpoint
+from pilothouse.channels.telegram.config import Endpoint
 from pilothouse.channels.telegram.receive import Happening
 from pilothouse.channels.telegram.updates import Keeping, Lanes
 from pilothouse.channels.telegram.wire import Arrived, Me, read_update

@@ -23,8 +23,9 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "click": ("pilothouse.__main__", "pilothouse.cli"),
     "cronsim": ("pilothouse.runtime.schedules",),
     "discord": ("pilothouse.channels.discord",),
-    "h11": ("pilothouse.channels.telegram",),
+    "h11": ("pilothouse.channels.telegram.webhook",),
     "httpcore2": ("pilothouse.http",),
+    "httpx2": ("pilothouse.http",),
     "mcp": ("pilothouse.agent_tools", "pilothouse.engines.native"),
     "prompt_toolkit": ("pilothouse.channels.terminal",),
     "psycopg": ("pilothouse.stores",),
@@ -35,7 +36,6 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "textual": ("pilothouse.cli",),
     "tree_sitter": ("pilothouse.shell",),
     "tree_sitter_bash": ("pilothouse.shell",),
-    "truststore": ("pilothouse.channels.telegram",),
 }
 
 

@@ -12,7 +12,7 @@ from tests.channels.telegram.server.running import Server, open_server
 from tests.engines.claude.binary import try_install
 
 from pilothouse.channels.telegram.client import BotClient, open_client
-from pilothouse.channels.telegram.endpoint import Endpoint
+from pilothouse.channels.telegram.config import Endpoint
 from pilothouse.core.secret import Secret
 
 HERE = Path(__file__).parent

@@ -2,16 +2,18 @@
 
 import anyio
 import pytest
+from anyio.abc import ByteStream
 from tests.channels.telegram.conftest import connect
-from tests.channels.telegram.http_house import saying, serving
 from tests.channels.telegram.keyboards import Button, keyboard
 from tests.channels.telegram.rival import rival
 from tests.channels.telegram.server.running import Server, open_server
+from tests.http.server import Visits, answer, saying, serving
 from tests.ports import hold_port
 
 from pilothouse.channels.telegram import trouble
+from pilothouse.channels.telegram.api import UPLOAD_TRIES
 from pilothouse.channels.telegram.client import BotClient, open_client
-from pilothouse.channels.telegram.endpoint import Endpoint
+from pilothouse.channels.telegram.config import Endpoint
 from pilothouse.channels.telegram.shapes import ReplyTo, Rich, Upload
 from pilothouse.channels.telegram.trouble import Trouble, classify
 from pilothouse.channels.telegram.wire import Entity, Message
@@ -204,6 +206,22 @@ async def test_a_page_of_a_proxy_is_told_by_its_status(
     found = await client.send_file(1, Upload("a.zip", "application/zip", bytes(2_000_000)))
     assert type(found) is kind
     assert found.maybe_done == (status >= 500)
+
+
+@pytest.mark.parametrize("answers", [True, False])
+async def test_a_proxy_that_refuses_a_file_by_closing_the_connection_silences_nothing(answers: bool) -> None:
+    """Its 413 is lost where bytes of the file were on their way. A call without a file passes."""
+
+    async def serve(stream: ByteStream, visits: Visits) -> None:
+        visits.heads.append([await stream.receive()])
+        if answers:
+            await stream.send(answer(b"<html>too large</html>", status=b"413 No"))
+
+    async with serving(serve) as visits, open_client(Endpoint(Secret("1:x"), visits.url)) as client:
+        found = await client.send_file(1, Upload("a.zip", "application/zip", bytes(16 << 20)))
+    assert type(found) is trouble.TooBig
+    assert not found.maybe_done
+    assert len(visits.heads) <= UPLOAD_TRIES
 
 
 async def test_what_cannot_be_read_is_not_repeated_at_length() -> None:

@@ -3,12 +3,12 @@
 import tracemalloc
 
 import pytest
-from tests.channels.telegram.http_house import answer, saying, serving
 from tests.channels.telegram.server.running import Server, open_server
+from tests.http.server import answer, saying, serving
 
 from pilothouse.channels.telegram import trouble
 from pilothouse.channels.telegram.client import BotClient, open_client
-from pilothouse.channels.telegram.endpoint import Endpoint
+from pilothouse.channels.telegram.config import Endpoint
 from pilothouse.channels.telegram.payload import DOWNLOAD_BYTES, PHOTO_BYTES, UPLOAD_BYTES
 from pilothouse.channels.telegram.shapes import Upload
 from pilothouse.channels.telegram.wire import Message

@@ -19,7 +19,7 @@ from tests.runtime.rig import Rig, open_rig
 from pilothouse.channels.telegram.accept import Taker
 from pilothouse.channels.telegram.addresses import TELEGRAM, us_with
 from pilothouse.channels.telegram.client import open_client
-from pilothouse.channels.telegram.endpoint import Endpoint
+from pilothouse.channels.telegram.config import Endpoint
 from pilothouse.channels.telegram.pieces import QUIET_S, Bit, gather, place_of
 from pilothouse.channels.telegram.receive import Happening, Said, translate
 from pilothouse.channels.telegram.wire import Chat, Entity, Me, Message, Update, User

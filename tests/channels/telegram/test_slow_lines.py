@@ -8,11 +8,11 @@ import h11
 import pytest
 from anyio.abc import ByteStream
 from msgspec import Raw
-from tests.channels.telegram.http_house import Visits, answer, serving
+from tests.http.server import Visits, answer, serving
 
-from pilothouse.channels.telegram.client import BotClient
-from pilothouse.channels.telegram.endpoint import Endpoint
-from pilothouse.channels.telegram.exchange import CALL_S, Exchange, open_exchange
+from pilothouse.channels.telegram.api import REST_S, Api, open_api
+from pilothouse.channels.telegram.client import CALL_S, BotClient
+from pilothouse.channels.telegram.config import Endpoint
 from pilothouse.channels.telegram.payload import DOWNLOAD_BYTES
 from pilothouse.channels.telegram.sender import GATE_S
 from pilothouse.channels.telegram.shapes import Upload
@@ -38,17 +38,17 @@ async def answer_late(stream: ByteStream, visits: Visits) -> None:
     await stream.send(answer(b'{"ok":true,"result":true}'))
 
 
-def exchange(visits: Visits) -> AbstractAsyncContextManager[Exchange]:
-    return open_exchange(Endpoint(Secret("1:x"), f"http://127.0.0.1:{visits.port}"))
+def api(visits: Visits) -> AbstractAsyncContextManager[Api]:
+    return open_api(Endpoint(Secret("1:x"), f"http://127.0.0.1:{visits.port}"))
 
 
 async def test_a_file_that_is_still_on_its_way_is_not_given_up() -> None:
-    async with serving(answer_late) as visits, exchange(visits) as one:
+    async with serving(answer_late) as visits, api(visits) as one:
         assert await one.call("sendDocument", {}, FILE, HASTY_S) == Raw(b"true")
 
 
 async def test_words_are_given_up_when_their_time_is_up() -> None:
-    async with serving(answer_late) as visits, exchange(visits) as one:
+    async with serving(answer_late) as visits, api(visits) as one:
         found = await one.call("sendMessage", {"text": "x" * SLOW_LINE}, {}, HASTY_S)
     assert isinstance(found, NetworkDown)
     assert found.maybe_done
@@ -56,11 +56,11 @@ async def test_words_are_given_up_when_their_time_is_up() -> None:
 
 def test_a_call_ends_before_the_delivery_gives_it_up() -> None:
     """Both count the bytes by one line. A call waits for its turn, for the answer's beginning, and for its end."""
-    assert Settings(EngineId("x"), "w").send_timeout_s > GATE_S + 2 * CALL_S
+    assert Settings(EngineId("x"), "w").send_timeout_s > GATE_S + CALL_S + REST_S
 
 
 class Patience:
-    """In an exchange's place: how long each call would have been waited for."""
+    """Stands in for the API and notes how long each call would have been waited for."""
 
     def __init__(self) -> None:
         self.waits: list[float] = []
@@ -73,5 +73,5 @@ class Patience:
 @pytest.mark.parametrize(("size", "more_s"), [(10 * SLOW_LINE, 10), (None, DOWNLOAD_BYTES / SLOW_LINE)])
 async def test_a_server_of_ones_own_gets_time_to_fetch_a_large_file(size: int | None, more_s: float) -> None:
     patience = Patience()
-    await BotClient(cast("Exchange", patience)).download("f", size=size)
+    await BotClient(cast("Api", patience)).download("f", size=size)
     assert patience.waits == [CALL_S + more_s]

@@ -8,7 +8,7 @@ from tests.channels.telegram.server.running import TOKEN, Server
 from tests.ports import hold_port
 
 from pilothouse.channels.telegram.client import BotClient, open_client
-from pilothouse.channels.telegram.endpoint import Endpoint
+from pilothouse.channels.telegram.config import Endpoint
 from pilothouse.channels.telegram.shapes import Upload
 from pilothouse.channels.telegram.trouble import Trouble
 from pilothouse.core.secret import Secret
@@ -77,7 +77,7 @@ async def test_the_token_is_found_as_it_stands_in_an_address(client: BotClient, 
 async def test_the_token_is_in_no_repr(server: Server) -> None:
     endpoint = Endpoint(Secret(server.token), server.url)
     async with open_client(endpoint) as client:
-        seen = [repr(endpoint), repr(client), repr(vars(client)), repr(vars(client._exchange))]
+        seen = [repr(endpoint), repr(client), repr(vars(client)), repr(vars(client._api))]
     with hold_port() as port:
         nobody = f"http://127.0.0.1:{port}"
         async with open_client(Endpoint(Secret(server.token), nobody)) as client:

@@ -1,19 +1,18 @@
-"""The Bot API's methods that we use, typed. Every call returns its result or a `Trouble`; none raises for the network.
+"""The Bot API methods that Pilothouse uses, typed. A call returns its result or a `Trouble`; the network never raises.
 
-What is not given is not sent. Texts go with entities, and without a preview of their links; limits are Telegram's and
-are not checked here, but for files, whose bytes would have to be sent first.
+Parameters that are `None` are not sent. Texts are sent with entities and without link previews. Telegram's limits are
+not checked here, except for files, whose bytes would have to be sent first.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from msgspec import Raw
 
-from pilothouse.channels.telegram.endpoint import Endpoint
-from pilothouse.channels.telegram.exchange import CALL_S, Exchange, open_exchange
+from pilothouse.channels.telegram.config import Endpoint
 from pilothouse.channels.telegram.payload import DOWNLOAD_BYTES, PHOTO_BYTES, UPLOAD_BYTES
 from pilothouse.channels.telegram.shapes import (
     Action,
@@ -44,18 +43,23 @@ from pilothouse.channels.telegram.wire import (
 )
 from pilothouse.core.channel import SLOW_LINE
 
+if TYPE_CHECKING:
+    from pilothouse.channels.telegram.api import Api
+
 T = TypeVar("T")
 
+CALL_S = 30.0
+"""The time that the server may take to begin an answer."""
 POLL_S = 50
-"""The longest that Telegram lets a poll wait."""
+"""The longest poll that Telegram allows."""
 POLL_GRACE_S = 15.0
 
 
 class BotClient:
-    """One bot at one server. Calls may run at the same time; pacing them is the caller's."""
+    """One bot at one server. Calls may run at the same time; the caller paces them."""
 
-    def __init__(self, exchange: Exchange) -> None:
-        self._exchange = exchange
+    def __init__(self, api: Api) -> None:
+        self._api = api
 
     async def call(
         self,
@@ -66,9 +70,9 @@ class BotClient:
         uploads: Mapping[str, Upload] | None = None,
         wait_s: float = CALL_S,
     ) -> T | Trouble:
-        """Any method: what is `None` is left out, and what comes back is read as `returns`."""
+        """Call any method and read its result as `returns`."""
         given = {name: value for name, value in params.items() if value is not None}
-        raw = await self._exchange.call(method, given, uploads or {}, wait_s)
+        raw = await self._api.call(method, given, uploads or {}, wait_s)
         return raw if isinstance(raw, Trouble) else read_result(method, raw, returns)
 
     # Receiving.
@@ -84,7 +88,7 @@ class BotClient:
         limit: int = 100,
         allowed: Sequence[str] = KINDS,
     ) -> tuple[Arrived | NoUpdate, ...] | Trouble:
-        """All that came since `offset`, which tells Telegram to forget what came before it."""
+        """Return the updates from `offset` on; Telegram forgets the ones before it."""
         params = {"offset": offset, "timeout": timeout_s, "limit": limit, "allowed_updates": list(allowed)}
         wait_s = max(timeout_s + POLL_GRACE_S, CALL_S)
         raws = await self.call("getUpdates", params, list[Raw], wait_s=wait_s)
@@ -102,7 +106,7 @@ class BotClient:
         return await self.call("setWebhook", params, bool)
 
     async def delete_webhook(self) -> bool | Trouble:
-        """What waits to be delivered is kept: nothing that people sent is dropped."""
+        """Delete the webhook. Pending updates are kept."""
         return await self.call("deleteWebhook", {"drop_pending_updates": False}, bool)
 
     async def get_webhook_info(self) -> WebhookInfo | Trouble:
@@ -150,7 +154,7 @@ class BotClient:
         entities: Sequence[EntityShape] = (),
         keyboard: KeyboardShape | None = None,
     ) -> Message | Trouble:
-        """Without `keyboard` the buttons go away."""
+        """Replace a text. Without `keyboard` the buttons are removed."""
         params = {
             "chat_id": chat_id,
             "message_id": message_id,
@@ -203,7 +207,7 @@ class BotClient:
         params = {"chat_id": chat_id, "action": action, "message_thread_id": thread_id}
         return await self.call("sendChatAction", params, bool)
 
-    # Drafts: a preview of about 30 seconds, in private chats alone. The final message must follow.
+    # Drafts: a preview that lasts about 30 seconds, in private chats only. The final message must follow.
 
     async def send_draft(
         self,
@@ -257,7 +261,7 @@ class BotClient:
         reply_to: ReplyTo | None = None,
         silent: bool = False,
     ) -> Message | Trouble:
-        """A photo is shown as one, and loses quality; a document stays as it is."""
+        """Send a file. A photo is shown as one and loses quality; a document stays as it is."""
         if problem := too_big(upload, PHOTO_BYTES if kind == "photo" else UPLOAD_BYTES):
             return problem
         params = {
@@ -269,14 +273,16 @@ class BotClient:
         return await self.call(method, params, Message, uploads={"file": upload})
 
     async def get_file(self, file_id: str, *, size: int = 0) -> File | Trouble:
-        """A server of one's own has the file when it answers: a large one keeps it waiting for Telegram."""
+        """Look a file up. A self-hosted server fetches it from Telegram first, so a large one gets more time."""
         return await self.call("getFile", {"file_id": file_id}, File, wait_s=CALL_S + size / SLOW_LINE)
 
     async def download(
         self, file_id: str, *, size: int | None = None, limit: int = DOWNLOAD_BYTES
     ) -> bytes | Trouble:
-        """Never more than `limit` bytes are read, whatever the server says about the size; nor is less taken for the file
-        than Telegram has of it: where no length is given, its end looks like a connection that broke."""
+        """Fetch a whole file of at most `limit` bytes.
+
+        The bound holds whatever size the server announced. A body shorter than the file is a failure: without a
+        Content-Length, a broken connection looks like the end."""
         file = await self.get_file(file_id, size=min(size or limit, limit))
         if isinstance(file, Trouble):
             return file
@@ -285,7 +291,7 @@ class BotClient:
             return TooBig(f"the file has {has:.0f} MB; at most {most} MB are fetched")
         if not file.file_path:
             return NotTelegram("getFile answered without a file_path")
-        data = await self._exchange.fetch(file.file_path, limit)
+        data = await self._api.fetch(file.file_path, limit)
         if isinstance(data, bytes) and len(data) < (file.file_size or 0):
             return NetworkDown(f"the file broke off: {len(data)} of {file.file_size} bytes came")
         return data
@@ -293,7 +299,7 @@ class BotClient:
     # Buttons and menus.
 
     async def answer_callback(self, query_id: str, text: str = "", *, alert: bool = False) -> bool | Trouble:
-        """The toast that only the person who pressed sees; without a text it only ends the waiting."""
+        """Answer a button press with a toast for the person who pressed; without a text it only ends the wait."""
         params = {"callback_query_id": query_id, "text": text or None, "show_alert": alert or None}
         return await self.call("answerCallbackQuery", params, bool)
 
@@ -311,6 +317,8 @@ class BotClient:
 
 @asynccontextmanager
 async def open_client(endpoint: Endpoint) -> AsyncIterator[BotClient]:
-    """A bad token, or a network that is down, is not noticed here but by the first call."""
-    async with open_exchange(endpoint) as exchange:
-        yield BotClient(exchange)
+    """Open a client. The first call reports a bad token or an unreachable server. Imports the HTTP library."""
+    from pilothouse.channels.telegram.api import open_api
+
+    async with open_api(endpoint) as api:
+        yield BotClient(api)

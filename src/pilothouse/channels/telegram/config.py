@@ -4,24 +4,62 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct, field
 
 from pilothouse.channels.advice import and_put, put_missing
-from pilothouse.channels.telegram.address import address_problem, without_login
-from pilothouse.channels.telegram.endpoint import API_BASE, Endpoint
 from pilothouse.core.channel import IdForm
-from pilothouse.core.errors import ConfigError
 from pilothouse.core.secret import Secret
 from pilothouse.core.trigger import Trigger, trigger_problem
 
+API_BASE = "https://api.telegram.org"
 VARIABLE = "TELEGRAM_TOKEN"
 USER_IDS = IdForm(re.compile("-?[0-9]{1,20}"), "a number, such as 12345")
 """Below zero where a channel or a group writes in its own name."""
 
+_TOKEN = re.compile(r"\d{1,20}:[A-Za-z0-9_-]{1,100}", re.ASCII)
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_AT = re.compile("[@\N{FULLWIDTH COMMERCIAL AT}\N{SMALL COMMERCIAL AT}]")
+"""Includes the forms that some keyboards write: no address has them, but a mistyped login may."""
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 _CHAT = re.compile(r"-?\d{1,20}")
 _SECRET = re.compile(r"[A-Za-z0-9_-]{16,256}")
+
+
+class Endpoint(Struct, frozen=True):
+    """A bot at a Bot API server.
+
+    A self-hosted server has its own `api_base`; `file_base` is `api_base` and `/file` unless it is given. Without
+    `proxy` the environment's `HTTPS_PROXY` counts."""
+
+    token: Secret
+    api_base: str = API_BASE
+    file_base: str = ""
+    proxy: str = ""
+
+    @property
+    def files(self) -> str:
+        return self.file_base or f"{self.api_base.rstrip('/')}/file"
+
+    @property
+    def shown(self) -> str:
+        """The server's address without a login, for messages to people."""
+        return without_login(self.api_base)
+
+    @property
+    def files_shown(self) -> str:
+        return f"{without_login(self.file_base)} (file_base)" if self.file_base else f"{self.shown}/file"
+
+    @property
+    def proxy_shown(self) -> str:
+        return without_login(self.proxy)
+
+    @property
+    def token_is_plausible(self) -> bool:
+        return _TOKEN.fullmatch(self.token.reveal()) is not None
 
 
 class WebhookConfig(Struct, frozen=True, forbid_unknown_fields=True):
@@ -62,24 +100,50 @@ def problem(config: TelegramConfig) -> str:
     if not config.endpoint.token_is_plausible:
         how = f"copy it anew from @BotFather{and_put(config.token)}"
         return f"the bot token does not look like one (123456:ABC…): {how}"
+    return (
+        _address_problem(config)
+        or _webhook_problem(config)
+        or _trigger_problem(config)
+        or _environment_problem(config)
+    )
+
+
+def without_login(address: str) -> str:
+    """Return the address as it may be shown. A password may hold anything, even the end of a scheme."""
+    scheme = begin[0] if (begin := _SCHEME.match(address)) else ""
+    return scheme + _AT.split(address[len(scheme) :])[-1]
+
+
+def _address_problem(config: TelegramConfig) -> str:
     for name in ("api_base", "file_base", "proxy"):
         value = getattr(config, name)
-        if value and (wrong := address_problem(value)):
-            return f"{name} is {without_login(value)!r}: {wrong}"
-    return _webhook_problem(config) or _trigger_problem(config) or _way_problem(config)
+        if value and not _is_http(value):
+            return f"{name} is {without_login(value)!r}; write http://HOST:PORT or https://HOST"
+    return ""
 
 
-def _way_problem(config: TelegramConfig) -> str:
-    """Where the environment names a proxy or certificates. Most do not, and need not wait until it was tried."""
-    names = [name.upper() for name in os.environ]
-    if not any(name.startswith("SSL_CERT_") or name.endswith("_PROXY") for name in names):
-        return ""
-    from pilothouse.channels.telegram.way import find_way
-
+def _is_http(address: str) -> bool:
     try:
-        find_way(config.endpoint)
-    except ConfigError as error:
-        return str(error)
+        parts = urlsplit(address)
+        has_host = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return has_host and parts.scheme in ("http", "https") and not any(map(str.isspace, address))
+
+
+def _environment_problem(config: TelegramConfig) -> str:
+    """Report a proxy or certificates of the environment that the HTTP library would refuse at the start."""
+    for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
+        path = os.environ.get(name)
+        if path and not any(Path(part).exists() for part in path.split(os.pathsep)):
+            return f"{name}={path} in the environment names nothing that exists: correct it, or unset it"
+    for name in () if config.proxy else (*_PROXIES, *map(str.lower, _PROXIES)):
+        value = os.environ.get(name, "")
+        if value and not _is_http(value if "://" in value else f"http://{value}"):
+            return (
+                f"{name}={without_login(value)} in the environment cannot be used, only http:// and https:// "
+                "proxies can: set `proxy` in [channels.telegram], or unset it"
+            )
     return ""
 
 
