@@ -5,6 +5,6 @@
     allowlist.py   the hosts that may be fetched from, checked on the address's text
     pinned.py      a network backend that resolves a name once, rejects private addresses and connects to a checked one
 
-Imports nothing else of Pilothouse but `core`. Only `fetch` and `pinned` import the HTTP library when they are
-imported; `client` does it when a client is opened.
+Imports nothing of Pilothouse but `core`. All but `allowlist` import the HTTP library, so they are imported inside the
+function that needs them.
 """

@@ -1,8 +1,8 @@
 """The HTTP client for servers that the owner configured, on httpx2. Import this only where a client is opened.
 
-One request gets one answer with a bounded body, or a `Failed` that says how far it came; nothing is raised for what
-the network or a server does, no request is repeated and no redirect followed. Certificates and proxies follow the
-library's rules: `SSL_CERT_FILE` and `SSL_CERT_DIR`, else the machine's own; the given proxy, else `HTTP_PROXY`,
+A request returns an answer with a bounded body, or a `Failed` that says how far it came. The network and the server
+never make it raise, it is never repeated, and redirects are not followed. Certificates and proxies follow the library's
+rules: `SSL_CERT_FILE` and `SSL_CERT_DIR`, else the machine's certificates; the given proxy, else `HTTP_PROXY`,
 `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from io import BytesIO
 from typing import TYPE_CHECKING, Literal
 
@@ -31,14 +31,14 @@ else:
 
 CONNECT_S = 15.0
 WRITE_S = 60.0
-"""The longest that one piece of a body may wait to be taken; a whole body may take as long as its pieces do."""
+"""The longest wait for one piece of a body to be accepted. A whole body has no limit of its own."""
 POOL_S = 30.0
-"""The longest that a request waits for a connection while all are in use."""
+"""The longest wait for a connection while all are in use."""
 LIMITS = httpx2.Limits(max_connections=64, max_keepalive_connections=16, keepalive_expiry=30.0)
 HEADERS = {"Accept-Encoding": "identity", "User-Agent": "pilothouse"}
 
 SECRET = "(secret)"  # noqa: S105
-"""Stands in a URL where the secret belongs: httpx2 writes URLs into logs and errors, but not what is sent in their place."""
+"""The placeholder for `secret` in a URL. httpx2 writes URLs into logs and errors; the real path goes to the server only."""
 
 _MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+", re.ASCII)
 
@@ -93,7 +93,7 @@ class HttpClient:
         """Send one request and read at most `limit` bytes of its answer.
 
         The server may be silent for `wait_s` once the request is sent; `whole_s` bounds everything together. A login in
-        the URL is sent as Basic authentication. `secret` takes the place of `SECRET` in the URL's path."""
+        the URL is sent as Basic authentication. `secret` replaces `SECRET` in the URL's path as it is."""
         try:
             address = httpx2.URL(url)
             request = self._build(method, address, content, headers or {}, secret, wait_s)
@@ -174,7 +174,7 @@ async def open_http(proxy: str = "") -> AsyncIterator[HttpClient]:
 
 
 class _Body(httpx2.AsyncByteStream):
-    """A request's body, which counts what is left of it."""
+    """A request's body that counts the bytes not yet handed over."""
 
     def __init__(self, request: httpx2.Request) -> None:
         assert isinstance(request.stream, httpx2.AsyncByteStream), "a body of bytes, or a form"
@@ -183,7 +183,7 @@ class _Body(httpx2.AsyncByteStream):
 
     @property
     def sent(self) -> bool:
-        """True from the moment when the last piece is handed over."""
+        """True once the last piece is handed over, even if it has not left this machine."""
         return self._left <= 0
 
     @override
@@ -195,10 +195,11 @@ class _Body(httpx2.AsyncByteStream):
 
 async def _read(response: httpx2.Response, limit: int) -> Reply | Failed:
     data = bytearray()
-    async for piece in response.aiter_raw():
-        data += piece
-        if len(data) > limit:
-            return Failed("too_big", sent=True)
+    async with aclosing(response.aiter_raw()) as pieces:
+        async for piece in pieces:
+            data += piece
+            if len(data) > limit:
+                return Failed("too_big", sent=True)
     return Reply(response.status_code, bytes(data))
 
 

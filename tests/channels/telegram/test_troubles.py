@@ -193,7 +193,7 @@ async def test_what_a_proxy_finds_too_large_is_told_and_holds_up_nothing(
     async with open_gateway(server, tmp_path, {ada: "owner"}, answer_at_length, answer) as house:
         ada.say("a long one")
         told = await house.until_shown(ada.id, "could not be delivered")
-        assert "takes nothing as large as this" in told.text
+        assert "accepts nothing as large as this" in told.text
         ada.say("and a short one")
         await house.until_shown(ada.id, "A short answer.")
 

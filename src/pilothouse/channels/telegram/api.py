@@ -92,7 +92,9 @@ class Api:
         self, method: str, params: Mapping[str, Any], uploads: Mapping[str, Upload], wait_s: float
     ) -> Raw | Trouble:
         if not self._endpoint.token_is_plausible:
-            return Unauthorized("the bot token has not the shape of one: 123456:ABC…, as @BotFather gave it")
+            return Unauthorized(
+                "the bot token does not look like one (123456:ABC…): copy it anew from @BotFather"
+            )
         try:
             content = _form(params, uploads) if uploads else msgspec.json.encode(params)
         except UnicodeEncodeError:
@@ -107,8 +109,8 @@ class Api:
     async def _post(self, method: str, content: bytes | Form, wait_s: float) -> Reply | Trouble:
         """Send one call. An upload that breaks off is tried again: the server cannot have acted on a part of it.
 
-        Some proxies refuse a large file by closing the connection, which loses their 413. So an upload that breaks off
-        every time counts as too large; tried for ever, it would silence its conversation."""
+        Some proxies refuse a large file by closing the connection, and their 413 is lost. So an upload that breaks off
+        every time counts as too large; retried for ever, it would block its conversation."""
         shown, until = self._endpoint.shown, anyio.current_time() + wait_s + REST_S
         for _ in range(UPLOAD_TRIES):
             reply = await self._http.ask(
@@ -128,7 +130,8 @@ class Api:
                 return self._failure(reply, shown, ANSWER_BYTES)
         name = self._with_proxy(shown)
         return TooBig(
-            f"{name} broke off {UPLOAD_TRIES} times while this was sent: it may be too large for it"
+            f"{name} closed the connection {UPLOAD_TRIES} times during this upload; it, or a proxy before it, may accept no "
+            "file as large as this"
         )
 
     async def _fetch(self, file_path: str, limit: int) -> bytes | Trouble:
@@ -184,9 +187,9 @@ class Api:
             case 407:
                 return NetworkDown(f"{name}: {WANTS_LOGIN}")
             case 413:
-                return TooBig(f"{name}, or a proxy before it, takes nothing as large as this")
+                return TooBig(f"{name}, or a proxy before it, accepts nothing as large as this")
             case 429:
-                return RetryAfter(f"{name}, or a proxy before it, wants us to wait")
+                return RetryAfter(f"{name}, or a proxy before it, asks us to wait")
         begin = self._quote(reply.data[:_SEARCHED_BYTES].decode("utf-8", "replace"))
         setting = "file_base where a Bot API server has its files"
         if shown != self._endpoint.files_shown or not self._endpoint.file_base:
@@ -225,5 +228,5 @@ def _form(params: Mapping[str, Any], uploads: Mapping[str, Upload]) -> Form:
         for name, value in params.items()
     }
     for upload in uploads.values():
-        upload.name.encode()  # raises what a text of half a character raises
+        upload.name.encode()  # a name with half a character fails like such a text
     return Form(fields, {name: File(up.name, up.media_type, up.data) for name, up in uploads.items()})
