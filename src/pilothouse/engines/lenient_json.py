@@ -1,9 +1,4 @@
-"""A struct out of plain values, field by field: one that has another shape than we know costs only itself.
-
-Half a character in a line: a text that the CLI cut between the two halves of an emoji, or bytes that are no UTF-8.
-
-JavaScript writes such a half as an escape that is no JSON to us, and the whole line would be lost for it.
-"""
+"""Reads JSON that does not quite have the expected shape, so that a vendor's change costs one field and not the line."""
 
 from __future__ import annotations
 
@@ -22,27 +17,29 @@ _ESCAPE: re.Pattern[bytes] = re.compile(
 
 
 def read_fields(value: dict[str, Any], kind: type[S]) -> tuple[S | None, tuple[str, ...]]:
-    """The struct, None where something that it needs is missing; and the fields that were left out."""
+    """Return the struct, or None where a required field is missing, and the names of the fields that were dropped."""
     kept: dict[str, Any] = {}
-    strange: list[str] = []
+    dropped: list[str] = []
     for info in msgspec.structs.fields(kind):
         if info.encode_name not in value or info.type is Raw:
             continue
         try:
             kept[info.name] = msgspec.convert(value[info.encode_name], info.type)
         except msgspec.ValidationError:
-            strange.append(f"field {info.encode_name}")
+            dropped.append(f"field {info.encode_name}")
     try:
-        return kind(**kept), tuple(strange)
+        return kind(**kept), tuple(dropped)
     except TypeError:
-        return None, tuple(strange)
+        return None, tuple(dropped)
 
 
-def mend(line: bytes) -> bytes:
-    """The line with a replacement character for each half. One that has none comes back as it is."""
-    whole = line.decode("utf-8", "replace").encode()
-    return _ESCAPE.sub(_whole, whole)
+def repair_surrogates(line: bytes) -> bytes:
+    """Replace lone surrogate escapes and bytes that are not UTF-8 by the replacement character.
+
+    JavaScript writes a text that was cut inside an emoji with half of a surrogate pair, which JSON decoders refuse.
+    """
+    return _ESCAPE.sub(_replacement, line.decode("utf-8", "replace").encode())
 
 
-def _whole(found: re.Match[bytes]) -> bytes:
+def _replacement(found: re.Match[bytes]) -> bytes:
     return rb"\ufffd" if found["half"] else found[0]

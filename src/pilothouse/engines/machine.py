@@ -1,9 +1,7 @@
-"""How much memory the machine can still give.
+"""Free memory of this machine, and a private folder for a program's temporary files.
 
-Where the CLI puts its temporary files: a folder of ours, so that nothing of them outlives us.
-
-Left to itself the CLI leaves images and sockets in the common folder (2.1.325). The name is made of the node's marker:
-what a killed gateway left, the next one of the same store finds and removes. It is short, for a socket's path must be.
+The folder's name is made of the node's marker, so the next gateway of the same store finds and removes what a killed
+one left. It is short, because the path of a socket must be.
 """
 
 from __future__ import annotations
@@ -17,11 +15,9 @@ from pathlib import Path
 
 
 def free_memory_mb(path: Path = Path("/proc/meminfo")) -> float | None:
-    """None where the system does not tell. A container's own limit counts where it is the smaller."""
-    machine = _available(path)
-    cgroup = _cgroup_left(Path("/sys/fs/cgroup"))
-    told = [value for value in (machine, cgroup) if value is not None]
-    return min(told, default=None)
+    """Return the smaller of the machine's and the container's free memory; None where the system tells neither."""
+    known = (_available(path), _cgroup_left(Path("/sys/fs/cgroup")))
+    return min((value for value in known if value is not None), default=None)
 
 
 def _available(path: Path) -> float | None:
@@ -43,13 +39,13 @@ def _cgroup_left(folder: Path) -> float | None:
 
 
 def make_scratch(marker: str) -> str:
-    """A new, empty folder that nobody else can look into."""
+    """Make an empty folder that only this user can read."""
     folder = scratch_path(marker)
-    if _is_ours(folder):
+    if _is_own_folder(folder):
         shutil.rmtree(folder, ignore_errors=True)
     try:
         folder.mkdir(mode=0o700)
-    except OSError:  # somebody else's, or one that cannot be removed
+    except OSError:  # another user's, or one that cannot be removed
         return tempfile.mkdtemp(prefix=f"{folder.name}-")
     return str(folder)
 
@@ -63,7 +59,7 @@ def remove_scratch(folder: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _is_ours(folder: Path) -> bool:
+def _is_own_folder(folder: Path) -> bool:
     try:
         found = folder.lstat()
     except OSError:

@@ -1,13 +1,6 @@
-"""What people attach -> content blocks for Claude. Pure.
+"""Attachments that go to a model, and images that come back from it. Each is judged by its bytes, never by its name.
 
-The CLI tells nobody when an image is none (2.1.325 puts a note into the prompt instead), so everything is checked
-here: by its bytes, not by its name. PDFs go as documents; anything else is left for a folder, and named in the prompt.
-
-Bytes that came with a turn -> an attachment in the store. What cannot be kept is told, and the turn goes on.
-
-Images in what the engine prints: each once, ten to a turn, none that is too big or is no image.
-
-A tool's image comes several times (in the result, and in wrappers around it), so each is known by its hash.
+A program may swallow a bad image without telling anybody, so sizes, numbers and types are checked here.
 """
 
 from __future__ import annotations
@@ -15,42 +8,43 @@ from __future__ import annotations
 import binascii
 import hashlib
 from collections.abc import Sequence
-from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from pilothouse.core.engine import Blobs, MediaFound, Step
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.event import EngineEvent, MediaProduced, Notice
-from pilothouse.core.media import EXTENSIONS, PDF, sniff
+from pilothouse.core.media import EXTENSIONS, sniff
 
 MAX_IMAGE_BYTES = 20 * 1024 * 1024
 MAX_TOTAL_BYTES = 50 * 1024 * 1024
+MAX_BASE64_CHARS = 25 * 1024 * 1024
 MAX_IMAGES = 10
 NAME_CHARS = 100
 
-MAX_BASE64_CHARS = 25 * 1024 * 1024
-
 TOO_BIG = f"An image was left out: it is larger than {MAX_BASE64_CHARS >> 20} MB."
 TOO_MANY = f"More than {MAX_IMAGES} images came in this turn; the others were left out."
-NO_IMAGE = "An image was left out: it is no PNG, JPEG, GIF or WebP."
+NO_IMAGE = "An image was left out: it is not a PNG, JPEG, GIF or WebP."
 
 
 class File(Struct, frozen=True):
     name: str
     data: bytes
+    media_type: str = ""
 
 
 class Attached(Struct, frozen=True):
-    """`blocks` go with the prompt, `others` into the downloads folder; `refused` says what went nowhere, and why."""
+    """`inline` goes with the prompt: images and PDFs, with their type. `others` go into a folder; `refused` says which
+    files go nowhere, and why."""
 
-    blocks: tuple[dict[str, Any], ...] = ()
+    inline: tuple[File, ...] = ()
     others: tuple[File, ...] = ()
     refused: tuple[str, ...] = ()
 
 
-def attach(files: Sequence[File]) -> Attached:
-    blocks: list[dict[str, Any]] = []
+def attach(files: Sequence[File], program: str) -> Attached:
+    inline: list[File] = []
     others: list[File] = []
     refused: list[str] = []
     room = MAX_TOTAL_BYTES
@@ -58,23 +52,16 @@ def attach(files: Sequence[File]) -> Attached:
         media_type = sniff(file.data)
         if media_type is None:
             others.append(file)
-        elif why := _refusal(file, room, len(blocks)):
-            refused.append(f"{show_name(file.name)} was not given to Claude: {why}.")
+        elif why := _refusal(file, room, len(inline)):
+            refused.append(f"{show_name(file.name)} was not given to {program}: {why}.")
         else:
             room -= len(file.data)
-            blocks.append(_block(media_type, file.data))
-    return Attached(tuple(blocks), tuple(others), tuple(refused))
-
-
-def user_content(text: str, attached: Attached) -> str | list[dict[str, Any]]:
-    """The content of a stream-json user message."""
-    if not attached.blocks:
-        return text
-    return [{"type": "text", "text": text}, *attached.blocks]
+            inline.append(msgspec.structs.replace(file, media_type=media_type))
+    return Attached(tuple(inline), tuple(others), tuple(refused))
 
 
 def show_name(name: str) -> str:
-    """A stranger's file name, fit for a sentence."""
+    """Return a file's name, which may be hostile, fit for a sentence."""
     return plain_name(name)[:NAME_CHARS] or "a file"
 
 
@@ -92,13 +79,8 @@ def _refusal(file: File, room: int, taken: int) -> str:
     return ""
 
 
-def _block(media_type: str, data: bytes) -> dict[str, Any]:
-    encoded = binascii.b2a_base64(data, newline=False).decode("ascii")
-    source = {"type": "base64", "media_type": media_type, "data": encoded}
-    return {"type": "document" if media_type == PDF else "image", "source": source}
-
-
 async def keep_media(blobs: Blobs, step: Step) -> EngineEvent:
+    """Store the bytes of a `MediaFound`. If that fails, the turn goes on with a notice."""
     if not isinstance(step, MediaFound):
         return step
     try:
@@ -108,7 +90,7 @@ async def keep_media(blobs: Blobs, step: Step) -> EngineEvent:
 
 
 class Pictures:
-    """Those of one turn."""
+    """The images of one turn, each once: a program repeats a tool's image in wrappers around its result."""
 
     def __init__(self) -> None:
         self._seen: set[bytes] = set()
@@ -140,7 +122,7 @@ class Pictures:
         return [MediaFound(f"image-{self._kept}.{EXTENSIONS[media_type]}", media_type, data)]
 
     def _refuse(self, why: str) -> list[MediaFound | Notice]:
-        """Each reason is said once."""
+        """Give each reason once."""
         if why in self._told:
             return []
         self._told.add(why)

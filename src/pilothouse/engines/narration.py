@@ -1,8 +1,8 @@
-"""Tool-aware streaming: words before a tool do not flash by, the final answer streams. Pure; the clock is handed in.
+"""Tool-aware streaming: words before a tool do not flash by, and the final answer streams. Pure; the clock is handed in.
 
-What is said waits for a moment. If a tool begins meanwhile it was narration, and comes whole, together with the tool;
-else it streams from then on, until the next tool. While a tool runs, words wait for its end. Nothing is lost, and the
-order stays.
+Text waits for `HOLD_S`. If a tool starts meanwhile, the text was narration and comes whole, together with the tool;
+otherwise it streams until the next tool. While a tool runs, text waits for its end. Nothing is lost, and the order
+stays.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Narration:
 
     @property
     def due_at(self) -> float | None:
-        """When what waits is to be had from `release`; None while it has no end, or nothing waits."""
+        """The time to call `release`; None if nothing waits, or it waits for a tool."""
         return self._since + self._hold_s if self._held and not self._tools else None
 
     def take(self, steps: Iterable[Step], now: float) -> list[Step]:
@@ -33,7 +33,7 @@ class Narration:
 
     def release(self) -> list[Step]:
         self._streams = not self._tools
-        return self._out()
+        return self._release_held()
 
     def _take(self, step: Step, now: float) -> list[Step]:
         match step:
@@ -54,10 +54,10 @@ class Narration:
                 self._streams = False
             case _:
                 return [step]
-        return [*self._out(), step]
+        return [*self._release_held(), step]
 
-    def _out(self) -> list[Step]:
-        """Deltas that a whole block replaces at once need not be said."""
+    def _release_held(self) -> list[Step]:
+        """Return what waits, without the deltas that a whole block replaces anyway."""
         out: list[Step] = []
         for step in self._held:
             if isinstance(step, TextSet):

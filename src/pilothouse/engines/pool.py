@@ -1,18 +1,15 @@
-"""Which process serves a session, and which have to make room. Pure: it decides, `pool.py` acts.
+"""A pool of warm processes. `choose` decides, without awaiting, which process serves a session; `Pool` acts.
 
     state      enters by                  leaves by
-    starting   spawned                    initialised → busy · start_s passed, or it died → ending
-    busy       leased to a session        turn over, given back → idle · once, broken, or silent too long → ending
+    starting   spawned                    ready → busy · it did not start in time, or died → ending
+    busy       leased to a session        turn over, given back → idle · for one turn only, or broken → ending
     idle       given back                 leased → busy · idle_timeout_s passed, or room is needed → ending
-    ending     any of the above           gone
+    ending     any of the above           the process has ended
 
-Rules: one session has one process; the one that was idle longest goes first; a busy one is never ended for another.
-Beyond `max_processes` a turn gets a process for itself alone, which waits in no pool. One in which something goes on in
-the background is neither ended for another nor by its time.
-
-The pool of warm processes: decides by `pool_rules` without awaiting, then acts.
-
-Every process runs in the engine's task group, so that leaving the engine ends them all.
+Rules: one session has one process; the process that was idle longest makes room first; a busy process is never ended
+for another session. Beyond `max_processes` a turn gets a process that ends with it. A process with work in the
+background is neither ended for another session nor by its idle time. Every process runs in the engine's task group, so
+leaving the engine ends them all.
 """
 
 from __future__ import annotations
@@ -42,7 +39,7 @@ MOVES: dict[State, frozenset[State]] = {
 
 LONG_S = 3600.0
 HELD_S = 5.0
-"""How often a process with something in the background is looked at: nobody tells when that ends."""
+"""Interval of looking at a process with background work: programs do not tell when that ends."""
 
 
 class Limits(Struct, frozen=True):
@@ -51,9 +48,9 @@ class Limits(Struct, frozen=True):
     max_processes: int = 5
     idle_timeout_s: float = 300.0
     process_mb: float = 250.0
-    """What a process needs: 160 MB at its start, 265 MB after a hundred turns (2.1.325)."""
+    """Memory that one process needs."""
     spare_mb: float = 250.0
-    """What must be left for everybody else."""
+    """Memory that must stay free for everything else."""
 
 
 class Member(Struct, frozen=True):
@@ -64,13 +61,13 @@ class Member(Struct, frozen=True):
     used_at: float
     kept: bool = True
     held: bool = False
-    """Something goes on in it although no turn runs: a task in the background, or a turn that nobody has taken in yet.
-    Then it is not idle for anybody but its own session."""
+    """It works although no turn runs: on a background task, or in a woken turn that no session has read yet. Only its
+    own session may have it then."""
 
 
 class Choice(Struct, frozen=True):
-    """`reuse` is a member's id, or None for a new process; `end` must be gone before it starts, also one that is on its
-    way out already: two would write into the same session."""
+    """`reuse` is a member's id, or None for a new process. Those in `end` must have ended before it starts: two
+    processes would write into the same session."""
 
     reuse: int | None = None
     end: tuple[int, ...] = ()
@@ -82,7 +79,7 @@ class Choice(Struct, frozen=True):
 def choose(
     members: Sequence[Member], key: object, session: str, free_mb: float | None, limits: Limits
 ) -> Choice:
-    """`free_mb` is None where the system does not tell."""
+    """Decide for one session. `free_mb` is None where the system does not tell."""
     living = [member for member in members if member.state != "ending"]
     own = [member for member in living if member.session == session]
     fitting = next((member for member in own if member.key == key and member.state == "idle"), None)
@@ -108,7 +105,7 @@ def _is_free(member: Member) -> bool:
 
 
 def _expiry(member: Member, limits: Limits) -> float:
-    """One that was for a single turn is of no use once nothing goes on in it any more."""
+    """Return the time at which an idle member ends: at once, if it was started for a single turn."""
     return member.used_at + (limits.idle_timeout_s if member.kept else 0.0)
 
 
@@ -121,7 +118,7 @@ def move(state: State, to: State) -> State:
 def _make_room(
     living: Sequence[Member], own: Sequence[Member], free_mb: float | None, limits: Limits
 ) -> Choice:
-    """First what serves this session already, then the longest idle: for a place, and for memory."""
+    """End the session's old process first, then the longest idle ones: for a place, and for memory."""
     idle = sorted((m for m in living if _is_free(m) and m not in own), key=lambda m: m.used_at)
     leaving = list(own)
     places = sum(member.kept for member in living) - len(own)
@@ -134,7 +131,7 @@ def _make_room(
         leaving.append(idle.pop(0))
         missing -= limits.process_mb
         places -= 1
-    if missing > 0 and len(living) > len(leaving):  # alone, it may try: nobody else would ever make room
+    if missing > 0 and len(living) > len(leaving):  # a first process may try: waiting would free no memory
         return Choice(refusal=_too_little(free_mb, limits))
     return Choice(end=tuple(member.id for member in leaving), keep=places < limits.max_processes)
 
@@ -147,7 +144,7 @@ def _too_little(free_mb: float | None, limits: Limits) -> str:
 
 
 class Launch(Protocol):
-    """How a process is to be started, and for which session."""
+    """The way to start a process, and the session that it is for."""
 
     @property
     def session(self) -> str: ...
@@ -176,7 +173,7 @@ class Pooled(Protocol):
     def alive(self) -> bool: ...
     @property
     def holds_work(self) -> bool:
-        """True while something goes on in it although no turn runs."""
+        """True while it works although no turn runs."""
         ...
 
     @property
@@ -220,7 +217,7 @@ class Pool(Generic[L, P]):
         ]
 
     async def lease(self, launch: L) -> P:
-        """A process for this session alone, initialised. Raises `EngineError`."""
+        """Return a ready process for this session alone. Raises `EngineError`."""
         free_mb = self._free_mb()
         choice = choose(self._members_for(launch), launch.key, launch.session, free_mb, self._limits)
         if choice.refusal:
@@ -238,7 +235,7 @@ class Pool(Generic[L, P]):
         return process
 
     def _members_for(self, launch: L) -> list[Member]:
-        """One whose cap is not what the house has left now is another kind of process."""
+        """Return the members; one whose spending cap does not fit this launch matches no key."""
         return [
             member
             if self._processes[member.id].may_serve(launch)
@@ -253,7 +250,7 @@ class Pool(Generic[L, P]):
         except BaseException:
             self._forget(id)
             raise
-        self._tasks.start_soon(self._tend, id, process)
+        self._tasks.start_soon(self._run, id, process)
         try:
             await process.wait_ready()
         except BaseException:
@@ -261,33 +258,33 @@ class Pool(Generic[L, P]):
             raise
 
     def drop(self, process: P) -> None:
-        """Nobody wants it any more."""
+        """End a process that no session wants any more."""
         if (id := self._id_of(process)) is not None:
             self._end(id)
 
     def take(self, process: P) -> bool:
-        """For a turn that goes on in it already; False while another session has it."""
+        """Lease the process for a turn that already runs in it; return False while another session has it."""
         id = self._id_of(process)
         if id is None:
-            return True  # it is gone: what it said is still to be had
+            return True  # it has ended, but its output can still be read
         if self._members[id].state != "idle":
             return False
         self._move(id, "busy")
         return True
 
     async def give_back(self, process: P, *, broken: bool = False) -> None:
-        """Idle from now on; or, if it is of no more use, gone when this returns."""
+        """Make the process idle; or, if it is of no more use, end it and wait for its end."""
         id = self._id_of(process)
         if id is None:
             await process.gone.wait()
             return
         member = self._members[id]
-        if (member.kept or process.holds_work) and process.alive and not broken and self._tends:
+        if (member.kept or process.holds_work) and process.alive and not broken and self._open:
             self._members[id] = msgspec.structs.replace(
                 member, session=process.session, key=process.key, used_at=self._now()
             )
             self._move(id, "idle")
-            self._poke()
+            self._wake()
             return
         self._end(id)
         await process.gone.wait()
@@ -308,7 +305,7 @@ class Pool(Generic[L, P]):
             self._end(id)
 
     @property
-    def _tends(self) -> bool:
+    def _open(self) -> bool:
         return not self._tasks.cancel_scope.cancel_called
 
     def _add(self, launch: L, *, keep: bool) -> tuple[int, P]:
@@ -317,7 +314,7 @@ class Pool(Generic[L, P]):
         self._processes[id] = process
         return id, process
 
-    async def _tend(self, id: int, process: P) -> None:
+    async def _run(self, id: int, process: P) -> None:
         try:
             await process.run()
         finally:
@@ -340,6 +337,6 @@ class Pool(Generic[L, P]):
     def _id_of(self, process: P) -> int | None:
         return next((id for id, one in self._processes.items() if one is process), None)
 
-    def _poke(self) -> None:
+    def _wake(self) -> None:
         self._changed.set()
         self._changed = anyio.Event()

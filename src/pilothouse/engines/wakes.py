@@ -1,48 +1,42 @@
-"""A turn that the CLI began by itself: kept, in order and bounded, until a turn of the house takes it in.
+"""Turns that a program began by itself: announced once, and kept until a session reads them.
 
-The turns that processes began by themselves: told once to whoever listens, kept until a session takes them in.
+Each is kept in order and bounded; a full one makes its program wait.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Generic, Protocol, TypeVar
 
 import anyio
 
 from pilothouse.core.engine import Brief, Step, Wake
-from pilothouse.core.event import EngineEvent, ResumeToken, SessionStarted, TurnEnded
-from pilothouse.core.ids import SessionId
+from pilothouse.core.event import EngineEvent, SessionStarted, TurnEnded
+from pilothouse.core.ids import EngineId, SessionId
 from pilothouse.core.outcome import Failure
 
 MAX_STEPS = 2000
 MAX_BYTES = 4 * 1024 * 1024
-
-WHY = {"background_task": "A background task ended.", "loop_wakeup": "It had asked to be woken."}
-NO_REASON = "Claude Code went on by itself."
-
-GONE = Failure(
-    "crash",
-    "Claude Code went on by itself, and its process is gone. Say “continue” to go on in the same session.",
-)
-
 MAX_WAKES = 1000
 
+NO_REASON = "{program} went on by itself."
+LOST = "{program} went on by itself, and its process has ended. Say “continue” to go on in the same session."
 
-class Unasked:
-    """`over` says that nothing more of it will come."""
 
-    def __init__(self, id: str, source: str) -> None:
+class WokenTurn:
+    """The steps of one such turn. `over` is True once its end is among them."""
+
+    def __init__(self, id: str, cause: str) -> None:
         self.id = id
-        self.cause = WHY.get(source, NO_REASON)
+        self.cause = cause
         self.over = False
         self._steps: list[Step] = []
         self._bytes = 0
         self._taken = anyio.Event()
 
     async def put(self, steps: Sequence[Step], size: int) -> bool:
-        """Waits for room, and with it the CLI. False if somebody took it in meanwhile: these steps are theirs."""
+        """Keep the steps, after waiting for room. Return False if a session took the turn meanwhile: they are its."""
         if len(self._steps) >= MAX_STEPS or self._bytes >= MAX_BYTES:
             await self._taken.wait()
         if self._taken.is_set():
@@ -60,13 +54,7 @@ class Unasked:
         return self._steps
 
 
-def settled_wake(resume: ResumeToken | None, *, told: bool) -> tuple[EngineEvent, ...]:
-    """The stream of one that is no more to be had: taken in by another turn, or gone with its process."""
-    end = TurnEnded("completed") if told else TurnEnded("failed", failure=GONE)
-    return SessionStarted(resume), end
-
-
-class Process(Protocol):
+class WakingProcess(Protocol):
     @property
     def wake_source(self) -> str: ...
     @property
@@ -75,45 +63,61 @@ class Process(Protocol):
     def session(self) -> str: ...
 
 
-P = TypeVar("P", bound=Process)
+P = TypeVar("P", bound=WakingProcess)
 
 
-class KeptWakes(Generic[P]):
-    def __init__(self, new_id: Callable[[], str], log: Callable[..., None]) -> None:
+class WokenTurns(Generic[P]):
+    """`reasons` gives words for each `wake_source` that is known."""
+
+    def __init__(
+        self,
+        engine: EngineId,
+        program: str,
+        reasons: Mapping[str, str],
+        new_id: Callable[[], str],
+        log: Callable[..., None],
+    ) -> None:
+        self._engine = engine
+        self._program = program
+        self._reasons = reasons
         self._new_id = new_id
         self._log = log
         self._processes: dict[str, P] = {}
-        self._told: deque[str] = deque(maxlen=MAX_WAKES)
+        self._taken: deque[str] = deque(maxlen=MAX_WAKES)
         self._news: deque[Wake] = deque(maxlen=MAX_WAKES)
         self._woken = anyio.Event()
 
-    async def tell(self) -> AsyncIterator[Wake]:
+    async def announce(self) -> AsyncIterator[Wake]:
         while True:
             while self._news:
                 yield self._news.popleft()
             self._woken = anyio.Event()
             await self._woken.wait()
 
-    def begin(self, process: P) -> Unasked:
-        unasked = Unasked(self._new_id(), process.wake_source)
+    def begin(self, process: P) -> WokenTurn:
+        cause = self._reasons.get(process.wake_source) or NO_REASON.format(program=self._program)
+        turn = WokenTurn(self._new_id(), cause)
         while len(self._processes) >= MAX_WAKES:
             self._processes.pop(next(iter(self._processes)))
-        self._processes[unasked.id] = process
-        self._news.append(Wake(process.owner, unasked.cause, unasked.id))
+        self._processes[turn.id] = process
+        self._news.append(Wake(process.owner, cause, turn.id))
         self._woken.set()
-        self._log("process.woke", engine="claude", session=process.session, cause=unasked.cause)
-        return unasked
+        self._log("process.woke", engine=self._engine, session=process.session, cause=cause)
+        return turn
 
     def process_of(self, id: str) -> P:
         return self._processes[id]
 
-    def took_in(self, id: str) -> None:
-        """A turn has it now."""
+    def mark_taken(self, id: str) -> None:
+        """Note that a session reads this turn now."""
         self._processes.pop(id, None)
-        self._told.append(id)
+        self._taken.append(id)
 
-    def settled(self, brief: Brief) -> tuple[EngineEvent, ...]:
-        """The whole stream of a wake that is no more to be had; empty for any other, and where there is no wake."""
+    def settled_stream(self, brief: Brief) -> tuple[EngineEvent, ...]:
+        """Return the whole stream of a wake that another turn took in, or whose process is lost; else nothing."""
         if not brief.wake or brief.wake in self._processes:
             return ()
-        return settled_wake(brief.resume, told=brief.wake in self._told)
+        if brief.wake in self._taken:
+            return SessionStarted(brief.resume), TurnEnded("completed")
+        lost = Failure("crash", LOST.format(program=self._program))
+        return SessionStarted(brief.resume), TurnEnded("failed", failure=lost)

@@ -1,17 +1,12 @@
-"""Which context files are given to Claude, in which order. Pure over a function that reads a file.
+"""Files of an owner, or of a trusted workspace, that are given to a model as context.
 
     from a trusted workspace   SOUL.md IDENTITY.md USER.md TOOLS.md, and BOOTSTRAP.md in a first run
     from the configuration     the base files, in their order
     for the conversation       one file
 
-Where `append_system_prompt` is set, the five of the workspace are left out: their words are in the system prompt. A
-file that is missing is no error.
-
-Reads what an owner, or a trusted workspace, keeps for a session, and remembers who has had their first run.
-
-Rules: what lies in a workspace is read only where it lies in truth, and links that lead out are not followed; whatever
-is no plain file is not there. BOOTSTRAP.md belongs to the session that it was given to first, and to no other once a
-turn of that session has been completed.
+Where `append_system_prompt` is set, it replaces the five of the workspace. Links that lead out of a workspace are not
+followed, and only plain files are read. BOOTSTRAP.md belongs to the first session that gets it, and to no other once a
+turn of that session has completed.
 """
 
 from __future__ import annotations
@@ -36,15 +31,14 @@ BOOTSTRAP_SKIPPED = (
     "append_system_prompt is set, so BOOTSTRAP.md was not read in this first run. "
     "Unset it until BOOTSTRAP.md has done its work."
 )
-
-Read = Callable[[str], str | None]
-"""A file's text; None where there is none."""
-
 CONVERSATIONS = "conversations"
 PERMISSIONS = "PERMISSIONS.json"
 _FIRST_RUNS = "first-runs"
 _BYTES = FILE_CHARS * 4 + 4
-"""More than a file may have, whatever its characters are: what is longer shows."""
+"""Enough to see that a file has more than `FILE_CHARS`, whatever its characters are."""
+
+Read = Callable[[str], str | None]
+"""Returns a file's text, or None where there is no such file."""
 
 
 class ContextPlan(Struct, frozen=True):
@@ -65,10 +59,11 @@ class Context(Struct, frozen=True):
     files: tuple[ContextFile, ...]
     warnings: tuple[str, ...] = ()
     bootstraps: bool = False
-    """BOOTSTRAP.md is among them."""
+    """True if BOOTSTRAP.md is among the files."""
 
 
 def gather_context(plan: ContextPlan, read: Read) -> Context:
+    """Read the files of the plan, in order. A missing file is no error."""
     files: list[ContextFile] = []
     warnings: list[str] = []
     room = ALL_CHARS
@@ -89,7 +84,7 @@ def gather_context(plan: ContextPlan, read: Read) -> Context:
 
 
 def candidates(plan: ContextPlan) -> list[str]:
-    """The paths, in order, each once."""
+    """Return the paths in order, each once."""
     return list(dict.fromkeys(_candidates(plan)))
 
 
@@ -120,7 +115,7 @@ def _name(path: str) -> str:
 
 
 class ContextReader:
-    """`prompt_is_set`: the configuration has a system prompt of its own, so the workspace's files are left out."""
+    """`prompt_is_set` says that the configuration appends a system prompt, which replaces the workspace's files."""
 
     def __init__(
         self, state_dir: str, *, base_files: Sequence[str] = (), prompt_is_set: bool = False
@@ -130,7 +125,7 @@ class ContextReader:
         self._first_runs = Path(state_dir, _FIRST_RUNS)
 
     def gather(self, brief: Brief) -> Context:
-        """Read for every turn: what an owner edits holds from the next one on."""
+        """Read the files for one turn, so that an owner's edit counts from the next turn on."""
         plan = ContextPlan(
             brief.workspace,
             trusted=brief.trusted,
@@ -143,7 +138,7 @@ class ContextReader:
         return gather_context(plan, lambda path: read_text(path, own if _is_in(path, brief) else ""))
 
     def end_first_run(self, brief: Brief) -> None:
-        """A turn that had BOOTSTRAP.md was completed. Where that cannot be kept, the next session has it once more."""
+        """Note that a turn with BOOTSTRAP.md completed. If that cannot be written, the next session gets it once more."""
         marker = self._marker(brief)
         try:
             marker.parent.mkdir(parents=True, exist_ok=True)
@@ -164,7 +159,7 @@ class ContextReader:
 
 
 def permissions_text(brief: Brief) -> str | bytes | None:
-    """Read for every turn. One that is there and cannot be read allows as little as one that makes no sense."""
+    """Read PERMISSIONS.json for one turn; None if there is none. An unreadable file gives a text that does not parse."""
     if not brief.settings_dir:
         return None
     try:
@@ -176,7 +171,7 @@ def permissions_text(brief: Brief) -> str | bytes | None:
 
 
 def conversation_file(brief: Brief) -> str:
-    """`conversations/ID.md` in the owner's folder for the workspace; empty where there is none."""
+    """Return the path of `conversations/ID.md` in the owner's folder for the workspace; empty without such a folder."""
     if not brief.settings_dir or not brief.conversation_id:
         return ""
     name = quote(brief.conversation_id, safe=":#@+=, ")
@@ -184,12 +179,12 @@ def conversation_file(brief: Brief) -> str:
 
 
 def read_text(path: str, inside: str = "") -> str | None:
-    """A plain file's text, as far as anybody needs it; None where there is none, or where it leads out of `inside`."""
+    """Return the beginning of a plain file's text; None if there is no such file, or if it leads out of `inside`."""
     try:
         real = os.path.realpath(path)
         if inside and os.path.commonpath((real, inside)) != inside:
             return None
-        # A pipe in the file's place would else wait for a writer, and the gateway with it.
+        # Without O_NONBLOCK, a pipe in the file's place would block the gateway until a writer comes.
         with open(real, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 return None

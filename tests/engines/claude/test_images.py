@@ -8,7 +8,8 @@ import pytest
 from tests.engines.claude.wire_samples import PNG
 
 from pilothouse.core.media import sniff
-from pilothouse.engines.media import MAX_IMAGE_BYTES, MAX_TOTAL_BYTES, Attached, File, attach, user_content
+from pilothouse.engines.claude.prompt import content_blocks, user_content
+from pilothouse.engines.media import MAX_IMAGE_BYTES, MAX_TOTAL_BYTES, Attached, File, attach
 
 PICTURE = base64.b64decode(PNG)
 PDF = b"%PDF-1.7 ..."
@@ -34,33 +35,34 @@ def test_a_file_is_what_its_bytes_say(data: bytes, media_type: str | None) -> No
 
 def test_images_go_as_images_pdfs_as_documents_and_others_to_a_folder() -> None:
     note = File("notes.png", b"just text")
-    attached = attach([File("a.txt", PICTURE), File("b", PDF), note])
-    assert [block["type"] for block in attached.blocks] == ["image", "document"]
-    assert attached.blocks[0]["source"] == {"type": "base64", "media_type": "image/png", "data": PNG}
+    attached = attach([File("a.txt", PICTURE), File("b", PDF), note], "Claude")
+    blocks = content_blocks(attached)
+    assert [block["type"] for block in blocks] == ["image", "document"]
+    assert blocks[0]["source"] == {"type": "base64", "media_type": "image/png", "data": PNG}
     assert (attached.others, attached.refused) == ((note,), ())
 
 
 def test_the_eleventh_is_refused() -> None:
-    attached = attach([File(f"{n}.png", PICTURE) for n in range(11)])
-    assert len(attached.blocks) == 10
+    attached = attach([File(f"{n}.png", PICTURE) for n in range(11)], "Claude")
+    assert len(attached.inline) == 10
     assert attached.refused == ("10.png was not given to Claude: a turn takes 10 at most.",)
 
 
 def test_one_that_is_too_large_is_refused_and_the_next_is_not() -> None:
-    attached = attach([File("big\n.png", PICTURE + bytes(MAX_IMAGE_BYTES)), File("a.png", PICTURE)])
-    assert len(attached.blocks) == 1
+    attached = attach([File("big\n.png", PICTURE + bytes(MAX_IMAGE_BYTES)), File("a.png", PICTURE)], "Claude")
+    assert len(attached.inline) == 1
     assert attached.refused == ("big?.png was not given to Claude: it is larger than 20 MB.",)
 
 
 def test_all_together_have_a_bound() -> None:
     third = PICTURE + bytes(MAX_TOTAL_BYTES // 3)
-    attached = attach([File(f"{n}", third) for n in range(3)])
-    assert len(attached.blocks) == 2
+    attached = attach([File(f"{n}", third) for n in range(3)], "Claude")
+    assert len(attached.inline) == 2
     assert "50 MB" in attached.refused[0]
 
 
 def test_a_prompt_without_images_stays_a_text() -> None:
     assert user_content("hi", Attached()) == "hi"
-    content = user_content("hi", attach([File("a", PICTURE)]))
+    content = user_content("hi", attach([File("a", PICTURE)], "Claude"))
     assert not isinstance(content, str)
     assert [block["type"] for block in content] == ["text", "image"]

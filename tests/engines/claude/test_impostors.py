@@ -24,7 +24,7 @@ from pilothouse.engines.claude.gate import Gate, let_nothing_pass
 from pilothouse.engines.claude.gate_proof import PROOFS, remember_proof
 from pilothouse.engines.claude.launch import plan_launch
 from pilothouse.engines.claude.process import LEAKS, ClaudeProcess, Standing
-from pilothouse.engines.wakes import Unasked
+from pilothouse.engines.wakes import WokenTurn
 
 IMPOSTOR = Path(__file__).with_name("impostor.py")
 pytestmark = pytest.mark.slow
@@ -114,7 +114,7 @@ async def test_a_program_that_never_answers_is_given_up(rig: Rig) -> None:
     assert rig.pids() == []
 
 
-def no_wake(process: ClaudeProcess) -> Unasked:
+def no_wake(process: ClaudeProcess) -> WokenTurn:
     raise AssertionError("it never said a word")
 
 

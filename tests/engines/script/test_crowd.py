@@ -7,8 +7,9 @@ import pytest
 from tests.engines.script.rig import WITHIN_S, Rig, read
 
 from pilothouse.core.event import EngineEvent, TextDelta, TurnEnded
-from pilothouse.engines.script.link import CROWD
-from pilothouse.engines.script.mailbox import MAX_JOINED_BYTES, Mailbox
+from pilothouse.engines.link import CROWD
+from pilothouse.engines.mailbox import MAX_JOINED_BYTES, Mailbox
+from pilothouse.engines.script.link import Mail, join_items
 from pilothouse.engines.script.wire import Event
 
 pytestmark = pytest.mark.anyio
@@ -44,7 +45,7 @@ async def test_a_crowd_loses_no_word_and_keeps_the_order(rig: Rig) -> None:
 
 
 async def test_deltas_that_come_quietly_are_one_when_they_are_read() -> None:
-    mailbox = Mailbox()
+    mailbox = Mailbox[Mail](join=join_items)
     for word in ("a", "b", "c"):
         assert mailbox.offer(said(word), 1, quietly=True)
     assert mailbox.offer(said("other", "b"), 5, quietly=True)
@@ -53,7 +54,7 @@ async def test_deltas_that_come_quietly_are_one_when_they_are_read() -> None:
 
 
 async def test_what_is_joined_stays_short() -> None:
-    mailbox = Mailbox()
+    mailbox = Mailbox[Mail](join=join_items)
     piece = "x" * (MAX_JOINED_BYTES // 2)
     for _ in range(3):
         mailbox.offer(said(piece), len(piece), quietly=True)
@@ -61,7 +62,7 @@ async def test_what_is_joined_stays_short() -> None:
 
 
 async def test_a_reader_sleeps_through_what_is_quiet_until_the_bell() -> None:
-    mailbox, heard = Mailbox(), list[object]()
+    mailbox, heard = Mailbox[Mail](join=join_items), list[object]()
 
     async def listen() -> None:
         heard.append(await mailbox.get())
@@ -78,7 +79,7 @@ async def test_a_reader_sleeps_through_what_is_quiet_until_the_bell() -> None:
 
 
 async def test_a_full_mailbox_wakes_a_reader_that_heard_no_bell() -> None:
-    mailbox = Mailbox(max_lines=1)
+    mailbox = Mailbox[Mail](max_items=1)
 
     async def listen() -> None:
         await mailbox.get()

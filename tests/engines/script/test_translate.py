@@ -20,9 +20,10 @@ from pilothouse.core.grammar import well_formed
 from pilothouse.core.ids import BlobHash, EngineId
 from pilothouse.core.message import Attachment
 from pilothouse.core.outcome import Failure
+from pilothouse.engines.link import Exit
 from pilothouse.engines.script import wire
 from pilothouse.engines.script.faults import GARBAGE
-from pilothouse.engines.script.translate import Exit, TurnTranslator
+from pilothouse.engines.script.translate import TurnTranslator
 from pilothouse.processes import LineSplitter
 
 SCRIPT = """

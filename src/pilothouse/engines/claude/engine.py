@@ -20,7 +20,7 @@ import msgspec
 from anyio.abc import TaskGroup
 
 from pilothouse.core.ask import Ask
-from pilothouse.core.engine import Brief, EngineHost, Model, Wake
+from pilothouse.core.engine import NODE_MARKER, Brief, EngineHost, Model, Wake
 from pilothouse.core.errors import EngineError
 from pilothouse.core.event import Notice, ResumeToken
 from pilothouse.core.outcome import Failure
@@ -51,12 +51,13 @@ from pilothouse.engines.claude.text_mode import READS_ONLY, TextProcess, TextSes
 from pilothouse.engines.claude.turns import ENGINE_ID
 from pilothouse.engines.machine import free_memory_mb, make_scratch, remove_scratch
 from pilothouse.engines.pool import Limits, Pool
-from pilothouse.engines.wakes import KeptWakes
+from pilothouse.engines.wakes import WokenTurns
 from pilothouse.engines.workspace_files import Context, ContextReader, permissions_text, render_context
 from pilothouse.processes import Marker
 
-NODE_VARIABLE = "PILOTHOUSE_NODE"
+PROGRAM = "Claude Code"
 HANG_MARGIN_S = 60.0
+WAKE_REASONS = {"background_task": "A background task ended.", "loop_wakeup": "It had asked to be woken."}
 
 IN_USE = "This session is in use. Wait for its turn to end."
 IN_TERMINAL = (
@@ -88,11 +89,11 @@ class ClaudeEngine:
         self._standings = Standings(lambda cwd: Gate(let_nothing_pass, cwd))
         self._missing: set[str] = set()
         """Flags that the installed program does not know."""
-        self._wakes = KeptWakes(new_uuid, host.log)
+        self._wakes = WokenTurns[ClaudeProcess](ENGINE_ID, PROGRAM, WAKE_REASONS, new_uuid, host.log)
         self._offered: tuple[Model, ...] = ALIASES
         self._in_text: set[str] = set()
         self._scratch = ""
-        self._node = Marker(NODE_VARIABLE, host.node_marker)
+        self._node = Marker(NODE_MARKER, host.node_marker)
         self._gate = ProvenGate(self._config.command, host, self._node)
 
     async def __aenter__(self) -> Self:
@@ -100,7 +101,7 @@ class ClaudeEngine:
         tasks = self._tasks = anyio.create_task_group()
         await tasks.__aenter__()
         config = self._config
-        limits = Limits("Claude Code", config.max_processes or 5, config.idle_timeout_s or 300.0)
+        limits = Limits(PROGRAM, config.max_processes or 5, config.idle_timeout_s or 300.0)
         self._pool = Pool(tasks, limits, self._make, free_memory_mb)
         tasks.start_soon(self._pool.expire_for_ever)
         tasks.start_soon(self._gate.prove)
@@ -182,7 +183,7 @@ class ClaudeEngine:
             raise EngineError(Failure("bad_request", IN_TERMINAL.format(where=where)))
 
     def wakes(self) -> AsyncIterator[Wake]:
-        return self._wakes.tell()
+        return self._wakes.announce()
 
     async def _need_gate(self, brief: Brief) -> None:
         if self._tasks is None:
@@ -264,7 +265,7 @@ class ClaudeEngine:
             new_uuid=self._new_uuid,
             notices=partial(self._notices, brief, context, allowed),
             wakes=bool(brief.wake),
-            settled=self._wakes.settled(brief),
+            settled=self._wakes.settled_stream(brief),
             tool_aware=bool(config.tool_aware_streaming),
         )
 
@@ -357,7 +358,7 @@ class ClaudeEngine:
 
     def _make(self, launch: Launch) -> ClaudeProcess:
         standing = self._standings.of(launch.session, launch.cwd)
-        return ClaudeProcess(launch, standing, self._host.log, self._wakes.begin, self._wakes.took_in)
+        return ClaudeProcess(launch, standing, self._host.log, self._wakes.begin, self._wakes.mark_taken)
 
     def _mode(self, brief: Brief) -> ApprovalMode:
         return "full-access" if self._config.dangerously_skip_permissions else brief.approval_mode

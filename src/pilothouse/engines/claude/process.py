@@ -31,7 +31,7 @@ from pilothouse.engines.claude.launch import Launch, caps_as
 from pilothouse.engines.claude.translate import Translator
 from pilothouse.engines.claude.turn_stream import TurnStream
 from pilothouse.engines.mailbox import Mailbox
-from pilothouse.engines.wakes import Unasked
+from pilothouse.engines.wakes import WokenTurn
 from pilothouse.processes import Leash, Line, SpawnFailed, StopDeadlines, open_process
 
 MAX_SESSIONS = 1000
@@ -88,8 +88,8 @@ class ClaudeProcess(Leash[Failure]):
         launch: Launch,
         standing: Standing,
         log: Callable[..., None],
-        woke: Callable[[ClaudeProcess], Unasked],
-        took_in: Callable[[str], None],
+        woke: Callable[[ClaudeProcess], WokenTurn],
+        mark_taken: Callable[[str], None],
         *,
         start_s: float = 60.0,
         grace_s: float = 3.0,
@@ -113,14 +113,14 @@ class ClaudeProcess(Leash[Failure]):
         """The house's session that had it last."""
         self.dialogue = Dialogue(standing.gate)
         self.stream: TurnStream | None = None
-        self.mailbox = Mailbox()
+        self.mailbox = Mailbox[Sequence[Step]]()
         self.over = anyio.Event()
-        self.unasked: Unasked | None = None
+        self.woken: WokenTurn | None = None
         """A turn that it began by itself and that nobody has taken in yet."""
         # A session that is resumed goes on with the model that it had, unless it is told another.
         self._model = launch.model or (standing.model if launch.resumed else None)
         self._woke = woke
-        self._took_in = took_in
+        self._mark_taken = mark_taken
         self._log = log
         self._start_s = start_s
         self._grace_s = grace_s
@@ -149,7 +149,7 @@ class ClaudeProcess(Leash[Failure]):
     @property
     def holds_work(self) -> bool:
         """It is not idle, although nobody reads it."""
-        return self.alive and (self.unasked is not None or self._translator.background_tasks > 0)
+        return self.alive and (self.woken is not None or self._translator.background_tasks > 0)
 
     @property
     def wake_source(self) -> str:
@@ -195,11 +195,11 @@ class ClaudeProcess(Leash[Failure]):
     def take_in(self, stream: TurnStream) -> None:
         """What it began by itself becomes this turn, or the beginning of it."""
         self.stream, self.mailbox, self.over = stream, Mailbox(), anyio.Event()
-        unasked, self.unasked = self.unasked, None
+        woken, self.woken = self.woken, None
         self.heard_at = anyio.current_time()
-        if unasked is not None:
-            self._took_in(unasked.id)
-            self.mailbox.put_last(stream.take(unasked.take(), (), unasked=True))
+        if woken is not None:
+            self._mark_taken(woken.id)
+            self.mailbox.put_last(stream.take(woken.take(), (), woken=True))
         if stream.ended or not self.alive:
             self._release()
 
@@ -265,10 +265,8 @@ class ClaudeProcess(Leash[Failure]):
             return
         stream = self.stream
         assert stream is not None, "whoever took in what was overheard reads it"
-        unasked = bool(self._translator.wake_cause) and any(
-            isinstance(step, SessionStarted) for step in steps
-        )
-        kept = stream.take(steps, self._translator.user_message_uuids, unasked=unasked)
+        woken = bool(self._translator.wake_cause) and any(isinstance(step, SessionStarted) for step in steps)
+        kept = stream.take(steps, self._translator.user_message_uuids, woken=woken)
         if not stream.ended:
             await self.mailbox.put(kept, size)
         else:
@@ -293,12 +291,12 @@ class ClaudeProcess(Leash[Failure]):
         it waited for room: then these steps are the turn's."""
         for end in (step for step in steps if isinstance(step, TurnEnded)):
             self._failure = end.failure or self._failure
-        if self.unasked is None and any(isinstance(step, SessionStarted) for step in steps):
-            self.unasked = self._woke(self)
-        unasked = self.unasked
-        if unasked is not None and not await unasked.put(steps, size):
+        if self.woken is None and any(isinstance(step, SessionStarted) for step in steps):
+            self.woken = self._woke(self)
+        woken = self.woken
+        if woken is not None and not await woken.put(steps, size):
             return False
-        if unasked is not None and unasked.over:
+        if woken is not None and woken.over:
             self._follow()
         return True
 
@@ -352,8 +350,8 @@ class ClaudeProcess(Leash[Failure]):
         if self.stream is not None and not self.stream.ended:
             others = [step for step in steps if not isinstance(step, TurnEnded)]
             self.mailbox.put_last(self.stream.take(others, ()))
-        elif self.unasked is not None:
-            self.unasked.put_last([step for step in steps if not isinstance(step, TurnEnded)])
+        elif self.woken is not None:
+            self.woken.put_last([step for step in steps if not isinstance(step, TurnEnded)])
 
     def _close(self) -> None:
         self.alive = False

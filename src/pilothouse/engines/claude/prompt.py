@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import binascii
 import os
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -11,10 +12,12 @@ from msgspec import Struct
 from pilothouse.core.engine import Blobs
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.event import Notice
+from pilothouse.core.media import PDF
 from pilothouse.core.turn import Prompt
 from pilothouse.engines.claude.control import user_line
-from pilothouse.engines.media import Attached, File, attach, plain_name, show_name, user_content
+from pilothouse.engines.media import Attached, File, attach, plain_name, show_name
 
+READER = "Claude"
 DOWNLOADS = "downloads"
 NAME_BYTES = 240
 """Of 255; a number and its dash have the rest."""
@@ -41,7 +44,7 @@ class Prompting:
 
     async def compose(self, prompt: Prompt, uuid: str) -> Message:
         files, lost = await self._load(prompt)
-        attached = attach(files)
+        attached = attach(files, READER)
         saved, unsaved = self._save(attached)
         refused = (*lost, *attached.refused, *unsaved)
         notices = tuple(Notice("warning", "attachment_skipped", words) for words in refused)
@@ -55,14 +58,14 @@ class Prompting:
     async def has_blocks(self, prompt: Prompt) -> bool:
         """Whether something goes along that no command line can hold: an image, a document."""
         files, _ = await self._load(prompt)
-        return bool(attach(files).blocks)
+        return bool(attach(files, READER).inline)
 
     def _commanding(self, text: str, attached: Attached) -> str | list[dict[str, Any]]:
         """A command must begin its block, and the CLI looks for it in the last one (2.1.325)."""
         if not self._note:
             return user_content(text, attached)
         blocks = [{"type": "text", "text": words} for words in (self._note, text)]
-        return [blocks[0], *attached.blocks, blocks[1]]
+        return [blocks[0], *content_blocks(attached), blocks[1]]
 
     async def _load(self, prompt: Prompt) -> tuple[list[File], list[str]]:
         files: list[File] = []
@@ -71,7 +74,7 @@ class Prompting:
             try:
                 files.append(File(attachment.name, await self._blobs.get(attachment.blob)))
             except PilothouseError as error:
-                lost.append(f"{show_name(attachment.name)} was not given to Claude: {error}")
+                lost.append(f"{show_name(attachment.name)} was not given to {READER}: {error}")
         return files, lost
 
     def _save(self, attached: Attached) -> tuple[list[str], list[str]]:
@@ -101,6 +104,26 @@ class Prompting:
             except FileExistsError:
                 continue
         raise OSError(0, "there are too many files of this name")
+
+
+def user_content(text: str, attached: Attached) -> str | list[dict[str, Any]]:
+    """Return the content of a stream-json user message."""
+    return [{"type": "text", "text": text}, *content_blocks(attached)] if attached.inline else text
+
+
+def content_blocks(attached: Attached) -> list[dict[str, Any]]:
+    """Return the images as `image` blocks and the PDFs as `document` blocks."""
+    return [
+        {
+            "type": "document" if file.media_type == PDF else "image",
+            "source": {
+                "type": "base64",
+                "media_type": file.media_type,
+                "data": binascii.b2a_base64(file.data, newline=False).decode("ascii"),
+            },
+        }
+        for file in attached.inline
+    ]
 
 
 def _short(name: str) -> tuple[str, str]:

@@ -148,7 +148,7 @@ class TextProcess:
         scans: bool,
         grace_s: float = 3.0,
     ) -> None:
-        self.mailbox = Mailbox()
+        self.mailbox = Mailbox[Sequence[Step]]()
         self.gone = anyio.Event()
         self._launch = launch
         self._translator = translator

@@ -35,7 +35,7 @@ class TurnStream:
         self._sent = {uuid} if uuid else set[str]()
         self._waiting = set(self._sent)
         self._ours = True
-        self._unasked = False
+        self._woken = False
         """The CLI is in a turn of its own: its end is not the answer to what was sent."""
         self._grammar = Grammar()
         self._open_calls: set[str] = set()
@@ -55,10 +55,10 @@ class TurnStream:
         self._sent.add(uuid)
         self._waiting.add(uuid)
 
-    def take(self, steps: Iterable[Step], answers: Sequence[str], *, unasked: bool = False) -> list[Step]:
+    def take(self, steps: Iterable[Step], answers: Sequence[str], *, woken: bool = False) -> list[Step]:
         """`answers` are the messages that the turn answers which these steps belong to; none, where the CLI does not
-        tell, and where it began by itself (`unasked`)."""
-        self._unasked = self._unasked or unasked
+        tell, and where it began by itself (`woken`)."""
+        self._woken = self._woken or woken
         return [kept for step in steps for kept in self._take(step, answers)]
 
     def emit(self, events: Iterable[EngineEvent]) -> list[Step]:
@@ -112,8 +112,8 @@ class TurnStream:
 
     def _end(self, end: TurnEnded, answers: Sequence[str]) -> Sequence[Step]:
         self._open_calls.clear()
-        unasked, self._unasked = self._unasked, False
-        if unasked and self._waiting and self._sent.isdisjoint(answers) and not self.interrupted:
+        woken, self._woken = self._woken, False
+        if woken and self._waiting and self._sent.isdisjoint(answers) and not self.interrupted:
             self._ends.append(end)
             return ()
         self._waiting = self._waiting - set(answers) if answers else set()

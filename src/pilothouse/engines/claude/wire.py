@@ -22,7 +22,7 @@ from pilothouse.engines.claude.control import (
 )
 from pilothouse.engines.claude.wire_blocks import Known, Source, read_blocks
 from pilothouse.engines.claude.wire_system import RateLimit
-from pilothouse.engines.lenient_json import mend, read_fields
+from pilothouse.engines.lenient_json import read_fields, repair_surrogates
 
 NAME_CHARS = 60
 NOISE_BYTES = 1024
@@ -221,7 +221,7 @@ def decode(line: bytes) -> Heard:
 
 
 def _decode_mended(line: bytes) -> Heard:
-    mended = mend(line)
+    mended = repair_surrogates(line)
     return decode(mended) if mended != line else Noise(line[:NOISE_BYTES])
 
 

@@ -21,12 +21,13 @@ import pilothouse
 from pilothouse.core.engine import NODE_MARKER, Brief, EngineHost
 from pilothouse.core.errors import EngineError
 from pilothouse.core.outcome import Failure
+from pilothouse.engines.link import LinkPlan
 from pilothouse.engines.script.config import ScriptConfig
-from pilothouse.engines.script.link import Link, LinkPlan
-from pilothouse.engines.script.port import Port
+from pilothouse.engines.script.link import ScriptLink, ScriptPort
 from pilothouse.engines.script.session import ScriptSession
 from pilothouse.engines.script.translate import ENGINE_ID
-from pilothouse.processes import BASE_NAMES, allowed_environment
+from pilothouse.engines.script.wire import MAX_LINE_BYTES
+from pilothouse.processes import BASE_NAMES, ProcessLimits, allowed_environment
 
 DEMO = Path(__file__).with_name("demo.toml")
 
@@ -36,8 +37,8 @@ class ScriptEngine:
         self._config = config
         self._host = host
         self._tasks: TaskGroup | None = None
-        self._links: set[Link] = set()
-        self._shared: Link | None = None
+        self._links: set[ScriptLink] = set()
+        self._shared: ScriptLink | None = None
         self._numbers: Iterator[int] = count(1)
 
     async def __aenter__(self) -> Self:
@@ -66,7 +67,7 @@ class ScriptEngine:
         finally:
             await session.leave()
 
-    async def _lease(self, brief: Brief) -> tuple[Link, Port]:
+    async def _lease(self, brief: Brief) -> tuple[ScriptLink, ScriptPort]:
         name = f"{brief.session_id}.{next(self._numbers)}"
         while True:
             link = self._shared if self._shared and self._shared.alive else self._start(brief)
@@ -76,23 +77,23 @@ class ScriptEngine:
             if port := link.lease(name):
                 return link, port
 
-    def _start(self, brief: Brief) -> Link:
+    def _start(self, brief: Brief) -> ScriptLink:
         if self._tasks is None:
             raise EngineError(Failure("bad_request", "The script engine is not running; enter it first."))
-        link = Link(self._plan(brief))
+        link = ScriptLink(self._plan(brief))
         self._links.add(link)
         if not link.private:
             self._shared = link
         self._tasks.start_soon(self._tend, link)
         return link
 
-    async def _tend(self, link: Link) -> None:
+    async def _tend(self, link: ScriptLink) -> None:
         try:
             await link.run()
         finally:
             self._links.discard(link)
 
-    def _watch(self, link: Link, port: Port) -> None:
+    def _watch(self, link: ScriptLink, port: ScriptPort) -> None:
         if self._tasks is not None:
             self._tasks.start_soon(link.expect_end, port)
 
@@ -103,6 +104,7 @@ class ScriptEngine:
             extra["PYTHONPATH"] = str(Path(pilothouse.__file__).parent.parent)
         names = [*BASE_NAMES, *config.environment]
         return LinkPlan(
+            engine=ENGINE_ID,
             argv=config.command or player_command(config.script),
             cwd=brief.workspace if private else self._host.state_dir,
             environment=allowed_environment(self._host.environment, names, extra),
@@ -111,6 +113,7 @@ class ScriptEngine:
             stall_s=config.stall_s,
             private=private,
             log=self._host.log,
+            limits=ProcessLimits(max_line_bytes=MAX_LINE_BYTES),
         )
 
 

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 
 from pilothouse.core.engine import MediaFound
 from pilothouse.core.event import EngineEvent
+from pilothouse.engines.link import Exit
 from pilothouse.engines.script import wire
-from pilothouse.engines.script.translate import Exit, TurnTranslator
+from pilothouse.engines.script.translate import TurnTranslator
 
 Step = EngineEvent | MediaFound
 

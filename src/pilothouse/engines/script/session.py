@@ -18,10 +18,10 @@ from pilothouse.core.ids import AskId
 from pilothouse.core.message import Attachment
 from pilothouse.core.outcome import Failure
 from pilothouse.core.turn import Prompt
+from pilothouse.engines.link import Exit, explain_exit
 from pilothouse.engines.script import wire
-from pilothouse.engines.script.link import Link
-from pilothouse.engines.script.port import Port
-from pilothouse.engines.script.translate import Exit, TurnTranslator, explain
+from pilothouse.engines.script.link import ScriptLink, ScriptPort
+from pilothouse.engines.script.translate import TurnTranslator
 
 MAX_ATTACHED_BYTES = 20 * 1024 * 1024
 
@@ -29,8 +29,8 @@ BUSY = Failure(
     "bad_request", "This session's last turn has not ended yet. Read it to its end, or leave the session."
 )
 
-Lease = Callable[[Brief], Awaitable[tuple[Link, Port]]]
-Watch = Callable[[Link, Port], None]
+Lease = Callable[[Brief], Awaitable[tuple[ScriptLink, ScriptPort]]]
+Watch = Callable[[ScriptLink, ScriptPort], None]
 
 
 class ScriptSession:
@@ -43,8 +43,8 @@ class ScriptSession:
         self._watch = watch
         self._open_s = open_s
         self._resume = brief.resume.value if brief.resume else None
-        self._link: Link | None = None
-        self._port: Port | None = None
+        self._link: ScriptLink | None = None
+        self._port: ScriptPort | None = None
         self._turn: TurnTranslator | None = None
         self._one_steer = anyio.Lock()
 
@@ -79,7 +79,7 @@ class ScriptSession:
             self._port.drop_replies()
             await self._link.send(wire.Steer(self._port.session, prompt.text))
             with anyio.move_on_after(self._open_s):
-                reply = await self._port.await_reply()
+                reply = await self._port.wait_for_reply()
                 return isinstance(reply, wire.Steered) and reply.accepted
             return False
 
@@ -103,7 +103,7 @@ class ScriptSession:
             )
         )
         with anyio.move_on_after(self._open_s):
-            match await port.await_reply():
+            match await port.wait_for_reply():
                 case wire.Opened():
                     return
                 case wire.Refused(failure=failure):
@@ -133,7 +133,7 @@ class ScriptSession:
         hello = self._link.hello if self._link else None
         return hello.capabilities if hello else wire.Capabilities()
 
-    async def _no_reply(self, link: Link) -> Failure:
+    async def _no_reply(self, link: ScriptLink) -> Failure:
         if link.alive:
             link.condemn(
                 Failure(
@@ -141,7 +141,7 @@ class ScriptSession:
                 )
             )
         await link.gone.wait()
-        return explain(link.exit)
+        return explain_exit(link.exit)
 
     async def _begin(self, prompt: Prompt) -> tuple[TurnTranslator, list[EngineEvent]]:
         try:
@@ -156,7 +156,7 @@ class ScriptSession:
             await link.send(wire.Interrupt(port.session))
         return turn, [event for notice in notices for event in turn.note(notice)]
 
-    async def _ready(self) -> tuple[Link, Port]:
+    async def _ready(self) -> tuple[ScriptLink, ScriptPort]:
         """A living process with this session open and idle on it."""
         if self._link is not None and self._port is not None and self._port.busy:
             await self._link.expect_end(self._port)
@@ -173,6 +173,8 @@ class ScriptSession:
         match await self._port.mailbox.get():
             case Exit() as last:
                 return turn.end(last)
+            case None:  # the session is left while it is read
+                return turn.end(Exit())
             case Failure() as failure:
                 await self.interrupt()
                 return turn.fail(failure)

@@ -25,20 +25,12 @@ from pilothouse.core.grammar import Grammar
 from pilothouse.core.ids import EngineId
 from pilothouse.core.message import Attachment
 from pilothouse.core.outcome import Failure
+from pilothouse.engines.link import Exit, explain_exit
 from pilothouse.engines.script import wire
 
 ENGINE_ID = EngineId("script")
 
 _QUOTED_CHARS = 200
-_DETAIL_CHARS = 4000
-
-
-class Exit(msgspec.Struct, frozen=True):
-    """How the process ended. `why` is set when it was us who ended it."""
-
-    code: int | None = None
-    stderr: str = ""
-    why: Failure | None = None
 
 
 class TurnTranslator:
@@ -83,7 +75,7 @@ class TurnTranslator:
             return []
         if self.interrupted:
             return self._grammar.feed(TurnEnded("cancelled"))
-        return [*self._noise_summary(), *self._grammar.end(explain(last))]
+        return [*self._noise_summary(), *self._grammar.end(explain_exit(last))]
 
     def fail(self, failure: Failure) -> list[EngineEvent]:
         return self._grammar.end(failure)
@@ -121,17 +113,3 @@ class TurnTranslator:
 
     def _warn(self, text: str) -> list[EngineEvent]:
         return self._grammar.feed(Notice("warning", "engine_noise", text))
-
-
-def explain(last: Exit) -> Failure:
-    """Why the process is gone, for people; its last words, for a bug report."""
-    detail = f"exit code {last.code}\n{last.stderr[-_DETAIL_CHARS:]}".strip()
-    if last.why is not None:
-        return msgspec.structs.replace(last.why, detail=f"{last.why.detail}\n{detail}".strip())
-    return Failure("crash", f"The engine's process ended unexpectedly ({_ending(last)}).", detail=detail)
-
-
-def _ending(last: Exit) -> str:
-    if last.code is not None and last.code < 0:
-        return f"signal {-last.code}"
-    return f"exit code {last.code}"
