@@ -9,7 +9,7 @@ before that, `open` may raise `EngineError`. Everything else is a capability: a 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, nullcontext
 from types import TracebackType
 from typing import Any, Protocol, Self, runtime_checkable
 
@@ -209,6 +209,22 @@ class ResumeLines(Struct, frozen=True):
     """Whether answers close with that line."""
 
 
+class ProcessStart(Struct, frozen=True):
+    """A process that an engine is about to start. `name` says what for, as in "claude session"."""
+
+    name: str
+    argv: Sequence[str]
+    cwd: str
+    environment: Mapping[str, str]
+    workspace: str = ""
+    """The folder that the agent works in; empty for a process that serves no workspace, or several."""
+
+
+Jail = Callable[[ProcessStart], AbstractAsyncContextManager[ProcessStart]]
+"""Yields the start that is really made, for as long as the process lives: a sandbox changes the command, and removes
+afterwards what it set up."""
+
+
 async def ask_always(ask: Ask, site: Site) -> Ruling:
     return NO_RULE
 
@@ -226,6 +242,8 @@ class EngineHost(Struct, frozen=True):
     node_marker: str
     log: Callable[..., None]
     judge: Judge = ask_always
+    jail: Jail = nullcontext
+    """For `pilothouse.processes.Launcher`, which starts every process of an engine."""
 
 
 class Obeyed(Struct, frozen=True):

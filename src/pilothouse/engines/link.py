@@ -12,24 +12,25 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
 import anyio
 import msgspec
 from msgspec import Struct
 
+from pilothouse.core.engine import ProcessStart
 from pilothouse.core.errors import EngineError
 from pilothouse.core.outcome import Failure
 from pilothouse.engines.mailbox import Join, Mailbox
 from pilothouse.processes import (
+    Launcher,
     Leash,
     Line,
     LineReader,
     ProcessLimits,
     SpawnFailed,
     StopDeadlines,
-    open_process,
 )
 
 CROWD = 16
@@ -72,9 +73,8 @@ class LinkPlan(Struct, frozen=True):
     """The process to start, and how long to wait for it. A `private` process serves one session."""
 
     engine: str
-    argv: Sequence[str]
-    cwd: str
-    environment: Mapping[str, str]
+    launcher: Launcher
+    start: ProcessStart
     grace_s: float
     open_s: float
     stall_s: float
@@ -243,7 +243,7 @@ class Link(Leash[Failure], ABC, Generic[Item, Reply]):
 
     async def _serve(self) -> Exit:
         plan = self._plan
-        async with open_process(plan.argv, cwd=plan.cwd, env=plan.environment, limits=plan.limits) as process:
+        async with plan.launcher.open(plan.start, plan.limits) as process:
             self._process = process
             plan.log("process.started", engine=plan.engine, pid=process.pid)
             async with anyio.create_task_group() as tasks:

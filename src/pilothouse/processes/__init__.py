@@ -1,6 +1,6 @@
 """Child processes: start them, talk to them in lines, and leave nothing of them behind.
 
-For every engine that is a command line program, and for scripts. Imports nothing else of Pilothouse.
+For every engine that is a command line program. `Launcher` is the way to start one for an agent.
 """
 
 from pilothouse.processes.environment import BASE_NAMES, allowed_environment
@@ -12,6 +12,7 @@ from pilothouse.processes.errors import (
     SpawnFailed,
     SpawnProblem,
 )
+from pilothouse.processes.launcher import Launcher, read_version
 from pilothouse.processes.leash import Leash
 from pilothouse.processes.life import Ending, Leftover, StopDeadlines, Stopped, sweep_leftovers
 from pilothouse.processes.lines import MAX_LINE_BYTES, Line, LineReader, LineSplitter
@@ -27,6 +28,7 @@ __all__ = [
     "InputClosed",
     "InputFailed",
     "InputStalled",
+    "Launcher",
     "Leash",
     "Leftover",
     "Line",
@@ -45,5 +47,6 @@ __all__ = [
     "become_subreaper",
     "collect_orphans",
     "open_process",
+    "read_version",
     "sweep_leftovers",
 ]

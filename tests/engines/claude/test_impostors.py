@@ -6,15 +6,18 @@ import resource
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 
 import anyio
+import msgspec
 import pytest
 from tests.engines.claude.api import open_api, say
 from tests.engines.claude.impostor import VERSION
 from tests.engines.claude.rig import Rig, command_of, end_of, notices_of, read
 from tests.runtime.rig import open_rig
 
+from pilothouse.core.engine import ProcessStart
 from pilothouse.core.errors import EngineError
 from pilothouse.core.event import ToolFinished
 from pilothouse.core.ids import EngineId
@@ -25,6 +28,7 @@ from pilothouse.engines.claude.gate_proof import PROOFS, remember_proof
 from pilothouse.engines.claude.launch import plan_launch
 from pilothouse.engines.claude.process import LEAKS, ClaudeProcess, Standing
 from pilothouse.engines.wakes import WokenTurn
+from pilothouse.processes import Launcher
 
 IMPOSTOR = Path(__file__).with_name("impostor.py")
 pytestmark = pytest.mark.slow
@@ -105,13 +109,30 @@ async def test_a_program_that_never_answers_is_given_up(rig: Rig) -> None:
     config = rig.config(command=program(rig, "mute"))
     launch = plan_launch(config, brief, environment, cwd=brief.workspace, new_session=SESSION, extra={})
     standing = Standing(Gate(let_nothing_pass, brief.workspace))
-    mute = ClaudeProcess(launch, standing, rig.host().log, no_wake, taken.append, start_s=0.5)
+    mute = ClaudeProcess(Launcher(), launch, standing, rig.host().log, no_wake, taken.append, start_s=0.5)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(mute.run)
         with pytest.raises(EngineError) as caught:
             await mute.wait_ready()
     assert caught.value.failure.kind == "hang"
     assert rig.pids() == []
+
+
+async def test_every_process_is_started_through_the_jail(rig: Rig) -> None:
+    starts: list[ProcessStart] = []
+
+    def jail(start: ProcessStart) -> AbstractAsyncContextManager[ProcessStart]:
+        starts.append(start)
+        return nullcontext(start)
+
+    host = msgspec.structs.replace(rig.host(), jail=jail)
+    async with (
+        ClaudeEngine(rig.config(command=program(rig)), host) as jailed,
+        jailed.open(rig.brief()) as session,
+    ):
+        await read(session)
+    assert {start.name for start in starts} == {"claude version", "claude session"}
+    assert [start.workspace for start in starts if start.name == "claude session"] == [str(rig.workspace)]
 
 
 def no_wake(process: ClaudeProcess) -> WokenTurn:

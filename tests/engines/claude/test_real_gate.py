@@ -23,6 +23,7 @@ from pilothouse.engines.claude.gate_proof import (
     remember_proof,
     try_gate,
 )
+from pilothouse.processes import Launcher
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +39,7 @@ def program(folder: Path, lines: str) -> str:
 
 async def test_the_gate_of_the_real_program_holds_and_that_is_remembered(tmp_path: Path) -> None:
     binary = str(claude_binary())
-    assert await prove_gate(binary, PLAIN, str(tmp_path), {}) == ""
+    assert await prove_gate(Launcher(), binary, PLAIN, str(tmp_path), {}) == ""
     assert is_proven(tmp_path / PROOFS, binary, claude_version())
 
 
@@ -72,11 +73,13 @@ async def test_a_program_that_never_calls_back_is_no_gate(tmp_path: Path) -> Non
     silent = program(
         tmp_path, 'sys.stdin.readline(); print(json.dumps({"type": "result", "is_error": False}))'
     )
-    assert await try_gate(silent, PLAIN, {}) == NO_HOOK
+    assert await try_gate(Launcher(), silent, PLAIN, {}) == NO_HOOK
 
 
 async def test_a_program_that_dies_is_no_gate(tmp_path: Path) -> None:
-    problem = await try_gate(program(tmp_path, 'sys.exit("error: unknown option --verbose")'), PLAIN, {})
+    problem = await try_gate(
+        Launcher(), program(tmp_path, 'sys.exit("error: unknown option --verbose")'), PLAIN, {}
+    )
     assert "unknown option" in problem
 
 
@@ -134,14 +137,14 @@ else:
     print(json.dumps({{"type": "result", "is_error": False}}))""",
     )
     (folder / "chosen").write_text("1.0.0")
-    assert await prove_gate(shim, PLAIN, str(tmp_path), {}) == ""
+    assert await prove_gate(Launcher(), shim, PLAIN, str(tmp_path), {}) == ""
     assert is_proven(tmp_path / PROOFS, shim, "1.0.0")
     (folder / "chosen").write_text("2.0.0")
-    assert await prove_gate(shim, PLAIN, str(tmp_path), {}) == NO_HOOK
+    assert await prove_gate(Launcher(), shim, PLAIN, str(tmp_path), {}) == NO_HOOK
 
 
 async def test_what_tells_no_version_is_proven_at_every_start(tmp_path: Path) -> None:
     silent = program(tmp_path, "")
     remember_proof(tmp_path / PROOFS, silent, "")
-    assert await print_version(silent, PLAIN, {}) == ""
+    assert await print_version(Launcher(), silent, PLAIN, {}) == ""
     assert not is_proven(tmp_path / PROOFS, silent, "")

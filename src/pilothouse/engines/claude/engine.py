@@ -53,7 +53,7 @@ from pilothouse.engines.machine import free_memory_mb, make_scratch, remove_scra
 from pilothouse.engines.pool import Limits, Pool
 from pilothouse.engines.wakes import WokenTurns
 from pilothouse.engines.workspace_files import Context, ContextReader, permissions_text, render_context
-from pilothouse.processes import Marker
+from pilothouse.processes import Launcher, Marker
 
 PROGRAM = "Claude Code"
 HANG_MARGIN_S = 60.0
@@ -78,6 +78,7 @@ class ClaudeEngine:
     ) -> None:
         self._config = resolve(config, host.environment)
         self._host = host
+        self._launcher = Launcher(host.jail)
         self._new_uuid = new_uuid
         self._tasks: TaskGroup | None = None
         self._pool: Pool[Launch, ClaudeProcess] | None = None
@@ -216,7 +217,9 @@ class ClaudeEngine:
                 context=render_context(context),
             )
             told = TextTranslator(ResumeToken(ENGINE_ID, session, cwd), brief.model or config.model or "")
-            process = TextProcess(launch, told, self._host.log, scans=bool(config.session_scanning))
+            process = TextProcess(
+                self._launcher, launch, told, self._host.log, scans=bool(config.session_scanning)
+            )
             self._tasks.start_soon(process.run)
             return process
 
@@ -358,7 +361,9 @@ class ClaudeEngine:
 
     def _make(self, launch: Launch) -> ClaudeProcess:
         standing = self._standings.of(launch.session, launch.cwd)
-        return ClaudeProcess(launch, standing, self._host.log, self._wakes.begin, self._wakes.mark_taken)
+        return ClaudeProcess(
+            self._launcher, launch, standing, self._host.log, self._wakes.begin, self._wakes.mark_taken
+        )
 
     def _mode(self, brief: Brief) -> ApprovalMode:
         return "full-access" if self._config.dangerously_skip_permissions else brief.approval_mode

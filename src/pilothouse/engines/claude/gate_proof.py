@@ -28,7 +28,7 @@ from typing import Any
 import anyio
 from anyio.abc import SocketAttribute, SocketStream
 
-from pilothouse.core.engine import EngineHost
+from pilothouse.core.engine import EngineHost, ProcessStart
 from pilothouse.core.errors import EngineError
 from pilothouse.core.outcome import Failure
 from pilothouse.engines.claude import control, wire
@@ -36,11 +36,11 @@ from pilothouse.engines.claude.control import CanUseTool, ControlRequest, HookCa
 from pilothouse.processes import (
     BASE_NAMES,
     InputFailed,
+    Launcher,
     Marker,
     Process,
     ProcessError,
     allowed_environment,
-    open_process,
 )
 
 MAX_REQUEST_BYTES = 8 * 1024 * 1024
@@ -165,7 +165,7 @@ def render(body: bytes) -> bytes:
 
 
 async def prove_gate(
-    command: str, source: Mapping[str, str], state_dir: str, extra: Mapping[str, str]
+    launcher: Launcher, command: str, source: Mapping[str, str], state_dir: str, extra: Mapping[str, str]
 ) -> str:
     """Empty if the gate holds; else why turns cannot start."""
     program = shutil.which(command, path=source.get("PATH"))
@@ -173,11 +173,11 @@ async def prove_gate(
         return ""  # to start it will fail with better words
     known = Path(state_dir, PROOFS)
     try:
-        version = await print_version(program, source, extra)
+        version = await print_version(launcher, program, source, extra)
         if is_proven(known, program, version):
             return ""
         tried = identity(program, version)
-        problem = await try_gate(program, source, extra)
+        problem = await try_gate(launcher, program, source, extra)
         if not problem and identity(program, version) == tried:
             remember_proof(known, program, version)
     except OSError as error:
@@ -185,25 +185,30 @@ async def prove_gate(
     return problem
 
 
-async def print_version(program: str, source: Mapping[str, str], extra: Mapping[str, str]) -> str:
+async def print_version(
+    launcher: Launcher, program: str, source: Mapping[str, str], extra: Mapping[str, str]
+) -> str:
     """In its own words; empty where it does not say. With the home that it has: a shim finds its program there."""
     environment = allowed_environment(source, BASE_NAMES, extra)
     with anyio.move_on_after(VERSION_WITHIN_S), suppress(ProcessError):
-        async with open_process(
-            [program, "--version"], cwd=tempfile.gettempdir(), env=environment
-        ) as process:
+        start = ProcessStart("claude version", [program, "--version"], tempfile.gettempdir(), environment)
+        async with launcher.open(start) as process:
             process.close_input()
             async for line in process.lines():
                 return line.data.decode("utf-8", "replace").strip()[:VERSION_CHARS]
     return ""
 
 
-async def try_gate(program: str, source: Mapping[str, str], extra: Mapping[str, str]) -> str:
+async def try_gate(
+    launcher: Launcher, program: str, source: Mapping[str, str], extra: Mapping[str, str]
+) -> str:
     folder = tempfile.mkdtemp(prefix="pilothouse-gate-")
     try:
         with anyio.move_on_after(WITHIN_S):
             async with serving_one_call() as url:
-                return await _attempt(program, _environment(source, extra, folder, url), folder)
+                environment = _environment(source, extra, folder, url)
+                start = ProcessStart("claude gate proof", [program, *_ARGV], folder, environment)
+                return await _attempt(launcher, start)
         return f"{DEAF} within {WITHIN_S:g} s"
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -218,9 +223,9 @@ def _environment(
     return allowed_environment(source, names, {**own, **extra})
 
 
-async def _attempt(program: str, environment: Mapping[str, str], folder: str) -> str:
+async def _attempt(launcher: Launcher, start: ProcessStart) -> str:
     try:
-        async with open_process([program, *_ARGV], cwd=folder, env=environment) as process:
+        async with launcher.open(start) as process:
             return await _watch(process)
     except (ProcessError, OSError) as error:
         return str(error)
@@ -279,6 +284,7 @@ class ProvenGate:
     def __init__(self, command: str, host: EngineHost, node: Marker) -> None:
         self._command = command
         self._host = host
+        self._launcher = Launcher(host.jail)
         self._node = node
         self._proven: _File | None = None
         self._one_proof = anyio.Lock()
@@ -299,7 +305,9 @@ class ProvenGate:
             if program is None or program == self._proven:
                 return ""  # to start one that is not there will fail with better words
             self._proven = None
-            problem = await prove_gate(self._command, self._host.environment, self._host.state_dir, extra)
+            problem = await prove_gate(
+                self._launcher, self._command, self._host.environment, self._host.state_dir, extra
+            )
             if program == self._program():
                 self._proven = None if problem else program
                 return problem

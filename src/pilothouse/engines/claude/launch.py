@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import msgspec
 from msgspec import Struct
 
-from pilothouse.core.engine import Brief
+from pilothouse.core.engine import Brief, ProcessStart
 from pilothouse.core.errors import EngineError
 from pilothouse.core.event import Notice, ResumeToken
 from pilothouse.core.outcome import Failure
@@ -235,6 +235,7 @@ class Launch(Struct, frozen=True):
     """The permission mode that it starts in; empty for Claude's own choice."""
     system_prompt: str = ""
     """What is told on stdin instead of `--append-system-prompt`: it may be long, and is nobody's business in `ps`."""
+    workspace: str = ""
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -243,6 +244,10 @@ class Launch(Struct, frozen=True):
         told = leave_out(self.argv, [MODEL])
         words = tuple(word for word in told if not word.startswith((*_SESSION_FLAGS, TURN_CAP)))
         return self.session, words, self.cwd, tuple(sorted(self.environment.items())), self.system_prompt
+
+    @property
+    def start(self) -> ProcessStart:
+        return ProcessStart("claude session", self.argv, self.cwd, self.environment, self.workspace)
 
 
 def plan_launch(
@@ -279,6 +284,7 @@ def plan_launch(
         model=brief.model or config.model,
         mode=config.permission_mode or "",
         system_prompt="\n\n".join(filter(None, (appended_prompt(config, brief), context))) if context else "",
+        workspace=brief.workspace,
     )
 
 
@@ -311,7 +317,8 @@ def plan_text_launch(
         tools = [tool for tool in tools if tool in TEXT_TOOLS]
     argv = text_argv(config, brief, session, prompt, tools)
     environment = child_environment(config, source, brief, extra)
-    return Launch(tuple(argv), cwd, environment, session, brief.resume is not None, once=True)
+    resumed = brief.resume is not None
+    return Launch(tuple(argv), cwd, environment, session, resumed, once=True, workspace=brief.workspace)
 
 
 def without_servers(config: ClaudeConfig, brief: Brief) -> tuple[ClaudeConfig, Brief]:

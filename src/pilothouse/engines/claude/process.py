@@ -32,7 +32,7 @@ from pilothouse.engines.claude.translate import Translator
 from pilothouse.engines.claude.turn_stream import TurnStream
 from pilothouse.engines.mailbox import Mailbox
 from pilothouse.engines.wakes import WokenTurn
-from pilothouse.processes import Leash, Line, SpawnFailed, StopDeadlines, open_process
+from pilothouse.processes import Launcher, Leash, Line, SpawnFailed, StopDeadlines
 
 MAX_SESSIONS = 1000
 
@@ -85,6 +85,7 @@ class ClaudeProcess(Leash[Failure]):
 
     def __init__(
         self,
+        launcher: Launcher,
         launch: Launch,
         standing: Standing,
         log: Callable[..., None],
@@ -96,6 +97,7 @@ class ClaudeProcess(Leash[Failure]):
         tell_s: float = 10.0,
     ) -> None:
         super().__init__(UNREACHABLE)
+        self._launcher = launcher
         self.launch = launch
         self.session = launch.session
         self.gone = anyio.Event()
@@ -231,7 +233,7 @@ class ClaudeProcess(Leash[Failure]):
 
     async def _serve(self) -> None:
         launch = self.launch
-        async with open_process(launch.argv, cwd=launch.cwd, env=launch.environment) as process:
+        async with self._launcher.open(launch.start) as process:
             self._process = process
             self._log("process.started", engine="claude", pid=process.pid, session=launch.session)
             await self._write(self.dialogue.request(control.initialize(launch.system_prompt), self._greeted))

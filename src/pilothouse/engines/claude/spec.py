@@ -13,7 +13,6 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 from collections.abc import Sequence
 
 from pilothouse.core.engine import (
@@ -93,20 +92,19 @@ def probe(config: ClaudeConfig) -> EngineStatus:
 
 
 def look_for(config: ClaudeConfig, path: str | None) -> EngineStatus:
+    from pilothouse.processes import read_version
+
     program = shutil.which(config.command, path=path)
     if program is None:
         problem = f"There is no {config.command!r} on PATH."
         fix = INSTALL if config.command == "claude" else "Correct engines.claude.command"
         return EngineStatus(False, problem=problem, fix=fix)
     try:
-        done = subprocess.run(
-            [program, "--version"], capture_output=True, text=True, timeout=VERSION_WITHIN_S, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
+        version = re.search(r"\d+\.\d+\.\d+", read_version(program, VERSION_WITHIN_S))
+    except (OSError, TimeoutError) as error:
         return EngineStatus(False, problem=f"{program} does not run: {error}", fix=INSTALL)
-    version = re.search(r"\d+\.\d+\.\d+", done.stdout)
-    if done.returncode or version is None:
-        return EngineStatus(False, problem=f"{program} --version says nothing that we know.", fix=INSTALL)
+    if version is None:
+        return EngineStatus(False, problem=f"{program} --version prints no version.", fix=INSTALL)
     return EngineStatus(True, version=version[0])
 
 
@@ -115,9 +113,10 @@ def examine(config: ClaudeConfig) -> str:
     import anyio
 
     from pilothouse.engines.claude.gate_proof import try_gate
+    from pilothouse.processes import Launcher
 
     program = shutil.which(config.command)
-    problem = anyio.run(try_gate, program, dict(os.environ), {}) if program else ""
+    problem = anyio.run(try_gate, Launcher(), program, dict(os.environ), {}) if program else ""
     return f"Turns start in full access only, because {problem}. Update it: {INSTALL}" if problem else ""
 
 

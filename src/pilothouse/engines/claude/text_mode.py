@@ -51,7 +51,7 @@ from pilothouse.engines.claude.session_log import LogTail, find_log, projects_fo
 from pilothouse.engines.claude.session_watch import LogTranslator
 from pilothouse.engines.mailbox import Mailbox
 from pilothouse.engines.media import keep_media
-from pilothouse.processes import Process, SpawnFailed, StopDeadlines, open_process
+from pilothouse.processes import Launcher, Process, SpawnFailed, StopDeadlines
 
 BLOCK = "text:0"
 MAX_BYTES = 8 * 1024 * 1024
@@ -141,6 +141,7 @@ class TextProcess:
 
     def __init__(
         self,
+        launcher: Launcher,
         launch: Launch,
         translator: TextTranslator,
         log: Callable[..., None],
@@ -150,6 +151,7 @@ class TextProcess:
     ) -> None:
         self.mailbox = Mailbox[Sequence[Step]]()
         self.gone = anyio.Event()
+        self._launcher = launcher
         self._launch = launch
         self._translator = translator
         self._log = log
@@ -179,7 +181,7 @@ class TextProcess:
 
     async def _serve(self) -> None:
         launch = self._launch
-        async with open_process(launch.argv, cwd=launch.cwd, env=launch.environment) as process:
+        async with self._launcher.open(launch.start) as process:
             process.close_input()  # it would wait three seconds for one that stays silent
             self._log("process.started", engine="claude", pid=process.pid, session=launch.session)
             async with anyio.create_task_group() as tasks:

@@ -18,7 +18,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 import pilothouse
-from pilothouse.core.engine import NODE_MARKER, Brief, EngineHost
+from pilothouse.core.engine import NODE_MARKER, Brief, EngineHost, ProcessStart
 from pilothouse.core.errors import EngineError
 from pilothouse.core.outcome import Failure
 from pilothouse.engines.link import LinkPlan
@@ -27,7 +27,7 @@ from pilothouse.engines.script.link import ScriptLink, ScriptPort
 from pilothouse.engines.script.session import ScriptSession
 from pilothouse.engines.script.translate import ENGINE_ID
 from pilothouse.engines.script.wire import MAX_LINE_BYTES
-from pilothouse.processes import BASE_NAMES, ProcessLimits, allowed_environment
+from pilothouse.processes import BASE_NAMES, Launcher, ProcessLimits, allowed_environment
 
 DEMO = Path(__file__).with_name("demo.toml")
 
@@ -36,6 +36,7 @@ class ScriptEngine:
     def __init__(self, config: ScriptConfig, host: EngineHost) -> None:
         self._config = config
         self._host = host
+        self._launcher = Launcher(host.jail)
         self._tasks: TaskGroup | None = None
         self._links: set[ScriptLink] = set()
         self._shared: ScriptLink | None = None
@@ -105,9 +106,14 @@ class ScriptEngine:
         names = [*BASE_NAMES, *config.environment]
         return LinkPlan(
             engine=ENGINE_ID,
-            argv=config.command or player_command(config.script),
-            cwd=brief.workspace if private else self._host.state_dir,
-            environment=allowed_environment(self._host.environment, names, extra),
+            launcher=self._launcher,
+            start=ProcessStart(
+                "script player",
+                config.command or player_command(config.script),
+                brief.workspace if private else self._host.state_dir,
+                allowed_environment(self._host.environment, names, extra),
+                brief.workspace if private else "",
+            ),
             grace_s=config.stop_grace_s,
             open_s=config.open_s,
             stall_s=config.stall_s,
