@@ -40,7 +40,7 @@ class Woken:
 
 @asynccontextmanager
 async def woken(folder: Path, *, stands_still: threading.Event | None = None) -> AsyncIterator[Woken]:
-    job = call("Bash", command="echo; sleep 0.5", description="the job", run_in_background=True)
+    job = call("Bash", command="echo; sleep 2", description="the job", run_in_background=True)
 
     def model(request: Request) -> Reply:
         if "hello there" in request.text:
@@ -113,6 +113,6 @@ async def test_one_that_nobody_knows_is_gone_and_asks_no_model(tmp_path: Path) -
         calls = len(one.rig.api.main)
         events = await one.take(wake="of-another-life")
         failure = end_of(events).failure
-        assert failure is not None and "is gone" in failure.text
+        assert failure is not None and "has ended" in failure.text
         await one.take(wake=one.wake.id)
         assert len(one.rig.api.main) <= calls + 1, "the wake's own"

@@ -47,7 +47,7 @@ from pilothouse.engines.claude.process import ClaudeProcess, Standings
 from pilothouse.engines.claude.prompt import Prompting
 from pilothouse.engines.claude.session import ClaudeSession, Leasing
 from pilothouse.engines.claude.session_log import describe_other_use
-from pilothouse.engines.claude.text_mode import READS_ONLY, TextProcess, TextSession, TextTranslator, TextWays
+from pilothouse.engines.claude.text_mode import READS_ONLY, TextProcess, TextSession, TextTranslator
 from pilothouse.engines.claude.turns import ENGINE_ID
 from pilothouse.engines.machine import free_memory_mb, make_scratch, remove_scratch
 from pilothouse.engines.pool import Limits, Pool
@@ -230,7 +230,8 @@ class ClaudeEngine:
         if not full_access and brief.resume is None:
             told.append(Notice("info", "text_mode", READS_ONLY))
         return TextSession(
-            TextWays(start, stream),
+            start,
+            stream,
             Prompting(self._host.blobs, brief.workspace, render_note(allowed.note)),
             self._host.blobs,
             resume=brief.resume,

@@ -1,18 +1,10 @@
-"""`--output-format text` -> events: all that is printed is the answer.
+"""Text mode (`--output-format text`), for a `claude` without stream-json: one process for each turn, the prompt in argv.
 
-For CLIs without stream-json. The CLI prints when it is done, its last words alone, or what went wrong; there is no cost,
-and no session id but the one we chose. Tools are seen only where somebody reads the session's log for them.
-
-One `claude` process in text mode: a prompt in argv, no input, one turn, and its log read beside it if wanted.
-
-Rules: it is read to its end, or stopped with its whole tree; a log that never appears, or cannot be read, takes nothing
-from the turn.
-
-A leased session in text mode: one process for each turn; one of stream-json where images go along.
-
-Rules: a prompt stands in the command line here, where `@files` and `/commands` work and others may read it, so only an
-owner's is taken; nobody can be asked and no call can be held back, so outside of full access Claude can only read;
-`leave` frees everything in bounded time.
+Rules: `claude` prints its whole answer at the end, or what went wrong; only the exit code tells which. The prompt stands
+in the command line, where `@files` and `/commands` work and other users can read it, so only an owner's is taken. Nobody
+can be asked and no call can be held back, so outside of full access Claude can only read. Images need stream-json: a turn
+with some is a `ClaudeSession`. Tools are seen only if the session's log is read beside the turn; a log that is missing or
+unreadable costs nothing else.
 """
 
 from __future__ import annotations
@@ -22,7 +14,6 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 
 import anyio
-from msgspec import Struct
 
 from pilothouse.core.ask import Decision
 from pilothouse.core.engine import Blobs, MediaFound, Step
@@ -45,6 +36,7 @@ from pilothouse.core.outcome import Failure
 from pilothouse.core.turn import Prompt
 from pilothouse.engines.claude.failures import explain_exit, explain_printed, explain_spawn
 from pilothouse.engines.claude.launch import Launch
+from pilothouse.engines.claude.process import SHUT_DOWN
 from pilothouse.engines.claude.prompt import Prompting
 from pilothouse.engines.claude.session import BUSY, ClaudeSession
 from pilothouse.engines.claude.session_log import LogTail, find_log, projects_folder
@@ -55,13 +47,11 @@ from pilothouse.processes import Launcher, Process, SpawnFailed, StopDeadlines
 
 BLOCK = "text:0"
 MAX_BYTES = 8 * 1024 * 1024
-ACTIVITY = (ToolStarted, ToolUpdated, ToolFinished, PlanChanged)
-
-LOOK_EVERY_S = 0.2
-SHUT_DOWN = Failure("crash", "Claude Code was shut down.")
-
 MAX_PROMPT_BYTES = 120_000
 """The system takes 128 KiB for one argument."""
+LOOK_EVERY_S = 0.2
+SHOWN = (ToolStarted, ToolUpdated, ToolFinished, PlanChanged, MediaFound)
+"""The part of a session's log that is shown: the text comes from stdout."""
 
 OWNERS_ONLY = Failure(
     "permission",
@@ -75,69 +65,53 @@ READS_ONLY = (
 
 
 class TextTranslator:
-    """One process, which is one turn."""
+    """One process, which is one turn. `begun` says that its session exists and can be resumed."""
 
-    def __init__(self, resume: ResumeToken | None = None, model: str = "") -> None:
-        self.puzzle = ""
+    def __init__(self, resume: ResumeToken, model: str = "") -> None:
         self.interrupted = False
         self.begun = False
-        """The session exists: something of it was seen."""
-        self._session = SessionStarted(resume, model, resume.cwd if resume else "")
+        self._resume = resume
+        self._session = SessionStarted(resume, model, resume.cwd)
         self._grammar = Grammar()
-        self._lines: list[str] = []
-        self._bytes = 0
+        self._printed = bytearray()
 
-    def feed(self, line: bytes) -> Sequence[Step]:
-        """Kept to the end: only the exit code tells whether this is the answer or what went wrong."""
-        self._bytes += len(line) + 1
-        if self._bytes <= MAX_BYTES:
-            self._lines.append(line.decode("utf-8", "replace"))
-        return ()
+    def feed(self, line: bytes) -> None:
+        self._printed += (line + b"\n")[: MAX_BYTES - len(self._printed)]
 
     def watch(self, steps: Iterable[Step]) -> list[Step]:
-        """Of what the session's log tells: the tools, and what they made."""
-        seen = [step for step in steps if isinstance(step, (*ACTIVITY, MediaFound))]
-        return [*self._open(), *self._emit(seen)] if seen else []
+        """Return what is shown of the session's log."""
+        seen = [step for step in steps if isinstance(step, SHOWN)]
+        self.begun = self.begun or bool(seen)
+        return self._emit(*seen) if seen else []
 
-    def end(self, exit_code: int | None = None, stderr_tail: str = "") -> Sequence[Step]:
-        printed = "\n".join(self._lines).strip("\n")
+    def end(self, exit_code: int | None = None, stderr_tail: str = "") -> list[Step]:
+        printed = self._printed.decode("utf-8", "replace").strip("\n")
+        answered = bool(printed.strip())
         if self.interrupted:
             return self._close(TurnEnded("cancelled"))
-        if exit_code == 0 and printed.strip():
-            return [
-                *self._open(),
-                *self._emit([TextSet(BLOCK, printed)]),
-                *self._close(TurnEnded("completed", printed)),
-            ]
-        if exit_code and printed.strip():
-            self.begun = True
+        self.begun = self.begun or (answered and exit_code is not None)
+        if exit_code == 0 and answered:
+            return [*self._emit(TextSet(BLOCK, printed)), *self._close(TurnEnded("completed", printed))]
+        if exit_code and answered:
             return self.fail(explain_printed(printed))
         return self.fail(explain_exit(exit_code, stderr_tail))
 
-    def fail(self, failure: Failure) -> Sequence[Step]:
+    def fail(self, failure: Failure) -> list[Step]:
         return self._close(TurnEnded("failed", failure=failure))
 
-    def _open(self) -> list[Step]:
-        self.begun = True
-        return self._emit([self._session])
-
     def _close(self, end: TurnEnded) -> list[Step]:
-        opening = self._open() if self.begun else []
-        resume = self._session.resume if self.begun else None
-        return [
-            *opening,
-            *self._grammar.feed(TurnEnded(end.outcome, end.answer, end.failure, None, resume)),
-        ]
+        resume = self._resume if self.begun else None
+        return self._emit(TurnEnded(end.outcome, end.answer, end.failure, None, resume))
 
-    def _emit(self, steps: Iterable[EngineEvent | MediaFound]) -> list[Step]:
+    def _emit(self, *steps: Step) -> list[Step]:
         out: list[Step] = []
-        for step in steps:
+        for step in (self._session, *steps) if self.begun else steps:  # said once: the grammar drops the next
             out += [step] if isinstance(step, MediaFound) else self._grammar.feed(step)
         return out
 
 
 class TextProcess:
-    """`mailbox` has its turn, and is closed after the end; `gone` is set when nothing of it is left."""
+    """Its `mailbox` holds the turn and is closed after the end; `gone` is set when nothing of the process is left."""
 
     def __init__(
         self,
@@ -155,93 +129,77 @@ class TextProcess:
         self._launch = launch
         self._translator = translator
         self._log = log
-        self._grace_s = grace_s
-        self._projects = projects_folder(launch.environment)
+        self._deadlines = StopDeadlines(input_s=0.0, terminate_s=grace_s)
         self._tail = LogTail(self._find_log, skip=lambda size: size) if scans else None
         self._log_lines = LogTranslator()
         self._reading = anyio.CancelScope()
 
     async def run(self) -> None:
-        """Its whole life; in the engine's task group."""
+        """Run the process from its start to its end, in the engine's task group."""
         try:
             await self._serve()
         except SpawnFailed as error:
-            self._last(self._translator.fail(explain_spawn(error)))
+            self.mailbox.put_last(self._translator.fail(explain_spawn(error)))
         finally:
-            self._last(self._translator.fail(SHUT_DOWN))
+            self.mailbox.put_last(self._translator.fail(SHUT_DOWN))
             self.mailbox.close()
             self.gone.set()
 
     def interrupt(self) -> None:
         self._translator.interrupted = True
-        self._reading.cancel()
+        self.stop()
 
     def stop(self) -> None:
         self._reading.cancel()
 
     async def _serve(self) -> None:
-        launch = self._launch
-        async with self._launcher.open(launch.start) as process:
-            process.close_input()  # it would wait three seconds for one that stays silent
-            self._log("process.started", engine="claude", pid=process.pid, session=launch.session)
+        async with self._launcher.open(self._launch.start) as process:
+            process.close_input()  # claude would wait three seconds for input
+            self._log("process.started", engine="claude", pid=process.pid, session=self._launch.session)
             async with anyio.create_task_group() as tasks:
-                if self._tail is not None:
-                    tasks.start_soon(self._watch, self._tail)
+                tasks.start_soon(self._watch_log)
                 with self._reading:
-                    await self._read(process)
+                    async for line in process.lines():
+                        self._translator.feed(line.data)
                 tasks.cancel_scope.cancel()
             exit_code = await self._stop(process)
             self._log("process.ended", engine="claude", pid=process.pid, exit_code=process.exit_code)
-            if self._tail is not None:
-                self._look(self._tail)
+            self._look()
             self._translator.begun = self._translator.begun or self._find_log() is not None
-            self._last(self._translator.end(exit_code, process.stderr_tail()))
-
-    async def _read(self, process: Process) -> None:
-        async for line in process.lines():
-            self._translator.feed(line.data)
+            self.mailbox.put_last(self._translator.end(exit_code, process.stderr_tail()))
 
     async def _stop(self, process: Process) -> int | None:
-        """It has said all that it will say: what lingers then, it does so for nobody."""
-        if self._reading.cancelled_caught:
-            await process.stop(StopDeadlines(input_s=0.0, terminate_s=self._grace_s))
-            return process.exit_code
-        with anyio.move_on_after(self._grace_s):
-            return await process.wait()
-        await process.stop(StopDeadlines(input_s=0.0, terminate_s=self._grace_s))
-        return 0
+        """Return the exit code; 0 for a process that has said everything and does not end by itself."""
+        stopped = self._reading.cancelled_caught
+        if not stopped:
+            with anyio.move_on_after(self._deadlines.terminate_s):
+                return await process.wait()
+        await process.stop(self._deadlines)
+        return process.exit_code if stopped else 0
 
-    async def _watch(self, tail: LogTail) -> None:
-        while True:
-            self._look(tail)
+    async def _watch_log(self) -> None:
+        while self._tail is not None:
+            self._look()
             await anyio.sleep(LOOK_EVERY_S)
 
-    def _look(self, tail: LogTail) -> None:
-        while lines := tail.read():
+    def _look(self) -> None:
+        while self._tail is not None and (lines := self._tail.read()):
             steps = [step for line in lines for step in self._log_lines.feed(line)]
-            self._last(self._translator.watch(steps))
-
-    def _last(self, steps: Sequence[Step]) -> None:
-        if steps:
-            self.mailbox.put_last(steps)
+            self.mailbox.put_last(self._translator.watch(steps))
 
     def _find_log(self) -> Path | None:
-        return find_log(self._projects, self._launch.session, self._launch.cwd)
-
-
-class TextWays(Struct, frozen=True):
-    """What a text session may do with its engine. The token is the session's, once there is something to resume."""
-
-    start: Callable[[str, ResumeToken | None], TextProcess]
-    stream: Callable[[ResumeToken | None], AbstractAsyncContextManager[ClaudeSession]]
+        return find_log(projects_folder(self._launch.environment), self._launch.session, self._launch.cwd)
 
 
 class TextSession:
+    """`start` and `stream` open a process, or a stream-json session, that resumes this token."""
+
     accepts_images = True
 
     def __init__(
         self,
-        ways: TextWays,
+        start: Callable[[str, ResumeToken | None], TextProcess],
+        stream: Callable[[ResumeToken | None], AbstractAsyncContextManager[ClaudeSession]],
         prompting: Prompting,
         blobs: Blobs,
         *,
@@ -249,7 +207,8 @@ class TextSession:
         new_uuid: Callable[[], str],
         notices: Sequence[Notice] = (),
     ) -> None:
-        self._ways = ways
+        self._start = start
+        self._stream = stream
         self._prompting = prompting
         self._blobs = blobs
         self._resume = resume
@@ -261,7 +220,7 @@ class TextSession:
         self._running = False
         self._interrupted = False
         self.completed = False
-        """A turn of it was completed."""
+        """True once a turn of this session has completed."""
 
     async def run(self, prompt: Prompt) -> AsyncIterator[EngineEvent]:
         if self._running:
@@ -269,7 +228,8 @@ class TextSession:
             return
         self._running, self._interrupted = True, False
         streams = await self._prompting.has_blocks(prompt)
-        async for event in self._stream(prompt) if streams else self._print(prompt):
+        await self._end_last()  # two processes of one session would lose a turn
+        async for event in self._run_stream(prompt) if streams else self._run_text(prompt):
             if isinstance(event, TurnEnded):
                 self._resume, self._running = event.resume or self._resume, False
                 self.completed = self.completed or event.outcome == "completed"
@@ -290,11 +250,11 @@ class TextSession:
             await self._streaming.answer(ask_id, decision)
 
     async def leave(self) -> None:
+        """Free everything, in bounded time."""
         with anyio.CancelScope(shield=True):
-            await self._end_process()
-            await self._end_stream()
+            await self._end_last()
 
-    async def _print(self, prompt: Prompt) -> AsyncIterator[EngineEvent]:
+    async def _run_text(self, prompt: Prompt) -> AsyncIterator[EngineEvent]:
         if not prompt.by_owner:
             yield TurnEnded("failed", failure=OWNERS_ONLY)
             return
@@ -303,8 +263,7 @@ class TextSession:
             text = TOO_LONG.format(limit=MAX_PROMPT_BYTES, size=size)
             yield TurnEnded("failed", failure=Failure("bad_request", text))
             return
-        await self._end_stream()  # two processes of one session would lose a turn
-        process = self._process = self._ways.start(message.text, self._resume)
+        process = self._process = self._start(message.text, self._resume)
         if self._interrupted:
             process.interrupt()
         for notice in (*self._notices, *message.notices):
@@ -312,13 +271,10 @@ class TextSession:
         while (steps := await process.mailbox.get()) is not None:
             for step in steps:
                 yield await keep_media(self._blobs, step)
-        await self._end_process()
 
-    async def _stream(self, prompt: Prompt) -> AsyncIterator[EngineEvent]:
-        """Images cannot stand in a command line."""
-        await self._end_stream()
+    async def _run_stream(self, prompt: Prompt) -> AsyncIterator[EngineEvent]:
         try:
-            self._streaming = await self._open.enter_async_context(self._ways.stream(self._resume))
+            self._streaming = await self._open.enter_async_context(self._stream(self._resume))
         except EngineError as error:
             yield TurnEnded("failed", failure=error.failure)
             return
@@ -327,13 +283,11 @@ class TextSession:
         async for event in self._streaming.run(prompt):
             yield event
 
-    async def _end_process(self) -> None:
-        process, self._process = self._process, None
+    async def _end_last(self) -> None:
+        """End the process or the stream of the last turn."""
+        process, self._process, self._streaming = self._process, None, None
         if process is not None:
             process.mailbox.discard()
             process.stop()
             await process.gone.wait()
-
-    async def _end_stream(self) -> None:
-        self._streaming = None
         await self._open.aclose()
