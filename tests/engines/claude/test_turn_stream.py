@@ -6,6 +6,7 @@ from pilothouse.core.engine import Step
 from pilothouse.core.event import (
     EngineEvent,
     ResumeToken,
+    SessionChanged,
     SessionStarted,
     TextDelta,
     TextSet,
@@ -94,3 +95,20 @@ def test_what_was_shown_is_taken_back_before_it_begins_again() -> None:
     assert stream.withdraw() == [TextSet("a", "")]
     stream.begin_again("u2")
     assert stream.take([START, TextDelta("b", "whole"), end("whole")], ["u2"])[-1] == end("whole")
+
+
+def test_a_later_turn_in_another_session_tells_of_the_change_and_does_not_start_again() -> None:
+    stream, moved = TurnStream("u1"), ResumeToken(EngineId("claude"), "t")
+    stream.push("u2")
+    first = stream.take([START, end("one")], ["u1"])
+    second = stream.take([SessionStarted(moved), end("two")], ["u2"])
+    assert checked([*first, *second])[:2] == [START, SessionChanged(moved)]
+
+
+def test_a_call_that_a_killed_process_left_open_is_closed_before_the_end() -> None:
+    stream = TurnStream("u1")
+    first = stream.take([START, ToolStarted(ToolCall(CallId("r"), "read", "a"))], ["u1"])
+    events = checked([*first, *stream.take([TurnEnded("failed", failure=Failure("crash", "x"))], ())])
+    assert events[-2] == ToolFinished(CallId("r"), ok=False)
+    assert stream.take([START, end("late")], ["u1"]) == []
+    assert stream.fail(Failure("crash", "again")) == []

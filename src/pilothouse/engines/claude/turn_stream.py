@@ -1,8 +1,9 @@
-"""One prompt's stream out of what a process says. No I/O.
+"""Joins the turns of a process that answer one prompt into one stream. No I/O.
 
-A message that is pushed into a running turn is folded into it, or, if it comes too late, answered by a turn of its own
-right after (2.1.325). To us both are one turn: it ends when every message that we sent is answered. A turn that
-answers none of them was begun by the CLI itself, and is not ours.
+Claude Code folds a message that is pushed into a running turn into it, or, if it comes too late, answers it in a turn of
+its own right after (2.1.325). Both are one turn to us: it ends when every message that we sent is answered. A turn that
+answers none of them was begun by the program itself, and is not part of the stream. The translator has already brought
+each turn into the grammar of core/event.py; here only what the joining adds is put right.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from typing import Any
 from pilothouse.core.engine import MediaFound, Step
 from pilothouse.core.event import (
     EngineEvent,
+    ResumeToken,
+    SessionChanged,
     SessionStarted,
     TextDelta,
     TextSet,
@@ -21,34 +24,33 @@ from pilothouse.core.event import (
     TurnEnded,
     has_side_effects,
 )
-from pilothouse.core.grammar import Grammar
+from pilothouse.core.ids import CallId
 from pilothouse.core.outcome import Failure, Usage
 from pilothouse.core.view import join_blocks
 
 
 class TurnStream:
+    """Without a `uuid` it is a turn that the program began by itself."""
+
     def __init__(self, uuid: str = "") -> None:
-        """Without a `uuid` it is a turn that nobody asked for."""
+        self.ended = False
         self.began = False
-        """Something with side effects has begun: the prompt may not be given again."""
+        """True once something with side effects has begun: the prompt may not be given again."""
         self.interrupted = False
         self._sent = {uuid} if uuid else set[str]()
         self._waiting = set(self._sent)
         self._ours = True
         self._woken = False
-        """The CLI is in a turn of its own: its end is not the answer to what was sent."""
-        self._grammar = Grammar()
-        self._open_calls: set[str] = set()
+        """True while the program is in a turn of its own, whose end does not answer what was sent."""
+        self._started = False
+        self._resume: ResumeToken | None = None
+        self._open_calls: dict[CallId, None] = {}
         self._blocks: dict[str, None] = {}
         self._ends: list[TurnEnded] = []
 
     @property
-    def ended(self) -> bool:
-        return self._grammar.ended
-
-    @property
     def working(self) -> bool:
-        """A tool runs: silence means nothing."""
+        """True while a tool runs: silence is no hang then."""
         return bool(self._open_calls)
 
     def push(self, uuid: str) -> None:
@@ -56,16 +58,16 @@ class TurnStream:
         self._waiting.add(uuid)
 
     def take(self, steps: Iterable[Step], answers: Sequence[str], *, woken: bool = False) -> list[Step]:
-        """`answers` are the messages that the turn answers which these steps belong to; none, where the CLI does not
-        tell, and where it began by itself (`woken`)."""
+        """Return the steps that belong to this stream. `answers` are the messages that their turn answers: none where
+        the program does not tell, and where it began by itself (`woken`)."""
         self._woken = self._woken or woken
         return [kept for step in steps for kept in self._take(step, answers)]
 
     def emit(self, events: Iterable[EngineEvent]) -> list[Step]:
-        return [kept for event in events for kept in self._grammar.feed(event)]
+        return [event for event in events if not self.ended]
 
     def cancel(self, uuids: Iterable[str]) -> list[Step]:
-        """These were taken out of the CLI's queue before they began."""
+        """Note that these were taken out of the program's queue before they began."""
         self._waiting -= set(uuids)
         if self._waiting or self.ended or self._open_calls:
             return []
@@ -75,13 +77,13 @@ class TurnStream:
         return self._finish(TurnEnded("failed", failure=failure))
 
     def withdraw(self) -> list[Step]:
-        """Takes back the text that was shown, before the prompt is given again."""
+        """Take back the text that was shown, before the prompt is given again."""
         shown = list(self._blocks)
         self._blocks.clear()
         return self.emit(TextSet(block_id, "") for block_id in shown)
 
     def begin_again(self, uuid: str) -> None:
-        """In a new process, which knows nothing of what was sent to the old one."""
+        """Go on in a new process, which knows nothing of what was sent to the old one."""
         self._sent, self._waiting = {uuid}, {uuid}
         self._open_calls.clear()
         self._ours = True
@@ -89,29 +91,42 @@ class TurnStream:
     def _take(self, step: Step, answers: Sequence[str]) -> Sequence[Step]:
         if isinstance(step, SessionStarted):
             self._ours = not answers or not self._sent.isdisjoint(answers)
-        if not self._ours:
+        if self.ended or not self._ours:
             return ()
-        if isinstance(step, MediaFound):
-            return [step]
-        if isinstance(step, TurnEnded):
-            return self._end(step, answers)
-        self._note(step)
-        return self._grammar.feed(step)
+        match step:
+            case MediaFound():
+                return [step]
+            case TurnEnded():
+                return self._end(step, answers)
+            case SessionStarted():
+                return self._start(step)
+            case _:
+                self._note(step)
+                return [step]
+
+    def _start(self, event: SessionStarted) -> Sequence[Step]:
+        """Only the first turn starts the session; a later one may have changed its id."""
+        started, before = self._started, self._resume
+        self._started, self._resume = True, event.resume or before
+        if not started:
+            return [event]
+        return [SessionChanged(event.resume)] if event.resume and event.resume != before else []
 
     def _note(self, event: EngineEvent) -> None:
         match event:
             case TextDelta(block_id=block_id, parent_id=None) | TextSet(block_id=block_id, parent_id=None):
                 self._blocks[block_id] = None
             case ToolStarted(call=call):
-                self._open_calls.add(call.id)
+                self._open_calls[call.id] = None
                 self.began = self.began or has_side_effects(call.kind)
             case ToolFinished(call_id=call_id):
-                self._open_calls.discard(call_id)
+                self._open_calls.pop(call_id, None)
+            case SessionChanged(resume=resume):
+                self._resume = resume
             case _:
                 pass
 
     def _end(self, end: TurnEnded, answers: Sequence[str]) -> Sequence[Step]:
-        self._open_calls.clear()
         woken, self._woken = self._woken, False
         if woken and self._waiting and self._sent.isdisjoint(answers) and not self.interrupted:
             self._ends.append(end)
@@ -123,11 +138,16 @@ class TurnStream:
         return self._finish(end)
 
     def _finish(self, end: TurnEnded) -> list[Step]:
-        return self.emit([merge_ends([*self._ends, end])])
+        """End the stream, with the calls that a process left open when it was killed."""
+        dangling = [ToolFinished(call_id, ok=False) for call_id in self._open_calls]
+        self._open_calls.clear()
+        last = self.emit([*dangling, merge_ends([*self._ends, end])])
+        self.ended = True
+        return last
 
 
 def merge_ends(ends: Sequence[TurnEnded]) -> TurnEnded:
-    """How it went is what the last one says; what was said and spent is everybody's."""
+    """Return the last end, with the answers and the usage of all."""
     last = ends[-1]
     answer = join_blocks(end.answer for end in ends) if len(ends) > 1 else last.answer
     usages = [end.usage for end in ends if end.usage is not None]
