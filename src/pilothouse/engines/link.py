@@ -25,10 +25,10 @@ from pilothouse.core.outcome import Failure
 from pilothouse.engines.mailbox import Join, Mailbox
 from pilothouse.processes import (
     Launcher,
-    Leash,
     Line,
     LineReader,
     ProcessLimits,
+    SharedProcess,
     SpawnFailed,
     StopDeadlines,
 )
@@ -141,7 +141,7 @@ class Port(Generic[Item, Reply]):
         return Mailbox(join=self._join)
 
 
-class Link(Leash[Failure], ABC, Generic[Item, Reply]):
+class Link(SharedProcess[Failure], ABC, Generic[Item, Reply]):
     def __init__(self, plan: LinkPlan, join: Join[Item | Exit | Failure] | None = None) -> None:
         super().__init__(UNREACHABLE)
         self._plan = plan

@@ -1,6 +1,6 @@
 """Child processes: start them, talk to them in lines, and leave nothing of them behind.
 
-For every engine that is a command line program. `Launcher` is the way to start one for an agent.
+`Launcher` is the way to start one for an agent.
 """
 
 from pilothouse.processes.environment import BASE_NAMES, allowed_environment
@@ -13,10 +13,9 @@ from pilothouse.processes.errors import (
     SpawnProblem,
 )
 from pilothouse.processes.launcher import Launcher, read_version
-from pilothouse.processes.leash import Leash
 from pilothouse.processes.life import Ending, Leftover, StopDeadlines, Stopped, sweep_leftovers
 from pilothouse.processes.lines import MAX_LINE_BYTES, Line, LineReader, LineSplitter
-from pilothouse.processes.process import PROCESS_MARKER, Process, ProcessLimits, open_process
+from pilothouse.processes.process import PROCESS_MARKER, Process, ProcessLimits, SharedProcess, open_process
 from pilothouse.processes.procfs import Marker, ProcessId
 from pilothouse.processes.subreaper import become_subreaper, collect_orphans
 
@@ -29,7 +28,6 @@ __all__ = [
     "InputFailed",
     "InputStalled",
     "Launcher",
-    "Leash",
     "Leftover",
     "Line",
     "LineReader",
@@ -39,6 +37,7 @@ __all__ = [
     "ProcessError",
     "ProcessId",
     "ProcessLimits",
+    "SharedProcess",
     "SpawnFailed",
     "SpawnProblem",
     "StopDeadlines",

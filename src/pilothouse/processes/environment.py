@@ -1,7 +1,7 @@
-"""Which of our environment variables a child may see.
+"""Selects the environment variables that a child may see.
 
-Rule: a variable passes because its name is on a list, never because nobody thought of forbidding it.
-The gateway's own environment holds tokens of every channel; a coding agent must find none of them.
+Rule: a variable passes only if its name is on the list. The gateway's own environment holds the tokens of every channel,
+and a coding agent must find none of them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ BASE_NAMES: tuple[str, ...] = (
     "LOGNAME",
     "SHELL",
     "XDG_*",
-    # Without these a child behind a company proxy reaches nothing, and says so in no helpful way.
+    # Without these a child behind a company proxy reaches nothing, and does not say why.
     "HTTP_PROXY",
     "HTTPS_PROXY",
     "ALL_PROXY",
@@ -45,9 +45,9 @@ def allowed_environment(
 ) -> dict[str, str]:
     """Pick from `source` the variables in `names`, then add `extra`, which wins.
 
-    A name may end in `*` and then stands for every variable that starts so. A bare `*` is refused.
+    A name that ends in `*` selects every variable with that prefix. A bare `*` raises `ValueError`.
     """
-    exact, prefixes = _sorted_out(names)
+    exact, prefixes = _split_names(names)
     picked = {
         name: value
         for name, value in source.items()
@@ -56,7 +56,7 @@ def allowed_environment(
     return picked | dict(extra or {})
 
 
-def _sorted_out(names: Iterable[str]) -> tuple[frozenset[str], tuple[str, ...]]:
+def _split_names(names: Iterable[str]) -> tuple[frozenset[str], tuple[str, ...]]:
     exact: set[str] = set()
     prefixes: list[str] = []
     for name in names:

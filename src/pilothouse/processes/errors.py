@@ -1,17 +1,13 @@
-"""What can go wrong with a child process, as values a caller can act on.
+"""Errors of child processes, as values a caller can act on.
 
     ProcessError
       SpawnFailed     it never started
       InputFailed     it did not take what we wrote
-        InputClosed     it is gone, or it closed its input
+        InputClosed     it has ended, or it closed its input
         InputStalled    it is alive, but does not read
 
-Rule: nobody matches message text. The fields carry the facts; the message tells a person what happened,
-with which value, and what to do next.
-
-Why a program did not start, in words that help.
-
-Rule: the operating system's one "No such file" is told apart here: the program, or the folder.
+Rule: callers read the fields and never match the message, which tells a person what happened and what to do next. The
+operating system has one "No such file" for a missing program and a missing folder; here they are told apart.
 """
 
 import errno
@@ -23,8 +19,6 @@ _NO_RESOURCES = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE}
 
 
 class SpawnProblem(StrEnum):
-    """Why a program did not start."""
-
     MISSING_PROGRAM = "missing_program"
     MISSING_FOLDER = "missing_folder"
     NOT_EXECUTABLE = "not_executable"
@@ -35,11 +29,11 @@ class SpawnProblem(StrEnum):
 
 
 class ProcessError(Exception):
-    """Something about a child process went wrong."""
+    """The root of this tree."""
 
 
 class SpawnFailed(ProcessError):
-    """The program never started; nothing is left behind. `detail` is for a bug report: it tells of this machine."""
+    """The program never started. `detail` describes this machine, for a bug report."""
 
     def __init__(self, message: str, *, argv0: str, cwd: str, reason: SpawnProblem, detail: str = "") -> None:
         super().__init__(message)
@@ -50,8 +44,6 @@ class SpawnFailed(ProcessError):
 
 
 class InputFailed(ProcessError):
-    """The process did not take what was written to it."""
-
     def __init__(self, message: str, *, argv0: str, pid: int) -> None:
         super().__init__(message)
         self.argv0 = argv0
@@ -59,7 +51,7 @@ class InputFailed(ProcessError):
 
 
 class InputClosed(InputFailed):
-    """The process is gone, has closed its input, or was told that there is no more."""
+    """The process has ended or closed its input, or `close_input` was called."""
 
     def __init__(self, why: str, *, argv0: str, pid: int, exit_code: int | None) -> None:
         ended = "" if exit_code is None else f" It ended with exit code {exit_code}."
@@ -72,7 +64,7 @@ class InputClosed(InputFailed):
 
 
 class InputStalled(InputFailed):
-    """The process lives, but did not read what was written within the deadline."""
+    """The process is alive, but did not read within the deadline."""
 
     def __init__(self, *, argv0: str, pid: int, deadline_s: float) -> None:
         super().__init__(

@@ -1,6 +1,6 @@
 """Starts every process that runs for an agent, so that a jail can be put around all of them in one place.
 
-Engines start a process in no other way; tests/engines/test_shared.py holds them to it.
+Engines start processes in no other way; tests/engines/test_shared.py checks it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Starts a program and notices its end, without reaping it.
 
-Rules: the child leads its own session and group, and inherits no descriptor but its three; an ended leader
-stays a zombie until its tree is cleaned, for so long no stranger can get its pid or its group's number.
+Rules: the child leads its own session and group, and inherits no descriptor but its three. An ended leader stays a zombie
+until its tree is cleaned up: until then no other process can get its pid or its group's number.
 """
 
 import os
@@ -14,11 +14,11 @@ import anyio
 from pilothouse.processes.errors import explain
 
 _POLL_S = 0.02
-_STATUS_TAKEN = 255  # what asyncio reports, too, when somebody else has collected the status
+_STATUS_TAKEN = 255  # asyncio reports the same when the status was collected elsewhere
 
 
 def start(argv: Sequence[str], *, cwd: str, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Start it, or raise `SpawnFailed`. Blocks, as asyncio does, for the milliseconds of fork and exec."""
+    """Start the program, or raise `SpawnFailed`. Blocks, as asyncio does, for the milliseconds of fork and exec."""
     try:
         return subprocess.Popen(
             list(argv),
@@ -35,7 +35,7 @@ def start(argv: Sequence[str], *, cwd: str, env: Mapping[str, str]) -> subproces
 
 
 async def wait_unreaped(pid: int) -> int:
-    """Wait for our child's end and leave it a zombie; return its exit code (negative: the signal)."""
+    """Wait for a child's end and leave it a zombie; return its exit code (negative: the signal)."""
     await _until_exit(pid)
     while (code := peek_exit_code(pid)) is None:
         await anyio.sleep(_POLL_S)
@@ -43,14 +43,14 @@ async def wait_unreaped(pid: int) -> int:
 
 
 async def wait_reaped(popen: subprocess.Popen[bytes]) -> int:
-    """The reduced way, for systems that cannot look without reaping."""
+    """Wait for a child's end and reap it, on systems that cannot look without reaping."""
     while (code := popen.poll()) is None:
         await anyio.sleep(_POLL_S)
     return code
 
 
 def peek_exit_code(pid: int) -> int | None:
-    """The exit code of a child that has ended; None while it runs."""
+    """Return the exit code of a child that has ended; None while it runs."""
     if sys.platform == "darwin":
         raise NotImplementedError("macOS has no waitid() before Python 3.13; wait_reaped() is for it.")
     try:
@@ -63,7 +63,7 @@ def peek_exit_code(pid: int) -> int | None:
 
 
 async def _until_exit(pid: int) -> None:
-    """Return when the process has ended, or at once where only polling can tell."""
+    """Return when the process has ended, or at once on systems where only polling can tell."""
     if sys.platform != "linux":
         return
     try:

@@ -1,16 +1,8 @@
-"""How a tree of processes is brought to an end: asked, then forced, each step with its own deadline.
+"""Ends a process tree: asks, then forces, each step with its own deadline.
 
-Rule: every wait here ends. What survives even SIGKILL is reported, not waited for.
-
-Ends what a killed gateway left running.
-
-Rule: nothing of ours outlives us. A gateway that got `kill -9` could end nothing; the next one does, by the
-marker that every process of ours carries in its environment.
-
-The life of one process tree: noticing the leader's end, knowing its descendants, ending them all.
-
-Rules: the leader's end, however it came, ends its tree; a stop asks before it forces, and each step has a
-deadline; who stops twice gets the same answer.
+Rules: every wait ends, and a process that survives SIGKILL is reported, not waited for. The leader's end, however it
+came, ends its tree. Stopping twice gives the same answer. Nothing outlives the gateway: what one that got `kill -9` left
+running, the next one finds by the marker that every process carries in its environment, and ends.
 """
 
 import os
@@ -29,28 +21,27 @@ from pilothouse.processes.tree import GroupTree, ProcessTree, Tree
 
 _LOOK_AGAIN_S = 0.02
 
-# Soon after the start, then at the usual pace: an early escape is seen, and an idle process costs next to
-# nothing.
+# Soon after the start, then at the usual pace: an early escape is seen, and an idle process costs nearly nothing.
 _FIRST_LOOKS_S = (0.05, 0.1, 0.2, 0.5)
 _MARGIN_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopDeadlines:
-    """How long each step of a stop may take. A step that is answered takes no longer than the answer."""
+    """Longest time of each step of a stop."""
 
     input_s: float = 2.0
-    """After its input was closed, for the leader to end by itself."""
+    """For the leader to end by itself, after its input was closed."""
     terminate_s: float = 3.0
-    """After SIGTERM to the tree, for the leader to end."""
+    """For the leader to end, after SIGTERM to the tree."""
     kill_s: float = 2.0
-    """After SIGKILL, for the kernel to clear up."""
+    """For the kernel to clear up, after SIGKILL."""
     orphans_s: float = 1.0
-    """After the leader's end, for what it left behind to obey SIGTERM."""
+    """For what the leader left behind to obey SIGTERM."""
 
 
 class Ending(StrEnum):
-    """What it took to end the leader."""
+    """The step that ended the leader."""
 
     EXITED = "exited"
     INPUT_CLOSED = "input_closed"
@@ -61,7 +52,7 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """How a process ended, and what of its tree could not be ended."""
+    """The end of a process; `survivors` could not be ended."""
 
     ending: Ending
     exit_code: int | None
@@ -71,13 +62,13 @@ class Stopped:
 async def clear(tree: Tree, *, terminate_s: float, kill_s: float) -> tuple[ProcessId, ...]:
     """End every member of the tree; return those that could not be ended."""
     tree.refresh(thorough=True)
-    await _until_gone(tree, signal.SIGTERM, terminate_s)
-    await _until_gone(tree, signal.SIGKILL, kill_s)
+    await _signal_until_ended(tree, signal.SIGTERM, terminate_s)
+    await _signal_until_ended(tree, signal.SIGKILL, kill_s)
     return tree.alive()
 
 
-async def _until_gone(tree: Tree, signum: signal.Signals, limit_s: float) -> None:
-    # Signalled in a loop: what a member forked before its signal came is found on the next round.
+async def _signal_until_ended(tree: Tree, signum: signal.Signals, limit_s: float) -> None:
+    # Signalled in a loop: the next round finds what a member forked before its signal came.
     with anyio.move_on_after(limit_s):
         while tree.alive():
             tree.signal(signum)
@@ -86,7 +77,7 @@ async def _until_gone(tree: Tree, signum: signal.Signals, limit_s: float) -> Non
 
 
 class Leftover(NamedTuple):
-    """A process of an earlier gateway. `ended` is False when even SIGKILL did not help."""
+    """A process of an earlier gateway. `ended` is False if it survived SIGKILL."""
 
     id: ProcessId
     command: str
@@ -98,9 +89,9 @@ async def sweep_leftovers(
 ) -> tuple[Leftover, ...]:
     """End all processes that carry `marker`, and their descendants; return them.
 
-    Call it at start, when this gateway alone holds the marker's store and has opened no process yet. We and
-    our own ancestors are spared: a gateway may be restarted from a shell that its predecessor had started.
-    Finds nothing where there is no /proc.
+    Call it at start, when this gateway alone holds the marker's store and has started no process yet. This process and
+    its ancestors are spared: a gateway may be restarted from a shell that its predecessor had started. Finds nothing
+    where there is no /proc.
     """
     if not procfs_works():
         return ()
@@ -146,7 +137,7 @@ class Life:
         self._cleared.set()
 
     async def look(self, every_s: float) -> None:
-        """Keep the list of descendants up to date: one that leaves parent and session is known by then."""
+        """Keep the list of descendants up to date, so that one which leaves its parent and session is already known."""
         pauses = iter(_FIRST_LOOKS_S)
         while not self.exited.is_set():
             self._tree.refresh()
@@ -166,7 +157,7 @@ class Life:
             return Stopped(self._ending, self.exit_code, survivors)
 
     def reap(self) -> None:
-        """Give up the leader's pid, once its tree is gone."""
+        """Release the leader's pid, once its tree has ended."""
         self._popen.poll()
 
     async def _end_leader(self, deadlines: StopDeadlines) -> Ending:

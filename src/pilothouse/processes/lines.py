@@ -1,15 +1,11 @@
-"""Bytes in any portions -> whole lines. Pure.
+"""Bytes in any portions -> whole lines.
 
-Rules: the same bytes give the same lines however they were cut into portions; a line has a bound, and one
-beyond it is cut, reported once and skipped to its end; the last line counts although no newline follows it.
+Rules: the same bytes give the same lines however they were cut into portions. A line has a bound; a longer one is cut,
+reported once and skipped to its end. The last line counts although no newline follows it. At most one portion's lines
+wait, besides the line that is still being read.
 
-A newline byte is never part of a longer UTF-8 sequence, so a line may be decoded by itself: there is no
-character that two lines share. Lines stay bytes, for the JSON decoder takes bytes.
-
-A child's stdout as lines.
-
-Rule: at most one portion's lines wait here, besides the line that is still being read. Leaving the loop and
-coming back loses nothing: one process may serve many turns.
+A newline byte is never part of a longer UTF-8 sequence, so each line can be decoded by itself. Lines stay bytes, because
+the JSON decoder takes bytes.
 """
 
 from collections import deque
@@ -29,7 +25,7 @@ class Line(NamedTuple):
 
     @property
     def text(self) -> str:
-        """For people to read: what is not UTF-8 becomes U+FFFD."""
+        """The line for people to read: bytes that are not UTF-8 become U+FFFD."""
         return self.data.decode("utf-8", "replace")
 
 
@@ -62,7 +58,7 @@ class LineSplitter:
         return lines
 
     def end(self) -> list[Line]:
-        """The stream is over: return what stands after the last newline, if anything does."""
+        """Return the rest after the last newline, if there is any."""
         return [self._close(newline_follows=False)] if self._open else []
 
     def _whole(self, data: bytes) -> Line:
@@ -89,7 +85,7 @@ class LineSplitter:
 
 
 class LineReader(AsyncIterator[Line]):
-    """Iterates over the lines of a pipe. One loop at a time."""
+    """Iterates over the lines of a pipe. Leaving the loop and coming back loses nothing; one loop at a time."""
 
     # A class, not an async generator: a generator that is left early would take its waiting lines with it.
 
@@ -101,7 +97,7 @@ class LineReader(AsyncIterator[Line]):
 
     @property
     def waiting(self) -> int:
-        """How many lines are read already: those that the next steps of the loop give without waiting."""
+        """Number of lines that the loop gives without waiting."""
         return len(self._ready)
 
     async def __anext__(self) -> Line:

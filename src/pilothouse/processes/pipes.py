@@ -1,12 +1,8 @@
-"""Our ends of a child's pipes: read when asked, write with back-pressure.
+"""The gateway's ends of a child's pipes: read when asked, write with back-pressure.
 
-Rules: nothing is read ahead, so a flood waits in the kernel and not in our memory; a cancelled read loses
-no byte; a write that was cut short closes the pipe for writing, for the next line would be glued to half of
-this one.
-
-The last bytes of a stream, for the message that says why a process ended.
-
-Rule: whatever a child writes to stderr is read, and never more than the bound is kept.
+Rules: nothing is read ahead, so a flood waits in the kernel and not in our memory. A cancelled read loses no byte. A
+write that was cut short closes the pipe for writing, because the next line would be glued to half of this one. Of
+stderr everything is read, and only the last bytes are kept.
 """
 
 import os
@@ -19,7 +15,7 @@ from anyio.lowlevel import checkpoint
 
 _PORTION_BYTES = 256 * 1024
 ATOMIC = select.PIPE_BUF
-"""A pipe takes this much whole or not at all."""
+"""Number of bytes that a pipe takes whole or not at all."""
 
 TAIL_BYTES = 64 * 1024
 
@@ -35,9 +31,9 @@ class PipeReader:
         os.set_blocking(file.fileno(), False)
 
     async def receive(self) -> bytes:
-        """The next portion; empty at the end."""
+        """Return the next portion; empty at the end."""
         if not self._rested:
-            await checkpoint()  # a pipe that is never empty must not keep the loop for itself
+            await checkpoint()  # a pipe that is never empty must not block the event loop
         self._rested = False
         while (portion := self.take()) is None:
             if self._finished:
@@ -46,7 +42,7 @@ class PipeReader:
         return portion
 
     def take(self) -> bytes | None:
-        """What is in the pipe now; None when nothing is, empty at the end."""
+        """Return what is in the pipe now: None if nothing, empty at the end."""
         if self._file.closed:
             return b""
         try:
@@ -55,13 +51,13 @@ class PipeReader:
             return None
 
     async def discard(self) -> None:
-        """Read to the end and keep nothing, so that a child may write its last words and go."""
-        with suppress(anyio.BusyResourceError):  # somebody still reads: then nothing is stuck
+        """Read to the end and keep nothing, so that a child can finish writing and exit."""
+        with suppress(anyio.BusyResourceError):  # another task reads: then nothing is stuck
             while await self.receive():
                 pass
 
     def finish(self) -> None:
-        """Our writers are gone: what is in the pipe is the rest, whoever else holds it open."""
+        """Treat what is in the pipe as the rest, though a foreign process may hold it open: our writers have ended."""
         self._finished = True
         if self._waiting is not None:
             self._waiting.cancel()
@@ -91,7 +87,7 @@ class PipeWriter:
         os.set_blocking(file.fileno(), False)
 
     def offer(self, data: bytes) -> bool:
-        """True if the pipe took all of it at once, as it nearly always does; else it took nothing."""
+        """Write all of it at once, as is nearly always possible, or nothing; return whether it was written."""
         if self._turn.locked() or len(data) > ATOMIC:
             return False
         try:
@@ -152,7 +148,7 @@ class Tail:
             self._trim()
 
     def text(self) -> str:
-        """What is kept, as text. Where the start was cut off, no half character is shown."""
+        """Return what is kept, without half of a character where the start was cut off."""
         if len(self._kept) > self._limit:
             self._trim()
         kept = bytes(self._kept)

@@ -1,7 +1,7 @@
 """One child process, from its start to the end of its whole tree.
 
-Rules: it exists inside an `async with`, and nothing of it exists after; stderr is always drained; stdout is
-read only when asked for; every wait of ours has a deadline, also while we are being cancelled.
+Rules: it exists inside an `async with`, and nothing of it exists after. Stderr is always drained; stdout is read only
+when asked for. Every wait has a deadline, also while the owner is being cancelled.
 """
 
 import os
@@ -10,10 +10,11 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from subprocess import Popen
+from typing import Generic, TypeVar
 
 import anyio
 
-from pilothouse.processes.errors import InputClosed, InputStalled
+from pilothouse.processes.errors import InputClosed, InputFailed, InputStalled
 from pilothouse.processes.leader import start
 from pilothouse.processes.life import Life, StopDeadlines, Stopped
 from pilothouse.processes.lines import MAX_LINE_BYTES, LineReader
@@ -22,10 +23,12 @@ from pilothouse.processes.procfs import Marker
 
 PROCESS_MARKER = "PILOTHOUSE_PROCESS"
 
+Reason = TypeVar("Reason")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessLimits:
-    """Bounds on what a child may make us keep, and wait for."""
+    """Bounds on what a child can make the gateway keep and wait for."""
 
     max_line_bytes: int = MAX_LINE_BYTES
     stderr_tail_bytes: int = TAIL_BYTES
@@ -52,7 +55,7 @@ async def open_process(
     failure: Exception | None = None
     try:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(process._tend)
+            tasks.start_soon(process._run)
             try:
                 yield process
             except Exception as error:  # noqa: BLE001 - the caller's, raised below: a group would wrap it
@@ -83,25 +86,24 @@ class Process:
         self._life = Life(
             popen, marker, deadlines=deadlines, close_input=self.close_input, when_gone=self._finish_output
         )
-        # Whoever cancels our owner must not cancel those who watch and clean up: `_leave` does, at the very
-        # end.
+        # Cancelling the owner must not cancel the tasks that watch and clean up; `_leave` does that at the very end.
         self._shelter = anyio.CancelScope(shield=True)
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs; negative when a signal ended it."""
+        """None while it runs; negative if a signal ended it."""
         return self._life.exit_code
 
     def lines(self) -> LineReader:
-        """Its stdout, line by line, to the end. May be left and taken up again; one loop at a time.
+        """Read its stdout line by line, to the end. The loop may be left and resumed; one loop at a time.
 
-        Ends when the tree is gone, even if a stranger holds the pipe open.
+        Ends with the tree, even if a foreign process holds the pipe open.
         """
         return self._lines
 
     def stderr_tail(self) -> str:
-        """The last that it wrote to stderr, up to this moment."""
-        for _ in range(64):  # bounded: a child that floods would keep us here
+        """Return the end of what it has written to stderr so far."""
+        for _ in range(64):  # bounded, because a child may flood
             if not (portion := self._stderr.take()):
                 break
             self._tail.feed(portion)
@@ -128,11 +130,11 @@ class Process:
         await self.write(data + b"\n", deadline_s=deadline_s)
 
     def close_input(self) -> None:
-        """Tell it that nothing more will come. Doing so twice is no error."""
+        """Close its stdin. Doing so twice is no error."""
         self._stdin.close()
 
     async def wait(self) -> int:
-        """Wait for its end, whoever holds its pipes. A child whose stdout nobody reads may never end."""
+        """Wait for its end and return the exit code. A child whose stdout is not read may never end."""
         await self._life.exited.wait()
         assert self.exit_code is not None
         return self.exit_code
@@ -140,11 +142,11 @@ class Process:
     async def stop(self, deadlines: StopDeadlines | None = None) -> Stopped:
         """Close its input, then SIGTERM, then SIGKILL to the whole tree; return how it ended.
 
-        Stopping twice is no error. What is still in its stdout can be read afterwards.
+        Stopping twice is no error. The rest of its stdout can be read afterwards.
         """
         return await self._life.stop(deadlines)
 
-    async def _tend(self) -> None:
+    async def _run(self) -> None:
         with self._shelter:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._life.watch)
@@ -169,3 +171,45 @@ class Process:
         self._stdout.close()
         self._stderr.close()
         self._life.reap()
+
+
+class SharedProcess(Generic[Reason]):
+    """A process that several tasks use while one reads it.
+
+    The reader sets `_process`, and reads inside `_reading`. The first reason to end it stays. A writer gets no exception:
+    the process is about to end then, and its reader tells everybody.
+    """
+
+    def __init__(self, unreachable: Reason) -> None:
+        self.alive = True
+        self._unreachable = unreachable
+        self._why: Reason | None = None
+        self._process: Process | None = None
+        self._reading = anyio.CancelScope()
+
+    def condemn(self, why: Reason) -> None:
+        """End it now, and keep the reason for its users."""
+        if self.alive:
+            self._why = why
+            self.stop()
+
+    def stop(self) -> None:
+        self.alive = False
+        self._reading.cancel()
+
+    async def _expect(self, over: anyio.Event, within_s: float, why: Reason) -> None:
+        """Wait for the event; if it does not come in time, end the process for all its users."""
+        with anyio.move_on_after(within_s):
+            await over.wait()
+        if not over.is_set():
+            self.condemn(why)
+
+    async def _write(self, line: bytes, within_s: float | None = None) -> None:
+        if self._process is None or not self.alive:
+            return
+        try:
+            await self._process.write_line(line, deadline_s=within_s)
+        except InputStalled:
+            self.condemn(self._unreachable)
+        except InputFailed:
+            pass  # it has ended: the reader sees that too, and knows the exit code

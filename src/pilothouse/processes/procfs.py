@@ -1,14 +1,14 @@
-"""What Linux says about processes: /proc, read and nothing more.
+"""Reads what Linux says about processes in /proc.
 
-Rules: a process is a pid *and* its start time, for a pid alone may be somebody else by now; "I cannot look"
-(no descriptor left) is an `OSError`, never mistaken for "it is gone".
+Rules: a process is a pid *and* its start time, because the pid alone may belong to another process by now. "I cannot
+look" (no descriptor left) is an `OSError`, and never mistaken for an ended process.
 """
 
 import os
 from typing import NamedTuple
 
 _KERNEL_THREAD = 0x00200000
-_GONE_OR_FOREIGN = (FileNotFoundError, ProcessLookupError, PermissionError)
+_ENDED_OR_FOREIGN = (FileNotFoundError, ProcessLookupError, PermissionError)
 
 
 class ProcessId(NamedTuple):
@@ -19,7 +19,7 @@ class ProcessId(NamedTuple):
 
 
 class Marker(NamedTuple):
-    """An environment variable that says whose process this is."""
+    """An environment variable that tells which gateway, or which start, a process belongs to."""
 
     name: str
     value: str
@@ -51,7 +51,7 @@ class ProcessInfo(NamedTuple):
 
 
 def procfs_works() -> bool:
-    """False on macOS, and on Linux where /proc is not mounted."""
+    """Return False on macOS, and on Linux where /proc is not mounted."""
     return os.path.exists("/proc/self/stat")
 
 
@@ -60,9 +60,9 @@ def list_pids() -> set[int]:
 
 
 def read_process(pid: int) -> ProcessInfo | None:
-    """None when there is no such process."""
+    """Return the process, or None if there is none with this pid."""
     stat = _read(pid, "stat")
-    # The name, in brackets, may itself hold brackets and spaces: count from the last one.
+    # The name, in brackets, may itself hold brackets and spaces: count from the last bracket.
     fields = stat[stat.rfind(b")") + 2 :].split()
     if len(fields) < 20:
         return None
@@ -78,13 +78,13 @@ def read_process(pid: int) -> ProcessInfo | None:
 
 
 def carries(pid: int, marker: Marker) -> bool | None:
-    """Whether the process was started with this variable.
+    """Return whether the process was started with this variable.
 
-    None when it shows no environment: it is a zombie, or in the middle of an exec, so ask again later.
+    None if it shows no environment: it is a zombie, or in the middle of an exec, so ask again later.
     """
     try:
         environment = _read_bytes(pid, "environ")
-    except _GONE_OR_FOREIGN:
+    except _ENDED_OR_FOREIGN:
         return False
     wanted = os.fsencode(f"\0{marker.name}={marker.value}\0")
     return wanted in b"\0" + environment if environment else None
@@ -100,7 +100,7 @@ def read_command(pid: int) -> str:
 
 
 def ancestors(pid: int) -> set[int]:
-    """The process itself, its parent, and so on up to the first."""
+    """Return the process itself, its parent, and so on up to the first."""
     line: set[int] = set()
     while pid and pid not in line and (info := read_process(pid)):
         line.add(pid)
@@ -111,7 +111,7 @@ def ancestors(pid: int) -> set[int]:
 def _read(pid: int, name: str) -> bytes:
     try:
         return _read_bytes(pid, name)
-    except _GONE_OR_FOREIGN:
+    except _ENDED_OR_FOREIGN:
         return b""
 
 

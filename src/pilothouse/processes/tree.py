@@ -1,8 +1,8 @@
-"""A process and all that came from it, wherever its descendants went.
+"""A process and all its descendants, wherever they went.
 
-Rules: nothing is signalled or reaped but by pid and start time; a descendant once seen stays known after it
-left the group, the session and its parent; each member is asked to end once; nobody's exit status but an
-adopted orphan's is collected here (asyncio and `subprocess` wait for their own children).
+Rules: nothing is signalled or reaped but by pid and start time. A descendant that was seen once stays known after it left
+the group, the session and its parent. Each member is asked to end once. Only adopted orphans are reaped here: asyncio and
+`subprocess` wait for their own children.
 """
 
 import os
@@ -12,11 +12,11 @@ from contextlib import suppress
 from typing import Protocol
 
 from pilothouse.processes.procfs import Marker, ProcessId, ProcessInfo, carries, list_pids, read_process
-from pilothouse.processes.subreaper import bury
+from pilothouse.processes.subreaper import reap
 
 
 class Tree(Protocol):
-    """What stopping needs to know of a tree."""
+    """The part of a tree that stopping needs."""
 
     def refresh(self, *, thorough: bool = False) -> None: ...
 
@@ -28,8 +28,8 @@ class Tree(Protocol):
 class ProcessTree:
     """The whole tree, by way of /proc.
 
-    A process belongs when its parent does, when it is in the leader's session or group (exact as long as
-    the leader is not reaped: its zombie keeps the number), or when it carries the marker.
+    A process belongs if its parent does, if it is in the leader's session or group (exact until the leader is reaped: its
+    zombie keeps the number), or if it carries the marker.
     """
 
     def __init__(
@@ -40,17 +40,17 @@ class ProcessTree:
         self._spared = spared
         self._members: dict[ProcessId, ProcessInfo] = {}
         self._looked_at: set[int] = set()
-        self._told: set[tuple[ProcessId, signal.Signals]] = set()
+        self._signalled: set[tuple[ProcessId, signal.Signals]] = set()
         if leader is not None and (info := read_process(leader)):
             self._members[info.id] = info
 
     def refresh(self, *, thorough: bool = False) -> None:
-        """Find new members. Cheap: looks at pids that were not there last time; `thorough` looks at all."""
-        with suppress(OSError):  # no descriptor left: the next look makes up for it
+        """Find new members among the pids that were not there last time, or, if `thorough`, among all."""
+        with suppress(OSError):  # no descriptor left: the next look finds them
             self._find(thorough=thorough)
 
     def alive(self) -> tuple[ProcessId, ...]:
-        """Members that run. Collects adopted orphans that have ended."""
+        """Return the members that run. Collects adopted orphans that have ended."""
         return tuple(info.id for info in self._survey() if info.alive)
 
     def signal(self, signum: signal.Signals) -> None:
@@ -59,9 +59,9 @@ class ProcessTree:
             # Needs no descriptor, and the kernel lets no fork slip through.
             GroupTree(self._leader).signal(signum)
         for info in self._survey():
-            told = (info.id, signum) in self._told and signum is not signal.SIGKILL
-            if info.alive and not told:
-                self._told.add((info.id, signum))
+            signalled = (info.id, signum) in self._signalled and signum is not signal.SIGKILL
+            if info.alive and not signalled:
+                self._signalled.add((info.id, signum))
                 send_signal(info.id, signum)
                 if info.stopped:
                     send_signal(info.id, signal.SIGCONT)
@@ -72,11 +72,11 @@ class ProcessTree:
         fresh = (
             (pids if thorough else pids - self._looked_at) - {info.id.pid for info in present} - self._spared
         )
-        strangers = {pid: info for pid in fresh if (info := read_process(pid))}
-        verdicts = {pid: self._is_ours(info) for pid, info in strangers.items()}
+        candidates = {pid: info for pid in fresh if (info := read_process(pid))}
+        verdicts = {pid: self._is_ours(info) for pid, info in candidates.items()}
         self._looked_at = pids - {pid for pid, ours in verdicts.items() if ours is None}
-        self._adopt([strangers[pid] for pid, ours in verdicts.items() if ours], strangers)
-        self._adopt(present, strangers)
+        self._adopt([candidates[pid] for pid, ours in verdicts.items() if ours], candidates)
+        self._adopt(present, candidates)
 
     def _survey(self) -> list[ProcessInfo]:
         infos = [info for member in self._members.values() if (info := _look_again(member))]
@@ -85,34 +85,34 @@ class ProcessTree:
         return present
 
     def _reap(self, info: ProcessInfo) -> bool:
-        """Collect an orphan that the kernel gave us. The leader is none: its status is awaited elsewhere."""
+        """Collect an adopted orphan. The leader is not one: its status is awaited elsewhere."""
         if info.alive or info.parent != os.getpid() or info.id.pid == self._leader:
             return False
-        return bury(info.id.pid)
+        return reap(info.id.pid)
 
     def _is_ours(self, info: ProcessInfo) -> bool | None:
-        """None: it cannot be told yet."""
+        """Return None if it cannot be told yet."""
         if self._leader is not None and self._leader in (info.session, info.group):
             return True
         if self._marker is None or info.kernel:
             return False
         return carries(info.id.pid, self._marker)
 
-    def _adopt(self, found: list[ProcessInfo], strangers: dict[int, ProcessInfo]) -> None:
+    def _adopt(self, found: list[ProcessInfo], candidates: dict[int, ProcessInfo]) -> None:
         while found:
             self._members.update({info.id: info for info in found})
             parents = {info.id.pid for info in found}
             for pid in parents:
-                strangers.pop(pid, None)
-            found = [info for info in strangers.values() if info.parent in parents]
+                candidates.pop(pid, None)
+            found = [info for info in candidates.values() if info.parent in parents]
 
 
 class GroupTree:
-    """The process group alone: all that can be known without /proc."""
+    """The process group, which is all that can be known without /proc."""
 
     def __init__(self, leader: int) -> None:
         self._leader = leader
-        self._told: set[signal.Signals] = set()
+        self._signalled: set[signal.Signals] = set()
 
     def refresh(self, *, thorough: bool = False) -> None:
         """A group has no list of members to bring up to date."""
@@ -121,8 +121,8 @@ class GroupTree:
         return (ProcessId(self._leader, 0),) if self._send(0) else ()
 
     def signal(self, signum: signal.Signals) -> None:
-        if signum is signal.SIGKILL or signum not in self._told:
-            self._told.add(signum)
+        if signum is signal.SIGKILL or signum not in self._signalled:
+            self._signalled.add(signum)
             self._send(signum)
 
     def _send(self, signum: int) -> bool:
@@ -134,12 +134,12 @@ class GroupTree:
 
 
 def send_signal(target: ProcessId, signum: signal.Signals) -> bool:
-    """Signal exactly this process, never a later one with the same pid. False when it is gone or not ours."""
+    """Signal exactly this process, never a later one with the same pid. Return False if it ended or is not ours."""
     try:
         if sys.platform == "linux":
             return _send_by_descriptor(target, signum)
         os.kill(target.pid, signum)
-    except OSError:  # gone, another user's, or no descriptor left to make sure that it is the same
+    except OSError:  # ended, another user's, or no descriptor left to make sure that it is the same
         return False
     return True
 
@@ -161,7 +161,7 @@ def _send_by_descriptor(target: ProcessId, signum: signal.Signals) -> bool:
 
 
 def _look_again(info: ProcessInfo) -> ProcessInfo | None:
-    """The same process now; what was known of it where it cannot be looked at; None when it is gone."""
+    """Return the process as it is now, or as it was known if it cannot be read; None if it has ended."""
     try:
         now = read_process(info.id.pid)
     except OSError:

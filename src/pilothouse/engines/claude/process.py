@@ -32,7 +32,7 @@ from pilothouse.engines.claude.translate import Translator
 from pilothouse.engines.claude.turn_stream import TurnStream
 from pilothouse.engines.mailbox import Mailbox
 from pilothouse.engines.wakes import WokenTurn
-from pilothouse.processes import Launcher, Leash, Line, SpawnFailed, StopDeadlines
+from pilothouse.processes import Launcher, Line, SharedProcess, SpawnFailed, StopDeadlines
 
 MAX_SESSIONS = 1000
 
@@ -80,7 +80,7 @@ class Standings:
         self._known[session] = standing
 
 
-class ClaudeProcess(Leash[Failure]):
+class ClaudeProcess(SharedProcess[Failure]):
     """`gone` is set when nothing of it is left. `session` follows the CLI: `/clear` changes it."""
 
     def __init__(

@@ -4,14 +4,14 @@ import anyio
 import pytest
 from tests.processes.programs import Launch, Program
 
-from pilothouse.processes import Leash, Process, StopDeadlines
+from pilothouse.processes import Process, SharedProcess, StopDeadlines
 
 pytestmark = pytest.mark.anyio
 
 DEAF = "import time\ntime.sleep(600)"
 
 
-class Held(Leash[str]):
+class Held(SharedProcess[str]):
     """Opens what engines keep to themselves."""
 
     def __init__(self, process: Process | None = None) -> None:
