@@ -1,8 +1,8 @@
 """Count the files of `src` that one Telegram message and one approval run through: `python -m tools.walk`.
 
-The real gateway (`pilothouse up`) runs against the tests' Bot API server with the script engine. It is traced by a
-profile function, which notes the file of every function that is called, from the moment a person speaks (or presses a
-button) until the answer is shown.
+The real gateway (`pilothouse up`) runs against the tests' Bot API server with the script engine. A profile function
+notes every function that is called, from the moment a person speaks until the answer is shown. Functions that also run
+while nothing happens (heartbeat, polls) do not count.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SRC = str(ROOT / "src" / "pilothouse") + os.sep
 BELOW = ("stores", "processes", "logs")
 """Rooms that serve every other room. They are counted apart."""
+IDLE_S = 4.0
 SCRIPT = """
 [[turn]]
 match = "ask"
@@ -38,16 +39,16 @@ steps = [{ say = "You wrote: {prompt}" }]
 
 def trace(note: Path, words: list[str]) -> None:
     """Run a command of pilothouse; write the files that ran since SIGUSR1 into `note` at SIGUSR2."""
-    seen: set[str] = set()
+    seen: set[tuple[str, str]] = set()
 
     def profile(frame: FrameType, event: str, _: Any) -> None:
         code = frame.f_code
         if event == "call" and code.co_name != "<module>" and code.co_filename.startswith(SRC):
-            seen.add(code.co_filename)
+            seen.add((code.co_filename, code.co_qualname))
 
     def finish(*_: object) -> None:
         part = note.with_suffix(".part")
-        part.write_text("\n".join(sorted(name.removeprefix(SRC) for name in seen)))
+        part.write_text("\n".join(sorted(f"{file.removeprefix(SRC)} {name}" for file, name in seen)))
         part.rename(note)
 
     signal.signal(signal.SIGUSR1, lambda *_: seen.clear())
@@ -79,14 +80,14 @@ class Walk:
         with (self._home / "said").open("wb") as said:
             return await anyio.open_process(command, env=env, cwd=ROOT, stdout=said, stderr=said)
 
-    async def files(self, process: Process, act: Callable[[], Awaitable[None]]) -> list[str]:
-        """Return the files that ran while `act` was done."""
+    async def functions(self, process: Process, act: Callable[[], Awaitable[None]]) -> set[str]:
+        """Return the functions that ran while `act` was done, each with its file."""
         process.send_signal(signal.SIGUSR1)
         await act()
         process.send_signal(signal.SIGUSR2)
         while not self._note.exists():
             await anyio.sleep(0.01)
-        ran = self._note.read_text().splitlines()
+        ran = set(self._note.read_text().splitlines())
         self._note.unlink()
         return ran
 
@@ -115,13 +116,18 @@ async def walk() -> dict[str, list[str]]:
                 with anyio.fail_after(60):
                     await server.world.until(lambda: bool(server.called("getUpdates")))
                     await steps.say("hello")  # the first message opens what later ones find open
-                    message = await steps.files(process, lambda: steps.say("hello again"))
-                    approval = await steps.files(process, steps.approve)
+                    await anyio.sleep(IDLE_S)  # for its last edits
+                    idle = await steps.functions(process, lambda: anyio.sleep(IDLE_S))
+                    message = await steps.functions(process, lambda: steps.say("hello again"))
+                    approval = await steps.functions(process, steps.approve)
             finally:
                 process.terminate()
                 with anyio.fail_after(30, shield=True):
                     await process.wait()
-    return {"one Telegram message": message, "one approval": approval}
+    return {
+        name: sorted({line.partition(" ")[0] for line in ran - idle})
+        for name, ran in (("one Telegram message", message), ("one approval", approval))
+    }
 
 
 def main() -> None:
