@@ -14,6 +14,7 @@ PACKAGE = "pilothouse"
 # What these parts may import besides themselves and the standard library.
 ALLOWED: Mapping[str, frozenset[str]] = {
     "pilothouse.core": frozenset({"msgspec"}),
+    "pilothouse.policy": frozenset({"msgspec", "tree_sitter", "tree_sitter_bash"}),
     "pilothouse.runtime": frozenset({"anyio", "cronsim", "msgspec"}),
     "pilothouse.testing": frozenset({"anyio", "hypothesis", "msgspec", "pytest"}),
 }
@@ -34,8 +35,8 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "rich": ("pilothouse.cli", "pilothouse.channels.terminal"),
     "sqlite3": ("pilothouse.stores",),
     "textual": ("pilothouse.cli",),
-    "tree_sitter": ("pilothouse.shell",),
-    "tree_sitter_bash": ("pilothouse.shell",),
+    "tree_sitter": ("pilothouse.policy.shell",),
+    "tree_sitter_bash": ("pilothouse.policy.shell",),
 }
 
 

@@ -13,11 +13,12 @@ from bench.measuring.statistics import median, quantile
 from bench.measuring.table import Row
 
 from pilothouse.core.ask import Ask
-from pilothouse.core.deciding import decide
 from pilothouse.core.ids import AskId
-from pilothouse.core.policy import Senses, Site
+from pilothouse.core.policy import Site
 from pilothouse.core.rules import parse_rule
-from pilothouse.shell import BashSegmenter, RealGround
+from pilothouse.policy.decide import PolicyEnv, decide
+from pilothouse.policy.filesystem import RealFilesystem
+from pilothouse.policy.shell import BashParser
 
 BYTES = 2000
 ROUNDS = 150
@@ -30,8 +31,8 @@ RULES = (
     "allow command npm run",
 )
 LOADED = (
-    "import sys, pilothouse.bootstrap.app, pilothouse.shell\n"
-    "pilothouse.shell.BashSegmenter()\n"
+    "import sys, pilothouse.bootstrap.app, pilothouse.policy.shell\n"
+    "pilothouse.policy.shell.BashParser()\n"
     "print(*[name for name in sys.modules if name.startswith('tree_sitter')])\n"
 )
 
@@ -56,7 +57,7 @@ def texts(round_: int) -> Iterator[tuple[str, str]]:
 def measure() -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         root = str(Path(folder).resolve())
-        senses = Senses(BashSegmenter(), RealGround())
+        env = PolicyEnv(BashParser(), RealFilesystem())
         rules, site = [parse_rule(line) for line in RULES], Site(root)
         times: dict[str, list[float]] = {}
         for round_ in range(ROUNDS):
@@ -64,7 +65,7 @@ def measure() -> list[Row]:
                 payload = {"tool": "Bash", "input": {"command": command}, "cwd": root}
                 ask = Ask(AskId("a"), "approval", "x", payload)
                 began = time.perf_counter()
-                decide(ask, rules, site, senses)
+                decide(ask, rules, site, env)
                 times.setdefault(name, []).append((time.perf_counter() - began) * 1000)
     each = [sample for samples in times.values() for sample in samples[10:]]
     told = ", ".join(f"{name} {median(samples[10:]):.2f}" for name, samples in times.items())

@@ -6,17 +6,16 @@ from typing import Any
 import pytest
 
 from pilothouse.core.ask import Ask
-from pilothouse.core.deciding import decide
 from pilothouse.core.ids import AskId
 from pilothouse.core.policy import (
     NO_RULE,
     ApprovalMode,
     PolicyOutcome,
     Ruling,
-    Senses,
     Site,
     strongest,
 )
+from pilothouse.policy.decide import PolicyEnv, decide
 
 
 @pytest.mark.parametrize(
@@ -57,7 +56,7 @@ def approval(tool: str, cwd: str | None = "/work/shop", **given: Any) -> Ask:
 
 
 def ruled(ask: Ask, mode: ApprovalMode = "minimal") -> PolicyOutcome:
-    return decide(ask, (), Site("/work/shop", mode=mode), Senses()).outcome
+    return decide(ask, (), Site("/work/shop", mode=mode), PolicyEnv()).outcome
 
 
 @pytest.mark.parametrize(

@@ -25,11 +25,11 @@ from pilothouse.core.errors import StoreUnavailable
 from pilothouse.core.ids import ChannelId, ConversationId, EngineId, Epoch, UserId
 from pilothouse.core.message import Author, InboundMessage
 from pilothouse.core.people import People
-from pilothouse.core.policy import Policy
+from pilothouse.core.policy import Classify, Policy
 from pilothouse.core.queue import QueueRow
 from pilothouse.core.store import NodeInfo, Store, Tx
-from pilothouse.core.tool_class import ToolClass, tool_class
 from pilothouse.core.turn import Turn
+from pilothouse.policy.tool_class import tool_class
 from pilothouse.runtime.clock import SystemClock, new_id
 from pilothouse.runtime.gateway import Gateway
 from pilothouse.runtime.ports import Ports
@@ -235,7 +235,7 @@ async def open_rig(
     engines: Mapping[EngineId, Engine] | None = None,
     channels: Mapping[ChannelId, Channel] | None = None,
     policy: Policy | None = None,
-    tool_class: Callable[[dict[str, Any]], ToolClass] = tool_class,
+    tool_class: Classify = tool_class,
     unusable: Mapping[EngineId, str] | None = None,
     alive: Callable[[NodeInfo], bool | None] = lambda _info: None,
     standby: bool = False,

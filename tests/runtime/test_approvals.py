@@ -16,8 +16,7 @@ from pilothouse.core.ask import Ask, AskRow, Decision, Option, RuleOffer
 from pilothouse.core.ids import AskId, ConversationId, UserId
 from pilothouse.core.message import Author
 from pilothouse.core.people import Approvers, Grant
-from pilothouse.core.policy import Ruling, Site
-from pilothouse.core.tool_class import ToolClass
+from pilothouse.core.policy import Ruling, Site, ToolClass
 
 MAKE = Ask(AskId("a"), "approval", "Run make?", {"tool": "Bash", "input": {"command": "make"}})
 WIPE = Ask(AskId("a"), "approval", "Run rm?", {"tool": "Bash", "input": {"command": "rm -rf build"}})

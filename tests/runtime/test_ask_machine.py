@@ -29,8 +29,8 @@ from pilothouse.core.event import TurnEnded
 from pilothouse.core.ids import AskId, ChannelId, ConversationId, EngineId, Epoch, MessageId, TurnId, UserId
 from pilothouse.core.message import Address, Author, InboundMessage
 from pilothouse.core.people import Approvers, Grant, Role
+from pilothouse.core.policy import ToolClass
 from pilothouse.core.store import NodeInfo, Store, Tx
-from pilothouse.core.tool_class import ToolClass
 from pilothouse.runtime.asks.answers import Answering
 from pilothouse.runtime.asks.settle import expire, supersede_lost
 from pilothouse.runtime.ports import Ports

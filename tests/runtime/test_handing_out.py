@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,11 @@ from pilothouse.bootstrap.files import read_file
 from pilothouse.channels.memory import PERSON
 from pilothouse.core.channel import FILE_BYTES
 from pilothouse.core.message import Author
-from pilothouse.core.policy import Senses
 from pilothouse.core.rules import parse_rule
+from pilothouse.policy.decide import PolicyEnv, decide
+from pilothouse.policy.filesystem import RealFilesystem
 from pilothouse.runtime.asks.rules import HousePolicy, Told
 from pilothouse.runtime.outbox import content_of
-from pilothouse.shell import RealGround
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(2000)
 
@@ -23,7 +24,9 @@ PNG = b"\x89PNG\r\n\x1a\n" + bytes(2000)
 def furnish(rig: Rig, folder: Path, *rules: str) -> Path:
     """A workspace with files, behind the real policy."""
     told = Told(tuple(map(parse_rule, rules)))
-    rig.ports.policy = HousePolicy(rig.store, Senses(ground=RealGround()), lambda _workspace: told)
+    rig.ports.policy = HousePolicy(
+        rig.store, partial(decide, env=PolicyEnv(filesystem=RealFilesystem())), lambda _workspace: told
+    )
     rig.ports.read_file = read_file
     work = Path(rig.ports.settings().default_workspace)
     (work / "build").mkdir(parents=True)

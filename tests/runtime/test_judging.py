@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -12,9 +13,10 @@ from tests.runtime.rig import open_rig
 
 from pilothouse.core.ask import Ask
 from pilothouse.core.ids import AskId
-from pilothouse.core.policy import Ruling, Senses, Site
+from pilothouse.core.policy import Ruling, Site
 from pilothouse.core.rules import parse_rule
-from pilothouse.core.script import Script, no_segmenter
+from pilothouse.policy.decide import PolicyEnv, decide
+from pilothouse.policy.script import Script, no_parser
 from pilothouse.runtime.asks.rules import HousePolicy, Told
 
 TOLD = Told(rules=(parse_rule("deny command rm"),))
@@ -33,7 +35,7 @@ class SlowSegmenter:
         self.begun.set()
         if len(command) > 4096:
             assert self.may_end.wait(60), "the loop stood still"
-        return no_segmenter(command)
+        return no_parser(command)
 
 
 def asking(command: str) -> Ask:
@@ -45,7 +47,7 @@ async def test_others_go_on_while_a_long_command_is_read(tmp_path: Path) -> None
     segment = SlowSegmenter()
     rulings: list[Ruling] = []
     async with open_rig(tmp_path, PuppetEngine()) as rig:
-        policy = HousePolicy(rig.store, Senses(segment), lambda workspace: TOLD)
+        policy = HousePolicy(rig.store, partial(decide, env=PolicyEnv(segment)), lambda workspace: TOLD)
 
         async def judge() -> None:
             rulings.append(await policy.judge(asking("ls " + "a" * 5000), Site("/work")))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -13,9 +14,12 @@ from tests.runtime.test_trusting import replace
 
 from pilothouse.core.ask import Ask, RuleOffer
 from pilothouse.core.ids import AskId, RuleId, SessionId
-from pilothouse.core.policy import Ruling, Senses, Site
+from pilothouse.core.policy import Ruling, Site
 from pilothouse.core.rules import RuleRow, parse_rule
 from pilothouse.core.store import Store, Tx
+from pilothouse.policy.decide import PolicyEnv, decide
+from pilothouse.policy.filesystem import RealFilesystem
+from pilothouse.policy.shell import BashParser
 from pilothouse.runtime.asks.rules import (
     HousePolicy,
     Place,
@@ -26,9 +30,8 @@ from pilothouse.runtime.asks.rules import (
     kept_rules,
 )
 from pilothouse.runtime.clock import new_id
-from pilothouse.shell import BashSegmenter, RealGround
 
-SENSES = Senses(BashSegmenter(), RealGround())
+ENV = PolicyEnv(BashParser(), RealFilesystem())
 
 
 class LatePolicy:
@@ -38,7 +41,7 @@ class LatePolicy:
     told = Told()
 
     def open(self, store: Store) -> None:
-        self.inner = HousePolicy(store, SENSES, lambda workspace: self.told)
+        self.inner = HousePolicy(store, partial(decide, env=ENV), lambda workspace: self.told)
 
     async def judge(self, ask: Ask, site: Site) -> Ruling:
         return await self.inner.judge(ask, site)

@@ -27,6 +27,7 @@ from pilothouse.core.channel import Channel
 from pilothouse.core.engine import Brief, Engine, ResumeLines
 from pilothouse.core.ids import ChannelId, ConversationId, EngineId
 from pilothouse.core.policy import ApprovalMode
+from pilothouse.policy.tool_class import tool_class
 from pilothouse.runtime.clock import new_id
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.settings import Settings
@@ -55,6 +56,7 @@ def make_ports(
             ),
         ),
         policy=house.policy,
+        tool_class=tool_class,
         engines=engines,
         channels=channels,
         brief=partial(_complete_brief, house),

@@ -17,8 +17,8 @@ from pilothouse.config import ALWAYS_ON, Config
 from pilothouse.core.errors import PluginError
 from pilothouse.core.ids import UserId
 from pilothouse.core.people import Approvers, People, Role
+from pilothouse.core.policy import ToolClass
 from pilothouse.core.store import Tx
-from pilothouse.core.tool_class import ToolClass
 
 if TYPE_CHECKING:
     from pilothouse.plugins import Plugins

@@ -3,18 +3,40 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pilothouse.config import Config, ConfigHolder, narrowing_of
-from pilothouse.core.policy import Senses
+from pilothouse.core.ask import Ask
+from pilothouse.core.policy import Ruling, Site
 from pilothouse.core.rules import Rule, parse_rule
 from pilothouse.core.store import Store
 from pilothouse.runtime.asks.rules import HousePolicy, Told
-from pilothouse.shell import BashSegmenter, RealGround
+
+if TYPE_CHECKING:
+    from pilothouse.policy.decide import PolicyEnv
 
 
 def make_policy(store: Store, holder: ConfigHolder) -> HousePolicy:
-    return HousePolicy(store, Senses(BashSegmenter(), RealGround()), ConfiguredRules(holder))
+    return HousePolicy(store, judge, ConfiguredRules(holder))
+
+
+def judge(ask: Ask, rules: Sequence[Rule], site: Site) -> Ruling:
+    """Decide about one call. The tables and the parser are loaded with the first."""
+    from pilothouse.policy.decide import decide
+
+    return decide(ask, rules, site, _env())
+
+
+@cache
+def _env() -> PolicyEnv:
+    from pilothouse.policy.decide import PolicyEnv
+    from pilothouse.policy.filesystem import RealFilesystem
+    from pilothouse.policy.shell import BashParser
+
+    return PolicyEnv(BashParser(), RealFilesystem())
 
 
 class ConfiguredRules:

@@ -120,7 +120,7 @@ def _answer(id: str, decide: Callable[[AskRow], Decision], as_json: bool) -> Non
     from pilothouse.bootstrap.people import make_approvals, make_people, terminal_user
     from pilothouse.core.ids import EngineId
     from pilothouse.core.message import Author, clean_text
-    from pilothouse.core.tool_class import tool_class
+    from pilothouse.policy.tool_class import tool_class
     from pilothouse.runtime.asks.answers import Answer, Answers
     from pilothouse.runtime.clock import new_id
     from pilothouse.runtime.settings import Settings

@@ -1,36 +1,35 @@
-"""What a policy is: modes, rulings, and the port through which every call is judged. How is in `deciding.py`."""
+"""The policy's values and ports: modes, rulings, tool classes. The package `policy` implements them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Literal, Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
 from pilothouse.core.ask import Ask, RuleOffer
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.ids import SessionId
-from pilothouse.core.script import BareGround, Ground, Segmenter, no_segmenter
-from pilothouse.core.tool_class import ToolClass, tool_class
+from pilothouse.core.rules import PolicyOutcome, Rule
 
 __all__ = [
     "MODES",
     "NO_RULE",
     "ApprovalMode",
     "AskAlways",
+    "Classify",
+    "Judge",
     "Policy",
     "PolicyOutcome",
     "Ruling",
-    "Senses",
     "Site",
     "ToolClass",
+    "all_destructive",
     "narrower",
     "parse_mode",
     "strongest",
-    "tool_class",
 ]
 
-PolicyOutcome = Literal["allow", "deny", "ask"]
 ApprovalMode = Literal["minimal", "trusted", "full-access"]
 MODES: tuple[ApprovalMode, ...] = ("minimal", "trusted", "full-access")
 """The narrowest first."""
@@ -69,11 +68,19 @@ class AskAlways:
         return NO_RULE
 
 
-class Senses(Struct, frozen=True):
-    """What a decision may look at besides its arguments: a parser, and the machine's paths."""
+Judge = Callable[[Ask, Sequence[Rule], Site], Ruling]
+"""Decides about one call by the rules that hold there. Reads files at most; never raises."""
 
-    segment: Segmenter = no_segmenter
-    ground: Ground = BareGround()
+ToolClass = Literal["ordinary", "destructive"]
+"""Which people may answer an ask: `destructive` calls cannot be undone, or reach beyond the workspace."""
+
+Classify = Callable[[dict[str, Any]], ToolClass]
+"""Takes an ask's payload."""
+
+
+def all_destructive(payload: Mapping[str, Any]) -> ToolClass:
+    """Classify every call as destructive. The default where no classifier is configured."""
+    return "destructive"
 
 
 def strongest(rulings: Iterable[Ruling]) -> Ruling:

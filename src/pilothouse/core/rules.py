@@ -23,8 +23,8 @@ from msgspec import Struct
 
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.ids import RuleId, SessionId
-from pilothouse.core.policy import PolicyOutcome
 
+PolicyOutcome = Literal["allow", "deny", "ask"]
 RuleKind = Literal["tool", "command", "glob", "path", "read", "domain", "mcp", "skill"]
 
 OUTCOMES: tuple[PolicyOutcome, ...] = get_args(PolicyOutcome)

@@ -10,7 +10,7 @@ was written. A unit is plain, quick, synchronous code that touches nothing but i
 another thread, and may commit several units together. `read(unit)` sees one consistent state.
 
 Each table stands beside the rows it keeps: `queue.py`, `conversation.py`, `turn.py`, `ask_rows.py`, `people.py`,
-`schedule.py`, `kept_rules.py`, `spending.py`, `audit.py`, `node.py`.
+`schedule.py`, `rules.py`, `spending.py`, `audit.py`, `node.py`.
 """
 
 from __future__ import annotations

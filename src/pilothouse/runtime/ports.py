@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import anyio
 
@@ -19,10 +19,9 @@ from pilothouse.core.engine import Brief, Engine
 from pilothouse.core.errors import StoreError, StoreUnavailable
 from pilothouse.core.ids import BlobHash, ChannelId, ConversationId, EngineId, IdMaker
 from pilothouse.core.message import Attachment
-from pilothouse.core.policy import AskAlways, Policy
+from pilothouse.core.policy import AskAlways, Classify, Policy, all_destructive
 from pilothouse.core.preview import LookAtFile, not_looked_at
 from pilothouse.core.store import NodeInfo, Store, Tx
-from pilothouse.core.tool_class import ToolClass, tool_class
 from pilothouse.runtime.audit import Trail
 from pilothouse.runtime.settings import Briefer, Settings
 from pilothouse.runtime.signals import Signals
@@ -96,7 +95,7 @@ class Ports:
         brief: Briefer = _as_it_is,
         topics: Topics,
         policy: Policy | None = None,
-        tool_class: Callable[[dict[str, Any]], ToolClass] = tool_class,
+        tool_class: Classify = all_destructive,
         alive: Callable[[NodeInfo], bool | None] = lambda _info: None,
         sweep: Callable[[], Awaitable[None]] = _nothing_left,
         engine_problem: Callable[[EngineId], Awaitable[str]] = _no_problem,

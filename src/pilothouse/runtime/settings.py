@@ -13,8 +13,7 @@ from pilothouse.core.conversation import BusyPolicy, ThreadSessions
 from pilothouse.core.engine import Brief, ResumeLines
 from pilothouse.core.ids import ChannelId, ConversationId, EngineId
 from pilothouse.core.people import DESTRUCTIVE, ORDINARY, Approvers, People
-from pilothouse.core.policy import ApprovalMode
-from pilothouse.core.tool_class import ToolClass
+from pilothouse.core.policy import ApprovalMode, ToolClass
 
 
 def no_mode(workspace: str) -> ApprovalMode | None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pilothouse.core.ask import Ask
-from pilothouse.core.deciding import decide
-from pilothouse.core.policy import Ruling, Senses, Site
+from pilothouse.core.policy import Ruling, Site
 from pilothouse.core.rules import Rule
+from pilothouse.policy.decide import PolicyEnv, decide
 
 
 class FixedPolicy:
-    def __init__(self, rules: Sequence[Rule] = (), senses: Senses | None = None) -> None:
+    def __init__(self, rules: Sequence[Rule] = (), env: PolicyEnv | None = None) -> None:
         self._rules = tuple(rules)
-        self._senses = senses or Senses()
+        self._env = env or PolicyEnv()
 
     async def judge(self, ask: Ask, site: Site) -> Ruling:
-        return decide(ask, self._rules, site, self._senses)
+        return decide(ask, self._rules, site, self._env)

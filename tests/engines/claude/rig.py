@@ -19,13 +19,14 @@ from pilothouse.core.engine import Answerable, Brief, EngineHost, EngineSession
 from pilothouse.core.event import Asked, EngineEvent, Notice, TurnEnded
 from pilothouse.core.grammar import well_formed
 from pilothouse.core.ids import SessionId
-from pilothouse.core.policy import Policy, Senses
+from pilothouse.core.policy import Policy
 from pilothouse.core.turn import Prompt
 from pilothouse.engines.claude.config import ClaudeConfig
 from pilothouse.engines.claude.engine import ClaudeEngine
 from pilothouse.engines.claude.gate_proof import PROOFS, remember_proof
 from pilothouse.engines.machine import scratch_path
-from pilothouse.shell import RealGround
+from pilothouse.policy.decide import PolicyEnv
+from pilothouse.policy.filesystem import RealFilesystem
 from pilothouse.testing.policy import FixedPolicy
 
 MARK = "HOUSE_UNDER_TEST"  # not PILOTHOUSE_…: the gateway keeps those to itself
@@ -49,7 +50,7 @@ class Rig:
             self.state / PROOFS, str(claude_binary()), claude_version()
         )  # once, in its own test, is enough
         self.blobs = MemoryBlobs()
-        self.policy: Policy = FixedPolicy(senses=Senses(ground=RealGround(str(self.home))))
+        self.policy: Policy = FixedPolicy(env=PolicyEnv(filesystem=RealFilesystem(str(self.home))))
         """Reads no commands, so that every one of them asks."""
         self.more: dict[str, str] = {}
         """What else stands in the gateway's environment."""

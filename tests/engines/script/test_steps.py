@@ -11,7 +11,6 @@ from tests.engines.script.rig import Rig, answer_with, play, read
 
 from pilothouse.core.ask import Decision, Option
 from pilothouse.core.call import read_call
-from pilothouse.core.deciding import decide
 from pilothouse.core.event import (
     Asked,
     EngineEvent,
@@ -34,11 +33,12 @@ from pilothouse.core.event import (
 )
 from pilothouse.core.ids import CallId
 from pilothouse.core.outcome import FailureKind
-from pilothouse.core.policy import ApprovalMode, Senses, Site
+from pilothouse.core.policy import ApprovalMode, Site
 from pilothouse.core.turn import Prompt
 from pilothouse.engines.script.engine import DEMO
 from pilothouse.engines.script.steps import FAILURE_KINDS, TOOL_KINDS, load_script
-from pilothouse.shell import BashSegmenter
+from pilothouse.policy.decide import PolicyEnv, decide
+from pilothouse.policy.shell import BashParser
 
 pytestmark = pytest.mark.anyio
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(64)
@@ -320,7 +320,7 @@ async def test_rules_and_modes_can_read_what_the_demo_asks(rig: Rig) -> None:
     assert (call.kind, call.command, call.cwd) == ("command", "rm -rf build", brief.workspace)
     outcomes: dict[ApprovalMode, str] = {"minimal": "ask", "trusted": "ask", "full-access": "allow"}
     for mode, outcome in outcomes.items():
-        ruling = decide(ask, [], Site(brief.workspace, mode=mode), Senses(BashSegmenter()))
+        ruling = decide(ask, [], Site(brief.workspace, mode=mode), PolicyEnv(BashParser()))
         assert ruling.outcome == outcome
 
 

@@ -8,9 +8,7 @@ Takes answers from channels, and expires what nobody answered (law 6).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -32,9 +30,9 @@ from pilothouse.core.people import (
     may_say_yes,
     was_put_to,
 )
+from pilothouse.core.policy import Classify
 from pilothouse.core.store import Tx
 from pilothouse.core.text import first_line
-from pilothouse.core.tool_class import ToolClass
 from pilothouse.runtime.asks.closed import closed_line, decided
 from pilothouse.runtime.asks.settle import apply_answer, expire
 from pilothouse.runtime.asks.show import ask_of, places_of, tell_places
@@ -82,7 +80,7 @@ class Answers:
         self,
         settings: Settings,
         ids: IdMaker,
-        tool_class: Callable[[dict[str, Any]], ToolClass],
+        tool_class: Classify,
         topics: Topics,
     ) -> None:
         self._settings = settings

@@ -24,7 +24,7 @@ from msgspec import Struct
 from pilothouse.core.ask import Ask, AskRow, Decision
 from pilothouse.core.errors import ConfigError, StoreError
 from pilothouse.core.ids import IdMaker, RuleId, SessionId
-from pilothouse.core.policy import ApprovalMode, Ruling, Senses, Site, narrower
+from pilothouse.core.policy import ApprovalMode, Judge, Ruling, Site, narrower
 from pilothouse.core.rules import Rule, RuleRow, parse_rule
 from pilothouse.core.store import Store, Tx
 from pilothouse.runtime.audit import record
@@ -131,9 +131,9 @@ class Told(Struct, frozen=True):
 
 
 class HousePolicy:
-    def __init__(self, store: Store, senses: Senses, told: Callable[[str], Told]) -> None:
+    def __init__(self, store: Store, judge: Judge, told: Callable[[str], Told]) -> None:
         self._store = store
-        self._senses = senses
+        self._judge = judge
         self._told = told
         self._seats = anyio.CapacityLimiter(LONG_AT_A_TIME)
 
@@ -142,11 +142,9 @@ class HousePolicy:
             kept = await self._store.read(lambda tx: kept_rules(tx, site.workspace, site.session_id))
         except StoreError:
             return NO_STORE
-        from pilothouse.core.deciding import decide
-
         told = self._told(site.workspace)
         here = msgspec.structs.replace(site, mode=narrower(site.mode, told.at_most))
-        judge = partial(decide, ask, [*told.rules, *kept], here, self._senses)
+        judge = partial(self._judge, ask, [*told.rules, *kept], here)
         if _size(ask.payload) <= MAX_AT_ONCE:
             return judge()
         return await anyio.to_thread.run_sync(judge, limiter=self._seats)

@@ -1,0 +1,193 @@
+"""Which class a tool call is in: `destructive` is what cannot be taken back, or reaches beyond the workspace.
+
+It says who may answer, never whether something may run; so whatever only looks destructive counts as destructive.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any
+
+from pilothouse.core.call import COMMAND_TOOLS, has_outer_blanks
+from pilothouse.core.policy import ToolClass
+
+_COMMAND_TOOLS = frozenset(map(str.lower, COMMAND_TOOLS)) | {"powershell"}
+"""Those that rules can read, and one whose commands are in no language that they know."""
+_CHANGING_TOOLS = frozenset({"write", "edit", "multiedit", "notebookedit", "apply_patch"})
+_PATH_KEYS = ("file_path", "notebook_path", "path")
+
+_PROGRAMS = frozenset(
+    word
+    for line in (
+        # what deletes or overwrites beyond recall
+        "rm rmdir unlink shred srm dd truncate wipefs mkfs fdisk parted sgdisk mkswap",
+        # what acts as somebody else, or on the machine
+        "sudo doas su pkexec chown chgrp chmod setfacl mount umount insmod rmmod modprobe sysctl systemctl",
+        "launchctl shutdown reboot halt poweroff kill pkill killall crontab iptables nft ufw useradd userdel usermod",
+        "visudo",
+        # what runs what nobody has read
+        "eval xargs parallel osascript",
+        # what changes things that others use
+        "terraform tofu pulumi ansible ansible-playbook dropdb dropuser",
+    )
+    for word in line.split()
+)
+_DEEDS: Mapping[str, frozenset[str]] = {
+    name: frozenset(deeds.split())
+    for names, deeds in {
+        "git": "push clean filter-branch filter-repo gc prune update-ref expire rebase --hard --merge --keep restore "
+        "--force -f --discard-changes -d -D --delete drop clear",
+        "find": "-delete -exec -execdir -ok -okdir -fprint -fprintf -fprint0 -fls",
+        "docker podman": "rm rmi prune kill down",
+        "kubectl": "delete drain apply replace scale",
+        "helm": "delete uninstall upgrade",
+        "npm pnpm yarn bun cargo gem poetry uv twine flit hatch": "publish upload unpublish yank",
+        "gh": "delete merge close release",
+        "aws gcloud az gsutil rclone": "rm delete destroy terminate purge sync",
+        "rsync": "--delete --delete-after --delete-before --remove-source-files",
+        "sed": "-i --in-place",
+        "tar": "--remove-files --overwrite",
+        "mv cp": "-f --force",
+    }.items()
+    for name in names.split()
+}
+"""Words that make of an everyday program one that cannot be taken back, wherever behind it they stand."""
+_OWN_NAMES = frozenset({"pilothouse", "pilothouse.__main__", "__main__.py"})
+_OWN_DEEDS: Mapping[str, frozenset[str]] = {
+    **{name: frozenset() for name in ["chat", "up", "discord", "init", "pair", "trust", "untrust"]},
+    "users": frozenset({"grant", "revoke"}),
+    "rules": frozenset({"add", "remove"}),
+    "asks": frozenset({"allow", "deny", "answer"}),
+}
+"""Our own commands that change something, and their subcommands that do; the CLI refuses them to engines, too."""
+_OWN_NAMELESS = re.compile(
+    r"pilothouse(\.__main__|/__main__\.py)?\s+(-\S*\s+)*(\S*[$`*?\[{]|(users|rules|asks)\s[^;&|]*[$`*?\[{])",
+    re.IGNORECASE,
+)
+"""A subcommand of ours that only the shell knows: `pilothouse $X`."""
+_SHELL_NAMES = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "."})
+_SQL = re.compile(
+    r"\bdrop\s+(table|database|schema|index|view|user|role)\b|\btruncate\s+table\b|\bdelete\s+from\b"
+    r"|\bflush(all|db)\b",
+    re.IGNORECASE,
+)
+_SQL_SIGNS = ("drop", "truncate", "delete", "flush")
+_UNREAD_SIGNS = ("|", ">", "$'", "base64")
+_TEXT_OPTION = re.compile(r"-\w*c\b")
+"""One of the signs, or the option, is in everything that the long pattern finds; most lines have none."""
+_BETWEEN_WORDS = re.compile(r"[\s;&|()<>`{}=$,]+")
+LONGEST_LINE = 2000
+"""A longer line of a command was made to be read by nobody."""
+
+_SHELLS = r"(ba|da|z|k|fi|a|c|tc)?sh|python[\d.]*|node|ruby|perl|php"
+_UNREAD = re.compile(
+    rf"\|\s*&?\s*(\S*/)?(env\s+|sudo\s+)?({_SHELLS})\b|\b({_SHELLS})\s+(-\S+\s+)*-\w*c\b|\$'|base64\s+(-\w*d|--decode)"
+    r"|>\s*\|?\s*/(?!dev/(null|stdout|stderr)\b)|>\s*~"
+)
+_QUOTED = re.compile(r"""\\.|'[^']*'|"(?:\\.|[^"\\])*\"""")
+_BEFORE = r"(?:^|[;&|(`!]|[{]\s|\b(?:then|do|else|elif|if|while|until)\s)\s*"
+_NOT_YET = r"(?:\w+\+?=[^\s;&|]*\s+|\d*[<>]+&?\s*[^\s;&|]+\s+)*"
+_WRAPPERS = r"env|nice|ionice|nohup|timeout|time|command|builtin|exec|stdbuf|setsid|chroot|coproc|watch"
+_NAMELESS = re.compile(
+    rf"{_BEFORE}{_NOT_YET}(?!(?:\[\[?|\{{)\s)[^\s;&|()<>=]*[$`*?\[{{]"
+    rf"|\b(?:{_WRAPPERS})\s[^;&|]*[$`*?\[{{]|\w=[^\s;&|]*[(`].*[)`]\s+[^\s;&|)#]"
+)
+"""Where a program's name should stand: a word that a shell makes another one of, `r$()m` or `/bin/r?`."""
+_MAKES_NAMES = re.compile(r"[$`*?\[{(]")
+"""One of them is in everything that `_NAMELESS` finds; most lines have none, and need no long look."""
+_TOOL_NAME = r"(^|[_\-.])(delete|remove|drop|destroy|purge|wipe|erase|truncate|kill|terminate|revoke|uninstall|force|merge|publish|deploy)"
+_HUMP = r"(?<=[a-z0-9])(?=[A-Z])"
+
+
+def tool_class(payload: Mapping[str, Any]) -> ToolClass:
+    """The class of the call that an ask's payload describes; one that cannot be read is destructive."""
+    tool, given = payload.get("tool"), payload.get("input")
+    if not isinstance(tool, str):
+        return "ordinary"  # a question, or a plan: nothing runs
+    if not isinstance(given, Mapping):
+        return "destructive"
+    name = tool.lower()
+    if name in _COMMAND_TOOLS or "command" in given:
+        return "destructive" if is_destructive_command(given.get("command")) else "ordinary"
+    if name in _CHANGING_TOOLS:
+        return "destructive" if _reaches_out(given, payload.get("cwd")) else "ordinary"
+    return "destructive" if re.search(_TOOL_NAME, re.sub(_HUMP, "_", tool), re.IGNORECASE) else "ordinary"
+
+
+def is_destructive_command(command: Any) -> bool:
+    """By its words, wherever they stand and however they are quoted: `"r"m`, `\\rm` and `/bin/rm` are `rm`."""
+    if not isinstance(command, str):
+        return True
+    plain = command.replace("\\\n", "").replace("\\", "").replace("'", "").replace('"', "")
+    lines = {*plain.splitlines(), *command.splitlines()}
+    if any(len(line) > LONGEST_LINE or _does_harm(line) for line in lines):
+        return True
+    bare = _without_quoted({*command.replace("\\\n", "").splitlines()})
+    return any(_MAKES_NAMES.search(line) and _NAMELESS.search(line) for line in bare)
+
+
+def _without_quoted(lines: Collection[str]) -> Collection[str]:
+    """Quoted text means itself; unless a quote is left open, for then nobody knows what is quoted and what is not."""
+    bare = [_QUOTED.sub(_blot, line) for line in lines]
+    return lines if any(re.search(r"""['"]""", line) for line in bare) else bare
+
+
+def _blot(quoted: re.Match[str]) -> str:
+    """As one word; what a shell replaces in it is still seen."""
+    dynamic = quoted[0].startswith('"') and re.search(r"[$`]", quoted[0])
+    return re.sub(r"""[\s'"]""", "_", quoted[0]) if dynamic else "_"
+
+
+def _does_harm(line: str) -> bool:
+    words = [word.rpartition("/")[2] or word for word in _BETWEEN_WORDS.split(line)]
+    small = line.lower()
+    if not _PROGRAMS.isdisjoint(map(str.lower, words)):
+        return True
+    if "mkfs." in line and any(word.startswith("mkfs.") for word in words):
+        return True
+    for name in {word for word in words if word in _DEEDS}:
+        after = words[words.index(name) + 1 :]
+        if not _DEEDS[name].isdisjoint(after) or (name == "git" and _overwrites(after)):
+            return True
+    if ("pilothouse" in small or "run" in small) and _changes_pilothouse(line):
+        return True
+    if (not line.isascii() or any(sign in small for sign in _SQL_SIGNS)) and _SQL.search(line):
+        return True
+    unread = any(sign in line for sign in _UNREAD_SIGNS) or _TEXT_OPTION.search(line)
+    return bool(unread and _UNREAD.search(line))
+
+
+def _changes_pilothouse(line: str) -> bool:
+    """Find our own program, or the `run` of its checkout, with a subcommand that changes something."""
+    if _OWN_NAMELESS.search(line):
+        return True
+    words = [word.lower() for word in _BETWEEN_WORDS.split(line) if word]
+    for at, word in enumerate(words):
+        is_run = word.endswith("/run") or (word == "run" and at > 0 and words[at - 1] in _SHELL_NAMES)
+        if not is_run and word.rpartition("/")[2] not in _OWN_NAMES:
+            continue
+        rest = [word for word in words[at + 1 :] if not word.startswith("-")]
+        deeds = _OWN_DEEDS.get(rest[0]) if rest else None
+        if deeds is not None and (not deeds or not deeds.isdisjoint(rest[1:])):
+            return True
+    return False
+
+
+def _overwrites(words: Sequence[str]) -> bool:
+    """`git checkout -- .` throws work away; `git checkout topic` does not."""
+    return "checkout" in words and ("--" in words or "." in words)
+
+
+def _reaches_out(given: Mapping[str, Any], cwd: Any) -> bool:
+    """A file beyond the folder that the call is made in."""
+    for key in _PATH_KEYS:
+        path = given.get(key)
+        if not isinstance(path, str):
+            continue
+        if ".." in PurePosixPath(path).parts or path.startswith("~") or has_outer_blanks(path):
+            return True
+        if path.startswith("/") and isinstance(cwd, str) and not PurePosixPath(path).is_relative_to(cwd):
+            return True
+    return False
