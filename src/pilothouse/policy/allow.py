@@ -7,15 +7,14 @@ Strict: every segment must be known to be harmless, or be named by a rule that a
 from __future__ import annotations
 
 import shlex
+import unicodedata
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
 from pilothouse.core.rules import Rule, matches_glob
-from pilothouse.policy.awk_programs import AWKS
-from pilothouse.policy.edit import edit_only
+from pilothouse.policy.edit import AWKS, edit_only
 from pilothouse.policy.filesystem import joined
-from pilothouse.policy.look_alikes import is_alike
 from pilothouse.policy.offers import exact_rule, path_rule, remember_command
 from pilothouse.policy.options import is_another_program
 from pilothouse.policy.paths import NOWHERE, Places
@@ -25,6 +24,11 @@ from pilothouse.policy.script import Chain, Node, Pipe, Redirect, Script, Segmen
 
 MAX_FOLDERS = 8
 """Folders that a chain of `cd … ||` may end up in; more than that nobody can follow."""
+
+_ALIKE = str.maketrans(
+    "аеорсухіјѕԁһӏԛԝαορνικτυΑΒΕΖΗΙΚΜΝΟΡΤΥΧАВЕКМНОРСТХЅІЈɡɑℓ‐‑‒–—−﹣－",
+    "aeopcyxijsdhlqwaopviktuABEZHIKMNOPTYXABEKMHOPCTXSIJgal--------",
+)
 
 Folders = frozenset[str]
 
@@ -103,7 +107,7 @@ class Walk:
         if segment.name == "cd":
             return self._cd(segment, folders)
         self._walked.add((segment, folders))
-        if any(map(is_alike, [text for text in segment.texts if not text.isascii()])):
+        if any(map(_is_alike, [text for text in segment.texts if not text.isascii()])):
             self.gaps.append(Gap("it has letters that look like others"))
         elif segment.words:
             self._command(segment, folders)
@@ -271,3 +275,10 @@ class Walk:
                 return None
             self._crooked.add(real)
         return real
+
+
+def _is_alike(text: str) -> bool:
+    """Whether a word could be taken for a plain one: look-alike letters, wide ones, dashes that are no hyphen."""
+    if text.isascii() or any(char.isspace() for char in text):
+        return False
+    return unicodedata.normalize("NFKC", text.translate(_ALIKE)).isascii()

@@ -17,7 +17,7 @@ from pilothouse.core.call import Call, read_call
 from pilothouse.core.policy import Ruling, Site
 from pilothouse.core.rules import Rule, matches_glob
 from pilothouse.policy.allow import Gap, Walk
-from pilothouse.policy.deny import Catcher
+from pilothouse.policy.deny import DenyMatcher
 from pilothouse.policy.filesystem import BareFilesystem, Filesystem
 from pilothouse.policy.offers import name_rule, path_rule
 from pilothouse.policy.paths import Places
@@ -64,7 +64,7 @@ class _Judging:
         self._places = Places(site.workspace, site.folders, env.filesystem)
         self._allowing = [rule for rule in rules if rule.outcome == "allow"]
         self._script = env.parse(call.command) if self._needs_script() else None
-        self._catcher = Catcher(call, self._script, self._places, env.parse)
+        self._matcher = DenyMatcher(call, self._script, self._places, env.parse)
 
     def _needs_script(self) -> bool:
         if self._call.kind != "command":
@@ -75,16 +75,11 @@ class _Judging:
         """The ruling; for an ask that no rule wants, also what is missing."""
         for outcome in ("deny", "ask"):
             for rule in self._rules:
-                if rule.outcome == outcome and self._catcher.catches(rule):
+                if rule.outcome == outcome and self._matcher.matches(rule):
                     return Ruling(outcome, f"the rule says so: {rule}"), []
         for rule in self._rules:
-            if rule.outcome != "allow" and self._catcher.may_miss(rule):
-                return Ruling(
-                    "ask", f"there is too much in it to tell whether this rule is meant: {rule}"
-                ), []
-        for rule in self._rules:
-            if rule.outcome != "allow" and self._catcher.cannot_tell(rule):
-                return Ruling("ask", f"only when it runs it is known whether this rule is meant: {rule}"), []
+            if rule.outcome != "allow" and (why := self._matcher.doubt(rule)):
+                return Ruling("ask", f"{why}, so this rule might apply: `{rule}`"), []
         if self._call.kind == "unreadable":
             return Ruling("ask", "what it would do cannot be read"), []
         if self._site.mode == "full-access":

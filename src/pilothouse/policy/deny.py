@@ -1,57 +1,55 @@
-"""Whether a rule that denies or asks catches a call. Generous: what a call might touch is enough."""
+"""Matches rules that deny or ask against a call.
+
+A rule about commands is matched against every command of the parse tree, through launchers such as `sudo` and `bash -c`
+(`commands.py`). A rule about paths is matched against every word, by where it leads. Where the text does not tell what
+will run, `may_match` says so, and a person is asked.
+"""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
-from functools import cached_property
-from itertools import islice
-
-from msgspec import Struct
+from collections.abc import Iterator, Sequence
+from functools import cached_property, lru_cache
 
 from pilothouse.core.call import Call, host_of
 from pilothouse.core.rules import Rule, matches_glob
-from pilothouse.policy.candidates import Candidates
-from pilothouse.policy.command_naming import is_command, may_be_command, rule_name
-from pilothouse.policy.expansions import HOLE
-from pilothouse.policy.filesystem import joined
-from pilothouse.policy.gathering import gather
-from pilothouse.policy.look_alikes import fold
-from pilothouse.policy.paths import MAX_CHARS, Places
-from pilothouse.policy.script import Parse, Script, no_parser
+from pilothouse.policy.commands import Command, Commands, find_commands
+from pilothouse.policy.mentioned_paths import MentionedPaths, find_paths
+from pilothouse.policy.options import is_another_program
+from pilothouse.policy.paths import Places
+from pilothouse.policy.script import Parse, Script
 
-_HOME = re.compile(r"\$\{?HOME\}?")
-_HERE = re.compile(r"\$\{?(?:OLD)?PWD\}?|^~[+\-](?=/|$)")
-"""Where it was before counts as here: every folder that a `cd` leads to is looked at."""
-_MAGIC = re.compile(r"[*?\[]")
-_ATTACHED = re.compile(r"-\w[/~.\w]")
-MAX_FOLDERS = 64
-"""Folders that a path may begin in, by all the ways that `cd` may go."""
-MAX_LOOKS = 30_000
-"""Paths that are followed, from every folder. Beyond either bound a rule about paths may miss one."""
-MAX_LINES = 1000
-"""Commands in one text that are looked at as lines; beyond that a rule may miss one."""
+_LONG = {"o": "output", "f": "force", "r": "recursive", "i": "in-place", "d": "delete", "a": "all"}
+"""The long name of a letter in nearly every program that has it."""
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.\-]{0,20}://[^\s\"'`<>()]+", re.IGNORECASE)
 _HOST = re.compile(r"(?:[^\s@/]+@)?([a-z0-9\-]+(?:\.[a-z0-9\-]+)+)(?::\S*|/\S*)?", re.IGNORECASE)
+RUN_TIME = "The command is put together at run time"
+UNRELIABLE = "The command cannot be read reliably"
+TOO_LONG = "The input is too long to check"
+TOO_MANY = "The command names too many files and folders to check"
+PATTERN = "The command names files by a pattern"
+MAX_LINES = 1000
+"""Commands that a `glob` rule is matched against."""
 
 
-class Catcher:
-    """One call, asked by every rule; what takes work is found when the first rule needs it."""
+class DenyMatcher:
+    """Matches one call against any number of rules. Work is done when the first rule needs it."""
 
-    def __init__(self, call: Call, script: Script | None, places: Places, segment: Parse) -> None:
+    def __init__(self, call: Call, script: Script | None, places: Places, parse: Parse) -> None:
         self._call = call
         self._script = script
         self._places = places
-        self._segment = segment
+        self._parse = parse
 
-    def catches(self, rule: Rule) -> bool:
+    def matches(self, rule: Rule) -> bool:
+        """Tell whether the rule applies for sure."""
         call = self._call
         match rule.kind:
             case "tool":
                 return matches_glob(rule.pattern, call.tool, case=False)
             case "command":
-                return is_command(rule.words, self._candidates)
+                return any(is_command(rule.words, command) for command in self._commands.found)
             case "glob":
                 return any(matches_glob(rule.pattern, line, case=False) for line in self._lines)
             case "domain":
@@ -64,177 +62,194 @@ class Catcher:
             case "skill":
                 return call.kind == "skill" and bool(matches_glob(rule.pattern, call.skill, case=False))
             case "path" | "read":
-                return self._touches(rule)
+                return self._concerns_paths(rule) and self._places.forbids(rule, self._paths.reals)
 
-    def may_miss(self, rule: Rule) -> bool:
-        """Whether a bound cut off what this rule would have looked at."""
-        if rule.kind in ("path", "read", "domain") and self._call.cut:
-            return True
-        if rule.kind in ("path", "read") and self._may_miss_path(rule):
-            return True
-        if self._script is None or rule.kind not in ("command", "glob", "path", "read", "domain"):
-            return False
-        found = self._candidates
+    def doubt(self, rule: Rule) -> str:
+        """Say why the rule might apply, although no plain word says so; empty if it does not."""
         match rule.kind:
-            case "glob" if found.total > MAX_LINES:
-                return True
-            case "command" if len(rule.words) > 1 and found.is_cut(rule_name(rule.words)):
-                return True
+            case "command":
+                may = any(may_be_command(rule.words, command) for command in self._commands.found)
+                return self._unreliable or (RUN_TIME if may or self._commands.opaque else "")
+            case "glob":
+                may = self._commands.opaque or self._may_be_line(rule.pattern)
+                return self._unreliable or (RUN_TIME if may else "")
+            case "path" | "read":
+                return self._doubt_path(rule) if self._concerns_paths(rule) else ""
+            case "domain":
+                return TOO_LONG if self._call.cut else self._unreliable
             case _:
-                return found.incomplete
+                return ""
 
-    def _may_miss_path(self, rule: Rule) -> bool:
-        if rule.kind == "read" and self._call.kind == "change":
-            return False
-        sight = self._sight
-        return not sight.whole or any(self._places.forbids_below(rule, folder) for folder in sight.unseen)
-
-    def cannot_tell(self, rule: Rule) -> bool:
-        """Whether only the running shell knows if this rule is meant: a program or its words are not there yet."""
-        if self._script is None or rule.kind not in ("command", "glob", "path", "read", "domain"):
-            return False
-        if self._script.uncertain:
-            return True
-        if rule.kind not in ("command", "glob"):
-            return False
-        if rule.kind == "command":
-            return may_be_command(rule.words, self._candidates)
-        wanted = rule.pattern.split("*")[0].split("?")[0].casefold()
-        lines = (" ".join(words).casefold().split(HOLE)[0] for words in self._candidates.open_lines)
-        return any(line.startswith(wanted) or wanted.startswith(line) for line in lines)
+    @property
+    def _unreliable(self) -> str:
+        return UNRELIABLE if self._script is not None and self._script.uncertain else ""
 
     @cached_property
-    def _candidates(self) -> Candidates:
-        if self._script is None:
-            return gather(no_parser(""), no_parser)
-        return gather(self._script, self._segment)
+    def _commands(self) -> Commands:
+        return Commands() if self._script is None else find_commands(self._script, self._parse)
 
     @cached_property
     def _lines(self) -> list[str]:
         """The whole text as one line, and every command in it."""
         if self._call.kind != "command":
             return []
-        whole = " ".join(self._call.command.split())
-        lines = [fold(whole)]
-        for words in islice(self._candidates.lines(), MAX_LINES):
-            lines += [" ".join(words), shlex.join(words)]
+        lines = [" ".join(self._call.command.split())]
+        for command in self._commands.found[:MAX_LINES]:
+            lines += [" ".join(command.texts), shlex.join(command.texts)]
         return list(dict.fromkeys(lines))
+
+    def _may_be_line(self, pattern: str) -> bool:
+        if len(self._commands.found) > MAX_LINES:
+            return True
+        fixed = re.split(r"[*?]", pattern, maxsplit=1)[0].strip().casefold()
+        for command in self._commands.found:
+            if fixed and not command.is_known and fixed in command.around.casefold():
+                return True
+            if command.dynamic_at is not None:
+                start = " ".join(command.texts[: command.dynamic_at]).casefold()
+                if start.startswith(fixed) or fixed.startswith(start):
+                    return True
+        return False
 
     @cached_property
     def _hosts(self) -> list[str]:
         call = self._call
-        texts = [*call.texts, *self._candidates.words] if call.kind != "web" else []
+        texts = [call.command, *call.texts, *self._commands.words] if call.kind != "web" else []
         found = [host_of(url) for text in texts for url in _ADDRESS.findall(text)]
         found += [match[1].lower() for text in texts if (match := _HOST.fullmatch(text))]
         return [host for host in (call.host, *found) if host]
 
-    @cached_property
-    def _paths(self) -> list[str]:
-        """Everything in the call that could be a path, as written; what is longer no system takes for one."""
-        call = self._call
-        if call.kind in ("read", "change"):
-            return list(call.paths)
-        found = dict.fromkeys((*call.texts, *self._candidates.words))
-        whole = "".join(found)
-        signs = [sign for sign in "=:$" if sign in whole]
-        for word in list(found):
-            if word[:1] in ("-", "@", "~") or (signs and any(sign in word for sign in signs)):
-                found.update(dict.fromkeys(_inside(word)))
-        return [path for path in found if path and len(path) <= MAX_CHARS]
+    def _concerns_paths(self, rule: Rule) -> bool:
+        return rule.kind == "path" or self._call.kind != "change"
+
+    def _doubt_path(self, rule: Rule) -> str:
+        if self._call.cut:
+            return TOO_LONG
+        if self._unreliable:
+            return self._unreliable
+        if not self._paths.complete:
+            return TOO_MANY
+        if self._commands.opaque and _literal_name(rule.pattern) in self._call.command.casefold():
+            return RUN_TIME
+        if any(self._places.forbids_below(rule, folder) for folder in self._paths.unseen):
+            return PATTERN
+        return ""
 
     @cached_property
-    def _folders(self) -> list[str]:
-        """Where a relative path may begin: here, and wherever a `cd` in the command leads. One more than the bound is cut."""
-        start = self._places.resolve("/", self._call.cwd) if self._call.cwd.startswith("/") else None
-        folders = dict.fromkeys(folder for folder in (start, self._places.root) if folder)
-        for place in dict.fromkeys(self._moves()):
-            for folder in list(folders):
-                if real := self._places.resolve(folder, place):
-                    folders[real] = None
-                if len(folders) > MAX_FOLDERS:
-                    return list(folders)
-        return list(folders) or ["/"]
-
-    def _moves(self) -> Iterator[str]:
-        """What a command says about where it, or the next one, runs."""
-        for name in ("cd", "pushd", "git", "make", "tar", "env"):
-            for words in self._candidates.named(name):
-                places = words[:1] if name in ("cd", "pushd") else _after(words, "-C")
-                yield from (_HOME.sub("~", place) for place in places)
-
-    def _touches(self, rule: Rule) -> bool:
-        if rule.kind == "read" and self._call.kind == "change":
-            return False
-        return self._places.forbids(rule, self._sight.reals)
-
-    @cached_property
-    def _sight(self) -> _Sight:
-        """Where all of that leads, from wherever it may begin; a pattern is what it means now, too."""
-        paths, resolve = self._paths, self._places.resolve
-        whole = "".join(paths) if self._call.kind == "command" else ""
-        magic = "*" in whole or "?" in whole or "[" in whole
-        patterns = [path for path in paths if _is_pattern(path)] if magic else []
-        found: dict[str, None] = {}
-        unseen: dict[str, None] = {}
-        folders = self._folders
-        room = max(1, MAX_LOOKS // max(1, len(paths)))
-        for folder in folders[: min(room, MAX_FOLDERS)]:
-            meant: list[str] = []
-            for path in patterns:
-                expanded = self._places.filesystem.expand(folder, path)
-                meant += expanded or ()
-                if expanded is None:
-                    unseen[resolve(folder, _fixed_part(path)) or "/"] = None
-            written = [*paths, *meant]
-            for path, real in zip(written, self._places.resolve_all(folder, written), strict=True):
-                found[real or joined(folder, path)] = None
-        return _Sight(list(found), list(unseen), len(folders) <= min(room, MAX_FOLDERS))
+    def _paths(self) -> MentionedPaths:
+        return find_paths(self._call, self._commands, self._places)
 
 
-class _Sight(Struct, frozen=True):
-    """Where the paths of a call lead; `unseen` are folders in which a pattern means more than was looked at."""
-
-    reals: list[str]
-    unseen: list[str]
-    whole: bool
-    """Whether every path was followed from every folder."""
-
-
-def _is_pattern(path: str) -> bool:
-    """A long text of several lines stood in quotes, so no shell takes it for one."""
-    return _MAGIC.search(path) is not None and (len(path) <= 255 or "\n" not in path)
-
-
-def _fixed_part(pattern: str) -> str:
-    """The folder before the first sign of a pattern."""
-    return _MAGIC.split(pattern, maxsplit=1)[0].rpartition("/")[0] or (
-        "/" if pattern.startswith("/") else "."
-    )
-
-
-def _after(words: tuple[str, ...], option: str) -> list[str]:
-    return [words[at + 1] for at, word in enumerate(words[:-1]) if word == option]
-
-
-def _inside(word: str) -> Iterator[str]:
-    """Paths that are a part of a word: `--file=a`, `-fa`, `@a`, `host:a`, `$HOME/a`."""
-    if "://" in word:
-        word = word.partition("://")[2]
-        yield word
-    if "$" in word or word[:1] == "~":
-        word = _HERE.sub(".", _HOME.sub("~", word))
-        yield word
-    if "=" in word:
-        yield word.partition("=")[2]
-    if word[:1] == "-" and _ATTACHED.match(word):
-        yield word[2:]
-    if word[:1] == "@":
-        yield word[1:]
-    if ":" in word:
-        yield from word.split(":")
+def _literal_name(pattern: str) -> str:
+    """The last name in a pattern of paths, without its wildcards."""
+    names = [name for name in re.split(r"[/*?~]+", pattern) if name]
+    return names[-1].casefold() if names else ""
 
 
 def _is_host(pattern: str, host: str) -> bool:
-    """Itself, and every name below it."""
+    """Tell whether the host is the pattern's, or below it."""
     name = pattern.removeprefix("*.")
     return host == name or host.endswith("." + name)
+
+
+@lru_cache(maxsize=1024)
+def _rule_name(rule: tuple[str, ...]) -> str:
+    first = rule[0].casefold()
+    return first.rpartition("/")[2] or first
+
+
+def is_command(rule: tuple[str, ...], command: Command) -> bool:
+    """Tell whether a command is what a rule names: its program, then its words in order, options between them."""
+    if command.texts[0] != _rule_name(rule):
+        return False
+    words = [text.casefold() for text in command.texts[1:]]
+    options, plain = _split_rule(rule)
+    return all(_has_option(option, words) for option in options) and _follow(plain, words, dynamic=False)
+
+
+def may_be_command(rule: tuple[str, ...], command: Command) -> bool:
+    """Tell whether a command may become what a rule names, or run it."""
+    name = _rule_name(rule)
+    if not command.is_known and _mentions(rule, command.around):
+        return True
+    if command.texts[0] != name:
+        return False
+    if len(rule) > 1 and (command.assigns or is_another_program(command.texts, rule)):
+        return True
+    words = command.small
+    if "\0" not in words:
+        return False
+    options, plain = _split_rule(rule)
+    if not all(_has_option(option, words) or "\0" in words for option in options):
+        return False
+    return _follow(plain, words, dynamic=True)
+
+
+def _mentions(rule: tuple[str, ...], text: str) -> bool:
+    """Tell whether every word of a rule stands somewhere in a text, its program as a whole word."""
+    small = text.casefold()
+    name = _rule_name(rule)
+    if name not in small or not all(word.casefold() in small for word in rule[1:] if word[:1] != "-"):
+        return False
+    return re.search(rf"(?<![\w.\-]){re.escape(name)}(?![\w.\-])", small) is not None
+
+
+@lru_cache(maxsize=1024)
+def _split_rule(rule: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    rest = [word.casefold() for word in rule[1:]]
+    options = tuple(word for word in rest if word.startswith("-") and word != "-")
+    return options, tuple(word for word in rest if word not in options)
+
+
+def _has_option(option: str, words: Sequence[str]) -> bool:
+    """`-rf` is `-fr`, and `-r` and `-f` apart; `-exec` may be one option, so as it stands it counts first."""
+    if any(_is_option(option, word) for word in words):
+        return True
+    if not re.fullmatch(r"-[a-z]{2,}", option):
+        return False
+    return all(any(_is_option(f"-{letter}", word) for word in words) for letter in option[1:])
+
+
+def _is_option(option: str, word: str) -> bool:
+    """`-o` is in `-uo` and `-oFILE` too; `--output` in `--output=FILE`, and shortened in `--out`."""
+    if word == option:
+        return True
+    if option.startswith("--"):
+        name = word.partition("=")[0]
+        return len(name) > 3 and name.startswith("--") and option.startswith(name)
+    if len(option) != 2 or not word.startswith("-"):
+        return False
+    if word.startswith("--"):
+        name = word[2:].partition("=")[0]
+        return bool(name) and _LONG.get(option[1], "").startswith(name)
+    return option[1] in word[1:]
+
+
+def _follow(rule: Sequence[str], words: Sequence[str], *, dynamic: bool) -> bool:
+    """Tell whether the words of a rule stand in order, with only options between them, each perhaps with a value.
+
+    With `dynamic`, a word that is not known yet (`\\0`) may be any number of words.
+    """
+    reached = {0}
+    for wanted in rule:
+        after: set[int] = set()
+        for start in reached:
+            for at in _reachable(words, start):
+                if dynamic and words[at] == "\0":
+                    return True
+                if words[at] == wanted:
+                    after.add(at + 1)
+        reached = after
+    return bool(reached)
+
+
+def _reachable(words: Sequence[str], start: int) -> Iterator[int]:
+    after_option = False
+    for at in range(start, len(words)):
+        yield at
+        if words[at].startswith("-"):
+            after_option = True
+        elif after_option:
+            after_option = False
+        else:
+            return

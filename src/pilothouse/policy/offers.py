@@ -1,7 +1,7 @@
 """Which rule a "yes, and do not ask again" would save. Pure, so that people can read it before they say so.
 
 One word of a command, two for programs whose second word says what they do, three for launchers; for what could run
-anything (`open_programs.py`) the very command alone, and for a wrapper, or a text given to an interpreter, nothing.
+anything (`programs.py`) the very command alone, and for a wrapper, or a text given to an interpreter, nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.rules import MAX_CHARS, Rule, RuleKind, parse_rule
-from pilothouse.policy.open_programs import BY_TWO, INTERPRETERS, MODULES, OPEN, WRAPPERS, is_open, plain_name
+from pilothouse.policy.programs import BY_TWO, INTERPRETERS, MODULES, OPEN, WRAPPERS, is_open, plain_name
 from pilothouse.policy.reader_table import TWO, word_set
 
 THREE: dict[str, frozenset[str]] = {

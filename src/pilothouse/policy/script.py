@@ -78,14 +78,8 @@ class Script(Struct, frozen=True):
     nested: tuple[Segment, ...] = ()
     oddities: tuple[str, ...] = ()
     """Why this may do more than its segments say, in a person's words; empty for a plain script."""
-    unread: str = ""
-    """The whole text, where the segments are not all of it."""
-    settled: tuple[str, ...] = ()
-    """Variables that have one value from the first command to the last: set before anything runs, and never again."""
     uncertain: bool = False
-    """Shells may read it differently: every rule that denies or asks might apply."""
-    incomplete: bool = False
-    """It was beyond a bound, and nobody read it: that nothing is found in it means nothing."""
+    """The segments may not be all of it: it is too long, or shells may read it differently."""
 
     def segments(self) -> Iterator[Segment]:
         yield from segments_in(self.body)
@@ -115,8 +109,8 @@ Parse = Callable[[str], Script]
 """Never raises: what cannot be read is a script with an oddity."""
 
 
-def unreadable(why: str, text: str = "") -> Script:
-    return Script(NOTHING, oddities=(why,), unread=text, incomplete=bool(text))
+def unreadable(why: str) -> Script:
+    return Script(NOTHING, oddities=(why,), uncertain=True)
 
 
 def no_parser(command: str) -> Script:

@@ -32,3 +32,6 @@ HIDDEN = "its parts are not what they look like"
 DYNAMIC = "a part of it is only known when it runs"
 NAMELESS = "which program it runs is not plain"
 TURNED = "it changes the folder and takes success for failure (!)"
+TOO_DEEP = "it is nested too deeply"
+UNCERTAIN = frozenset({UNREADABLE, HIDDEN, TOO_DEEP, LINE_JOIN})
+"""With one of these, the segments that were found may not be all."""

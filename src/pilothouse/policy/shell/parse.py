@@ -42,17 +42,17 @@ class BashParser:
         try:
             source = text.encode("utf-8")
         except UnicodeEncodeError:
-            return unreadable(UNREADABLE, command)
+            return unreadable(UNREADABLE)
         if len(source) > MAX_BYTES:
-            return unreadable(f"it is longer than {MAX_BYTES} bytes", command)
+            return unreadable(f"it is longer than {MAX_BYTES} bytes")
         if b"\0" in source or source.count(b"<<") > MAX_DOCUMENTS:
-            return unreadable(UNREADABLE, command)
+            return unreadable(UNREADABLE)
         if len(source) > MAX_SIGNS and len(source) - len(source.translate(None, _SIGNS)) > MAX_SIGNS:
-            return unreadable("there is too much in it to read", command)
+            return unreadable("there is too much in it to read")
         try:
             return self._read(source)
         except UnicodeDecodeError:  # the grammar, which is not shown foreign characters, cut one in two
-            return unreadable(UNREADABLE, command)
+            return unreadable(UNREADABLE)
 
     def _read(self, source: bytes) -> Script:
         parser = self._parser

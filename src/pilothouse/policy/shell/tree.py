@@ -31,10 +31,11 @@ from pilothouse.policy.shell.oddities import (
     NAMELESS,
     NEWLINE,
     ODD,
+    TOO_DEEP,
     TURNED,
+    UNCERTAIN,
     UNREADABLE,
 )
-from pilothouse.policy.shell.settling import settled_in
 from pilothouse.policy.shell.words import SIMPLEST, SIMPLEST_ROW, WORDS, read_word
 
 if TYPE_CHECKING:
@@ -62,9 +63,8 @@ class _Reading:
         if root.has_error:
             self._odd(UNREADABLE)
         body = self._sequence(root.children, 0, len(self._source), 0)
-        unread = self._source.decode("utf-8") if {UNREADABLE, HIDDEN} & self._oddities.keys() else ""
-        settled = settled_in(root, self._source) if b"$" in self._source and b"=" in self._source else ()
-        return Script(body, tuple(self._nested.segments), tuple(self._oddities), unread, settled)
+        uncertain = not UNCERTAIN.isdisjoint(self._oddities)
+        return Script(body, tuple(self._nested.segments), tuple(self._oddities), uncertain)
 
     def _odd(self, why: str) -> None:
         self._oddities[why] = None
@@ -115,7 +115,7 @@ class _Reading:
 
     def _statement(self, node: TreeNode, depth: int) -> Node:
         if depth > MAX_DEPTH:
-            self._odd("it is nested too deeply")
+            self._odd(TOO_DEEP)
             return self._strange(node)
         kind = node.type
         match kind:

@@ -9,8 +9,62 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 
-from pilothouse.policy.reader_table import GIT, word_set
+from pilothouse.policy.reader_table import GIT, READERS, word_set
 
+SHELLS = word_set("sh bash dash zsh ksh mksh ash fish csh tcsh pdksh rbash su")
+LAUNCHERS: Mapping[str, int] = {
+    **dict.fromkeys(
+        [
+            "sudo",
+            "doas",
+            "env",
+            "nice",
+            "ionice",
+            "nohup",
+            "timeout",
+            "time",
+            "command",
+            "builtin",
+            "exec",
+            "stdbuf",
+            "setsid",
+            "unshare",
+            "runuser",
+            "coproc",
+            "watch",
+            "trap",
+            "xargs",
+            "parallel",
+            "busybox",
+            "toybox",
+            "systemd-run",
+            "chronic",
+            "strace",
+            "ltrace",
+            "pkexec",
+            "script",
+            "setarch",
+            "chrt",
+            "nsenter",
+        ],
+        0,
+    ),
+    **dict.fromkeys(["chroot", "flock", "ssh", "taskset"], 1),
+}
+"""Programs that run the program, or the text, that they are given, and how many words stand before it."""
+ARGUMENT_ADDERS = word_set("xargs parallel")
+"""Launchers that add to its words what they read."""
+DEFINERS = word_set("alias hash enable at batch crontab ed red ex m4 expect")
+"""Programs that give commands other names, or run what they read."""
+KEEP_WORDS = frozenset(READERS) | word_set(
+    "echo printf find fd test [ mkdir touch cp mv rm ln chmod chown tee pytest ruff mypy black tsc eslint cd pushd "
+    "export set unset for read true false curl wget"
+)
+"""Programs that run none of the words that they are given, unless an option says so (`options.py`), or they are launchers."""
+GIT_WORDS = frozenset(GIT) | word_set(
+    "add commit push pull fetch checkout switch merge reset tag stash rm mv clean restore revert cherry-pick"
+) - {"config"}
+"""Subcommands of git that run none of their words."""
 WRAPPERS = word_set(
     "env command builtin nohup time sudo nice ionice chrt timeout stdbuf doas su xargs exec eval source . setsid watch "
     "parallel trap alias unalias export set unset ssh script flock unshare chroot nsenter strace ltrace gdb expect "
@@ -67,6 +121,7 @@ BY_TWO: Mapping[str, frozenset[str]] = {
     }.items()
     for name in names.split()
 }
+MAX_NAME = 64
 _VERSION = re.compile(r"-?\d[\d.]*$")
 
 
@@ -74,6 +129,8 @@ _VERSION = re.compile(r"-?\d[\d.]*$")
 def plain_name(program: str) -> str:
     """Without its folder and its version: `.venv/bin/python3.12` is `python`."""
     name = program.rpartition("/")[2]
+    if len(name) > MAX_NAME:
+        return name
     return name if name in OPEN or name in BY_TWO else _VERSION.sub("", name) or name
 
 

@@ -1,0 +1,117 @@
+"""Finds the paths that a call mentions, and where each leads, for rules that deny or ask."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from pilothouse.core.call import Call
+from pilothouse.policy.commands import Command, Commands
+from pilothouse.policy.filesystem import joined
+from pilothouse.policy.paths import MAX_CHARS, Places
+
+_HOME = re.compile(r"\$\{?HOME\}?")
+_HERE = re.compile(r"\$\{?(?:OLD)?PWD\}?|^~[+\-](?=/|$)")
+"""The folder before the last `cd` counts as this one: every folder that a `cd` leads to is searched."""
+_UNSETTLED = re.compile(r"(?<!\$)\{[^{}]*(?:,|\.\.)|(?<!\$)\([^()]*\|[^()]*\)|^[^$]*/[^$]*\$")
+"""A word that a shell spells out: `src/{a,b}.py`, `src/(a|b).py`, `src/$x`."""
+_ATTACHED = re.compile(r"-\w[/~.\w]")
+MAX_FOLDERS = 64
+"""Folders that a path may begin in, by all the ways that `cd` may go."""
+MAX_LOOKS = 30_000
+"""Paths that are followed, from all folders together."""
+
+
+class MentionedPaths(Struct, frozen=True):
+    """Where the paths of a call lead. In the folders `unseen` a pattern may mean more files than were found."""
+
+    reals: list[str]
+    unseen: list[str]
+    complete: bool
+    """Every path was followed from every folder."""
+
+
+def find_paths(call: Call, commands: Commands, places: Places) -> MentionedPaths:
+    """Follow every path of the call, from every folder that it may begin in; expand patterns as of now."""
+    written = _written_paths(call, commands.words)
+    settled = (_HERE.sub(".", _HOME.sub("~", text)) for text in commands.dynamic)
+    spelled_out = [path for path in settled if _UNSETTLED.search(path)]
+    reals: dict[str, None] = {}
+    unseen: dict[str, None] = {}
+    folders = _folders(call, commands, places)
+    room = min(MAX_FOLDERS, max(1, MAX_LOOKS // max(1, len(written))))
+    for folder in folders[:room]:
+        meant: list[str] = []
+        unclear = list(spelled_out)
+        for path in dict.fromkeys(commands.globs):
+            expanded = places.filesystem.expand(folder, path)
+            meant += expanded or ()
+            unclear += [path] if expanded is None else []
+        unseen.update((places.resolve(folder, _fixed_part(path)) or "/", None) for path in unclear)
+        paths = [*written, *meant]
+        for path, real in zip(paths, places.resolve_all(folder, paths), strict=True):
+            reals[real or joined(folder, path)] = None
+    return MentionedPaths(list(reals), list(unseen), len(folders) <= room)
+
+
+def _folders(call: Call, commands: Commands, places: Places) -> list[str]:
+    """Where a relative path may begin: here, and wherever a `cd` leads. One more than the bound is cut."""
+    start = places.resolve("/", call.cwd) if call.cwd.startswith("/") else None
+    folders = dict.fromkeys(folder for folder in (start, places.root) if folder)
+    for place in dict.fromkeys(_moves(commands.found)):
+        for folder in list(folders):
+            if real := places.resolve(folder, place):
+                folders[real] = None
+            if len(folders) > MAX_FOLDERS:
+                return list(folders)
+    return list(folders) or ["/"]
+
+
+def _written_paths(call: Call, words: list[str]) -> list[str]:
+    """Everything in the call that could be a path, as written; no system accepts a longer one."""
+    if call.kind in ("read", "change"):
+        return list(call.paths)
+    found = dict.fromkeys((*call.texts, *words))
+    whole = "".join(found)
+    signs = [sign for sign in "=:$" if sign in whole]
+    for word in list(found):
+        if word[:1] in ("-", "@", "~") or (signs and any(sign in word for sign in signs)):
+            found.update(dict.fromkeys(_inside(word)))
+    return [path for path in found if path and len(path) <= MAX_CHARS]
+
+
+def _inside(word: str) -> Iterator[str]:
+    """Paths that are a part of a word: `--file=a`, `-fa`, `@a`, `host:a`, `$HOME/a`."""
+    if "://" in word:
+        word = word.partition("://")[2]
+        yield word
+    if "$" in word or word[:1] == "~":
+        word = _HERE.sub(".", _HOME.sub("~", word))
+        yield word
+    if "=" in word:
+        yield word.partition("=")[2]
+    if word[:1] == "-" and _ATTACHED.match(word):
+        yield word[2:]
+    if word[:1] == "@":
+        yield word[1:]
+    if ":" in word:
+        yield from word.split(":")
+
+
+def _moves(commands: list[Command]) -> Iterator[str]:
+    """The folders that commands say they, or the next ones, run in."""
+    for command in commands:
+        if command.name in ("cd", "pushd"):
+            yield from (_HOME.sub("~", text) for text in command.texts[1:2])
+        elif command.name in ("git", "make", "tar", "env"):
+            for option, place in zip(command.texts, command.texts[1:], strict=False):
+                if option == "-C":
+                    yield _HOME.sub("~", place)
+
+
+def _fixed_part(pattern: str) -> str:
+    """The folder before the first character that a shell expands."""
+    head = re.split(r"[*?\[{($]", pattern, maxsplit=1)[0]
+    return head.rpartition("/")[0] or ("/" if pattern.startswith("/") else ".")
