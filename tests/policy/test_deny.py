@@ -278,6 +278,8 @@ def test_a_denied_command_is_denied_in_every_mode(plan: Plan, command: str) -> N
         "node -e 'const {a, b} = require(\"./x\"); console.log(a, b)'",
         "sed -f x.sed README.md",
         "cat x | awk -f x.awk -",
+        "if true; then GIT_CONFIG_PARAMETERS=x git p; fi",
+        "export PATH=.:$PATH; ls",
         "docker run --rm image rm -rf /data",
         "git bisect run rm a",
         "make SHELL=rm",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tree_sitter import Language, Parser
 
 from pilothouse.policy.script import Script
-from pilothouse.policy.shell.plain import read_plain
+from pilothouse.policy.shell.parse import read_plain
 from pilothouse.policy.shell.tree import read_statements
 
 PARSER = Parser(Language(tree_sitter_bash.language()))

@@ -46,6 +46,11 @@ _SHELL_TEXT = re.compile(r"-[A-Za-z]*c[A-Za-z]*")
 _ENV_TEXT = re.compile(r"-[A-Za-z0]*S|--s")
 """`env -S` takes a whole command in one word."""
 _AWK_RUNS = re.compile(r"\||@|system")
+_STEERING = re.compile(
+    r"(GIT_\w+|PATH|LD_\w+|DYLD_\w+|BASH_ENV|ENV|IFS|PROMPT_COMMAND|SHELL|PAGER|EDITOR|VISUAL|NODE_OPTIONS|RUBYOPT|PERL5OPT"
+    r"|PYTHON(PATH|STARTUP|HOME))\+?="
+)
+"""Variables that make a program run others."""
 _SHELL_VALUES = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
 _HARMLESS = frozenset({"-n", "--version", "--help", "-V"})
 _INTERPRETER_OPTIONS = frozenset({"-u", "-B", "-I", "-s", "-S", "-O", "-w", "-W0"})
@@ -59,8 +64,6 @@ class Command(Struct, frozen=True, dict=True):
 
     words: tuple[Word, ...]
     around: str = ""
-    assigns: bool = False
-    """Variables are set for it, and may change what it does."""
 
     @cached_property
     def name(self) -> str:
@@ -140,11 +143,13 @@ class _Search:
             result.globs += _texts_of(segment, "glob")
             if segment.words:
                 around = whole or " ".join(own)
-                self._add(segment.words, around, depth, assigns=bool(segment.assignments))
+                self._add(segment.words, around, depth)
+            if any(map(_STEERING.match, _set_by(segment))):
+                result.opaque = True
         if _runs_written_file(segments):
             result.opaque = True
 
-    def _add(self, words: tuple[Word, ...], around: str, depth: int, *, assigns: bool = False) -> None:
+    def _add(self, words: tuple[Word, ...], around: str, depth: int) -> None:
         """Add one command, and what it runs by its words."""
         result = self.result
         if len(result.found) >= MAX_COMMANDS or depth > MAX_DEPTH:
@@ -153,7 +158,7 @@ class _Search:
         if depth and words in self._launched:
             return
         self._launched.add(words)
-        command = Command(words, around, assigns)
+        command = Command(words, around)
         result.found.append(command)
         name, program = command.name, plain_name(command.name)
         if not _is_plain(words[0], home=True) or name in DEFINERS or not name.isascii():
@@ -307,6 +312,12 @@ def _all_texts(segments: Sequence[Segment]) -> list[str]:
         texts += [redirect.target.text for redirect in segment.redirects if redirect.target]
         texts += [assigned.text.partition("=")[2] for assigned in segment.assignments]
     return texts
+
+
+def _set_by(segment: Segment) -> Iterator[str]:
+    yield from (assigned.text for assigned in segment.assignments)
+    if segment.name in ("env", "sudo", "export", "make"):
+        yield from segment.texts
 
 
 def _texts_of(segment: Segment, form: Form) -> list[str]:

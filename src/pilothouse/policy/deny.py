@@ -174,7 +174,7 @@ def may_be_command(rule: tuple[str, ...], command: Command) -> bool:
         return True
     if command.texts[0] != name:
         return False
-    if len(rule) > 1 and (command.assigns or is_another_program(command.texts, rule)):
+    if len(rule) > 1 and is_another_program(command.texts, rule):
         return True
     words = command.small
     if "\0" not in words:

@@ -5,15 +5,16 @@ Rules: nothing raises, and nothing is guessed; a text beyond a bound is not read
 
 from __future__ import annotations
 
+import re
 import threading
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from pilothouse.policy.script import Script, unreadable
-from pilothouse.policy.shell.oddities import LINE_JOIN, UNREADABLE
-from pilothouse.policy.shell.plain import read_plain
-from pilothouse.policy.shell.tree import JOINED, read_statements
+from pilothouse.policy.reader_table import word_set
+from pilothouse.policy.script import Redirect, Script, Segment, Word, unreadable
+from pilothouse.policy.shell.nested import LINE_JOIN, UNREADABLE
+from pilothouse.policy.shell.tree import JOINED, bind, read_statements
 
 if TYPE_CHECKING:
     from tree_sitter import Parser
@@ -27,6 +28,22 @@ MAX_SIGNS = 15_000
 _SIGNS = b"$`\"'(){}[]<>&|;=\\#!"
 MAX_DOCUMENTS = 50
 """Here-documents in one text: the grammar takes ever longer for each."""
+_STATEMENT = re.compile(
+    r"([A-Za-z_./][A-Za-z0-9_./\-]*"
+    r"(?: +(?:[A-Za-z0-9_@%+:,./\-][A-Za-z0-9_@%+:,./=^\-]*|'[\n -&(-~]*'|\"[\n !#%-\[\]-_a-~]*\")(?=[ ;&|]|\Z))*)"
+    r"((?<! -) +2>&1)? *(&&|\|\|?|;|\Z) *"
+)
+"""A program and its words, where its errors go, and what joins it to the next one. A word ends at a blank or a joint:
+what hangs together of several parts is left to the grammar, as are strings in which something could be replaced. There
+is one way to read any text by it, so there is little to try twice; quantifiers that never try are wrong before Python
+3.11.5 where they stand behind a group."""
+_WORD = re.compile(r"'[^']*'|\"[^\"]*\"|[^ ]+")
+_RESERVED = word_set(
+    "if then elif else fi for select while until do done case esac in function time coproc "
+    "declare typeset export readonly local unset unsetenv let test"
+)
+"""What may make of the words behind it something else than words of a command, to one shell or another."""
+_ERRORS_TOO = (Redirect(">&"),)
 
 
 class BashParser:
@@ -84,3 +101,29 @@ def _make_parser() -> Parser:
     from tree_sitter import Language, Parser
 
     return Parser(Language(tree_sitter_bash.language()))
+
+
+def read_plain(text: str) -> Script | None:
+    """None if there is anything in it that takes a grammar to tell."""
+    known: dict[str, Segment] = {}
+    items: list[tuple[str, Segment]] = []
+    sign, at = "", 0
+    while found := _STATEMENT.match(text, at):
+        raw, redirect, joint = found.groups()
+        segment = known.get(raw)
+        if segment is None:
+            texts = _texts(raw)
+            if not _RESERVED.isdisjoint(texts):
+                return None
+            segment = known[raw] = Segment(tuple(map(Word, texts)))
+        items.append((sign, Segment(segment.words, _ERRORS_TOO) if redirect else segment))
+        if not joint:
+            return Script(bind(items))
+        sign, at = joint, found.end()
+    return None
+
+
+def _texts(raw: str) -> list[str]:
+    if "'" not in raw and '"' not in raw:
+        return raw.split()
+    return [word[1:-1] if word[0] in "'\"" else word for word in _WORD.findall(raw)]

@@ -7,7 +7,7 @@ forgiving, a shell is not: that is why gaps and doubled targets are looked at.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pilothouse.policy.script import (
@@ -22,19 +22,19 @@ from pilothouse.policy.script import (
     Word,
     segments_in,
 )
-from pilothouse.policy.shell.binding import apart, bind
-from pilothouse.policy.shell.nested import REDIRECTS, Nested
-from pilothouse.policy.shell.oddities import (
+from pilothouse.policy.shell.nested import (
     BACKGROUND,
     DYNAMIC,
     HIDDEN,
     NAMELESS,
     NEWLINE,
     ODD,
+    REDIRECTS,
     TOO_DEEP,
     TURNED,
     UNCERTAIN,
     UNREADABLE,
+    Nested,
 )
 from pilothouse.policy.shell.words import SIMPLEST, SIMPLEST_ROW, WORDS, read_word
 
@@ -298,3 +298,39 @@ def _with_more(body: Node, words: tuple[Word, ...], redirects: tuple[Redirect, .
         case Chain(items=items):
             joint, last = items[-1]
             return Chain((*items[:-1], (joint, _with_more(last, words, redirects))))
+
+
+def bind(items: Iterable[tuple[str, Node]]) -> Node:
+    """Statements, each with what stands before it; nothing before the first. What is one by itself stays itself."""
+    parts: list[Node] = []
+    chain: list[tuple[str, Node]] = []
+    pipe: list[Node] = []
+    joint = ""
+    for sign, node in (*items, (";", NOTHING)):
+        if sign == "|":
+            pipe.append(node)
+            continue
+        if pipe:
+            chain.append((joint, pipe[0] if len(pipe) == 1 else Pipe(tuple(pipe))))
+        if sign == ";":
+            parts.append(chain[0][1] if len(chain) == 1 else Chain(tuple(chain)))
+            chain.clear()
+        joint = "" if sign == ";" else sign
+        pipe = [node]
+    return parts[0] if len(parts) == 1 else in_a_row(parts)
+
+
+def apart(items: Iterable[tuple[str, Node]]) -> Iterator[tuple[str, Node]]:
+    """The statements of which pipes and chains of `&&` and `||` among the items consist; all else stays whole."""
+    for sign, node in items:
+        match node:
+            case Chain(items=((_, first), *others)) if all(joint != ";" for joint, _ in others):
+                yield from apart(((sign, first), *others))
+            case Pipe(parts=(first, *others)):
+                yield from apart(((sign, first), *(("|", other) for other in others)))
+            case _:
+                yield sign, node
+
+
+def in_a_row(parts: Iterable[Node]) -> Chain:
+    return Chain(tuple((";" if at else "", part) for at, part in enumerate(parts)))
