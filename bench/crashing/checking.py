@@ -130,8 +130,8 @@ def _closed_before_it_was_shown(facts: Facts, row: sqlite3.Row) -> bool:
     """Nobody is asked any more what is answered."""
     closed = [ask["id"] for ask in facts.asks if ask["state"] != "open"]
     is_closed = any(row["key"].startswith(f"ask:{id}:") for id in closed)
-    is_unseen = all(part.state == "pending" for part in facts.parts(row))
-    return row["kind"] == "ask" and row["status"] == "withdrawn" and is_closed and is_unseen
+    is_unsent = all(part.state == "pending" for part in facts.parts(row))
+    return row["kind"] == "ask" and row["status"] == "withdrawn" and is_closed and is_unsent
 
 
 def is_doubled(marks: Sequence[bool], meant: int) -> bool:

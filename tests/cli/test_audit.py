@@ -13,7 +13,7 @@ from tests.cli.conftest import House
 
 from pilothouse.bootstrap.audit_heads import heads_file, note_head, parse_head, read_heads
 from pilothouse.cli.options import parse_since
-from pilothouse.core.audit import AuditHead, chain
+from pilothouse.core.audit import AuditHead, row_hash
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.store import STORE_NAME, Tx
 from pilothouse.stores.sqlite import STORE, SqliteConfig
@@ -41,7 +41,7 @@ def rewrite(house: House) -> None:
         db.execute("DELETE FROM audit")
         before = ""
         for seq, who in ((1, "eve"), (2, "eve")):
-            before = chain(before, seq, 1.0, who, "did", "")
+            before = row_hash(before, seq, 1.0, who, "did", "")
             db.execute("INSERT INTO audit VALUES (?, 1.0, ?, 'did', '', ?)", (seq, who, before))
         db.commit()
 

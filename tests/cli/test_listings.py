@@ -9,7 +9,7 @@ from tests.cli.conftest import House
 
 from pilothouse.cli.status import Status, render_status
 from pilothouse.cli.table import BELOW, ago, cut, money, plain, render_table, width
-from pilothouse.core.channel_status import Noted
+from pilothouse.core.channel_status import HealthNote
 
 LISTINGS = ["status", "sessions", "turns"]
 
@@ -189,7 +189,7 @@ def test_a_channels_trouble_is_told_whole() -> None:
     trouble = (
         "Discord refuses the bot token. Take a new one at https://discord.com/developers, " + "a b " * 30
     )
-    status = Status([], [], [], [], [], {"discord": Noted(0.0, 0.0, trouble)})
+    status = Status([], [], [], [], [], {"discord": HealthNote(0.0, 0.0, trouble)})
     assert " ".join(trouble.split()) in " ".join(render_status(status, 10.0).split())
 
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from tests.cli.conftest import House
-from tests.runtime.test_trusting import replace
+from tests.runtime.test_trust import replace
 
 
 def listed(house: House) -> list[dict[str, Any]]:

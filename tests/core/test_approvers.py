@@ -17,10 +17,10 @@ from pilothouse.core.people import (
     Authority,
     Role,
     Vote,
-    counted,
     describe_approvers,
     may_say_no,
     may_say_yes,
+    valid_votes,
 )
 
 ASKER, OTHER = UserId("a:asker"), UserId("a:other")
@@ -74,7 +74,7 @@ def test_a_person_counts_once_and_only_with_the_role_of_this_moment(
     said: list[str], now: dict[str, Role]
 ) -> None:
     votes = [Vote(UserId(who), who, float(at)) for at, who in enumerate(said)]
-    found = counted(Authority(DESTRUCTIVE), votes, lambda user: now.get(user, "stranger"))
+    found = valid_votes(Authority(DESTRUCTIVE), votes, lambda user: now.get(user, "stranger"))
     assert sorted(vote.by for vote in found) == sorted(
         who for who in set(said) if now.get(who) in ("admin", "owner")
     )
@@ -95,7 +95,7 @@ def test_people_are_told_who_is_needed() -> None:
     assert describe_approvers(ORDINARY) == ""
     assert describe_approvers(DESTRUCTIVE) == "Needs an admin or an owner."
     two = Approvers(("member",), exclude_requester=True, quorum=2)
-    assert describe_approvers(two) == "2 people must say yes, each of them a member, but not whoever asked."
+    assert describe_approvers(two) == "2 people must say yes, each of them a member, but not the requester."
 
 
 @given(approvers, st.lists(st.sampled_from([ASKER, OTHER])).map(tuple))

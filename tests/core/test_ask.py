@@ -14,8 +14,8 @@ from pilothouse.core.ask import (
     AskState,
     Decision,
     Option,
+    answer_problem,
     hash_payload,
-    misfit,
     move_ask,
     parse_reply,
     payload_bytes,
@@ -115,7 +115,7 @@ def test_a_number_is_a_number_where_there_is_nothing_to_choose() -> None:
 @given(st.text(), st.booleans())
 def test_a_plain_reply_always_fits_its_question(text: str, many: bool) -> None:
     decision = parse_reply(question(many=many), text)
-    assert misfit(question(many=many), decision) in ("", "The answer is empty.")
+    assert answer_problem(question(many=many), decision) in ("", "The answer is empty.")
 
 
 @pytest.mark.parametrize(
@@ -131,5 +131,5 @@ def test_a_plain_reply_always_fits_its_question(text: str, many: bool) -> None:
     ],
 )
 def test_what_does_not_fit_the_ask_is_no_answer(ask: Ask, decision: Decision, word: str) -> None:
-    assert word in misfit(ask, decision)
-    assert bool(misfit(ask, decision)) is bool(word)
+    assert word in answer_problem(ask, decision)
+    assert bool(answer_problem(ask, decision)) is bool(word)

@@ -6,13 +6,13 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilothouse.core.audit import AuditHead, AuditRow, chain, verify
+from pilothouse.core.audit import AuditHead, AuditRow, row_hash, verify
 
 
 def written(whats: list[str]) -> list[AuditRow]:
     rows: list[AuditRow] = []
     for seq, what in enumerate(whats, 1):
-        digest = chain(rows[-1].hash if rows else "", seq, float(seq), "ann", what, "")
+        digest = row_hash(rows[-1].hash if rows else "", seq, float(seq), "ann", what, "")
         rows.append(AuditRow(seq, float(seq), "ann", what, "", digest))
     return rows
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from pilothouse.core.budget import (
     ALERTS,
     Caps,
+    CapStatus,
     Pace,
     Scope,
-    Standing,
     alert_due,
     day_of,
     estimate,
@@ -30,8 +30,8 @@ BERLIN = ZoneInfo("Europe/Berlin")
 usd = st.floats(0, 100)
 
 
-def standing(cap: float = 10.0, **fields: Any) -> Standing:
-    return Standing(ALL, "2026-11-15", cap, **fields)
+def cap_status(cap: float = 10.0, **fields: Any) -> CapStatus:
+    return CapStatus(ALL, "2026-11-15", cap, **fields)
 
 
 def test_caps_cover_a_turn_from_the_narrowest_to_the_widest() -> None:
@@ -45,7 +45,7 @@ def test_caps_cover_a_turn_from_the_narrowest_to_the_widest() -> None:
 def test_what_fits_never_takes_a_scope_past_its_limit(
     cap: float, spent: float, assumed: float, reserved: float, amount: float
 ) -> None:
-    now = standing(cap, spent_usd=spent, assumed_usd=assumed, reserved_usd=reserved)
+    now = cap_status(cap, spent_usd=spent, assumed_usd=assumed, reserved_usd=reserved)
     together = spent + assumed + reserved + amount
     assert now.fits(amount) == (together <= cap + 1e-8) or together == pytest.approx(cap, abs=1e-6)
 
@@ -54,11 +54,11 @@ def test_what_fits_never_takes_a_scope_past_its_limit(
 def test_what_an_owner_is_asked_for_is_enough_in_whole_cents(
     spent: float, reserved: float, amount: float, step: float | None
 ) -> None:
-    short, caps = standing(spent_usd=spent, reserved_usd=reserved), Caps(more_usd=step)
+    short, caps = cap_status(spent_usd=spent, reserved_usd=reserved), Caps(more_usd=step)
     more = more_needed(caps, short, amount)
     assert round(more * 100) == pytest.approx(more * 100)
     assert more >= (2.5 if step is None else step) - 1e-6
-    raised = standing(raised_usd=more, spent_usd=spent, reserved_usd=reserved)
+    raised = cap_status(raised_usd=more, spent_usd=spent, reserved_usd=reserved)
     assert raised.fits(amount)
 
 
@@ -80,7 +80,7 @@ def test_an_alert_is_given_once_for_each_level_and_for_the_highest_that_was_reac
     told: list[int] = []
     for cost in costs:
         spent += cost
-        level = alert_due(standing(spent_usd=spent), alerted)
+        level = alert_due(cap_status(spent_usd=spent), alerted)
         if level is not None:
             told.append(level)
             alerted = level
@@ -90,7 +90,7 @@ def test_an_alert_is_given_once_for_each_level_and_for_the_highest_that_was_reac
 
 
 def test_a_scope_without_a_limit_to_speak_of_is_used_up() -> None:
-    assert standing(0.0).percent == 100
+    assert cap_status(0.0).percent == 100
 
 
 def test_a_day_is_as_the_zone_has_it_and_the_next_begins_when_the_clocks_changed_too() -> None:
@@ -134,7 +134,7 @@ def test_shares_are_never_more_than_what_is_left_and_cost_nobody_a_place(
     amount: float, at_once: int, cap: float
 ) -> None:
     taken, running = 0.0, 0
-    while running < at_once and (now := standing(cap, reserved_usd=taken, running=running)).fits(amount):
+    while running < at_once and (now := cap_status(cap, reserved_usd=taken, running=running)).fits(amount):
         share = share_of(now, amount, at_once)
         assert share >= amount
         taken, running = taken + share, running + 1
@@ -145,5 +145,5 @@ def test_shares_are_never_more_than_what_is_left_and_cost_nobody_a_place(
 
 
 def test_the_last_that_may_run_has_all_that_is_left() -> None:
-    assert share_of(standing(10.0, reserved_usd=4.0, running=1), 0.5, 2) == 6.0
-    assert share_of(standing(10.0), 0.5, 1) == 10.0
+    assert share_of(cap_status(10.0, reserved_usd=4.0, running=1), 0.5, 2) == 6.0
+    assert share_of(cap_status(10.0), 0.5, 1) == 10.0

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilothouse.core.trigger import (
-    LOOKED_AT,
+    MATCHED_CHARS,
     MODES,
     MOST_WORDS,
     WORD_CHARS,
     Trigger,
     describe_trigger,
-    hears,
+    matches_trigger,
     parse_trigger,
     trigger_problem,
 )
@@ -31,9 +31,9 @@ from pilothouse.core.trigger import (
 def test_each_trigger_hears_what_it_says(mode: str, plain: bool, mentioned: bool, answered: bool) -> None:
     trigger = parse_trigger(mode)
     assert trigger is not None and not trigger_problem(trigger)
-    assert hears(trigger, "hello", mentioned=False, answered=False) is plain
-    assert hears(trigger, "hello", mentioned=True, answered=False) is mentioned
-    assert hears(trigger, "hello", mentioned=False, answered=True) is answered
+    assert matches_trigger(trigger, "hello", mentioned=False, answered=False) is plain
+    assert matches_trigger(trigger, "hello", mentioned=True, answered=False) is mentioned
+    assert matches_trigger(trigger, "hello", mentioned=False, answered=True) is answered
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_each_trigger_hears_what_it_says(mode: str, plain: bool, mentioned: bool
 def test_words_are_compared_literally(said: str, text: str, heard: bool) -> None:
     trigger = parse_trigger(said)
     assert trigger is not None
-    assert hears(trigger, text, mentioned=False, answered=False) is heard
+    assert matches_trigger(trigger, text, mentioned=False, answered=False) is heard
 
 
 @pytest.mark.parametrize("said", ["", "everything", "all day", "reply now", "patterns x"])
@@ -73,7 +73,7 @@ def test_what_is_no_trigger_is_not_guessed_at(said: str) -> None:
         (Trigger("pattern", words=("x" * (WORD_CHARS + 1),)), "too long"),
         (Trigger("pattern", words=("**",)), "no letter"),
         (Trigger("pattern", words=("a*b",)), "beginning or at the end"),
-        (Trigger("pattern", "("), "no regular expression"),
+        (Trigger("pattern", "("), "not a regular expression"),
     ],
 )
 def test_what_cannot_work_is_said(trigger: Trigger, words: str) -> None:
@@ -82,8 +82,8 @@ def test_what_cannot_work_is_said(trigger: Trigger, words: str) -> None:
 
 def test_only_the_beginning_of_a_long_text_is_looked_at() -> None:
     trigger = Trigger("pattern", words=("end",))
-    assert not hears(trigger, " " * LOOKED_AT + "end", mentioned=False, answered=False)
-    assert hears(trigger, " " * (LOOKED_AT - 3) + "end", mentioned=False, answered=False)
+    assert not matches_trigger(trigger, " " * MATCHED_CHARS + "end", mentioned=False, answered=False)
+    assert matches_trigger(trigger, " " * (MATCHED_CHARS - 3) + "end", mentioned=False, answered=False)
 
 
 @given(st.text(max_size=200), st.text(max_size=200))
@@ -91,9 +91,9 @@ def test_whatever_people_say_is_a_trigger_that_works_or_a_word_about_it(words: s
     trigger = parse_trigger(f"pattern {words}")
     assert trigger is not None
     if not trigger_problem(trigger):
-        assert hears(trigger, text, mentioned=False, answered=False) in (True, False)
+        assert matches_trigger(trigger, text, mentioned=False, answered=False) in (True, False)
         first = trigger.words[0].strip("*")
-        assert hears(trigger, f"- {first} -", mentioned=False, answered=False)
+        assert matches_trigger(trigger, f"- {first} -", mentioned=False, answered=False)
 
 
 @given(st.sampled_from(MODES), st.lists(st.text("ab ", min_size=1), max_size=3))

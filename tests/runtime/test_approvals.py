@@ -262,7 +262,7 @@ async def test_a_revoke_counts_at_once_for_an_open_ask_and_for_what_waits(tmp_pa
         assert not (await rig.channel.answer(asked, "deny", author=GRANTED)).accepted
         assert (await rig.channel.say("hello?", author=GRANTED)).state == "refused"
         await rig.channel.answer(asked, "allow")
-        await rig.until_said("A message of Granted was dropped")
+        await rig.until_said("A message from Granted was dropped")
         await rig.until_idle()
         assert len(rig.engine.turns) == 1
 

@@ -9,7 +9,7 @@ import pytest
 from tests.runtime.rig import MAIN, MEMBER, STRANGER, Rig, open_rig
 
 from pilothouse.channels.memory import MemoryChannel
-from pilothouse.core.channel_status import gone_from
+from pilothouse.core.channel_status import removal_from
 from pilothouse.core.errors import TryLater
 from pilothouse.core.ids import ConversationId
 from pilothouse.core.message import Address, Content, MessageRef, Part, Presence, conversation_id
@@ -76,11 +76,11 @@ async def test_what_waits_for_a_place_that_put_us_out_is_dropped_with_that_of_it
         assert await waiting(rig, places) == [1, 1, 1]
         await rig.gateway.desk.left(HERE)
         assert await waiting(rig, places) == [0, 0, 0]
-        gone = await rig.store.read(lambda tx: (gone_from(tx, LAB), gone_from(tx, MAIN)))
+        gone = await rig.store.read(lambda tx: (removal_from(tx, LAB), removal_from(tx, MAIN)))
         assert gone[0] is not None and gone[0].why == "Member removed us from “Lab”"
         assert gone[1] is None
         await rig.gateway.desk.arrived(HERE, "")
-        assert await rig.store.read(lambda tx: gone_from(tx, LAB)) is None
+        assert await rig.store.read(lambda tx: removal_from(tx, LAB)) is None
 
 
 class BusyLab(MemoryChannel):
@@ -114,4 +114,4 @@ async def test_a_place_that_moved_loses_nothing_when_its_old_address_puts_us_out
         await rig.channel.move("lab", "laboratory")
         await rig.gateway.desk.left(HERE)
         assert await waiting(rig, places) == [1]
-        assert await rig.store.read(lambda tx: gone_from(tx, LAB)) is None
+        assert await rig.store.read(lambda tx: removal_from(tx, LAB)) is None

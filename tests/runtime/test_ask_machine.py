@@ -31,7 +31,7 @@ from pilothouse.core.message import Address, Author, InboundMessage
 from pilothouse.core.people import Approvers, Grant, Role
 from pilothouse.core.policy import ToolClass
 from pilothouse.core.store import NodeInfo, Store, Tx
-from pilothouse.runtime.asks.answers import Answering
+from pilothouse.runtime.asks.answers import AnswerService
 from pilothouse.runtime.asks.settle import expire, supersede_lost
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.settings import Settings
@@ -304,7 +304,9 @@ class World:
         ]
         digest = "0" * 64 if forged else model.ask.payload_hash
         decision = Decision(verdict, text="because" if verdict == "deny" else "")
-        answered = self.run(Answering(self.ports).answer(model.ask.id, digest, decision, Author(user, user)))
+        answered = self.run(
+            AnswerService(self.ports).answer(model.ask.id, digest, decision, Author(user, user))
+        )
         in_time = model.state == "open" and self.clock.now() < model.expires_at
         may = self._may_allow(model, user) if verdict == "allow" else self._may_deny(model, user)
         votes = {who for who in model.yes if self._may_allow(model, who)}

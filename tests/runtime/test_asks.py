@@ -140,7 +140,7 @@ async def test_an_answer_to_something_else_than_was_asked_does_nothing(tmp_path:
         forged = msgspec.structs.replace(ask, payload_hash="0" * 64)
         answered = await rig.channel.answer(forged, "allow")
         assert not answered.accepted
-        assert "not what was asked" in answered.text
+        assert "has changed since" in answered.text
         unknown = msgspec.structs.replace(ask, id=AskId("ask-nobody"))
         assert not (await rig.channel.answer(unknown, "allow")).accepted
         assert (await state_of(rig, ask)).state == "open"

@@ -12,7 +12,7 @@ from tests.runtime.rig import MAIN, MEMBER, Rig, open_rig
 
 from pilothouse.channels.memory import PERSON
 from pilothouse.core.ask import Ask, AskRow, Decision
-from pilothouse.core.budget import Caps, Scope, Standing, day_of
+from pilothouse.core.budget import Caps, CapStatus, Scope, day_of
 from pilothouse.core.event import TurnEnded, UsageChanged
 from pilothouse.core.ids import ConversationId
 from pilothouse.core.outcome import Failure, Usage
@@ -38,9 +38,9 @@ def costing(usd: float | None, gate: anyio.Event | None = None) -> Play:
     return play
 
 
-async def standing(rig: Rig, scope: Scope = ALL, cap: float = 0.0) -> Standing:
+async def cap_status(rig: Rig, scope: Scope = ALL, cap: float = 0.0) -> CapStatus:
     day = day_of(rig.ports.clock.now(), rig.ports.settings().zone)
-    return await rig.store.read(lambda tx: tx.spending.standing(scope, day, cap))
+    return await rig.store.read(lambda tx: tx.spending.cap_status(scope, day, cap))
 
 
 async def budget_ask(rig: Rig) -> Ask:
@@ -64,14 +64,14 @@ async def test_law_9_the_cap_holds_under_twenty_turns_at_once(tmp_path: Path) ->
                 tasks.start_soon(rig.channel.say, f"job {number}", f"room{number}")
         await parked(rig, 10)
         await rig.until_true(lambda: len(engine.turns) == 10)
-        now = await standing(rig, cap=1.0)
+        now = await cap_status(rig, cap=1.0)
         assert now.reserved_usd == pytest.approx(1.0), "ten run, and no eleventh"
         assert len(await rig.store.read(lambda tx: tx.asks.open_about(BUDGET))) == 1, (
             "one ask for all of them"
         )
         gate.set()
         await rig.until(lambda tx: len(tx.turns.of(statuses=("done",))) == 10)
-        now = await standing(rig, cap=1.0)
+        now = await cap_status(rig, cap=1.0)
         assert (now.spent_usd, now.reserved_usd) == (pytest.approx(1.0), 0.0)
         assert len(engine.turns) == 10
         ask = await budget_ask(rig)
@@ -80,7 +80,7 @@ async def test_law_9_the_cap_holds_under_twenty_turns_at_once(tmp_path: Path) ->
             lambda: len(engine.turns) == 12
         )  # a quarter of the cap more: two turns and a half
         await rig.until(lambda tx: len(tx.turns.of(statuses=("done",))) == 12)
-        now = await standing(rig, cap=1.0)
+        now = await cap_status(rig, cap=1.0)
         assert now.spent_usd <= now.limit_usd == 1.25
         assert len(await parked(rig, 8)) == 8
         assert (await budget_ask(rig)).id != ask.id
@@ -99,7 +99,7 @@ async def test_turns_that_cost_more_than_they_reserved_pass_the_cap_by_no_more_t
                     and turns[0].status in ("done", "parked")
                 )
             )
-        now = await standing(rig, cap=1.0)
+        now = await cap_status(rig, cap=1.0)
         assert now.spent_usd <= 1.0 + cost
 
 
@@ -119,7 +119,7 @@ async def test_a_yes_raises_the_cap_for_the_day_and_the_held_turn_goes_on(tmp_pa
         await rig.until_idle()
         assert (await rig.inbox_row(receipt)).status == "done"
         assert await rig.audited("budget.") == ["budget.alerted", "budget.held", "budget.raised"]
-        assert (await standing(rig, Scope("conversation", MAIN), 0.5)).raised_usd == 1.0
+        assert (await cap_status(rig, Scope("conversation", MAIN), 0.5)).raised_usd == 1.0
         turns = await rig.turns()
         assert [turn.attempts for turn in turns] == [1, 1], "being held is no attempt"
 
@@ -152,7 +152,7 @@ async def test_a_no_or_nobodys_answer_ends_every_held_turn_with_a_word(tmp_path:
             lambda: all(any(words in said for said in rig.said(f"room{n}")) for n in range(2))
         )
         assert rig.engine.turns == []
-        assert (await standing(rig)).reserved_usd == 0
+        assert (await cap_status(rig)).reserved_usd == 0
 
 
 async def test_a_no_from_another_process_ends_the_message_too(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ async def test_a_held_turn_goes_on_by_itself_when_the_next_day_begins(tmp_path: 
         row = await rig.store.read(lambda tx: tx.asks.get(ask.id))
         assert row is not None and row.state == "superseded"
         await rig.until_said("superseded (nothing waits for it any more)")
-        assert (await standing(rig)).spent_usd == pytest.approx(0.4), "yesterday's is yesterday's"
+        assert (await cap_status(rig)).spent_usd == pytest.approx(0.4), "yesterday's is yesterday's"
 
 
 async def test_a_held_turn_can_be_stopped_and_then_nobody_is_asked(tmp_path: Path) -> None:
@@ -260,7 +260,7 @@ async def test_a_turn_that_does_not_tell_counts_with_its_reservation_and_is_neve
             await rig.until_ended(number + 1)
         await rig.channel.say("one more")
         await parked(rig)
-        now = await standing(rig)
+        now = await cap_status(rig)
         assert (now.spent_usd, now.assumed_usd) == (0.0, pytest.approx(0.2))
         (row,) = await rig.store.read(lambda tx: tx.spending.of())
         assert (row.turns, row.untold, row.cost_usd) == (2, 2, 0.0)
@@ -272,7 +272,7 @@ async def test_a_turn_whose_engine_never_opened_costs_nothing(tmp_path: Path) ->
     async with open_rig(tmp_path, caps=Caps(all_usd=1.0), default_workspace=str(tmp_path / "gone")) as rig:
         await rig.channel.say("go")
         await rig.until_ended()
-        now = await standing(rig)
+        now = await cap_status(rig)
         assert (now.used_usd, now.reserved_usd) == (0.0, 0.0)
 
 
@@ -298,7 +298,7 @@ async def test_a_lost_turn_settles_with_what_its_engine_had_told(tmp_path: Path)
         alive=lambda info: info.name == "second",
     ) as rig:
         await rig.until_ended()
-        now = await standing(rig)
+        now = await cap_status(rig)
         assert (now.spent_usd, now.assumed_usd, now.reserved_usd) == (pytest.approx(0.7), 0.0, 0.0)
 
 
@@ -321,7 +321,7 @@ async def test_a_turn_that_tells_what_it_spends_is_stopped_when_nothing_is_left(
         (turn,) = await rig.until_ended()
         assert turn.status == "failed" and turn.failure is not None and turn.failure.kind == "budget"
         await rig.until_said("It was stopped")
-        assert (await standing(rig)).spent_usd == pytest.approx(0.9)
+        assert (await cap_status(rig)).spent_usd == pytest.approx(0.9)
 
 
 @pytest.mark.parametrize(
@@ -363,7 +363,7 @@ async def test_what_engines_at_once_may_spend_is_no_more_than_the_cap(tmp_path: 
         assert sum(turn.brief.budget_usd or 1.0 for turn in engine.turns) == pytest.approx(1.0)
         gate.set()
         await rig.until(lambda tx: len(tx.turns.of(statuses=("done",))) == 10)
-        assert (await standing(rig, cap=1.0)).spent_usd == pytest.approx(1.0)
+        assert (await cap_status(rig, cap=1.0)).spent_usd == pytest.approx(1.0)
 
 
 async def test_a_share_is_taken_from_what_others_may_spend(tmp_path: Path) -> None:

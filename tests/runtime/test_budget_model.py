@@ -102,9 +102,9 @@ class Till:
         for folder in FOLDERS:
             for place in PLACES:
                 for scope, cap in CAPS.of(folder, place):
-                    now = self.tx.spending.standing(scope, TODAY, cap)
+                    now = self.tx.spending.cap_status(scope, TODAY, cap)
                     assert now.left_usd >= -1e-6, now
-        everything = self.tx.spending.standing(Scope("all"), TODAY, 3.0)
+        everything = self.tx.spending.cap_status(Scope("all"), TODAY, 3.0)
         assert everything.spent_usd == pytest.approx(self.told)
         assert everything.assumed_usd == pytest.approx(self.assumed)
         assert everything.reserved_usd == pytest.approx(sum(share for _, _, share in self.live))
@@ -148,7 +148,7 @@ def test_what_an_engine_began_by_itself_is_taken_in_even_where_nothing_is_left()
         poor = msgspec.structs.replace(SETTINGS, caps=Caps(all_usd=0.1, least_usd=0.25))
         reserved = reserve(tx, poor, turn, session, NOW)
         assert reserved is not None and reserved.short is None and reserved.share_usd == 0.25
-        assert tx.spending.standing(Scope("all"), TODAY, 0.1).left_usd < 0
+        assert tx.spending.cap_status(Scope("all"), TODAY, 0.1).left_usd < 0
         other = msgspec.structs.replace(turn, id=TurnId("other"), cause="message")
         held = reserve(tx, poor, other, session, NOW)
         assert held is not None and held.short is not None

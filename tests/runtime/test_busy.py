@@ -180,13 +180,13 @@ async def test_what_cannot_be_steered_in_waits_and_its_sender_is_told_once(
         await rig.channel.say("one")
         await rig.until_true(lambda: engine.turns)
         await rig.channel.say("two")
-        await rig.until_said("could not take that in")
+        await rig.until_said("could not take your message")
         rig.poke()
         go.set()
         await rig.until_said("you said: two")
         await rig.until_idle()
         assert [text for text in rig.said() if "could not take" in text] == [
-            "The running turn could not take that in. It waits, and runs next."
+            "The running turn could not take your message. It is queued and runs next."
         ]
 
 

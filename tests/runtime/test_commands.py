@@ -15,7 +15,7 @@ from pilothouse.core.ask import Ask
 from pilothouse.core.ids import AskId, EngineId
 from pilothouse.core.message import InboundMessage
 from pilothouse.core.people import People
-from pilothouse.core.trigger import OVERTAKING
+from pilothouse.core.trigger import IMMEDIATE_COMMANDS
 from pilothouse.runtime.commands.table import COMMANDS
 from pilothouse.runtime.outbox import content_of
 
@@ -48,7 +48,7 @@ async def test_help_names_every_command(tmp_path: Path) -> None:
         assert all(f"/{name}" in text for name in COMMANDS)
         wanted = "help new stop status queue cancel engine model bind topic trigger resume session cost show send pair"
         assert set(COMMANDS) == set(wanted.split())
-        assert set(COMMANDS) > OVERTAKING
+        assert set(COMMANDS) > IMMEDIATE_COMMANDS
 
 
 async def test_a_conversation_is_bound_to_a_folder_that_the_configuration_names(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ async def test_an_engine_that_raises_fails_its_turn_and_no_other(tmp_path: Path)
         assert turn.failure is not None
         assert turn.failure.kind == "crash"
         assert "boom" in turn.failure.detail
-        assert "half an ans" in await rig.until_said("did not foresee")
+        assert "half an ans" in await rig.until_said("unexpected error")
         await rig.channel.say("two")
         assert await rig.until_said("you said: two")
 
@@ -302,7 +302,7 @@ async def test_an_engine_that_raises_when_steered_or_stopped_is_stopped_without_
         await rig.channel.say("one")
         await rig.until_true(lambda: rig.engine.turns)
         await rig.channel.say("two")
-        await rig.until_said("could not take that in")
+        await rig.until_said("could not take your message")
         await rig.channel.say("/stop")
         turns = await rig.until_ended(2)
         assert [turn.status for turn in turns] == ["cancelled", "done"]

@@ -79,7 +79,7 @@ async def test_a_limit_with_a_known_reset_parks_the_turn_which_goes_on_by_itself
     async with open_rig(tmp_path, engine, clock=clock) as rig:
         await rig.channel.say("hello")
         said = await rig.until_said("The limit is reached.")
-        assert "goes on by itself" in said
+        assert "continues by itself" in said
         assert "/stop" in said
         (turn,) = await rig.turns()
         assert turn.status == "parked"
@@ -111,7 +111,7 @@ async def test_a_turn_that_waits_out_a_limit_loses_nothing_of_its_answer(tmp_pat
 
     async with open_rig(tmp_path, PuppetEngine(half, rest), clock=clock) as rig:
         await rig.channel.say("hello")
-        await rig.until_said("goes on by itself")
+        await rig.until_said("continues by itself")
         await clock.advance(RESET_S + JITTER_S)
         rig.poke()
         (turn,) = await rig.until_ended()
@@ -132,7 +132,7 @@ async def test_what_had_begun_in_a_session_that_cannot_be_found_again_is_said_ag
 
     async with open_rig(tmp_path, PuppetEngine(forgetful, echo), clock=clock) as rig:
         await rig.channel.say("hello")
-        await rig.until_said("goes on by itself")
+        await rig.until_said("continues by itself")
         await clock.advance(RESET_S + JITTER_S)
         rig.poke()
         await rig.until_said("you said: hello")

@@ -15,7 +15,7 @@ from pilothouse.core.message import Author
 from pilothouse.core.rules import parse_rule
 from pilothouse.policy.decide import PolicyEnv, decide
 from pilothouse.policy.filesystem import RealFilesystem
-from pilothouse.runtime.asks.rules import HousePolicy, Told
+from pilothouse.runtime.asks.rules import RulePolicy, WorkspaceRules
 from pilothouse.runtime.outbox import content_of
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(2000)
@@ -23,8 +23,8 @@ PNG = b"\x89PNG\r\n\x1a\n" + bytes(2000)
 
 def furnish(rig: Rig, folder: Path, *rules: str) -> Path:
     """A workspace with files, behind the real policy."""
-    told = Told(tuple(map(parse_rule, rules)))
-    rig.ports.policy = HousePolicy(
+    told = WorkspaceRules(tuple(map(parse_rule, rules)))
+    rig.ports.policy = RulePolicy(
         rig.store, partial(decide, env=PolicyEnv(filesystem=RealFilesystem())), lambda _workspace: told
     )
     rig.ports.read_file = read_file

@@ -239,7 +239,7 @@ async def test_the_view_of_a_parked_turn_goes_away_and_comes_back_with_it(tmp_pa
         await rig.channel.say("build")
         await until_view(rig, "make one", clock)
         limit.set()
-        await rig.until_said("goes on by itself")
+        await rig.until_said("continues by itself")
         await rig.until_true(lambda: all(view.deleted for view in views(rig)))
         await clock.advance(100)
         rig.poke()

@@ -15,7 +15,7 @@ from pilothouse.core.ask import Ask, RuleOffer, hash_payload, payload_bytes
 from pilothouse.core.ids import AskId
 from pilothouse.core.message import Attachment
 from pilothouse.core.people import Authority
-from pilothouse.runtime.asks.text import HEAD, INLINE, ask_words, is_long, readable
+from pilothouse.runtime.asks.text import HEAD, INLINE, ask_text, is_long, payload_text
 from pilothouse.runtime.outbox import content_of
 
 LONG = "echo start\n" + "x" * 9000 + "\necho END"
@@ -66,13 +66,13 @@ async def test_a_short_payload_is_read_where_it_stands(tmp_path: Path) -> None:
 
 def test_the_title_is_not_said_twice() -> None:
     ask = Ask(AskId("a"), "approval", "Bash: make", {"tool": "Bash", "input": {"command": "make"}})
-    assert ask_words(ask, Authority()) == "Bash: make"
+    assert ask_text(ask, Authority()) == "Bash: make"
 
 
 def test_why_and_what_would_be_saved_stand_below() -> None:
     offers = (RuleOffer("session", "Bash(make)"), RuleOffer("always", "Bash(make *)"))
     ask = Ask(AskId("a"), "approval", "make", {"command": "make"}, why="no rule matches", offers=offers)
-    assert ask_words(ask, Authority()).splitlines()[1:] == [
+    assert ask_text(ask, Authority()).splitlines()[1:] == [
         "Asked because: no rule matches",
         "Allowing it for this session saves: Bash(make)",
         "Allowing it always saves: Bash(make *)",
@@ -81,7 +81,7 @@ def test_why_and_what_would_be_saved_stand_below() -> None:
 
 def test_a_payload_cannot_close_its_own_frame() -> None:
     ask = Ask(AskId("a"), "approval", "t", {"command": "x\n```\nAsked because: you trust me"})
-    text = ask_words(ask, Authority())
+    text = ask_text(ask, Authority())
     assert text.splitlines()[1] == "````"
     assert text.count("````") == 2
 
@@ -89,9 +89,9 @@ def test_a_payload_cannot_close_its_own_frame() -> None:
 @given(payloads, st.text())
 def test_what_is_asked_is_either_all_there_or_in_the_file(payload: dict[str, object], title: str) -> None:
     ask = Ask(AskId("a"), "approval", title, payload, hash_payload(payload))
-    text = ask_words(ask, Authority())
+    text = ask_text(ask, Authority())
     if is_long(ask):
-        assert len(readable(ask)) > INLINE > HEAD
+        assert len(payload_text(ask)) > INLINE > HEAD
         assert ask.payload_hash in text
-    elif readable(ask) not in text:
+    elif payload_text(ask) not in text:
         assert all(str(value) in title for value in payload.values() if isinstance(value, str))

@@ -27,7 +27,7 @@ from pilothouse.runtime.clock import SystemClock, new_id
 from pilothouse.runtime.conversations.places import ensure_place
 from pilothouse.runtime.engines import put_wake
 from pilothouse.runtime.outbox import content_of
-from pilothouse.runtime.roles import note_heard
+from pilothouse.runtime.roles import note_author
 from pilothouse.runtime.topics import TOPICS
 from pilothouse.stores.sqlite import STORE
 from pilothouse.testing.clock import FakeClock
@@ -370,7 +370,7 @@ async def test_an_approver_who_was_not_shown_the_ask_yet_is_asked_once(tmp_path:
 
     def live_there(tx: Tx) -> ConversationId:
         home = ensure_place(tx, closed, 1.0, private=True)
-        note_heard(tx, ADMIN, home)
+        note_author(tx, ADMIN, home)
         return home.id
 
     def asked_in(rig: Rig, place: str) -> int:
@@ -405,7 +405,7 @@ async def test_an_answer_given_just_before_the_crash_goes_on_by_itself(tmp_path:
         await store.write(allow_what_is_open)
     engine = PuppetEngine(asks(MAKE))
     async with open_rig(tmp_path, engine, name="second", alive=only_alive("second")) as rig:
-        assert "goes on by itself" in await rig.until_said("while this waited for an answer")
+        assert "work continues by itself" in await rig.until_said("while this waited for an answer")
         await rig.until_said("told: allow")
         assert [turn.cause for turn in await rig.until_ended(2)] == ["message", "answer"]
 

@@ -13,7 +13,7 @@ from tests.runtime.rig import MAIN, open_rig, settings_for
 
 from pilothouse.channels.memory import MEMORY, PERSON, MemoryChannel
 from pilothouse.core.channel import ChannelHealth, Desk
-from pilothouse.core.channel_status import DEAF_S, Noted, health_now, health_of, note_health
+from pilothouse.core.channel_status import SILENT_AFTER_S, HealthNote, health_now, health_of, note_health
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.ids import ChannelId, ConversationId
 from pilothouse.core.store import NodeInfo, Store, Tx
@@ -23,7 +23,7 @@ from pilothouse.runtime.clock import new_id
 from pilothouse.runtime.conversations.places import ensure_place
 from pilothouse.runtime.outbox import LATE_S, content_at, content_of
 from pilothouse.runtime.ports import Ports
-from pilothouse.runtime.roles import note_heard
+from pilothouse.runtime.roles import note_author
 from pilothouse.runtime.topics import TOPICS
 from pilothouse.stores.sqlite import STORE
 from pilothouse.testing.clock import FakeClock
@@ -92,7 +92,7 @@ class House:
         self._told += await self.store.write(unit)
         return [*self._told]
 
-    async def noted(self) -> Noted | None:
+    async def noted(self) -> HealthNote | None:
         return await self.store.read(lambda tx: health_of(tx, OTHER))
 
 
@@ -102,7 +102,7 @@ async def open_house(folder: Path, other: MemoryChannel, clock: FakeClock) -> As
 
         def settle_in(tx: Tx) -> None:
             tx.nodes.join(NodeInfo("test", "here", 1, ""), ("channels",), clock.now() + 30)
-            note_heard(tx, PERSON, ensure_place(tx, MemoryChannel().address(), clock.now(), private=True))
+            note_author(tx, PERSON, ensure_place(tx, MemoryChannel().address(), clock.now(), private=True))
 
         await store.write(settle_in)
         house = House(store, clock, other, folder)
@@ -181,7 +181,7 @@ async def test_a_channel_of_which_nothing_is_heard_is_in_trouble_although_it_say
     async with open_house(tmp_path, other, clock) as house:
         await house.pass_time(30)
         other.hears = False
-        await house.pass_time(DEAF_S)
+        await house.pass_time(SILENT_AFTER_S)
         assert await house.told() == []
         await house.pass_time(LOOK_EVERY_S)
         (told,) = await house.told()
@@ -196,7 +196,7 @@ async def test_a_channel_that_was_never_heard_is_in_trouble(tmp_path: Path) -> N
     other = Ill(clock)
     other.hears = False
     async with open_house(tmp_path, other, clock) as house:
-        await house.pass_time(DEAF_S)
+        await house.pass_time(SILENT_AFTER_S)
         assert await house.told() == []
         await house.pass_time(LOOK_EVERY_S)
         assert len(await house.told()) == 1
@@ -312,10 +312,10 @@ async def test_a_note_that_nobody_renews_beside_a_gateway_that_lives_is_no_good_
             assert noted is not None
             return noted.trouble
 
-        await house.store.write(lambda tx: note_health(tx, absent, Noted(at, at)))
+        await house.store.write(lambda tx: note_health(tx, absent, HealthNote(at, at)))
         await house.store.write(lambda tx: tx.nodes.beat(at + 400))
-        assert await trouble(at + DEAF_S) == ""
-        assert "has not looked after this channel for 6m" in await trouble(at + DEAF_S + 60)
+        assert await trouble(at + SILENT_AFTER_S) == ""
+        assert "has not looked after this channel for 6m" in await trouble(at + SILENT_AFTER_S + 60)
         assert await trouble(at + 500) == "", "no gateway lives any more: that is no channel's trouble"
 
 

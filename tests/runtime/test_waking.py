@@ -202,7 +202,7 @@ async def test_a_wake_that_a_crash_left_waiting_is_dispatched_by_the_next_gatewa
 
 async def test_a_session_that_keeps_watch_is_not_stopped_for_its_silence(tmp_path: Path) -> None:
     class Watching(PuppetSession):
-        keeps_watch = True
+        detects_hangs = True
 
     release = anyio.Event()
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.stores.sqlite_cases import change, open_at, query
 
-from pilothouse.core.audit import AuditHead, Verified, chain
+from pilothouse.core.audit import AuditHead, Verified, row_hash
 
 pytestmark = pytest.mark.anyio
 ROWS = 6
@@ -78,7 +78,7 @@ def tamperings(draw: st.DrawFn) -> list[tuple[str, tuple[object, ...]]]:
         return [("UPDATE audit SET seq = ? WHERE seq = ?", (to, of)) for of, to in steps]
     if kind == "renumber":
         return [("UPDATE audit SET seq = ? WHERE seq = ?", (draw(st.sampled_from([-1, 0, 99])), seq))]
-    forged = chain("", seq, 1.0, "eve", "did", "")
+    forged = row_hash("", seq, 1.0, "eve", "did", "")
     return [
         (
             "UPDATE audit SET at = 1.0, who = 'eve', what = 'did', detail = '', hash = ? WHERE seq = ?",
@@ -104,7 +104,7 @@ def test_what_nobody_touched_is_intact(written: Path) -> None:
 
 def test_a_last_row_that_was_made_anew_shows_against_the_head_that_the_store_keeps(written: Path) -> None:
     before = query(written, f"SELECT hash FROM audit WHERE seq = {ROWS - 1}")[0][0]
-    forged = chain(before, ROWS, 1.0, "eve", "did", "")
+    forged = row_hash(before, ROWS, 1.0, "eve", "did", "")
     values = (1.0, "eve", "did", "", forged, ROWS)
     found = tampered(
         written, ("UPDATE audit SET at = ?, who = ?, what = ?, detail = ?, hash = ? WHERE seq = ?", values)

@@ -188,7 +188,7 @@ def _engine_host(house: House, id: EngineId) -> EngineHost:
 async def _judge(house: House, ask: Ask, site: Site) -> Ruling:
     """What was decided without asking anybody is written down."""
     ruling = await house.policy.judge(ask, site)
-    house.trail.ruled(house.clock.now(), ask, ruling, cwd=ask.payload.get("cwd"))
+    house.trail.note_ruling(house.clock.now(), ask, ruling, cwd=ask.payload.get("cwd"))
     return ruling
 
 

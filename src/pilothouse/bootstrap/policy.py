@@ -13,14 +13,14 @@ from pilothouse.core.ask import Ask
 from pilothouse.core.policy import Ruling, Site
 from pilothouse.core.rules import Rule, parse_rule
 from pilothouse.core.store import Store
-from pilothouse.runtime.asks.rules import HousePolicy, Told
+from pilothouse.runtime.asks.rules import RulePolicy, WorkspaceRules
 
 if TYPE_CHECKING:
     from pilothouse.policy.decide import PolicyEnv
 
 
-def make_policy(store: Store, holder: ConfigHolder) -> HousePolicy:
-    return HousePolicy(store, judge, ConfiguredRules(holder))
+def make_policy(store: Store, holder: ConfigHolder) -> RulePolicy:
+    return RulePolicy(store, judge, ConfiguredRules(holder))
 
 
 def judge(ask: Ask, rules: Sequence[Rule], site: Site) -> Ruling:
@@ -48,13 +48,13 @@ class ConfiguredRules:
         self._everywhere: tuple[Rule, ...] = ()
         self._places: dict[str, tuple[Rule, ...]] = {}
 
-    def __call__(self, workspace: str) -> Told:
+    def __call__(self, workspace: str) -> WorkspaceRules:
         if self._holder.current is not self._config:
             self._parse(self._holder.current)
         place = os.path.realpath(workspace)
         narrowing = narrowing_of(Path(place))
         own = self._places.get(place, ())
-        return Told((*self._everywhere, *own, *narrowing.rules), narrowing.at_most)
+        return WorkspaceRules((*self._everywhere, *own, *narrowing.rules), narrowing.at_most)
 
     def _parse(self, config: Config) -> None:
         self._everywhere = tuple(map(parse_rule, config.policy.rules))

@@ -57,7 +57,7 @@ def command(ctx: click.Context, limit: int, every: bool, as_json: bool) -> None:
 def show(id: str, as_json: bool) -> None:
     """One ask, whole: exactly what is asked, and who may answer."""
     from pilothouse.core.people import describe_approvers
-    from pilothouse.runtime.asks.text import readable
+    from pilothouse.runtime.asks.text import payload_text
 
     row = read_store(lambda tx: _find(tx, id))
     if row is None:
@@ -71,12 +71,12 @@ def show(id: str, as_json: bool) -> None:
         "kind": f"{row.subject}, {row.state}",
         "where": row.conversation_id or "-",
         "sha256": ask.payload_hash,
-        "needs": describe_approvers(row.authority.approvers) or "whoever asked, an admin or an owner",
+        "needs": describe_approvers(row.authority.approvers) or "the requester, an admin or an owner",
         "yes": ", ".join(vote.by for vote in row.votes) or "-",
         "why": plain(ask.why) or "-",
     }
     print("\n".join(f"{key:<7} {value}" for key, value in facts.items()))
-    print(f"\n{_lines(ask.title)}\n\n{_lines(readable(ask))}")
+    print(f"\n{_lines(ask.title)}\n\n{_lines(payload_text(ask))}")
     for option in ask.options:
         print(f"  {plain(option.key)}  {plain(option.label)}")
 
@@ -159,9 +159,9 @@ def _answer(id: str, decide: Callable[[AskRow], Decision], as_json: bool) -> Non
 
 def _find(tx: Tx, id: str) -> AskRow | None:
     """By its id, or by as much of it as tells it from the others."""
-    from pilothouse.core.ask import meant
+    from pilothouse.core.ask import matching_asks
 
-    found = meant(tx.asks.find(id) or tx.asks.find(f"ask-{id}"), id)
+    found = matching_asks(tx.asks.find(id) or tx.asks.find(f"ask-{id}"), id)
     if len(found) > 1:
         names = ", ".join(row.ask.id for row in found[:5])
         raise PilothouseError(f"Several asks begin with {id!r}: {names}. Say more of it.")

@@ -14,9 +14,9 @@ from pilothouse.cli.context import NOTHING_YET, load_plain, read_store
 from pilothouse.cli.options import json_option, since_option
 from pilothouse.cli.table import money, print_json, print_table
 from pilothouse.config import BudgetSection, find_zone
-from pilothouse.core.budget import Scope, Spent, Standing, day_of
+from pilothouse.core.budget import CapStatus, Scope, Spent, day_of
 from pilothouse.core.store import Tx
-from pilothouse.runtime.budget.ledger import By, CostLine, standing_words, sum_up, total
+from pilothouse.runtime.budget.ledger import By, CostLine, describe_cap, sum_up, total
 
 RECENT_S = 30 * 86_400.0
 
@@ -33,20 +33,20 @@ def command(by: By, since: float | None, as_json: bool) -> None:
     zone = find_zone(budget.time_zone)
     first = day_of(now - RECENT_S if since is None else since, zone)
     found = read_store(lambda tx: (tx.spending.of(since=first), _today(tx, budget, day_of(now, zone))))
-    rows, standing = found or ([], None)
+    rows, cap = found or ([], None)
     lines = sum_up(rows, by)
     if as_json:
-        print_json(_document(by, first, lines, rows, standing))
+        print_json(_document(by, first, lines, rows, cap))
         return
     print_table((by.upper(), "TURNS", "COST", "NOT TOLD"), [_row(line) for line in lines], NOTHING_YET)
     if rows:
         say(_closing(total(rows), first, budget.time_zone), sys.stdout)
-    if standing is not None:
-        say(f"Today's budget for everything: {standing_words(standing)}", sys.stdout)
+    if cap is not None:
+        say(f"Today's budget for everything: {describe_cap(cap)}", sys.stdout)
 
 
-def _today(tx: Tx, budget: BudgetSection, day: str) -> Standing | None:
-    return None if budget.all_usd is None else tx.spending.standing(Scope("all"), day, budget.all_usd)
+def _today(tx: Tx, budget: BudgetSection, day: str) -> CapStatus | None:
+    return None if budget.all_usd is None else tx.spending.cap_status(Scope("all"), day, budget.all_usd)
 
 
 def _row(line: CostLine) -> tuple[object, ...]:
@@ -62,12 +62,12 @@ def _closing(all_of_it: CostLine, first: str, zone: str) -> str:
 
 
 def _document(
-    by: By, first: str, lines: list[CostLine], rows: list[Spent], standing: Standing | None
+    by: By, first: str, lines: list[CostLine], rows: list[Spent], cap: CapStatus | None
 ) -> dict[str, object]:
     return {
         "by": by,
         "since": first,
         "lines": msgspec.to_builtins(lines),
         "total": msgspec.to_builtins(total(rows)),
-        "today": msgspec.to_builtins(standing),
+        "today": msgspec.to_builtins(cap),
     }

@@ -15,7 +15,7 @@ from pilothouse.cli.files import tables, write_private
 from pilothouse.cli.init_existing import Standing
 from pilothouse.cli.question import ask_for
 from pilothouse.config import Paths
-from pilothouse.core.channel import Met
+from pilothouse.core.channel import BotIdentity
 from pilothouse.core.errors import ConfigError
 
 T = TypeVar("T")
@@ -82,7 +82,7 @@ def settings_of(channel: str, standing: Standing, token: str, **more: str) -> An
     return settings
 
 
-def meet(channel: str, settings: Any) -> Met:
+def meet(channel: str, settings: Any) -> BotIdentity:
     from pilothouse.plugins import Plugins
 
     spec = Plugins().channel(channel)

@@ -12,7 +12,7 @@ from pilothouse.bootstrap.terminal_text import say
 from pilothouse.cli.init_bots import ask_bot, meet, settings_of, table_of
 from pilothouse.cli.init_existing import Standing
 from pilothouse.cli.question import ask_for, ask_yes
-from pilothouse.core.channel import Met
+from pilothouse.core.channel import BotIdentity
 from pilothouse.core.errors import ConfigError
 
 NAME = "discord"
@@ -49,7 +49,7 @@ def _try(api_base: str, yes: bool, standing: Standing, token: str) -> tuple[str,
     return token, settings
 
 
-def _meet(settings: Any, yes: bool) -> Met:
+def _meet(settings: Any, yes: bool) -> BotIdentity:
     """An intent is switched on in a browser, and then tried again."""
     while (met := meet(NAME, settings)).problem:
         if yes or not met.name:

@@ -90,11 +90,11 @@ def list_rules(as_json: bool) -> None:
 def add(words: tuple[str, ...], workspace: str, everywhere: bool, as_json: bool) -> None:
     """Add a rule: `pilothouse rules add deny command git push`."""
     from pilothouse.bootstrap.people import terminal_user
-    from pilothouse.runtime.asks.rules import find_place, keep_rule
+    from pilothouse.runtime.asks.rules import find_folder, keep_rule
     from pilothouse.runtime.clock import new_id
 
     rule = parse_rule(words[0] if len(words) == 1 else _line(words))
-    place = find_place("" if everywhere else _folder(workspace))
+    place = find_folder("" if everywhere else _folder(workspace))
     if rule.outcome == "allow" and place.path and not place.mark:
         raise ConfigError(
             f"Nothing can be allowed for {place.path} alone: its file system does not say when a folder was made, so "

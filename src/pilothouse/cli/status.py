@@ -17,7 +17,7 @@ from pilothouse.cli.context import NOTHING_YET, load_plain, read_store
 from pilothouse.cli.options import json_option
 from pilothouse.cli.table import ago, print_json, render_table
 from pilothouse.core.ask import AskRow
-from pilothouse.core.channel_status import Gone, Noted, gone_from, health_now, served_channels
+from pilothouse.core.channel_status import HealthNote, Removal, health_now, removal_from, served_channels
 from pilothouse.core.ids import ChannelId
 from pilothouse.core.store import Node, Tx
 from pilothouse.core.turn import Turn
@@ -42,8 +42,8 @@ class Status(Struct, frozen=True):
     queues: list[Queued]
     asks: list[AskRow]
     failures: list[Turn]
-    channels: dict[str, Noted] = {}
-    gone: dict[str, Gone] = {}
+    channels: dict[str, HealthNote] = {}
+    gone: dict[str, Removal] = {}
     """Places that put us out."""
 
 
@@ -64,7 +64,7 @@ def look(tx: Tx, now: float, channels: Iterable[str] = ()) -> Status:
             for id in dict.fromkeys((*channels, *served_channels(tx)))
             if (noted := health_now(tx, ChannelId(id), now))
         },
-        gone={place.id: gone for place in conversations if (gone := gone_from(tx, place.id))},
+        gone={place.id: gone for place in conversations if (gone := removal_from(tx, place.id))},
     )
 
 
@@ -116,7 +116,7 @@ def _node(node: Node, now: float) -> tuple[Any, ...]:
     return (f"{node.info.name}@{node.info.host}", ", ".join(node.roles) or "none", node.info.pid, lease)
 
 
-def _channel(id: str, noted: Noted, now: float) -> tuple[Any, ...]:
+def _channel(id: str, noted: HealthNote, now: float) -> tuple[Any, ...]:
     heard = f"{ago(now - noted.heard_at)} ago" if noted.heard_at else "never"
     return (id, heard, noted.trouble or "none")
 
@@ -135,7 +135,7 @@ def _ask(row: AskRow, now: float) -> tuple[Any, ...]:
     return (row.ask.id, row.subject, ago(now - row.asked_at), row.ask.title)
 
 
-def _gone(id: str, gone: Gone, now: float) -> tuple[Any, ...]:
+def _gone(id: str, gone: Removal, now: float) -> tuple[Any, ...]:
     return (id, ago(now - gone.at), gone.why)
 
 

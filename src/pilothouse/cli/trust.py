@@ -21,7 +21,7 @@ from pilothouse.cli.context import existing_folder, read_store, write_store
 from pilothouse.cli.question import ask_yes
 from pilothouse.cli.table import plain, width
 from pilothouse.core.engine import Obeyed
-from pilothouse.runtime.trust import LAPSED, has_lapsed, trust, untrust, was_settled
+from pilothouse.runtime.trust import LAPSED, has_lapsed, trust, untrust, was_decided
 
 MEANING = """\
 Trusted: {path}
@@ -68,7 +68,7 @@ def settle_trust(folders: Sequence[str], said: bool | None = None, *, ask: bool 
 
 def _ask_about(place: str) -> None:
     found = _brought(place)
-    if not found or read_store(lambda tx: was_settled(tx, place)):
+    if not found or read_store(lambda tx: was_decided(tx, place)):
         return
     say(render_question(place, found))
     if read_store(lambda tx: has_lapsed(tx, place)):

@@ -1,1 +1,1 @@
-"""The vocabulary: values and pure rules. No I/O, no clock, no logging, no vendor SDK."""
+"""Core: values, pure rules and ports. No I/O, no clock, no logging, no vendor SDK."""

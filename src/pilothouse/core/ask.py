@@ -1,9 +1,8 @@
-"""An ask: something that only a person may decide. A row before it is a button (law 6).
+"""Asks: decisions that only a person may make. An ask is a stored row before it is a button (law 6).
 
-An answer names the ask and the hash of what was asked, so that nobody ever approves something else than they
-read. Whatever goes wrong with an ask is a "no".
-
-Asks as they are kept: whose turn asked, who may answer, how it stands, and whether the engine has heard it.
+An answer names the ask and the hash of its payload, so an approval always covers exactly what was shown. Any error
+with an ask counts as a "no". `AskRow` is the stored form: the turn that asked, the people who may answer, the state,
+and whether the engine has received the decision.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from pilothouse.core.ids import AskId, ConversationId, SessionId, TurnId, UserId
 from pilothouse.core.people import Authority, Vote
 
 MARKS = "*_`~|"
-"""What stands around words that look like something."""
+"""Formatting characters around a copied label."""
 
 AskKind = Literal["approval", "question", "plan"]
 AskState = Literal["open", "answered", "expired", "withdrawn", "superseded"]
@@ -44,17 +43,14 @@ class Option(Struct, frozen=True):
 
 
 class RuleOffer(Struct, frozen=True):
-    """What an allow would save besides letting this one pass: the rule, exactly as `pilothouse rules` lists it.
-
-    Where one answer saves several, each is a line of its own.
-    """
+    """The rule that an allow would save, as `pilothouse rules` lists it. Several rules are several lines."""
 
     remember: Remember
     rule: str
 
 
 class Ask(Struct, frozen=True):
-    """`payload` is exactly what was asked; `payload_hash` is what an answer is bound to."""
+    """`payload` is exactly what is asked; an answer must name its `payload_hash`."""
 
     id: AskId
     kind: AskKind
@@ -65,23 +61,23 @@ class Ask(Struct, frozen=True):
     free_text: bool = False
     expires_at: float | None = None
     many: bool = False
-    """Whether several options may be chosen."""
+    """Several options may be chosen."""
     why: str = ""
-    """Why no rule decided it."""
+    """The reason why no rule decided it."""
     preview: str = ""
     """A file change as a bounded unified diff; empty where the title says it all."""
     offers: tuple[RuleOffer, ...] = ()
     of_house: bool = False
-    """Whether Pilothouse itself asks: then the title says all of it, and nobody waits for a reason."""
+    """Pilothouse itself asks, not an engine: the title says everything, and a denial needs no reason."""
     whose: str = ""
-    """Where it is shown besides its own conversation: who wants it, where, and who was asked."""
+    """For an ask shown outside its own conversation: the requester, the place, and the people asked."""
 
 
 class Decision(Struct, frozen=True):
-    """What a person, or a rule, said. A deny with a `text` lets the engine go on; without, the turn stops.
+    """The decision of a person or a rule. A deny with a `text` lets the engine continue; a deny without one ends the turn.
 
-    An allow may bring an `input`: what shall be done instead of exactly what was asked. A deny may say that its
-    reason follows (`reason_wanted`): it counts at once, and the engine hears it once the reason came or did not.
+    An allow may carry an `input` that replaces the one that was asked for. A deny with `reason_wanted` counts at once,
+    but reaches the engine only when its reason has arrived or timed out.
     """
 
     verdict: Verdict
@@ -94,7 +90,7 @@ class Decision(Struct, frozen=True):
 
 
 def payload_bytes(payload: dict[str, Any]) -> bytes:
-    """What is hashed: the same payload gives the same bytes, whatever the order of its keys."""
+    """Encode the payload for hashing. The order of keys does not matter."""
     try:
         return msgspec.json.encode(payload, order="deterministic")
     except UnicodeEncodeError:  # a lone surrogate: the standard library escapes what msgspec refuses
@@ -106,37 +102,37 @@ def hash_payload(payload: dict[str, Any]) -> str:
 
 
 def move_ask(state: AskState, to: AskState) -> AskState:
-    """The new state; an illegal move raises and changes nothing."""
+    """Return the new state. An illegal move raises `IllegalMove`."""
     if to not in ASK_MOVES[state]:
         raise IllegalMove("an ask", state, to)
     return to
 
 
-def stops(ask: Ask, decision: Decision) -> bool:
-    """Whether its turn ends with this: a plain no. One with a reason, or to a question, lets the engine go on."""
+def ends_turn(ask: Ask, decision: Decision) -> bool:
+    """True for a plain no. A no with a reason, or to a question, lets the engine continue."""
     return decision.verdict == "deny" and not decision.text and ask.kind != "question"
 
 
-def misfit(ask: Ask, decision: Decision) -> str:
-    """Why this is no answer to the ask, whoever gave it; empty if it is one."""
+def answer_problem(ask: Ask, decision: Decision) -> str:
+    """Say why the decision does not fit the ask; empty if it does."""
     known = {option.key for option in ask.options}
     if unknown := [key for key in decision.options if key not in known]:
         return f"There is no option {unknown[0]!r} to choose."
     if len(set(decision.options)) > 1 and not ask.many:
         return "Only one option can be chosen."
     if decision.verdict == "allow" and ask.kind == "question":
-        return "This is a question: choose an option, or say it in words."
+        return "This is a question: choose an option, or reply with text."
     if decision.verdict == "allow" and decision.remember not in {"once", *(o.remember for o in ask.offers)}:
-        return "There is no rule to save for this: it can only be allowed once."
+        return "No rule can be saved for this; it can only be allowed once."
     if decision.verdict == "answer" and not decision.options and not decision.text.strip():
         return "The answer is empty."
     return ""
 
 
 def parse_reply(ask: Ask, text: str) -> Decision:
-    """A plain reply to a question: the options that it names by number, key or label, else its words.
+    """Read a reply to a question: the options that it names by number, key or label, else its text.
 
-    Of a label such as `Red: warm` the first word is enough. One that was copied may be bold, or code.
+    Of a label such as `Red: warm`, `Red` is enough. Formatting around a copied label is ignored.
     """
     names = {
         name.casefold(): option.key
@@ -157,9 +153,9 @@ def parse_reply(ask: Ask, text: str) -> Decision:
 
 
 class AskRow(Struct, frozen=True):
-    """`engine_key` is the id under which the engine asked: the ask's own id is ours and outlives the engine.
+    """A stored ask. `engine_key` is the engine's id for it; `ask.id` is ours and outlives the engine.
 
-    Where the house asks by itself, `topic` says about what; `session_id` and `turn_id` are empty if it is about none.
+    `topic` is set where Pilothouse itself asks; `session_id` and `turn_id` are then empty unless it is about a turn.
     """
 
     ask: Ask
@@ -172,27 +168,24 @@ class AskRow(Struct, frozen=True):
     decision: Decision | None = None
     answered_at: float | None = None
     used: bool = False
-    """The decision reached an engine. One that did not may still be used, once, for the same payload."""
+    """The decision reached an engine. An unused decision may still be used, once, for the same payload."""
     authority: Authority = Authority()
     votes: tuple[Vote, ...] = ()
-    """Each yes so far, where several people must say it."""
+    """Each yes so far, where several people must agree."""
     shown_in: tuple[ConversationId, ...] = ()
-    """Where it is shown besides its own conversation."""
+    """Other conversations that show it."""
     topic: str = ""
     about: AskId | None = None
-    """The ask whose reason this one wants to know."""
+    """The denied ask whose reason this one asks for."""
 
     @property
     def subject(self) -> str:
-        """In one word, for lists: what the house asks about, else what an engine wants."""
+        """One word for lists: the topic of our own ask, else the kind."""
         return self.topic or self.ask.kind
 
 
-def meant(found: Sequence[AskRow], word: str) -> Sequence[AskRow]:
-    """Of asks whose id begins with `word`: the one with just that id, else the open ones, else all of them.
-
-    Nobody who types a few letters means one that is settled while another waits.
-    """
+def matching_asks(found: Sequence[AskRow], word: str) -> Sequence[AskRow]:
+    """Narrow the asks whose id begins with `word`: the exact id, else the open ones, else all."""
     exact = [row for row in found if row.ask.id == word]
     return exact or [row for row in found if row.state == "open"] or found
 
@@ -203,31 +196,31 @@ class Asks(Protocol):
     def get(self, id: AskId) -> AskRow | None: ...
 
     def find(self, prefix: str) -> list[AskRow]:
-        """Asks whose id starts so, the open ones first, then the newest, at most 20."""
+        """Return asks whose id starts with `prefix`: open ones first, then the newest, at most 20."""
         ...
 
     def move(self, id: AskId, to: AskState, *, at: float, decision: Decision | None = None) -> AskRow:
-        """Checked by the table in `ask.py`. Raises `IllegalMove`, and then nothing changed."""
+        """Move along `ASK_MOVES`. Raises `IllegalMove`, and then nothing changed."""
         ...
 
     def vote(self, id: AskId, votes: Sequence[Vote]) -> None:
-        """Replaces the votes; `StoreError` unless it is open."""
+        """Replace the votes. Raises `StoreError` unless the ask is open."""
         ...
 
     def show_in(self, id: AskId, places: Sequence[ConversationId]) -> AskRow:
-        """It is shown there too. `StoreError` unless it is open."""
+        """Add places that show the ask. Raises `StoreError` unless it is open."""
         ...
 
     def amend(self, id: AskId, decision: Decision) -> AskRow:
-        """The reason of a decision came later. `StoreError` unless it is answered."""
+        """Replace the decision, to add its reason. Raises `StoreError` unless the ask is answered."""
         ...
 
     def mark_used(self, id: AskId, *, turn_id: TurnId | None = None) -> None:
-        """`turn_id` is the turn whose engine hears it, where that is not the one that asked: it owns the ask now."""
+        """`turn_id` names the turn that received the decision, if not the one that asked; it owns the ask from now on."""
         ...
 
-    def give_back(self, id: AskId) -> None:
-        """The engine that heard the decision is gone and had done nothing: it may be used once more."""
+    def mark_unused(self, id: AskId) -> None:
+        """Allow the decision to be used again: its engine died before doing anything."""
         ...
 
     def open_in(self, conversation_id: ConversationId) -> list[AskRow]:
@@ -242,7 +235,7 @@ class Asks(Protocol):
         *,
         session_id: SessionId | None = None,
     ) -> AskRow | None:
-        """The one that a plain reply answers: the oldest, of the oldest 20 that have time left, that `accepts` it."""
+        """Return the question that a plain reply answers: the oldest accepted one among the 20 oldest not expired."""
         ...
 
     def open_of(self, session_id: SessionId) -> list[AskRow]:
@@ -250,21 +243,21 @@ class Asks(Protocol):
         ...
 
     def open_about(self, topic: str, *, limit: int = 100) -> list[AskRow]:
-        """What the house itself asks, oldest first."""
+        """Open asks of Pilothouse itself, oldest first."""
         ...
 
     def newest(self, *, states: Sequence[AskState] = (), limit: int = 100) -> list[AskRow]:
-        """Newest first; without `states`, those that are open."""
+        """Newest first; without `states`, only open ones."""
         ...
 
     def of_turn(self, turn_id: TurnId) -> list[AskRow]: ...
 
     def unused_of(self, session_id: SessionId) -> list[AskRow]:
-        """Every answer that never reached an engine, oldest first."""
+        """Answered asks whose decision never reached an engine, oldest first."""
         ...
 
     def unused_answer(self, session_id: SessionId, payload_hash: str) -> AskRow | None:
-        """An answered ask of this session whose decision never reached an engine."""
+        """An answered ask with this payload whose decision never reached an engine."""
         ...
 
     def expired(self, now: float, *, limit: int) -> list[AskRow]: ...

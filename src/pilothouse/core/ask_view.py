@@ -1,7 +1,6 @@
-"""All that a channel may show of an ask, in the order in which people need it, as plain lines. Pure.
+"""An ask as plain lines, in the order in which people need them. Pure.
 
-What is asked comes first, as far as it fits beside a question; a `more` line says what is missing, and `/show`, or the
-channel's own way, gives it whole.
+Long values are shortened, and a `more` line says by how much; `/show`, or the channel's own view, gives the full text.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ Sort = Literal["value", "more", "diff", "where", "why"]
 
 
 class AskLine(Struct, frozen=True):
-    """`name` is what the line is called, where that needs saying; a line without one goes on with that before it."""
+    """One line. A line without a `name` continues the one before it."""
 
     sort: Sort
     text: str
@@ -32,7 +31,7 @@ class AskLine(Struct, frozen=True):
 
 
 def ask_lines(ask: Ask) -> list[AskLine]:
-    """What stands between an ask's title and its answers."""
+    """The lines between an ask's title and its answers."""
     lines = [AskLine("diff", line) for line in shorten(ask.preview).split("\n")] if ask.preview else []
     if not ask.of_house:
         lines += [line for name, value in _values(ask) for line in _value(name, value)]
@@ -58,13 +57,13 @@ def whole_ask(ask: Ask) -> list[AskLine]:
 
 
 def input_of(ask: Ask) -> dict[str, Any] | None:
-    """What the tool would be given, and a person may change; None where the ask is of another shape."""
+    """The tool's input, which a person may change; None for an ask of another shape."""
     given = ask.payload.get("input")
     return given if isinstance(given, dict) else None
 
 
 def command_of(ask: Ask) -> str | None:
-    """The command line that would run, if that is what is asked."""
+    """The command line that would run, if the ask is about one."""
     given = input_of(ask)
     command = (ask.payload if given is None else given).get("command")
     return command if isinstance(command, str) and command.strip() else None
@@ -76,7 +75,7 @@ def rule_offered(ask: Ask, remember: str) -> str:
 
 
 def _values(ask: Ask) -> Iterator[tuple[str, Any]]:
-    """Value by value, without what only repeats the title, or goes without saying."""
+    """Yield the values that the title does not already show."""
     given = input_of(ask)
     if given is not None:
         tool = ask.payload.get("tool")
@@ -85,12 +84,12 @@ def _values(ask: Ask) -> Iterator[tuple[str, Any]]:
             yield "tool", tool
         yield from ((name, value) for name, value in ask.payload.items() if name not in _SHOWN_APART)
         shown = beside_preview(ask.payload) if ask.preview else given
-        yield from ((name, value) for name, value in shown.items() if not _says(told, value))
+        yield from ((name, value) for name, value in shown.items() if not _repeats(told, value))
     elif not ask.payload.items() <= {"kind": ask.kind, "title": ask.title}.items():
         yield from ask.payload.items()
 
 
-def _says(title: str, value: Any) -> bool:
+def _repeats(title: str, value: Any) -> bool:
     return isinstance(value, str) and "\n" not in value.strip() and " ".join(value.split()) == title
 
 

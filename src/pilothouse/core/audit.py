@@ -1,8 +1,7 @@
-"""The audit log as a chain: each row's hash covers the row before it, so that no row can be changed, dropped, added or
-moved unnoticed. Pure: any copy of the rows can be verified anywhere.
+"""The audit log as a hash chain: each row's hash covers the row before it. Pure, so any copy can be verified anywhere.
 
-Whoever may rewrite the whole log may also compute every hash anew. That shows only against a head that was noted
-where they cannot write.
+A changed, dropped, added or moved row breaks the chain. A log that was rewritten as a whole is detected only by
+comparing it with a head that was noted elsewhere.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ class AuditRow(Struct, frozen=True):
 
 
 class AuditHead(Struct, frozen=True):
-    """The last row: its number and its hash. Zero is the head of an empty log."""
+    """Number and hash of the last row; zero for an empty log."""
 
     seq: int = 0
     hash: str = ""
 
 
 class Verified(Struct, frozen=True):
-    """`broken_at` is the first row that cannot be believed; `why` is empty if all of them can."""
+    """`broken_at` is the first row that fails; `why` is empty if none does."""
 
     rows: int
     head: AuditHead
@@ -48,28 +47,28 @@ class Verified(Struct, frozen=True):
         return not self.why
 
 
-def chain(before: str, seq: int, at: float, who: str, what: str, detail: str) -> str:
-    """The hash of a row that follows the one whose hash is `before`."""
+def row_hash(before: str, seq: int, at: float, who: str, what: str, detail: str) -> str:
+    """Hash a row; `before` is the hash of the previous one."""
     return hashlib.sha256(_encode([before, seq, float(at), who, what, detail])).hexdigest()
 
 
 def verify(rows: Iterable[AuditRow], head: AuditHead, noted: Sequence[AuditHead] = ()) -> Verified:
-    """`rows` from the first on, `head` as the store remembers it, `noted` as somebody wrote them down before."""
+    """Check all `rows` against the store's `head` and against heads `noted` earlier."""
     wanted = {old.seq: old.hash for old in noted}
     last = AuditHead()
     for row in rows:
         if row.seq != last.seq + 1:
             return Verified(last.seq, last, last.seq + 1, f"row {last.seq + 1} is missing")
-        if row.hash != chain(last.hash, row.seq, row.at, row.who, row.what, row.detail):
+        if row.hash != row_hash(last.hash, row.seq, row.at, row.who, row.what, row.detail):
             return Verified(last.seq, last, row.seq, f"row {row.seq} was changed, or put there")
         if wanted.get(row.seq, row.hash) != row.hash:
             why = f"row {row.seq} is not the one that was noted: the log was written anew"
             return Verified(last.seq, last, row.seq, why)
         last = AuditHead(row.seq, row.hash)
-    return _ends_right(last, max((head, *noted), key=lambda known: known.seq))
+    return _check_end(last, max((head, *noted), key=lambda known: known.seq))
 
 
-def _ends_right(last: AuditHead, known: AuditHead) -> Verified:
+def _check_end(last: AuditHead, known: AuditHead) -> Verified:
     if last.seq < known.seq:
         why = f"it ends with row {last.seq}, but row {known.seq} was written once"
         return Verified(last.seq, last, last.seq + 1, why)
@@ -82,7 +81,7 @@ class Audit(Protocol):
     """Append-only: no row is ever changed or deleted, not even by pruning."""
 
     def add(self, at: float, who: str, what: str, detail: str = "") -> None:
-        """Chained to the row before, in the transaction of what it tells of."""
+        """Append a row, in the transaction that makes the recorded change."""
         ...
 
     def after(self, seq: int, *, limit: int = 1000) -> list[AuditRow]:
@@ -94,7 +93,7 @@ class Audit(Protocol):
         ...
 
     def head(self) -> AuditHead:
-        """The last row that was written, remembered apart from it: rows cut off at the end show."""
+        """The last row written, stored separately so that a truncated log is detected."""
         ...
 
     def verify(self, noted: Sequence[AuditHead] = ()) -> Verified: ...

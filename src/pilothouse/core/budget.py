@@ -1,11 +1,9 @@
-"""Budgets per day: what a turn reserves before it starts, what it settles with, what is left. Pure arithmetic.
+"""Daily budgets: pure arithmetic over caps, reservations and spending, and the table that keeps them.
 
-Rules: a turn starts only if its reservation fits under every cap that covers it, and its share, which is all that its
-engine may spend, is taken from what others may: so what is spent stays below the cap as long as engines keep to their
-shares, however many run at once; a turn that does not tell its cost counts with its reservation, and is
-never said to have cost that; an alert is given once per level, scope and day.
-
-Where money went, what is reserved, and what people decided about a day's cap. The arithmetic is in `budget.py`.
+A turn starts only if its reservation fits under every cap that covers it. Its share is the most its engine may spend,
+and other turns cannot reserve it; so spending stays below the cap while engines keep to their shares. A turn whose
+engine reports no cost counts with its reservation, and is never said to have cost that. An alert is sent once per
+level, scope and day.
 """
 
 from __future__ import annotations
@@ -20,17 +18,15 @@ from pilothouse.core.ids import AskId, ConversationId, EngineId, TurnId
 
 ScopeKind = Literal["all", "workspace", "conversation"]
 ALERTS = (50, 80, 100)
-"""Percent of a cap at which people are told."""
-_DUST = 1e-9
-"""Sums of floating numbers are never exact; nobody pays in billionths."""
-
-
+"""Percent of a cap at which an alert is sent."""
+_ROUNDING_USD = 1e-9
+"""Tolerance for floating-point sums."""
 CONVERSATION_AT_ONCE = 2
-"""A conversation has one turn at a time, and another where a new session began beside it."""
+"""A conversation runs one turn at a time, plus one where a new session began beside it."""
 
 
 class Scope(Struct, frozen=True):
-    """What a cap covers: everything, one workspace, or one conversation."""
+    """The range of a cap: everything, one workspace, or one conversation."""
 
     kind: ScopeKind
     name: str = ""
@@ -39,8 +35,8 @@ class Scope(Struct, frozen=True):
     def key(self) -> str:
         return f"{self.kind} {self.name}".strip()
 
-    def at_once(self, most: int) -> int:
-        """How many turns may run there, where so many may run in all."""
+    def max_turns(self, most: int) -> int:
+        """How many turns may run in this scope, if `most` may run in all."""
         return min(most, CONVERSATION_AT_ONCE) if self.kind == "conversation" else most
 
     @property
@@ -55,15 +51,15 @@ class Scope(Struct, frozen=True):
 
 
 class Caps(Struct, frozen=True):
-    """Dollars per day; None is no cap."""
+    """Dollars per day; None means no cap."""
 
     all_usd: float | None = None
     workspace_usd: float | None = None
     conversation_usd: float | None = None
     least_usd: float = 0.05
-    """What a turn reserves at least."""
+    """The smallest reservation of a turn."""
     more_usd: float | None = None
-    """How much more an owner is asked for; None is a quarter of the cap."""
+    """The increase that an owner is asked for; None is a quarter of the cap."""
 
     @property
     def any(self) -> bool:
@@ -79,8 +75,8 @@ class Caps(Struct, frozen=True):
         return [(scope, cap) for scope, cap in caps if cap is not None]
 
 
-class Standing(Struct, frozen=True):
-    """How one scope stands on one day."""
+class CapStatus(Struct, frozen=True):
+    """Spending and reservations of one scope on one day."""
 
     scope: Scope
     day: str
@@ -88,11 +84,11 @@ class Standing(Struct, frozen=True):
     raised_usd: float = 0.0
     spent_usd: float = 0.0
     assumed_usd: float = 0.0
-    """The reservations of turns that ran and did not tell their cost."""
+    """Reservations of ended turns whose engine reported no cost."""
     reserved_usd: float = 0.0
-    """The shares of turns that run now."""
+    """Shares of the turns that run now."""
     running: int = 0
-    """How many these are."""
+    """Number of turns that run now."""
 
     @property
     def limit_usd(self) -> float:
@@ -111,34 +107,34 @@ class Standing(Struct, frozen=True):
         return 100.0 * self.used_usd / self.limit_usd if self.limit_usd > 0 else 100.0
 
     def fits(self, amount_usd: float) -> bool:
-        return amount_usd <= self.left_usd + _DUST
+        return amount_usd <= self.left_usd + _ROUNDING_USD
 
 
 def estimate(caps: Caps, session_average: float | None, engine_average: float | None) -> float:
-    """What a turn is expected to cost: as its session's before it, else as its engine's lately."""
+    """Expected cost of a turn: the average of its session, else the recent average of its engine."""
     known = engine_average if session_average is None else session_average
     return max(caps.least_usd, known or 0.0)
 
 
-def share_of(standing: Standing, amount_usd: float, at_once: int) -> float:
-    """What a turn may spend that reserves so much, where so many may run at once.
+def share_of(cap: CapStatus, amount_usd: float, max_turns: int) -> float:
+    """The most that a turn may spend if it reserves `amount_usd` and `max_turns` may run at once.
 
-    Half of what is left is for others, and for each that may still start beside it as much as it reserves itself; but
-    it has its reservation at least, and the last has all that is left.
+    Half of what is left stays for other turns, and at least `amount_usd` for each that may still start. A turn always
+    gets its reservation; the last one that fits gets everything left.
     """
-    others, left = max(0, at_once - standing.running - 1), standing.left_usd
+    others, left = max(0, max_turns - cap.running - 1), cap.left_usd
     return max(amount_usd, min(left - others * amount_usd, left / 2) if others else left)
 
 
-def more_needed(caps: Caps, standing: Standing, amount_usd: float) -> float:
-    """How much more to ask for, in whole cents: enough for this turn, and for some after it."""
-    step = standing.cap_usd / 4 if caps.more_usd is None else caps.more_usd
-    return math.ceil(max(step, amount_usd - standing.left_usd) * 100 - 1e-6) / 100
+def more_needed(caps: Caps, cap: CapStatus, amount_usd: float) -> float:
+    """The increase to ask for, in whole cents: enough for this turn and for some after it."""
+    step = cap.cap_usd / 4 if caps.more_usd is None else caps.more_usd
+    return math.ceil(max(step, amount_usd - cap.left_usd) * 100 - 1e-6) / 100
 
 
-def alert_due(standing: Standing, alerted: int) -> int | None:
-    """The highest level that is reached and was not told yet; those below it are told with it."""
-    reached = [level for level in ALERTS if standing.percent >= level - 1e-6]
+def alert_due(cap: CapStatus, alerted: int) -> int | None:
+    """The highest level reached, if it is above the last one `alerted`."""
+    reached = [level for level in ALERTS if cap.percent >= level - 1e-6]
     return reached[-1] if reached and reached[-1] > alerted else None
 
 
@@ -147,27 +143,28 @@ def day_of(at: float, zone: tzinfo) -> str:
 
 
 def next_day_at(at: float, zone: tzinfo) -> float:
-    """When the next day begins there."""
+    """The start of the next day in `zone`."""
     tomorrow = datetime.fromtimestamp(at, zone).date() + timedelta(days=1)
     return datetime(tomorrow.year, tomorrow.month, tomorrow.day, tzinfo=zone).timestamp()
 
 
 class Pace(Struct, frozen=True):
-    """How fast one person may send: so many a minute, all of them at once if they like."""
+    """A rate limit for one person: `per_minute` messages, also in one burst."""
 
     per_minute: int
 
     def admit(self, free_at: float, now: float) -> tuple[float, float]:
-        """`free_at` is when everything that was sent so far is paid off. Returns the next one, and how many seconds
-        are missing; above zero nothing changed."""
+        """Take one message. `free_at` is the time at which the messages so far no longer count.
+
+        Returns the new `free_at` and the seconds to wait; above zero the message was not taken."""
         each_s = 60.0 / self.per_minute
         later = max(free_at, now) + each_s
         wait_s = later - now - 60.0
-        return (free_at, wait_s) if wait_s > _DUST else (later, 0.0)
+        return (free_at, wait_s) if wait_s > _ROUNDING_USD else (later, 0.0)
 
 
 class Spent(Struct, frozen=True):
-    """What a day's turns of one kind in one place cost. `untold` of them did not say."""
+    """Cost of a day's turns with one cause in one place. `untold` of them reported no cost."""
 
     day: str
     conversation_id: ConversationId
@@ -181,7 +178,7 @@ class Spent(Struct, frozen=True):
 
 
 class Reservation(Struct, frozen=True):
-    """What an unended turn may cost. With an `ask_id` it is not taken: the turn is held until that ask is settled."""
+    """Money set aside for an unfinished turn. With an `ask_id`, nothing is set aside: the turn is held for that ask."""
 
     turn_id: TurnId
     day: str
@@ -190,7 +187,7 @@ class Reservation(Struct, frozen=True):
     amount_usd: float
     ask_id: AskId | None = None
     share_usd: float = 0.0
-    """What its engine was told that it may spend, where that is more: nobody else may reserve it."""
+    """The most its engine may spend, where that exceeds `amount_usd`; no other turn may reserve it."""
 
     @property
     def taken_usd(self) -> float:
@@ -198,46 +195,46 @@ class Reservation(Struct, frozen=True):
 
 
 class CapDay(Struct, frozen=True):
-    """What people decided and were told about one scope (`Scope.key`) on one day."""
+    """Decisions and alerts about one scope (`Scope.key`) on one day."""
 
     day: str
     scope: str
     raised_usd: float = 0.0
     alerted: int = 0
-    """The highest level, in percent, that people were told of."""
+    """The highest alert sent, in percent."""
     ask_id: AskId | None = None
-    """The last ask for more."""
+    """The last ask for a raise."""
 
 
 class Spending(Protocol):
-    """Where money went. It is kept by the day and outlives the turns themselves."""
+    """Spending, kept per day; it outlives the turns."""
 
     def add(self, spent: Spent) -> None:
-        """Adds to what that day, place, engine and cause cost already."""
+        """Add to the row of that day, place, engine and cause."""
         ...
 
     def of(self, *, since: str = "") -> list[Spent]:
         """From that day on, oldest first."""
         ...
 
-    def standing(self, scope: Scope, day: str, cap_usd: float) -> Standing: ...
+    def cap_status(self, scope: Scope, day: str, cap_usd: float) -> CapStatus: ...
 
     def average(self, engine: EngineId, since: str) -> float | None:
-        """What a turn that told its cost came to, from that day on; None if there was none."""
+        """Average cost of turns since that day that reported one; None if there were none."""
         ...
 
     def reserve(self, reservation: Reservation) -> None:
-        """One for each turn: it replaces what the turn had reserved before."""
+        """Replace the turn's reservation."""
         ...
 
     def get(self, turn_id: TurnId) -> Reservation | None: ...
 
     def release(self, turn_id: TurnId) -> Reservation | None:
-        """What it was, if there was one."""
+        """Remove and return the reservation, if any."""
         ...
 
     def held(self, ask_id: AskId) -> list[Reservation]:
-        """Those that wait for an ask, oldest first."""
+        """Turns held for this ask, oldest first."""
         ...
 
     def cap_day(self, scope: Scope, day: str) -> CapDay: ...

@@ -1,8 +1,8 @@
-"""Port: what every surface looks like from the inside of the house.
+"""Port: the interface of every channel, and of the desk that channels talk to.
 
 `run(desk)` receives until it is cancelled. `render` is pure; `send` sends exactly one part. A delivery error is
-`TryLater`, `Rejected`, `Unconfirmed` or `WantsPlainer`; anything else is a bug. *How* something looks is the channel's, *when* it is shown is
-delivery's. Optional powers are protocols of one method, found with `isinstance`.
+`TryLater`, `Rejected`, `Unconfirmed` or `WantsPlainer`; anything else is a bug. The channel decides how something
+looks; delivery decides when it is shown. Optional capabilities are small protocols, found with `isinstance`.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from pilothouse.core.view import TurnView
 ReceiptState = Literal["queued", "duplicate", "refused"]
 
 FILE_BYTES = 50_000_000
-"""The largest file that is sent, which is what Telegram takes. A channel that takes less says so."""
-SLOW_LINE = 32_000
-"""Bytes in a second, of the slowest line that a file is waited for on."""
-
+"""The largest file that is sent: Telegram's limit. A channel with a smaller limit says so."""
+MIN_BYTES_PER_S = 32_000
+"""The slowest connection on which a file transfer is waited for."""
 PAGE = 500
+"""Events read from the log at a time."""
 
 
 class Receipt(Struct, frozen=True):
-    """`queued` means durable. `text` is what the person should be told now, if anything."""
+    """`queued` means durable. `text` is for the person, if there is something to say now."""
 
     state: ReceiptState
     message_id: MessageId | None = None
@@ -54,7 +54,7 @@ class Receipt(Struct, frozen=True):
 
 
 class Answered(Struct, frozen=True):
-    """What became of an answer: a second one changes nothing and says who was first."""
+    """The result of an answer. A second answer changes nothing, and its text names the first."""
 
     accepted: bool
     text: str
@@ -70,73 +70,74 @@ class LoggedEvent(Struct, frozen=True):
 
 
 class PlaceSettings(Struct, frozen=True):
-    """What the people of a place chose for it, as far as its channel must know. None is as the channel is configured."""
+    """Settings that people chose for a place and its channel needs. None means "as configured"."""
 
     trigger: Trigger | None = None
     former: tuple[Address, ...] = ()
-    """The addresses that the place had before it moved, the first one first."""
+    """Earlier addresses of the place, oldest first."""
 
 
 class Desk(Protocol):
-    """All that a surface may ask of the centre. Each method has a row in the authority table."""
+    """Everything that a channel may call. Each method has a row in the table `AUTHORITY`."""
 
     async def accept(self, message: InboundMessage) -> Receipt: ...
 
     def expecting(self, message: InboundMessage) -> AbstractContextManager[object]:
-        """Entered before what came with a message is fetched, and left once it was accepted. A `/stop` meanwhile names it,
-        or takes it back: then what is done within ends, and the message has been taken care of."""
+        """Announce a message while its files are fetched; leave once it was accepted.
+
+        A `/stop` in the meantime may withdraw it: the body is then cancelled, and the message counts as handled."""
         ...
 
     async def edited(self, message: MessageEdited) -> Receipt:
-        """Of a message that the desk never took, the receipt names none: it may be said now."""
+        """The receipt has no `message_id` if the desk never took the message; it may be accepted now."""
         ...
 
     async def deleted(self, message: MessageDeleted) -> Receipt: ...
 
     async def answer(self, ask_id: AskId, payload_hash: str, decision: Decision, by: Author) -> Answered:
-        """One press of one button. "Deny, and say why" is a deny with `reason_wanted`: the centre asks for the reason."""
+        """Take one press of one button. "Deny, and say why" is a deny with `reason_wanted`: the desk asks for the reason."""
         ...
 
     async def command(
         self, address: Address, by: Author, line: str, native_id: str, *, sent_at: float = 0.0
     ) -> Receipt:
-        """`sent_at` is by the platform's clock, as that of its messages: 0 where it does not tell."""
+        """`sent_at` is the platform's time; 0 if it gives none."""
         ...
 
     def follow(self, conversation: ConversationId, after_seq: int, by: Author) -> AsyncIterator[LoggedEvent]:
-        """Every event after `after_seq`, for ever: nothing missed, nothing twice."""
+        """Yield every event after `after_seq` exactly once, without end."""
         ...
 
     async def query(self, what: str, by: Author, **terms: Any) -> Any: ...
 
     async def moved(self, old: Address, new: Address) -> None:
-        """The platform gave a place a new address: its conversation goes on there. Told twice, it is told once."""
+        """The platform gave a place a new address; its conversation continues there. Idempotent."""
         ...
 
     async def arrived(self, here: Presence, greeting: str) -> None:
-        """We were added to a place. The greeting is said there if whoever did it may talk to us; else owners are told."""
+        """We were added to a place. Greets there if the person who added us may talk to us; else tells the owners."""
         ...
 
     async def left(self, here: Presence) -> None:
-        """We were put out of a place: nothing that waits to be said there is tried any more."""
+        """We were removed from a place; undelivered messages for it are dropped."""
         ...
 
     async def waiting(self, channel: ChannelId) -> Sequence[MessageRef]:
-        """For the channel itself, which may not have heard what became of them: messages that wait behind a turn."""
+        """For the channel itself, after a restart: messages that wait behind a turn."""
         ...
 
     async def running(self, address: Address) -> Mapping[TurnId, Address]:
-        """For the channel itself, which may not be told of which thread something is: the turns that are live in this
-        place and in its threads, and where each of them is."""
+        """For the channel itself, where the platform does not name the thread: live turns of this place and its threads,
+        with their addresses."""
         ...
 
     async def address_of(self, ref: MessageRef) -> Address:
-        """For the channel itself, where its platform names a message by its place alone: the thread of that place in which
-        it stands, whether we sent it or a person did. A message that is not known is where it is said to be."""
+        """For the channel itself, where the platform names a message by its place alone: the address with the thread that
+        holds it. The address of an unknown message is returned unchanged."""
         ...
 
     async def settings_of(self, address: Address) -> PlaceSettings:
-        """For the channel itself, before it knows whether a message is for us. Cheap: asked for each one of a group."""
+        """For the channel itself, to decide whether a message is for us. Cheap: called for each message of a group."""
         ...
 
 
@@ -152,17 +153,17 @@ class Channel(Protocol):
 
 @runtime_checkable
 class RendersPlainly(Protocol):
-    """A channel whose `send` may raise `WantsPlainer`, for a form that not every server of its platform takes."""
+    """A channel whose `send` may raise `WantsPlainer`, because some servers of its platform reject a format."""
 
     def render_plainly(self, content: Content) -> tuple[Part, ...]:
-        """The same without that form. What stands before and behind a part that had it is what `render` gives."""
+        """Render without that format. All other parts are as from `render`."""
         ...
 
 
 @runtime_checkable
 class CanEdit(Protocol):
-    """Live views need both: what a view looks like, and a way to change what stands there. `CannotEdit` says that a message
-    was changed too often, or is too old: a view goes on in a new one."""
+    """Renders live views and edits messages. After `CannotEdit` (too old, or edited too often) a view continues in a new
+    message."""
 
     def render_view(self, view: TurnView, now: float) -> Part | None: ...
 
@@ -176,28 +177,29 @@ class CanDelete(Protocol):
 
 @runtime_checkable
 class FindsViews(Protocol):
-    """A marker: a view that was sent without an answer may be sent again. If the first one arrived after all, the second
-    is not shown, and its ref is the first one's."""
+    """A marker: a view whose send was not confirmed may be sent again. If the first did arrive, the platform keeps that
+    one and returns its ref."""
 
     finds_views: bool
 
 
 @runtime_checkable
 class RenewsViews(Protocol):
-    """Some of its views the platform takes away by itself, unless they are written anew."""
+    """The platform removes some views after a while unless they are sent again."""
 
     def renew_view_s(self, ref: MessageRef) -> float | None:
-        """How long after a view was shown it is to be shown again, though it looks the same; None if it stays."""
+        """Seconds after which an unchanged view must be sent again; None if it stays."""
         ...
 
 
 @runtime_checkable
 class CanType(Protocol):
-    """Shows that somebody is writing. The runtime calls `type` from a turn's start, every `type_every_s`, until it ends
-    or waits for an answer. It must never hold up a message: what a platform's limits have no room for is not shown."""
+    """Shows a typing indicator. The runtime calls `type` every `type_every_s` while a turn runs and waits for no answer.
+
+    It must never delay a message: skip it when the platform's rate limit has no room."""
 
     type_every_s: float
-    """A little less than the time after which the platform takes the sign away."""
+    """A little less than the time after which the platform hides the indicator."""
 
     async def type(self, address: Address) -> None: ...
 
@@ -209,43 +211,40 @@ class CanReact(Protocol):
 
 @runtime_checkable
 class CanOpenThread(Protocol):
-    """Makes a thread (a topic) for something of its own: `/topic NAME`, which is also `/thread NAME`."""
+    """Opens a thread (a topic) for `/topic NAME` or `/thread NAME`."""
 
     async def open_thread(self, address: Address, name: str) -> Address:
-        """The thread's address: the same place, with `thread` set. `address` may itself be one of the place's threads.
+        """Return the new thread's address: the same place, with `thread` set. `address` may itself be a thread.
 
-        `Rejected` says in plain words why there can be none here, and what would help."""
+        Raises `Rejected` with a text for people: why not, and what would help."""
         ...
 
 
 @runtime_checkable
 class Paced(Protocol):
-    """The platform wants a pause between two messages of one conversation."""
+    """The platform requires a pause between two messages of one conversation."""
 
     interval_s: float
 
 
 @runtime_checkable
 class HoldsPlaces(Protocol):
-    """A channel that serves only some conversations of its kind: a terminal holds its own, no other's.
-
-    Whoever holds a place holds its threads, also those that nobody has told it of."""
+    """A channel that serves only some conversations, as a terminal serves only its own. Threads belong to their place."""
 
     def holds(self) -> tuple[ConversationId, ...]: ...
 
 
 @runtime_checkable
 class HoldsMessages(Protocol):
-    """A channel that is here for some messages only: one question, and its answer.
+    """A channel that serves only some messages: a one-shot question and its answer.
 
-    Of what is said in the places that it holds it is sent what came of these messages, and what belongs to nobody's.
-    The rest waits for others. None if it is here for everything."""
+    It is sent the results of these messages, and messages that belong to no other; the rest waits. None means all."""
 
     def messages(self) -> tuple[MessageId, ...] | None: ...
 
 
 def serves(channel: Channel, place: ConversationId) -> bool:
-    """Whether what happens in this conversation is shown through this channel, here."""
+    """True if this channel shows the conversation."""
     if not isinstance(channel, HoldsPlaces):
         return True
     held = channel.holds()
@@ -266,19 +265,19 @@ class HasHealth(Protocol):
 
 
 class MenuCommand(Struct, frozen=True):
-    """A command for a platform's menu, and who may use it at least."""
+    """A command for a platform's menu, and the lowest role that may use it."""
 
     name: str
     summary: str
     role: Role
     usage: str = ""
-    """How it is written, with what stands behind it: `/cancel N`."""
+    """The command with its arguments: `/cancel N`."""
     aliases: tuple[str, ...] = ()
-    """Further names that it is known by. They stand in no menu."""
+    """Further names, not shown in menus."""
 
 
 class ChannelHost(Struct, frozen=True):
-    """What the house gives to a channel that it builds."""
+    """Everything that a channel is given when it is built."""
 
     blobs: Blobs
     state_dir: str
@@ -287,8 +286,8 @@ class ChannelHost(Struct, frozen=True):
     commands: tuple[MenuCommand, ...] = ()
 
 
-class Met(Struct, frozen=True):
-    """Who we are on a platform, and the address under which people find us; or why that is not known."""
+class BotIdentity(Struct, frozen=True):
+    """Our name and link on a platform; or the problem that kept us from asking."""
 
     name: str = ""
     link: str = ""
@@ -296,32 +295,32 @@ class Met(Struct, frozen=True):
 
 
 class Finding(Struct, frozen=True):
-    """Something that does not work on a platform, or not everywhere, and what to do."""
+    """Something that does not work on a platform, and how to fix it."""
 
     text: str
     fix: str = ""
 
 
 class IdForm(Struct, frozen=True):
-    """What the ids of people look like on a platform: people take their names for them."""
+    """The format of user ids on a platform, to reject names that people enter instead."""
 
     pattern: re.Pattern[str]
     words: str
-    """What comes after "people are known by": "a number, such as 12345"."""
+    """The end of the sentence "people are known by …": "a number, such as 12345"."""
 
 
 class ChannelSpec(Struct, frozen=True):
-    """How a channel presents itself; the object that an entry point of `pilothouse.channels` names."""
+    """The object that an entry point of `pilothouse.channels` names."""
 
     id: ChannelId
     title: str
     config: type[Struct]
     build: Callable[[Any, ChannelHost], Channel]
     problem: Callable[[Any], str]
-    """Why this configuration cannot work, in plain words with the fix; empty if it can."""
-    meet: Callable[[Any], Met] | None = None
-    """Asks the platform who we are: whoever sets the channel up learns at once whether that works."""
+    """Says why this configuration cannot work, and the fix; empty if it can."""
+    meet: Callable[[Any], BotIdentity] | None = None
+    """Asks the platform who we are, so that setup can check the credentials."""
     examine: Callable[[Any], Sequence[Finding]] | None = None
-    """A longer look, for `doctor`: asks the platform what we lack there. Bounded in time, and it changes nothing."""
+    """For `doctor`: asks the platform which permissions or settings are missing. Bounded in time, changes nothing."""
     user_ids: IdForm | None = None
-    """Without it, every word may be somebody's id."""
+    """None accepts any word as a user id."""

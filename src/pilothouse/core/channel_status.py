@@ -1,8 +1,7 @@
-"""Places that put us out: a small fact in the store, for whoever runs in another process.
+"""Channel status as facts in the store, so that other processes can read it.
 
-How a channel was when somebody last looked: a small fact in the store, for whoever runs in another process.
-
-Channels that are served although no configuration names them: their mail waits until they are served again.
+Three kinds: places that removed us, the last health of each channel, and channels that were served without being
+configured (their messages wait until they are served again).
 """
 
 from __future__ import annotations
@@ -14,29 +13,29 @@ from pilothouse.core.ids import ChannelId, ConversationId
 from pilothouse.core.store import Tx
 from pilothouse.core.text import span
 
-DEAF_S = 300.0
-"""A channel of which nothing was heard for so long is in trouble, whatever it says itself."""
-UNTENDED = (
-    "A gateway runs, but has not looked after this channel for {since}. If it should serve it, restart it."
+SILENT_AFTER_S = 300.0
+"""A channel that was silent for this long counts as in trouble, even if it reports none."""
+NOT_CHECKED = (
+    "A gateway runs, but has not checked this channel for {since}. If it should serve it, restart it."
 )
 
 _FACT = "served"
 
 
-class Gone(Struct, frozen=True):
-    """A place that put us out, and how."""
+class Removal(Struct, frozen=True):
+    """The time and the reason of our removal from a place."""
 
     at: float
     why: str
 
 
-def gone_from(tx: Tx, place: ConversationId) -> Gone | None:
+def removal_from(tx: Tx, place: ConversationId) -> Removal | None:
     kept = tx.get_fact(_gone_key(place))
-    return msgspec.json.decode(kept, type=Gone) if kept else None
+    return msgspec.json.decode(kept, type=Removal) if kept else None
 
 
-def note_gone(tx: Tx, place: ConversationId, gone: Gone | None) -> None:
-    """None if it took us back."""
+def note_removal(tx: Tx, place: ConversationId, gone: Removal | None) -> None:
+    """None clears it: we were added again."""
     tx.set_fact(_gone_key(place), "" if gone is None else msgspec.json.encode(gone).decode())
 
 
@@ -44,10 +43,10 @@ def _gone_key(place: ConversationId) -> str:
     return f"gone:{place}"
 
 
-class Noted(Struct, frozen=True):
-    """`heard_at` is when the platform last answered us; `trouble` is what a person should know, if anything.
+class HealthNote(Struct, frozen=True):
+    """`heard_at` is the platform's last answer; `trouble` is a text for people, if something is wrong.
 
-    `told` is the trouble that the owners were last told of, at `told_at`; empty once they were told that it is over."""
+    `told` is the trouble that owners were last told of, at `told_at`; empty once they were told that it is over."""
 
     at: float
     heard_at: float | None = None
@@ -56,24 +55,24 @@ class Noted(Struct, frozen=True):
     told_at: float = 0.0
 
 
-def health_of(tx: Tx, channel: ChannelId) -> Noted | None:
+def health_of(tx: Tx, channel: ChannelId) -> HealthNote | None:
     kept = tx.get_fact(_health_key(channel))
-    return msgspec.json.decode(kept, type=Noted) if kept else None
+    return msgspec.json.decode(kept, type=HealthNote) if kept else None
 
 
-def note_health(tx: Tx, channel: ChannelId, noted: Noted | None) -> None:
-    """None takes back what was noted."""
+def note_health(tx: Tx, channel: ChannelId, noted: HealthNote | None) -> None:
+    """None clears the note."""
     tx.set_fact(_health_key(channel), "" if noted is None else msgspec.json.encode(noted).decode())
 
 
-def health_now(tx: Tx, channel: ChannelId, now: float) -> Noted | None:
-    """For whoever looks from outside: a note that nobody renews, beside a gateway that lives, is no good news."""
+def health_now(tx: Tx, channel: ChannelId, now: float) -> HealthNote | None:
+    """The last note, with a trouble added if a live gateway has stopped renewing it."""
     noted = health_of(tx, channel)
-    if noted is None or noted.trouble or now - noted.at <= DEAF_S:
+    if noted is None or noted.trouble or now - noted.at <= SILENT_AFTER_S:
         return noted
     if not any("channels" in node.roles and node.lease_until > now for node in tx.nodes.list()):
         return noted
-    return msgspec.structs.replace(noted, trouble=UNTENDED.format(since=span(now - noted.at)))
+    return msgspec.structs.replace(noted, trouble=NOT_CHECKED.format(since=span(now - noted.at)))
 
 
 def _health_key(channel: ChannelId) -> str:

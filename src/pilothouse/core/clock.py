@@ -1,4 +1,4 @@
-"""Time is an argument. `now` is UTC epoch seconds and may jump; `monotonic` never does."""
+"""Port: the clock, which is always an argument. `now` is UTC epoch seconds and may jump; `monotonic` never does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where people talk, with its binding; and the sessions, an engine's memory of it."""
+"""Conversations, which are the places where people talk, with their binding; and sessions, an engine's memory of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ThreadSessions = Literal["own", "shared"]
 
 
 class Conversation(Struct, frozen=True):
-    """A place where people talk, and its binding. None means "as configured"."""
+    """A conversation and its binding. None means "as configured"."""
 
     id: ConversationId
     address: Address
@@ -44,22 +44,22 @@ class Session(Struct, frozen=True):
     failed_resumes: int = 0
     turns: int = 0
     cost_usd: float | None = None
-    """What its turns told, together; None while none of them told anything."""
+    """Sum of the costs that its turns reported; None while none did."""
 
 
 class Conversations(Protocol):
     def ensure(self, conversation: Conversation) -> Conversation:
-        """The stored one; `conversation` is stored if there is none."""
+        """Return the stored conversation; store this one if there is none."""
         ...
 
     def get(self, id: ConversationId) -> Conversation | None: ...
 
     def some(self, ids: Iterable[ConversationId]) -> dict[ConversationId, Conversation]:
-        """Those of them that are known, in one look."""
+        """Return those that are known, in one query."""
         ...
 
     def threads_of(self, id: ConversationId, *, limit: int = 500) -> list[Conversation]:
-        """Those whose `parent_id` this is, newest first."""
+        """Return the threads of a place, newest first."""
         ...
 
     def save(self, conversation: Conversation) -> None: ...
@@ -75,7 +75,7 @@ class Sessions(Protocol):
     def get(self, id: SessionId) -> Session | None: ...
 
     def save(self, session: Session) -> None:
-        """Changes a stored one; `StoreError` if there is none."""
+        """Update a stored session. Raises `StoreError` if there is none."""
         ...
 
     def of(self, conversation_id: ConversationId | None = None, *, limit: int = 100) -> list[Session]:

@@ -1,9 +1,9 @@
-"""Port: what every coding agent looks like from the inside of the house.
+"""Port: the interface of every engine.
 
-An `Engine` is an async context manager and owns what its sessions share. `open` leases a session: leaving it after
-`TurnEnded` gives it back, leaving it mid-turn cancels. Once `run` has begun, failures are events, never exceptions;
-before that, `open` may raise `EngineError`. Everything else is a capability: a protocol of one method, found with
-`isinstance` on the session (or, where noted, on the engine).
+An `Engine` is an async context manager and owns the resources that its sessions share. `open` leases a session:
+leaving it after `TurnEnded` returns it, leaving it mid-turn cancels. Once `run` has begun, failures are events, never
+exceptions; before that, `open` may raise `EngineError`. Everything else is a capability: a protocol of one method,
+found with `isinstance` on the session (or, where noted, on the engine).
 """
 
 from __future__ import annotations
@@ -23,16 +23,15 @@ from pilothouse.core.policy import NO_RULE, ApprovalMode, Ruling, Site
 from pilothouse.core.turn import Prompt
 
 NODE_MARKER = "PILOTHOUSE_NODE"
-"""Every process that an engine starts carries `host.node_marker` under this name in its environment: a gateway that
-was killed is found out by it, and what it left running is ended at the next start."""
-
+"""Every process that an engine starts has this environment variable, set to `host.node_marker`: the next start uses it
+to find and end processes that a killed gateway left running."""
 
 Judge = Callable[[Ask, Site], Awaitable[Ruling]]
-"""What the house's policy says about a call that a session is about to make, in its workspace and its mode."""
+"""Applies the policy to a call that a session is about to make, in its workspace and mode."""
 
 
 class Brief(Struct, frozen=True):
-    """Everything a session is opened with. An engine reads nothing else of ours."""
+    """Everything a session is opened with. An engine reads nothing else from Pilothouse."""
 
     session_id: SessionId
     workspace: str
@@ -44,22 +43,22 @@ class Brief(Struct, frozen=True):
     mcp_servers: Mapping[str, Any] = field(default_factory=dict)
     system_prompt: str = ""
     budget_usd: float | None = None
-    """What this turn may cost at most, where somebody set a cap: an engine that can keep to one keeps to it."""
+    """The most this turn may cost, if a cap is set. Engines that can enforce a limit do."""
     settings_dir: str = ""
-    """Where the owner keeps files about this workspace, outside of it; empty where there is no such folder."""
+    """The owner's folder with files about this workspace, outside of it; empty if there is none."""
     conversation_id: ConversationId = ConversationId("")
     wake: str = ""
-    """The `Wake` that this session is opened for: its `run` gives the turn that began by itself, and says nothing."""
+    """The `Wake` that this session is opened for: `run` streams the turn that the engine began, and sends no prompt."""
 
     @property
     def site(self) -> Site:
-        """Where the session's calls are judged."""
+        """The context in which the session's calls are judged."""
         return Site(self.workspace, self.session_id, self.approval_mode)
 
 
 class EngineSession(Protocol):
     def run(self, prompt: Prompt) -> AsyncIterator[EngineEvent]:
-        """One turn. Ends after `TurnEnded`, or when the engine has nothing more to say."""
+        """Run one turn. The stream ends after `TurnEnded`, or when the engine stops."""
         ...
 
 
@@ -83,7 +82,7 @@ class Interruptible(Protocol):
 @runtime_checkable
 class Steerable(Protocol):
     async def steer(self, prompt: Prompt) -> bool:
-        """Push more into the running turn; False if it is too late for this one."""
+        """Add a prompt to the running turn; False if it is too late."""
         ...
 
 
@@ -95,16 +94,15 @@ class Answerable(Protocol):
 
 
 @runtime_checkable
-class KeepsWatch(Protocol):
-    """A marker: the session ends a turn whose program hangs by itself. It hears more than its events tell, so nobody
-    else takes its silence for a hang."""
+class DetectsHangs(Protocol):
+    """A marker: the session itself ends a turn whose program hangs, so the gateway does not take silence for a hang."""
 
-    keeps_watch: bool
+    detects_hangs: bool
 
 
 @runtime_checkable
 class AcceptsImages(Protocol):
-    """A marker: attachments that are images reach the model as images."""
+    """A marker: image attachments reach the model as images."""
 
     accepts_images: bool
 
@@ -116,14 +114,13 @@ class Model(Struct, frozen=True):
 
 @runtime_checkable
 class ListsModels(Protocol):
-    """On the engine, not on the session. What it knows at this moment, likeliest first: to ask costs nothing, so no
-    process is started for it and nothing is waited for."""
+    """On the engine, not on the session. Lists the models known now, likeliest first, without starting a process."""
 
     def models(self) -> Sequence[Model]: ...
 
 
 class Wake(Struct, frozen=True):
-    """A turn that an engine began by itself, and why, in words for people. An `id` is never given twice."""
+    """A turn that an engine began by itself. `cause` is for people; an `id` is never reused."""
 
     session_id: SessionId
     cause: str
@@ -134,15 +131,15 @@ class Wake(Struct, frozen=True):
 class Wakes(Protocol):
     """On the engine, not on the session.
 
-    The turn's stream is kept until a session is opened with `Brief.wake`. One that another turn of the session took in
-    meanwhile gives a stream without words; one that nobody knows any more, for its process is gone, one that failed.
+    The turn's stream is kept until a session is opened with `Brief.wake`. If another turn of the session has consumed
+    it, the stream has no text; if its process is gone, the stream fails.
     """
 
     def wakes(self) -> AsyncIterator[Wake]: ...
 
 
 class EngineStatus(Struct, frozen=True):
-    """What a look at the machine tells: `fix` is the exact command that would make it available."""
+    """The result of a probe; `fix` is the exact command that would make the engine available."""
 
     available: bool
     version: str = ""
@@ -151,7 +148,7 @@ class EngineStatus(Struct, frozen=True):
 
 
 class Blobs(Protocol):
-    """Attachment bytes, read and kept through the store."""
+    """Attachment bytes in the store."""
 
     async def get(self, blob: BlobHash) -> bytes: ...
 
@@ -159,7 +156,7 @@ class Blobs(Protocol):
 
 
 class MediaFound(Struct, frozen=True):
-    """Bytes in an engine's output, before a store has kept them: whoever has one makes `MediaProduced` of it."""
+    """A file in an engine's output that is not stored yet; storing it gives a `MediaProduced`."""
 
     name: str
     media_type: str
@@ -167,46 +164,46 @@ class MediaFound(Struct, frozen=True):
 
 
 class LineTranslator(Protocol):
-    """An engine's recorded output -> events, without the engine. Several turns give several streams, one by one."""
+    """Translates an engine's recorded output into events, without the engine. Several turns give several streams."""
 
     puzzle: str
-    """Why the line that was fed last could not be understood; empty if it could."""
+    """The problem with the last line; empty if it was understood."""
 
     def feed(self, line: bytes) -> Sequence[EngineEvent | MediaFound]: ...
 
     def end(self, exit_code: int | None = None, stderr_tail: str = "") -> Sequence[EngineEvent | MediaFound]:
-        """What is missing once nothing more can come."""
+        """Close what is open at the end of the output."""
         ...
 
 
 class SessionLog(Protocol):
-    """An engine's own record of one session, which somebody else may be writing. Reading it changes nothing."""
+    """An engine's own log of one session, which another process may be writing. Read-only."""
 
     where: str
 
     @property
     def found(self) -> bool:
-        """Whether it is there yet."""
+        """True once the log exists."""
         ...
 
     def follow(self) -> AsyncIterator[Sequence[EngineEvent | MediaFound]]:
-        """The turn that is under way, or was the last, then whatever is added, for ever."""
+        """Yield the current or last turn, then everything added, without end."""
         ...
 
 
 class ResumeLines(Struct, frozen=True):
-    """How an engine's sessions move between a chat and a terminal: as a line of text."""
+    """Lines of text that move an engine's session between a chat and a terminal."""
 
     parse: Callable[[str], tuple[ResumeToken | None, str]]
-    """The session that a text says to resume, if any, and the text without such lines."""
+    """Finds the session that a text asks to resume, and removes such lines from the text."""
     read: Callable[[str], ResumeToken | None]
-    """A bare id; None if it cannot be one of this engine's."""
+    """Reads a bare id; None if it cannot be one of this engine's."""
     command: Callable[[ResumeToken], str]
-    """What continues the session in a terminal."""
+    """The command that continues the session in a terminal."""
     line: Callable[[ResumeToken], str]
-    """The same for under an answer: short, and understood again by `parse`."""
+    """A short form for the end of an answer, which `parse` understands."""
     shown: bool = False
-    """Whether answers close with that line."""
+    """Answers end with that line."""
 
 
 class ProcessStart(Struct, frozen=True):
@@ -230,10 +227,10 @@ async def ask_always(ask: Ask, site: Site) -> Ruling:
 
 
 class EngineHost(Struct, frozen=True):
-    """What the house gives to an engine that it builds.
+    """Everything that an engine is given when it is built.
 
-    An engine that can hold a call back asks `judge` about every one, also about those that its program would let pass
-    by itself; only what is ruled `ask` becomes an `Asked`.
+    An engine that can hold calls back asks `judge` about every call, even those that its program would allow by
+    itself; only a ruling of `ask` becomes an `Asked`.
     """
 
     blobs: Blobs
@@ -247,14 +244,14 @@ class EngineHost(Struct, frozen=True):
 
 
 class Obeyed(Struct, frozen=True):
-    """A file, or a folder, that a workspace may bring along, and what it means to obey it."""
+    """A file or folder of a workspace that an engine obeys, and its effect."""
 
     path: str
     means: str
 
 
 class EngineSpec(Struct, frozen=True):
-    """How an engine presents itself; the object that an entry point of `pilothouse.engines` names.
+    """The object that an entry point of `pilothouse.engines` names.
 
     `config` is a `msgspec.Struct` type: the shape of the section `[engines.<id>]`.
     """
@@ -266,15 +263,15 @@ class EngineSpec(Struct, frozen=True):
     probe: Callable[[Any], EngineStatus]
     aliases: tuple[str, ...] = ()
     examine: Callable[[Any], str] | None = None
-    """A longer look than `probe`, for `doctor`: why turns would not start, and what to do; empty if they would."""
+    """For `doctor`: a slower check than `probe`. Says why turns would not start, and the fix; empty if they would."""
     translator: Callable[[], LineTranslator] | None = None
-    """For `pilothouse replay`: reads what this engine's program printed."""
+    """For `pilothouse replay`: reads this engine's recorded output."""
     find_logs: Callable[[Any, str], Sequence[SessionLog]] | None = None
-    """For `pilothouse watch`: the logs that a word may mean, which is a session's id, its beginning, or a path."""
+    """For `pilothouse watch`: finds logs by a session id, the beginning of one, or a path."""
     resume_lines: Callable[[Any], ResumeLines] | None = None
-    """For an engine whose sessions people can also continue by hand."""
+    """For engines whose sessions can also be continued by hand."""
     obeys: tuple[Obeyed, ...] = ()
-    """What of a workspace counts for this engine only once somebody trusts it: people are told before they do."""
+    """Files that this engine obeys only in a trusted workspace; listed before people grant trust."""
 
 
 Step = EngineEvent | MediaFound

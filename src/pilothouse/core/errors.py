@@ -7,21 +7,19 @@
     ├── DeliveryError
     │   ├── TryLater           the platform wants us to wait `after_s`
     │   ├── Rejected           the platform will never take it, and says why
-    │   │   └── CannotEdit     what stands there cannot be changed any more; something new can be sent
-    │   ├── Unconfirmed        the platform may have taken it: a repeat must say that it is one
-    │   └── WantsPlainer       the platform took nothing, for its form: `render_plainly` has another
+    │   │   └── CannotEdit     this message can no longer be edited; a new one can be sent
+    │   ├── Unconfirmed        the platform may have taken it: a repeat must be marked as one
+    │   └── WantsPlainer       the platform rejected the format: use `render_plainly`
     ├── StoreError
     │   ├── StoreUnavailable   disk full, read-only, locked: nothing was written; it may work later
     │   ├── StoreTooNew        written by a newer Pilothouse
-    │   ├── StoreTooOld        of an older one, or never finished, and who only looks does not bring it up to date
+    │   ├── StoreTooOld        written by an older one, or half made; a read-only open does not migrate it
     │   ├── RoleHeld           another node holds the role
-    │   ├── Fenced             another node took over from us, or the store is gone: we may write nothing any more
+    │   ├── Fenced             another node took over, or the store is gone: this node must not write; never swallow it
     │   └── SessionBusy        the session has a live turn already (law 2)
     └── IllegalMove            a state machine was asked for a move that its table lacks
 
-A message says what happened, with which value, and what to do next; it is shown to people as it stands.
-
-Finds the one error that nobody may swallow: `Fenced`, alone or among others that happened beside it.
+A message says what happened, with which value, and what to do next; it is shown to people unchanged.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ from pilothouse.core.outcome import Failure
 
 
 class PilothouseError(Exception):
-    """Anything that we foresaw. Its text is fit for a person."""
+    """Any expected error. Its text is fit for a person."""
 
 
 class ConfigError(PilothouseError):
@@ -94,7 +92,7 @@ class StoreTooOld(StoreError):
 
 
 class RoleHeld(StoreError):
-    """Another node holds the role; `holder` names it as a person would."""
+    """Another node holds the role; `holder` names it for people."""
 
     def __init__(self, message: str, *, role: str, holder: str) -> None:
         super().__init__(message)
@@ -118,7 +116,7 @@ class IllegalMove(PilothouseError):
 
 
 def main_error(error: BaseException) -> BaseException:
-    """Of several that happened beside each other, the one that says most."""
+    """Pick the most telling error of a group: the first `PilothouseError`, else the first."""
     flat = list(_flatten(error))
     return next((one for one in flat if isinstance(one, PilothouseError)), flat[0])
 
@@ -131,10 +129,6 @@ def _flatten(error: BaseException) -> Iterator[BaseException]:
         yield error
 
 
-def fenced_in(error: BaseException) -> Fenced | None:
-    """Somebody took over from us, says this error; None if it says anything else."""
-    if isinstance(error, Fenced):
-        return error
-    if isinstance(error, BaseExceptionGroup):
-        return next(filter(None, map(fenced_in, error.exceptions)), None)
-    return None
+def find_fenced(error: BaseException) -> Fenced | None:
+    """Return the `Fenced` error, alone or in a group; None if there is none."""
+    return next((one for one in _flatten(error) if isinstance(one, Fenced)), None)

@@ -1,4 +1,4 @@
-"""What engines do: the closed union `EngineEvent`, the second narrow waist.
+"""Engine events: the closed union `EngineEvent`, the second narrow waist.
 
 Grammar of a turn:
 
@@ -10,7 +10,7 @@ Grammar of a turn:
 The start is missing only when the turn ended, not completed, before a session existed. There is exactly one end
 and it is last; a failed one says why, a completed one has no failure. A tool opens once and closes once, changes
 only in between, and every tool is closed before the end. An ask is made once and changes at most once, by the
-table in `ask.py`; it may stay open at the end. `grammar.py` repairs whatever breaks these rules.
+table in `ask.py`; it may stay open at the end. `grammar.py` repairs streams that break these rules.
 
 Text lives in blocks: a `TextSet` replaces all deltas of its block (an empty one withdraws it), and text with a
 `parent_id` is a sub-agent's, never the answer's. A plugin may not add kinds.
@@ -37,7 +37,7 @@ Outcome = Literal["completed", "failed", "cancelled"]
 Level = Literal["info", "warning", "error"]
 
 HARMLESS_TOOLS: frozenset[ToolKind] = frozenset({"read", "search", "web", "note"})
-"""Tools that may run twice. Every other kind is taken to have side effects."""
+"""Tools that may run twice. Every other kind counts as having side effects."""
 
 
 def _snake(name: str) -> str:
@@ -45,7 +45,7 @@ def _snake(name: str) -> str:
 
 
 class ResumeToken(Struct, frozen=True):
-    """How an engine finds its session again. It is bound to a folder: most CLIs keep their history by it."""
+    """An engine's id for a session, bound to a folder: most CLIs keep their history per folder."""
 
     engine: EngineId
     value: str
@@ -178,7 +178,7 @@ _decoder = msgspec.json.Decoder(EngineEvent)
 
 
 def encode_event(event: EngineEvent) -> bytes:
-    """One line of JSON. Text that cannot be stored is cleaned: nothing an engine says may break the log."""
+    """Encode as one line of JSON. Text that cannot be stored is cleaned, so no engine output can break the log."""
     try:
         return _encoder.encode(event)
     except UnicodeEncodeError:
@@ -186,7 +186,7 @@ def encode_event(event: EngineEvent) -> bytes:
 
 
 def clean_values(value: Any) -> Any:
-    """JSON's own values with every text in them cleaned."""
+    """Clean every text in a JSON value."""
     match value:
         case str():
             return clean_text(value)
@@ -199,7 +199,7 @@ def clean_values(value: Any) -> Any:
 
 
 def decode_event(raw: bytes | str, schema: int = SCHEMA_VERSION) -> EngineEvent:
-    """The event that `encode_event` wrote. Raises `PilothouseError` for anything else."""
+    """Decode the output of `encode_event`. Raises `PilothouseError` for anything else."""
     if schema > SCHEMA_VERSION:
         raise PilothouseError(
             f"event schema {schema} is newer than the {SCHEMA_VERSION} that this Pilothouse knows; upgrade it"
@@ -214,8 +214,8 @@ def has_side_effects(kind: ToolKind) -> bool:
     return kind not in HARMLESS_TOOLS
 
 
-def joined(before: EngineEvent, event: EngineEvent) -> EngineEvent | None:
-    """Two deltas of one block that follow each other as one; None for any others."""
+def merge_deltas(before: EngineEvent, event: EngineEvent) -> EngineEvent | None:
+    """Merge two consecutive deltas of one block; None for other events."""
     match before, event:
         case TextDelta(block_id=a, parent_id=p), TextDelta(block_id=b, parent_id=q) if a == b and p == q:
             return TextDelta(a, before.text + event.text, p)

@@ -1,6 +1,6 @@
 """Repairs any stream of events, so that readers may trust the grammar in `event.py`.
 
-`Grammar.feed` gives the events that may follow; `Grammar.end` closes what is open when the engine stops talking.
+`Grammar.feed` returns the events to pass on; `Grammar.end` closes everything open when the engine stops.
 A well-formed stream passes unchanged, event by event.
 """
 
@@ -33,7 +33,7 @@ NO_REASON = Failure("crash", "The engine failed and did not say why.")
 
 
 class Grammar:
-    """One turn's worth of repair. Feed events in order, then call `end` once."""
+    """The repair of one turn. Feed events in order, then call `end` once."""
 
     def __init__(self) -> None:
         self._started = False
@@ -61,7 +61,7 @@ class Grammar:
                 return [*self._ensure_started(), *self._step(event)]
 
     def end(self, failure: Failure | None = None) -> list[EngineEvent]:
-        """What is missing at the end of the stream: nothing after a `TurnEnded`, else a failed one."""
+        """Close the stream: nothing after a `TurnEnded`, else a failed one."""
         if self._ended:
             return []
         return self._end(TurnEnded("failed", failure=failure or NO_END, resume=self._resume))
@@ -133,7 +133,7 @@ class Grammar:
 
 
 def well_formed(events: Iterable[EngineEvent]) -> Iterator[EngineEvent]:
-    """Any events in; a stream that keeps the grammar out."""
+    """Repair a whole stream."""
     grammar = Grammar()
     for event in events:
         yield from grammar.feed(event)

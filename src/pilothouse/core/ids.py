@@ -1,7 +1,6 @@
-"""Every id is its own type; only its maker looks inside.
+"""Id types. Each kind of id is its own type, and only the code that makes it parses it.
 
-An id is made by whoever is given an `IdMaker`; nothing in the house draws random numbers by itself, so that a
-test can name every id it will see.
+New ids come from an `IdMaker` argument, never from a global random generator, so that a test knows every id in advance.
 """
 
 from __future__ import annotations
@@ -25,5 +24,5 @@ Epoch = NewType("Epoch", int)
 
 class IdMaker(Protocol):
     def __call__(self, prefix: str) -> str:
-        """A short id that no other call returned, for example `turn-3f9k2a`."""
+        """Return a new short id, for example `turn-3f9k2a`."""
         ...

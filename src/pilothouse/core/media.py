@@ -1,4 +1,4 @@
-"""What a file is, told by its first bytes; what anybody says about it is not believed."""
+"""Media types, detected from a file's first bytes; declared types are not trusted."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ EXTENSIONS = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "imag
 
 
 def sniff(data: bytes) -> str | None:
-    """The media type of an image that engines take, or of a PDF; None for anything else."""
+    """Return the media type of a PDF or of an image that engines accept; None for anything else."""
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if data.startswith(b"\xff\xd8\xff"):

@@ -1,9 +1,8 @@
-"""What people say, and what we say to them.
+"""Messages: from people to us, and from us to people.
 
 `InboundMessage` is the first narrow waist: everything that can start work has this shape before it is stored.
-`Content` is what we want said; a channel renders it into `Part`s, and each part is sent, and recorded, alone.
-
-A message that a platform brings in several: what it says is made of its pieces, and each is known by its own id. Pure.
+`Content` is an outgoing message; a channel renders it into `Part`s, and each part is sent and recorded on its own.
+A platform may deliver one message in several pieces; each piece keeps its own id.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ from pilothouse.core.ids import BlobHash, ChannelId, ConversationId, SessionId, 
 from pilothouse.core.outcome import Usage
 
 MessageKind = Literal["chat", "task", "webhook", "system", "agent", "reaction", "wake"]
-"""All start a turn, but for `system`: that is a note, which goes along with the next turn. So a channel where a thumb
-shall start something sends it as a `reaction`, and one where it shall start nothing as a note."""
+"""All kinds start a turn except `system`, a note that joins the next turn. An emoji reaction that should start a turn is
+sent as `reaction`, one that should not as `system`."""
 BY_PEOPLE: frozenset[MessageKind] = frozenset({"chat", "reaction"})
-"""What a person did, and answers for."""
+"""Kinds for which a person is responsible."""
 ContentKind = Literal["answer", "notice", "ask", "closed", "reply"]
-"""`closed` is what stands in the place of an ask once it is open no longer."""
+"""`closed` replaces the message of an ask that is no longer open."""
 
-AGAIN_MARK = "(sent again: it may stand above already)"
-"""A channel shows this with every part whose `again` is set: a repeat without it would be a lie."""
+AGAIN_MARK = "(sent again: this may be a duplicate)"
+"""A channel shows this with every part whose `again` is set, so that no repeat looks like a new message."""
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
@@ -35,7 +34,7 @@ WAKE = "wake"
 
 
 class Address(Struct, frozen=True):
-    """Where people talk, in the channel's own terms. Only the channel reads `place` and `thread`."""
+    """The address of a conversation. Only the channel reads `place` and `thread`."""
 
     channel: ChannelId
     place: str
@@ -43,9 +42,9 @@ class Address(Struct, frozen=True):
 
 
 def conversation_id(address: Address) -> ConversationId:
-    """One place is one conversation, on every node and after every restart; two places are never the same one.
+    """Return the conversation of an address, the same on every node and after every restart.
 
-    What separates the parts is escaped within them, so that place `a#b` is not thread `b` of place `a`.
+    Separators are escaped inside the parts, so place `a#b` is not thread `b` of place `a`.
     """
     channel = address.channel.replace("%", "%25").replace(":", "%3A")
     place = address.place.replace("%", "%25").replace("#", "%23")
@@ -54,13 +53,13 @@ def conversation_id(address: Address) -> ConversationId:
 
 
 def parent_id(id: ConversationId) -> ConversationId | None:
-    """The place that a thread belongs to: it has that one's binding and trigger, until it has its own."""
+    """Return the place of a thread, whose binding and trigger the thread inherits; None for a place."""
     place, mark, _ = id.partition("#")
     return ConversationId(place) if mark else None
 
 
 def inbox_key(place: ConversationId, native_id: str) -> str:
-    """What makes a message that a platform brings twice one message. Whoever looks for a repeat looks under this."""
+    """The dedupe key of a message in the inbox."""
     return f"{place}|{native_id}"
 
 
@@ -73,7 +72,7 @@ class Author(Struct, frozen=True):
 
 
 class Presence(Struct, frozen=True):
-    """Somebody brought us into a place, or put us out of it. `native_id` tells one such deed there from another."""
+    """We were added to a place, or removed from it. `native_id` distinguishes such events in one place."""
 
     address: Address
     by: Author
@@ -81,18 +80,18 @@ class Presence(Struct, frozen=True):
     native_id: str
     private: bool = False
     beside: tuple[Address, ...] = ()
-    """Other places that this happened in with the same deed: those of one server."""
+    """Other places of the same server that this event covers."""
 
 
 class MessageRef(Struct, frozen=True):
-    """A message that stands on a platform, by the platform's own id."""
+    """A message on a platform, by the platform's own id."""
 
     address: Address
     native_id: str
 
 
 class Attachment(Struct, frozen=True):
-    """Bytes live in the store under their hash; the name is data and never a path."""
+    """A file. Its bytes are in the store under their hash; the name is data, never a path."""
 
     name: str
     media_type: str
@@ -101,9 +100,9 @@ class Attachment(Struct, frozen=True):
 
 
 class Piece(Struct, frozen=True):
-    """One of the platform's messages that together are one: a cut of a long text, a picture of an album.
+    """One platform message of several that form one: part of a split text, or a picture of an album.
 
-    `before` stands between the words before it and its own."""
+    `before` separates its text from the text before it."""
 
     native_id: str
     text: str
@@ -127,11 +126,10 @@ class InboundMessage(Struct, frozen=True):
     source: str = ""
     sent_at: float = 0.0
     session_id: SessionId | None = None
-    """The session that it is for, where it says so, or comes from, if it is a wake. A channel leaves it empty: intake
-    finds it."""
+    """The session that the message asks for, or that woke. Filled by intake; channels leave it empty."""
     file_text: str = ""
-    """What its files say, where a channel puts that into the prompt, and which ones were not taken. It stands apart from
-    the words, for those alone can be edited, and be a command."""
+    """Text of attached files for the prompt, and the names of refused ones. Kept apart from `text`, because only `text`
+    can be edited or be a command."""
     alone: bool = False
     """Whoever sent it waits for the answer to this and to nothing else: it is a turn by itself, whatever the busy
     policy, and answers nothing that is asked here."""
@@ -148,7 +146,7 @@ class InboundMessage(Struct, frozen=True):
 
 
 class MessageEdited(Struct, frozen=True):
-    """`text` takes the place of the words alone: what the files say stays."""
+    """`text` replaces the message's text; the text of its files stays."""
 
     address: Address
     author: Author
@@ -157,7 +155,7 @@ class MessageEdited(Struct, frozen=True):
 
 
 class MessageDeleted(Struct, frozen=True):
-    """`author` is None where a platform does not tell who did it: it let only those who may."""
+    """`author` is None where the platform does not name the person; the platform has checked their permission."""
 
     address: Address
     author: Author | None
@@ -165,7 +163,7 @@ class MessageDeleted(Struct, frozen=True):
 
 
 class Content(Struct, frozen=True):
-    """What is said, what it is, and what it belongs to. A channel decides how it looks."""
+    """An outgoing message: its text, its kind, and the turn or ask it belongs to. The channel decides how it looks."""
 
     text: str
     kind: ContentKind = "notice"
@@ -173,17 +171,17 @@ class Content(Struct, frozen=True):
     turn_id: TurnId | None = None
     ask: Ask | None = None
     usage: Usage | None = None
-    """What the turn cost, where people want to see it."""
+    """Cost of the turn, if it should be shown."""
     reply_to: str | None = None
     dated: bool = False
-    """Whether it tells of a moment: shown late, it says when that was."""
+    """Shown late, it starts with the time it was written."""
     formatted: bool = False
-    """Whether an engine's words stand in it."""
+    """It contains an engine's text."""
 
     @property
     def is_markdown(self) -> bool:
-        """What an engine says is. Of what the house says only code is markup, for it names people as they call themselves,
-        and repeats what they typed: no stranger shall set a link in our name."""
+        """True for engine text. In our own text only code is markup: it repeats names and input of people, and no
+        stranger may place a link in our name."""
         return self.kind == "answer" or self.formatted
 
 
@@ -197,14 +195,14 @@ class Part(Struct, frozen=True):
 
 
 def clean_text(text: str) -> str:
-    """NUL and lone surrogates can be neither stored nor sent: each becomes one replacement character."""
+    """Replace NUL and lone surrogates, which can be neither stored nor sent."""
     if text.isascii() and "\0" not in text:
         return text
     return "".join(REPLACEMENT if c == "\0" or "\ud800" <= c <= "\udfff" else c for c in text)
 
 
 def pieces_of(message: InboundMessage) -> tuple[Piece, ...]:
-    """One that came whole is its only piece."""
+    """Return the pieces of a message; a message that came whole is its only piece."""
     whole = Piece(
         message.native_id, message.text, attachments=message.attachments, file_text=message.file_text
     )
@@ -212,7 +210,7 @@ def pieces_of(message: InboundMessage) -> tuple[Piece, ...]:
 
 
 def made_of(message: InboundMessage, pieces: Sequence[Piece]) -> InboundMessage:
-    """The message with what these pieces say and bring."""
+    """Return the message made of these pieces."""
     whole = len(pieces) == 1 and pieces[0].native_id == message.native_id and not pieces[0].before
     text = ""
     for piece in pieces:
@@ -227,12 +225,12 @@ def made_of(message: InboundMessage, pieces: Sequence[Piece]) -> InboundMessage:
 
 
 def words_of(message: InboundMessage, native_id: str) -> str:
-    """What one piece of it says."""
+    """Return the text of one piece."""
     return next((piece.text for piece in pieces_of(message) if piece.native_id == native_id), "")
 
 
 def with_words(message: InboundMessage, native_id: str, text: str) -> InboundMessage:
-    """One piece says something else; the others stay."""
+    """Replace the text of one piece."""
     return made_of(
         message,
         [replace(one, text=text) if one.native_id == native_id else one for one in pieces_of(message)],

@@ -1,7 +1,4 @@
-"""Why a turn failed: one closed list of kinds, whatever the engine.
-
-What a turn cost.
-"""
+"""The outcome of a turn: its failure, by one closed list of kinds for every engine, and its cost."""
 
 from __future__ import annotations
 
@@ -35,7 +32,7 @@ class Failure(Struct, frozen=True):
 
 
 class Usage(Struct, frozen=True):
-    """What a turn cost, as far as the engine tells. `None` is "not told", never zero."""
+    """Cost and tokens as the engine reports them. `None` is "not reported", never zero."""
 
     cost_usd: float | None = None
     input_tokens: int | None = None

@@ -1,12 +1,10 @@
-"""Who may do what: one authority table, asked by every surface. Nobody is let in by default (law 7).
+"""People, roles, and the right to answer asks. Strangers have no access by default (law 7).
 
-A role is held everywhere or in one workspace and what is below it. What the configuration grants and what was granted
-on the machine count together: the higher of them is somebody's role.
-
-Who may answer an ask: fixed when it is asked, judged anew with everybody's role at each answer.
-
-Rules: a listed role lets that role and every higher one say yes; `requester` lets whoever asked for the work, if they
-are still a member. One no is a no, and a requester may always say it. A yes counts once per person.
+`AUTHORITY` is the one table of actions and the roles they need. A role holds everywhere, or in one workspace and below;
+grants from the configuration and from the machine add up, and the higher role counts.
+The people who may answer an ask are fixed when it is asked, and their roles are checked again at each answer. A listed
+role lets that role and every higher one say yes; `requester` lets the person who asked for the work, if still a member.
+One no is enough, and a requester may always say it. A yes counts once per person.
 """
 
 from __future__ import annotations
@@ -21,10 +19,10 @@ from pilothouse.core.ids import UserId
 
 Role = Literal["stranger", "member", "admin", "owner"]
 ROLES: tuple[Role, ...] = get_args(Role)
-"""Each may do what those before it may."""
+"""From lowest to highest; each role includes those before it."""
 
 AUTHORITY: Mapping[str, Role] = {
-    # The desk: every method that a channel, a web page or an RPC call reaches.
+    # Methods of the desk, which channels, web pages and RPC calls reach.
     "desk.accept": "member",
     "desk.expecting": "member",
     "desk.edited": "member",
@@ -35,12 +33,12 @@ AUTHORITY: Mapping[str, Role] = {
     "desk.query": "member",
     "desk.settings_of": "member",
     "desk.address_of": "member",
-    "desk.waiting": "owner",  # a channel asks these for itself: they tell of everybody
+    "desk.waiting": "owner",  # called by channels themselves: these reveal everybody's messages
     "desk.running": "owner",
-    "desk.moved": "owner",  # a channel says these for its platform; nobody else but an owner may
+    "desk.moved": "owner",  # reported by channels for their platform
     "desk.arrived": "owner",
     "desk.left": "owner",
-    # What may be asked of it. Across conversations it tells of everybody.
+    # Queries. `across` reveals every conversation.
     "query.message": "member",
     "query.conversation": "member",
     "query.sessions": "member",
@@ -54,7 +52,7 @@ AUTHORITY: Mapping[str, Role] = {
     "query.engines": "member",
     "query.models": "member",
     "query.across": "owner",
-    # Commands. Those that bind a conversation to something else are not a member's.
+    # Commands. Changing a binding needs an admin.
     "command.help": "member",
     "command.new": "member",
     "command.stop": "member",
@@ -80,7 +78,7 @@ AUTHORITY: Mapping[str, Role] = {
     "command.send.guarded": "owner",
     "command.pair": "stranger",
     "command.engines_own": "owner",
-    # Buttons. Who may press one on a given ask is that ask's `Authority`; this is what it takes at least.
+    # Buttons. These are minimum roles; each ask also has its own `Authority`.
     "button.allow": "member",
     "button.deny": "member",
     "button.answer": "member",
@@ -88,14 +86,14 @@ AUTHORITY: Mapping[str, Role] = {
     "button.session": "member",
     "button.always": "admin",
 }
-"""The least role for every deed. A deed without a row is nobody's."""
+"""The lowest role for each action. An action without a row is forbidden for everyone."""
 
 Approver = Literal["requester", "member", "admin", "owner"]
 RouteTo = Literal["here", "private"]
 
 
 class Grant(Struct, frozen=True):
-    """A role that somebody was given on the machine, everywhere or in one workspace."""
+    """A role granted on the machine, everywhere or in one workspace."""
 
     user: UserId
     role: Role
@@ -106,13 +104,13 @@ class Grant(Struct, frozen=True):
 
 
 class People(Struct, frozen=True):
-    """The roles that the configuration grants. Whoever was granted nothing is a stranger."""
+    """The roles that the configuration grants. Everyone else is a stranger."""
 
     roles: Mapping[UserId, Role] = field(default_factory=dict)
     workspaces: Mapping[str, Mapping[UserId, Role]] = field(default_factory=dict)
 
     def role(self, user: UserId, workspace: str = "", grants: Iterable[Grant] = ()) -> Role:
-        """`grants` are this person's, as the store has them now."""
+        """Return the highest role. `grants` are this person's current grants in the store."""
         held = [self.roles.get(user, "stranger")]
         held += [
             roles[user]
@@ -122,12 +120,12 @@ class People(Struct, frozen=True):
         held += [grant.role for grant in grants if grant.user == user and _covers(grant.workspace, workspace)]
         return highest(held)
 
-    def may(self, user: UserId, deed: str, workspace: str = "", grants: Iterable[Grant] = ()) -> bool:
-        return allows(self.role(user, workspace, grants), deed)
+    def may(self, user: UserId, action: str, workspace: str = "", grants: Iterable[Grant] = ()) -> bool:
+        return allows(self.role(user, workspace, grants), action)
 
 
-def allows(role: Role, deed: str) -> bool:
-    return deed in AUTHORITY and at_least(role, AUTHORITY[deed])
+def allows(role: Role, action: str) -> bool:
+    return action in AUTHORITY and at_least(role, AUTHORITY[action])
 
 
 def at_least(role: Role, needed: Role) -> bool:
@@ -139,7 +137,7 @@ def highest(roles: Sequence[Role]) -> Role:
 
 
 def _covers(folder: str, workspace: str) -> bool:
-    """Whether a role in `folder` holds in `workspace`; one for no folder holds everywhere."""
+    """True if a role in `folder` holds in `workspace`; an empty `folder` means everywhere."""
     if not folder:
         return True
     place = PurePosixPath(workspace)
@@ -147,14 +145,14 @@ def _covers(folder: str, workspace: str) -> bool:
 
 
 class PeopleTable(Protocol):
-    """What was granted on the machine. The configuration's people are not in here."""
+    """Grants made on the machine, without those of the configuration."""
 
     def grant(self, grant: Grant) -> None:
-        """One role per person and workspace: it replaces what was granted there before."""
+        """Replace the person's role in that workspace."""
         ...
 
     def revoke(self, user: UserId, workspace: str | None = None) -> list[Grant]:
-        """What was taken: in that workspace (`""` is the one for everywhere), or with None all of it."""
+        """Remove and return grants: of that workspace (`""` is everywhere), or with None all."""
         ...
 
     def of(self, user: UserId) -> list[Grant]: ...
@@ -165,7 +163,7 @@ class PeopleTable(Protocol):
 
 
 class Approvers(Struct, frozen=True):
-    """`[approvals.<class>]`. With a `route` of `private` the approvers see the ask in their own chats too."""
+    """The section `[approvals.<class>]`. With `route = "private"`, approvers also see the ask in their own chats."""
 
     roles: tuple[Approver, ...] = ("requester", "admin")
     exclude_requester: bool = False
@@ -175,10 +173,12 @@ class Approvers(Struct, frozen=True):
     def __post_init__(self) -> None:
         if not self.roles:
             raise ValueError(
-                "roles is empty, so nobody could say yes; list requester, member, admin or owner"
+                "roles is empty, so no one could approve; list requester, member, admin or owner"
             )
         if self.roles == ("requester",) and (self.exclude_requester or self.quorum > 1):
-            raise ValueError("roles has only the requester, who is excluded or too few; add admin or owner")
+            raise ValueError(
+                "roles has only the requester, who is excluded or not enough for the quorum; add admin or owner"
+            )
 
 
 ORDINARY = Approvers()
@@ -188,7 +188,7 @@ OWNERS = Approvers(("owner",))
 
 
 class Authority(Struct, frozen=True):
-    """Who may answer one ask. `only` narrows it to one person."""
+    """The people who may answer one ask. `only` restricts it to one person."""
 
     approvers: Approvers = ORDINARY
     requesters: tuple[UserId, ...] = ()
@@ -197,7 +197,7 @@ class Authority(Struct, frozen=True):
 
 
 class Vote(Struct, frozen=True):
-    """A yes that needs others beside it."""
+    """One yes of several that are needed."""
 
     by: UserId
     name: str
@@ -221,27 +221,27 @@ def may_say_no(authority: Authority, user: UserId, role: Role) -> bool:
     return user in authority.requesters or may_say_yes(authority, user, role)
 
 
-def was_put_to(authority: Authority, user: UserId) -> bool:
-    """Whether it is them who were asked: others may answer too, but nobody waits for what those say."""
+def was_asked(authority: Authority, user: UserId) -> bool:
+    """True for the people whom the ask is addressed to; others may answer too."""
     return user == authority.only or user in authority.requesters
 
 
-def counted(authority: Authority, votes: Iterable[Vote], role_of: Callable[[UserId], Role]) -> list[Vote]:
-    """The votes that count now: one per person, and only of those who may still say yes."""
+def valid_votes(authority: Authority, votes: Iterable[Vote], role_of: Callable[[UserId], Role]) -> list[Vote]:
+    """Return the votes that count now: one per person who may still say yes."""
     by_person = {vote.by: vote for vote in votes}
     return [vote for vote in by_person.values() if may_say_yes(authority, vote.by, role_of(vote.by))]
 
 
 def describe_approvers(approvers: Approvers) -> str:
-    """Who is needed, in a person's words; empty where it is the usual."""
+    """Say in words who must approve; empty for the default."""
     if approvers.roles == ORDINARY.roles and approvers.quorum == 1 and not approvers.exclude_requester:
         return ""
     who = " or ".join(
-        "whoever asked" if name == "requester" else f"an {name}" if name != "member" else "a member"
+        "the requester" if name == "requester" else f"an {name}" if name != "member" else "a member"
         for name in _named(approvers)
     )
     many = f"{approvers.quorum} people must say yes, each of them " if approvers.quorum > 1 else "Needs "
-    but = ", but not whoever asked" if approvers.exclude_requester else ""
+    but = ", but not the requester" if approvers.exclude_requester else ""
     return f"{many}{who}{but}."
 
 

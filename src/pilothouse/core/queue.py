@@ -1,7 +1,7 @@
-"""What waits: the rows of inbox and outbox, the parts of an outgoing message, and the queues that hold them.
+"""Queues: the rows of inbox and outbox, and the parts of an outgoing message.
 
 A row is `queued → claimed → done | failed | withdrawn`, and `claimed → queued` on retry or release. Order is by
-`seq`. A key that was seen before changes nothing.
+`seq`. A key that exists already changes nothing.
 """
 
 from __future__ import annotations
@@ -24,33 +24,32 @@ PART_MOVES: dict[PartState, frozenset[PartState]] = {
     "sending": frozenset({"sending", "sent", "pending"}),
     "sent": frozenset(),
 }
-"""A part found `sending` may be sent again: whether it arrived is not known, and `sends` tells so."""
+"""A part found `sending` may be sent again: it is unknown whether it arrived, and `sends` counts the attempts."""
 
 CONTROL_LANE = "control"
-"""Answers, commands and steering: they never wait behind the turn that waits for them."""
+"""Answers, commands and steering, which must not wait behind the turn that waits for them."""
 
 NEVER = 4_000_000_000.0
-"""The `ready_at` of a note: it is never ready by itself."""
+"""The `ready_at` of a note, which never starts a turn by itself."""
 
 CHANGES = frozenset({"closed", "view"})
-"""Kinds of the outbox that send nothing and change what stands there: while one has to wait, nobody waits behind it. If it
-fails nothing is missing, so nobody is told."""
+"""Outbox kinds that edit an existing message. A postponed one blocks no later row, and a failed one is not reported."""
 
 
 def notes_lane(conversation_id: ConversationId) -> str:
-    """What a session should know but nobody waits for: it starts no turn and goes along with the next one."""
+    """The lane of notes, which start no turn and join the next one."""
     return f"notes {conversation_id}"
 
 
 def move_part(state: PartState, to: PartState) -> PartState:
-    """The new state; an illegal move raises and changes nothing."""
+    """Return the new state. An illegal move raises `IllegalMove`."""
     if to not in PART_MOVES[state]:
         raise IllegalMove("a part", state, to)
     return to
 
 
 class QueueRow(Struct, frozen=True):
-    """`body` is the item's JSON, `kind` says which type it is. `seq` is small and stable: people say it."""
+    """`body` is the item's JSON, of the type that `kind` names. `seq` is small and stable, so that people can type it."""
 
     seq: int
     id: MessageId
@@ -83,7 +82,7 @@ class PartRow(Struct, frozen=True):
 
 
 class Queue(Protocol):
-    """The one shape of inbox and outbox."""
+    """The common interface of inbox and outbox. Filters are part of the query."""
 
     def put(
         self,
@@ -98,7 +97,7 @@ class Queue(Protocol):
         ready_at: float = 0.0,
         turn_id: TurnId | None = None,
     ) -> Put:
-        """The conversation must be stored (`ensure`): a row that nobody could deliver is refused, `StoreError`."""
+        """Add a row. Raises `StoreError` unless the conversation is stored."""
         ...
 
     def get(self, id: MessageId) -> QueueRow | None: ...
@@ -106,10 +105,10 @@ class Queue(Protocol):
     def by_key(self, key: str) -> QueueRow | None: ...
 
     def ready_lanes(self, now: float, *, limit: int, skip: Iterable[str] = ()) -> list[str]:
-        """Lanes whose first unfinished row is queued and ready, oldest first. The filter is in the query.
+        """Return lanes whose first unfinished row is queued and ready, oldest first.
 
-        Lanes in `skip` are left out before the limit counts. A lane with a claimed row is not ready,
-        except the control lane, in which every queued and ready row counts for itself.
+        Lanes in `skip` do not count towards the limit. A lane with a claimed row is not ready, except the control
+        lane, in which each row is independent.
         """
         ...
 
@@ -122,15 +121,16 @@ class Queue(Protocol):
         ...
 
     def claim(self, ids: Sequence[MessageId], *, turn_id: TurnId | None = None) -> list[QueueRow]:
-        """Takes queued rows for this node and counts an attempt; rows no longer queued are left out.
+        """Take queued rows for this node and count an attempt; rows no longer queued are left out.
 
-        A `turn_id` is written into the row and stays there through `retry` and `reap`; `release` puts back
-        what `put` said. Only a node may claim: `StoreError` before `join`.
+        A `turn_id` is written into the row and survives `retry` and `reap`; `release` restores the one of `put`.
+        Raises `StoreError` before `join`.
         """
         ...
 
     def done(self, id: MessageId, at: float, why: str = "") -> bool:
-        """False, and nothing changes, unless this node holds the claim. So also `retry`, `fail` and `release`."""
+        """Return False and change nothing unless this node holds the claim. The same holds for `retry`, `fail` and
+        `release`."""
         ...
 
     def retry(self, id: MessageId, ready_at: float, why: str) -> bool: ...
@@ -138,32 +138,31 @@ class Queue(Protocol):
     def fail(self, id: MessageId, at: float, why: str) -> bool: ...
 
     def release(self, id: MessageId) -> bool:
-        """Back to queued as if it had not been claimed: the attempt is not counted."""
+        """Return the row to the queue without counting the attempt."""
         ...
 
     def withdraw(self, id: MessageId, at: float, why: str) -> bool:
-        """Only a queued row can be withdrawn."""
+        """Withdraw a queued row; False for any other."""
         ...
 
     def rewrite(self, id: MessageId, body: bytes, *, ready_at: float | None = None) -> bool:
-        """Only a queued row can be changed: what it says, and when it is ready, if that is given."""
+        """Change the body, and optionally `ready_at`, of a queued row; False for any other."""
         ...
 
     def of_turn(self, turn_id: TurnId) -> list[QueueRow]: ...
 
     def reap(self, epoch: Epoch) -> list[QueueRow]:
-        """Rows that the fenced node `epoch` had claimed, now queued again; attempts stay counted.
+        """Return the claimed rows of the fenced node `epoch` to the queue; attempts stay counted.
 
         Raises `StoreError` if the node was not fenced."""
         ...
 
     def next_ready_at(self, now: float) -> float | None:
-        """When the next row that is not ready now becomes ready."""
+        """The next time at which a row becomes ready."""
         ...
 
     def shift(self, seconds: float, now: float) -> None:
-        """The wall clock jumped by `seconds` and shows `now`: move the `ready_at` of what waited before the jump,
-        so that nothing sleeps through it and nothing comes early."""
+        """Move `ready_at` of waiting rows after the wall clock jumped by `seconds` to `now`."""
         ...
 
 
@@ -193,43 +192,44 @@ class OutboxQueue(Queue, Protocol):
         skip: Sequence[ConversationId] = (),
         limit: int,
     ) -> list[QueueRow]:
-        """The first unfinished row of each conversation that is of one of `channels`, in `conversations` or a thread
-        of one of these, if it is queued and ready. Rows behind an unfinished one wait: order is kept per conversation.
-        Only one of `CHANGES` that is not ready yet is passed over."""
+        """Return the first unfinished row of each conversation, if it is queued and ready.
+
+        Conversations are those of `channels`, and `conversations` with their threads. Order is kept per conversation:
+        later rows wait, except behind one of `CHANGES` that is not ready yet."""
         ...
 
     def of_no_turn(self, conversation_id: ConversationId, *, but: str, limit: int = 100) -> list[QueueRow]:
-        """Queued and claimed rows of a conversation that no turn said, oldest first, without those whose key begins with
-        `but`. The filter is in the query."""
+        """Queued and claimed rows of a conversation that belong to no turn, oldest first, without those whose key begins
+        with `but`."""
         ...
 
     def channels_waiting(self) -> list[ChannelId]:
-        """Channels for which anything is unfinished."""
+        """Channels with unfinished rows."""
         ...
 
     def store_parts(self, id: MessageId, parts: Sequence[Part]) -> list[PartRow]:
-        """Once only: parts that are stored already are returned as they stand."""
+        """Store the parts once; if parts are stored already, return those."""
         ...
 
     def parts(self, id: MessageId) -> list[PartRow]: ...
 
     def replace_part(self, id: MessageId, index: int, parts: Sequence[Part]) -> None:
-        """These instead of a part that is `pending`, as all behind it must be, which move. Otherwise, and for no parts at
-        all, it is an `IllegalMove`."""
+        """Replace a part by others; later parts move. Raises `IllegalMove` unless it and all later ones are `pending`, or
+        if `parts` is empty."""
         ...
 
     def sending(self, id: MessageId, index: int) -> PartRow:
-        """Marks that a send begins, and counts it: a part found `sending` later was ambiguous.
+        """Record that a send begins, and count it.
 
-        Moves are checked by `PART_MOVES`: `IllegalMove`. An unknown part is a `StoreError`."""
+        Raises `IllegalMove` by `PART_MOVES`, and `StoreError` for an unknown part."""
         ...
 
     def sent(self, id: MessageId, index: int, ref: MessageRef) -> None: ...
 
     def pending(self, id: MessageId, index: int) -> None:
-        """The platform refused for now and surely showed nothing: the send that began does not count."""
+        """The platform refused for now and showed nothing: do not count the send."""
         ...
 
     def find_ref(self, ref: MessageRef) -> QueueRow | None:
-        """Which of our messages stands there."""
+        """Return the row that was sent as this message."""
         ...

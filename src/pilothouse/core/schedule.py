@@ -1,7 +1,7 @@
-"""Schedules: pure time arithmetic. A slot is the instant that was meant, never the instant it was noticed.
+"""Schedules: pure time arithmetic. A slot is the planned instant, not the time at which it was noticed.
 
-The next slot is counted from the slot before, so that a late start moves nothing. Which missed slots still run is
-the schedule's own rule, and a slot's key makes sure that it runs once.
+The next slot is computed from the slot before, so a late start shifts nothing. The schedule's `missed` rule decides
+which missed slots still run, and a slot's key makes it run once.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from pilothouse.core.ids import ConversationId, ScheduleId
 
 Missed = Literal["skip", "once", "all"]
 MAX_CATCH_UP = 100
-"""Of more missed slots than these, the newest run."""
+"""At most this many missed slots run, the newest ones."""
 MIN_EVERY_S = 1.0
 SKIP_AFTER_S = 60.0
-"""A slot later than this was missed; only then does `skip` skip it."""
+"""A slot that is later than this counts as missed, and `skip` skips it."""
 
 
 class At(Struct, frozen=True, tag="at"):
@@ -32,7 +32,7 @@ class Every(Struct, frozen=True, tag="every"):
 
     def __post_init__(self) -> None:
         if not MIN_EVERY_S <= self.every_s < math.inf:
-            raise ConfigError(f"a schedule cannot run every {self.every_s:g} s; one second is the least")
+            raise ConfigError(f"a schedule cannot run every {self.every_s:g} s; use at least one second")
 
 
 class Cron(Struct, frozen=True, tag="cron"):
@@ -44,7 +44,7 @@ Timing = At | Every | Cron
 
 
 class CronSteps(Protocol):
-    """The next instant after `after` that the expression names in its zone; None if there is none."""
+    """Returns the next instant after `after` that the expression names in its zone; None if there is none."""
 
     def __call__(self, cron: Cron, after: float) -> float | None: ...
 
@@ -60,14 +60,14 @@ class Schedule(Struct, frozen=True):
 
 
 class Due(Struct, frozen=True):
-    """What to do now: run these slots, then look again at `next_at`."""
+    """The slots to run now, and the time of the next one."""
 
     slots: tuple[float, ...]
     next_at: float | None
 
 
 def next_slot(timing: Timing, after: float, cron: CronSteps) -> float | None:
-    """The first slot strictly after `after`."""
+    """Return the first slot strictly after `after`."""
     match timing:
         case At(at=at):
             return at if at > after else None
@@ -78,7 +78,7 @@ def next_slot(timing: Timing, after: float, cron: CronSteps) -> float | None:
 
 
 def _next_step(every_s: float, start_at: float, after: float) -> float:
-    """Always `start_at` plus whole steps, never a slot plus a step: rounding must not give one slot two keys."""
+    """Compute `start_at` plus whole steps, never a slot plus a step: rounding must not give one slot two keys."""
     step = max(0, math.floor((after - start_at) / every_s))
     while start_at + step * every_s <= after:
         step += 1
@@ -86,9 +86,9 @@ def _next_step(every_s: float, start_at: float, after: float) -> float:
 
 
 def due(schedule: Schedule, now: float, cron: CronSteps) -> Due:
-    """Slots up to `now`, by the schedule's rule for missed ones, and the first after `now`.
+    """Return the slots to run at `now`, and the first one after it.
 
-    `all` runs each of them, `once` the newest; `skip` the newest too, unless it is late.
+    Of missed slots, `all` runs each, `once` the newest, and `skip` the newest unless it is late.
     """
     if schedule.next_at is None or schedule.next_at > now:
         return Due((), schedule.next_at)
@@ -102,14 +102,14 @@ def due(schedule: Schedule, now: float, cron: CronSteps) -> Due:
 
 
 def _newest(timing: Timing, first: float, now: float, cron: CronSteps) -> list[float]:
-    """The newest slots from `first` to `now`, at most `MAX_CATCH_UP`.
+    """Return the newest slots from `first` to `now`, at most `MAX_CATCH_UP`.
 
-    They are found by halving the time away: walking through a year of missed minutes would stop the house.
+    Bisects the time: walking through a year of missed minutes would block the gateway.
     """
     slots = _walk(timing, first, now, cron)
     if len(slots) <= MAX_CATCH_UP:
         return slots
-    early, late = first, now  # too many slots follow the one, not too many the other
+    early, late = first, now  # too many slots follow `early`, not too many follow `late`
     while late - early > MIN_EVERY_S / 2:
         middle = (early + late) / 2
         following = _walk(timing, next_slot(timing, middle, cron), now, cron)
@@ -121,7 +121,7 @@ def _newest(timing: Timing, first: float, now: float, cron: CronSteps) -> list[f
 
 
 def _walk(timing: Timing, slot: float | None, now: float, cron: CronSteps) -> list[float]:
-    """The slots from `slot` to `now`, and no more than one too many."""
+    """Return the slots from `slot` to `now`, at most one more than `MAX_CATCH_UP`."""
     slots: list[float] = []
     while slot is not None and slot <= now and len(slots) <= MAX_CATCH_UP:
         slots.append(slot)

@@ -1,4 +1,4 @@
-"""A text that nobody may see by accident: printing, formatting and encoding show a mark instead of it."""
+"""Secrets: printing, formatting and encoding show a placeholder instead of the text."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import final
 
 @final
 class Secret:
-    """The type of a setting that is a secret. Only `reveal` gives the text away, so every use can be found.
+    """The type of a secret setting. Only `reveal` returns the text, so every use can be found.
 
-    `source` is where it stands, or where one that is missing belongs, in words for whoever has to change it; empty where
-    nobody knows.
+    `source` says for people where it is set, or should be; empty if unknown.
     """
 
     __slots__ = ("_text", "source")

@@ -1,4 +1,4 @@
-"""A node is one process of ours, known by its epoch. It proves that it lives with `beat`.
+"""Port: the store, and the nodes that share it.
 
 Whatever it has claimed is held under that lease. A node that was `fence`d can write nothing any more: every `write`
 checks it first.
@@ -40,17 +40,17 @@ Role = Literal["engines", "channels", "scheduler"]
 T = TypeVar("T")
 
 STORE_NAME = "store.name"
-"""The fact that holds the name which a store was given once."""
+"""The fact that holds the store's name, given once."""
 
 
 class NodeInfo(Struct, frozen=True):
-    """Who a process is: enough to tell, on its own host, whether it still lives."""
+    """Identifies a process well enough to tell, on its own host, whether it still lives."""
 
     name: str
     host: str
     pid: int
     started: str
-    """The kernel's start time of the process, so that a reused pid is not taken for it."""
+    """The kernel's start time of the process, which tells it from another with the same pid."""
 
 
 class Node(Struct, frozen=True):
@@ -64,7 +64,7 @@ class Node(Struct, frozen=True):
 
 class Nodes(Protocol):
     def join(self, info: NodeInfo, roles: Sequence[Role], lease_until: float) -> Epoch:
-        """Makes this store speak for the new node from now on."""
+        """Register a node; this store writes as that node from now on."""
         ...
 
     def beat(self, lease_until: float) -> None: ...
@@ -74,15 +74,15 @@ class Nodes(Protocol):
         ...
 
     def leave(self) -> None:
-        """Gives back every role; the node is fenced by its own will, and so this store writes nothing any more."""
+        """Give up every role and fence this node: this store can no longer write."""
         ...
 
     def claimants(self) -> list[Epoch]:
-        """Nodes that were fenced, or left, and still hold claims or live turns: somebody must recover them."""
+        """Nodes that were fenced, or left, and still hold claims or live turns that must be recovered."""
         ...
 
     def list(self) -> list[Node]:
-        """Those not fenced, oldest first."""
+        """Nodes that are not fenced, oldest first."""
         ...
 
     def get(self, epoch: Epoch) -> Node | None: ...
@@ -94,7 +94,7 @@ class Events(Protocol):
     def append(
         self, conversation_id: ConversationId, turn_id: TurnId, events: Sequence[EngineEvent], at: float
     ) -> int:
-        """Gives each the next sequence number of its conversation; returns the last one given."""
+        """Append under the next sequence numbers of the conversation; return the last one."""
         ...
 
     def after(self, conversation_id: ConversationId, seq: int, *, limit: int = 500) -> list[LoggedEvent]: ...
@@ -113,7 +113,7 @@ class BlobTable(Protocol):
 
 
 class Tx(Protocol):
-    """One transaction over all of it."""
+    """One transaction over all tables."""
 
     conversations: Conversations
     sessions: Sessions
@@ -131,23 +131,23 @@ class Tx(Protocol):
     nodes: Nodes
 
     def get_fact(self, key: str) -> str | None:
-        """Small durable facts: which notices were shown, which folder was used last."""
+        """Read a small durable fact, such as a notice that was shown or the folder used last."""
         ...
 
     def set_fact(self, key: str, value: str) -> None: ...
 
     def tally(self, key: str, at: float, window_s: float) -> int:
-        """Counts one more under `key`, and says how many there are since the first of this window."""
+        """Count one under `key`, and return the count of the current window."""
         ...
 
     def tallied(self, key: str, at: float, window_s: float) -> int:
-        """How many were counted in the window; counts nothing."""
+        """Return the count of the window without counting."""
         ...
 
     def prune(self, before: float, *, limit: int = 1000) -> int:
-        """Deletes finished rows older than `before`, never what is unfinished; returns how many, at most `limit`.
+        """Delete finished rows older than `before`; return how many, at most `limit`.
 
-        A turn stays while an open ask or an unfinished row belongs to it. Call it again until it returns 0."""
+        A turn with an open ask or an unfinished row stays. Call again until it returns 0."""
         ...
 
 
@@ -156,28 +156,27 @@ class Store(Protocol):
     """This node, once it has joined."""
 
     async def write(self, unit: Callable[[Tx], T]) -> T:
-        """If whoever waits is cancelled, the unit may still be committed."""
+        """Run a unit. If the caller is cancelled, the unit may still be committed."""
         ...
 
     async def read(self, unit: Callable[[Tx], T]) -> T:
-        """Sees every write that has returned. A unit that writes is refused, `StoreError`."""
+        """Run a unit that sees every write that has returned. Raises `StoreError` if it writes."""
         ...
 
     def changes(self, *, of_others: bool = False) -> AsyncIterator[None]:
-        """Wakes after commits; with `of_others` only after those of other processes, for whoever knows of its own.
-        It is a hint and may be lost: poll too."""
+        """Yield after commits, with `of_others` only after those of other processes. A hint may be lost: poll too."""
         ...
 
     async def close(self) -> None: ...
 
 
-class Look(Protocol):
-    """A store as commands see it that only read: nothing is made, and no schema is changed."""
+class ReadOnlyStore(Protocol):
+    """A store for commands that only read: creates nothing and migrates nothing."""
 
     def read(self, unit: Callable[[Tx], T]) -> T: ...
 
     def check(self) -> str:
-        """What is wrong with the store, in one line; empty if it is sound."""
+        """Say what is wrong with the store, in one line; empty if it is sound."""
         ...
 
 
@@ -188,7 +187,7 @@ class StoreSpec(Struct, frozen=True):
     title: str
     config: type[Struct]
     open: Callable[..., Any]
-    """`open(config, *, on_commit=None) -> AsyncContextManager[Store]`. `on_commit` is called after each commit,
-    before anybody is told of it, and not on the event loop: tests crash the process there."""
-    look: Callable[[Any], AbstractContextManager[Look]] | None = None
-    """With its config. Raises `StoreTooNew` or `StoreTooOld` where the schema is another's."""
+    """`open(config, *, on_commit=None) -> AsyncContextManager[Store]`. `on_commit` is called after each commit, before
+    its caller returns and off the event loop: tests crash the process there."""
+    look: Callable[[Any], AbstractContextManager[ReadOnlyStore]] | None = None
+    """Opens the store of a config read-only. Raises `StoreTooNew` or `StoreTooOld` for another schema."""

@@ -1,7 +1,4 @@
-"""Times, spans of time, sizes and sums of money as people read them: once, for every channel, command and log.
-
-Small phrases that several verbs say the same way.
-"""
+"""Times, durations, sizes and sums of money as people read them, for every channel, command and log."""
 
 from __future__ import annotations
 
@@ -16,14 +13,14 @@ FIRST_LINE = 60
 
 
 def span(seconds: float) -> str:
-    """In one unit: `5s`, `12m`, `3h`, `9d`. Never negative: a clock may have been set back."""
+    """Format a duration in one unit: `5s`, `12m`, `3h`, `9d`. Never negative, even if the clock was set back."""
     whole = max(0, int(seconds))
     size, unit = next((pair for pair in _UNITS if whole >= pair[0]), _UNITS[-1])
     return f"{whole // size}{unit}"
 
 
 def format_duration(seconds: float) -> str:
-    """In two units: `12s`, `1m 02s`, `3h 05m`."""
+    """Format a duration in two units: `12s`, `1m 02s`, `3h 05m`."""
     whole = max(0, int(seconds))
     if whole < 60:
         return f"{whole}s"
@@ -33,41 +30,41 @@ def format_duration(seconds: float) -> str:
 
 
 def moment(at: float, now: float) -> str:
-    """`at 14:03 UTC`, and of another day `at 14:03 UTC on 15 Nov`."""
+    """Format a time: `at 14:03 UTC`, or on another day `at 14:03 UTC on 15 Nov`."""
     then, today = (datetime.fromtimestamp(one, UTC) for one in (at, now))
     return then.strftime("at %H:%M UTC" if then.date() == today.date() else "at %H:%M UTC on %d %b")
 
 
 def file_size(count: int) -> str:
-    """`512 B`, `31 kB`, `2.4 MB`."""
+    """Format a size: `512 B`, `31 kB`, `2.4 MB`."""
     if count < 1000:
         return f"{count} B"
     return f"{count / 1000:.0f} kB" if count < 999_500 else f"{count / 1_000_000:.1f} MB"
 
 
 def format_cost(usd: float) -> str:
-    """What one turn cost, to a hundredth of a cent."""
+    """Format the cost of one turn, to a hundredth of a cent."""
     return f"${usd:.4f}" if usd < 1 else f"${usd:.2f}"
 
 
 def dollars(usd: float) -> str:
-    """A sum: cents where there are any, else what there is."""
+    """Format a sum in cents, or more precisely if it is below one cent."""
     return f"${usd:.4f}" if 0 < abs(usd) < 0.01 else f"${usd:.2f}"
 
 
 def first_line(text: str, limit: int = FIRST_LINE) -> str:
-    """One line of a longer text, for lists. The whole stays in the store."""
+    """Shorten a text to one line for lists."""
     line = " ".join(text.split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
-def beginning(said: Content | Part) -> str:
-    """One line of what should have been said; of what has no words, its files."""
+def excerpt(said: Content | Part) -> str:
+    """Return one line of a message: its text, or the names of its files."""
     return first_line(said.text or ", ".join(file.name for file in said.attachments))
 
 
-def fenced(text: str, language: str = "") -> str:
-    """A block of code. The fence is longer than any in the text, so that nothing there ends it."""
+def code_block(text: str, language: str = "") -> str:
+    """Make a code block whose fence is longer than any in the text."""
     longest = max((len(run) for run in re.findall("`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{text}\n{fence}"

@@ -1,14 +1,9 @@
-"""Which commands act on what runs or waits, or only tell of it: a channel lets them pass what it is still fetching.
+"""Triggers: the messages that we react to in a group. Pure, and the same on every channel; in private, all are for us.
 
-`/new` and its like are not among them: what was sent before belongs to the session that there was.
-
-What we react to where several people talk. Pure, and the same on every channel; in private, everything is for us.
-
-A channel finds out whether a message mentions us or answers us, which is its platform's business, and asks `hears`.
-What a place's people chose comes from the desk (`settings_of`) and wins; else the channel's configuration holds.
-
-The configuration may give a regular expression: whoever writes it owns the machine. People give words instead, which
-are compared literally: a hostile expression could take for ever. Either sees only the beginning of a long text.
+A channel finds out whether a message mentions us or replies to us, and calls `matches_trigger`. The setting of a place
+(`Desk.settings_of`) wins over the channel's configuration.
+Only the configuration may hold a regular expression, because its author owns the machine. People give words, which are
+compared literally: a hostile expression could run for hours. Only the beginning of a long text is compared.
 """
 
 from __future__ import annotations
@@ -18,29 +13,31 @@ from typing import Literal, get_args
 
 from msgspec import Struct
 
-OVERTAKING = frozenset({"stop", "cancel", "status", "queue", "session", "cost", "show", "help"})
+IMMEDIATE_COMMANDS = frozenset({"stop", "cancel", "status", "queue", "session", "cost", "show", "help"})
+"""Commands about running or waiting work, which a channel passes on before messages whose files it still fetches.
+`/new` is not one of them: messages sent before it belong to the old session."""
 
 Mode = Literal["all", "mention", "reply", "pattern"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 
 MOST_WORDS = 20
 WORD_CHARS = 64
-LOOKED_AT = 20_000
-"""How many characters of a text are compared with a pattern."""
+MATCHED_CHARS = 20_000
+"""Characters of a text that are compared with a pattern."""
 
 
 class Trigger(Struct, frozen=True, forbid_unknown_fields=True):
-    """`mention` reacts to our name and to answers to us, `reply` to answers alone, `pattern` to what it matches, too."""
+    """`mention` reacts to our name and to replies, `reply` to replies alone, `pattern` also to matching text."""
 
     mode: Mode = "mention"
     pattern: str = ""
-    """A regular expression, from the configuration alone."""
+    """A regular expression, only from the configuration."""
     words: tuple[str, ...] = ()
-    """Whole words or phrases, in any case; a `*` at an end stands for the rest of a word."""
+    """Whole words or phrases, case-insensitive; a `*` at an end matches the rest of a word."""
 
 
-def hears(trigger: Trigger, text: str, *, mentioned: bool, answered: bool) -> bool:
-    """Whether this is for us. `mentioned` and `answered`: it names us, it answers something that we said."""
+def matches_trigger(trigger: Trigger, text: str, *, mentioned: bool, answered: bool) -> bool:
+    """True if the message is for us. `mentioned`: it names us; `answered`: it replies to one of our messages."""
     match trigger.mode:
         case "all":
             return True
@@ -49,33 +46,31 @@ def hears(trigger: Trigger, text: str, *, mentioned: bool, answered: bool) -> bo
         case "mention":
             return answered or mentioned
         case "pattern":
-            return answered or mentioned or _matches(trigger, text[:LOOKED_AT])
+            return answered or mentioned or _matches(trigger, text[:MATCHED_CHARS])
 
 
 def trigger_problem(trigger: Trigger) -> str:
-    """What is wrong with it, in plain words; empty if nothing is."""
+    """Say what is wrong with the trigger; empty if nothing is."""
     if trigger.mode == "pattern" and not trigger.pattern and not trigger.words:
-        return "the pattern is missing: say which words we shall react to"
+        return "the pattern is missing: name the words to react to"
     if len(trigger.words) > MOST_WORDS:
-        return f"{len(trigger.words)} words are too many: at most {MOST_WORDS} are looked for"
+        return f"{len(trigger.words)} words are too many: at most {MOST_WORDS} are allowed"
     for word in trigger.words:
         if len(word) > WORD_CHARS:
-            return (
-                f"the word {word[:WORD_CHARS]}… is too long: at most {WORD_CHARS} characters are looked for"
-            )
+            return f"the word {word[:WORD_CHARS]}… is too long: at most {WORD_CHARS} characters are allowed"
         if not any(map(str.isalnum, word)):
-            return f"the word {word!r} has no letter and no digit; `all` hears everything"
+            return f"the word {word!r} has no letter and no digit; use `all` to react to everything"
         if "*" in word[1:-1]:
-            return f"the word {word!r}: a * stands at the beginning or at the end"
+            return f"the word {word!r}: a * is allowed only at the beginning or at the end"
     try:
         re.compile(trigger.pattern)
     except (re.error, RecursionError, OverflowError) as error:
-        return f"the pattern {trigger.pattern!r} is no regular expression: {error}"
+        return f"the pattern {trigger.pattern!r} is not a regular expression: {error}"
     return ""
 
 
 def parse_trigger(said: str) -> Trigger | None:
-    """`all`, `mention`, `reply`, or `pattern` and words, with commas between them if one of them is a phrase."""
+    """Parse `all`, `mention`, `reply`, or `pattern` and words, separated by commas if one of them is a phrase."""
     name, _, rest = said.strip().partition(" ")
     mode = next((mode for mode in MODES if mode == name.lower()), None)
     if mode is None or (rest.strip() and mode != "pattern"):
@@ -86,28 +81,28 @@ def parse_trigger(said: str) -> Trigger | None:
 
 
 def describe_trigger(trigger: Trigger) -> str:
-    """What it hears, as the end of a sentence."""
+    """Describe the trigger as the end of a sentence."""
     match trigger.mode:
         case "all":
             return "every message"
         case "mention":
-            return "messages that name me or answer me"
+            return "messages that mention me or reply to me"
         case "reply":
-            return "messages that answer me"
+            return "messages that reply to me"
         case "pattern":
             looked_for = ", ".join(trigger.words) or trigger.pattern
-            return f"messages that name me, answer me, or say: {looked_for}"
+            return f"messages that mention me, reply to me, or contain: {looked_for}"
 
 
 def _matches(trigger: Trigger, text: str) -> bool:
     if trigger.pattern and re.search(trigger.pattern, text, re.IGNORECASE):
         return True
-    literal = "|".join(map(_literally, trigger.words))
+    literal = "|".join(map(_word_pattern, trigger.words))
     return bool(literal) and re.search(literal, text, re.IGNORECASE) is not None
 
 
-def _literally(word: str) -> str:
-    """Nothing in it can repeat but the space between two words of a phrase, so it takes no longer than the text."""
+def _word_pattern(word: str) -> str:
+    """Only the space between words of a phrase repeats, so matching takes linear time."""
     begins = "" if word.startswith("*") else r"(?<!\w)"
     ends = "" if word.endswith("*") else r"(?!\w)"
     return begins + r"\s+".join(map(re.escape, word.strip("*").split())) + ends

@@ -1,4 +1,4 @@
-"""The life of a turn, as a table. `running` and `waiting` are live: a session has at most one (law 2)."""
+"""Turns and the table of their states. `running` and `waiting` are live: a session has at most one live turn (law 2)."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ TURN_MOVES: dict[TurnStatus, frozenset[TurnStatus]] = {
 
 
 class Prompt(Struct, frozen=True):
-    """What the engine is given. `by` names who said it, for the log; it is not part of the text, nor are `authors`."""
+    """The engine's input. `by` names the senders for the log; neither it nor `authors` is part of the text."""
 
     text: str
     attachments: tuple[Attachment, ...] = ()
     by: str = ""
     authors: tuple[UserId, ...] = ()
-    """Whose work this is: they may answer what it asks."""
+    """The requesters of this work, who may answer its asks."""
     by_owner: bool = False
-    """Everybody who said it is an owner. Some engines take certain prompts from nobody else."""
+    """Every author is an owner. Some engines accept certain prompts only then."""
     commands: bool = False
-    """As an owner typed it, and nobody else: an engine may take its own commands from it."""
+    """Typed by one owner alone, so the engine's own commands are allowed in it."""
     wake: str = ""
-    """The engine began by itself: this is which of its wakes the turn takes in."""
+    """The id of the `Wake`, if the engine began this turn by itself."""
 
 
 class Turn(Struct, frozen=True):
-    """One prompt and all that came of it. `began` is true once a tool with side effects or answer text was seen."""
+    """One prompt and its result. `began` is true once a tool with side effects or answer text was seen."""
 
     id: TurnId
     session_id: SessionId
@@ -71,15 +71,14 @@ class Turn(Struct, frozen=True):
 
 
 def move_turn(status: TurnStatus, to: TurnStatus) -> TurnStatus:
-    """The new status; an illegal move raises and changes nothing."""
+    """Return the new status. An illegal move raises `IllegalMove`."""
     if to not in TURN_MOVES[status]:
         raise IllegalMove("a turn", status, to)
     return to
 
 
 def may_run_again(turn: Turn) -> bool:
-    """A lost turn is repeated once, and only if repeating it can neither harm nor show an answer twice. What an engine
-    began by itself cannot be had again."""
+    """True if a lost turn may be repeated: once, and only if nothing was done or shown. A wake cannot be repeated."""
     return not (turn.began or turn.stop_requested or turn.prompt.wake) and turn.attempts < 2
 
 
@@ -87,25 +86,25 @@ class Turns(Protocol):
     def add(self, turn: Turn) -> None:
         """Raises `SessionBusy` if it is live and the session has a live turn (law 2).
 
-        A live turn belongs to this node, unless its `epoch` says another; `StoreError` before `join`."""
+        A live turn belongs to this node unless its `epoch` names another. Raises `StoreError` before `join`."""
         ...
 
     def get(self, id: TurnId) -> Turn | None: ...
 
     def find(self, prefix: str) -> list[Turn]:
-        """Turns whose id starts so, newest first, at most 20."""
+        """Return turns whose id starts with `prefix`, newest first, at most 20."""
         ...
 
     def move(self, id: TurnId, to: TurnStatus, **changes: Any) -> Turn:
-        """Checked by `TURN_MOVES`; `changes` are fields of `Turn`. Raises `IllegalMove`, `SessionBusy`.
+        """Move along `TURN_MOVES`; `changes` are fields of `Turn`. Raises `IllegalMove` or `SessionBusy`.
 
-        Moving to `running` takes the turn for this node (`StoreError` before `join`); a live turn of another node cannot be moved
-        (`Fenced`), unless that node was fenced.
+        Moving to `running` takes the turn for this node (`StoreError` before `join`). A live turn of another node cannot
+        be moved (`Fenced`), unless that node was fenced.
         """
         ...
 
     def note(self, id: TurnId, **changes: Any) -> Turn:
-        """Changes fields other than the id and the status, whoever holds the turn; `TypeError` for any other."""
+        """Change fields other than id and status, on any node. Raises `TypeError` for those."""
         ...
 
     def live(self, session_id: SessionId) -> Turn | None: ...
@@ -123,11 +122,11 @@ class Turns(Protocol):
         ...
 
     def startable(self, *, limit: int) -> list[Turn]:
-        """Queued turns (they were lost or parked before) whose session has no live turn, oldest first."""
+        """Queued turns (lost or parked before) whose session has no live turn, oldest first."""
         ...
 
     def parked_due(self, now: float) -> list[Turn]:
-        """Oldest first. One that was parked without a `retry_at`, or that somebody stopped, is due at once."""
+        """Oldest first. A turn without a `retry_at`, or one that was stopped, is due at once."""
         ...
 
     def next_parked_at(self) -> float | None: ...

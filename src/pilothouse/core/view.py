@@ -1,7 +1,7 @@
-"""All that a channel may show of a turn: `fold` takes one event further, and nothing else changes a view.
+"""The view of a turn: all that a channel may show of it. Only `fold` changes a view, by one event.
 
-What streams is tool-aware. Text that is followed by a tool was narration and gives way to the activity line; text
-that nothing follows is the answer. `shown` decides between the two from the times in the view alone:
+Text that is followed by a tool was narration and gives way to the activity line; text that nothing follows is the
+answer. `shown` decides between the two from the times in the view alone:
 
     state       a text arrives         a tool starts          the tools end        0.8 s / 0.5 s pass
     idle        buffer it              show the activity      -                    -
@@ -57,7 +57,7 @@ Phase = Literal["idle", "buffering", "tool", "ended"]
 
 
 class Action(Struct, frozen=True):
-    """A tool call as people see it: `ok` is None while it runs."""
+    """A tool call for display; `ok` is None while it runs."""
 
     id: CallId
     call: ToolCall
@@ -66,7 +66,7 @@ class Action(Struct, frozen=True):
 
 
 class Block(Struct, frozen=True):
-    """Text that belongs together. What follows `cut` came in the view's draft number `draft`."""
+    """One block of text. The part after `cut` belongs to the view's draft number `draft`."""
 
     id: str
     text: str
@@ -86,9 +86,9 @@ class TurnView(Struct, frozen=True):
     blocks: Mapping[str, Block] = field(default_factory=dict)
     """By id, in the order in which they began."""
     drafts: int = 0
-    """How many drafts were dropped. A block is in the draft if it carries this number."""
+    """Number of drafts dropped so far. A block with this number is in the current draft."""
     draft_at: float | None = None
-    """When the draft's first visible text arrived; None while there is none."""
+    """Arrival of the draft's first visible text; None while there is none."""
     hold_s: float = FIRST_TEXT_AFTER_S
     thinking: str = ""
     open_actions: tuple[Action, ...] = ()
@@ -103,7 +103,7 @@ class TurnView(Struct, frozen=True):
     answer: str = ""
     failure: Failure | None = None
     turn_id: TurnId | None = None
-    """Whose view it is, where whoever folds it knows: a button to stop must never stop another turn."""
+    """The turn, if known: a stop button must never stop another turn."""
 
     @property
     def text(self) -> str:
@@ -117,21 +117,21 @@ class TurnView(Struct, frozen=True):
 
     @property
     def activity(self) -> Action | None:
-        """The newest thing that runs, or, between tools, the newest that ran."""
+        """The newest running tool call, or between calls the newest finished one."""
         if self.open_actions:
             return self.open_actions[-1]
         return self.recent_actions[-1] if self.recent_actions else None
 
 
 class Shown(Struct, frozen=True):
-    """What a live view shows now: the draft, or, where it is empty, the activity."""
+    """The visible part of a live view: the draft or, if that is empty, the activity."""
 
     text: str
     activity: Action | None
 
 
 def elapsed_s(view: TurnView, now: float) -> float:
-    """How long the turn has run, or ran; never negative, even if the wall clock was set back."""
+    """Duration of the turn so far; never negative, even if the wall clock was set back."""
     if view.started_at is None:
         return 0.0
     return max(0.0, (now if view.ended_at is None else view.ended_at) - view.started_at)
@@ -146,7 +146,7 @@ def shown(view: TurnView, now: float) -> Shown:
 
 
 def fold(view: TurnView, event: EngineEvent, at: float) -> TurnView:
-    """The view after `event`, which happened at `at`."""
+    """Return the view after `event`, which happened at `at`."""
     change = msgspec.structs.replace
     match event:
         case SessionStarted(resume=resume, model=model):
@@ -186,7 +186,7 @@ def fold(view: TurnView, event: EngineEvent, at: float) -> TurnView:
 
 
 def join_blocks(texts: Iterable[str]) -> str:
-    """The blocks of an answer as one text."""
+    """Join the blocks of an answer into one text."""
     return "\n\n".join(text.strip("\n") for text in texts if text.strip())
 
 
@@ -206,7 +206,7 @@ def _add_text(view: TurnView, block_id: str, text: str, at: float) -> TurnView:
 
 
 def _set_text(view: TurnView, block_id: str, text: str, at: float) -> TurnView:
-    """A text that goes on from what the block had is more of it; any other corrects it, and drafts nothing anew."""
+    """Set a block's text. A text that extends the old one counts as added; any other corrects it and starts no draft."""
     old = view.blocks.get(block_id)
     if old is None or text.startswith(old.text):
         return _add_text(view, block_id, text[len(old.text) :] if old else text, at)

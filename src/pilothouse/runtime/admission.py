@@ -36,7 +36,7 @@ from pilothouse.runtime.asks.show import places_of, raise_ask
 from pilothouse.runtime.audit import record
 from pilothouse.runtime.conversations.places import ensure_place, message_key
 from pilothouse.runtime.outbox import reply_key, say
-from pilothouse.runtime.roles import homes_of, note_heard, role_of
+from pilothouse.runtime.roles import approver_chats, note_author, role_of
 from pilothouse.runtime.settings import Settings
 
 JOIN = "join"
@@ -88,7 +88,7 @@ def ask_to_join(tx: Tx, ids: IdMaker, people: People, message: InboundMessage, a
         expires_at=at + JOIN_OPEN_S,
     )
     authority = Authority(OWNERS)
-    places = homes_of(tx, people, authority)
+    places = approver_chats(tx, people, authority)
     return raise_ask(tx, ids, asked, topic=JOIN, authority=authority, places=places, at=at)
 
 
@@ -242,7 +242,7 @@ def _pair(tx: Tx, ids: IdMaker, people: People, code: str, message: InboundMessa
     if grant is None:
         return Receipt("refused", text=text)
     place = ensure_place(tx, message.address, at, private=message.private)
-    note_heard(tx, message.author, place)
+    note_author(tx, message.author, place)
     put = tx.inbox.put(
         id=MessageId(ids("msg")),
         key=key,

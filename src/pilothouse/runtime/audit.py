@@ -1,8 +1,8 @@
-"""Who did what, and what decided it: rows of the audit log.
+"""Rows of the audit log: who did what, and which rule decided.
 
-What changes anything is recorded in the transaction that changes it. What changes nothing (a stranger who was refused,
-a call that a rule let pass) waits in a `Trail` for the next transaction, a second at most, and what repeats is one row
-with a count: nobody can fill the log, and no tool call costs a commit.
+A change is recorded in its own transaction. Events that change nothing (a refused stranger, a call that a rule allowed)
+wait in a `Trail` for the next transaction, at most a second, and repeats become one row with a count: so strangers
+cannot fill the log, and a tool call costs no commit.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from pilothouse.core.policy import Ruling
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import Turn
 
-HOUSE = "pilothouse"
-"""Who did it, where no person did."""
+APP = "pilothouse"
+"""The actor where no person acted."""
 MAX_FIELD_CHARS = 300
 MAX_NOTES = 500
 
@@ -30,16 +30,16 @@ ROLES = "audit.roles"
 
 
 def record(tx: Tx, at: float, who: str, what: str, **fields: object) -> None:
-    """One row, now. Fields that are empty are left out; none is longer than a line or two."""
+    """Write one row. Empty fields are left out; long ones are cut."""
     tx.audit.add(at, _short(who), what, _detail(fields))
 
 
 def record_turn(tx: Tx, turn: Turn, at: float, who: Iterable[str] = ()) -> None:
-    """A model is about to be called, and this is why (law 9)."""
+    """Record why a model is about to be called (law 9)."""
     record(
         tx,
         at,
-        ", ".join(dict.fromkeys(who)) or HOUSE,
+        ", ".join(dict.fromkeys(who)) or APP,
         "turn.started",
         turn=turn.id,
         cause=turn.cause,
@@ -49,13 +49,13 @@ def record_turn(tx: Tx, turn: Turn, at: float, who: Iterable[str] = ()) -> None:
     )
 
 
-def record_ask(tx: Tx, row: AskRow, state: str, at: float, who: str = HOUSE, **fields: object) -> None:
+def record_ask(tx: Tx, row: AskRow, state: str, at: float, who: str = APP, **fields: object) -> None:
     ask = row.ask
     record(tx, at, who, f"ask.{state}", ask=ask.id, hash=ask.payload_hash, turn=row.turn_id, **fields)
 
 
 def record_roles(tx: Tx, people: People, at: float) -> None:
-    """What the configuration grants, where that is not what it granted before."""
+    """Record changes of the roles that the configuration grants."""
     kept, roles = tx.get_fact(ROLES), {str(user): str(role) for user, role in people.roles.items()}
     for folder, here in people.workspaces.items():
         roles |= {f"{user} in {folder}": str(role) for user, role in here.items()}
@@ -64,7 +64,7 @@ def record_roles(tx: Tx, people: People, at: float) -> None:
         return
     for user in sorted(before.keys() | roles.keys()):
         if before.get(user) != roles.get(user):
-            record(tx, at, HOUSE, "role.configured", user=user, role=roles.get(user, "none"))
+            record(tx, at, APP, "role.configured", user=user, role=roles.get(user, "none"))
     tx.set_fact(ROLES, _encode(roles).decode())
 
 
@@ -77,7 +77,7 @@ class Note(Struct, frozen=True):
 
 
 class Trail:
-    """What has happened and is not in the log yet. A kill may take it: at most a second of what changed nothing."""
+    """Notes that are not in the log yet. A kill loses at most one second of them."""
 
     def __init__(self) -> None:
         self._notes: dict[tuple[str, str, str], Note] = {}
@@ -85,30 +85,30 @@ class Trail:
     def note(self, at: float, who: str, what: str, **fields: object) -> None:
         self._keep(Note(at, _short(who), what, _detail(fields)))
 
-    def ruled(self, at: float, ask: Ask, ruling: Ruling, **fields: object) -> None:
-        """What a rule decided without asking anybody."""
+    def note_ruling(self, at: float, ask: Ask, ruling: Ruling, **fields: object) -> None:
+        """Note a call that a rule decided without asking a person."""
         if ruling.outcome == "ask":
             return
         tool = ask.payload.get("tool", ask.title)
         digest = ask.payload_hash or hash_payload(ask.payload)
-        self.note(at, HOUSE, f"rule.{ruling.outcome}", tool=tool, rule=ruling.rule, hash=digest, **fields)
+        self.note(at, APP, f"rule.{ruling.outcome}", tool=tool, rule=ruling.rule, hash=digest, **fields)
 
     def take(self) -> tuple[Note, ...]:
-        """Whoever takes them writes them, or gives them back."""
+        """Remove and return the notes; the caller writes them or puts them back."""
         notes = tuple(self._notes.values())
         self._notes.clear()
         return notes
 
-    def give_back(self, notes: Iterable[Note]) -> None:
+    def put_back(self, notes: Iterable[Note]) -> None:
         later = self.take()
         for note in (*notes, *later):
             self._keep(note)
 
     def _keep(self, note: Note) -> None:
-        """Past the bound it is only counted, in one row for all."""
+        """Add a note. Past `MAX_NOTES`, new ones are only counted, in one row."""
         key = (note.who, note.what, note.detail)
         if key not in self._notes and len(self._notes) >= MAX_NOTES:
-            note = msgspec.structs.replace(note, who=HOUSE, what="audit.left_out", detail="")
+            note = msgspec.structs.replace(note, who=APP, what="audit.left_out", detail="")
             key = (note.who, note.what, note.detail)
         times = note.times + (self._notes[key].times if key in self._notes else 0)
         first = self._notes.get(key, note)

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pilothouse.core.channel import ChannelHealth, HasHealth
-from pilothouse.core.channel_status import DEAF_S, Noted, health_of, note_health
+from pilothouse.core.channel_status import SILENT_AFTER_S, HealthNote, health_of, note_health
 from pilothouse.core.errors import Fenced, PilothouseError, StoreError, main_error
 from pilothouse.core.ids import ChannelId, ConversationId
 from pilothouse.core.message import Content
@@ -21,9 +21,9 @@ from pilothouse.core.people import OWNERS, Authority
 from pilothouse.core.store import Tx
 from pilothouse.core.text import first_line
 from pilothouse.runtime.delivery.retry import resend_now
-from pilothouse.runtime.outbox import is_unseen, say
+from pilothouse.runtime.outbox import is_unsent, say
 from pilothouse.runtime.ports import Ports
-from pilothouse.runtime.roles import homes_of
+from pilothouse.runtime.roles import approver_chats
 from pilothouse.runtime.signals import OUTBOX
 
 LOOK_EVERY_S = 5.0
@@ -41,7 +41,7 @@ BROKE = (
     "It broke ({why}) and is started again by itself, at the latest after a minute. The log has the details."
 )
 ENDED = "it stopped by itself"
-DEAF = f"Nothing was heard from it for more than {DEAF_S / 60:.0f} minutes."
+DEAF = f"Nothing was heard from it for more than {SILENT_AFTER_S / 60:.0f} minutes."
 
 
 class _Life(Struct):
@@ -57,7 +57,7 @@ class _Life(Struct):
 class Tending:
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
-        self._noted: dict[ChannelId, Noted] = {}
+        self._noted: dict[ChannelId, HealthNote] = {}
         now = ports.clock.monotonic()
         self._lives = {id: _Life(now) for id in ports.channels}
         # Asking a channel what it can do is slow, and it does not change.
@@ -91,7 +91,7 @@ class Tending:
         if life.runs and run_s >= SETTLED_S and quiet_s < run_s:
             life.broke, life.falls = "", 0
         trouble = own.trouble if own is not None and life.runs else ""
-        trouble = trouble or life.broke or (DEAF if min(quiet_s, run_s) > DEAF_S else "")
+        trouble = trouble or life.broke or (DEAF if min(quiet_s, run_s) > SILENT_AFTER_S else "")
         return ChannelHealth(own.heard_at if own else None, trouble)
 
     async def run(self) -> None:
@@ -113,13 +113,13 @@ class Tending:
 
     async def _take_up(self, id: ChannelId) -> None:
         """What was noted before the start. That nothing is wrong yet does not mean that what was wrong is over."""
-        last = await self._ports.look(partial(health_of, channel=id))
+        last = await self._ports.read(partial(health_of, channel=id))
         if last is not None:
             self._noted[id] = last
             self._lives[id].broke = self._lives[id].broke or last.trouble
         elif id not in self._healths:
             # Of these only their falls are noted: most have none, and are never written down.
-            self._noted[id] = Noted(self._ports.clock.now())
+            self._noted[id] = HealthNote(self._ports.clock.now())
 
     async def _look_after(self, id: ChannelId, health: ChannelHealth) -> None:
         ports, now = self._ports, self._ports.clock.now()
@@ -128,11 +128,11 @@ class Tending:
             is_open = id in self._healths or health.trouble != before.told
             if not is_open or now - before.at < NOTE_EVERY_S:
                 return
-        noted = Noted(now, health.heard_at, health.trouble)
+        noted = HealthNote(now, health.heard_at, health.trouble)
         trouble = before.trouble if before else ""
         is_over = bool(trouble) and not noted.trouble
 
-        def unit(tx: Tx) -> Noted:
+        def unit(tx: Tx) -> HealthNote:
             told = self._tell(tx, id, health_of(tx, id), noted)
             note_health(tx, id, told if id in self._healths or noted.trouble else None)
             if is_over:
@@ -153,7 +153,7 @@ class Tending:
             ports.log(event, level=level, channel=id, text=noted.trouble)
         ports.signals.poke(OUTBOX)
 
-    def _tell(self, tx: Tx, id: ChannelId, last: Noted | None, noted: Noted) -> Noted:
+    def _tell(self, tx: Tx, id: ChannelId, last: HealthNote | None, noted: HealthNote) -> HealthNote:
         """The note, with what the owners know now. Its end is told at once; that it changed, only now and then."""
         told, told_at = (last.told, last.told_at) if last else ("", 0.0)
         is_due = not noted.trouble or not told or abs(noted.at - told_at) >= NEWS_EVERY_S
@@ -161,14 +161,14 @@ class Tending:
             told, told_at = noted.trouble, noted.at
         return replace(noted, told=told, told_at=told_at)
 
-    def _alert(self, tx: Tx, id: ChannelId, noted: Noted) -> bool:
+    def _alert(self, tx: Tx, id: ChannelId, noted: HealthNote) -> bool:
         """Wherever else an owner was heard: on the channel itself it might never arrive. False if there is no such place."""
         text = (
             f"The channel {id} is in trouble. {noted.trouble}"
             if noted.trouble
             else f"The channel {id} works again."
         )
-        homes = homes_of(tx, self._ports.settings().people, Authority(OWNERS))
+        homes = approver_chats(tx, self._ports.settings().people, Authority(OWNERS))
         places = [place for place in tx.conversations.some(homes).values() if place.address.channel != id]
         for place in places:
             _take_back_alerts(tx, id, place.id, noted.at)
@@ -184,7 +184,7 @@ def _alerts(id: ChannelId) -> str:
 def _take_back_alerts(tx: Tx, id: ChannelId, place: ConversationId, at: float) -> None:
     """What was told of a channel and nobody saw is no news any more: a closed terminal would show weeks of it."""
     for row in tx.outbox.waiting(place):
-        if row.key.startswith(_alerts(id)) and is_unseen(tx, row):
+        if row.key.startswith(_alerts(id)) and is_unsent(tx, row):
             tx.outbox.withdraw(row.id, at, "there is newer news")
 
 
@@ -195,5 +195,5 @@ def _reason(error: BaseException) -> str:
     return words if words and isinstance(error, PilothouseError) else f"{type(error).__name__}: {words}"
 
 
-def _is_old_news(noted: Noted, health: ChannelHealth) -> bool:
+def _is_old_news(noted: HealthNote, health: ChannelHealth) -> bool:
     return noted.trouble == health.trouble and (noted.heard_at is None) == (health.heard_at is None)

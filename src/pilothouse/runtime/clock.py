@@ -8,7 +8,7 @@ import time
 import anyio
 
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
-"""Crockford's: no letter that reads like another, because people type these ids from a phone."""
+"""Crockford's base 32, without letters that look alike, because people type these ids."""
 
 
 class SystemClock:
@@ -23,6 +23,6 @@ class SystemClock:
 
 
 def new_id(prefix: str) -> str:
-    """Twelve characters of 32: sixty bits, enough for any one store."""
+    """Return an id with sixty random bits, enough for any one store."""
     drawn = secrets.randbits(60)
     return f"{prefix}-{''.join([ALPHABET[drawn >> shift & 31] for shift in range(0, 60, 5)])}"

@@ -35,7 +35,7 @@ from pilothouse.core.people import Role, allows
 from pilothouse.core.queue import QueueRow
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import LIVE, Turn
-from pilothouse.runtime.asks.answers import Answering
+from pilothouse.runtime.asks.answers import AnswerService
 from pilothouse.runtime.asks.closed import has_dead_buttons
 from pilothouse.runtime.commands.call import Listed
 from pilothouse.runtime.commands.settings import list_models, models_to_choose
@@ -91,7 +91,7 @@ class GatewayDesk:
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
         self._intake = Intake(ports)
-        self._answering = Answering(ports)
+        self._answering = AnswerService(ports)
         self._places = Places(ports)
 
     async def accept(self, message: InboundMessage) -> Receipt:
@@ -118,8 +118,8 @@ class GatewayDesk:
     async def follow(
         self, conversation: ConversationId, after_seq: int, by: Author
     ) -> AsyncIterator[LoggedEvent]:
-        conversation = await self._ports.look(lambda tx: resolve(tx, conversation))
-        role = await self._ports.look(lambda tx: self._role(tx, by, conversation))
+        conversation = await self._ports.read(lambda tx: resolve(tx, conversation))
+        role = await self._ports.read(lambda tx: self._role(tx, by, conversation))
         if not allows(role, "desk.follow"):
             raise PilothouseError(f"{by.id} may not look at this.")
         async for logged in follow(self._ports, conversation, after_seq):

@@ -19,7 +19,7 @@ import msgspec
 from anyio.abc import TaskGroup
 
 from pilothouse.core.engine import Engine, Wake, Wakes
-from pilothouse.core.errors import fenced_in
+from pilothouse.core.errors import find_fenced
 from pilothouse.core.ids import EngineId, MessageId, UserId
 from pilothouse.core.message import WAKE, Author, InboundMessage, clean_text
 from pilothouse.core.store import Tx
@@ -42,7 +42,7 @@ async def listen(ports: Ports, id: EngineId, engine: Wakes) -> None:
             ports.log("engine.woke", engine=id, session=wake.session_id, cause=wake.cause, known=known)
             ports.signals.poke(INBOX)
     except Exception as error:
-        if fenced_in(error):
+        if find_fenced(error):
             raise
         ports.log("engine.wakes_failed", engine=id, level="error", error=error)
 
@@ -143,7 +143,7 @@ class Hosting:
                 self._tried[id].set()
                 await self._until_closing(id, opened)
         except Exception as error:
-            if fenced_in(error):
+            if find_fenced(error):
                 raise
             deed = "broke" if id in self._opened else "open_failed"
             self._ports.log(f"engine.{deed}", engine=id, level="error", error=error)

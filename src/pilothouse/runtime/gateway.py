@@ -14,10 +14,10 @@ from collections.abc import Callable
 import anyio
 
 from pilothouse.core.channel import Channel, ChannelHealth
-from pilothouse.core.errors import Fenced, RoleHeld, StoreError, fenced_in, main_error
+from pilothouse.core.errors import Fenced, RoleHeld, StoreError, find_fenced, main_error
 from pilothouse.core.ids import ChannelId
 from pilothouse.core.store import NodeInfo, Role
-from pilothouse.runtime.asks.answers import Answering
+from pilothouse.runtime.asks.answers import AnswerService
 from pilothouse.runtime.channel_health import Tending
 from pilothouse.runtime.delivery.deliver import Delivery
 from pilothouse.runtime.delivery.live import LiveViews
@@ -70,7 +70,7 @@ class Gateway:
 
     def hurry(self) -> None:
         """Who waits for us to stop waits no longer for turns."""
-        self._dispatch.hurry()
+        self._dispatch.stop_now()
 
     async def run(self) -> None:
         """Until `stop`, or until the primary channel ends. Raises `RoleHeld` or `Fenced` in plain words."""
@@ -78,7 +78,7 @@ class Gateway:
         try:
             await self._serve()
         except BaseExceptionGroup as errors:
-            if fenced := fenced_in(errors):
+            if fenced := find_fenced(errors):
                 raise fenced from errors
             raise
         finally:
@@ -144,7 +144,7 @@ class Gateway:
     async def _run_turns_with_engines(self) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(Scheduling(self._ports).run)
-            tasks.start_soon(Answering(self._ports).run)
+            tasks.start_soon(AnswerService(self._ports).run)
             tasks.start_soon(self._prune_for_ever)
             await self._dispatch.run()
             tasks.cancel_scope.cancel()
@@ -181,7 +181,7 @@ class Gateway:
                 await channel.run(self.desk)
                 self._ports.log("channel.ended", channel=channel.id)
             except Exception as broke:
-                if fenced_in(broke):
+                if find_fenced(broke):
                     raise
                 self._ports.log("channel.broke", channel=channel.id, level="error", error=main_error(broke))
                 if channel.id == self._primary:

@@ -48,7 +48,7 @@ class Anchoring:
         except Fenced:
             raise
         except StoreError as error:
-            ports.trail.give_back(notes)
+            ports.trail.put_back(notes)
             ports.log("audit.postponed", level="warning", error=str(error))
         else:
             self._people = people

@@ -1,4 +1,4 @@
-"""Puts what we want said into the outbox. Always inside somebody's transaction, never alone."""
+"""Puts messages into the outbox, always inside the caller's transaction."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from pilothouse.core.text import moment
 REPLY_KEYS = "reply:"
 
 LATE_S = 120.0
-"""What is shown sooner is news."""
+"""A dated message that is delivered later than this starts with its time."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Content).decode
 
 
 def reply_key(message: MessageId) -> str:
-    """The key of what a command was told."""
+    """The outbox key of the reply to a command."""
     return f"{REPLY_KEYS}{message}"
 
 
 def say(
     tx: Tx, ids: IdMaker, conversation_id: ConversationId, content: Content, *, key: str, at: float
 ) -> None:
-    """`key` names the occasion: the same one twice is said once."""
+    """Queue a message. `key` makes it unique: a second message with the same key is dropped."""
     content = msgspec.structs.replace(content, text=clean_text(content.text))
     tx.outbox.put(
         id=MessageId(ids("out")),
@@ -41,8 +41,8 @@ def say(
     )
 
 
-def is_unseen(tx: Tx, row: QueueRow) -> bool:
-    """Whether surely nothing of it stands anywhere: while it waits it may still be withdrawn."""
+def is_unsent(tx: Tx, row: QueueRow) -> bool:
+    """True if no part of the row can have been shown, so that it may still be withdrawn."""
     return all(part.state == "pending" for part in tx.outbox.parts(row.id))
 
 
@@ -51,7 +51,7 @@ def content_of(row: QueueRow) -> Content:
 
 
 def content_at(row: QueueRow, now: float) -> Content:
-    """As it is shown now: nobody takes what a closed terminal was not shown for news."""
+    """Return the content as shown now: a late dated message starts with its time."""
     content = content_of(row)
     if not content.dated or now - row.created_at < LATE_S:
         return content

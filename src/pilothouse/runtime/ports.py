@@ -1,7 +1,4 @@
-"""Attachment bytes for adapters: read and kept through the store.
-
-What every verb is handed: the store, the clock, and who is plugged in. Filled by bootstrap.
-"""
+"""Ports: everything that the rooms of the gateway share (store, clock, engines, channels, …). Filled by bootstrap."""
 
 from __future__ import annotations
 
@@ -44,7 +41,7 @@ class StoreBlobs:
     async def get(self, blob: BlobHash) -> bytes:
         data = await self._store.read(lambda tx: tx.blobs.get(blob))
         if data is None:
-            raise StoreError(f"The attachment {blob[:12]}… is not kept any more.")
+            raise StoreError(f"The attachment {blob[:12]}… is no longer stored. Send the file again.")
         return data
 
     async def put(self, data: bytes, name: str, media_type: str) -> Attachment:
@@ -56,8 +53,8 @@ class Log(Protocol):
     def __call__(self, event: str, /, **fields: object) -> None: ...
 
 
-async def _nothing_left() -> None:
-    """Where no engine starts processes there is nothing to sweep."""
+async def _no_sweep() -> None:
+    """The default: no engine starts processes."""
 
 
 async def _no_problem(engine: EngineId) -> str:
@@ -68,19 +65,18 @@ async def _no_file(path: str, folder: str, most: int) -> tuple[str, bytes] | str
     return "no file can be read here"
 
 
-def _as_it_is(conversation_id: ConversationId, brief: Brief) -> Brief:
+def _unchanged(conversation_id: ConversationId, brief: Brief) -> Brief:
     return brief
 
 
 class Ports:
-    """One per gateway. `settings` is a function: configuration may be reloaded under a running turn.
+    """One per gateway. `settings` is a function, because configuration may be reloaded during a turn.
 
-    `sweep` ends the processes that a killed holder of the engines left behind; it is called by the next one.
-    `note_head` writes down, outside of the store, how far the audit log goes.
-    `engine_problem` looks whether an engine would answer here: why not, and what to do, or nothing.
-    `look_at_file` reads what a file change is compared with, for its preview.
-    `read_file` reads a file that lies in a folder, up to so many bytes: where it is below that folder and what it holds, or
-    why it cannot be had.
+    `sweep` ends processes that a killed gateway left behind.
+    `note_head` writes the head of the audit log to a place outside the store.
+    `engine_problem` says why an engine would not work here, and the fix; empty if it would.
+    `look_at_file` reads the current file for the preview of a change.
+    `read_file` reads a file below a folder, up to a limit: its relative path and content, or a reason why not.
     """
 
     def __init__(  # noqa: PLR0913 - each by its name
@@ -92,12 +88,12 @@ class Ports:
         settings: Callable[[], Settings],
         engines: Mapping[EngineId, Engine],
         channels: Mapping[ChannelId, Channel],
-        brief: Briefer = _as_it_is,
+        brief: Briefer = _unchanged,
         topics: Topics,
         policy: Policy | None = None,
         tool_class: Classify = all_destructive,
         alive: Callable[[NodeInfo], bool | None] = lambda _info: None,
-        sweep: Callable[[], Awaitable[None]] = _nothing_left,
+        sweep: Callable[[], Awaitable[None]] = _no_sweep,
         engine_problem: Callable[[EngineId], Awaitable[str]] = _no_problem,
         look_at_file: LookAtFile = not_looked_at,
         read_file: Callable[[str, str, int], Awaitable[tuple[str, bytes] | str]] = _no_file,
@@ -127,24 +123,24 @@ class Ports:
         self._wall_minus_monotonic = clock.now() - clock.monotonic()
 
     def jumped_s(self) -> float:
-        """How far the wall clock has been set against the monotonic one and nobody has made up for; else 0."""
+        """Seconds by which the wall clock jumped against the monotonic one, until `accept_jump`; else 0."""
         moved = self.clock.now() - self.clock.monotonic() - self._wall_minus_monotonic
         return moved if abs(moved) > JUMP_S else 0.0
 
     def accept_jump(self, seconds: float) -> None:
-        """What waits in the store was moved by `seconds`: times there mean what they say again."""
+        """Times in the store were shifted by `seconds`, so the jump no longer matters."""
         self._wall_minus_monotonic += seconds
 
     async def persist(self, unit: Callable[[Tx], T]) -> T:
-        """A write that must happen: waits out a full disk or a locked database, however long it takes.
+        """Write, and retry while the store is unavailable (full disk, locked database), however long it takes.
 
-        Only for bookkeeping of what has already happened. What a person still waits for is refused instead,
-        so that they know. A cancellation waits for a write that is under way: if this raises, nothing was written.
+        Only for bookkeeping of events that already happened; a person's request is refused instead, so that they know.
+        A cancellation waits for a write under way: if this raises, nothing was written.
         """
         return await self._wait_out("write", partial(self._write_whole, unit))
 
-    async def look(self, unit: Callable[[Tx], T]) -> T:
-        """A read that cannot be done without: waits out whatever makes the store unavailable."""
+    async def read(self, unit: Callable[[Tx], T]) -> T:
+        """Read, and retry while the store is unavailable."""
         return await self._wait_out("read", partial(self.store.read, unit))
 
     async def _write_whole(self, unit: Callable[[Tx], T]) -> T:
@@ -152,12 +148,12 @@ class Ports:
             return await self.store.write(unit)
         raise AssertionError("unreachable")
 
-    async def _wait_out(self, deed: str, act: Callable[[], Awaitable[T]]) -> T:
+    async def _wait_out(self, action: str, act: Callable[[], Awaitable[T]]) -> T:
         pause_s = FIRST_PAUSE_S
         while True:
             try:
                 return await act()
             except StoreUnavailable as error:
-                self.log(f"store.{deed}_postponed", level="warning", error=str(error), pause_s=pause_s)
+                self.log(f"store.{action}_postponed", level="warning", error=str(error), pause_s=pause_s)
                 await anyio.sleep(pause_s)
                 pause_s = min(LONGEST_PAUSE_S, pause_s * 2)

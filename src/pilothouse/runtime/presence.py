@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from pilothouse.core.channel_status import Gone, gone_from, note_gone
+from pilothouse.core.channel_status import Removal, note_removal, removal_from
 from pilothouse.core.conversation import Conversation
 from pilothouse.core.ids import ConversationId, IdMaker, MessageId
 from pilothouse.core.message import Address, Content, Presence, conversation_id, parent_id
@@ -17,7 +17,7 @@ from pilothouse.core.queue import notes_lane
 from pilothouse.core.store import Tx
 from pilothouse.core.text import first_line
 from pilothouse.runtime.asks.show import show_ask_in
-from pilothouse.runtime.audit import HOUSE, record
+from pilothouse.runtime.audit import APP, record
 from pilothouse.runtime.conversations.binding import workspace_of
 from pilothouse.runtime.conversations.places import (
     Moved,
@@ -29,7 +29,7 @@ from pilothouse.runtime.conversations.places import (
 )
 from pilothouse.runtime.delivery.undelivered import drop
 from pilothouse.runtime.outbox import say
-from pilothouse.runtime.roles import homes_of, may
+from pilothouse.runtime.roles import approver_chats, may
 from pilothouse.runtime.settings import Settings
 
 DAY_S = 86_400.0
@@ -54,7 +54,7 @@ def move_place(tx: Tx, ids: IdMaker, old: Address, new: Address, at: float) -> b
     _take_over(tx, ids, target, home, at)
     for asked in tx.asks.open_in(home):  # the buttons stayed behind
         show_ask_in(tx, ids, asked, home, at, occasion=f"moved:{target}")
-    record(tx, at, HOUSE, "conversation.moved", conversation=home, to=target)
+    record(tx, at, APP, "conversation.moved", conversation=home, to=target)
     return True
 
 
@@ -79,8 +79,8 @@ def arrive(tx: Tx, ids: IdMaker, settings: Settings, here: Presence, greeting: s
     """Whether somebody who may talk to us added us. In private nothing is said: whoever comes back goes on talking."""
     place = place_id(tx, here.address)
     for one in _there(tx, here):
-        if gone_from(tx, one.id):
-            note_gone(tx, one.id, None)
+        if removal_from(tx, one.id):
+            note_removal(tx, one.id, None)
     if here.private:
         return True
     if may(
@@ -103,7 +103,7 @@ def leave(tx: Tx, ids: IdMaker, settings: Settings, here: Presence, at: float) -
     there = {one.id: one for one in _there(tx, here)}
     for id in there:
         if parent_id(id) not in there:
-            note_gone(tx, id, Gone(at, why))
+            note_removal(tx, id, Removal(at, why))
     return sum(_drop(tx, ids, settings, id, at, why) for id in there)
 
 
@@ -114,7 +114,7 @@ def _tell_owners(tx: Tx, ids: IdMaker, settings: Settings, here: Presence, at: f
         title=first_line(here.title),
         channel=here.address.channel,
     )
-    for home in homes_of(tx, settings.people, Authority(OWNERS)):
+    for home in approver_chats(tx, settings.people, Authority(OWNERS)):
         key = f"added:{place_id(tx, here.address)}:{here.native_id}:{home}"
         say(tx, ids, home, Content(text, "notice", dated=True), key=key, at=at)
 

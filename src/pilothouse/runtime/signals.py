@@ -1,7 +1,7 @@
-"""Wake-ups inside one process: hints that spare a poll, never the guarantee.
+"""Wake-ups inside one process: hints that save a poll, never a guarantee.
 
-Whoever changes something pokes its topic; whoever waits looks at the store again. A poke between the look and the
-wait is not lost: a waiter first takes a ticket, then looks, then waits for that ticket.
+A writer pokes the topic that it changed, and a waiter reads the store again. To miss no poke, a waiter first takes a
+ticket, then reads, then waits for the ticket.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ INBOX = "inbox"
 OUTBOX = "outbox"
 ASKS = "asks"
 PLACES = "places"
-"""What is chosen for some place may have changed."""
+"""The settings of some place may have changed."""
 TURNS = "turns"
-"""A turn began: for those who show what runs."""
+"""A turn began: for live views and typing indicators."""
 
 
 def control_of(conversation_id: ConversationId) -> str:
-    """Somebody said, stopped or answered something there: for the turn that runs there."""
+    """A message, a stop or an answer in the conversation: for its running turn."""
     return f"control:{conversation_id}"
 
 
 def end_of(turn_id: TurnId) -> str:
-    """The turn ended, one way or another."""
+    """The turn ended in any way."""
     return f"end:{turn_id}"
 
 
 def events_of(conversation_id: ConversationId) -> str:
-    """The event log of the conversation grew: for those who follow it."""
+    """The conversation's event log grew: for its followers."""
     return f"events:{conversation_id}"
 
 

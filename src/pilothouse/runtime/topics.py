@@ -1,4 +1,4 @@
-"""What the answers to the gateway's own asks do: one table from topic to function.
+"""Topics of the gateway's own asks: one table from topic to the function that carries out the answer.
 
 The function runs in the transaction that settles the ask. An ask that expired arrives here as a "deny".
 """

@@ -1,13 +1,8 @@
-"""What a folder is known by besides its path, so that trust and kept rules never pass to what takes its place.
+"""Trusted workspaces: a fact in the store, bound to the folder itself. None is trusted by default; no chat can grant it.
 
-An inode alone is no mark: ext4 gives the number of a removed folder to the next one at once. The moment in which a
-folder was made stays the same whatever is done in it, is set by the system alone, and no clone or copy brings it along.
-Where the file system keeps no such moment there is no mark: nothing can be bound to the folder then.
-
-Which workspaces an owner trusts: a fact outside the repository, bound to the folder itself.
-
-Rules: nobody is trusted by default, and no chat can grant it; a copy or a clone elsewhere is another folder, and so is
-one that was put in the place of the old. A folder that cannot be told from the next one in its place cannot be trusted.
+A folder's mark is its inode and its creation time, so trust and saved rules never pass to a copy, a clone, or a folder
+that replaced the old one. The inode alone is not enough: ext4 reuses the number of a removed folder at once. Where the
+file system keeps no creation time there is no mark, and the folder cannot be trusted.
 """
 
 from __future__ import annotations
@@ -31,16 +26,16 @@ _STATX_BTIME = 0x800
 _SIZE = 256
 _MASK_AT, _INO_AT, _BTIME_AT = 0, 32, 80
 
-NO = ""
+UNTRUSTED = ""
 _TRUST = "trust:"
 LAPSED = (
-    "Somebody trusted what was here, and that does not count any more: another folder has taken its place, "
-    "or an older version kept too little to tell the two apart."
+    "The trust in this folder no longer counts: another folder has taken its place, "
+    "or an older version of Pilothouse stored too little to tell."
 )
 
 
-def mark_of(folder: str) -> str | None:
-    """None where there is no folder, or where the file system does not say when it was made."""
+def folder_mark(folder: str) -> str | None:
+    """Return the folder's mark; None if there is no folder, or its file system keeps no creation time."""
     try:
         found = os.stat(folder)
     except OSError:
@@ -73,8 +68,8 @@ def _mark(inode: int, born: object) -> str:
 
 @cache
 def _libc() -> CDLL | None:
-    """None where the C library knows no `statx`."""
-    from ctypes import CDLL  # three milliseconds that most commands need not spend
+    """None if the C library has no `statx`."""
+    from ctypes import CDLL  # takes 3 ms to import, which most commands can skip
 
     libc = CDLL(None)
     return libc if hasattr(libc, "statx") else None
@@ -85,40 +80,40 @@ def is_trusted(tx: Tx, workspace: str) -> bool:
 
 
 def is_trusted_folder(tx: Tx, real: str) -> bool:
-    """For those who know already where a workspace really is: to find out takes many looks at the disk."""
+    """Like `is_trusted`, for a path that is already resolved, which saves disk access."""
     kept = tx.get_fact(f"{_TRUST}{real}")
-    return bool(kept) and kept == mark_of(real)
+    return bool(kept) and kept == folder_mark(real)
 
 
-def was_settled(tx: Tx, workspace: str) -> bool:
-    """Whether somebody said yes or no about this very folder: nobody is asked twice."""
+def was_decided(tx: Tx, workspace: str) -> bool:
+    """True if this very folder was trusted or refused, so that people are not asked again."""
     kept = tx.get_fact(_key(workspace))
-    return kept == NO or (kept is not None and kept == mark_of(workspace))
+    return kept == UNTRUSTED or (kept is not None and kept == folder_mark(workspace))
 
 
 def has_lapsed(tx: Tx, workspace: str) -> bool:
-    """Whether this path was trusted, and what is there now is not known to be the same folder."""
+    """True if this path was trusted, but the folder there now is not known to be the same."""
     kept = tx.get_fact(_key(workspace))
-    return bool(kept) and kept != mark_of(workspace)
+    return bool(kept) and kept != folder_mark(workspace)
 
 
 def trust(tx: Tx, workspace: str, by: str, at: float) -> None:
     """Raises `OSError` where there is no such folder."""
     os.stat(workspace)
-    mark = mark_of(workspace)
+    mark = folder_mark(workspace)
     if mark is None:
         raise ConfigError(
-            f"{workspace} cannot be trusted: its file system does not say when a folder was made, so that another one "
-            "in its place would be trusted, too. Move it to a file system that does (ext4, xfs, btrfs, APFS)."
+            f"{workspace} cannot be trusted: its file system stores no creation time, so a folder that replaced it "
+            "would be trusted too. Move it to a file system that does (ext4, xfs, btrfs, APFS)."
         )
     tx.set_fact(_key(workspace), mark)
     record(tx, at, by, "trust.granted", workspace=os.path.realpath(workspace))
 
 
 def untrust(tx: Tx, workspace: str, by: str, at: float) -> bool:
-    """Whether it was trusted."""
+    """Remove the trust; True if the folder was trusted."""
     was = bool(tx.get_fact(_key(workspace)))
-    tx.set_fact(_key(workspace), NO)
+    tx.set_fact(_key(workspace), UNTRUSTED)
     if was:
         record(tx, at, by, "trust.revoked", workspace=os.path.realpath(workspace))
     return was

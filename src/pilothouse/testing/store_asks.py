@@ -102,7 +102,7 @@ class AskSuite(StoreSuite):
             tx.asks.mark_used(A1, turn_id=TurnId("t2"))
             assert tx.asks.of_turn(TurnId("t1")) == []
             assert names(tx.asks.of_turn(TurnId("t2"))) == ["a1"]
-            tx.asks.give_back(A1)
+            tx.asks.mark_unused(A1)
             again = tx.asks.unused_answer(S1, "same")
             assert again is not None and again.ask.id == A1
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pilothouse.core.budget import CapDay, Reservation, Scope, Spent, Standing
+from pilothouse.core.budget import CapDay, CapStatus, Reservation, Scope, Spent
 from pilothouse.core.ids import AskId, TurnId
 from pilothouse.core.store import Store, Tx
 from pilothouse.testing.store_builders import C1, C2, SCRIPT, T1, T2, T3, StoreSuite, turn
@@ -64,8 +64,8 @@ class SpendingSuite(StoreSuite):
             tx.spending.reserve(taken(T3, 9.0, ask_id=AskId("a1")))
             tx.spending.save_cap_day(CapDay(DAY, ALL.key, raised_usd=3.0))
 
-            def look(scope: Scope) -> Standing:
-                return tx.spending.standing(scope, DAY, 5.0)
+            def look(scope: Scope) -> CapStatus:
+                return tx.spending.cap_status(scope, DAY, 5.0)
 
             everything = look(ALL)
             assert (everything.cap_usd, everything.raised_usd, everything.day) == (5.0, 3.0, DAY)

@@ -49,7 +49,7 @@ async def test_a_server_is_greeted_once_for_each_invitation(server: Server, tmp_
         server.world.invite(guild)
         said = await house.until_shown(deck, "Hello.")
         assert said.text == (
-            "Hello. Here I react to commands, and to messages that answer me. My name is \\@TestBot. /bind chooses the "
+            "Hello. Here I react to commands, and to messages that reply to me. My name is \\@TestBot. /bind chooses the "
             "folder that I work in, /trigger what I react to."
         )
     async with open_gateway(server, tmp_path, {ada: "owner"}, config=config) as house:

@@ -23,10 +23,10 @@ from pilothouse.channels.discord.buttons import (
 from pilothouse.channels.discord.look import Look
 from pilothouse.channels.discord.payload import Button, Message, Select, unpack
 from pilothouse.channels.discord.render import render
-from pilothouse.core.ask import Ask, Decision, hash_payload, misfit
+from pilothouse.core.ask import Ask, Decision, answer_problem, hash_payload
 from pilothouse.core.ids import TurnId
 from pilothouse.core.people import Approvers, Authority
-from pilothouse.runtime.asks.text import ask_words
+from pilothouse.runtime.asks.text import ask_text
 
 AUTHORITY = Authority(Approvers(("member",)))
 
@@ -44,7 +44,7 @@ def pressed(ask: Ask, label: str) -> AskPress:
 
 @given(asks(40), st.booleans())
 def test_discord_takes_any_ask(ask: Ask, bare: bool) -> None:
-    check(render_ask(ask, Look(), said="" if bare else ask_words(ask, AUTHORITY)))
+    check(render_ask(ask, Look(), said="" if bare else ask_text(ask, AUTHORITY)))
 
 
 @given(asks(40))
@@ -60,7 +60,7 @@ def test_whatever_can_be_pressed_is_about_its_ask_and_is_an_answer(ask: Ask) -> 
         assert (form is None) == (press.act != "words")
         decision = decide_words(ask, press, "in words") if form else decide(ask, press)
         assert decision is not None
-        assert not misfit(ask, decision)
+        assert not answer_problem(ask, decision)
         assert form is None or form.key == item.key
 
 
@@ -148,7 +148,7 @@ def test_what_is_approved_cannot_leave_its_block(command: str) -> None:
     ask = replace(
         PUSH, title="Bash", payload={"command": f"start {command} end"}, preview="", offers=(), why=""
     )
-    message = render_ask(ask, Look(), said=ask_words(ask, AUTHORITY))
+    message = render_ask(ask, Look(), said=ask_text(ask, AUTHORITY))
     blocks = [inner for _, inner in BLOCK.findall(message.text)]
     told = "".join(blocks).replace("\u200b", "")
     assert "start" in told

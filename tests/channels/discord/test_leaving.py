@@ -12,7 +12,7 @@ from tests.channels.discord.line import address_of, open_line
 from tests.channels.discord.server.running import Server
 from tests.channels.discord.test_arriving import boat, until_heard
 
-from pilothouse.core.channel_status import gone_from
+from pilothouse.core.channel_status import removal_from
 from pilothouse.core.ids import ConversationId
 from pilothouse.core.message import Content, Presence
 from pilothouse.core.store import Tx
@@ -108,7 +108,7 @@ async def test_what_waits_in_a_server_is_dropped_with_that_of_its_threads_until_
 
         async def state() -> list[tuple[int, str]]:
             def unit(tx: Tx) -> list[tuple[int, str]]:
-                left = [(len(tx.outbox.unfinished(place)), gone_from(tx, place)) for place in places]
+                left = [(len(tx.outbox.unfinished(place)), removal_from(tx, place)) for place in places]
                 return [(waits, gone.why if gone else "") for waits, gone in left]
 
             return await house.rig.store.read(unit)

@@ -134,7 +134,7 @@ async def test_what_is_changed_between_two_sessions_while_we_look_is_found(tmp_p
     answers = {"two": anyio.Event(), "one": anyio.Event()}
     asked = {text: anyio.Event() for text in answers}
 
-    class Answering:
+    class AnswerService:
         def __init__(self, text: str, edited_at: str | None) -> None:
             self.text = text
             self.edited_at = edited_at
@@ -151,7 +151,7 @@ async def test_what_is_changed_between_two_sessions_while_we_look_is_found(tmp_p
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             for text, edited_at in (("one", None), ("two", "2026-01-01T00:00:00+00:00")):
-                tasks.start_soon(looking.look, "5", cast("Calls", Answering(text, edited_at)))
+                tasks.start_soon(looking.look, "5", cast("Calls", AnswerService(text, edited_at)))
                 await asked[text].wait()
             answers["one"].set()
             await anyio.wait_all_tasks_blocked()

@@ -26,7 +26,7 @@ from pilothouse.core.ids import AskId, BlobHash, CallId, EngineId, TurnId
 from pilothouse.core.message import Attachment, Content
 from pilothouse.core.people import Approvers, Authority
 from pilothouse.core.view import TurnView, fold
-from pilothouse.runtime.asks.text import ask_words, is_long
+from pilothouse.runtime.asks.text import ask_text, is_long
 
 STARTED = SessionStarted(ResumeToken(EngineId("claude"), "5f0c1f7e"), "claude-opus-5-5")
 
@@ -131,7 +131,7 @@ def asked(ask: Ask) -> Content:
     """An ask as the house says it: a payload that is too long to be read goes along as a file."""
     files = (PAYLOAD,) if is_long(ask) else ()
     authority = Authority(Approvers(("member",)))
-    return Content(ask_words(ask, authority), "ask", files, TurnId("turn-1"), ask=ask)
+    return Content(ask_text(ask, authority), "ask", files, TurnId("turn-1"), ask=ask)
 
 
 ASKS: dict[str, Ask] = {

@@ -29,7 +29,7 @@ async def test_whoever_may_talk_to_us_is_greeted_once_where_they_add_us(
     async with open_gateway(server, tmp_path, {ada: "owner", bob: "member"}, config=config) as house:
         group = bob.make_group("Lab", ada)
         added = next(update for update in server.world.pending if "my_chat_member" in update)
-        await house.until_shown(group.id, "messages that answer me")
+        await house.until_shown(group.id, "messages that reply to me")
         server.world.repeat(added)
         bob.promote_bot(group)
         ada.say("hello")
@@ -135,9 +135,9 @@ async def test_nobody_is_greeted_in_a_broadcast_nor_when_rights_change(
 @pytest.mark.parametrize(
     ("trigger", "me", "words"),
     [
-        (Trigger("mention"), ME, "messages that name me or answer me. My name is @pilot_test_bot."),
+        (Trigger("mention"), ME, "messages that mention me or reply to me. My name is @pilot_test_bot."),
         (Trigger("all"), ME, "every message."),
-        (Trigger("pattern", words=("deploy*",)), ME, "or say: deploy*."),
+        (Trigger("pattern", words=("deploy*",)), ME, "or contain: deploy*."),
         (Trigger("all"), Me(1, username="b"), "privacy mode is switched off with @BotFather"),
     ],
 )

@@ -22,11 +22,11 @@ from pilothouse.channels.telegram.keyboard import (
 )
 from pilothouse.channels.telegram.payload import File, Keyboard, Look, Message, unpack
 from pilothouse.channels.telegram.render import render, render_ask
-from pilothouse.core.ask import Ask, Decision, hash_payload, misfit
+from pilothouse.core.ask import Ask, Decision, answer_problem, hash_payload
 from pilothouse.core.ask_view import ask_lines
 from pilothouse.core.ids import AskId, TurnId
 from pilothouse.core.people import Approvers, Authority
-from pilothouse.runtime.asks.text import ask_words
+from pilothouse.runtime.asks.text import ask_text
 
 LOOK = Look()
 AUTHORITY = Authority(Approvers(("member",)))
@@ -42,7 +42,7 @@ def pressed(buttons: Keyboard | None, label: str) -> AskPress:
 
 @given(asks(70), st.booleans())
 def test_telegram_takes_any_ask(ask: Ask, bare: bool) -> None:
-    *files, question = render_ask(ask, LOOK, said="" if bare else ask_words(ask, AUTHORITY))
+    *files, question = render_ask(ask, LOOK, said="" if bare else ask_text(ask, AUTHORITY))
     for payload in (*files, question):
         check(payload)
     assert isinstance(question, Message)
@@ -59,7 +59,7 @@ def test_every_button_is_about_its_ask_and_does_something(ask: Ask) -> None:
             assert not press.is_about(replace(ask, payload_hash=hash_payload({"other": 1})))
             decision = decide(ask, press)
             assert (decision is not None) == (press.act == "choose")
-            assert decision is None or not misfit(ask, decision)
+            assert decision is None or not answer_problem(ask, decision)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_what_the_house_asks_is_allowed_or_denied_and_shows_nothing_but_its_word
     labels = {button.text: button for row in buttons.inline_keyboard for button in row}
     assert [*labels] == ["Allow", "Deny"]
     assert decide(ask, pressed(buttons, "Deny")) == Decision("deny")
-    assert '{"id"' not in ask_words(ask, AUTHORITY)
+    assert '{"id"' not in ask_text(ask, AUTHORITY)
     assert not any(line.sort == "value" for line in ask_lines(ask))
 
 
@@ -199,7 +199,7 @@ def test_the_exact_payload_goes_along_above_the_question() -> None:
 
 
 def test_what_could_deceive_the_eye_is_shown_as_what_it_is() -> None:
-    (question,) = render_ask(HIDDEN, LOOK, said=ask_words(HIDDEN, AUTHORITY))
+    (question,) = render_ask(HIDDEN, LOOK, said=ask_text(HIDDEN, AUTHORITY))
     assert "\u202e" not in question.text
     assert r"\u202e" in question.text
 
@@ -207,7 +207,7 @@ def test_what_could_deceive_the_eye_is_shown_as_what_it_is() -> None:
 def test_an_approval_is_shown_literally_but_for_the_fences_of_the_house() -> None:
     command = "echo **x** [a](https://b.c)\n```\n# `d`"
     ask = Ask(AskId("ask-1"), "approval", "echo **x** [a](https://b.c)", {"command": command}, "0" * 64)
-    (question,) = render_ask(ask, LOOK, said=ask_words(ask, AUTHORITY))
+    (question,) = render_ask(ask, LOOK, said=ask_text(ask, AUTHORITY))
     assert isinstance(question, Message)
     assert question.text.startswith("echo **x** [a](https://b.c)\n\n")
     assert command in question.text

@@ -17,14 +17,14 @@ from pilothouse.channels.telegram.payload import DOWNLOAD_BYTES
 from pilothouse.channels.telegram.sender import GATE_S
 from pilothouse.channels.telegram.shapes import Upload
 from pilothouse.channels.telegram.trouble import NetworkDown
-from pilothouse.core.channel import SLOW_LINE
+from pilothouse.core.channel import MIN_BYTES_PER_S
 from pilothouse.core.ids import EngineId
 from pilothouse.core.secret import Secret
 from pilothouse.runtime.settings import Settings
 
 HASTY_S = 0.01
 LATE_S = 0.2
-FILE = {"file": Upload("a.bin", "application/zip", bytes(SLOW_LINE))}
+FILE = {"file": Upload("a.bin", "application/zip", bytes(MIN_BYTES_PER_S))}
 """So much as a slow line carries in a second; this machine's buffers take it at once."""
 
 
@@ -49,7 +49,7 @@ async def test_a_file_that_is_still_on_its_way_is_not_given_up() -> None:
 
 async def test_words_are_given_up_when_their_time_is_up() -> None:
     async with serving(answer_late) as visits, api(visits) as one:
-        found = await one.call("sendMessage", {"text": "x" * SLOW_LINE}, {}, HASTY_S)
+        found = await one.call("sendMessage", {"text": "x" * MIN_BYTES_PER_S}, {}, HASTY_S)
     assert isinstance(found, NetworkDown)
     assert found.maybe_done
 
@@ -70,7 +70,9 @@ class Patience:
         return Raw(b'{"file_id":"f"}')
 
 
-@pytest.mark.parametrize(("size", "more_s"), [(10 * SLOW_LINE, 10), (None, DOWNLOAD_BYTES / SLOW_LINE)])
+@pytest.mark.parametrize(
+    ("size", "more_s"), [(10 * MIN_BYTES_PER_S, 10), (None, DOWNLOAD_BYTES / MIN_BYTES_PER_S)]
+)
 async def test_a_server_of_ones_own_gets_time_to_fetch_a_large_file(size: int | None, more_s: float) -> None:
     patience = Patience()
     await BotClient(cast("Api", patience)).download("f", size=size)

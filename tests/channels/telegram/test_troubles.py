@@ -316,7 +316,7 @@ async def test_an_owner_hears_elsewhere_of_a_channel_in_trouble(tmp_path: Path) 
         (TelegramConfig(), "TELEGRAM_TOKEN"),
         (TelegramConfig(token=Secret("my-token")), "@BotFather"),
         (TelegramConfig(token=Secret("1:a"), api_base="example.org"), "api_base"),
-        (TelegramConfig(token=Secret("1:a"), trigger=Trigger("pattern", "(")), "no regular expression"),
+        (TelegramConfig(token=Secret("1:a"), trigger=Trigger("pattern", "(")), "not a regular expression"),
         (
             TelegramConfig(token=Secret("1:a"), chats={"-1": Trigger("pattern")}),
             "chats.-1: the pattern is missing",

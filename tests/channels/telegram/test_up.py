@@ -22,7 +22,7 @@ from tests.dists import ROOT, SRC, write_dist
 
 from pilothouse.channels.telegram.addresses import TELEGRAM
 from pilothouse.cli.init_telegram import QUESTION
-from pilothouse.core.channel_status import Noted, note_health
+from pilothouse.core.channel_status import HealthNote, note_health
 from pilothouse.core.store import Tx
 from pilothouse.stores.sqlite import STORE
 
@@ -182,7 +182,7 @@ async def test_a_channel_in_trouble_is_told_of_by_every_command_that_tells_of_ch
 ) -> None:
     installed = Installed(tmp_path, server)
     async with STORE.open(STORE.config(path=str(installed.home / "pilothouse.db"))) as store:
-        noted = Noted(time.time(), time.time() - 90, "Telegram could not be reached for 60 s.")
+        noted = HealthNote(time.time(), time.time() - 90, "Telegram could not be reached for 60 s.")
 
         def note(tx: Tx) -> None:
             note_health(tx, TELEGRAM, noted)

@@ -41,7 +41,7 @@ async def test_a_turn_settles_with_what_claude_tells(tmp_path: Path) -> None:
             assert len(costs) == 2 and all(costs)
 
             def look(tx: Tx) -> None:
-                now = tx.spending.standing(
+                now = tx.spending.cap_status(
                     Scope("all"), day_of(house.ports.clock.now(), house.ports.settings().zone), 10
                 )
                 assert now.spent_usd == pytest.approx(sum(cost or 0.0 for cost in costs))
@@ -72,7 +72,7 @@ async def test_claude_stops_by_itself_where_nothing_is_left_and_the_next_message
             cost = turn.usage.cost_usd
             day = day_of(house.ports.clock.now(), house.ports.settings().zone)
             now = await house.store.read(
-                lambda tx: tx.spending.standing(Scope("conversation", MAIN), day, 0.5)
+                lambda tx: tx.spending.cap_status(Scope("conversation", MAIN), day, 0.5)
             )
             assert now.spent_usd == pytest.approx(cost) and cost > 0.5
             await house.channel.say("and again")

@@ -212,7 +212,7 @@ async def test_a_wake_of_a_gateway_that_is_gone_is_told_and_not_run_again(tmp_pa
             gateway.crash()
         calls = len(api.main)
         async with house(tmp_path, api, name="next", **WAKING) as (gateway, rig):
-            await gateway.until_said("worked on by itself", WITHIN_S)
+            await gateway.until_said("worked by itself", WITHIN_S)
             turns = await gateway.turns()
             await gateway.until_idle()
         assert [turn.status for turn in turns] == ["done", "failed"]

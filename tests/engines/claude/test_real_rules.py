@@ -9,11 +9,11 @@ from tests.engines.claude.api import bash, call, open_api, say
 from tests.engines.claude.rig import Rig as ClaudeRig
 from tests.engines.claude.test_real_gateway import House, until
 from tests.runtime.rig import MAIN, Rig, open_rig
-from tests.runtime.test_rule_keeping import LatePolicy
+from tests.runtime.test_rules import LatePolicy
 
 from pilothouse.core.ids import EngineId
 from pilothouse.core.rules import parse_rule
-from pilothouse.runtime.asks.rules import Told
+from pilothouse.runtime.asks.rules import WorkspaceRules
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 CLAUDE = EngineId("claude")
@@ -67,7 +67,7 @@ async def test_a_denial_holds_for_a_wrapped_command_and_the_model_hears_which_ru
     replies = [reply for command in commands for reply in (bash(command),)]
     with open_api(*replies, say("done")) as api:
         claude, policy = ClaudeRig(tmp_path, api), LatePolicy()
-        policy.told = Told((parse_rule("deny command rm"),))
+        policy.configured = WorkspaceRules((parse_rule("deny command rm"),))
         claude.policy = policy
         (claude.workspace / "kept.txt").write_text("here")
         settings = {"default_engine": CLAUDE, "default_workspace": str(claude.workspace)}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pilothouse.channels.discord.config import USER_IDS, DiscordConfig, problem
-from pilothouse.core.channel import ChannelHost, ChannelSpec, Finding, Met
+from pilothouse.core.channel import BotIdentity, ChannelHost, ChannelSpec, Finding
 from pilothouse.core.ids import ChannelId
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def _build(config: DiscordConfig, host: ChannelHost) -> DiscordChannel:
     return DiscordChannel(config, host)
 
 
-def _meet(config: DiscordConfig) -> Met:
+def _meet(config: DiscordConfig) -> BotIdentity:
     from pilothouse.channels.discord.meeting import meet
 
     return meet(config)

@@ -29,7 +29,7 @@ from pilothouse.channels.discord.trouble import LONG_S, TOO_MANY_OLD_EDITS, Trou
 
 CALL_S = 20.0
 UPLOAD_S = 55.0
-SLOW_LINE = 128_000
+MIN_BYTES_PER_S = 128_000
 """Bytes in a second: so much longer a file may take. A delivery waits longer than all tries of it."""
 PATIENCE_S = 10.0
 """A longer pause than this is not waited for with a request in the hand."""
@@ -198,7 +198,7 @@ class Calls:
         if not files:
             return await self._call(route, within_s, json=body)
         with _multipart(body, files) as params:
-            within_s = max(within_s, UPLOAD_S + sum(len(file.data) for file in files) / SLOW_LINE)
+            within_s = max(within_s, UPLOAD_S + sum(len(file.data) for file in files) / MIN_BYTES_PER_S)
             return await self._call(route, within_s, files=params.files, form=params.multipart)
 
     async def _call(self, route: Route, within_s: float, **more: Any) -> Any | Trouble:

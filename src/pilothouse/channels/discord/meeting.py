@@ -17,7 +17,7 @@ from pilothouse.channels.discord.config import DiscordConfig
 from pilothouse.channels.discord.permitting import INVITED, Room, Server, missing_in, permissions_in, quoted
 from pilothouse.channels.discord.setbacks import PORTAL
 from pilothouse.channels.discord.wire import THREADS, Member, read
-from pilothouse.core.channel import Met
+from pilothouse.core.channel import BotIdentity
 
 T = TypeVar("T")
 
@@ -45,12 +45,12 @@ def invite_link(application_id: str) -> str:
     return f"https://discord.com/oauth2/authorize?client_id={application_id}&scope={scopes}&permissions={INVITED}"
 
 
-def meet(config: DiscordConfig) -> Met:
-    async def ask(client: discord.Client) -> Met:
-        return Met(name_of(client), link_of(client), intent_problem(client, config))
+def meet(config: DiscordConfig) -> BotIdentity:
+    async def ask(client: discord.Client) -> BotIdentity:
+        return BotIdentity(name_of(client), link_of(client), intent_problem(client, config))
 
     found = anyio.run(with_client, config, ask)
-    return Met(problem=found) if isinstance(found, str) else found
+    return BotIdentity(problem=found) if isinstance(found, str) else found
 
 
 async def look_at(config: DiscordConfig, channel_id: str) -> Seen:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from pilothouse.channels.discord.addressing import Place
 from pilothouse.channels.discord.config import Heard
 from pilothouse.channels.discord.wire import THREAD_STARTER, Message
-from pilothouse.core.trigger import OVERTAKING, hears
+from pilothouse.core.trigger import IMMEDIATE_COMMANDS, matches_trigger
 
 _COMMAND = re.compile(r"\s*(?:<@[!&]?\d{1,20}>\s*)?/(?P<name>\w+)(?:\s|$)")
 
@@ -26,7 +26,7 @@ def is_for_us(message: Message, us: Us, heard: Heard, place: Place) -> bool:
     if place.direct:
         return True
     mentioned, answered = mentions(message, us), is_reply_to(message, us)
-    return hears(heard.trigger, message.content, mentioned=mentioned, answered=answered)
+    return matches_trigger(heard.trigger, message.content, mentioned=mentioned, answered=answered)
 
 
 def mentions(message: Message, us: Us) -> bool:
@@ -68,4 +68,4 @@ def overtakes(message: dict[str, Any]) -> bool:
     """A raw message that is a command which acts on what runs, or tells of it."""
     content = message.get("content")
     found = _COMMAND.match(content) if isinstance(content, str) else None
-    return found is not None and found["name"].lower() in OVERTAKING
+    return found is not None and found["name"].lower() in IMMEDIATE_COMMANDS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pilothouse.channels.telegram.config import USER_IDS, TelegramConfig, problem
-from pilothouse.core.channel import ChannelHost, ChannelSpec, Met
+from pilothouse.core.channel import BotIdentity, ChannelHost, ChannelSpec
 from pilothouse.core.ids import ChannelId
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ def _build(config: TelegramConfig, host: ChannelHost) -> TelegramChannel:
     return TelegramChannel(config, host)
 
 
-def _meet(config: TelegramConfig) -> Met:
+def _meet(config: TelegramConfig) -> BotIdentity:
     from pilothouse.channels.telegram.receiver import meet
 
     return meet(config)

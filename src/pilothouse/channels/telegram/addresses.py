@@ -17,7 +17,7 @@ from pilothouse.channels.telegram.wire import Chat, Entity, Me, Message, User
 from pilothouse.core.channel import MenuCommand
 from pilothouse.core.ids import ChannelId, UserId
 from pilothouse.core.message import Address, Author
-from pilothouse.core.trigger import OVERTAKING, Trigger, hears
+from pilothouse.core.trigger import IMMEDIATE_COMMANDS, Trigger, matches_trigger
 
 TELEGRAM = ChannelId("telegram")
 NAMELESS = "Somebody"
@@ -95,7 +95,7 @@ def is_for_us(message: Message, us: Us, trigger: Trigger) -> bool:
     if private:
         return True
     mentioned, answered = _mentions(message, text, me), is_reply_to(message, me)
-    return hears(trigger, text, mentioned=mentioned, answered=answered)
+    return matches_trigger(trigger, text, mentioned=mentioned, answered=answered)
 
 
 def may_answer(message: Message) -> bool:
@@ -118,7 +118,9 @@ def command_units(message: Message) -> int:
 def overtakes(message: Message) -> bool:
     """A command that acts on what runs, or tells of it, as it was typed and not as it was forwarded."""
     found = _COMMAND.match(message.text or "")
-    return found is not None and found["name"].lower() in OVERTAKING and message.forward_origin is None
+    return (
+        found is not None and found["name"].lower() in IMMEDIATE_COMMANDS and message.forward_origin is None
+    )
 
 
 def is_reply_to(message: Message, me: Me) -> bool:

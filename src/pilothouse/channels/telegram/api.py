@@ -33,7 +33,7 @@ from pilothouse.channels.telegram.trouble import (
     Unauthorized,
     classify,
 )
-from pilothouse.core.channel import SLOW_LINE
+from pilothouse.core.channel import MIN_BYTES_PER_S
 from pilothouse.http.client import SECRET, Failed, File, Form, HttpClient, Reply, open_http
 
 T = TypeVar("T")
@@ -99,7 +99,7 @@ class Api:
             content = _form(params, uploads) if uploads else msgspec.json.encode(params)
         except UnicodeEncodeError:
             return ParseError("the text holds half a character (a lone surrogate), which cannot be sent")
-        wait_s += sum(len(upload.data) for upload in uploads.values()) / SLOW_LINE
+        wait_s += sum(len(upload.data) for upload in uploads.values()) / MIN_BYTES_PER_S
         reply = await self._post(method, content, wait_s)
         if isinstance(reply, Trouble):
             return reply
@@ -147,7 +147,7 @@ class Api:
             secret=self._endpoint.token,
             limit=limit,
             wait_s=SILENCE_S,
-            whole_s=REST_S + limit / SLOW_LINE,
+            whole_s=REST_S + limit / MIN_BYTES_PER_S,
         )
         if isinstance(reply, Failed):
             return self._failure(reply, shown, limit)

@@ -41,7 +41,7 @@ from pilothouse.channels.telegram.wire import (
     WebhookInfo,
     read_update,
 )
-from pilothouse.core.channel import SLOW_LINE
+from pilothouse.core.channel import MIN_BYTES_PER_S
 
 if TYPE_CHECKING:
     from pilothouse.channels.telegram.api import Api
@@ -274,7 +274,7 @@ class BotClient:
 
     async def get_file(self, file_id: str, *, size: int = 0) -> File | Trouble:
         """Look a file up. A self-hosted server fetches it from Telegram first, so a large one gets more time."""
-        return await self.call("getFile", {"file_id": file_id}, File, wait_s=CALL_S + size / SLOW_LINE)
+        return await self.call("getFile", {"file_id": file_id}, File, wait_s=CALL_S + size / MIN_BYTES_PER_S)
 
     async def download(
         self, file_id: str, *, size: int | None = None, limit: int = DOWNLOAD_BYTES

@@ -43,7 +43,7 @@ from pilothouse.channels.telegram.trouble import (
 )
 from pilothouse.channels.telegram.updates import Keeping, Lanes
 from pilothouse.channels.telegram.wire import ChatMember, Me, MemberChanged
-from pilothouse.core.channel import ChannelHealth, ChannelHost, Desk, MenuCommand, Met
+from pilothouse.core.channel import BotIdentity, ChannelHealth, ChannelHost, Desk, MenuCommand
 from pilothouse.core.clock import Clock
 from pilothouse.core.message import Address, Presence
 from pilothouse.core.people import at_least
@@ -106,23 +106,23 @@ def _is_in(member: ChatMember) -> bool:
     return member.status not in ("left", "kicked")
 
 
-def meet(config: TelegramConfig) -> Met:
+def meet(config: TelegramConfig) -> BotIdentity:
     return anyio.run(_meet, config)
 
 
-async def _meet(config: TelegramConfig) -> Met:
+async def _meet(config: TelegramConfig) -> BotIdentity:
     with anyio.move_on_after(WITHIN_S):
         async with open_client(config.endpoint) as client:
             me = await client.get_me()
         if isinstance(me, Unauthorized):
             how = f"copy it anew from @BotFather{and_put(config.token)}"
-            return Met(problem=f"the token is refused ({me.text}): {how}")
+            return BotIdentity(problem=f"the token is refused ({me.text}): {how}")
         if isinstance(me, Trouble):
-            return Met(
+            return BotIdentity(
                 problem=f"{me.text}. See whether this machine reaches {config.endpoint.shown}, and try again"
             )
-        return Met(f"@{me.username}", f"https://t.me/{me.username}")
-    return Met(problem=f"{config.endpoint.shown} did not answer within {WITHIN_S:.0f} s: try again")
+        return BotIdentity(f"@{me.username}", f"https://t.me/{me.username}")
+    return BotIdentity(problem=f"{config.endpoint.shown} did not answer within {WITHIN_S:.0f} s: try again")
 
 
 def menus(commands: Sequence[MenuCommand]) -> dict[Scope, tuple[Command, ...]]:

@@ -48,7 +48,7 @@ class ClaudeSession:
     it any more; `tool_aware` says that words wait for tools."""
 
     accepts_images = True
-    keeps_watch = True
+    detects_hangs = True
 
     def __init__(
         self,

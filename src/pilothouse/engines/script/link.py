@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from pilothouse.core.event import TextDelta, ThinkingDelta, TurnEnded, joined
+from pilothouse.core.event import TextDelta, ThinkingDelta, TurnEnded, merge_deltas
 from pilothouse.core.outcome import Failure
 from pilothouse.engines.link import Exit, Link, LinkPlan, Port
 from pilothouse.engines.script import wire
@@ -63,7 +63,7 @@ def join_items(last: Mail, new: Mail) -> Mail | None:
     """Join deltas of one block, and count lines of noise instead of collecting them."""
     match last, new:
         case wire.Event(), wire.Event():
-            both = joined(last.event, new.event)
+            both = merge_deltas(last.event, new.event)
             return wire.Event(new.session, new.turn, both) if both is not None else None
         case wire.Noise(), wire.Noise():
             return wire.Noise(last.raw, last.lines + new.lines)

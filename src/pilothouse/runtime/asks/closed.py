@@ -1,8 +1,7 @@
-"""What a closed ask leaves behind: one line that says who answered what, in the place of the question.
+"""Closed asks: one line that replaces the question's message and says who answered what.
 
-It goes through the outbox, behind the question itself, so that a crash loses neither. Only a channel that can edit
-shows it: everywhere else the question scrolled away, and who follows the log reads the same line there. A question that
-was never sent is taken back: nobody should be asked what is answered.
+The line goes through the outbox, behind the question, so that a crash loses neither. Only channels that can edit show
+it; the event log has the same line. A question that was never sent is withdrawn.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ from pilothouse.core.queue import QueueRow
 from pilothouse.core.store import Tx
 from pilothouse.core.text import first_line
 from pilothouse.runtime.asks.show import ask_key, places_of, say_everywhere
-from pilothouse.runtime.outbox import is_unseen
+from pilothouse.runtime.outbox import is_unsent
 
 REASON_CHARS = 200
 IN_PLACE = "in place"
-"""Of a `closed` row whose line stands where the question stood."""
+"""The `why` of a `closed` row whose line has replaced the question."""
 
 
-def decided(ask: Ask, decision: Decision) -> str:
-    """What was said, in one phrase."""
+def decision_text(ask: Ask, decision: Decision) -> str:
+    """Describe a decision in one phrase."""
     if decision.verdict == "allow":
         changed = " with a change" if decision.input is not None else ""
         kept = {"once": "", "session": " for this session", "always": " always here"}[decision.remember]
@@ -43,22 +42,22 @@ def decided(ask: Ask, decision: Decision) -> str:
 def closed_line(
     ask: Ask, state: AskState, decision: Decision | None = None, name: str = "", because: str = ""
 ) -> str:
-    said = decided(ask, decision) if state == "answered" and decision is not None else state
+    said = decision_text(ask, decision) if state == "answered" and decision is not None else state
     by = name or (decision.by if state == "answered" and decision is not None and decision.by else "")
     return f"{first_line(ask.title)} · {said}{f', by {by}' if by else ''}{f' ({because})' if because else ''}"
 
 
 def show_closed(tx: Tx, ids: IdMaker, row: AskRow, line: str, at: float) -> None:
-    """In every place where the question stands. Where it does not yet, it never will: only its end is told there."""
+    """Replace the question in every place; withdraw it where it was not sent yet."""
     keys = [ask_key(row, "asked", place) for place in places_of(row)]
     for asked in _questions(tx, f"ask:{row.ask.id}:", keys, row.turn_id):
-        if is_unseen(tx, asked):
+        if is_unsent(tx, asked):
             tx.outbox.withdraw(asked.id, at, "it was closed before it was shown")
     say_everywhere(tx, ids, row, Content(line, "closed", turn_id=row.turn_id or None), "closed", at)
 
 
 def shown_asks(tx: Tx, row: QueueRow) -> list[list[MessageRef]]:
-    """Where the question of a `closed` row stands in its conversation: for each time that it was shown, its messages."""
+    """Return the messages of a `closed` row's question in its conversation, one list for each time it was shown."""
     about, _, elsewhere = row.key.partition(":closed")
     asked = _questions(tx, f"{about}:", [f"{about}:asked{elsewhere}"], row.turn_id)
     here = [one for one in asked if one.conversation_id == row.conversation_id]
@@ -66,14 +65,14 @@ def shown_asks(tx: Tx, row: QueueRow) -> list[list[MessageRef]]:
 
 
 def _questions(tx: Tx, about: str, keys: Iterable[str], turn_id: TurnId | None) -> list[QueueRow]:
-    """Each time that an ask was put into the outbox: under these keys, and once more in the course of its turn."""
+    """Return every outbox row that showed the ask: under these keys, and again during its turn."""
     again = tx.outbox.of_turn(turn_id) if turn_id else []
     found = [*map(tx.outbox.by_key, keys), *(one for one in again if one.key.startswith(about))]
     return list({one.id: one for one in found if one is not None and one.kind == "ask"}.values())
 
 
-def is_said_in_place(tx: Tx, row: QueueRow) -> bool:
-    """Whether this row tells what the question's own message says by now: nothing should stand there twice."""
+def is_shown_in_place(tx: Tx, row: QueueRow) -> bool:
+    """True if the question's own message already shows what this row would say."""
     match row.key.split(":", 3):
         case ["ask", id, "settled" | "superseded" | "withdrawn", *elsewhere]:
             closed = tx.outbox.by_key(":".join(["ask", id, "closed", *elsewhere]))
@@ -83,8 +82,8 @@ def is_said_in_place(tx: Tx, row: QueueRow) -> bool:
 
 
 def has_dead_buttons(tx: Tx, id: AskId, ref: MessageRef) -> bool:
-    """Whether this message still asks what is settled, and no line will stand there soon: a crash may have taken its number, or
-    the platform would not have it changed, or not yet."""
+    """True if this message still shows a settled ask and will not be replaced soon: its id was lost in a crash, or the
+    platform rejected or delayed the edit."""
     row = tx.asks.get(id)
     if row is None or row.state == "open":
         return False
@@ -100,19 +99,20 @@ def has_dead_buttons(tx: Tx, id: AskId, ref: MessageRef) -> bool:
 
 
 async def _leave(ref: MessageRef) -> None:
-    """It stays: the platform cannot take a message back."""
+    """Do nothing: the platform cannot delete messages."""
 
 
-async def put_in_place(
+async def replace_question(
     channel: Channel, content: Content, shown: Sequence[Sequence[MessageRef]], within_s: float
 ) -> str:
-    """The line instead of the first message of each, and nothing instead of the others. `IN_PLACE` if it stands anywhere
-    now, else why not. Raises what the channel does if it may go better later."""
+    """Edit the first message of each question into the line, and delete its other messages.
+
+    Returns `IN_PLACE` if at least one edit succeeded, else the reason. Errors worth a retry are raised."""
     if not isinstance(channel, CanEdit):
-        return "this channel changes no message"
+        return "this channel cannot edit messages"
     part = channel.render(content)[0]
     remove = channel.delete if isinstance(channel, CanDelete) else _leave
-    edited, why = False, "the question stands nowhere"
+    edited, why = False, "the question was not shown"
     for first, *others in filter(None, shown):
         with anyio.fail_after(within_s):
             try:
@@ -120,6 +120,6 @@ async def put_in_place(
                 edited = True
                 for other in others:
                     await remove(other)
-            except Rejected as error:  # it is gone, or too old to be changed: the log has it all the same
+            except Rejected as error:  # deleted, or too old to edit: the log has the line anyway
                 why = error.reason
     return IN_PLACE if edited else why

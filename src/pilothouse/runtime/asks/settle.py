@@ -1,22 +1,9 @@
-"""An ask that can no longer matter: it is closed wherever it is shown, and why is told there once.
+"""Settling an ask, each way in one transaction (law 6): answered, expired, superseded or withdrawn.
 
-Something newer stands in its place (superseded), or whoever asked does not want to know any more (withdrawn).
-
-An answer whose turn is gone: a new turn goes on with the session, and the answer waits there for its ask.
-
-“Deny, and say why”: the no counts at once, and a question for the reason goes to whoever said it.
-
-The engine hears the no when the reason came, or without one after `HOLD_S`. All of it is rows: the denied ask knows that
-a reason was wanted, and as long as the question about it is open, it is held back. A crash changes nothing of that.
-
-What becomes of the answers to asks of the house itself: one table, topic → what is done.
-
-It is done in the transaction that settles the ask. An ask that nobody answered in time arrives here as a "deny".
-
-What becomes of an ask, each in one transaction (law 6): answered or expired.
-
-If the turn that asked is gone, the answer starts a new turn in the same session, and waits there for the engine to ask
-the same thing again; a plain no starts nothing, for it would have ended the turn.
+If the turn that asked has died, an answer starts a new turn in the same session and waits there for the engine to ask
+again; a plain no starts nothing. Our own asks are settled by their topic's function; an expired one counts as a "deny".
+“Deny, and say why” counts at once and asks the denier for a reason. The engine gets the no with the reason, or without
+one after `HOLD_S`. All of that is stored in rows, so a crash changes nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +12,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from pilothouse.core.ask import Ask, AskRow, AskState, Decision, hash_payload, stops
+from pilothouse.core.ask import Ask, AskRow, AskState, Decision, ends_turn, hash_payload
 from pilothouse.core.event import AskChanged
 from pilothouse.core.ids import AskId, IdMaker, SessionId, TurnId, UserId
 from pilothouse.core.message import Content
@@ -33,16 +20,16 @@ from pilothouse.core.people import Approvers, Authority
 from pilothouse.core.store import Tx
 from pilothouse.core.text import first_line
 from pilothouse.core.turn import LIVE, Prompt, Turn
-from pilothouse.runtime.asks.closed import closed_line, decided, show_closed
+from pilothouse.runtime.asks.closed import closed_line, decision_text, show_closed
 from pilothouse.runtime.asks.rules import remember_answer
 from pilothouse.runtime.asks.show import raise_ask, tell_places
-from pilothouse.runtime.audit import HOUSE, record_ask
+from pilothouse.runtime.audit import APP, record_ask
 from pilothouse.runtime.outbox import say
 from pilothouse.runtime.ports import Topics
-from pilothouse.runtime.roles import home_of, note_name
+from pilothouse.runtime.roles import note_name, private_chat_of
 
 TITLE_CHARS = 300
-"""Of a title in a sentence about its ask; the ask itself stands above, whole."""
+"""Length of a title in a sentence about its ask."""
 
 STOPPED = "Stopped."
 GO_ON = "Continue. Pilothouse restarted while you waited for an answer to: {title}. Ask again; it is answered now."
@@ -58,7 +45,7 @@ NOBODY_ANSWERED = "nobody answered in time"
 
 
 def supersede(tx: Tx, ids: IdMaker, row: AskRow, at: float, *, because: str = "") -> None:
-    """Without a reason, only its own message says so: what took its place stands below."""
+    """Close an ask that something newer replaced. Without a reason, only its own message shows that."""
     _close(tx, ids, row, "superseded", because, at)
     log_change(tx, row, "superseded", None, at)
 
@@ -73,13 +60,13 @@ def supersede_lost(tx: Tx, ids: IdMaker, sessions: Iterable[SessionId | None], a
 
 
 def lapse(tx: Tx, ids: IdMaker, row: AskRow, at: float, *, because: str) -> AskChanged:
-    """Whoever asked does not want to know any more. The event is for the caller to write, among the turn's own."""
+    """Withdraw an ask. The caller writes the returned event among the turn's own."""
     _close(tx, ids, row, "withdrawn", because, at)
     return AskChanged(row.ask.id, "withdrawn")
 
 
 def log_change(tx: Tx, row: AskRow, state: AskState, by: UserId | None, at: float, said: str = "") -> None:
-    """Into the log of the turn that it is about, if it is about one."""
+    """Log the change in the ask's turn, if it has one."""
     turn = tx.turns.get(row.turn_id)
     if turn is not None:
         tx.events.append(turn.conversation_id, turn.id, [AskChanged(row.ask.id, state, by, said)], at)
@@ -95,7 +82,7 @@ def _close(tx: Tx, ids: IdMaker, row: AskRow, state: AskState, because: str, at:
 
 
 def resume_with_answer(tx: Tx, ids: IdMaker, lost: Turn, row: AskRow, at: float) -> None:
-    """Whoever wanted the lost turn wants this one."""
+    """Queue a turn that continues a lost one, for the same authors."""
     prompt = Prompt(GO_ON.format(title=row.ask.title), by="pilothouse", authors=lost.prompt.authors)
     turn = Turn(
         TurnId(ids("turn")),
@@ -111,9 +98,9 @@ def resume_with_answer(tx: Tx, ids: IdMaker, lost: Turn, row: AskRow, at: float)
 
 
 def want_reason(tx: Tx, ids: IdMaker, denied: AskRow, decision: Decision, at: float) -> None:
-    """Asks the denier alone, where they saw the ask."""
+    """Ask the denier for a reason, in the place where they saw the ask."""
     by, turn = decision.by, tx.turns.get(denied.turn_id)
-    home = home_of(tx, by) if by else None
+    home = private_chat_of(tx, by) if by else None
     place = home if home in denied.shown_in else None
     asked = Ask(
         AskId(""),
@@ -138,19 +125,19 @@ def want_reason(tx: Tx, ids: IdMaker, denied: AskRow, decision: Decision, at: fl
 
 
 def held_back(rows: Iterable[AskRow]) -> set[AskId]:
-    """Of a turn's asks: those that are denied and whose reason may still come."""
+    """Return the denied asks whose reason may still come."""
     return {row.about for row in rows if row.topic == REASON and row.state == "open" and row.about}
 
 
 def settle_reason(tx: Tx, ids: IdMaker, row: AskRow, decision: Decision, at: float) -> None:
-    """The reason came, or it did not; in either case the no of before stands."""
+    """Add the reason to the denial, if one came; the denial holds in any case."""
     denied = tx.asks.get(row.about) if row.about else None
     if denied is None or denied.decision is None:
         return
     if decision.verdict != "answer":
         turn = tx.turns.get(denied.turn_id)
         if turn is not None and turn.status not in LIVE:
-            tx.asks.mark_used(denied.ask.id)  # nobody goes on with it: it is no answer to what is asked later
+            tx.asks.mark_used(denied.ask.id)  # it must not answer a later ask
         return
     denied = tx.asks.amend(denied.ask.id, msgspec.structs.replace(denied.decision, text=decision.text))
     turn = tx.turns.get(denied.turn_id)
@@ -161,15 +148,15 @@ def settle_reason(tx: Tx, ids: IdMaker, row: AskRow, decision: Decision, at: flo
 def apply_answer(
     tx: Tx, ids: IdMaker, topics: Topics, row: AskRow, decision: Decision, at: float, *, name: str = ""
 ) -> None:
-    """Settles an open ask. Raises `IllegalMove` if it is not open, and then nothing changed."""
+    """Settle an open ask. Raises `IllegalMove` if it is not open, and then nothing changed."""
     tx.asks.move(row.ask.id, "answered", at=at, decision=decision)
     if decision.by:
         note_name(tx, decision.by, name)
     instead = "" if decision.input is None else hash_payload(decision.input)
-    record_ask(tx, row, decision.verdict, at, decision.by or HOUSE, instead=instead)
+    record_ask(tx, row, decision.verdict, at, decision.by or APP, instead=instead)
     remember_answer(tx, ids, row, decision, at)
     show_closed(tx, ids, row, closed_line(row.ask, "answered", decision, name), at)
-    said, turn = decided(row.ask, decision), tx.turns.get(row.turn_id)
+    said, turn = decision_text(row.ask, decision), tx.turns.get(row.turn_id)
     if row.topic:
         _settle_topic(tx, ids, topics, row, "answered", decision, at)
     elif decision.reason_wanted:
@@ -177,14 +164,14 @@ def apply_answer(
         want_reason(tx, ids, row, decision, at)
     elif turn is not None and turn.status not in LIVE:
         log_change(tx, row, "answered", decision.by, at, said)
-        if stops(row.ask, decision):
+        if ends_turn(row.ask, decision):
             _stop_lost(tx, ids, turn, row, at)
         else:
             resume_with_answer(tx, ids, turn, row, at)
 
 
 def _stop_lost(tx: Tx, ids: IdMaker, lost: Turn, row: AskRow, at: float) -> None:
-    """No model is called to hear a no. One that goes on already, with an answer to another ask, hears it when it asks."""
+    """Stop a lost turn without calling a model. A turn that already continues it gets the no when it asks again."""
     beside = tx.turns.of(lost.conversation_id, statuses=("queued", "parked", *LIVE))
     if any(turn.session_id == lost.session_id and turn.cause == "answer" for turn in beside):
         return
@@ -198,7 +185,7 @@ def _stop_lost(tx: Tx, ids: IdMaker, lost: Turn, row: AskRow, at: float) -> None
 
 
 def expire(tx: Tx, ids: IdMaker, topics: Topics, row: AskRow, at: float) -> None:
-    """An ask that expires is a "no"."""
+    """Expire an ask, which counts as a "no"."""
     decision = Decision("deny", text=NOBODY_ANSWERED)
     tx.asks.move(row.ask.id, "expired", at=at, decision=decision)
     record_ask(tx, row, "expired", at)
@@ -216,9 +203,11 @@ def expire(tx: Tx, ids: IdMaker, topics: Topics, row: AskRow, at: float) -> None
 def _settle_topic(
     tx: Tx, ids: IdMaker, topics: Topics, row: AskRow, state: AskState, decision: Decision, at: float
 ) -> None:
-    """No engine hears of it: what follows is done here and now."""
+    """Run the topic's function in this transaction; no engine is involved."""
     tx.asks.mark_used(row.ask.id)
-    log_change(tx, row, state, decision.by, at, decided(row.ask, decision) if state == "answered" else "")
+    log_change(
+        tx, row, state, decision.by, at, decision_text(row.ask, decision) if state == "answered" else ""
+    )
     topics[row.topic](tx, ids, row, decision, at)
 
 

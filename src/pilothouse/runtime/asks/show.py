@@ -1,12 +1,8 @@
-"""Puts an ask before people: the row first, then what they see of it, in every place where it is shown.
+"""Showing asks to people: the row first, then a message in every place where it is shown.
 
-Whoever asks, an engine or the house itself, ends up here. What the house asks has a `topic`, and what becomes of its
-answer stands in `topics.py`.
-
-Whom an ask of a turn reaches besides the people of its conversation, and what everybody reads about that.
-
-In a private chat it is known who is there. If they are not enough to say yes, the ask would wait there for nobody: so it
-goes to those who may, whatever the route. Of a room nobody knows who reads it, and its route decides.
+Asks of engines have a turn; our own asks have a `topic`, whose answer is handled by `runtime/topics.py`.
+In a private chat we know who reads; if they cannot approve the ask, it also goes to people who can. In a group we do
+not know, so the route of the approvers decides.
 """
 
 from __future__ import annotations
@@ -23,21 +19,21 @@ from pilothouse.core.people import Authority, People, may_say_yes
 from pilothouse.core.queue import QueueRow
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import LIVE, Turn
-from pilothouse.runtime.asks.text import ask_words, brief_ask, file_name, is_long
+from pilothouse.runtime.asks.text import ask_text, brief_ask, file_name, is_long
 from pilothouse.runtime.audit import record_ask
 from pilothouse.runtime.outbox import say
-from pilothouse.runtime.roles import MOST_HOMES, able_at_home, call_by_name, role_of
+from pilothouse.runtime.roles import MAX_CHATS, approvers_with_chat, display_name, role_of
 from pilothouse.runtime.settings import Settings
 
-NOWHERE = ConversationId("")
-"""Of an ask that nobody's private chat is known for: `pilothouse asks` still lists it."""
+NO_PLACE = ConversationId("")
+"""The place of an ask whose approvers have no known private chat: only `pilothouse asks` lists it."""
 
 MOST_NAMES = 3
-NOBODY = "Nobody else who may allow it has written to me in private yet; on the machine, `pilothouse asks` lists it."
+NOBODY = "No one else who may allow it has written to me in private yet; on the machine, `pilothouse asks` lists it."
 
 
 def make_ask(asked: Ask, settings: Settings, ids: IdMaker, now: float) -> Ask:
-    """The ask under our id, with the hash that an answer must name and the time it has. No engine speaks for the house."""
+    """Give an engine's ask our id, the payload hash and an expiry time. Clear the fields that only Pilothouse may set."""
     wait_s = settings.question_timeout_s if asked.kind == "question" else settings.ask_timeout_s
     return _ready(
         msgspec.structs.replace(asked, expires_at=asked.expires_at or now + wait_s, of_house=False, whose=""),
@@ -57,11 +53,11 @@ def raise_ask(
     turn: Turn | None = None,
     about: AskId | None = None,
 ) -> AskRow:
-    """An ask of the house itself. `asked` needs a kind, a title and an `expires_at`; its id and hash are made here.
+    """Ask on behalf of Pilothouse. `asked` needs a kind, a title and an `expires_at`; its id and hash are made here.
 
-    `places` are where it is shown: usually `homes_of` those who may answer. It is about `turn`, or about none.
+    `places` show it: usually `approver_chats`. `turn` is the turn that it is about, if any.
     """
-    here, *others = places or (NOWHERE,)
+    here, *others = places or (NO_PLACE,)
     row = AskRow(
         _ready(msgspec.structs.replace(asked, of_house=True), ids),
         here,
@@ -84,12 +80,12 @@ def raise_ask(
 
 
 def show_ask(tx: Tx, ids: IdMaker, row: AskRow, at: float) -> None:
-    """In every place of it."""
+    """Show the ask in all its places."""
     say_everywhere(tx, ids, row, _content(tx, row, at), "asked", at)
 
 
-def is_on_its_way(tx: Tx, row: AskRow, place: ConversationId) -> bool:
-    """Nobody was shown it there yet, or nobody knows: it will be."""
+def is_being_delivered(tx: Tx, row: AskRow, place: ConversationId) -> bool:
+    """True while the ask's first message in this place is not delivered yet."""
     asked = tx.outbox.by_key(ask_key(row, "asked", place))
     return asked is not None and asked.ended_at is None
 
@@ -97,12 +93,12 @@ def is_on_its_way(tx: Tx, row: AskRow, place: ConversationId) -> bool:
 def show_ask_in(
     tx: Tx, ids: IdMaker, row: AskRow, place: ConversationId, at: float, *, occasion: str, before: str = ""
 ) -> None:
-    """Once more, in one place of it."""
+    """Show the ask again in one place."""
     say(tx, ids, place, _content(tx, row, at, before), key=ask_key(row, occasion, place), at=at)
 
 
 def ask_of(tx: Tx, row: QueueRow) -> AskRow | None:
-    """The ask that a row of the outbox is about."""
+    """Return the ask that an outbox row is about."""
     match row.key.split(":"):
         case ["ask", id, *_]:
             return tx.asks.get(AskId(id))
@@ -111,12 +107,12 @@ def ask_of(tx: Tx, row: QueueRow) -> AskRow | None:
 
 
 def tell_places(tx: Tx, ids: IdMaker, row: AskRow, text: str, *, occasion: str, at: float) -> None:
-    """A word about an ask, wherever it is shown."""
+    """Send a notice about an ask to all its places."""
     say_everywhere(tx, ids, row, Content(text, "notice"), occasion, at)
 
 
 def places_of(row: AskRow) -> tuple[ConversationId, ...]:
-    return tuple(place for place in (row.conversation_id, *row.shown_in) if place != NOWHERE)
+    return tuple(place for place in (row.conversation_id, *row.shown_in) if place != NO_PLACE)
 
 
 def _ready(asked: Ask, ids: IdMaker) -> Ask:
@@ -133,14 +129,14 @@ def _ready(asked: Ask, ids: IdMaker) -> Ask:
 
 
 def _content(tx: Tx, row: AskRow, at: float, before: str = "") -> Content:
-    """A payload that is too long to be read goes along as a file, whole."""
+    """Build the message; a long payload is attached as a file."""
     files, ask = _files(tx, row.ask, at), brief_ask(row.ask)
-    text = ask_words(ask, row.authority, before)
+    text = ask_text(ask, row.authority, before)
     return Content(text, "ask", files, turn_id=row.turn_id or None, ask=ask)
 
 
 def _files(tx: Tx, ask: Ask, at: float) -> tuple[Attachment, ...]:
-    """The bytes that the hash is of: whoever wants to can check that this is what an answer is bound to."""
+    """Attach the hashed bytes themselves, so that people can verify the hash."""
     if not is_long(ask):
         return ()
     return (tx.blobs.attach(payload_bytes(ask.payload), file_name(ask), "application/json", at),)
@@ -156,24 +152,25 @@ def ask_key(row: AskRow, occasion: str, place: ConversationId) -> str:
     return f"ask:{row.ask.id}:{occasion}{elsewhere}"
 
 
-def reach(
+def route_ask(
     tx: Tx, people: People, authority: Authority, here: ConversationId
 ) -> tuple[tuple[ConversationId, ...], str]:
-    """The other places where it is shown, and whose it is, in words; nothing, where its own conversation is enough."""
+    """Return the other places that show an ask, and a text that says whose it is; empty if its own conversation is
+    enough."""
     place, quorum = tx.conversations.get(here), authority.approvers.quorum
     is_private, stays = place is not None and place.private, authority.approvers.route == "here"
     present = _able_requesters(tx, people, authority) if is_private else set()
     if stays and (not is_private or len(present) >= quorum):
-        return (), ""  # and nobody is looked for, which would read everybody
-    able = able_at_home(tx, people, authority)
+        return (), ""  # before the expensive search through all people
+    able = approvers_with_chat(tx, people, authority)
     present |= {user for user, home in able.items() if home == here}
     is_stuck = is_private and len(present) < quorum
     elsewhere = {user: home for user, home in able.items() if home != here}
     if not is_stuck and (stays or not elsewhere):
         return (), ""
-    places = tuple(dict.fromkeys(elsewhere.values()))[:MOST_HOMES]
+    places = tuple(dict.fromkeys(elsewhere.values()))[:MAX_CHATS]
     asked = [user for user, home in elsewhere.items() if home in places]
-    who = ", ".join(call_by_name(tx, user) for user in authority.requesters)
+    who = ", ".join(display_name(tx, user) for user in authority.requesters)
     where = "in their own chat" if is_private else f"in {here}"
     return places, f"{f'{who}, {where}' if who else f'what runs in {here}'}. {_asked(tx, asked)}"
 
@@ -189,6 +186,6 @@ def _able_requesters(tx: Tx, people: People, authority: Authority) -> set[UserId
 def _asked(tx: Tx, users: list[UserId]) -> str:
     if not users:
         return NOBODY
-    named = ", ".join(call_by_name(tx, user) for user in users[:MOST_NAMES])
+    named = ", ".join(display_name(tx, user) for user in users[:MOST_NAMES])
     more = len(users) - MOST_NAMES
     return f"Asked: {named}{f' and {more} more' if more > 0 else ''}."

@@ -1,9 +1,7 @@
-"""Pure: an ask as text, for channels that show text. What was asked is never cut without saying where the whole is.
+"""An ask as text, and the preview of a file change: the diff against the file as it is now.
 
-Gives an approval of a file change its preview: the diff against the file as it is when people are asked.
-
-Rules: what lies outside the workspace is not shown, for whoever reads the conversation may not read that file; a file
-that cannot be read in time delays no question.
+A shortened payload always says where the full one is. Files outside the workspace are not previewed, because readers of
+the conversation may not be allowed to read them. A slow file delays no question.
 """
 
 from __future__ import annotations
@@ -27,19 +25,19 @@ from pilothouse.core.preview import (
     render_change,
     shorten,
 )
-from pilothouse.core.text import fenced
+from pilothouse.core.text import code_block
 
 INLINE = 1500
-"""What is longer goes along as a file."""
+"""A longer payload is attached as a file."""
 HEAD = 600
 
 LOOK_S = 2.0
 SLOW = Found(problem="the file could not be read in time")
 
 
-def ask_words(ask: Ask, authority: Authority, before: str = "") -> str:
-    """The title, exactly what is asked, and what people should know before they answer."""
-    parts = [before + ask.title, _body(ask), fenced(ask.preview, "diff") if ask.preview else ""]
+def ask_text(ask: Ask, authority: Authority, before: str = "") -> str:
+    """Return the title, the payload, and everything people should know before they answer."""
+    parts = [before + ask.title, _body(ask), code_block(ask.preview, "diff") if ask.preview else ""]
     parts += [f"Asked because: {ask.why}" if ask.why else "", describe_approvers(authority.approvers)]
     parts += [f"For {ask.whose}" if ask.whose else ""]
     parts += [f"Allowing it {_span(offer.remember)} saves: {offer.rule}" for offer in ask.offers]
@@ -47,25 +45,25 @@ def ask_words(ask: Ask, authority: Authority, before: str = "") -> str:
 
 
 def is_long(ask: Ask) -> bool:
-    """Whether it cannot all be read beside the question."""
-    return len(readable(ask)) > INLINE or bool(ask.preview and is_cut(ask.preview))
+    """True if the payload does not fit beside the question."""
+    return len(payload_text(ask)) > INLINE or bool(ask.preview and is_cut(ask.preview))
 
 
-def readable(ask: Ask) -> str:
-    """The payload as people read it, whole: each value under its name."""
+def payload_text(ask: Ask) -> str:
+    """Format the whole payload: each value under its name."""
     given = input_of(ask)
     return _joined(ask.payload.items() if given is None else [*_around(ask), *given.items()])
 
 
 def _beside(ask: Ask) -> str:
-    """What the preview does not show, if there is one."""
+    """Format the payload without the values that the preview shows."""
     if not ask.preview or input_of(ask) is None:
-        return readable(ask)
+        return payload_text(ask)
     return _joined([*_around(ask), *beside_preview(ask.payload).items()])
 
 
 def _around(ask: Ask) -> list[tuple[str, Any]]:
-    """The input may have a value of the same name: both are said."""
+    """Return the values beside the input, even if the input has the same names."""
     return [(key, value) for key, value in ask.payload.items() if key != "input"]
 
 
@@ -74,17 +72,17 @@ def _joined(values: Iterable[tuple[str, Any]]) -> str:
 
 
 def _body(ask: Ask) -> str:
-    """All of the payload; with a preview, all that it does not show."""
+    """Return the payload beside the title and the preview, shortened if it is long."""
     if ask.kind == "question" or ask.of_house or _said(ask.payload, ask.title):
         return ""
     text = _beside(ask)
-    shown = fenced(text if len(text) <= INLINE else text[:HEAD]) if text else ""
+    shown = code_block(text if len(text) <= INLINE else text[:HEAD]) if text else ""
     if not is_long(ask):
         return shown
     whole = f"{file_name(ask)}, SHA-256 {ask.payload_hash}"
     if len(text) > INLINE:
         return f"{shown}\n… and {len(text) - HEAD:,} more characters: all of it is in {whole}"
-    return f"{shown}\nExactly what is asked is in {whole}".lstrip("\n")
+    return f"{shown}\nThe full request is in {whole}".lstrip("\n")
 
 
 def file_name(ask: Ask) -> str:
@@ -92,7 +90,7 @@ def file_name(ask: Ask) -> str:
 
 
 def _said(value: Any, title: str) -> bool:
-    """Whether the title tells all of it."""
+    """True if the title contains all values."""
     match value:
         case dict():
             return all(_said(item, title) for item in value.values())
@@ -112,7 +110,7 @@ def _span(remember: str) -> str:
 
 
 async def with_preview(ask: Ask, workspace: str, look: LookAtFile) -> Ask:
-    """With the whole diff; `brief_ask` is what goes beside the question."""
+    """Add the full diff; `brief_ask` shortens it for display."""
     if ask.kind != "approval" or ask.preview:
         return ask
     change = parse_change(ask.payload)
@@ -127,5 +125,5 @@ async def with_preview(ask: Ask, workspace: str, look: LookAtFile) -> Ask:
 
 
 def brief_ask(ask: Ask) -> Ask:
-    """As it is shown: a long preview is shortened; `/show` gives it whole."""
+    """Shorten a long preview for display; `/show` gives the full one."""
     return msgspec.structs.replace(ask, preview=shorten(ask.preview)) if ask.preview else ask

@@ -1,7 +1,7 @@
-"""A turn that does not fit into the budget is held: it keeps its place, and an owner is asked for more.
+"""Held turns: a turn that does not fit into the budget keeps its place while an owner is asked for more.
 
-One ask per scope and day, however many turns wait for it. A yes raises the cap for that day and all of them go on; a no,
-or nobody's answer, ends each with a word to its people (law 4). When the next day begins, they go on by themselves.
+There is one ask per scope and day. A yes raises the cap for that day, and all held turns continue; a no, or no answer,
+ends each with a notice (law 4). On the next day they continue by themselves.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from pilothouse.core.ask import Ask, AskRow, Decision
-from pilothouse.core.budget import Reservation, Scope, Standing, more_needed, next_day_at
+from pilothouse.core.budget import CapStatus, Reservation, Scope, more_needed, next_day_at
 from pilothouse.core.conversation import Session
 from pilothouse.core.event import Notice
 from pilothouse.core.ids import AskId, IdMaker
@@ -21,22 +21,22 @@ from pilothouse.core.text import dollars
 from pilothouse.core.turn import Turn
 from pilothouse.runtime.asks.settle import supersede
 from pilothouse.runtime.asks.show import raise_ask
-from pilothouse.runtime.audit import HOUSE, record
+from pilothouse.runtime.audit import APP, record
 from pilothouse.runtime.budget.ledger import Reserved
 from pilothouse.runtime.outbox import say
-from pilothouse.runtime.roles import homes_of
+from pilothouse.runtime.roles import approver_chats
 from pilothouse.runtime.settings import Settings
 
 BUDGET = "budget"
 """The topic of the ask."""
 GRACE_S = 60.0
-"""Whoever is held looks again this long after its ask should have been settled."""
+"""A held turn is retried this long after its ask expires."""
 
 
 def hold(
     tx: Tx, ids: IdMaker, settings: Settings, turn: Turn, session: Session, reserved: Reserved, at: float
 ) -> None:
-    """`turn` is running in name only: no engine was asked for anything."""
+    """Park a turn that no engine has seen yet, and ask for more budget."""
     short = reserved.short
     assert short is not None, "a turn that fits is not held"
     ask = _open_ask(tx, short, at)
@@ -54,11 +54,11 @@ def hold(
     tx.events.append(turn.conversation_id, turn.id, [Notice("warning", "held", text)], at)
     content = Content(text, "notice", turn_id=turn.id)
     say(tx, ids, turn.conversation_id, content, key=f"held:{turn.id}:{ask.id}", at=at)
-    record(tx, at, HOUSE, "budget.held", turn=turn.id, scope=short.scope.key, day=short.day, ask=ask.id)
+    record(tx, at, APP, "budget.held", turn=turn.id, scope=short.scope.key, day=short.day, ask=ask.id)
 
 
-def let_go(tx: Tx, ids: IdMaker, turn: Turn, at: float) -> None:
-    """The turn waits no more, for whatever reason; an ask that nobody waits for is asked no more."""
+def release_hold(tx: Tx, ids: IdMaker, turn: Turn, at: float) -> None:
+    """Release a turn's hold; supersede the ask if no other turn waits for it."""
     held = tx.spending.release(turn.id)
     if held is None or held.ask_id is None or tx.spending.held(held.ask_id):
         return
@@ -68,8 +68,7 @@ def let_go(tx: Tx, ids: IdMaker, turn: Turn, at: float) -> None:
 
 
 def settle_budget(tx: Tx, ids: IdMaker, row: AskRow, decision: Decision, at: float) -> None:
-    """In the transaction that settles the ask, on whichever node: so a turn that is refused is only marked, for its
-    inbox rows are held by the node that will end it."""
+    """Carry out the answer. A refused turn is only marked: another node may hold its inbox rows, and that node ends it."""
     held = tx.spending.held(row.ask.id)
     allowed = decision.verdict == "allow"
     if allowed:
@@ -86,7 +85,7 @@ def settle_budget(tx: Tx, ids: IdMaker, row: AskRow, decision: Decision, at: flo
             tx.turns.note(turn.id, failure=failure, stop_requested=True)
 
 
-def _open_ask(tx: Tx, short: Standing, at: float) -> Ask | None:
+def _open_ask(tx: Tx, short: CapStatus, at: float) -> Ask | None:
     known = tx.spending.cap_day(short.scope, short.day).ask_id
     row = tx.asks.get(known) if known else None
     fresh = row is not None and row.state == "open" and (row.ask.expires_at or at + 1) > at
@@ -99,7 +98,7 @@ def _ask_for_more(
     settings: Settings,
     turn: Turn,
     session: Session,
-    short: Standing,
+    short: CapStatus,
     amount_usd: float,
     at: float,
 ) -> Ask:
@@ -120,11 +119,10 @@ def _ask_for_more(
         why="the day's budget has no room for it",
         expires_at=at + settings.ask_timeout_s,
     )
-    workspace = (
-        "" if short.scope.kind == "all" else session.workspace
-    )  # a folder's owner owns no more than it
+    # The owner of a folder may raise only that folder's cap.
+    workspace = "" if short.scope.kind == "all" else session.workspace
     authority = Authority(OWNERS, workspace=workspace)
-    places = dict.fromkeys((turn.conversation_id, *homes_of(tx, settings.people, authority)))
+    places = dict.fromkeys((turn.conversation_id, *approver_chats(tx, settings.people, authority)))
     ask = raise_ask(tx, ids, ask, topic=BUDGET, authority=authority, places=[*places], at=at).ask
     known = tx.spending.cap_day(short.scope, short.day)
     tx.spending.save_cap_day(msgspec.structs.replace(known, ask_id=ask.id))
@@ -136,10 +134,10 @@ def _raise_cap(tx: Tx, ask: Ask, decision: Decision, at: float) -> None:
     day, more = ask.payload["day"], ask.payload["more_usd"]
     known = tx.spending.cap_day(scope, day)
     tx.spending.save_cap_day(msgspec.structs.replace(known, raised_usd=known.raised_usd + more))
-    record(tx, at, decision.by or HOUSE, "budget.raised", scope=scope.key, day=day, more_usd=more, ask=ask.id)
+    record(tx, at, decision.by or APP, "budget.raised", scope=scope.key, day=day, more_usd=more, ask=ask.id)
 
 
-def _held_words(short: Standing, amount_usd: float, ask: Ask) -> str:
+def _held_words(short: CapStatus, amount_usd: float, ask: Ask) -> str:
     left = dollars(max(0.0, short.left_usd))
     return (
         f"Held: {left} of {dollars(short.limit_usd)} are left today for {short.scope.words}, and this turn reserves "

@@ -1,9 +1,7 @@
-"""Money: a turn reserves before it starts and settles when it ends, inside the transactions that start and end it.
+"""The ledger: a turn reserves money before it starts and settles when it ends, in the transactions that start and end it.
 
-A turn is told its share, and so much is taken from what others may reserve. Without a cap nothing is reserved; where money went is written down all the same. What a turn costs is what its engine
-tells. One that does not tell is counted as such, and where there is a cap, its reservation stays taken for the day.
-
-Pure: where money went, in words and sums. What an engine did not tell is counted, never guessed.
+The cost of a turn is what its engine reports. A turn without a report is counted as such, never guessed; under a cap,
+its reservation stays taken for the day. Without a cap nothing is reserved, but spending is recorded.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from pilothouse.core.budget import Reservation, Spent, Standing, alert_due, day_of, estimate, share_of
+from pilothouse.core.budget import CapStatus, Reservation, Spent, alert_due, day_of, estimate, share_of
 from pilothouse.core.conversation import Session
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.event import EngineEvent, SessionStarted, UsageChanged
@@ -25,9 +23,9 @@ from pilothouse.core.people import OWNERS, Authority
 from pilothouse.core.store import Tx
 from pilothouse.core.text import dollars
 from pilothouse.core.turn import Turn
-from pilothouse.runtime.audit import HOUSE, record
+from pilothouse.runtime.audit import APP, record
 from pilothouse.runtime.outbox import say
-from pilothouse.runtime.roles import homes_of
+from pilothouse.runtime.roles import approver_chats
 from pilothouse.runtime.settings import Settings
 
 RECENT_DAYS_S = 7 * 86_400.0
@@ -44,47 +42,47 @@ _KEYS: Mapping[By, Callable[[Spent], str]] = {
 
 
 class Reserved(Struct, frozen=True):
-    """What a turn has taken. If some scope is `short` of it, nothing was."""
+    """The reservation of a turn."""
 
     amount_usd: float
     share_usd: float
-    """What its engine may spend: its reservation, and more where others leave room."""
-    short: Standing | None = None
+    """The most its engine may spend: the reservation, and more if there is room."""
+    short: CapStatus | None = None
+    """The cap that has no room for it; nothing was reserved then."""
 
 
 def reserve(tx: Tx, settings: Settings, turn: Turn, session: Session, at: float) -> Reserved | None:
-    """None where no cap covers the turn."""
-    standings = list(_standings(tx, settings, session.workspace, turn, day_of(at, settings.zone)))
-    if not standings:
+    """Reserve for a turn; None if no cap covers it."""
+    statuses = list(_cap_statuses(tx, settings, session.workspace, turn, day_of(at, settings.zone)))
+    if not statuses:
         return None
     amount = _expected(tx, settings, session, at)
     most = settings.max_turns_at_once
-    shares = [share_of(standing, amount, standing.scope.at_once(most)) for standing in standings]
+    shares = [share_of(cap, amount, cap.scope.max_turns(most)) for cap in statuses]
     share = max(amount, min(shares))
-    short = next((standing for standing in standings if not standing.fits(amount)), None)
+    short = next((cap for cap in statuses if not cap.fits(amount)), None)
     if turn.cause == "wake":
-        short = None  # the engine has begun by itself: whatever it costs, others must not spend it too
+        short = None  # the engine has already begun: reserve its cost in any case
     if short is None:
-        day, place = standings[0].day, turn.conversation_id
+        day, place = statuses[0].day, turn.conversation_id
         tx.spending.reserve(Reservation(turn.id, day, session.workspace, place, amount, share_usd=share))
     return Reserved(amount, share, short)
 
 
 def extend(tx: Tx, settings: Settings, turn: Turn, cost_usd: float) -> Failure | None:
-    """A running turn has cost this much. If that is past its share, others must know; if it is past a cap, it
-    has to stop, and this is why."""
+    """Raise the reservation of a running turn to its cost so far. Returns the failure to stop it with, past a cap."""
     taken = tx.spending.get(turn.id)
     if taken is None or cost_usd <= taken.taken_usd:
         return None
     tx.spending.reserve(msgspec.structs.replace(taken, amount_usd=cost_usd))
     over = next(
-        (s for s in _standings(tx, settings, taken.workspace, turn, taken.day) if not s.fits(0.0)), None
+        (s for s in _cap_statuses(tx, settings, taken.workspace, turn, taken.day) if not s.fits(0.0)), None
     )
     if over is None:
         return None
     text = (
-        f"This turn has cost {dollars(cost_usd)}, and that is all that is left today "
-        f"for {over.scope.words} ({dollars(over.limit_usd)}). It was stopped."
+        f"This turn has cost {dollars(cost_usd)}, and today's budget for {over.scope.words} "
+        f"({dollars(over.limit_usd)}) is used up. It was stopped."
     )
     return Failure("budget", text)
 
@@ -100,7 +98,7 @@ def settle(
     ran: bool,
     ended: bool = True,
 ) -> None:
-    """What an attempt cost. `ran` is whether a model can have been called: what cannot have cost anything is told."""
+    """Record the cost of an attempt. `ran` says whether a model can have been called; otherwise the cost is zero."""
     taken = tx.spending.release(turn.id)
     day = taken.day if taken else day_of(turn.started_at or at, settings.zone)
     untold = ran and cost_usd is None
@@ -121,7 +119,7 @@ def settle(
 
 
 def settle_lost(tx: Tx, ids: IdMaker, settings: Settings, turn: Turn, at: float, *, ended: bool) -> None:
-    """With what its engine had told before its worker was gone. One that had not begun to speak has cost nothing."""
+    """Record a lost attempt with the last cost its engine reported; zero if no session had started."""
     events = _logged(tx, turn)
     told = [event.usage.cost_usd for event in events if isinstance(event, UsageChanged)]
     ran = turn.began or any(isinstance(event, SessionStarted) for event in events)
@@ -129,16 +127,16 @@ def settle_lost(tx: Tx, ids: IdMaker, settings: Settings, turn: Turn, at: float,
 
 
 def _logged(tx: Tx, turn: Turn) -> list[EngineEvent]:
-    """Of this attempt. A log that cannot be read must not keep anybody from starting."""
+    """Return the events of this attempt. An unreadable log is ignored: it must not block the start."""
     try:
         return [row.event for row in tx.events.of_turn(turn.id) if row.at >= (turn.started_at or 0.0)]
     except PilothouseError:
         return []
 
 
-def _standings(tx: Tx, settings: Settings, workspace: str, turn: Turn, day: str) -> Iterator[Standing]:
+def _cap_statuses(tx: Tx, settings: Settings, workspace: str, turn: Turn, day: str) -> Iterator[CapStatus]:
     for scope, cap_usd in settings.caps.of(workspace, turn.conversation_id):
-        yield tx.spending.standing(scope, day, cap_usd)
+        yield tx.spending.cap_status(scope, day, cap_usd)
 
 
 def _expected(tx: Tx, settings: Settings, session: Session, at: float) -> float:
@@ -149,32 +147,32 @@ def _expected(tx: Tx, settings: Settings, session: Session, at: float) -> float:
 
 
 def _alert(tx: Tx, ids: IdMaker, settings: Settings, turn: Turn, spent: Spent, at: float) -> None:
-    """Said once per level, scope and day."""
-    for standing in _standings(tx, settings, spent.workspace, turn, spent.day):
-        known = tx.spending.cap_day(standing.scope, spent.day)
-        level = alert_due(standing, known.alerted)
+    """Send each alert once per level, scope and day."""
+    for cap in _cap_statuses(tx, settings, spent.workspace, turn, spent.day):
+        known = tx.spending.cap_day(cap.scope, spent.day)
+        level = alert_due(cap, known.alerted)
         if level is None:
             continue
         tx.spending.save_cap_day(msgspec.structs.replace(known, alerted=level))
-        scope = standing.scope.key
-        record(tx, at, HOUSE, "budget.alerted", scope=scope, day=spent.day, percent=level)
-        text = f"{level} % of today's budget for {standing.scope.words} is used: {_used(standing)}."
-        for place in _alert_places(tx, settings, turn, standing):
+        scope = cap.scope.key
+        record(tx, at, APP, "budget.alerted", scope=scope, day=spent.day, percent=level)
+        text = f"{level} % of today's budget for {cap.scope.words} is used: {_used(cap)}."
+        for place in _alert_places(tx, settings, turn, cap):
             key = f"budget:{spent.day}:{scope}:{level}:{place}"
             say(tx, ids, place, Content(text, "notice", dated=True), key=key, at=at)
 
 
-def _alert_places(tx: Tx, settings: Settings, turn: Turn, standing: Standing) -> Iterable[ConversationId]:
-    """Where the level was reached; and what concerns more than one conversation, its owners too."""
-    if standing.scope.kind == "conversation":
+def _alert_places(tx: Tx, settings: Settings, turn: Turn, cap: CapStatus) -> Iterable[ConversationId]:
+    """Return the turn's conversation and, for a cap over more than one conversation, the owners' chats."""
+    if cap.scope.kind == "conversation":
         return (turn.conversation_id,)
-    return dict.fromkeys((turn.conversation_id, *homes_of(tx, settings.people, Authority(OWNERS))))
+    return dict.fromkeys((turn.conversation_id, *approver_chats(tx, settings.people, Authority(OWNERS))))
 
 
-def _used(standing: Standing) -> str:
-    assumed = standing.assumed_usd
-    tail = f", of which {dollars(assumed)} are reservations of turns that did not tell" if assumed else ""
-    return f"{dollars(standing.used_usd)} of {dollars(standing.limit_usd)}{tail}"
+def _used(cap: CapStatus) -> str:
+    assumed = cap.assumed_usd
+    tail = f", including {dollars(assumed)} reserved by turns that reported no cost" if assumed else ""
+    return f"{dollars(cap.used_usd)} of {dollars(cap.limit_usd)}{tail}"
 
 
 class CostLine(Struct, frozen=True):
@@ -182,13 +180,13 @@ class CostLine(Struct, frozen=True):
     turns: int
     cost_usd: float
     untold: int
-    """Turns whose engine did not say what they cost: they are not in `cost_usd`."""
+    """Turns whose engine reported no cost; not part of `cost_usd`."""
     assumed_usd: float
-    """What was held against the budget for those."""
+    """The reservations counted for those turns."""
 
 
 def sum_up(rows: Iterable[Spent], by: By) -> list[CostLine]:
-    """The dearest first; days in their order."""
+    """Sum by one field, most expensive first; days in order."""
     sums: dict[str, CostLine] = {}
     for row in rows:
         name = _KEYS[by](row)
@@ -215,17 +213,17 @@ def _plus(line: CostLine, row: Spent) -> CostLine:
     )
 
 
-def line_words(line: CostLine) -> str:
+def describe_line(line: CostLine) -> str:
     told = f"{dollars(line.cost_usd)} in {line.turns} turn{'' if line.turns == 1 else 's'}"
     return f"{told}, {line.untold} not told" if line.untold else told
 
 
-def standing_words(standing: Standing) -> str:
-    told = f"{dollars(standing.used_usd)} of {dollars(standing.limit_usd)}"
+def describe_cap(cap: CapStatus) -> str:
+    told = f"{dollars(cap.used_usd)} of {dollars(cap.limit_usd)}"
     notes = [
-        f"{dollars(standing.reserved_usd)} reserved" if standing.reserved_usd else "",
-        f"{dollars(standing.assumed_usd)} assumed" if standing.assumed_usd else "",
-        f"{dollars(standing.raised_usd)} of it allowed today" if standing.raised_usd else "",
+        f"{dollars(cap.reserved_usd)} reserved" if cap.reserved_usd else "",
+        f"{dollars(cap.assumed_usd)} assumed" if cap.assumed_usd else "",
+        f"{dollars(cap.raised_usd)} of it allowed today" if cap.raised_usd else "",
     ]
     said = ", ".join(filter(None, notes))
     return f"{told} ({said})" if said else told

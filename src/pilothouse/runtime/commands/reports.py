@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
-from pilothouse.core.ask import AskRow, meant, payload_bytes
+from pilothouse.core.ask import AskRow, matching_asks, payload_bytes
 from pilothouse.core.budget import day_of
 from pilothouse.core.conversation import Session
 from pilothouse.core.message import InboundMessage
-from pilothouse.core.text import ago, fenced, first_line, span
+from pilothouse.core.text import ago, code_block, first_line, span
 from pilothouse.core.turn import Turn
-from pilothouse.runtime.asks.text import INLINE, file_name, is_long, readable
-from pilothouse.runtime.budget.ledger import CostLine, line_words, standing_words, sum_up, total
+from pilothouse.runtime.asks.text import INLINE, file_name, is_long, payload_text
+from pilothouse.runtime.budget.ledger import CostLine, describe_cap, describe_line, sum_up, total
 from pilothouse.runtime.commands.call import (
     CommandCall,
     NotDone,
@@ -96,10 +96,10 @@ def show_cost(call: CommandCall) -> Reply:
     session = session_of(call)
     if session is None and not today and not call.settings.caps.any:
         return Reply("Nothing was spent here yet.")
-    rows = {"this session": _session_cost(session), "today, here": line_words(total(today))}
-    rows |= {f"  {line.name}": line_words(line) for line in sum_up(today, "cause")}
+    rows = {"this session": _session_cost(session), "today, here": describe_line(total(today))}
+    rows |= {f"  {line.name}": describe_line(line) for line in sum_up(today, "cause")}
     for scope, cap_usd in call.settings.caps.of(workspace_in(call, session), here):
-        rows[f"cap: {scope.kind}"] = standing_words(call.tx.spending.standing(scope, day, cap_usd))
+        rows[f"cap: {scope.kind}"] = describe_cap(call.tx.spending.cap_status(scope, day, cap_usd))
     width = max(map(len, rows))
     table = "\n".join(f"{key:<{width}}  {value}" for key, value in rows.items())
     return Reply(f"```\n{table}\n```\nAs the engines tell it. A day is as in {call.settings.zone}.")
@@ -109,7 +109,7 @@ def _session_cost(session: Session | None) -> str:
     if session is None:
         return "nothing yet"
     untold = session.turns if session.cost_usd is None else 0
-    return line_words(CostLine("", session.turns, session.cost_usd or 0.0, untold, 0.0))
+    return describe_line(CostLine("", session.turns, session.cost_usd or 0.0, untold, 0.0))
 
 
 def show(call: CommandCall) -> Reply:
@@ -118,7 +118,7 @@ def show(call: CommandCall) -> Reply:
         return Reply("/show ID shows a question or a message whole.")
     here = call.conversation.id
     found = [row for row in call.tx.asks.find(call.args) if here in (row.conversation_id, *row.shown_in)]
-    if len(asks := meant(found, call.args)) == 1:
+    if len(asks := matching_asks(found, call.args)) == 1:
         return _show_ask(call, asks[0])
     turns = [
         turn
@@ -136,14 +136,14 @@ def _show_ask(call: CommandCall, row: AskRow) -> Reply:
     ask, tx, at = row.ask, call.tx, call.at
     about = [f"Why: {ask.why}"] if ask.why else []
     about += [f"{offer.remember}: {offer.rule}" for offer in ask.offers]
-    about += [fenced(ask.preview, "diff")] if 0 < len(ask.preview) <= INLINE else []
+    about += [code_block(ask.preview, "diff")] if 0 < len(ask.preview) <= INLINE else []
     head = "\n".join([ask.title, row.state, *about])
     tail, diff = f"SHA-256 {ask.payload_hash}", ()
     if len(ask.preview) > INLINE:
         diff = (tx.blobs.attach(ask.preview.encode(), f"{ask.id}.diff", "text/plain", at),)
     if not is_long(ask):
         payload = msgspec.json.format(msgspec.json.encode(ask.payload), indent=2).decode()
-        return Reply(f"{head}\n{fenced(payload, 'json')}\n{tail}", diff)
-    text = tx.blobs.attach(readable(ask).encode(), f"{ask.id}.txt", "text/plain", at)
+        return Reply(f"{head}\n{code_block(payload, 'json')}\n{tail}", diff)
+    text = tx.blobs.attach(payload_text(ask).encode(), f"{ask.id}.txt", "text/plain", at)
     exact = tx.blobs.attach(payload_bytes(ask.payload), file_name(ask), "application/json", at)
     return Reply(f"{head}\n{tail}, which {exact.name} has", (*diff, text, exact))

@@ -58,7 +58,7 @@ from pilothouse.runtime.conversations.pieces import cleaned, keep_message, note_
 from pilothouse.runtime.conversations.places import ensure_place, message_key, place_id
 from pilothouse.runtime.outbox import reply_key, say
 from pilothouse.runtime.ports import Ports
-from pilothouse.runtime.roles import may, note_heard, role_of
+from pilothouse.runtime.roles import may, note_author, role_of
 from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.signals import ASKS, INBOX, OUTBOX, PLACES, control_of
 
@@ -264,7 +264,7 @@ async def carry_out(
         if not put.fresh:
             return Receipt("duplicate", put.row.id), conversation.id
         note_pieces(tx, ports.ids, message, put.row, at)
-        note_heard(tx, by, conversation)
+        note_author(tx, by, conversation)
         if isinstance(way, Command):
             role = _role(tx, settings, by, conversation)
             call = CommandCall(tx, conversation, by, way.args, settings, ports.ids, at, role, prepared)

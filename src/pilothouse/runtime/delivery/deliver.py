@@ -16,7 +16,7 @@ import anyio
 import msgspec
 from anyio.abc import TaskGroup
 
-from pilothouse.core.channel import SLOW_LINE, Channel, Paced, RendersPlainly
+from pilothouse.core.channel import MIN_BYTES_PER_S, Channel, Paced, RendersPlainly
 from pilothouse.core.errors import (
     Fenced,
     Rejected,
@@ -25,14 +25,14 @@ from pilothouse.core.errors import (
     TryLater,
     Unconfirmed,
     WantsPlainer,
-    fenced_in,
+    find_fenced,
 )
 from pilothouse.core.ids import ConversationId, MessageId
 from pilothouse.core.message import Address, MessageRef, Part
 from pilothouse.core.queue import PartRow, QueueRow
 from pilothouse.core.store import Tx
-from pilothouse.core.text import beginning
-from pilothouse.runtime.asks.closed import is_said_in_place, put_in_place, shown_asks
+from pilothouse.core.text import excerpt
+from pilothouse.runtime.asks.closed import is_shown_in_place, replace_question, shown_asks
 from pilothouse.runtime.delivery.changes import VIEW, is_taken, remove
 from pilothouse.runtime.delivery.mail import AT_ONCE, Mail, Waiting
 from pilothouse.runtime.delivery.retry import MAX_SENDS, OWN_FAULT_SENDS, QUICK_SENDS, resend_pause_s
@@ -72,7 +72,7 @@ class Delivery:
     async def drain(self, within_s: float) -> None:
         """Returns when nothing is left that could be sent now, or when the time is up."""
         with anyio.move_on_after(within_s):
-            while self._busy or (await self._ports.look(self._unit())).ready:
+            while self._busy or (await self._ports.read(self._unit())).ready:
                 ticket = self._ports.signals.ticket(OUTBOX)
                 await Signals.wait(ticket, 0.05)
 
@@ -106,7 +106,7 @@ class Delivery:
         try:
             await self._deliver(row, address)
         except Exception as error:
-            if fenced_in(error):
+            if find_fenced(error):
                 raise
             await self._not_delivered(row, error)
 
@@ -129,7 +129,7 @@ class Delivery:
             else:
                 await self._fail(row, BROKEN.format(tries=breaks))
         except Exception as also:
-            if fenced_in(also):
+            if find_fenced(also):
                 raise
             ports.log("delivery.postponed", message_id=row.id, level="warning", error=also)
             await ports.clock.sleep(settings.retry_first_s)
@@ -153,7 +153,7 @@ class Delivery:
         channel, shown = ports.channels[address.channel], ""
         try:
             content = content_at(row, ports.clock.now())
-            shown = beginning(content)
+            shown = excerpt(content)
             rendered = channel.render(content)
         except Exception as error:  # noqa: BLE001 - one delivery
             ports.log("message.unfit", message_id=row.id, level="error", error=error)
@@ -173,7 +173,7 @@ class Delivery:
         shown = await ports.store.write(lambda tx: shown_asks(tx, row) if tx.outbox.claim([row.id]) else [])
 
         async def close() -> str:
-            return await put_in_place(channel, content_of(row), shown, ports.settings().send_timeout_s)
+            return await replace_question(channel, content_of(row), shown, ports.settings().send_timeout_s)
 
         await self._do(row, close)
 
@@ -216,7 +216,7 @@ class Delivery:
         """
         if not tx.outbox.claim([row.id]):
             return []
-        if is_said_in_place(tx, row):
+        if is_shown_in_place(tx, row):
             tx.outbox.done(row.id, self._ports.clock.now(), "said in place")
             return []
         parts = tx.outbox.store_parts(row.id, rendered)
@@ -247,13 +247,13 @@ class Delivery:
         """Sends one part and records it. False ends the row for now, or for good."""
         ports = self._ports
         if part.sends >= MAX_SENDS:
-            await self._fail(row, UNCONFIRMED.format(sends=part.sends, text=beginning(part.part)))
+            await self._fail(row, UNCONFIRMED.format(sends=part.sends, text=excerpt(part.part)))
             return False
         # Sends that surely showed nothing do not count: any that does may stand there.
         shown = msgspec.structs.replace(part.part, again=True) if part.sends else part.part
         try:
             await self._pace(channel, row.conversation_id)
-            with anyio.fail_after(ports.settings().send_timeout_s + _bytes(part.part) / SLOW_LINE):
+            with anyio.fail_after(ports.settings().send_timeout_s + _bytes(part.part) / MIN_BYTES_PER_S):
                 ref = await channel.send(address, shown)
         except TryLater as error:
             await self._later(row, part, error.after_s, str(error), showed_nothing=True)
@@ -262,7 +262,7 @@ class Delivery:
             await self._make_plainer(row, channel, part, str(error))
             return False
         except Rejected as error:
-            await self._fail(row, REFUSED.format(reason=error.reason, text=beginning(part.part)))
+            await self._fail(row, REFUSED.format(reason=error.reason, text=excerpt(part.part)))
             return False
         except (Unconfirmed, TimeoutError) as error:
             await self._doubt(row, address, part, f"{type(error).__name__}: {error}")
@@ -305,13 +305,13 @@ class Delivery:
         if sends < QUICK_SENDS:
             await self._later(row, part, pause_s, why, showed_nothing=False)
             return
-        told = UNCONFIRMED.format(sends=sends, text=beginning(part.part))
-        word = await self._ports.look(lambda tx: word_about(tx, row))
+        told = UNCONFIRMED.format(sends=sends, text=excerpt(part.part))
+        word = await self._ports.read(lambda tx: word_about(tx, row))
         if word is not None and word.status == "done" and sends >= OWN_FAULT_SENDS:
             await self._fail(row, told)
             return
         await self._later(row, part, pause_s, why, showed_nothing=False, told=told)
-        word = await self._ports.look(lambda tx: word_about(tx, row))
+        word = await self._ports.read(lambda tx: word_about(tx, row))
         if word is not None and word.status == "queued" and word.ready_at <= self._ports.clock.now():
             await self._try(word, address)
 

@@ -25,7 +25,15 @@ from pilothouse.core.channel import (
     RenewsViews,
     serves,
 )
-from pilothouse.core.errors import CannotEdit, Fenced, Rejected, StoreError, TryLater, Unconfirmed, fenced_in
+from pilothouse.core.errors import (
+    CannotEdit,
+    Fenced,
+    Rejected,
+    StoreError,
+    TryLater,
+    Unconfirmed,
+    find_fenced,
+)
 from pilothouse.core.event import SessionStarted
 from pilothouse.core.ids import TurnId
 from pilothouse.core.message import Address, MessageRef, Part
@@ -128,7 +136,7 @@ class LiveViews:
         except Rejected as error:  # a place may put us out at any time: nothing of ours is wrong
             self._ports.log("live.dropped", turn_id=progress.turn.id, error=error.reason)
         except Exception as error:
-            if fenced_in(error):
+            if find_fenced(error):
                 raise
             self._ports.log("live.dropped", turn_id=progress.turn.id, level="error", error=error)
         else:
@@ -209,7 +217,7 @@ class Progress:
         """Folds what the log has that we have not seen; true once the turn lives no more."""
         await Signals.wait(self._ports.signals.ticket(end_of(self.turn.id)), seconds)
         while True:
-            events, live = await self._ports.look(self._page)
+            events, live = await self._ports.read(self._page)
             for logged in events:
                 self._seq = logged.seq
                 if logged.turn_id != self.turn.id:

@@ -18,7 +18,7 @@ from pilothouse.core.conversation import Conversation
 from pilothouse.core.ids import ChannelId, ConversationId, MessageId
 from pilothouse.core.queue import QueueRow
 from pilothouse.core.store import Tx
-from pilothouse.runtime.audit import HOUSE, record
+from pilothouse.runtime.audit import APP, record
 from pilothouse.runtime.outbox import REPLY_KEYS, reply_key
 from pilothouse.runtime.ports import Ports
 
@@ -114,7 +114,7 @@ class Mail:
                 tx.outbox.claim([row.id])
                 tx.outbox.fail(row.id, now, "its channel is not configured")
                 place = row.conversation_id
-                record(tx, now, HOUSE, "message.undeliverable", message=row.id, conversation=place)
+                record(tx, now, APP, "message.undeliverable", message=row.id, conversation=place)
                 self._ports.log(
                     "message.undeliverable",
                     level="error",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pilothouse.core.ids import ChannelId, ConversationId
 from pilothouse.core.queue import CHANGES, NEVER, QueueRow
 from pilothouse.core.store import Tx
-from pilothouse.runtime.settings import Settings, growing_s
+from pilothouse.runtime.settings import Settings, exponential_s
 
 MAX_SENDS = 200
 """With pauses of at most five minutes: most of a day. A change of a message that was sent has as many tries."""
@@ -21,7 +21,7 @@ PLACES_AT_ONCE = 500
 
 
 def resend_pause_s(settings: Settings, sends: int) -> float:
-    return growing_s(settings.retry_first_s, settings.doubt_cap_s, sends)
+    return exponential_s(settings.retry_first_s, settings.doubt_cap_s, sends)
 
 
 def resend_now(tx: Tx, channel: ChannelId, now: float) -> None:

@@ -13,7 +13,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from pilothouse.core.channel import CanType, serves
-from pilothouse.core.errors import Rejected, StoreError, TryLater, fenced_in
+from pilothouse.core.errors import Rejected, StoreError, TryLater, find_fenced
 from pilothouse.core.ids import TurnId
 from pilothouse.core.message import Address
 from pilothouse.core.store import Tx
@@ -57,7 +57,7 @@ class Typing:
                 tasks.start_soon(self._until_over, turn_id, channel.type_every_s, tasks.cancel_scope)
                 await self._renew(turn_id, address, channel)
         except Exception as error:
-            if fenced_in(error):
+            if find_fenced(error):
                 raise
             self._ports.log("typing.dropped", turn_id=turn_id, level="warning", error=error)
         else:

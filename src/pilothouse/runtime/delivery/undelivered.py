@@ -16,11 +16,11 @@ from pilothouse.core.message import Author, Content, InboundMessage
 from pilothouse.core.people import OWNERS, Authority
 from pilothouse.core.queue import CHANGES, NEVER, QueueRow, notes_lane
 from pilothouse.core.store import Tx
-from pilothouse.core.text import beginning
+from pilothouse.core.text import excerpt
 from pilothouse.runtime.asks.show import ask_key, ask_of, places_of, show_ask_in
-from pilothouse.runtime.audit import HOUSE, record
+from pilothouse.runtime.audit import APP, record
 from pilothouse.runtime.outbox import content_of, say
-from pilothouse.runtime.roles import home_of, homes_of, may
+from pilothouse.runtime.roles import approver_chats, may, private_chat_of
 from pilothouse.runtime.settings import Settings
 
 _KEY = "undelivered:"
@@ -97,7 +97,7 @@ def _question(tx: Tx, row: QueueRow) -> AskRow | None:
 
 def _beginning(row: QueueRow) -> str:
     try:
-        return beginning(content_of(row))
+        return excerpt(content_of(row))
     except msgspec.DecodeError:  # of a row that nobody can read no more is known than that it was there
         return ""
 
@@ -133,7 +133,7 @@ def _ask_elsewhere(
     others = [place for place in shown if place != row.conversation_id]
     if asked.state != "open" or any(_may_arrive(tx, ask_key(asked, "asked", place)) for place in others):
         return
-    homes = [home for home in homes_of(tx, settings.people, asked.authority) if home not in shown]
+    homes = [home for home in approver_chats(tx, settings.people, asked.authority) if home not in shown]
     if not homes:
         _note_undeliverable(tx, row, now)
         return
@@ -157,15 +157,15 @@ def _tell_elsewhere(tx: Tx, ids: IdMaker, settings: Settings, row: QueueRow, tex
 
 
 def _note_undeliverable(tx: Tx, row: QueueRow, now: float) -> None:
-    record(tx, now, HOUSE, "message.undeliverable", message=row.id, conversation=row.conversation_id)
+    record(tx, now, APP, "message.undeliverable", message=row.id, conversation=row.conversation_id)
 
 
 def _elsewhere(tx: Tx, settings: Settings, row: QueueRow) -> Iterator[tuple[ConversationId, ...]]:
     """The places to try, the best first."""
     people, turn = settings.people, tx.turns.get(row.turn_id) if row.turn_id else None
     asked = [user for user in (turn.prompt.authors if turn else ()) if may(tx, people, user, "desk.accept")]
-    yield tuple(dict.fromkeys(home for user in asked if (home := home_of(tx, user))))
-    yield homes_of(tx, people, Authority(OWNERS))
+    yield tuple(dict.fromkeys(home for user in asked if (home := private_chat_of(tx, user))))
+    yield approver_chats(tx, people, Authority(OWNERS))
 
 
 def _may_arrive(tx: Tx, key: str) -> bool:

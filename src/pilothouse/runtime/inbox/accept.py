@@ -25,7 +25,7 @@ from pilothouse.runtime.conversations.pieces import head_of, keep_message, witho
 from pilothouse.runtime.conversations.places import ensure_place, message_key
 from pilothouse.runtime.conversations.sessions import GOES_ON, aim, replies_elsewhere
 from pilothouse.runtime.outbox import say
-from pilothouse.runtime.roles import note_heard
+from pilothouse.runtime.roles import note_author
 from pilothouse.runtime.settings import Settings
 
 BUSY = "Still working on your previous request."
@@ -94,7 +94,7 @@ class Accept:
         if not put.fresh:
             return self._duplicate(tx)
         if message.kind == "chat":
-            note_heard(tx, message.author, conversation)
+            note_author(tx, message.author, conversation)
         if note:
             return Receipt("queued", put.row.id, "Noted: it goes along with the next message.")
         words = message.kind == "chat" and not message.attachments

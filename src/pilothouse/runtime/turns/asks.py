@@ -1,4 +1,4 @@
-"""The asks of one running turn: policy first, a person second, and the decision carried back to the engine."""
+"""The asks of one running turn: the policy decides first, then a person, and the engine gets the decision."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from pilothouse.core.ask import Ask, AskRow, Decision, stops
+from pilothouse.core.ask import Ask, AskRow, Decision, ends_turn
 from pilothouse.core.engine import Answerable, EngineSession
 from pilothouse.core.event import AskChanged, Asked, Notice
 from pilothouse.core.ids import AskId
@@ -14,9 +14,9 @@ from pilothouse.core.people import QUESTION, Authority
 from pilothouse.core.policy import Site
 from pilothouse.core.store import Tx
 from pilothouse.runtime.asks.answers import Answers
-from pilothouse.runtime.asks.closed import decided
+from pilothouse.runtime.asks.closed import decision_text
 from pilothouse.runtime.asks.settle import held_back, lapse, supersede
-from pilothouse.runtime.asks.show import make_ask, reach, show_ask
+from pilothouse.runtime.asks.show import make_ask, route_ask, show_ask
 from pilothouse.runtime.asks.text import brief_ask, with_preview
 from pilothouse.runtime.audit import record_ask
 from pilothouse.runtime.ports import Ports
@@ -40,7 +40,7 @@ class TurnAsks:
         self._recorder = recorder
         self._interrupt = interrupt
         self.site = Site(started.session.workspace, started.session.id)
-        """Where its asks are judged; as the brief says, once there is one."""
+        """The context in which asks are judged; replaced by the brief's once the session opens."""
         self._open: dict[AskId, AskRow] = {}
         self._asked: set[AskId] = set()
 
@@ -52,9 +52,10 @@ class TurnAsks:
         ports = self._ports
         ask = make_ask(asked, ports.settings(), ports.ids, ports.clock.now())
         ruling = await ports.policy.judge(ask, self.site)
-        ports.trail.ruled(ports.clock.now(), ask, ruling, turn=self._turn.id)
+        ports.trail.note_ruling(ports.clock.now(), ask, ruling, turn=self._turn.id)
         if not isinstance(session, Answerable):
-            self._recorder.take(Notice("warning", "unanswerable", f"Nobody can answer here: {ask.title}"))
+            text = f"This engine cannot take an answer to: {ask.title}"
+            self._recorder.take(Notice("warning", "unanswerable", text))
         elif ruling.outcome == "allow":
             await session.answer(asked.id, Decision("allow"))
         elif ruling.outcome == "deny":
@@ -64,7 +65,7 @@ class TurnAsks:
             await self._ask_people(session, asked, told)
 
     def settled_in(self, tx: Tx) -> list[AskRow]:
-        """Asks that we wait for and that somebody, or the time, has settled, their reason included."""
+        """Return our open asks that are settled in the store by now, including their reason."""
         if not self._open:
             return []
         rows = tx.asks.of_turn(self._turn.id)
@@ -74,13 +75,13 @@ class TurnAsks:
         ]
 
     async def settle(self, session: EngineSession, row: AskRow) -> None:
-        """The decision is marked as used before the engine hears it: an approval never counts twice."""
+        """Tell the engine. The decision is marked as used first, so that an approval never counts twice."""
         if self._open.pop(row.ask.id, None) is None:
             return
         decision = row.decision or Decision("deny", text=f"the question was {row.state}")
         decision = await self._within_rules(row.ask, decision)
-        if not decision.reason_wanted:  # else that was said when the no was, before its reason came
-            said = decided(row.ask, decision) if row.state == "answered" else ""
+        if not decision.reason_wanted:  # else the change was logged with the denial, before its reason came
+            said = decision_text(row.ask, decision) if row.state == "answered" else ""
             self._recorder.take(AskChanged(row.ask.id, row.state, decision.by, said))
         self._expect_deeds(decision)
         await self._recorder.commit(lambda tx: self._go_on(tx, row))
@@ -88,18 +89,18 @@ class TurnAsks:
             await self._tell(session, AskId(row.engine_key), row.ask, decision)
 
     async def _within_rules(self, ask: Ask, decision: Decision) -> Decision:
-        """What somebody put in the place of what was asked was judged by nobody yet, and a rule that denies holds."""
+        """Judge a changed input: a deny rule holds for it too."""
         if decision.verdict != "allow" or decision.input is None:
             return decision
         changed = msgspec.structs.replace(ask, payload={**ask.payload, "input": decision.input})
         ruling = await self._ports.policy.judge(changed, self.site)
-        self._ports.trail.ruled(self._ports.clock.now(), changed, ruling, turn=self._turn.id)
+        self._ports.trail.note_ruling(self._ports.clock.now(), changed, ruling, turn=self._turn.id)
         if ruling.outcome != "deny":
             return decision
-        return Decision("deny", text=f"what it was changed to is forbidden: {ruling.rule}", by=decision.by)
+        return Decision("deny", text=f"the changed input is forbidden: {ruling.rule}", by=decision.by)
 
     async def settled_by_engine(self, event: AskChanged) -> None:
-        """The engine does not want to know any more."""
+        """The engine withdrew the ask."""
         row = next((row for row in self._open.values() if row.engine_key == event.ask_id), None)
         if row is None:
             return
@@ -118,14 +119,14 @@ class TurnAsks:
         await self._recorder.commit(unit)
 
     async def _ask_people(self, session: Answerable, asked: Ask, ask: Ask) -> None:
-        """Uses an answer that was given before a restart, once; else asks, and the turn waits."""
+        """Use an answer from before a restart, once; else ask, and let the turn wait."""
         stored = await self._stored_answer(ask)
         if stored is not None and stored.decision is not None:
             await self._use(session, asked, stored, stored.decision)
             return
         ask = await with_preview(ask, self._workspace, self._ports.look_at_file)
         now = self._ports.clock.now()
-        row = await self._ports.look(lambda tx: self._row(tx, ask, asked.id, now))
+        row = await self._ports.read(lambda tx: self._row(tx, ask, asked.id, now))
         self._recorder.take(Asked(brief_ask(row.ask)))
         self._open[ask.id] = row
         self._asked.add(ask.id)
@@ -134,13 +135,13 @@ class TurnAsks:
         self._ports.log("ask.opened", turn_id=self._turn.id, ask_id=ask.id, kind=ask.kind)
 
     def _row(self, tx: Tx, ask: Ask, engine_key: str, now: float) -> AskRow:
-        """The ask, and who may answer it: those whose work it is, by the class of what is asked."""
+        """Build the row, with the approvers for this class of call."""
         settings, turn = self._ports.settings(), tx.turns.get(self._turn.id) or self._turn
         approvers = QUESTION
         if ask.kind != "question":
             approvers = settings.approvals[self._ports.tool_class(ask.payload)]
         authority = Authority(approvers, turn.prompt.authors, self._workspace)
-        others, whose = reach(tx, settings.people, authority, turn.conversation_id)
+        others, whose = route_ask(tx, settings.people, authority, turn.conversation_id)
         return AskRow(
             msgspec.structs.replace(ask, whose=whose),
             turn.conversation_id,
@@ -154,11 +155,7 @@ class TurnAsks:
         )
 
     async def _stored_answer(self, ask: Ask) -> AskRow | None:
-        """What was said before a restart: to this turn, which runs again, or to the one that this one goes on with.
-
-        Any later turn asks anew, whatever was once allowed; and what was asked in this run is its own matter.
-        """
-
+        """Find an answer given before a restart, to this turn or to the one that it continues. Later turns ask again."""
         ports = self._ports
         answers = Answers(ports.settings(), ports.ids, ports.tool_class, ports.topics)
 
@@ -166,7 +163,7 @@ class TurnAsks:
             found = self._unused_answer(tx, ask)
             return found if found is not None and answers.still_holds(tx, found) else None
 
-        return await self._ports.look(unit)
+        return await self._ports.read(unit)
 
     def _unused_answer(self, tx: Tx, ask: Ask) -> AskRow | None:
         for row in tx.asks.of_turn(self._turn.id):
@@ -180,14 +177,14 @@ class TurnAsks:
     async def _use(self, session: Answerable, asked: Ask, stored: AskRow, decision: Decision) -> None:
         decision = await self._within_rules(stored.ask, decision)
         self._recorder.take(Asked(brief_ask(stored.ask)))
-        said = decided(stored.ask, decision)
+        said = decision_text(stored.ask, decision)
         self._recorder.take(AskChanged(stored.ask.id, "answered", decision.by, said))
         self._expect_deeds(decision)
         await self._recorder.commit(lambda tx: tx.asks.mark_used(stored.ask.id, turn_id=self._turn.id))
         await self._tell(session, asked.id, stored.ask, decision)
 
     def _expect_deeds(self, decision: Decision) -> None:
-        """What was allowed may be done before we hear that it began, so it counts as begun already now."""
+        """Count an allowed call as begun: it may run before its event arrives."""
         if decision.verdict == "allow":
             self._recorder.began = True
 
@@ -209,10 +206,10 @@ class TurnAsks:
             tx.turns.move(row.turn_id, "running")
 
     async def _tell(self, session: Answerable, engine_key: AskId, ask: Ask, decision: Decision) -> None:
-        """A plain no stops the turn, whatever the engine makes of it."""
+        """Pass the decision on. A plain no stops the turn even if the engine ignores it."""
         try:
             await session.answer(engine_key, decision)
-        except Exception as error:  # noqa: BLE001 - one turn: the stream itself will tell how it ends
+        except Exception as error:  # noqa: BLE001 - one turn: its stream reports how it ends
             self._ports.log("ask.tell_failed", turn_id=self._turn.id, level="error", error=error)
-        if stops(ask, decision):
+        if ends_turn(ask, decision):
             await self._interrupt()

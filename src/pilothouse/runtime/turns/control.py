@@ -1,7 +1,7 @@
-"""Carries to a running turn what others want of it: a stop, an answer, more words. It also notices silence.
+"""Control of a running turn: passes on stops, answers and steering messages, and detects hangs.
 
-It looks at the store whenever somebody said something, and now and then without a hint. What it cannot pass on it
-leaves where it is, and says so.
+It reads the store after each signal, and every few seconds without one. A message that the engine cannot take stays in
+the queue, and its sender is told.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import msgspec
 
 from pilothouse.core.ask import AskRow
 from pilothouse.core.conversation import Conversation
-from pilothouse.core.engine import EngineSession, Interruptible, KeepsWatch, Steerable
+from pilothouse.core.engine import DetectsHangs, EngineSession, Interruptible, Steerable
 from pilothouse.core.errors import Fenced, StoreError
 from pilothouse.core.event import PromptAdded
 from pilothouse.core.ids import MessageId
@@ -31,11 +31,11 @@ from pilothouse.runtime.turns.record import Recorder
 _decode = msgspec.json.Decoder(InboundMessage).decode
 
 WATCH_EVERY_S = 2.0
-NOT_PASSED_ON = "The running turn could not take that in. It waits, and runs next."
+NOT_PASSED_ON = "The running turn could not take your message. It is queued and runs next."
 
 
-class Watch:
-    """`scope` is what ends when the turn must end now: its opening at first, its reading later."""
+class TurnControl:
+    """`scope` is cancelled when the turn must end now: first that of its opening, later that of its reading."""
 
     def __init__(
         self,
@@ -57,13 +57,13 @@ class Watch:
         self.session: EngineSession | None = None
         self.stopping = False
         self.failure: Failure | None = None
-        """Why it was we who stopped it; None if somebody wanted it so."""
+        """The reason, if the gateway stopped the turn; None if a person did."""
 
-    def heard(self) -> None:
+    def note_activity(self) -> None:
         self._heard_at = self._ports.clock.monotonic()
 
     async def run(self) -> None:
-        """`hint` was taken before the turn began, so the first look may wait for it: a quick turn costs none."""
+        """Poll until cancelled. `hint` was taken before the turn began, so a quick turn costs no read."""
         await self._pause(self._hint)
         while True:
             ticket = self._ports.signals.ticket(control_of(self._turn.conversation_id))
@@ -73,14 +73,14 @@ class Watch:
                 raise
             except StoreError as error:
                 self._log("turn.look_failed", level="warning", error=str(error))
-            self._notice_silence()
+            self._check_hang()
             await self._pause(ticket)
 
     async def _pause(self, ticket: anyio.Event) -> None:
         await Signals.wait(ticket, min(WATCH_EVERY_S, self._ports.settings().hang_after_s / 4))
 
     async def interrupt(self) -> None:
-        """Ask nicely, then stop listening. Leaving the session ends whatever is left of the turn."""
+        """Ask the engine to stop, and cancel after a grace period."""
         if self.stopping:
             return
         self.stopping = True
@@ -96,7 +96,7 @@ class Watch:
             self.scope.cancel()
 
     def give_up(self, failure: Failure) -> None:
-        """Ends the turn now, and for this reason."""
+        """End the turn now, with this failure."""
         self.failure = failure
         self.stopping = True
         self.scope.cancel()
@@ -116,15 +116,15 @@ class Watch:
         if self.session is None:
             return
         for row in settled:
-            self.heard()
+            self.note_activity()
             await self._asks.settle(self.session, row)
         policy = (conversation.busy if conversation else None) or self._ports.settings().busy
         if policy == "steer":
             await self._pass_on([row for row in waiting if self._is_ours(row)])
 
-    def _notice_silence(self) -> None:
-        """Silence is a hang only where nothing runs and nobody is asked; where the session watches, it knows better."""
-        if isinstance(self.session, KeepsWatch) and self.session.keeps_watch:
+    def _check_hang(self) -> None:
+        """Treat long silence as a hang, unless a tool runs, an ask is open, or the session detects hangs itself."""
+        if isinstance(self.session, DetectsHangs) and self.session.detects_hangs:
             return
         quiet_s = self._ports.clock.monotonic() - self._heard_at
         if quiet_s < self._ports.settings().hang_after_s or self.stopping:
@@ -143,7 +143,7 @@ class Watch:
                 await self._leave_waiting(row)
 
     def _is_ours(self, row: QueueRow) -> bool:
-        """What is for another session, or for a turn by itself, waits for that one, without a word: its sender knows."""
+        """False for messages to another session, or that must be a turn of their own."""
         if row.kind == WAKE or row.id in self._not_passed_on:
             return False
         message = _decode(row.body)
@@ -154,7 +154,7 @@ class Watch:
             return False
         try:
             return await self.session.steer(prompt)
-        except Exception as error:  # noqa: BLE001 - one turn: the words wait, as if it had refused them
+        except Exception as error:  # noqa: BLE001 - one turn: the message stays queued, as if refused
             self._log("turn.steer_failed", level="error", error=error)
             return False
 
@@ -167,7 +167,7 @@ class Watch:
         ports.signals.poke(OUTBOX)
 
     def _adopt(self, tx: Tx, row: QueueRow, prompt: Prompt) -> None:
-        """The turn owns the message now. If it must run again, the words that were steered in run along."""
+        """Give the message to the turn. If the turn runs again, the steered text is part of its prompt."""
         tx.inbox.claim([row.id], turn_id=self._turn.id)
         turn = tx.turns.get(self._turn.id)
         if turn is not None:
@@ -176,7 +176,7 @@ class Watch:
                 text=f"{turn.prompt.text}\n\n{prompt.text}",
                 attachments=(*turn.prompt.attachments, *prompt.attachments),
                 authors=tuple(dict.fromkeys((*turn.prompt.authors, *prompt.authors))),
-                by_owner=False,  # they may be somebody else's words
+                by_owner=False,  # the text may be another person's
                 commands=False,
             )
             tx.turns.note(turn.id, prompt=both)

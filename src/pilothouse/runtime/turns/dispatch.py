@@ -1,4 +1,4 @@
-"""Claims what the inbox holds and starts turns: one lane per conversation, a bounded number at once."""
+"""Dispatch: starts turns from the inbox, one per conversation and a bounded number at once."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
-from pilothouse.core.errors import Fenced, SessionBusy, StoreError, fenced_in
+from pilothouse.core.errors import Fenced, SessionBusy, StoreError, find_fenced
 from pilothouse.core.ids import ConversationId
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import Turn
-from pilothouse.runtime.budget.hold import let_go
+from pilothouse.runtime.budget.hold import release_hold
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.signals import INBOX, OUTBOX, TURNS, Signals, control_of, events_of
 from pilothouse.runtime.turns.finish import cancel
@@ -24,8 +24,6 @@ Begin = partial[Started | None]
 
 
 class _Seen(Struct, frozen=True):
-    """What one look at the store found."""
-
     parked: bool
     queued: list[Turn]
     ready: list[ConversationId]
@@ -33,7 +31,7 @@ class _Seen(Struct, frozen=True):
 
 
 class Dispatch:
-    """`run` starts turns until `stop`; then it waits for those that run, and cuts what outlasts the grace."""
+    """`run` starts turns until `stop`; then it waits for running turns, and abandons them after the grace period."""
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
@@ -49,8 +47,8 @@ class Dispatch:
         self._stopping.set()
         self._ports.signals.poke(INBOX)
 
-    def hurry(self) -> None:
-        """What still runs is cut now, and everybody is told as they would be after the grace."""
+    def stop_now(self) -> None:
+        """Abandon running turns without waiting for the grace period."""
         self._hurried = True
         self._ports.signals.poke(INBOX)
 
@@ -69,10 +67,10 @@ class Dispatch:
                 ticket = self._ports.signals.ticket(INBOX)
                 await Signals.wait(ticket, 0.2)
         for run in list(self._running.values()):
-            run.cut()
+            run.abandon()
 
     async def _start_what_is_ready(self, tasks: TaskGroup) -> float:
-        """Starts all there is room for; returns how long it may sleep if nobody pokes."""
+        """Start all that there is room for; return how long to wait for a signal."""
         poll_s = self._ports.settings().poll_s
         try:
             seen = await self._ports.store.read(self._look())
@@ -90,7 +88,7 @@ class Dispatch:
         return min(poll_s, max(0.01, seen.next_at - self._ports.clock.now()))
 
     def _look(self) -> Callable[[Tx], _Seen]:
-        """All that a round needs to know, in one read."""
+        """Read everything a round needs, in one transaction."""
         now, room = self._ports.clock.now(), self._room()
         limit = room + len(self._running)
 
@@ -109,13 +107,13 @@ class Dispatch:
         return self._ports.settings().max_turns_at_once - len(self._running)
 
     async def _release_parked(self) -> None:
-        """Parked turns whose time has come, or that somebody stopped."""
+        """Queue parked turns that are due; cancel those that were stopped."""
         now = self._ports.clock.now()
 
         def unit(tx: Tx) -> None:
             for turn in tx.turns.parked_due(now):
                 if turn.stop_requested:
-                    let_go(tx, self._ports.ids, turn, now)
+                    release_hold(tx, self._ports.ids, turn, now)
                     cancel(tx, self._ports.ids, turn, now)
                 else:
                     tx.turns.move(turn.id, "queued")
@@ -124,7 +122,7 @@ class Dispatch:
         self._ports.signals.poke_all()
 
     async def _start(self, tasks: TaskGroup, seen: _Seen) -> None:
-        """Side by side, so that the store may commit them together; each is a transaction of its own."""
+        """Start turns concurrently, each in its own transaction, so that the store may commit them together."""
         units: dict[ConversationId, Begin] = {}
         for turn in seen.queued:
             units.setdefault(turn.conversation_id, partial(self._again, turn))
@@ -152,7 +150,7 @@ class Dispatch:
                 "dispatch.postponed", conversation=conversation_id, level="warning", error=str(error)
             )
             return
-        except Exception as error:  # noqa: BLE001 - one message that nobody can read must not stop the others
+        except Exception as error:  # noqa: BLE001 - one unreadable message must not stop the others
             await self._set_aside(conversation_id, error)
             return
         self._ports.signals.poke(events_of(conversation_id))
@@ -181,7 +179,7 @@ class Dispatch:
                 lambda tx: set_aside(tx, ports.ids, conversation_id, why, ports.clock.now())
             )
         except Exception as also:
-            if fenced_in(also):
+            if find_fenced(also):
                 raise
             ports.log("dispatch.postponed", conversation=conversation_id, error=str(also))
             return

@@ -1,10 +1,10 @@
-"""The transactions that end a turn, one way or another (law 3).
+"""The transactions that end a turn (law 3).
 
 finish    the stream ended: status, resume token, inbox rows and outbox rows in one transaction
-park      it failed in a way that waiting mends: it keeps its place and runs again by itself
-cancel    it never ran, and somebody does not want it any more
+park      a temporary failure: the turn keeps its place and runs again by itself
+cancel    a queued or parked turn was stopped or refused
 
-`losing.py` has those for a turn whose worker is gone.
+`recover.py` handles turns whose worker died.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from pilothouse.runtime.budget.ledger import settle
 from pilothouse.runtime.conversations.binding import keep_session, keeper, wishes_of
 from pilothouse.runtime.outbox import say
 from pilothouse.runtime.settings import Settings, backoff_s
-from pilothouse.runtime.turns.prompt import given_up, with_recap, write_recap
+from pilothouse.runtime.turns.prompt import retired_notice, with_recap, write_recap
 
-MENDS_BY_ITSELF: frozenset[FailureKind] = frozenset({"transport", "overloaded", "rate_limit", "crash"})
+TEMPORARY: frozenset[FailureKind] = frozenset({"transport", "overloaded", "rate_limit", "crash"})
 LIMITS: frozenset[FailureKind] = frozenset({"quota", "rate_limit", "overloaded"})
 JITTER_S = 20
 LONGEST_PARK_S = 32 * 86_400.0
-"""A reset beyond a month is no time that anybody meant: a turn that waits for it would wait for ever."""
+"""A reset more than a month away is taken for an error of the vendor."""
 PARKS_COUNT_FOR_S = 600.0
-"""More than `max_attempts` parks within this time get nowhere, whatever reset the vendor names."""
+"""After `max_attempts` parks within this time the vendor's reset times are ignored."""
 RETIRE_AFTER = 2
 
 PARKED = "parked"
-NO_WORDS = "Done. The engine finished without a word."
+NO_WORDS = "Done. The engine finished without a text."
 STATUS_OF: dict[str, TurnStatus] = {"completed": "done", "failed": "failed", "cancelled": "cancelled"}
 
 
 class Ending(Struct, frozen=True):
-    """What the runner knows when a stream has ended. `events` are those not written yet, the end excluded."""
+    """The result of a finished stream. `events` are those not written yet, without the end."""
 
     turn_id: TurnId
     end: TurnEnded
@@ -97,7 +97,7 @@ def finish(tx: Tx, ids: IdMaker, settings: Settings, ending: Ending, at: float) 
 
 
 def cancel(tx: Tx, ids: IdMaker, turn: Turn, at: float) -> None:
-    """A queued or parked turn that somebody stopped, or that nobody would pay for: it is not resumed."""
+    """End a queued or parked turn that was stopped, or whose budget was refused."""
     refused = turn.failure if turn.failure is not None and turn.failure.kind == "budget" else None
     end = TurnEnded("failed" if refused else "cancelled", failure=refused)
     tx.events.append(turn.conversation_id, turn.id, [end], at)
@@ -105,7 +105,7 @@ def cancel(tx: Tx, ids: IdMaker, turn: Turn, at: float) -> None:
         tx.turns.move(turn.id, "queued")
     turn = tx.turns.move(turn.id, STATUS_OF[end.outcome], failure=refused, ended_at=at)
     _finish_rows(tx, turn, at)
-    if refused:  # whoever stopped one by hand was told at once
+    if refused:  # a person who used /stop was told at once
         content = closing_content(end, "", (), turn_id=turn.id)
         say(tx, ids, turn.conversation_id, content, key=f"end:{turn.id}", at=at)
 
@@ -120,13 +120,13 @@ def _settle(
 
 
 def _park(tx: Tx, ids: IdMaker, turn: Turn, ending: Ending, retry_at: float, at: float) -> Turn:
-    """The turn keeps its place. What had begun is continued; what had not is said again from the start.
+    """Park the turn. If it had begun, it continues later; if not, it gets its prompt again.
 
-    What was said so far stands in the conversation from now on: the next attempt says only what follows.
+    The text so far is sent now; the next attempt sends only what follows.
     """
     failure = ending.end.failure
     text = failure.text if failure else "It failed."
-    word = f"{text} It goes on by itself {_when(retry_at, at)}. /stop drops it."
+    word = f"{text} It continues by itself {_when(retry_at, at)}. /stop drops it."
     closing = withdraw_asks(tx, ids, turn, at)
     events = [*ending.events, *closing, Notice("warning", PARKED, word)]
     tx.events.append(turn.conversation_id, turn.id, events, at)
@@ -150,12 +150,12 @@ def _park(tx: Tx, ids: IdMaker, turn: Turn, ending: Ending, retry_at: float, at:
 
 
 def _may_begin_afresh(turn: Turn, settings: Settings) -> bool:
-    """Bounded, for an engine may call even a new session stale."""
+    """Bounded, because an engine may report even a new session as stale."""
     return not (turn.began or turn.stop_requested) and turn.attempts < settings.max_attempts + RETIRE_AFTER
 
 
 def _begin_afresh(tx: Tx, ids: IdMaker, settings: Settings, turn: Turn, ending: Ending, at: float) -> Turn:
-    """Its session is given up: the turn runs again in a new one, which is told what was said in the old."""
+    """Run the turn again in a new session, with a recap of the retired one."""
     old, conversation = tx.sessions.get(turn.session_id), tx.conversations.get(turn.conversation_id)
     assert old is not None and conversation is not None, "a turn has both"
     kept = keeper(tx, settings, conversation, at)
@@ -164,7 +164,7 @@ def _begin_afresh(tx: Tx, ids: IdMaker, settings: Settings, turn: Turn, ending: 
     if kept.session_id == old.id:
         keep_session(tx, kept, conversation, new.id)
     recap = write_recap(tx, conversation.id, old.id)
-    word = given_up(recap)
+    word = retired_notice(recap)
     events = [*ending.events, *withdraw_asks(tx, ids, turn, at), Notice("warning", "session_retired", word)]
     tx.events.append(conversation.id, turn.id, events, at)
     say(tx, ids, conversation.id, Content(word, "notice", turn_id=turn.id), key=f"retired:{old.id}", at=at)
@@ -182,8 +182,8 @@ def _begin_afresh(tx: Tx, ids: IdMaker, settings: Settings, turn: Turn, ending: 
 
 
 def _prompt_after(tx: Tx, turn: Turn) -> Prompt:
-    """A session that cannot be found again has nothing to continue: it hears the whole of it once more. What an engine
-    began by itself is in its session, and can only be continued."""
+    """Return the prompt of the next attempt: "Continue." if the turn had begun, or is a wake, and its session can be
+    resumed; else the same prompt."""
     session = tx.sessions.get(turn.session_id)
     found_again = session is not None and session.resume is not None
     if not ((turn.began or turn.prompt.wake) and found_again):
@@ -193,7 +193,7 @@ def _prompt_after(tx: Tx, turn: Turn) -> Prompt:
 
 
 def _retry_at(tx: Tx, turn: Turn, end: TurnEnded, settings: Settings, at: float) -> float | None:
-    """When waiting would mend it; None if it would not, or if it was tried often enough."""
+    """The time of the next attempt; None if waiting does not help, or there were enough attempts."""
     failure = end.failure
     if end.outcome != "failed" or failure is None or turn.stop_requested:
         return None
@@ -205,16 +205,16 @@ def _retry_at(tx: Tx, turn: Turn, end: TurnEnded, settings: Settings, at: float)
         and _parks(tx, turn, at - PARKS_COUNT_FOR_S) < settings.max_attempts
     ):
         return max(failure.retry_at, backed_off) + crc32(turn.id.encode()) % JITTER_S
-    if turn.prompt.wake:  # what an engine began by itself cannot be had again
+    if turn.prompt.wake:  # a wake cannot be repeated
         return None
-    mends = failure.kind in MENDS_BY_ITSELF or failure.kind == "stale_session"
-    if mends and not turn.began and turn.attempts < settings.max_attempts:
+    temporary = failure.kind in TEMPORARY or failure.kind == "stale_session"
+    if temporary and not turn.began and turn.attempts < settings.max_attempts:
         return backed_off
     return None
 
 
 def _parks(tx: Tx, turn: Turn, since: float) -> int:
-    """How often the turn was parked lately."""
+    """How often the turn was parked since then."""
     if turn.attempts < 2:
         return 0
     logged = [row.event for row in tx.events.of_turn(turn.id) if row.at >= since]
@@ -226,7 +226,7 @@ def _joined(*texts: str) -> str:
 
 
 def _storable(ending: Ending) -> Ending:
-    """Whatever an engine says can be written down: a turn that could not end would never end."""
+    """Clean all texts, so that the transaction that ends the turn cannot fail on them."""
     end, failure = ending.end, ending.end.failure
     if failure is not None:
         text, detail = clean_text(failure.text), clean_text(failure.detail)
@@ -236,12 +236,12 @@ def _storable(ending: Ending) -> Ending:
 
 
 def _explained(turn: Turn, end: TurnEnded, settings: Settings, *, retired: bool) -> TurnEnded:
-    """The end, with what people must know besides: that it was tried often, that its session is given up."""
+    """Add to the failure that the turn was tried often, or that its session is retired."""
     failure = end.failure
     if failure is None:
         return end
     text = failure.text
-    if failure.kind in MENDS_BY_ITSELF | LIMITS and turn.attempts >= settings.max_attempts:
+    if failure.kind in TEMPORARY | LIMITS and turn.attempts >= settings.max_attempts:
         text = f"{text} It was tried {turn.attempts} times and is set aside now."
     if retired:
         text = f"{text} This session is given up; your next message starts a new one."
@@ -255,7 +255,7 @@ def _to(tx: Tx, turn: Turn, status: TurnStatus, **changes: object) -> Turn:
 
 
 def withdraw_asks(tx: Tx, ids: IdMaker, turn: Turn, at: float) -> list[EngineEvent]:
-    """Whoever asked is gone: the asks cannot matter any more."""
+    """Withdraw the turn's open asks; return the events for the log."""
     return [
         lapse(tx, ids, row, at, because="its turn ended")
         for row in tx.asks.of_turn(turn.id)
@@ -264,7 +264,7 @@ def withdraw_asks(tx: Tx, ids: IdMaker, turn: Turn, at: float) -> list[EngineEve
 
 
 def forget_answers(tx: Tx, turn: Turn) -> None:
-    """A yes is for the turn that asked, or the one that went on with it: once those are over, it allows nothing more."""
+    """Mark unused answers as used: they hold only for the turn that asked, or the one that continued it."""
     for row in tx.asks.unused_of(turn.session_id):
         before = turn.cause == "answer" and (row.answered_at or 0.0) <= (turn.started_at or 0.0)
         if row.turn_id == turn.id or before:
@@ -282,7 +282,7 @@ def _finish_rows(tx: Tx, turn: Turn, at: float) -> None:
 
 
 def _save_session(tx: Tx, turn: Turn, ending: Ending, at: float) -> bool:
-    """True if the session could not be resumed too often and is given up now."""
+    """Update the session; True if resuming failed too often and it is retired now."""
     session, end = tx.sessions.get(turn.session_id), ending.end
     if session is None:
         return False
@@ -311,7 +311,7 @@ def closing_content(
     turn_id: TurnId | None = None,
     show_cost: bool = True,
 ) -> Content:
-    """What people are told when a turn is over; `text` is what its blocks came to, should the end not repeat it."""
+    """The last message of a turn; `text` is its streamed text, used if the end repeats no answer."""
     text = end.answer or text
     if end.outcome == "completed":
         text = text or ("" if attachments else NO_WORDS)

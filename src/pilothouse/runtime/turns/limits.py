@@ -1,7 +1,6 @@
-"""Pure: how much an engine may say in one turn. What is beyond is cut, and the cut says so.
+"""Limits on the output of one turn. Longer output is cut, with a note; no limit fails a turn. Pure.
 
-A tool that prints for ever, an answer without an end, a thousand pictures: each would fill the store, the memory of
-everybody who follows, and the conversation. Nothing here fails a turn.
+Endless tool output, an endless answer or a thousand pictures would fill the store, the memory and the conversation.
 """
 
 from __future__ import annotations
@@ -30,16 +29,16 @@ from pilothouse.core.ids import CallId
 from pilothouse.core.outcome import Failure
 from pilothouse.core.text import file_size
 
-TOO_LONG = "\n\n[Cut here: there was more than the {limit:,} characters that are kept of one turn.]"
+TOO_LONG = "\n\n[Cut here: only {limit:,} characters of one turn are kept.]"
 
 
 class Limits(Struct, frozen=True):
     """In characters, unless the name says otherwise."""
 
     tool_output: int = 64 * 1024
-    """Of one call: its last word, and all that it printed before."""
+    """Per call, for its result and again for the output while it runs."""
     text: int = 1024 * 1024
-    """Of one turn: the answer, and each of what sub-agents say and what the model thinks."""
+    """Per turn, for each of the answer, the text of sub-agents, and the thinking."""
     line: int = 4000
     """A title, a notice, a step of a plan."""
     plan_items: int = 200
@@ -47,8 +46,8 @@ class Limits(Struct, frozen=True):
     media_bytes: int = FILE_BYTES
 
 
-class _Budget:
-    """Text in blocks, of which all together may be only so long."""
+class _TextBudget:
+    """A common length limit for blocks of text."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -56,7 +55,7 @@ class _Budget:
         self._room = limit
 
     def add(self, block: tuple[str | None, str], text: str) -> str:
-        """As much of the text as there is room for."""
+        """Return as much of the text as there is room for."""
         room = self._room
         kept = text if len(text) <= room else _cut_here(text[:room], self._limit) if room else ""
         self._sizes[block] = self._sizes.get(block, 0) + min(len(text), room)
@@ -69,21 +68,21 @@ class _Budget:
 
 
 class Bounds:
-    """One turn's worth. Feed it what an engine sends, before anybody else sees it."""
+    """The limits of one turn. All engine events pass through it first."""
 
     def __init__(self, limits: Limits | None = None) -> None:
         self._limits = limits = limits or Limits()
-        self._answer = _Budget(limits.text)
-        self._subagents = _Budget(limits.text)
-        self._thinking = _Budget(limits.text)
+        self._answer = _TextBudget(limits.text)
+        self._subagents = _TextBudget(limits.text)
+        self._thinking = _TextBudget(limits.text)
         self._printed: dict[CallId, int] = {}
         self._media = 0
         self._left_out: list[str] = []
-        """What is said of files below the answer: whoever waits for one reads no notices."""
+        """Notes about refused files, shown below the answer."""
         self._told: set[str] = set()
 
     def cut(self, event: EngineEvent) -> list[EngineEvent]:
-        """What of the event may pass, and, the first time that something may not, a word about it."""
+        """Return the event, cut to the limits; the first cut of each kind adds a notice."""
         kept, what = self._kept(event)
         passed = [] if kept is None else [kept]
         if not what or what in self._told:
@@ -91,7 +90,7 @@ class Bounds:
         self._told.add(what)
         return [
             *passed,
-            Notice("warning", "cut", f"{what} was cut: it went beyond what is kept of one turn."),
+            Notice("warning", "cut", f"{what} was cut: it exceeded the limit for one turn."),
         ]
 
     def _kept(self, event: EngineEvent) -> tuple[EngineEvent | None, str]:
@@ -136,7 +135,7 @@ class Bounds:
         return msgspec.structs.replace(event, text=kept), what
 
     def _updated(self, event: ToolUpdated) -> tuple[EngineEvent | None, str]:
-        """What a tool prints while it runs counts together: a hundred thousand lines are as long as one file."""
+        """Limit all output of a running tool together."""
         title = None if event.title is None else cut_middle(event.title, self._limits.line)
         if event.output is None:
             return _changed(event, "", title=title)
@@ -157,7 +156,7 @@ class Bounds:
     def _file(self, event: MediaProduced) -> tuple[EngineEvent | None, str]:
         file, limits = event.attachment, self._limits
         if file.size > limits.media_bytes:
-            most = f"it has {file_size(file.size)}, and {file_size(limits.media_bytes)} is the most"
+            most = f"it has {file_size(file.size)}, and the limit is {file_size(limits.media_bytes)}"
             self._left_out.append(f"[{file.name} was left out: {most}.]")
             return None, f"A file of more than {limits.media_bytes:,} bytes"
         self._media += 1
@@ -168,7 +167,7 @@ class Bounds:
     def _of_files(self) -> list[str]:
         named = self._left_out[: self._limits.media]
         more = len(self._left_out) - len(named) + max(0, self._media - self._limits.media)
-        of_more = f"[{more} more files were left out: {self._limits.media} are the most of one turn.]"
+        of_more = f"[{more} more files were left out: the limit is {self._limits.media} per turn.]"
         return [*named, of_more] if more else named
 
     def _end(self, event: TurnEnded) -> tuple[EngineEvent | None, str]:
@@ -187,7 +186,7 @@ class Bounds:
 
 
 def cut_middle(text: str, limit: int) -> str:
-    """The head and the tail, and how much is missing between them."""
+    """Keep the head and the tail, and say how much is missing between them."""
     if len(text) <= limit:
         return text
     head = limit // 2
@@ -201,7 +200,7 @@ def _cut_here(text: str, limit: int) -> str:
 
 
 def _changed(event: EngineEvent, what: str, **changes: Any) -> tuple[EngineEvent, str]:
-    """The event with its changes, and `what` was cut if that makes a difference."""
+    """Apply the changes; return `what` with the event if they made a difference."""
     changed = msgspec.structs.replace(event, **changes)
     return (event, "") if changed == event else (changed, what)
 

@@ -1,12 +1,8 @@
-"""From what was said to what the engine reads.
+"""Prompts: from messages to the text that the engine reads.
 
-One message from one person in a private chat passes as it was typed. Everything else is framed: each message with
-its sender, time and a small number, each kind under its own name, in the order in which it came, and everything
-foreign escaped, so that nobody can write a frame of their own. Routing fields never get in.
-
-What was said in a session that could not be resumed, told to the one that takes its place.
-
-Bounded, newest first to be kept, and escaped: a recap is data, whoever said what is in it.
+One message from one person in a private chat is passed as typed. Everything else is framed: each message with its
+sender, time and a small number, each kind under its own tag, in order, and escaped so that no message can forge a
+frame. Routing fields never get in. A recap of a retired session is bounded, keeps the newest turns, and is escaped.
 """
 
 from __future__ import annotations
@@ -42,7 +38,7 @@ MAX_TURNS = 20
 ASKED_CHARS = 800
 ANSWERED_CHARS = 2000
 
-GIVEN_UP = "The session from before could not be resumed and is given up. This goes on in a new one{how}."
+GIVEN_UP = "The previous session could not be resumed and is given up. This continues in a new one{how}."
 WITH_RECAP = ", with a recap of what was said"
 _HEAD = "The session before this one is lost. What was said in it, oldest first, shortened:"
 _OLD_RECAP = re.compile(r"\A<recap>\n.*?\n</recap>\n\n", re.DOTALL)
@@ -62,7 +58,7 @@ def frame(messages: Sequence[InboundMessage]) -> Prompt:
 
 
 def unframe(text: str) -> str:
-    """What was said, without its frame, for lists. A text that has none comes back as it is."""
+    """Remove the frame, for lists. A text without one is returned unchanged."""
     if not _FRAMED.match(text):
         return text
     said = [_QUOTED.sub("", body).strip() for _, body in _FRAMED.findall(text)]
@@ -71,7 +67,7 @@ def unframe(text: str) -> str:
 
 
 def cause_of(messages: Sequence[InboundMessage]) -> Cause:
-    """A turn is caused by what a person said, if a person said anything; by a note only if there is nothing else."""
+    """The cause of a turn: a person's message before anything else, a note only if there is nothing else."""
     kinds = [message.kind for message in messages]
     others = [kind for kind in kinds if kind != "system"]
     return _CAUSES["chat" if "chat" in kinds else (others or kinds)[0]]
@@ -109,13 +105,13 @@ def _clock_time(at: float) -> str:
 
 
 def write_recap(tx: Tx, conversation_id: ConversationId, session_id: SessionId) -> str:
-    """Empty where nothing was said."""
+    """Write the recap of a session; empty if nothing was said."""
     turns = tx.turns.of(conversation_id, statuses=("done", "failed", "cancelled"), limit=MAX_TURNS * 5)
     return recap_of([turn for turn in turns if turn.session_id == session_id and turn.answer])
 
 
 def recap_of(turns: Sequence[Turn]) -> str:
-    """`turns` newest first: those come in for which there is room."""
+    """`turns` are newest first, as many as there is room for."""
     told: list[str] = []
     room = MAX_CHARS
     for text in map(_turn, turns[:MAX_TURNS]):
@@ -130,8 +126,8 @@ def with_recap(prompt: Prompt, recap: str) -> Prompt:
     return msgspec.structs.replace(prompt, text=f"{recap}\n\n{prompt.text}") if recap else prompt
 
 
-def given_up(recap: str) -> str:
-    """For the people."""
+def retired_notice(recap: str) -> str:
+    """The notice to people that a session is given up."""
     return GIVEN_UP.format(how=WITH_RECAP if recap else "")
 
 

@@ -1,9 +1,8 @@
-"""Writes what a turn does into the event log, in order, soon, and in few transactions.
+"""The recorder: writes a turn's events into the log, in order, soon, and in few transactions.
 
-Events pass the bounds and the grammar and wait in a buffer for at most `flush_s`. Neighbouring deltas of one block
-become one, and only then fold into the view: text that grows by a word at a time would be copied whole for each.
-Whoever must have something durable *now* (an ask, a tool with side effects, the end) commits the buffer together with
-it.
+Events pass the limits and the grammar and wait in a buffer for at most `flush_s`. Consecutive deltas of one block are
+merged before they fold into the view, because folding copies the whole text. An ask, a tool with side effects and the
+end of the turn commit the buffer at once.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from pilothouse.core.event import (
     ToolStarted,
     TurnEnded,
     has_side_effects,
-    joined,
+    merge_deltas,
 )
 from pilothouse.core.grammar import Grammar
 from pilothouse.core.outcome import Failure
@@ -41,7 +40,7 @@ T = TypeVar("T")
 
 FIRST_FLUSH_S = 0.03
 FLUSHES_A_SECOND = 400
-"""Of all turns together. In a crowd each flushes less often: the store's work is for those who begin and end, too."""
+"""The limit for all turns together: with many turns, each flushes less often and leaves the store to starts and ends."""
 
 
 class Recorder:
@@ -57,7 +56,7 @@ class Recorder:
         self._saved_began = started.turn.began
         self._view = TurnView()
         self._folded = 0
-        """How many of those that wait are in the view already; they are not joined any more."""
+        """Number of pending events that are in the view already, and can no longer be merged."""
         self._tool_began = False
         self.began = started.turn.began
         self.resume = started.session.resume
@@ -72,12 +71,12 @@ class Recorder:
 
     @property
     def urgent(self) -> bool:
-        """A tool with side effects began, and the store does not know yet."""
+        """True if a tool with side effects began that is not stored yet."""
         return self._tool_began and not self._saved_began
 
     @property
     def view(self) -> TurnView:
-        """All that was taken so far."""
+        """The view of all events so far."""
         self._fold()
         return self._view
 
@@ -92,12 +91,12 @@ class Recorder:
             await self.commit()
 
     async def commit(self, also: Callable[[Tx], T] | None = None) -> T | None:
-        """Everything so far becomes durable, together with what `also` writes, after it."""
+        """Write all pending events, then `also`, in one transaction."""
         async with self._committing:
             return await self._commit(also)
 
     async def settle(self) -> None:
-        """Returns when no commit is under way: from then on the flusher may be stopped without losing events."""
+        """Wait until no commit is under way; the flusher may then be cancelled without losing events."""
         async with self._committing:
             pass
 
@@ -120,11 +119,11 @@ class Recorder:
 
         try:
             result = await self._ports.persist(unit)
-        except BaseException:  # nothing was written: whoever writes next writes these first
+        except BaseException:  # nothing was written: the next commit writes these first
             self._pending[:0] = events
             self._folded += len(events)
             self._dirty.set()
-            self._ports.trail.give_back(notes)
+            self._ports.trail.put_back(notes)
             raise
         self._saved_began, self._saved_resume = began, resume
         self._ports.signals.poke(events_of(turn.conversation_id))
@@ -132,11 +131,11 @@ class Recorder:
 
     @property
     def pending(self) -> tuple[EngineEvent, ...]:
-        """The events that are not written yet, the end excluded: that one belongs to the last transaction."""
+        """Events not written yet, without the end, which belongs to the last transaction."""
         return tuple(self._pending)
 
     def drain(self) -> tuple[EngineEvent, ...]:
-        """Takes what is pending: whoever calls this writes it."""
+        """Take the pending events; the caller writes them."""
         self._fold()
         events = self.pending
         self._pending.clear()
@@ -173,7 +172,7 @@ class Recorder:
 
     def _append(self, event: EngineEvent) -> None:
         if len(self._pending) > self._folded:
-            both = joined(self._pending[-1], event)
+            both = merge_deltas(self._pending[-1], event)
             if both is not None:
                 self._pending[-1] = both
                 return

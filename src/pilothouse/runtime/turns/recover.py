@@ -1,14 +1,14 @@
-"""What becomes of a turn whose worker is gone: a crash, a shutdown, a node that was replaced.
+"""Recovery of turns whose worker died: by a crash, a shutdown, or a node that was replaced.
 
-It runs again, once, if that can do no harm; else it ends and says so, and offers to go on. One that waited for an
-answer keeps its ask open, and the answer goes on with it.
+A lost turn runs again, once, if that can do no harm; else it ends with a notice that says how to continue. The ask of a
+turn that waited stays open, and its answer continues the work in a new turn.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from pilothouse.core.ask import AskRow, stops
+from pilothouse.core.ask import AskRow, ends_turn
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.event import EngineEvent, Notice, ToolFinished, ToolStarted, TurnEnded
 from pilothouse.core.ids import AskId, CallId, Epoch, IdMaker, TurnId
@@ -18,7 +18,7 @@ from pilothouse.core.queue import QueueRow
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import Turn, may_run_again
 from pilothouse.runtime.asks.settle import STOPPED, held_back, resume_with_answer
-from pilothouse.runtime.asks.show import is_on_its_way, places_of, show_ask_in
+from pilothouse.runtime.asks.show import is_being_delivered, places_of, show_ask_in
 from pilothouse.runtime.budget.ledger import settle_lost
 from pilothouse.runtime.outbox import say
 from pilothouse.runtime.settings import Settings
@@ -34,12 +34,12 @@ LOST_UNBEGUN = (
     "Send it again to continue in the same session."
 )
 LOST_WAKE = (
-    "Pilothouse stopped while the engine worked on by itself. Say “continue” to go on in the same session."
+    "Pilothouse stopped while the engine worked by itself. Say “continue” to go on in the same session."
 )
 LOST_WAITING = "Pilothouse restarted while this waited for an answer."
 LEFT_WAITING = "Pilothouse was closed while this waited for an answer."
 STAYS_OPEN = "The question stays open, and its answer continues the work."
-IS_ANSWERED = "The answer has come by now, so it goes on by itself."
+IS_ANSWERED = "It has been answered by now, so the work continues by itself."
 STILL_OPEN = "This is still open.\n\n"
 
 
@@ -54,7 +54,7 @@ def lose(
     run_again: bool = True,
     on_purpose: bool = False,
 ) -> None:
-    """`rows` are the turn's inbox rows, claimed by this node. `on_purpose`: somebody left, or stopped us."""
+    """End or requeue a lost turn. `rows` are its inbox rows, claimed by this node; `on_purpose` means a normal shutdown."""
     turn = tx.turns.move(turn.id, "lost")
     tx.events.append(turn.conversation_id, turn.id, _close_tools(tx, turn), at)
     asked = tx.asks.of_turn(turn.id)
@@ -69,7 +69,7 @@ def lose(
     elif again:
         tx.turns.move(turn.id, "queued")
         for row in tx.asks.of_turn(turn.id):
-            tx.asks.give_back(row.ask.id)  # nobody is asked twice for what they have said
+            tx.asks.mark_unused(row.ask.id)  # so that people are not asked again
         tx.events.append(turn.conversation_id, turn.id, [Notice("warning", "restarted", LOST_AGAIN)], at)
         _tell(tx, ids, turn, LOST_AGAIN, f"lost:{turn.id}:{turn.attempts}", at)
     else:
@@ -84,8 +84,10 @@ def lose(
 
 
 def _was_stopped(answered: Sequence[AskRow], held: Collection[AskId]) -> bool:
-    """Somebody said a plain no that the engine has not heard yet; one whose reason may still come is none yet."""
-    return any(row.decision and stops(row.ask, row.decision) and row.ask.id not in held for row in answered)
+    """True after a plain no that has not reached the engine; one whose reason may still come does not count."""
+    return any(
+        row.decision and ends_turn(row.ask, row.decision) and row.ask.id not in held for row in answered
+    )
 
 
 def _last_word(turn: Turn) -> str:
@@ -97,7 +99,7 @@ def _last_word(turn: Turn) -> str:
 def recover(
     tx: Tx, ids: IdMaker, settings: Settings, epoch: Epoch, at: float, *, run_again: bool = True
 ) -> int:
-    """Takes over all that a node which is gone had claimed. Returns how many turns it had running."""
+    """Fence a dead node and take over its claims. Returns how many turns it had running."""
     tx.nodes.fence(epoch)
     held = tx.turns.held_by(epoch)
     tx.outbox.reap(epoch)
@@ -115,7 +117,7 @@ def recover(
 
 
 def _close_tools(tx: Tx, turn: Turn) -> list[EngineEvent]:
-    """Whoever ran them is gone. A log that cannot be read is left as it is: it must not keep anybody from starting."""
+    """Return events that close the turn's open tools. An unreadable log is ignored: it must not block the start."""
     open_tools: dict[CallId, None] = {}
     try:
         logged = tx.events.of_turn(turn.id)
@@ -141,11 +143,8 @@ def _lose_waiting(
     *,
     on_purpose: bool,
 ) -> None:
-    """The ask outlives the turn: it is shown again wherever it stands, and its answer goes on in a new turn.
-
-    What is told here is no end: that comes with the turn that goes on.
-    """
-    if on_purpose:  # nothing broke: nobody waits for the answer any more, and that is all
+    """End a turn that waited for an answer: show its asks again; their answer continues in a new turn."""
+    if on_purpose:  # nothing failed
         _cancel(tx, turn, rows, at)
     else:
         _fail(tx, turn, rows, Failure("crash", LOST_WAITING), at)
@@ -153,7 +152,7 @@ def _lose_waiting(
     _tell(tx, ids, turn, text, f"lost:{turn.id}:{turn.attempts}", at)
     for row in open_asks:
         for place in places_of(row):
-            if not is_on_its_way(tx, row, place):
+            if not is_being_delivered(tx, row, place):
                 again = f"again:{turn.id}:{at}"
                 show_ask_in(tx, ids, row, place, at, occasion=again, before=STILL_OPEN)
     if answered and not open_asks:
@@ -168,7 +167,7 @@ def _fail(tx: Tx, turn: Turn, rows: Sequence[QueueRow], failure: Failure, at: fl
 
 
 def _cancel(tx: Tx, turn: Turn, rows: Sequence[QueueRow], at: float) -> None:
-    """Somebody stopped it, or us: it ends as they wanted, and nobody calls that a failure."""
+    """End the turn as cancelled: a person stopped it, or the gateway."""
     tx.events.append(turn.conversation_id, turn.id, [TurnEnded("cancelled")], at)
     tx.turns.move(turn.id, "cancelled", ended_at=at)
     for row in rows:

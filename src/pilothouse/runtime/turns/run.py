@@ -1,8 +1,8 @@
-"""One turn: open the session, read its events, end it in one transaction.
+"""One running turn: opens the session, reads its events, and ends in one transaction.
 
-Three tasks share the turn. This one opens the session and reads the engine's events until the end; `Watch` carries
-to it what others want; the recorder writes what was read. Whatever fails once the turn has begun is an event
-(law 5), and nothing that an engine does takes down more than its turn.
+Three tasks share the turn: this one opens the session and reads events until the end; `TurnControl` passes on stops,
+answers and steering; the recorder writes. Once the turn has begun, every failure is an event (law 5), and no engine
+fault ends more than its turn.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import anyio
 import msgspec
 
 from pilothouse.core.engine import EngineSession
-from pilothouse.core.errors import EngineError, fenced_in
+from pilothouse.core.errors import EngineError, find_fenced
 from pilothouse.core.event import AskChanged, Asked, EngineEvent, TurnEnded, UsageChanged
 from pilothouse.core.outcome import Failure
 from pilothouse.core.store import Tx
@@ -24,14 +24,14 @@ from pilothouse.runtime.budget.ledger import extend
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.signals import INBOX, OUTBOX, control_of, end_of, events_of
 from pilothouse.runtime.turns.asks import TurnAsks
-from pilothouse.runtime.turns.control import Watch
+from pilothouse.runtime.turns.control import TurnControl
 from pilothouse.runtime.turns.finish import Ending, finish
 from pilothouse.runtime.turns.record import Recorder
 from pilothouse.runtime.turns.recover import lose
 from pilothouse.runtime.turns.start import Started, make_brief
 
 CLOSE_WITHIN_S = 15.0
-NOT_FORESEEN = "Something broke that we did not foresee. The log has the details."
+NOT_FORESEEN = "An unexpected error occurred. The log has the details."
 
 
 class TurnRun:
@@ -51,12 +51,12 @@ class TurnRun:
         self._scope = anyio.CancelScope()
         self._helpers = anyio.create_task_group()
         self._asks = TurnAsks(ports, started, self._recorder, self._interrupt)
-        self._watch = Watch(ports, started.turn, self._recorder, self._asks, self._scope, hint)
+        self._control = TurnControl(ports, started.turn, self._recorder, self._asks, self._scope, hint)
         self._taken_usd = math.inf if started.budget_usd is None else started.budget_usd
         self._ended = False
-        self._cut = False
-        self._unsayable = False
-        """What was read could not be written down: the turn ends with a plain word and nothing else."""
+        self._abandoned = False
+        self._unwritable = False
+        """The result could not be stored: the turn ends with a failure and no text."""
 
     async def run(self) -> None:
         self._log(
@@ -70,50 +70,50 @@ class TurnRun:
                 await self._end_unread()
             self._helpers.cancel_scope.cancel()
 
-    def cut(self) -> None:
-        self._cut = True
+    def abandon(self) -> None:
+        self._abandoned = True
         self._scope.cancel()
 
     async def _interrupt(self) -> None:
-        await self._watch.interrupt()
+        await self._control.interrupt()
 
     async def _help(self) -> None:
-        """Watches and writes. If that breaks, so does the turn, and no more than the turn."""
+        """Run control and recorder. If one fails, only this turn fails."""
         try:
             async with self._helpers as tasks:
-                tasks.start_soon(self._watch.run)
+                tasks.start_soon(self._control.run)
                 await self._recorder.flush_for_ever(self._running)
         except Exception as error:
-            if fenced_in(error):
+            if find_fenced(error):
                 raise
-            self._watch.give_up(self._unforeseen(error))
+            self._control.give_up(self._unforeseen(error))
 
     async def _drive(self) -> None:
         try:
             async with AsyncExitStack() as stack:
                 await self._read(stack)
-                self._recorder.close(self._watch.failure)
+                self._recorder.close(self._control.failure)
                 await self._finish()
-                # The answer is on its way; an engine that lingers now may hold up nobody for long.
+                # The answer is on its way; bound the time that a slow engine takes to close.
                 self._scope.deadline = anyio.current_time() + CLOSE_WITHIN_S
         except Exception as error:
-            if fenced_in(error):
+            if find_fenced(error):
                 raise
             failure = self._unforeseen(error)
             if not self._ended:
-                self._unsayable = self._recorder.end is not None
-                self._watch.failure = self._watch.failure or failure
+                self._unwritable = self._recorder.end is not None
+                self._control.failure = self._control.failure or failure
 
     async def _read(self, stack: AsyncExitStack) -> None:
         try:
             session = await self._open(stack)
-            self._watch.session, self._watch.scope = session, anyio.CancelScope()
-            with self._watch.scope:
+            self._control.session, self._control.scope = session, anyio.CancelScope()
+            with self._control.scope:
                 await self._listen(session, stack)
         except EngineError as error:
             self._recorder.close(error.failure)
         except Exception as error:
-            if fenced_in(error):
+            if find_fenced(error):
                 raise
             self._recorder.close(self._unforeseen(error))
 
@@ -127,11 +127,11 @@ class TurnRun:
         return await stack.enter_async_context(engine.open(brief))
 
     async def _listen(self, session: EngineSession, stack: AsyncExitStack) -> None:
-        """The stream is closed with the session, not here: closing may take time, and the answer waits for nobody."""
+        """Read events until the end. The stream is closed with the session, because the answer must not wait for that."""
         events = session.run(self._turn.prompt)
         stack.push_async_callback(_close, events)
         async for event in events:
-            self._watch.heard()
+            self._control.note_activity()
             await self._hear(session, event)
             if self._recorder.end is not None:
                 return
@@ -144,35 +144,35 @@ class TurnRun:
                 await self._asks.settled_by_engine(event)
             case UsageChanged(usage=usage):
                 self._recorder.take(event)
-                await self._mind_budget(usage.cost_usd)
+                await self._check_budget(usage.cost_usd)
             case _:
                 self._recorder.take(event)
                 if self._recorder.urgent:
                     await self._recorder.commit()
 
-    async def _mind_budget(self, cost_usd: float | None) -> None:
-        """An engine that tells what it spends while it works is stopped when the day's budget is used up."""
-        if cost_usd is None or cost_usd <= self._taken_usd or self._watch.stopping:
+    async def _check_budget(self, cost_usd: float | None) -> None:
+        """Stop an engine that reports its cost while it works once the day's budget is used up."""
+        if cost_usd is None or cost_usd <= self._taken_usd or self._control.stopping:
             return
         self._taken_usd = cost_usd
         ports, turn = self._ports, self._turn
         failure = await self._recorder.commit(lambda tx: extend(tx, ports.settings(), turn, cost_usd))
         if failure is not None:
-            self._watch.failure = failure
+            self._control.failure = failure
             await self._interrupt()
 
     async def _end_unread(self) -> None:
-        """The turn was ended before its engine ended it: by a shutdown, or while it was still being opened."""
-        if self._cut:
+        """End a turn that its engine did not end: after a shutdown, or a stop while it was being opened."""
+        if self._abandoned:
             await self._give_up()
             return
-        self._recorder.close(self._watch.failure)
+        self._recorder.close(self._control.failure)
         await self._finish()
 
     async def _finish(self) -> None:
-        """Law 3, and the one place that ends a turn which was not lost."""
+        """End the turn in one transaction (law 3). The only place that ends a turn that is not lost."""
         ports = self._ports
-        await self._quiet()
+        await self._stop_helpers()
         ending = self._ending()
         turn = await ports.persist(
             lambda tx: finish(tx, ports.ids, ports.settings(), ending, ports.clock.now())
@@ -184,12 +184,12 @@ class TurnRun:
         self._wake_followers()
 
     def _ending(self) -> Ending:
-        recorder, view, failure = self._recorder, self._recorder.view, self._watch.failure
-        if self._unsayable:
+        recorder, view, failure = self._recorder, self._recorder.view, self._control.failure
+        if self._unwritable:
             return Ending(self._turn.id, TurnEnded("failed", failure=failure), began=recorder.began)
         return Ending(
             self._turn.id,
-            self._judged(recorder.end or TurnEnded("failed", failure=failure)),
+            self._final(recorder.end or TurnEnded("failed", failure=failure)),
             recorder.pending,
             view.text,
             view.attachments,
@@ -197,30 +197,30 @@ class TurnRun:
             recorder.resume,
         )
 
-    async def _quiet(self) -> None:
-        """From here on nobody else writes into this turn.
+    async def _stop_helpers(self) -> None:
+        """Stop control and recorder; nothing else writes into this turn afterwards.
 
-        A commit that is under way is waited for first: it cannot be cancelled, and a cancellation that has to wait
-        is tried again at every turn of the event loop.
+        Wait for a commit under way first: it is shielded, and anyio retries a blocked cancellation on every pass of the
+        event loop.
         """
         await self._recorder.settle()
         self._helpers.cancel_scope.cancel()
         await self._recorder.settle()
 
-    def _judged(self, end: TurnEnded) -> TurnEnded:
-        """A turn that somebody stopped was cancelled, whatever the engine calls it; one that hung has failed."""
-        if not self._watch.stopping or end.outcome == "completed":
+    def _final(self, end: TurnEnded) -> TurnEnded:
+        """Report a stopped turn as cancelled, and one that we stopped as failed, whatever the engine says."""
+        if not self._control.stopping or end.outcome == "completed":
             return end
-        if self._watch.failure is not None:
-            return msgspec.structs.replace(end, outcome="failed", failure=self._watch.failure)
+        if self._control.failure is not None:
+            return msgspec.structs.replace(end, outcome="failed", failure=self._control.failure)
         return msgspec.structs.replace(end, outcome="cancelled", failure=None)
 
     async def _give_up(self) -> None:
-        """A shutdown cut the turn: what was read is kept, and its people are told."""
+        """Lose the turn at shutdown: keep the events read so far, and notify its people."""
         ports, turn_id = self._ports, self._turn.id
 
         with anyio.CancelScope(shield=True), anyio.move_on_after(ports.settings().drain_s):
-            await self._quiet()
+            await self._stop_helpers()
             events, began = self._recorder.drain(), self._recorder.began
 
             def unit(tx: Tx) -> None:
@@ -254,6 +254,6 @@ class TurnRun:
 
 
 async def _close(events: AsyncIterator[EngineEvent]) -> None:
-    """A generator that we stop reading is closed here and now, not when the collector finds it."""
+    """Close the generator now, not when it is garbage-collected."""
     if isinstance(events, AsyncGenerator):
         await events.aclose()

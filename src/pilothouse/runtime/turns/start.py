@@ -1,8 +1,6 @@
-"""The transaction that starts a turn: which rows, which session, which prompt.
+"""The start of a turn: one transaction that picks inbox rows, session and prompt, and the `Brief` for the engine.
 
-Law 2 is the store's: if somebody else started a turn in this session meanwhile, nothing here happens.
-
-Workspace record, policy and trust → `Brief`: everything that a session is opened with.
+The store enforces law 2: if another turn of the session became live in the meantime, nothing is written.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from pilothouse.core.queue import QueueRow, notes_lane
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import Prompt, Turn
 from pilothouse.runtime.audit import record_turn
-from pilothouse.runtime.budget.hold import hold, let_go
+from pilothouse.runtime.budget.hold import hold, release_hold
 from pilothouse.runtime.budget.ledger import reserve
 from pilothouse.runtime.conversations.binding import (
     bound,
@@ -44,8 +42,8 @@ from pilothouse.runtime.trust import is_trusted_folder
 from pilothouse.runtime.turns.prompt import (
     cause_of,
     frame,
-    given_up,
     passes_as_typed,
+    retired_notice,
     with_recap,
     write_recap,
 )
@@ -58,24 +56,24 @@ class Started(Struct, frozen=True):
     session: Session
     conversation: Conversation
     budget_usd: float | None = None
-    """Its share under the day's caps, which is taken for it; None where there is none."""
+    """Its share under the day's caps; None without a cap."""
     said_mode: ApprovalMode | None = None
 
 
 def start_from_inbox(
     tx: Tx, ids: IdMaker, settings: Settings, conversation_id: ConversationId, at: float
 ) -> Started | None:
-    """Turns what waits in a conversation into a running turn; None if there is nothing to do any more."""
+    """Start a turn from the waiting messages of a conversation; None if there is nothing to do."""
     conversation = tx.conversations.get(conversation_id)
     if conversation is None or tx.turns.of(conversation_id, statuses=("queued", "parked"), limit=1):
         return None
-    rows = _take(tx, ids, settings, conversation, at)
+    rows = _take_rows(tx, ids, settings, conversation, at)
     if not rows:
         return None
     messages = [_decode(row.body) for row in rows]
     session = (
-        _woken(tx, messages[0])
-        or _aimed_at(tx, settings, conversation, messages)
+        _waking_session(tx, messages[0])
+        or _requested_session(tx, settings, conversation, messages)
         or open_session(tx, ids, settings, conversation, at)
     )
     before, conversation = conversation, tx.conversations.get(conversation_id) or conversation
@@ -88,7 +86,7 @@ def start_from_inbox(
         session.engine,
         "running",
         cause_of(messages),
-        _after_the_lost(tx, ids, before, session, _prompt(tx, settings, session, messages), at),
+        _with_lost_recap(tx, ids, before, session, _prompt(tx, settings, session, messages), at),
         at,
         attempts=1,
         epoch=None,
@@ -101,23 +99,24 @@ def start_from_inbox(
     )
 
 
-def _after_the_lost(
+def _with_lost_recap(
     tx: Tx, ids: IdMaker, conversation: Conversation, session: Session, prompt: Prompt, at: float
 ) -> Prompt:
-    """The first prompt after a session that was given up tells what was said in it."""
+    """Add a recap to the first prompt after a retired session."""
     old = tx.sessions.get(conversation.session_id) if conversation.session_id else None
     if old is None or not old.retired or session.turns:
         return prompt
     recap = write_recap(tx, conversation.id, old.id)
-    word = Content(given_up(recap), "notice")
+    word = Content(retired_notice(recap), "notice")
     say(tx, ids, conversation.id, word, key=f"retired:{old.id}", at=at)
     return with_recap(prompt, recap)
 
 
 def _prompt(tx: Tx, settings: Settings, session: Session, messages: list[InboundMessage]) -> Prompt:
-    """Some things an engine does for owners alone, so it is told whether all of it is theirs; its own commands count
-    where one of them typed the whole prompt, alone with the bot. A reaction brings words that another may have written.
-    A wake is the work of whoever set the session to work."""
+    """Frame the messages, and say whether owners wrote all of it: engines do some things only for owners.
+
+    An engine's own commands count only if one owner typed the whole prompt in private. A reaction may quote another
+    person's text. A wake has the authors of the session's last turn."""
     prompt = frame(messages)
     if prompt.wake:
         turns = tx.turns.of(session.conversation_id)
@@ -130,14 +129,14 @@ def _prompt(tx: Tx, settings: Settings, session: Session, messages: list[Inbound
     return msgspec.structs.replace(prompt, by_owner=owners, commands=owners and typed)
 
 
-def _woken(tx: Tx, message: InboundMessage) -> Session | None:
-    """The session that an engine speaks for by itself. The conversation goes on with the one that it has."""
+def _waking_session(tx: Tx, message: InboundMessage) -> Session | None:
+    """Return the session that woke, if this is a wake. The conversation keeps its own session."""
     woken = message.kind == WAKE and message.session_id
     return tx.sessions.get(message.session_id) if woken and message.session_id else None
 
 
 def start_again(tx: Tx, ids: IdMaker, settings: Settings, turn: Turn, at: float) -> Started | None:
-    """A queued turn runs: it was lost or parked before, or an answer made it."""
+    """Start a queued turn: one that was lost or parked, or that an answer created."""
     conversation = tx.conversations.get(turn.conversation_id)
     session = tx.sessions.get(turn.session_id)
     if conversation is None or session is None:
@@ -146,7 +145,7 @@ def start_again(tx: Tx, ids: IdMaker, settings: Settings, turn: Turn, at: float)
         moved = tx.turns.move(turn.id, "running", attempts=turn.attempts + 1, started_at=at, retry_at=None)
     except SessionBusy:
         return None
-    let_go(tx, ids, moved, at)
+    release_hold(tx, ids, moved, at)
     return _started(tx, ids, settings, moved, session, conversation, at)
 
 
@@ -160,7 +159,7 @@ def _started(
     at: float,
     who: Sequence[str] = (),
 ) -> Started | None:
-    """The last thing before a model is called: there must be money for it, and it is written down why."""
+    """Reserve the budget, or hold the turn, and audit why a model is called."""
     reserved = reserve(tx, settings, turn, session, at)
     if reserved is not None and reserved.short is not None:
         hold(tx, ids, settings, turn, session, reserved, at)
@@ -175,10 +174,10 @@ def _started(
     )
 
 
-def _aimed_at(
+def _requested_session(
     tx: Tx, settings: Settings, conversation: Conversation, messages: Sequence[InboundMessage]
 ) -> Session | None:
-    """The session that messages say they are for; the conversation goes on in it."""
+    """Return the session that the messages ask for, and bind the conversation to it."""
     id = next((message.session_id for message in messages if message.session_id), None)
     session = tx.sessions.get(id) if id else None
     if session is None or session.retired:
@@ -188,7 +187,7 @@ def _aimed_at(
 
 
 def open_session(tx: Tx, ids: IdMaker, settings: Settings, conversation: Conversation, at: float) -> Session:
-    """The conversation's session if it still fits what was chosen, else a new one."""
+    """Return the conversation's session if it still fits the binding, else a new one."""
     chosen = bound(tx, conversation)
     engine = chosen.engine or settings.default_engine
     workspace = chosen.workspace or settings.default_workspace
@@ -210,14 +209,15 @@ def _fits(session: Session, engine: EngineId, workspace: str, conversation: Conv
     return chosen and placed and not session.retired
 
 
-def _take(tx: Tx, ids: IdMaker, settings: Settings, conversation: Conversation, at: float) -> list[QueueRow]:
-    """Everything that waited becomes one prompt, or only the first, as the binding says. A wake is a turn by itself,
-    and so is what was sent to be one.
+def _take_rows(
+    tx: Tx, ids: IdMaker, settings: Settings, conversation: Conversation, at: float
+) -> list[QueueRow]:
+    """Pick the rows of the next turn: all waiting messages, or only the first, by the busy policy.
 
-    Notes never start a turn; they go along with the next one that something else starts.
+    A wake, and a message with `alone`, is a turn by itself. Notes never start a turn; they join the next one.
     """
     ready = tx.inbox.waiting(conversation.id, ready_by=at, limit=settings.batch_limit)
-    allowed = [row for row in ready if _is_still_let_in(tx, ids, settings, conversation, row, at)]
+    allowed = [row for row in ready if _sender_is_allowed(tx, ids, settings, conversation, row, at)]
     if not allowed:
         return []
     first, *others = allowed
@@ -232,10 +232,10 @@ def _take(tx: Tx, ids: IdMaker, settings: Settings, conversation: Conversation, 
     return sorted([first, *others, *notes], key=lambda row: row.seq)
 
 
-def _is_still_let_in(
+def _sender_is_allowed(
     tx: Tx, ids: IdMaker, settings: Settings, conversation: Conversation, row: QueueRow, at: float
 ) -> bool:
-    """Whoever was revoked starts nothing any more, not even with what they said before."""
+    """Drop messages of people whose access was revoked after they wrote."""
     author = _author(row) if row.kind in BY_PEOPLE else None
     if author is None:
         return True
@@ -243,22 +243,22 @@ def _is_still_let_in(
     if may(tx, settings.people, author.id, "desk.accept", workspace):
         return True
     tx.inbox.claim([row.id])
-    tx.inbox.fail(row.id, at, "its sender is not let in any more")
-    text = f"A message of {author.name} was dropped: they are not let in any more."
+    tx.inbox.fail(row.id, at, "its sender has no access any more")
+    text = f"A message from {author.name} was dropped: they no longer have access."
     say(tx, ids, conversation.id, Content(text, "notice"), key=f"revoked:{row.id}", at=at)
     return False
 
 
 def _author(row: QueueRow) -> Author | None:
-    """None if it cannot be read: whoever tries to will set it aside."""
+    """None if the row cannot be read; `set_aside` handles it later."""
     try:
         return _decode(row.body).author
-    except Exception:  # noqa: BLE001 - whatever it is, it is the row's fault
+    except Exception:  # noqa: BLE001 - any error here is the row's fault
         return None
 
 
 def _joins(row: QueueRow, conversation: Conversation, target: SessionId | None) -> bool:
-    """What is for different sessions never becomes one prompt."""
+    """True if the row may be part of the same prompt: messages for different sessions never are."""
     if row.kind == WAKE:
         return False
     message = _decode(row.body)
@@ -278,16 +278,15 @@ def set_aside(tx: Tx, ids: IdMaker, conversation_id: ConversationId, why: str, a
 def _readable(row: QueueRow) -> bool:
     try:
         frame([_decode(row.body)])
-    except Exception:  # noqa: BLE001 - whatever it is, it is the row's fault
+    except Exception:  # noqa: BLE001 - any error here is the row's fault
         return False
     return True
 
 
 async def make_brief(ports: Ports, started: Started) -> Brief:
-    """Raises `EngineError` where the folder is missing: an engine in a wrong folder would do wrong things.
+    """Build the brief. Raises `EngineError` if the folder is missing.
 
-    What hangs on the folder itself is looked up here, and not in the transaction that starts the turn: a disk may take
-    its time, and whoever writes would wait for it.
+    The folder is read here and not in the transaction that starts the turn, because a slow disk would block all writes.
     """
     session = started.session
     if not session.workspace:
@@ -297,7 +296,7 @@ async def make_brief(ports: Ports, started: Started) -> Brief:
                 "No workspace is chosen for this conversation. Set gateway.default_workspace to a folder.",
             )
         )
-    found = await ports.look(lambda tx: _look(tx, session.workspace))
+    found = await ports.read(lambda tx: _folder_state(tx, session.workspace))
     if found is None:
         raise EngineError(
             Failure(
@@ -320,8 +319,8 @@ async def make_brief(ports: Ports, started: Started) -> Brief:
     return ports.brief(started.conversation.id, brief)
 
 
-def _look(tx: Tx, workspace: str) -> tuple[bool, ApprovalMode | None] | None:
-    """Whether the folder is trusted, and the mode that was picked in it; None where there is no folder."""
+def _folder_state(tx: Tx, workspace: str) -> tuple[bool, ApprovalMode | None] | None:
+    """Return whether the folder is trusted, and the mode picked in it; None if there is no folder."""
     real = os.path.realpath(workspace)
     if not os.path.isdir(real):
         return None

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
 from msgspec import Struct
 
-from pilothouse.core.store import Look, Store, StoreSpec
+from pilothouse.core.store import ReadOnlyStore, Store, StoreSpec
 
 
 class SqliteConfig(Struct, frozen=True, forbid_unknown_fields=True):
@@ -26,7 +26,7 @@ def open_store(
     return open_sqlite(config.path, config.busy_timeout_s, on_commit)
 
 
-def look_at_store(config: SqliteConfig) -> AbstractContextManager[Look]:
+def look_at_store(config: SqliteConfig) -> AbstractContextManager[ReadOnlyStore]:
     from pathlib import Path
 
     from pilothouse.stores.sqlite.readonly import open_look

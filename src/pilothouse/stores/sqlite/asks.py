@@ -108,8 +108,8 @@ class AskTable:
     def mark_used(self, id: AskId, *, turn_id: TurnId | None = None) -> None:
         self._link.run("asks.mark_used", id=id, turn_id=turn_id)
 
-    def give_back(self, id: AskId) -> None:
-        self._link.run("asks.give_back", id=id)
+    def mark_unused(self, id: AskId) -> None:
+        self._link.run("asks.mark_unused", id=id)
 
     def open_in(self, conversation_id: ConversationId) -> list[AskRow]:
         return self._all("open_in", conversation_id=conversation_id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pilothouse.core.audit import AuditHead, AuditRow, Verified, chain, verify
+from pilothouse.core.audit import AuditHead, AuditRow, Verified, row_hash, verify
 from pilothouse.stores.sqlite.link import Link
 
 _CHUNK = 1000
@@ -16,7 +16,7 @@ class AuditTable:
 
     def add(self, at: float, who: str, what: str, detail: str = "") -> None:
         seq, before = self._link.row("audit.last") or (0, "")
-        digest = chain(before, seq + 1, at, who, what, detail)
+        digest = row_hash(before, seq + 1, at, who, what, detail)
         self._link.run("audit.add", seq=seq + 1, at=at, who=who, what=what, detail=detail, hash=digest)
 
     def after(self, seq: int, *, limit: int = _CHUNK) -> list[AuditRow]:

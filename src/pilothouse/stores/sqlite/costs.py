@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from pilothouse.core.budget import CapDay, Reservation, Scope, Spent, Standing
+from pilothouse.core.budget import CapDay, CapStatus, Reservation, Scope, Spent
 from pilothouse.core.ids import AskId, EngineId, TurnId
 from pilothouse.stores.sqlite.link import Link
 
@@ -19,7 +19,7 @@ class SpendingTable:
     def of(self, *, since: str = "") -> list[Spent]:
         return [Spent(*row) for row in self._link.rows("spending.of", since=since)]
 
-    def standing(self, scope: Scope, day: str, cap_usd: float) -> Standing:
+    def cap_status(self, scope: Scope, day: str, cap_usd: float) -> CapStatus:
         where = {
             "day": day,
             "workspace": scope.name if scope.kind == "workspace" else None,
@@ -28,7 +28,7 @@ class SpendingTable:
         ((spent, assumed),) = self._link.rows("spending.used", **where)
         ((reserved, running),) = self._link.rows("spending.reserved", **where)
         raised = self.cap_day(scope, day).raised_usd
-        return Standing(scope, day, cap_usd, raised, spent, assumed, reserved, running)
+        return CapStatus(scope, day, cap_usd, raised, spent, assumed, reserved, running)
 
     def average(self, engine: EngineId, since: str) -> float | None:
         return self._link.rows("spending.average", engine=engine, since=since)[0][0]

@@ -32,7 +32,7 @@ RETURNING {_row}
 -- name: mark_used: its decision reached an engine, in this turn or in the one that asked
 UPDATE asks SET used = 1, turn_id = coalesce(:turn_id, turn_id) WHERE id = :id
 
--- name: give_back: the engine that its decision had reached is gone
+-- name: mark_unused: the engine that the decision had reached is gone
 UPDATE asks SET used = 0 WHERE id = :id
 
 -- name: open_in: what a conversation is asked

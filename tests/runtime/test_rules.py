@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 from tests.runtime.puppet import PuppetEngine, Strings
 from tests.runtime.rig import MAIN, Rig, open_rig
-from tests.runtime.test_trusting import replace
+from tests.runtime.test_trust import replace
 
 from pilothouse.core.ask import Ask, RuleOffer
 from pilothouse.core.ids import AskId, RuleId, SessionId
@@ -21,11 +21,11 @@ from pilothouse.policy.decide import PolicyEnv, decide
 from pilothouse.policy.filesystem import RealFilesystem
 from pilothouse.policy.shell import BashParser
 from pilothouse.runtime.asks.rules import (
-    HousePolicy,
-    Place,
-    Told,
+    Folder,
+    RulePolicy,
+    WorkspaceRules,
     drop_rule,
-    find_place,
+    find_folder,
     keep_rule,
     kept_rules,
 )
@@ -37,11 +37,11 @@ ENV = PolicyEnv(BashParser(), RealFilesystem())
 class LatePolicy:
     """The house's policy, once there is a store."""
 
-    inner: HousePolicy
-    told = Told()
+    inner: RulePolicy
+    configured = WorkspaceRules()
 
     def open(self, store: Store) -> None:
-        self.inner = HousePolicy(store, partial(decide, env=ENV), lambda workspace: self.told)
+        self.inner = RulePolicy(store, partial(decide, env=ENV), lambda workspace: self.configured)
 
     async def judge(self, ask: Ask, site: Site) -> Ruling:
         return await self.inner.judge(ask, site)
@@ -140,7 +140,7 @@ async def test_a_no_and_a_plain_yes_keep_nothing(tmp_path: Path) -> None:
 
 async def test_a_rule_that_denies_is_told_to_the_engine_and_nobody_is_asked(tmp_path: Path) -> None:
     policy = LatePolicy()
-    policy.told = Told((parse_rule("deny command rm"),))
+    policy.configured = WorkspaceRules((parse_rule("deny command rm"),))
     async with open_rig(tmp_path, running("sudo env X=1 rm a", tmp_path), policy=policy) as rig:
         policy.open(rig.store)
         await rig.channel.say("go")
@@ -155,9 +155,9 @@ async def test_a_workspace_may_narrow_the_mode_and_never_widen_it(tmp_path: Path
         ask = Ask(AskId("a"), "approval", "x", {"tool": "Browser", "input": {}, "cwd": str(tmp_path)})
         full, least = Site(str(tmp_path), mode="full-access"), Site(str(tmp_path))
         assert (await policy.judge(ask, full)).outcome == "allow"
-        policy.told = Told(at_most="minimal")
+        policy.configured = WorkspaceRules(at_most="minimal")
         assert (await policy.judge(ask, full)).outcome == "ask"
-        policy.told = Told(at_most="full-access")
+        policy.configured = WorkspaceRules(at_most="full-access")
         assert (await policy.judge(ask, least)).outcome == "ask"
 
 
@@ -169,8 +169,8 @@ async def test_a_folder_that_took_the_place_of_another_has_its_denials_and_not_i
 
     def keep(tx: Tx) -> None:
         for line in ("allow command make", "deny command rm"):
-            keep_rule(tx, new_id, find_place(str(folder)), parse_rule(line), "ann", 1.0)
-        keep_rule(tx, new_id, Place(), parse_rule("allow command everywhere"), "ann", 1.0)
+            keep_rule(tx, new_id, find_folder(str(folder)), parse_rule(line), "ann", 1.0)
+        keep_rule(tx, new_id, Folder(), parse_rule("allow command everywhere"), "ann", 1.0)
 
     async with open_rig(tmp_path) as rig:
         await rig.store.write(keep)

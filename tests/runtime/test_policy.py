@@ -17,9 +17,9 @@ from pilothouse.core.policy import Ruling, Site
 from pilothouse.core.rules import parse_rule
 from pilothouse.policy.decide import PolicyEnv, decide
 from pilothouse.policy.script import Script, no_parser
-from pilothouse.runtime.asks.rules import HousePolicy, Told
+from pilothouse.runtime.asks.rules import RulePolicy, WorkspaceRules
 
-TOLD = Told(rules=(parse_rule("deny command rm"),))
+TOLD = WorkspaceRules(rules=(parse_rule("deny command rm"),))
 
 
 class SlowSegmenter:
@@ -47,7 +47,7 @@ async def test_others_go_on_while_a_long_command_is_read(tmp_path: Path) -> None
     segment = SlowSegmenter()
     rulings: list[Ruling] = []
     async with open_rig(tmp_path, PuppetEngine()) as rig:
-        policy = HousePolicy(rig.store, partial(decide, env=PolicyEnv(segment)), lambda workspace: TOLD)
+        policy = RulePolicy(rig.store, partial(decide, env=PolicyEnv(segment)), lambda workspace: TOLD)
 
         async def judge() -> None:
             rulings.append(await policy.judge(asking("ls " + "a" * 5000), Site("/work")))

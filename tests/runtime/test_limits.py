@@ -107,8 +107,8 @@ def test_whoever_waits_for_a_file_reads_below_the_answer_that_it_was_left_out() 
     assert end.answer.split("\n") == [
         "here",
         "",
-        f"[{file().attachment.name} was left out: it has 101 B, and 100 B is the most.]",
-        "[2 more files were left out: 2 are the most of one turn.]",
+        f"[{file().attachment.name} was left out: it has 101 B, and the limit is 100 B.]",
+        "[2 more files were left out: the limit is 2 per turn.]",
     ]
 
 

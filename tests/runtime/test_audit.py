@@ -164,7 +164,7 @@ def test_a_trail_counts_everything_whoever_takes_and_gives_back(
     for number, what in enumerate(whats):
         trail.note(float(number), "ann", what)
         if number in taken_at:
-            trail.give_back(trail.take())
+            trail.put_back(trail.take())
     notes = trail.take()
     assert {note.what: note.times for note in notes} == {what: whats.count(what) for what in set(whats)}
     assert trail.take() == ()

@@ -11,7 +11,7 @@ from tests.runtime.rig import open_rig
 from tests.runtime.test_commands import reply_to
 
 from pilothouse.core.errors import ConfigError
-from pilothouse.runtime.trust import is_trusted, mark_of, trust, untrust, was_settled
+from pilothouse.runtime.trust import folder_mark, is_trusted, trust, untrust, was_decided
 
 
 async def test_a_workspace_is_trusted_by_an_owners_word_alone(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ async def test_a_clone_in_the_place_of_a_removed_folder_is_not_trusted(tmp_path:
         await rig.store.write(lambda tx: trust(tx, str(shop), "ann", 1.0))
         replace(shop)
         assert not await rig.store.read(lambda tx: is_trusted(tx, str(shop)))
-        assert not await rig.store.read(lambda tx: was_settled(tx, str(shop))), "it is asked about anew"
+        assert not await rig.store.read(lambda tx: was_decided(tx, str(shop))), "it is asked about anew"
 
 
 async def test_work_in_a_folder_leaves_it_trusted(tmp_path: Path) -> None:
@@ -87,13 +87,13 @@ async def test_what_was_trusted_by_its_inode_alone_is_asked_about_again(tmp_path
         inode = str(os.stat(workspace).st_ino)
         await rig.store.write(lambda tx: tx.set_fact(f"trust:{workspace}", inode))
         assert not await rig.store.read(lambda tx: is_trusted(tx, workspace))
-        assert not await rig.store.read(lambda tx: was_settled(tx, workspace))
-        assert "does not count any more" in await reply_to(rig, "/status")
+        assert not await rig.store.read(lambda tx: was_decided(tx, workspace))
+        assert "no longer counts" in await reply_to(rig, "/status")
 
 
 async def test_a_folder_that_cannot_be_told_from_the_next_cannot_be_trusted(tmp_path: Path) -> None:
     """`/proc` says of no folder when it was made."""
-    assert mark_of("/proc/self") is None
+    assert folder_mark("/proc/self") is None
     async with open_rig(tmp_path) as rig:
         with pytest.raises(ConfigError, match="cannot be trusted"):
             await rig.store.write(lambda tx: trust(tx, "/proc/self", "ann", 1.0))
