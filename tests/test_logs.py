@@ -215,7 +215,7 @@ def test_a_full_file_is_rotated_and_only_so_many_are_kept(tmp_path: Path) -> Non
 
 
 def test_two_writers_share_a_file_across_a_rotation(tmp_path: Path) -> None:
-    ours, theirs = (RotatingFile(tmp_path / "x.log", 10, 1, look_every_s=0) for _ in range(2))
+    ours, theirs = (RotatingFile(tmp_path / "x.log", 10, 1, check_every_s=0) for _ in range(2))
     ours.write("first--")
     theirs.write("second-")
     ours.write("x")
@@ -225,7 +225,7 @@ def test_two_writers_share_a_file_across_a_rotation(tmp_path: Path) -> None:
 
 
 def test_what_is_written_before_the_next_look_is_in_the_file_that_was_rotated_away(tmp_path: Path) -> None:
-    ours = RotatingFile(tmp_path / "x.log", 10, 1, look_every_s=1000)
+    ours = RotatingFile(tmp_path / "x.log", 10, 1, check_every_s=1000)
     theirs = RotatingFile(tmp_path / "x.log", 10, 1)
     ours.write("a")
     theirs.write("second---")

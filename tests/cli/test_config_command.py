@@ -166,7 +166,7 @@ def test_check_reads_the_files_of_workspaces_too(house: House, tmp_path: Path) -
         file.write_text(f"{text}\n")
     done = house.run("config", "check")
     assert done.returncode == 1
-    assert f'warning: {files[0]}: engine: "nope" was ignored: it is no engine here' in done.stderr
+    assert f'warning: {files[0]}: engine: "nope" was ignored: there is no such engine here' in done.stderr
     assert f"error: {files[1]}: rules: The rule 'perhaps'" in done.stderr
     assert f"warning: {files[2]}: trust: was ignored" in done.stderr
 
@@ -192,7 +192,7 @@ def test_path_tells_where_the_files_are_and_makes_none(house: House) -> None:
 def test_the_file_may_be_elsewhere(house: House) -> None:
     other = house.home / "other.toml"
     assert house.json("config", "path", PILOTHOUSE_CONFIG=str(other))["config"]["path"] == str(other)
-    assert "it is not there" in house.run("config", PILOTHOUSE_CONFIG=str(other)).stderr
+    assert "does not exist" in house.run("config", PILOTHOUSE_CONFIG=str(other)).stderr
 
 
 def test_an_engine_that_a_folder_wishes_in_vain_is_not_shown_as_in_force(house: House) -> None:

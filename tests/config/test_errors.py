@@ -41,7 +41,7 @@ MISTAKES = {
     ),
     "an unknown time zone": (
         "[budget]\ntime_zone = 'Mars/Base'\n",
-        'FILE: budget.time_zone: "Mars/Base" is no time zone that is known here; say "UTC" or "Europe/Berlin"',
+        'FILE: budget.time_zone: "Mars/Base" is not a known time zone; use a name like "UTC" or "Europe/Berlin"',
     ),
     "a time zone that leads elsewhere": (
         "[budget]\ntime_zone = '../../etc/passwd'\n",
@@ -51,11 +51,14 @@ MISTAKES = {
         "[budget]\ntime_zone = 5\n",
         "FILE: budget.time_zone: 5 is not allowed; allowed: a text",
     ),
-    "a value for a section": ("gateway = 3\n", "FILE: gateway: 3 is not allowed: a table is"),
-    "a value for the store": ("store = 'sqlite'\n", 'FILE: store: "sqlite" is not allowed: a table is'),
+    "a value for a section": ("gateway = 3\n", "FILE: gateway: 3 is not allowed; it must be a table"),
+    "a value for the store": (
+        "store = 'sqlite'\n",
+        'FILE: store: "sqlite" is not allowed; it must be a table',
+    ),
     "a value for all engines": (
         "engines = ['script']\n",
-        "FILE: engines: ['script'] is not allowed: a table is",
+        "FILE: engines: ['script'] is not allowed; it must be a table",
     ),
     "an unknown engine": (
         "[gateway]\ndefault_engine = 'scrip'\n",
@@ -100,7 +103,7 @@ MISTAKES = {
     ),
     "a reference to nothing": (
         "[engines.script]\ncommand = 'x ${NOPE}'\n",
-        'FILE: engines.script.command: "${NOPE}" stands for nothing: put NOPE=… into',
+        'FILE: engines.script.command: "${NOPE}" is not set: put NOPE=… into',
     ),
 }
 

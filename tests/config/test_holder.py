@@ -108,7 +108,7 @@ def test_a_file_that_is_deleted_keeps_the_last_good_configuration_and_says_so(ho
     holder = hold(home, "[gateway]\nmax_attempts = 7\n")
     home.file.unlink()
     result = holder.reload()
-    assert "it is gone; put it back" in result.text
+    assert "was deleted; restore it" in result.text
     assert holder.current.gateway.max_attempts == 7
     home.file.write_text("[gateway]\nmax_attempts = 5\n")
     assert "gateway.max_attempts" in holder.reload().text

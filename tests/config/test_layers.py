@@ -184,7 +184,7 @@ def test_a_reference_is_replaced_and_a_doubled_one_is_not(home: Home) -> None:
 def test_the_env_file_is_for_secrets_alone(home: Home) -> None:
     loaded = home.load(secrets="PILOTHOUSE__GATEWAY__BUSY=queue\n")
     assert loaded.config.gateway.busy == "collect"
-    assert ".env is for secrets alone" in str(loaded.warnings[0])
+    assert ".env is only for secrets" in str(loaded.warnings[0])
 
 
 def test_env_lines_may_be_quoted_exported_and_commented(home: Home) -> None:

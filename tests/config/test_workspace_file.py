@@ -89,10 +89,10 @@ def test_a_wrong_wish_is_an_error_that_names_the_file(
 @pytest.mark.parametrize(
     ("wished", "shown", "hint"),
     [
-        ("'scrip'", '"scrip"', "there are cc, claude-code, script; did you mean script?"),
-        ("'/bin/sh'", '"/bin/sh"', "there are cc, claude-code, script"),
-        ('"torn"', '"torn"', "there are cc, claude-code, script"),
-        (r'"\u001b[31m"', r'"\x1b[31m"', "there are cc, claude-code, script"),
+        ("'scrip'", '"scrip"', "available: cc, claude-code, script; did you mean script?"),
+        ("'/bin/sh'", '"/bin/sh"', "available: cc, claude-code, script"),
+        ('"torn"', '"torn"', "available: cc, claude-code, script"),
+        (r'"\u001b[31m"', r'"\x1b[31m"', "available: cc, claude-code, script"),
     ],
 )
 def test_an_engine_that_is_not_here_is_a_wish_that_nobody_hears(
@@ -104,7 +104,7 @@ def test_an_engine_that_is_not_here_is_a_wish_that_nobody_hears(
     assert (found.engine, found.model, found.busy) == ("script", None, "steer")
     (warning,) = found.warnings
     assert (warning.source, warning.key) == (str(file), "engine")
-    assert warning.text == f"{shown} was ignored, and the model with it: it is no engine here; {hint}"
+    assert warning.text == f"{shown} was ignored, and the model with it: there is no such engine here; {hint}"
 
 
 def test_a_reference_to_a_secret_stays_text(home: Home, repo: Path) -> None:

@@ -271,7 +271,7 @@ async def test_a_role_in_another_workspace_does_not_help_here(tmp_path: Path) ->
     async with open_rig(tmp_path) as rig:
         await rig.store.write(lambda tx: tx.people.grant(Grant(GRANTED.id, "owner", str(tmp_path / "other"))))
         refused = await rig.channel.say("hello", author=GRANTED)
-        assert (refused.state, "not for the workspace" in refused.text) == ("refused", True)
+        assert (refused.state, "no access to the workspace" in refused.text) == ("refused", True)
         assert await rig.store.read(lambda tx: tx.asks.newest()) == [], "and nobody is asked to let them in"
         await rig.store.write(lambda tx: tx.people.grant(Grant(GRANTED.id, "member", str(tmp_path))))
         await rig.channel.say("hello", author=GRANTED)

@@ -197,7 +197,7 @@ async def test_a_held_turn_can_be_stopped_and_then_nobody_is_asked(tmp_path: Pat
         receipt = await rig.channel.say("go")
         ask = await budget_ask(rig)
         await rig.channel.say("/status")
-        await rig.until_said("held: the day's budget has no room for it")
+        await rig.until_said("held: it does not fit into the day's budget")
         await rig.channel.say("/stop")
         (turn,) = await rig.until_ended()
         assert turn.status == "cancelled"

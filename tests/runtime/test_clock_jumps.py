@@ -12,7 +12,7 @@ from pilothouse.channels.memory import MemoryChannel
 from pilothouse.core.ask import Ask
 from pilothouse.core.ids import AskId, ScheduleId
 from pilothouse.core.schedule import Cron, Every, Schedule
-from pilothouse.runtime.schedules import Scheduling
+from pilothouse.runtime.schedules import Scheduler
 from pilothouse.runtime.turns.finish import JITTER_S
 from pilothouse.testing.clock import FakeClock
 
@@ -141,15 +141,15 @@ async def test_a_schedule_runs_each_slot_once(tmp_path: Path, slots: int, timing
         await rig.until_ended()
         schedule = Schedule(ScheduleId("s"), MAIN, when, "tick", missed="all", next_at=start + MINUTE)
         await rig.store.write(lambda tx: tx.schedules.save(schedule))
-        scheduling = Scheduling(rig.ports)
+        scheduler = Scheduler(rig.ports)
         await clock.advance(MINUTE + 1)
-        await scheduling.look()
+        await scheduler.enqueue_due()
         await rig.until_ended(2)
         await jump(rig, clock, slots * MINUTE)
         for _ in range(12):
-            await scheduling.look()
+            await scheduler.enqueue_due()
             await clock.advance(MINUTE)
-        await scheduling.look()
+        await scheduler.enqueue_due()
         await rig.until(lambda tx: not tx.inbox.unfinished(MAIN))
         tasks = await rig.store.read(
             lambda tx: [

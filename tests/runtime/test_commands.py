@@ -196,7 +196,7 @@ async def test_an_engine_that_does_not_work_here_is_refused_with_what_to_do(tmp_
         await rig.until_ended()
         refused = await reply_to(rig, "/engine alias")
         assert refused == (
-            "other does not work here: It is not installed. To mend it: get it. Nothing was changed: puppet answers."
+            "other does not work here: It is not installed. To mend it: get it. Nothing was changed: the engine is puppet."
         )
         await rig.channel.say("two")
         first, second = await rig.until_ended(2)
@@ -215,10 +215,10 @@ async def test_who_may_not_choose_the_engine_has_none_looked_at(tmp_path: Path) 
 
 async def test_model_reaches_the_engine_and_can_be_taken_back(tmp_path: Path) -> None:
     async with open_rig(tmp_path) as rig:
-        assert "engine’s own" in await reply_to(rig, "/model")
+        assert "engine’s default" in await reply_to(rig, "/model")
         for nothing in ('""', "''", '" "'):
             told = await reply_to(rig, f"/model {nothing}")
-            assert "The model is the engine’s own." in told
+            assert "The model is the engine’s default." in told
             assert "/model default" in told
         assert "big-one" in await reply_to(rig, "/model big-one")
         await rig.channel.say("one")
@@ -226,7 +226,7 @@ async def test_model_reaches_the_engine_and_can_be_taken_back(tmp_path: Path) ->
         await reply_to(rig, '/model "small-one"')
         await rig.channel.say("two")
         await rig.until_ended(2)
-        assert "engine’s own" in await reply_to(rig, "/model default")
+        assert "engine’s default" in await reply_to(rig, "/model default")
         await rig.channel.say("three")
         await rig.until_ended(3)
         assert [brief.model for brief in rig.engine.briefs] == ["big-one", "small-one", None]
@@ -295,7 +295,7 @@ async def test_session_shows_the_token_and_cost_what_was_spent(tmp_path: Path) -
 
     async with open_rig(tmp_path, PuppetEngine(dear)) as rig:
         assert "No session yet" in await reply_to(rig, "/session")
-        assert "Nothing was spent" in await reply_to(rig, "/cost")
+        assert "Nothing spent" in await reply_to(rig, "/cost")
         await rig.channel.say("one")
         await rig.until_ended()
         await rig.channel.say("two")

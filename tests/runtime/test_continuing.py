@@ -263,7 +263,7 @@ async def test_one_token_is_one_session_wherever_it_is_used_and_waits_for_its_tu
 async def test_what_cannot_be_an_id_of_the_engine_is_refused(tmp_path: Path) -> None:
     async with open_rig(tmp_path, PuppetEngine(tell_token), **lines()) as rig:
         refused = await rig.channel.say("go on\npuppet resume nonsense")
-        assert (refused.state, "no session of puppet" in refused.text) == ("refused", True)
+        assert (refused.state, "not a session of puppet" in refused.text) == ("refused", True)
         assert "No session 'nonsense'" in await reply_to(rig, "/resume nonsense")
         assert await sessions_of(rig) == []
 

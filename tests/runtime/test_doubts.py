@@ -15,7 +15,7 @@ from pilothouse.core.ids import ConversationId
 from pilothouse.core.message import AGAIN_MARK, Address, MessageRef, Part
 from pilothouse.core.queue import QueueRow
 from pilothouse.core.store import Tx
-from pilothouse.runtime.channel_health import LOOK_EVERY_S
+from pilothouse.runtime.channel_health import CHECK_EVERY_S
 from pilothouse.runtime.delivery.retry import MAX_SENDS, OWN_FAULT_SENDS
 from pilothouse.runtime.delivery.undelivered import word_about
 from pilothouse.testing.clock import FakeClock
@@ -195,7 +195,7 @@ async def test_a_channel_that_is_well_again_sends_what_was_not_confirmed(tmp_pat
         assert row.ready_at - clock.now() > 60
         channel.storm = False
         channel.trouble = ""
-        await clock.advance(LOOK_EVERY_S)
+        await clock.advance(CHECK_EVERY_S)
         assert await rig.until_said("hello") == f"hello\n\n{AGAIN_MARK}"
 
 
@@ -206,12 +206,12 @@ async def test_a_channel_that_was_well_again_for_a_moment_costs_one_more_try(tmp
         before = await until_a_long_pause(rig, clock)
         tried = hellos(channel)
         channel.trouble = ""
-        await clock.advance(LOOK_EVERY_S)
+        await clock.advance(CHECK_EVERY_S)
         await rig.until_true(lambda: hellos(channel) == tried + 1)
         row = await rig.until(lambda tx: postponed(tx, clock.now()))
         assert row.ready_at > before.ready_at, "its pause grows on"
         for _ in range(5):
-            await clock.advance(LOOK_EVERY_S)
+            await clock.advance(CHECK_EVERY_S)
         await until_looked(rig)
         assert hellos(channel) == tried + 1
 
@@ -233,7 +233,7 @@ async def test_a_pause_that_the_platform_asked_for_is_kept_when_its_channel_is_w
         rig.poke()
         await rig.until(lambda tx: postponed(tx, clock.now()))
         channel.trouble = ""
-        await clock.advance(LOOK_EVERY_S)
+        await clock.advance(CHECK_EVERY_S)
         await rig.until_true(lambda: any(event == "channel.well_again" for event, _ in rig.logged))
         await until_looked(rig)
         assert channel.tried == []

@@ -17,7 +17,7 @@ from pilothouse.core.event import EngineEvent
 from pilothouse.core.ids import ConversationId, EngineId
 from pilothouse.core.outcome import Failure
 from pilothouse.core.turn import Prompt
-from pilothouse.runtime.engines import Hosting
+from pilothouse.runtime.engines import EngineHost
 from pilothouse.testing.clock import FakeClock
 
 OTHER = ConversationId("memory:other")
@@ -167,7 +167,7 @@ async def test_an_engine_that_hangs_while_it_closes_is_given_up(tmp_path: Path) 
     async with open_rig(tmp_path) as rig:
         rig.ports.engines = {PUPPET: engine}
         with anyio.fail_after(20):
-            async with Hosting(rig.ports, close_within_s=0.05).open_all(anyio.Event()):
+            async with EngineHost(rig.ports, close_within_s=0.05).open_all(anyio.Event()):
                 assert PUPPET in rig.ports.engines
         assert engine.stuck.is_set()
         assert ("engine.given_up", {"engine": PUPPET, "deed": "close"}) in rig.logged

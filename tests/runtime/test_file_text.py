@@ -80,7 +80,7 @@ async def test_a_command_is_known_by_its_words_and_takes_none_of_the_files(tmp_p
         await say_and_end(rig, "one", 1)
         await accept(rig, "/model", "opus", native_id="n1")
         await accept(rig, "/queue", native_id="n2")
-        await rig.until_said("Nothing waits.\n\nWhat came with it was not used")
+        await rig.until_said("Nothing waits.\n\nThis command takes no files")
         await rig.until_idle()
         assert len(rig.engine.turns) == 1
         place = await rig.store.read(lambda tx: tx.conversations.get(MAIN))

@@ -90,7 +90,7 @@ async def test_an_edit_that_comes_twice_is_told_once_also_when_its_message_runs_
         await rig.until_live()
         await accept(rig, "second")
         told = await edit(rig, "second", "a better second")
-        assert (told.state, told.text) == ("queued", "Changed: the new text waits in its place.")
+        assert (told.state, told.text) == ("queued", "Changed: the new text is queued in its place.")
         again = await edit(rig, "second", "a better second")
         assert (again.state, again.text) == ("duplicate", "")
         go.set()
@@ -121,8 +121,8 @@ async def test_a_message_that_waits_cannot_become_a_command(tmp_path: Path, text
         await accept(rig, "two")
         receipt = await edit(rig, "two", text)
         assert receipt.state == "refused"
-        assert "cannot become a command" in receipt.text
-        await rig.until_said("cannot become a command")
+        assert "cannot be edited into a command" in receipt.text
+        await rig.until_said("cannot be edited into a command")
         assert (await edit(rig, "two", "two, at /etc/hosts")).state == "queued"
         assert (await edit(rig, "two", "x" * 200_001)).state == "refused"
         go.set()
@@ -202,8 +202,8 @@ async def test_files_below_any_other_command_are_said_to_be_unused(
     async with open_rig(tmp_path, engine_commands=False) as rig:
         receipt = await accept(rig, line, **fields)
         row = await rig.until(lambda tx: tx.outbox.by_key(f"reply:{receipt.message_id}"))
-        assert "was not used" in content_of(row).text
+        assert "takes no files" in content_of(row).text
         plain = await rig.channel.say(line)
         row = await rig.until(lambda tx: tx.outbox.by_key(f"reply:{plain.message_id}"))
-        assert "was not used" not in content_of(row).text
+        assert "takes no files" not in content_of(row).text
         assert rig.engine.turns == []

@@ -11,7 +11,7 @@ from tests.runtime.rig import MAIN, open_rig
 from pilothouse.core.policy import ApprovalMode
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import Prompt, Turn
-from pilothouse.runtime.conversations.binding import Wishes, keep_wishes, pick_mode, picked_mode, said_mode
+from pilothouse.runtime.conversations.binding import Wishes, chat_mode, keep_wishes, pick_mode, picked_mode
 
 
 async def play(strings: Strings) -> None:
@@ -59,8 +59,8 @@ async def test_what_was_said_for_a_chat_is_not_for_what_comes_by_itself(tmp_path
         await rig.channel.say("go")
         (turn,) = await rig.until_ended()
         scheduled = Turn(turn.id, turn.session_id, MAIN, turn.engine, "queued", "schedule", Prompt("go"), 1.0)
-        assert await rig.store.read(lambda tx: said_mode(tx, MAIN, turn)) == "full-access"
-        assert await rig.store.read(lambda tx: said_mode(tx, MAIN, scheduled)) is None
+        assert await rig.store.read(lambda tx: chat_mode(tx, MAIN, turn)) == "full-access"
+        assert await rig.store.read(lambda tx: chat_mode(tx, MAIN, scheduled)) is None
 
 
 async def test_a_pick_is_for_its_folder_alone_and_nonsense_is_no_pick(tmp_path: Path) -> None:

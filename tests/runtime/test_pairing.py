@@ -17,8 +17,8 @@ from pilothouse.core.people import People, Role
 from pilothouse.runtime.admission import (
     ALPHABET,
     CODE_OPEN_S,
-    TRIES,
-    TRIES_OF_ALL,
+    MAX_TRIES,
+    MAX_TRIES_BY_ANYONE,
     has_owner,
     offer_pairing,
     parse_code,
@@ -63,7 +63,7 @@ async def test_a_code_counts_once(tmp_path: Path) -> None:
     async with open_rig(tmp_path) as rig:
         await offer(rig, "member")
         assert (await rig.channel.say(SHOWN, author=STRANGER)).state == "queued"
-        assert "not right" in (await rig.channel.say(SHOWN, author=other)).text
+        assert "is wrong" in (await rig.channel.say(SHOWN, author=other)).text
         assert await rig.store.read(lambda tx: tx.people.of(other.id)) == []
 
 
@@ -105,9 +105,9 @@ async def test_a_code_that_is_over_or_was_replaced_is_no_code(tmp_path: Path) ->
     async with open_rig(tmp_path, clock=clock) as rig:
         await offer(rig)
         await offer(rig, code="0" * 8)
-        assert "not right" in (await rig.channel.say(SHOWN, author=STRANGER)).text
+        assert "is wrong" in (await rig.channel.say(SHOWN, author=STRANGER)).text
         await clock.advance(601)
-        assert "time is over" in (await rig.channel.say("0000-0000", author=STRANGER)).text
+        assert "has expired" in (await rig.channel.say("0000-0000", author=STRANGER)).text
         assert await rig.store.read(lambda tx: tx.people.everybody()) == []
 
 
@@ -115,9 +115,9 @@ async def test_whoever_guesses_is_soon_not_heard_any_more(tmp_path: Path) -> Non
     async with open_rig(tmp_path) as rig:
         await offer(rig)
         told = [(await rig.channel.say(f"/pair 0000000{n}", author=STRANGER)).text for n in range(8)]
-        assert all("not right" in text for text in told[:TRIES])
-        assert "too many" in told[TRIES]
-        assert told[TRIES + 1 :] == [""] * (8 - TRIES - 1)
+        assert all("is wrong" in text for text in told[:MAX_TRIES])
+        assert "Too many" in told[MAX_TRIES]
+        assert told[MAX_TRIES + 1 :] == [""] * (8 - MAX_TRIES - 1)
         assert not (await rig.channel.say(SHOWN, author=STRANGER)).text, "not even with the right one"
         friend = Author(UserId("memory:friend"), "Friend")
         assert (await rig.channel.say(SHOWN, author=friend)).state == "queued", "others are not locked out"
@@ -126,10 +126,10 @@ async def test_whoever_guesses_is_soon_not_heard_any_more(tmp_path: Path) -> Non
 async def test_a_code_that_many_guess_at_is_withdrawn(tmp_path: Path) -> None:
     async with open_rig(tmp_path) as rig:
         await offer(rig)
-        for number in range(TRIES_OF_ALL):
+        for number in range(MAX_TRIES_BY_ANYONE):
             guesser = Author(UserId(f"memory:g{number}"), "G")
             await rig.channel.say("0000-0000", author=guesser)
-        assert "not right" in (await rig.channel.say(SHOWN, author=STRANGER)).text
+        assert "is wrong" in (await rig.channel.say(SHOWN, author=STRANGER)).text
 
 
 async def test_whoever_is_let_in_already_can_rise_with_a_code_but_never_fall(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ async def test_whoever_is_let_in_already_can_rise_with_a_code_but_never_fall(tmp
         await rig.until_said("You are let in as admin.")
         await offer(rig, "member", code="1" * 8)
         await rig.channel.say("/pair 1111-1111", author=MEMBER)
-        await rig.until_said("You are an admin here already.")
+        await rig.until_said("You are already an admin here.")
         (grant,) = await rig.until(lambda tx: tx.people.of(MEMBER.id))
         assert grant.role == "admin"
 
@@ -178,7 +178,7 @@ async def test_a_code_whose_time_is_over_is_no_message_either(tmp_path: Path) ->
         await offer(rig, "admin")
         await clock.advance(CODE_OPEN_S + 1)
         await rig.channel.say(SHOWN, author=MEMBER)
-        await rig.until_said("its time is over")
+        await rig.until_said("has expired")
         assert rig.engine.turns == []
 
 
@@ -190,7 +190,7 @@ async def test_a_message_that_waits_cannot_become_a_code(tmp_path: Path) -> None
         waits = await rig.gateway.desk.accept(InboundMessage(address, MEMBER, "n1", "two"))
         await offer(rig, "admin")
         changed = await rig.gateway.desk.edited(MessageEdited(address, MEMBER, "n1", SHOWN))
-        assert "cannot become a command" in changed.text
+        assert "cannot be edited into a command" in changed.text
         assert CODE[:4].encode() not in bytes((await rig.inbox_row(waits)).body)
 
 
@@ -208,7 +208,7 @@ async def test_whom_a_code_gives_nothing_leaves_it_for_somebody_else(tmp_path: P
     async with open_rig(tmp_path, people=People({MEMBER.id: "owner"})) as rig:
         await offer(rig, role)
         await rig.channel.say(f"/pair {SHOWN}", author=MEMBER)
-        await rig.until_said("You are the owner here already.")
+        await rig.until_said("You are already the owner here.")
         assert await rig.store.read(lambda tx: tx.people.everybody()) == []
         await rig.channel.say(SHOWN, author=STRANGER)
         await rig.until_said(f"You are let in as {role}.")
@@ -219,7 +219,7 @@ async def test_a_code_for_a_workspace_lets_in_there_alone(tmp_path: Path) -> Non
         await offer(rig, "member", workspace=str(tmp_path / "other"))
         await rig.channel.say(SHOWN, author=STRANGER)
         await rig.until_said("You are let in as member of")
-        assert "not for the workspace" in (await rig.channel.say("hello", author=STRANGER)).text
+        assert "no access to the workspace" in (await rig.channel.say("hello", author=STRANGER)).text
 
 
 async def test_the_house_has_no_owner_until_somebody_is_one(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from pilothouse.core.ids import AskId, ChannelId, ConversationId, UserId
 from pilothouse.core.message import Address, Author, InboundMessage, MessageDeleted, MessageEdited
 from pilothouse.core.people import People
 from pilothouse.core.store import Tx
-from pilothouse.runtime.admission import MOST_OPEN
+from pilothouse.runtime.admission import MAX_JOIN_ASKS
 from pilothouse.testing.clock import FakeClock
 
 DAY_S = 86_400.0
@@ -187,17 +187,17 @@ async def test_a_no_to_a_stranger_is_not_asked_again_for_a_month(tmp_path: Path)
 async def test_a_crowd_of_strangers_does_not_bury_an_owner_under_questions(tmp_path: Path) -> None:
     async with open_rig(tmp_path) as rig:
         await rig.channel.say("hello")
-        for number in range(MOST_OPEN + 3):
+        for number in range(MAX_JOIN_ASKS + 3):
             stranger = Author(UserId(f"memory:s{number}"), f"S{number}")
             assert (await rig.channel.say("hi", author=stranger)).text
-        assert len(await rig.store.read(lambda tx: tx.asks.open_about("join"))) == MOST_OPEN
+        assert len(await rig.store.read(lambda tx: tx.asks.open_about("join"))) == MAX_JOIN_ASKS
 
 
 async def test_an_owner_whose_chat_is_not_known_finds_the_question_in_the_list(tmp_path: Path) -> None:
     async with open_rig(tmp_path) as rig:
         told = (await rig.channel.say("may I?", author=STRANGER)).text
         assert "has been asked" not in told, "nobody was, in any chat"
-        assert "send the code that pilothouse pair shows" in told
+        assert "run pilothouse pair on its machine and send the code" in told
         (row,) = await rig.store.read(lambda tx: tx.asks.newest())
         assert (row.topic, row.conversation_id) == ("join", "")
         answered = await rig.gateway.desk.answer(row.ask.id, row.ask.payload_hash, Decision("allow"), PERSON)

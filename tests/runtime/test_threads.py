@@ -94,7 +94,7 @@ async def test_a_topic_is_opened_and_says_where_it_works(tmp_path: Path, word: s
     async with open_rig(tmp_path, workspaces=folders(tmp_path, "api")) as rig:
         await reply(rig, "/bind api")
         assert await reply(rig, f"/{word}  the  plan", by=MEMBER) == "Opened: the plan"
-        first = await rig.until_said("a conversation of its own")
+        first = await rig.until_said("a separate conversation")
         assert str(tmp_path / "api") in first
         posted = next(posted for posted in rig.channel.sent if posted.text == first)
         assert posted.ref.address == rig.channel.address("group", "the plan")
@@ -121,7 +121,7 @@ async def test_a_stranger_opens_nothing(tmp_path: Path) -> None:
     [
         (Rejected("this chat has no topics."), "this chat has no topics."),
         (TryLater(7.0, "a pause"), "Try again in 7 s"),
-        (RuntimeError("bug"), "look whether it is there"),
+        (RuntimeError("bug"), "Check whether it exists"),
     ],
 )
 async def test_where_it_is_not_possible_people_are_told_why(
@@ -147,7 +147,7 @@ async def test_a_channel_without_threads_says_so(tmp_path: Path) -> None:
         address = Address(channel.id, "group")
         await rig.gateway.desk.command(address, PERSON, "/topic plan", "1")
         await rig.until_true(lambda: channel.said)
-        assert channel.said[0].startswith("There are no topics")
+        assert channel.said[0].endswith(" has no topics or threads. /new starts a new session here.")
         places = await rig.store.read(lambda tx: tx.conversations.list())
         assert [place.id for place in places] == [ConversationId("flat:group")]
 

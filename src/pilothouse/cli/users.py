@@ -57,11 +57,11 @@ def grant(user: str, role: Role, workspace: str | None, name: str, as_json: bool
     person, at = _possible_person(user), time.time()
     given = Grant(person, role, existing_folder(workspace) if workspace else "", name, "shell", at)
 
-    from pilothouse.runtime.admission import let_in
+    from pilothouse.runtime.admission import grant_access
     from pilothouse.runtime.clock import new_id
 
     def unit(tx: Tx) -> None:
-        let_in(tx, new_id, given, at)
+        grant_access(tx, new_id, given, at)
         record(tx, at, _shell(), "people.granted", user=person, role=role, workspace=given.workspace)
 
     write_store(unit)

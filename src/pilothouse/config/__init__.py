@@ -1,6 +1,6 @@
 """Configuration: the file, `.env`, the environment and flags become one checked `Config`.
 
-Each adapter brings its own section: its type is handed in with `Models`, for this package knows no adapter.
+This package knows no adapter: the types of their sections are passed in with `Models`.
 """
 
 from pilothouse.config.holder import ConfigHolder, Reloaded, may_reload, watch

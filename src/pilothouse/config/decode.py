@@ -1,4 +1,4 @@
-"""Leaves to values, field by field, so that every complaint names one key and its source."""
+"""Decodes leaves into values, field by field, so that every complaint names one key and its source."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ S = TypeVar("S", bound=Struct)
 
 
 class Reader:
-    """Decodes sections and gathers what is wrong with them; nothing is raised until all of it was looked at."""
+    """Decodes sections and collects their problems; nothing is raised until all were read."""
 
     def __init__(
         self,
         leaves: Leaves,
         default_source: str,
         find_secret: Callable[[Key, Any], Leaf | None],
-        place_for: Callable[[Key, Any], str] = lambda key, kind: "",
+        location_for: Callable[[Key, Any], str] = lambda key, kind: "",
     ) -> None:
         self.leaves = leaves
         self.default_source = default_source
         self.find_secret = find_secret
-        self.place_for = place_for
+        self.location_for = location_for
         self.problems: list[Problem] = []
         self.warnings: list[Problem] = []
         self.secrets: set[str] = set()
         self.secret_keys: set[Key] = set()
 
     def read(self, model: type[S], at: Key, skip: Iterable[str] = ()) -> S | None:
-        """None if something in it is wrong; `problems` then says what. Keys in `skip` are somebody else's."""
+        """Decode a section. None if it has problems, which are in `problems`. Keys in `skip` are read elsewhere."""
         if not self.expect_table(at):
             return None
         fields = {info.encode_name: info for info in msgspec.structs.fields(model)}
@@ -54,7 +54,7 @@ class Reader:
         leaf = self.leaves.get(at)
         if leaf is None or leaf.value == {}:
             return True
-        text = f"{show(leaf.shown)} is not allowed: a table is"
+        text = f"{show(leaf.shown)} is not allowed; it must be a table"
         problem = Problem(leaf.source, dotted(at), text)
         if problem not in self.problems:
             self.problems.append(problem)
@@ -70,7 +70,7 @@ class Reader:
                 self.warnings.append(Problem(source, dotted((*at, name)), text))
 
     def refuse(self, key: Key, allowed: Iterable[str]) -> None:
-        """The value at `key` names nothing that exists."""
+        """Report that the value at `key` is not one of `allowed`."""
         leaf = self.leaves[key]
         names = sorted(allowed)
         hint = nearest(str(leaf.value), names)
@@ -85,13 +85,13 @@ class Reader:
             self.secret_keys.add(key)
             if not leaves and (found := self.find_secret(key, info.type)):
                 leaves = {(): found}
-                self.leaves[key] = found  # so that it can be told where it came from
+                self.leaves[key] = found  # so that its origin can be shown
         if not leaves:
             if info.default is NODEFAULT and info.default_factory is NODEFAULT:
                 text = f"is missing; it must be {describe(info.type)}"
                 self.problems.append(Problem(self.default_source, dotted(key), text))
             elif isinstance(info.default, Secret) and not info.default:
-                values[info.name] = Secret("", self.place_for(key, info.type))
+                values[info.name] = Secret("", self.location_for(key, info.type))
         elif isinstance(info.type, type) and issubclass(info.type, Struct):
             values[info.name] = self.read(info.type, key)
         else:
@@ -118,7 +118,7 @@ class Reader:
         if kind is Path:
             return Path(value).expanduser()
         self.secrets.add(value)
-        return Secret(value, leaf.stands_in)
+        return Secret(value, leaf.location)
 
     def _build(self, model: type[S], at: Key, values: Mapping[str, Any]) -> S | None:
         try:
@@ -129,14 +129,14 @@ class Reader:
 
 
 def is_secret(kind: Any) -> bool:
-    """A field that holds one secret, or perhaps one."""
+    """Tell whether a field holds a secret, perhaps an optional one."""
     if get_origin(kind) is Annotated or get_origin(kind) in (Union, types.UnionType):
         return any(is_secret(part) for part in get_args(kind))
     return kind is Secret
 
 
 def metas(kind: Any) -> list[Meta]:
-    """Notes on a type, outermost first."""
+    """Return the `Meta` annotations of a type, outermost first."""
     own = list(getattr(kind, "__metadata__", ()))
     return [m for m in own if isinstance(m, Meta)] + [m for part in get_args(kind) for m in metas(part)]
 
@@ -158,7 +158,7 @@ PLAIN: Mapping[Any, str] = {
 
 
 def describe(kind: Any) -> str:
-    """What a type allows, in a person's words."""
+    """Describe the allowed values of a type, for people."""
     described = next((meta.description for meta in metas(kind) if meta.description), None)
     if get_origin(kind) is Annotated:
         return described or describe(get_args(kind)[0])

@@ -1,7 +1,4 @@
-"""Configuration that changes while we run: what is safe is applied, the rest says that it needs a restart.
-
-A broken edit changes nothing.
-"""
+"""The configuration in force: safe changes apply while running, others need a restart. A broken edit changes nothing."""
 
 from __future__ import annotations
 
@@ -48,11 +45,11 @@ RELOADABLE: dict[str, frozenset[str] | None] = {
     "engines": frozenset(),
     "channels": frozenset(),
 }
-"""Which keys of a section may change under a running gateway; None is all of them."""
+"""Keys of each section that may change while running; None means all."""
 
 
 class Reloaded(Struct, frozen=True):
-    """What became of an edit. With a `problem`, nothing changed and the last good configuration holds."""
+    """Result of a reload. With a `problem`, nothing changed and the last good configuration stays."""
 
     applied: tuple[str, ...] = ()
     needs_restart: tuple[str, ...] = ()
@@ -75,7 +72,7 @@ class Reloaded(Struct, frozen=True):
 
 
 class ConfigHolder:
-    """The configuration in force. Readers take `current` anew each time they decide something."""
+    """Holds the configuration in force. Read `current` for each decision instead of keeping it."""
 
     def __init__(self, first: Loaded, load: Callable[[], Loaded]) -> None:
         self.loaded = first
@@ -89,16 +86,16 @@ class ConfigHolder:
     def reload(self) -> Reloaded:
         file = self.loaded.paths.config_file
         if self._had_file and not file.exists():
-            return Reloaded(problem=f"{file}: it is gone; put it back, or restart to use the defaults")
+            return Reloaded(problem=f"{file} was deleted; restore it, or restart to use the defaults")
         try:
             new = self._load()
         except ConfigError as error:
             return Reloaded(problem=str(error))
         self._had_file = file.exists()
         changed = set(_changes(self.current, new.config))
-        waits = _waits(self.current, new.config)
-        applied = {key for key in changed - waits if may_reload(key)}
-        config = _apply(self.current, new.config, waits)
+        postponed = _postponed(self.current, new.config)
+        applied = {key for key in changed - postponed if may_reload(key)}
+        config = _apply(self.current, new.config, postponed)
         self.loaded = msgspec.structs.replace(new, config=config)
         return Reloaded(tuple(sorted(applied)), tuple(sorted(changed - applied)), new.warnings)
 
@@ -129,20 +126,19 @@ def _changed_names(section: str, before: Any, after: Any) -> Iterable[str]:
             yield f"{section}.{name}"
 
 
-def _waits(old: Config, new: Config) -> set[str]:
-    """What is safe by itself and still has to wait for something else: an engine that is only just switched on is not
-    there before a restart, so it cannot be the default yet."""
+def _postponed(old: Config, new: Config) -> set[str]:
+    """Return safe keys that must still wait: an engine enabled just now cannot be the default before a restart."""
     wanted = new.gateway.default_engine
     there = wanted == AUTO or any(row.enabled for id, row in old.engines.items() if id == wanted)
     return set() if there else {"gateway.default_engine"}
 
 
-def _apply(old: Config, new: Config, waits: set[str]) -> Config:
+def _apply(old: Config, new: Config, postponed: set[str]) -> Config:
     def section(name: str) -> Any:
         before, after, allowed = getattr(old, name), getattr(new, name), RELOADABLE[name]
         if allowed is None:
             return after
-        taken = {key: getattr(after, key) for key in allowed if f"{name}.{key}" not in waits}
+        taken = {key: getattr(after, key) for key in allowed if f"{name}.{key}" not in postponed}
         return msgspec.structs.replace(before, **taken) if taken else before
 
     return Config(**{name: section(name) for name in RELOADABLE})
@@ -160,10 +156,9 @@ def _signature(paths: Iterable[Path]) -> list[tuple[int, ...]]:
 
 
 async def watch(paths: Iterable[Path], on_change: Callable[[], None]) -> None:
-    """Calls `on_change` after any of the files changed, appeared or went; runs until it is cancelled.
+    """Call `on_change` whenever a file changes, appears or disappears, until cancelled.
 
-    It looks once a second. A watch by the kernel can fail, and an editor that replaces the file ends it; two
-    looks at two files a second cost nothing.
+    It polls once a second: a kernel watch can fail and ends when an editor replaces the file.
     """
     import anyio
 

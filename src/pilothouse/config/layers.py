@@ -1,4 +1,4 @@
-"""Defaults < file < environment < flags: one `Config`, and for every setting where it came from."""
+"""Merges defaults < file < environment < flags into one `Config`, and keeps the source of every setting."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from pilothouse.config.sources import (
     read_toml,
     unset_names,
 )
-from pilothouse.config.values import check_meanings
+from pilothouse.config.values import check_values
 
 SECTIONS = (
     "gateway",
@@ -66,7 +66,7 @@ SHORT: Mapping[str, Key] = {"PILOTHOUSE_APPROVAL_MODE": ("policy", "approval_mod
 
 
 class Loaded(Struct, frozen=True):
-    """`leaves` are the settings that somebody made; `secrets` are the values that no log may show."""
+    """The loaded configuration. `leaves` are the explicit settings; `secrets` must not appear in any log."""
 
     config: Config
     warnings: tuple[Problem, ...]
@@ -91,9 +91,11 @@ def load(
     *,
     without_unset: bool = False,
 ) -> Loaded:
-    """Raises `InvalidConfig` with every problem there is. `flags` are keyed by dotted name; one that came from elsewhere
-    is a `Leaf`, which says so. `without_unset` leaves out what names a `${NAME}` that stands for nothing here, and is no
-    problem then: it may stand for something where the file is used."""
+    """Load and check everything. Raises `InvalidConfig` with all problems at once.
+
+    `flags` are keyed by dotted name; a `Leaf` value names another source. `without_unset` skips settings whose
+    `${NAME}` is not set here: it may be set where the file is used.
+    """
     models = models or Models()
     env_file = read_env_file(paths.env_file)
     problems: list[Problem] = []
@@ -107,7 +109,7 @@ def load(
     leaves = merge(leaves, {tuple(key.split(".")): _flag(said) for key, said in (flags or {}).items()})
 
     finder = _SecretFinder(environ, env_file, paths.env_file)
-    reader = Reader(leaves, str(paths.config_file), finder, finder.place_for)
+    reader = Reader(leaves, str(paths.config_file), finder, finder.location_for)
     reader.problems += problems
     config = _read_all(reader, models, paths)
     _warn_about_files(reader, paths, environ, env_file)
@@ -124,7 +126,7 @@ def _flag(said: Any) -> Leaf:
 
 
 def _short_names(environ: Mapping[str, str]) -> Leaves:
-    """Settings that have a shorter variable, too."""
+    """Read settings that also have a short environment variable."""
     return {
         key: Leaf(environ[name], name, ENVIRONMENT, environ[name])
         for name, key in SHORT.items()
@@ -133,7 +135,7 @@ def _short_names(environ: Mapping[str, str]) -> Leaves:
 
 
 def _names(at: Key, written: Leaves, models: Models) -> Iterable[str]:
-    """What may stand under `at`, so that an environment variable finds names with other letters."""
+    """Yield the known names under `at`: environment variables cannot spell case or dashes."""
     yield from dict.fromkeys(key[0] for key in below(written, at) if key)
     if at in (("engines",), ("channels",)):
         yield from getattr(models, at[0]) or ()
@@ -142,7 +144,7 @@ def _names(at: Key, written: Leaves, models: Models) -> Iterable[str]:
 
 
 def _unaliased(leaves: Leaves, models: Models) -> Leaves:
-    """A section under an engine's alias is the engine's; what stands under its own name wins."""
+    """Move sections under an engine's alias to its id; settings under the id win."""
     aliases = models.engine_aliases
     renamed = {key: ("engines", aliases[key[1]], *key[2:]) for key in leaves if _is_alias(key, aliases)}
     own = {key: leaf for key, leaf in leaves.items() if key not in renamed}
@@ -154,9 +156,9 @@ def _is_alias(key: Key, aliases: Mapping[str, str]) -> bool:
 
 
 class _SecretFinder:
-    """Looks for a secret that no layer gives: by its full name, its declared one, or `ID_FIELD`.
+    """Finds a secret that no layer sets: by its full name, its declared name, or `ID_FIELD`.
 
-    The environment comes before `.env`, as it does for a `${NAME}`; a variable that is empty there gives nothing.
+    The environment wins over `.env`, as for `${NAME}`; an empty variable counts as unset.
     """
 
     def __init__(self, environ: Mapping[str, str], secrets: Mapping[str, str], path: Path) -> None:
@@ -174,8 +176,8 @@ class _SecretFinder:
                 return Leaf(self._secrets[name], in_file(name, self._path))
         return None
 
-    def place_for(self, key: Key, kind: Any) -> str:
-        """Where one that is nowhere belongs."""
+    def location_for(self, key: Key, kind: Any) -> str:
+        """Tell where to put a missing secret."""
         return f"{self._path} as {_secret_names(key, kind)[0]}=…"
 
 
@@ -195,7 +197,7 @@ def _expand(
     env_file: Path,
     problems: list[Problem],
 ) -> Leaves:
-    """`${NAME}` gives way to its value; `$${NAME}` stays as `${NAME}`."""
+    """Replace `${NAME}` by its value, and `$${NAME}` by `${NAME}`."""
     names = {**secrets, **environ}
 
     def value_of(value: Any) -> Any:
@@ -212,7 +214,7 @@ def _expand(
 
     def expanded(key: Key, leaf: Leaf) -> Leaf:
         for name in unset_names(leaf.value, names):
-            text = f'"${{{name}}}" stands for nothing: put {name}=… into {env_file} or the environment'
+            text = f'"${{{name}}}" is not set: put {name}=… into {env_file} or the environment'
             problems.append(Problem(leaf.source, dotted(key), text))
         value = value_of(leaf.value)
         if value == leaf.value:
@@ -243,7 +245,7 @@ def _read_all(reader: Reader, models: Models, paths: Paths) -> Config | None:
     workspaces = _read_workspaces(reader)
     budget = reader.read(BudgetSection, ("budget",))
     limits = reader.read(LimitsSection, ("limits",))
-    check_meanings(reader, models)
+    check_values(reader, models)
     if (
         budget is None
         or limits is None
@@ -280,7 +282,7 @@ def _read_store(reader: Reader, types: SectionTypes | None, paths: Paths) -> Ada
 
 
 def _with_path(settings: Any, file: Path) -> Any:
-    """A store that keeps a file, and was told none, keeps it in our data folder."""
+    """Put the store's file into our data folder unless a path is set."""
     if isinstance(settings, dict):
         return {"path": str(file), **settings}
     if getattr(settings, "path", None) == "":
@@ -301,7 +303,7 @@ def _read_settings(reader: Reader, at: Key, model: type[Struct] | None, ours: st
 def _read_adapters(
     reader: Reader, group: str, types: SectionTypes | None, always: Iterable[str]
 ) -> dict[str, Adapter]:
-    """Sections that stand there, and those that need none."""
+    """Read the adapters that have a section, and those that are always on."""
     written = dict.fromkeys(key[1] for key in reader.leaves if key[0] == group and len(key) > 1)
     if types is not None:
         reader.warn_unknown((group,), types)
@@ -338,7 +340,7 @@ def _read_workspaces(reader: Reader) -> dict[str, WorkspaceSection]:
 def _resolve_engines(
     models: Models, gateway: GatewaySection, workspaces: dict[str, WorkspaceSection]
 ) -> tuple[GatewaySection, dict[str, WorkspaceSection]]:
-    """Aliases of engines give way to ids."""
+    """Replace engine aliases by ids."""
 
     def resolve(name: str | None) -> str | None:
         return models.engine_aliases.get(name or "", name)
@@ -355,13 +357,13 @@ def _warn_about_files(
 ) -> None:
     if environ.get("PILOTHOUSE_CONFIG") and not paths.config_file.exists():
         reader.warnings.append(
-            Problem(str(paths.config_file), "", "PILOTHOUSE_CONFIG names it, but it is not there")
+            Problem(str(paths.config_file), "", "PILOTHOUSE_CONFIG names this file, but it does not exist")
         )
     secret = {full_name(key) for key in reader.secret_keys}
     for name in env_file:
         if name.startswith(PREFIX) and name not in secret:
             text = (
-                f"{name} is not a secret and was ignored: .env is for secrets alone, use {paths.config_file}"
+                f"{name} is not a secret and was ignored: .env is only for secrets, use {paths.config_file}"
             )
             reader.warnings.append(Problem(str(paths.env_file), "", text))
 

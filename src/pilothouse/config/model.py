@@ -1,7 +1,4 @@
-"""The shape of the configuration, and the whole of it once it was read.
-
-The sections of adapters are not here: whoever loads the configuration hands in their types.
-"""
+"""The types of the configuration. The sections of adapters are not here: the caller passes their types in."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ ALWAYS_ON = "terminal"
 
 
 class GatewaySection(Struct, frozen=True):
-    """`[gateway]`. An engine of `auto` is the first real one that is available, else the scripted one."""
+    """`[gateway]`. The engine `auto` is the first real one available, else the scripted one."""
 
     default_engine: str = AUTO
     default_workspace: str = ""
@@ -49,7 +46,7 @@ Dollars = Annotated[float, Meta(gt=0, description="a number of dollars above 0")
 
 
 class BudgetSection(Struct, frozen=True):
-    """`[budget]`, in dollars per day. What is not set has no cap."""
+    """`[budget]`, in dollars per day. Unset means no cap."""
 
     all_usd: Dollars | None = None
     workspace_usd: Dollars | None = None
@@ -60,13 +57,13 @@ class BudgetSection(Struct, frozen=True):
 
 
 class LimitsSection(Struct, frozen=True):
-    """`[limits]`. Zero is no limit."""
+    """`[limits]`. Zero means no limit."""
 
     messages_per_minute: Annotated[int, Meta(ge=0, description="a whole number of at least 0")] = 60
 
 
 class PeopleSection(Struct, frozen=True):
-    """`[people]`. Whoever is in no list, and was let in by nobody, is a stranger."""
+    """`[people]`. Everyone who is in no list and has no grant is a stranger."""
 
     owners: tuple[Person, ...] = ()
     admins: tuple[Person, ...] = ()
@@ -75,27 +72,27 @@ class PeopleSection(Struct, frozen=True):
 
 
 class DestructiveSection(Approvers, frozen=True):
-    """`[approvals.destructive]`: whoever sets one key of it does not loosen the others."""
+    """`[approvals.destructive]`. Setting one key leaves the defaults of the others."""
 
     roles: tuple[Approver, ...] = DESTRUCTIVE.roles
 
 
 class ApprovalsSection(Struct, frozen=True):
-    """`[approvals.ordinary]`, `[approvals.destructive]`: who may say yes to which class of tools."""
+    """`[approvals.ordinary]`, `[approvals.destructive]`: who may allow which class of tools."""
 
     ordinary: Approvers = ORDINARY
     destructive: DestructiveSection = DestructiveSection()
 
 
 class PolicySection(Struct, frozen=True):
-    """`[policy]`. Rules for every workspace, and the approval mode where a workspace has none of its own."""
+    """`[policy]`. Rules for every workspace, and the default approval mode."""
 
     rules: tuple[str, ...] = ()
     approval_mode: ApprovalMode | None = None
 
 
 class LogSection(Struct, frozen=True):
-    """`[log]`. An empty `file` is the platform's place for logs."""
+    """`[log]`. An empty `file` means the platform's log folder."""
 
     level: Level = "info"
     file: str = ""
@@ -117,10 +114,7 @@ class WorkspaceSection(Struct, frozen=True):
 
 
 class Adapter(Struct, frozen=True):
-    """`[engines.<id>]`, `[channels.<id>]`, `[store]`: `settings` has the adapter's own type.
-
-    It is a plain dict where the caller handed in no type for it.
-    """
+    """`[engines.<id>]`, `[channels.<id>]`, `[store]`. `settings` has the adapter's type, or is a dict if none was given."""
 
     id: str
     enabled: bool
@@ -145,9 +139,9 @@ SectionTypes = Mapping[str, type[Struct] | None]
 
 
 class Models(Struct, frozen=True):
-    """The adapters' section types by id. A type of None is an adapter that is known but did not load.
+    """Section types of the adapters by id. The type None is an adapter that did not load.
 
-    A group of None was not looked at: its sections stay plain, and names of it are not checked.
+    The group None was not loaded: its sections stay plain dicts, and its names are not checked.
     """
 
     engines: SectionTypes | None = None
@@ -155,4 +149,4 @@ class Models(Struct, frozen=True):
     stores: SectionTypes | None = None
     engine_aliases: Mapping[str, str] = field(default_factory=dict)
     person_problem: Callable[[str], str] | None = None
-    """Why a `channel:id` is nobody; empty if it may be somebody."""
+    """Tells why a `channel:id` cannot be a person; empty if it can."""

@@ -1,4 +1,4 @@
-"""Where things live: the platform's folders, or one folder that `PILOTHOUSE_HOME` names."""
+"""File locations: the platform's folders, or one folder named by `PILOTHOUSE_HOME`."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Paths(Struct, frozen=True):
 
 
 def find_paths(environ: Mapping[str, str]) -> Paths:
-    """`PILOTHOUSE_CONFIG` names the file alone and wins over the folder of `PILOTHOUSE_HOME`.
+    """Find the paths. `PILOTHOUSE_CONFIG` names only the file and wins over `PILOTHOUSE_HOME`.
 
-    Raises `ConfigError` where that can be no folder: whatever is read or written there later could only say so worse.
+    Raises `ConfigError` if `PILOTHOUSE_HOME` cannot be a folder.
     """
     paths = (
         _in_one_folder(environ["PILOTHOUSE_HOME"]) if environ.get("PILOTHOUSE_HOME") else _of_the_platform()

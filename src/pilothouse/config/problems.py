@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, in words that name file, key, value and what is allowed."""
+"""Problems of a configuration: each names file, key, value and what is allowed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Problem(Struct, frozen=True):
 
 
 class InvalidConfig(ConfigError):
-    """Every problem at once, so that nobody has to start five times; and what else would be warned of."""
+    """All problems at once, and the warnings."""
 
     def __init__(self, problems: Sequence[Problem], warnings: Sequence[Problem] = ()) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
@@ -33,7 +33,7 @@ class InvalidConfig(ConfigError):
 
 
 def show(value: object) -> str:
-    """A value as a person would write it, short enough for a line. Nothing in it drives a terminal."""
+    """Format a value for a message: short, one line, control characters escaped."""
     if isinstance(value, bool):
         return "true" if value else "false"
     text = '"…"' if isinstance(value, Secret) else f'"{value}"' if isinstance(value, str) else repr(value)
@@ -42,7 +42,7 @@ def show(value: object) -> str:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """`; did you mean x?`, or nothing."""
+    """Return `; did you mean x?`, or an empty string."""
     import difflib
 
     found = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)

@@ -1,6 +1,6 @@
-"""Where settings come from: the file, `.env`, the environment, flags. Each becomes a flat table of leaves.
+"""Reads the sources of settings: the file, `.env`, the environment. Each becomes a flat table of leaves.
 
-A leaf remembers its source, so that every complaint can name it, and its rank, so that layers can be compared.
+A leaf keeps its source, for messages, and its rank, to compare layers.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ FILE, WORKSPACE_FILE, ENVIRONMENT, FLAG = range(4)
 MAX_BYTES = 1_000_000
 
 REFERENCE = re.compile(r"\$(\$?)\{([A-Za-z_][A-Za-z0-9_]*)\}")
-"""`${NAME}`; doubled, it is none."""
+"""`${NAME}`; `$${NAME}` is an escaped one."""
 
 Key = tuple[str, ...]
 
 
 class Leaf(Struct, frozen=True):
-    """`raw` is the text of an environment variable, whose type only the setting itself knows.
+    """One setting. `raw` is the text of an environment variable, whose type only the field knows.
 
-    `reference` is what stands in the file where `value` was put in for a `${NAME}`: people are shown that. If the
-    reference is all of it, `origin` is where that name has its value.
+    `reference` is the text in the file before `${NAME}` was replaced; messages show it. If it is nothing but the
+    reference, `origin` is where the name gets its value.
     """
 
     value: Any
@@ -48,13 +48,13 @@ class Leaf(Struct, frozen=True):
 
     @property
     def names(self) -> list[str]:
-        """Whose values were put into its text."""
+        """The names whose values were put into its text."""
         text = self.reference if isinstance(self.reference, str) else ""
         return [name for doubled, name in REFERENCE.findall(text) if not doubled]
 
     @property
-    def stands_in(self) -> str:
-        """Where to change it, for a person."""
+    def location(self) -> str:
+        """The place to change the setting, for messages."""
         return self.origin or (in_environment(self.source) if self.rank == ENVIRONMENT else self.source)
 
 
@@ -78,7 +78,7 @@ def dotted(key: Key) -> str:
 
 
 def read_bytes(path: Path, limit: int = MAX_BYTES, *, links: bool = True) -> bytes | None:
-    """The content of a regular file, or None where there is no file. A pipe or a link may be a trap."""
+    """Read a regular file, or return None if there is none. Pipes, and links if so asked, are refused."""
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if links else os.O_NOFOLLOW)
     try:
         with open(path, "rb", opener=lambda name, _: _open_regular(name, flags)) as file:
@@ -110,7 +110,7 @@ def read_text(path: Path, limit: int = MAX_BYTES, *, links: bool = True) -> str 
 
 
 def read_toml(path: Path, limit: int = MAX_BYTES, *, links: bool = True) -> dict[str, Any]:
-    """An absent file is an empty one."""
+    """Parse a TOML file; a missing one is empty."""
     text = read_text(path, limit, links=links)
     try:
         return tomllib.loads(text or "")
@@ -131,7 +131,7 @@ def _broken_toml(path: Path, text: str, message: str) -> Problem:
 
 
 def flatten(tree: Mapping[str, Any], source: str, rank: int = FILE, at: Key = ()) -> Leaves:
-    """An empty table is a leaf too: `[channels.x]` alone says that the channel is wanted."""
+    """Flatten a tree. An empty table is a leaf too: `[channels.x]` alone enables the channel."""
     leaves: Leaves = {}
     for name, value in tree.items():
         if isinstance(value, dict) and value:
@@ -142,7 +142,7 @@ def flatten(tree: Mapping[str, Any], source: str, rank: int = FILE, at: Key = ()
 
 
 def merge(lower: Leaves, higher: Leaves) -> Leaves:
-    """What `higher` says replaces what `lower` says, also where one has a table and the other a value."""
+    """Merge two layers; `higher` wins, also where one has a table and the other a value."""
     wide = {key[:end] for key in higher for end in range(1, len(key))}
     kept = {
         key: leaf
@@ -153,7 +153,7 @@ def merge(lower: Leaves, higher: Leaves) -> Leaves:
 
 
 def unset_names(value: Any, names: Container[str]) -> list[str]:
-    """Of the `${NAME}`s in a value, also deep in it, those that stand for nothing."""
+    """Return the `${NAME}`s in a value, however deep, that are not set."""
     if isinstance(value, dict):
         return unset_names([*value.values()], names)
     if isinstance(value, list):
@@ -163,7 +163,7 @@ def unset_names(value: Any, names: Container[str]) -> list[str]:
 
 
 def below(leaves: Leaves, at: Key) -> Leaves:
-    """The leaves under `at`, keyed from there."""
+    """Return the leaves under `at`, with keys relative to it."""
     return {key[len(at) :]: leaf for key, leaf in leaves.items() if key[: len(at)] == at}
 
 
@@ -177,7 +177,7 @@ def unflatten(leaves: Leaves) -> Any:
 
 
 def read_env_file(path: Path) -> dict[str, str]:
-    """`NAME=value` lines. A complaint never shows the line: it may be a secret."""
+    """Read `NAME=value` lines. Error messages never show the line: it may be a secret."""
     found: dict[str, str] = {}
     for number, line in enumerate((read_text(path) or "").splitlines(), start=1):
         if not line.strip() or line.lstrip().startswith("#"):
@@ -190,7 +190,7 @@ def read_env_file(path: Path) -> dict[str, str]:
 
 
 def read_env_names(path: Path, names: Iterable[str]) -> dict[str, str]:
-    """Of a file that is not ours only what these names say; whatever else stands there, and how, is not looked at."""
+    """Read only these names from a file that is not ours, ignoring everything else in it."""
     wanted, found = set(names), dict[str, str]()
     for line in (read_text(path) or "").splitlines():
         if (parts := _ENV_LINE.match(line.strip())) and parts[1] in wanted:
@@ -207,7 +207,7 @@ def _unquote(text: str) -> str:
 
 
 def parse_literal(text: str) -> Any:
-    """A TOML literal where it is one, else the text itself."""
+    """Parse a TOML literal; anything else stays text."""
     try:
         tree = tomllib.loads(f"v = {text}")
     except (tomllib.TOMLDecodeError, RecursionError):
@@ -216,7 +216,7 @@ def parse_literal(text: str) -> Any:
 
 
 def read_environment(environ: Mapping[str, str], names: Callable[[Key], Iterable[str]]) -> Leaves:
-    """`PILOTHOUSE__SECTION__KEY`. `names` tells what is known under a key: a variable cannot spell `-` or case."""
+    """Read `PILOTHOUSE__SECTION__KEY`. `names` lists the names under a key: variables cannot spell case or dashes."""
     leaves: Leaves = {}
     for variable, raw in sorted(environ.items()):
         if variable.startswith(PREFIX):

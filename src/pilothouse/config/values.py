@@ -1,8 +1,6 @@
-"""Names of time zones to time zones. UTC needs no database, and is there on every machine.
+"""Checks values that have the right type and may still be wrong: rules, engines, time zones, people.
 
-Values that are of the right type and still mean nothing: a rule, an engine, a time zone, a person.
-
-They are looked at leaf by leaf, also where something beside them is wrong, so that every problem is told at once.
+Each leaf is checked, also next to other errors, so that all problems are reported at once.
 """
 
 from __future__ import annotations
@@ -18,18 +16,18 @@ from pilothouse.core.rules import parse_rule
 
 
 def find_zone(name: str) -> tzinfo:
-    """Raises `LookupError` for a name that nobody knows here."""
+    """Return a time zone by name; UTC needs no database. Raises `LookupError` for an unknown one."""
     if name.upper() == "UTC":
         return UTC
     from zoneinfo import ZoneInfo
 
     try:
         return ZoneInfo(name)
-    except (ValueError, OSError) as error:  # a path, a folder: no name at all
+    except (ValueError, OSError) as error:  # a path or a folder
         raise LookupError(name) from error
 
 
-def check_meanings(reader: Reader, models: Models) -> None:
+def check_values(reader: Reader, models: Models) -> None:
     for key, leaf in reader.leaves.items():
         match key:
             case ("policy", "rules") | ("workspaces", _, "rules"):
@@ -39,13 +37,13 @@ def check_meanings(reader: Reader, models: Models) -> None:
             case ("gateway", "default_engine") | ("workspaces", _, "engine"):
                 _check_engine(reader, models, key)
             case ("people" | "workspaces", *_, "owners" | "admins" | "members"):
-                _warn_of_nobody(reader, models, key)
+                _warn_of_impossible_people(reader, models, key)
             case _:
                 pass
 
 
 def check_rules(reader: Reader, key: Key) -> None:
-    """A rule that cannot be read is an error: one that was meant to forbid must never be passed over."""
+    """Report rules that cannot be parsed: a deny rule must never be skipped."""
     leaf = reader.leaves.get(key)
     lines = leaf.value if leaf and isinstance(leaf.value, list) else []
     for line in lines if all(isinstance(line, str) for line in lines) else ():
@@ -61,7 +59,7 @@ def _check_zone(reader: Reader, leaf: Leaf) -> None:
         if said is not None:
             find_zone(said)
     except LookupError:
-        text = f'{show(leaf.shown)} is no time zone that is known here; say "UTC" or "Europe/Berlin"'
+        text = f'{show(leaf.shown)} is not a known time zone; use a name like "UTC" or "Europe/Berlin"'
         reader.problems.append(Problem(leaf.source, "budget.time_zone", text))
 
 
@@ -78,8 +76,8 @@ def _check_engine(reader: Reader, models: Models, key: Key) -> None:
         reader.refuse(key, (AUTO, *enabled) if key[0] == "gateway" else enabled)
 
 
-def _warn_of_nobody(reader: Reader, models: Models, key: Key) -> None:
-    """A warning: the others in the list are let in all the same, and a plugin may come back."""
+def _warn_of_impossible_people(reader: Reader, models: Models, key: Key) -> None:
+    """Warn of ids that no channel can produce. Not an error: the rest of the list works, and a plugin may return."""
     leaf = reader.leaves[key]
     if models.person_problem is None or not isinstance(leaf.value, list):
         return
@@ -89,5 +87,5 @@ def _warn_of_nobody(reader: Reader, models: Models, key: Key) -> None:
 
 
 def _text(leaf: Leaf) -> str | None:
-    """A variable's value may look like a number, and be a name. What is no text at all was complained of already."""
+    """Return the text of a leaf. A variable that looks like a number may be a name; other types were reported."""
     return leaf.value if isinstance(leaf.value, str) else leaf.raw

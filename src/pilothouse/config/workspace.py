@@ -1,11 +1,9 @@
-"""The file `.pilothouse.toml` in a workspace: a repository's own wishes.
+"""The file `.pilothouse.toml` in a workspace: preferences that a repository brings along.
 
-Whoever writes to a repository writes this file, so it is foreign. A positive list says what it may set; it can
-never loosen a permission, name an executable, set an environment variable or grant trust, and `${…}` in it is text.
-
-What a workspace's own file takes away: rules that deny or ask, and the widest mode that it accepts.
-
-It is looked at for every decision and read again only when it changed. One that cannot be read takes away the most.
+The file is untrusted: everyone who can commit to the repository can write it. An allow-list says what it may set; it
+can never loosen a permission, name an executable, set an environment variable or grant trust, and `${…}` in it is text.
+It can narrow: add rules that deny or ask, and cap the approval mode. It is checked for every decision and reread only
+when it changed; one that cannot be read narrows the most.
 """
 
 from __future__ import annotations
@@ -29,14 +27,13 @@ from pilothouse.core.rules import Rule, parse_rule
 WORKSPACE_FILE_NAME = ".pilothouse.toml"
 MAX_BYTES = 64_000
 NARROWING = ("rules", "approval_mode")
-"""Wishes that are no choice among what is there: they only ever take something away."""
-
+"""Preferences that only narrow, and are handled apart from the choices."""
 
 _PERMISSION = "a workspace file may not loosen a permission"
 _EXECUTABLE = "a workspace file may not name an executable"
 _ENVIRONMENT = "a workspace file may not set an environment variable"
 _TRUST = "a workspace file may not grant trust"
-_HOUSE = "a workspace file may not change how the gateway runs"
+_GATEWAY = "a workspace file may not change how the gateway runs"
 
 WHY_NOT: Mapping[str, str] = {
     **dict.fromkeys(
@@ -48,26 +45,26 @@ WHY_NOT: Mapping[str, str] = {
     ),
     **dict.fromkeys(("env", "environment"), _ENVIRONMENT),
     **dict.fromkeys(("trust", "trusted", "people", "owners", "admins", "members", "approvals"), _TRUST),
-    **dict.fromkeys(("gateway", "store", "channels", "log", "workspaces"), _HOUSE),
+    **dict.fromkeys(("gateway", "store", "channels", "log", "workspaces"), _GATEWAY),
 }
-"""Reasons for the likeliest keys. What is in no list is refused just the same."""
+"""Reasons for the likeliest keys; other unknown keys are refused too."""
 
 
 class Preferences(Struct, frozen=True):
-    """All that a workspace file may say. None is "no wish"."""
+    """Everything that a workspace file may set. None means unset."""
 
     engine: str | None = None
     model: str | None = None
     busy: BusyPolicy | None = None
     show_cost: bool | None = None
     rules: tuple[str, ...] | None = None
-    """Only such as deny or ask."""
+    """Only rules that deny or ask."""
     approval_mode: ApprovalMode | None = None
     """The widest mode that the workspace accepts."""
 
 
 class InWorkspace(Struct, frozen=True):
-    """The settings that hold in one workspace, after every layer. An engine of `auto` is for bootstrap to choose."""
+    """The settings of one workspace, after every layer. Bootstrap resolves the engine `auto`."""
 
     engine: str
     model: str | None
@@ -79,7 +76,7 @@ class InWorkspace(Struct, frozen=True):
 def read_preferences(
     folder: Path, engines: Collection[str] | None
 ) -> tuple[Preferences, tuple[Problem, ...]]:
-    """What the file wishes, and what in it was refused. An invalid wish raises `InvalidConfig`."""
+    """Read the file. Returns its preferences and warnings about refused ones. Raises `InvalidConfig`."""
     file = folder / WORKSPACE_FILE_NAME
     leaves = flatten(read_toml(file, MAX_BYTES, links=False), str(file), WORKSPACE_FILE)
     allowed = Preferences.__struct_fields__
@@ -98,7 +95,7 @@ def read_preferences(
 
 
 def _only_narrowing(found: Preferences, file: Path) -> tuple[Preferences, list[Problem]]:
-    """Without what would loosen something."""
+    """Drop what would loosen a permission."""
     told: list[Problem] = []
     if found.approval_mode == MODES[-1]:
         told.append(Problem(str(file), "approval_mode", f"was ignored: {_PERMISSION}"))
@@ -112,10 +109,10 @@ def _only_narrowing(found: Preferences, file: Path) -> tuple[Preferences, list[P
 
 
 def _why_no_engine(found: Preferences, engines: Sequence[str]) -> str:
-    """A repository is written for many machines: what only others have keeps nobody from working here."""
+    """Explain why an engine was ignored. Not an error: the repository may be meant for other machines too."""
     name, with_it = found.engine or "", ", and the model with it" if found.model else ""
-    there = f"there are {', '.join(engines)}" if engines else "there is none"
-    return f"{show(name)} was ignored{with_it}: it is no engine here; {there}{nearest(name, engines)}"
+    there = f"available: {', '.join(engines)}" if engines else "none is available"
+    return f"{show(name)} was ignored{with_it}: there is no such engine here; {there}{nearest(name, engines)}"
 
 
 def _why_not(name: str, allowed: tuple[str, ...]) -> str:
@@ -135,9 +132,9 @@ def in_workspace(loaded: Loaded, folder: Path) -> InWorkspace:
 
 
 def leaves_in(loaded: Loaded, folder: Path) -> tuple[dict[str, Leaf], tuple[Problem, ...]]:
-    """Who said what holds in one workspace, by setting; and what its own file may not say."""
+    """Return the effective leaf of each setting in a workspace, and warnings about its file."""
     wished, warnings = read_preferences(folder, _usable_engines(loaded))
-    told = [*_house_leaves(loaded, folder), *_wishes(wished)]
+    told = [*_operator_leaves(loaded, folder), *_preference_leaves(wished)]
     return dict(sorted(told, key=lambda pair: pair[1].rank)), warnings
 
 
@@ -148,14 +145,14 @@ def _usable_engines(loaded: Loaded) -> list[str] | None:
     return [*enabled, *(alias for alias, id in loaded.models.engine_aliases.items() if id in enabled)]
 
 
-def _wishes(wished: Preferences) -> Iterator[tuple[str, Leaf]]:
+def _preference_leaves(wished: Preferences) -> Iterator[tuple[str, Leaf]]:
     for name, value in msgspec.structs.asdict(wished).items():
         if value is not None and name not in NARROWING:
             yield name, Leaf(value, WORKSPACE_FILE_NAME, WORKSPACE_FILE)
 
 
 def mode_in(loaded: Loaded, folder: Path) -> ApprovalMode | None:
-    """The approval mode that somebody configured for a workspace: flag > environment > workspace > default."""
+    """Return the configured approval mode of a workspace: flag > environment > workspace > default."""
     told: list[tuple[int, ApprovalMode]] = []
     if (leaf := loaded.leaves.get(("policy", "approval_mode"))) and loaded.config.policy.approval_mode:
         told.append((leaf.rank, loaded.config.policy.approval_mode))
@@ -166,8 +163,8 @@ def mode_in(loaded: Loaded, folder: Path) -> ApprovalMode | None:
     return sorted(told, key=lambda pair: pair[0])[-1][1] if told else None
 
 
-def _house_leaves(loaded: Loaded, folder: Path) -> Iterator[tuple[str, Leaf]]:
-    """What the operator set, the more special behind the more general; values are the decoded ones."""
+def _operator_leaves(loaded: Loaded, folder: Path) -> Iterator[tuple[str, Leaf]]:
+    """Yield the operator's settings, general ones first, with decoded values."""
     for ours, field in (("engine", "default_engine"), ("busy", "busy"), ("show_cost", "show_cost")):
         if leaf := loaded.leaves.get(("gateway", field)):
             yield ours, msgspec.structs.replace(leaf, value=getattr(loaded.config.gateway, field))
@@ -183,26 +180,26 @@ class Narrowing(Struct, frozen=True):
     at_most: ApprovalMode = "full-access"
 
 
-NOTHING = Narrowing()
-EVERYTHING = Narrowing(at_most="minimal")
+UNCHANGED = Narrowing()
+STRICTEST = Narrowing(at_most="minimal")
 
 
 def narrowing_of(folder: Path) -> Narrowing:
     try:
         found = (folder / WORKSPACE_FILE_NAME).lstat()
     except FileNotFoundError:
-        return NOTHING
+        return UNCHANGED
     except OSError:
-        return EVERYTHING
+        return STRICTEST
     return _read(folder, found.st_mtime_ns, found.st_size, found.st_ino)
 
 
 @lru_cache(maxsize=256)
 def _read(folder: Path, *state: int) -> Narrowing:
-    """`state` is what tells one version of the file from another."""
+    """Read the file, cached by `state`, which identifies its version."""
     try:
         wished, _ = read_preferences(folder, None)
     except InvalidConfig:
-        return EVERYTHING
+        return STRICTEST
     rules = tuple(map(parse_rule, wished.rules or ()))
     return Narrowing(rules, wished.approval_mode or "full-access")

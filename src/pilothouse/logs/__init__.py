@@ -1,4 +1,4 @@
-"""Structured logs. Events are `noun.verb_past` with fields, never prose; the turn id goes along by itself."""
+"""Structured logs. Events are `noun.verb_past` with fields, never prose; fields of the task are added automatically."""
 
 from pilothouse.logs.log import Log, emergency, open_log, with_fields
 from pilothouse.logs.redaction import MARK, Redactor, redact

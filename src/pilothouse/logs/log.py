@@ -1,4 +1,4 @@
-"""The log that everybody is handed. An entry is an event, its fields and those of its task; sinks do the rest."""
+"""The log object. An entry is an event, its fields and those of its task; sinks write it."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from pilothouse.logs.sinks import Entry, FileSink, RotatingFile, TerminalSink
 if TYPE_CHECKING:
     import logging
 
-_NONE: Mapping[str, Any] = MappingProxyType({})
-_OF_THIS_TASK: ContextVar[Mapping[str, Any]] = ContextVar("pilothouse.logs", default=_NONE)
+_NO_FIELDS: Mapping[str, Any] = MappingProxyType({})
+_TASK_FIELDS: ContextVar[Mapping[str, Any]] = ContextVar("pilothouse.logs", default=_NO_FIELDS)
 
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
 class Log:
-    """Called as `log("turn.ended", turn_id=…)`, or by level. `level` may be changed while it is in use."""
+    """Call it as `log("turn.ended", turn_id=…)`, or by level. `level` may be changed at any time."""
 
     def __init__(self, sinks: Sequence[Callable[[Entry], None]], level: str = "info") -> None:
         self.level = level
         self._sinks = sinks
 
     def __call__(self, event: str, /, *, level: str = "info", **fields: Any) -> None:
-        """An `error` that is an exception becomes one line for people and a traceback for the file."""
+        """Log an event. An exception as `error` becomes one line, plus a traceback for the file."""
         if LEVELS.get(level, 20) >= LEVELS.get(self.level, 20):
             error = fields.get("error")
             if isinstance(error, BaseException):
                 fields |= {"error": f"{type(error).__name__}: {error}", "traceback": _trace(error)}
-            entry = _stamp(level, {**_OF_THIS_TASK.get(), **fields, "event": event})
+            entry = _stamp(level, {**_TASK_FIELDS.get(), **fields, "event": event})
             for sink in self._sinks:
                 sink(entry)
 
@@ -67,12 +67,12 @@ def _trace(error: BaseException) -> str:
 
 @contextmanager
 def with_fields(**fields: Any) -> Generator[None, None, None]:
-    """Inside, every entry of this task carries them: `with with_fields(turn_id=turn.id): …`."""
-    before = _OF_THIS_TASK.set({**_OF_THIS_TASK.get(), **fields})
+    """Add fields to every entry of this task: `with with_fields(turn_id=turn.id): …`."""
+    before = _TASK_FIELDS.set({**_TASK_FIELDS.get(), **fields})
     try:
         yield
     finally:
-        _OF_THIS_TASK.reset(before)
+        _TASK_FIELDS.reset(before)
 
 
 @contextmanager
@@ -85,7 +85,7 @@ def open_log(
     keep: int = 5,
     terminal: TextIO | None = None,
 ) -> Generator[Log]:
-    """To the file, and to `terminal` if there is one; what libraries warn about comes along."""
+    """Log to the file, and to `terminal` if given. Warnings of libraries are included."""
     import logging
 
     file = RotatingFile(path, int(max_mb * 1_000_000), keep)
@@ -94,7 +94,7 @@ def open_log(
     if terminal is not None:
         sinks.append(TerminalSink(terminal, redactor))
     log = Log(sinks, level)
-    bridge = _bridge(log)
+    bridge = _library_handler(log)
     root = logging.getLogger()
     root.addHandler(bridge)
     try:
@@ -105,8 +105,8 @@ def open_log(
         file.close()
 
 
-def _bridge(log: Log) -> logging.Handler:
-    """Libraries speak to the standard logger: their warnings are entries too, redacted like any other."""
+def _library_handler(log: Log) -> logging.Handler:
+    """Turn warnings of the standard logger, which libraries use, into redacted entries."""
     import logging
 
     def emit(record: logging.LogRecord) -> bool:
@@ -122,7 +122,7 @@ def _bridge(log: Log) -> logging.Handler:
 
 
 def emergency(path: Path, redactor: Redactor, error: BaseException) -> bool:
-    """Keeps the traceback of what nobody foresaw, without any library. False if even that failed."""
+    """Write the traceback of an unexpected error without any library. False if that failed."""
     said: list[str] = []
     file = RotatingFile(path, 10_000_000, 5)
     fields = {

@@ -1,6 +1,6 @@
-"""Secrets never reach a sink: each is known by its exact value in every spelling, or by its shape.
+"""Removes secrets from text: by their exact values in every spelling, and by their shape.
 
-A value may be quoted, URL-encoded, or hidden inside base64 (`user:token` in a header): all of these are looked for.
+A value may be quoted, URL-encoded, or inside base64 (`user:token` in a header); all of these are found.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from urllib.parse import quote, quote_plus
 
 MARK = "[redacted]"
 SHORTEST = 4
-"""Shorter values are not taken for secrets: hiding every "1" would leave no log."""
+"""Shorter values are not redacted: hiding every "1" would make logs unreadable."""
 SHORTEST_SHAPE = 13
-"""No shape below is shorter ("bearer" and six characters): most of what is logged is, and need not be searched."""
+"""Length of the shortest shape ("bearer" and six characters); shorter texts need no search."""
 SHORTEST_INSIDE = 8
-"""What remains of a short value in the middle of base64 may be anything."""
+"""Shorter remainders inside base64 would match by chance."""
 
 _PEM = r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
 SHAPES = (
@@ -36,15 +36,15 @@ SHAPES = (
     r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*",
 )
 _SHAPE = re.compile("|".join(SHAPES), re.DOTALL)
-# Possessive quantifiers: whoever chats with us may write a hostile text, and it must cost no more than any other. None
-# stands behind a group: before Python 3.11.5 those are wrong.
+# Possessive quantifiers keep hostile texts from causing slow backtracking. None follows a group: Python before 3.11.5
+# gets those wrong.
 NAMED = re.compile(
     r"(?i)(\b(?:proxy-)?authorization\b[\"']?\s*+[:=]\s*+[\"']?(?:(?:bearer|basic|token|bot)\s++)?"
     r"|\bbearer\s++"
     r"|\baws_?secret_?access_?key\b[\"']?\s*+[:=]\s*+[\"']?)([^\s\"',;]{6,}+)"
 )
 _PLACES = re.compile(r":[A-Za-z0-9_-]{30}|\.[A-Za-z0-9_-]{6}\.")
-"""What two of the shapes have that begin with nothing of their own: Telegram's and Discord's."""
+"""Quick test for the two shapes without a fixed prefix: Telegram's and Discord's."""
 _WORDS = (
     "-----BEGIN",
     "sk-",
@@ -65,14 +65,14 @@ _SECRET_NAME = re.compile(
 
 
 def redact(text: str) -> str:
-    """By shape alone: for texts that leave the house before any secret is known."""
+    """Redact by shape alone, for texts that are shown before any secret is known."""
     if text.isascii() and not _may_hold_shapes(text):
         return text
     return NAMED.sub(rf"\1{MARK}", _SHAPE.sub(MARK, text))
 
 
 def _may_hold_shapes(text: str) -> bool:
-    """A quick look, for nearly no text does. Plain characters alone: others have capitals of their own."""
+    """Tell quickly whether a text may hold a secret; nearly none does. ASCII only: other letters change case differently."""
     if any(word in text for word in _WORDS) or _PLACES.search(text):
         return True
     small = text.lower()
@@ -80,12 +80,12 @@ def _may_hold_shapes(text: str) -> bool:
 
 
 def names_secret(name: str) -> bool:
-    """Whether a field of this name holds a secret, whatever it looks like."""
+    """Tell whether a field of this name holds a secret."""
     return bool(_SECRET_NAME.search(name))
 
 
 class Redactor:
-    """Knows the exact values too. `add` may be called at any time, also with what a reload brought."""
+    """Redacts exact values too. `add` may be called at any time, as after a reload."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self._spellings: set[str] = set()
@@ -112,7 +112,7 @@ def _spellings(secret: str) -> Iterator[str]:
         yield json.dumps(secret, ensure_ascii=ascii_only)[1:-1]
     yield repr(secret)[1:-1]
     yield ascii(secret)[1:-1]
-    yield repr(secret + "\"'")[1:-4]  # as it looks inside a longer text that has both kinds of quotes
+    yield repr(secret + "\"'")[1:-4]  # as inside a longer text with both kinds of quotes
     data = secret.encode("utf-8", "surrogatepass")
     for quoted in (quote(data), quote(data, safe=""), quote_plus(data)):
         yield quoted
@@ -122,7 +122,7 @@ def _spellings(secret: str) -> Iterator[str]:
 
 
 def _inside_base64(data: bytes) -> Iterator[str]:
-    """What base64 makes of it whatever stands before and behind: three ways to fall on the three-byte groups."""
+    """Yield the base64 forms of the data inside longer data: three alignments to the three-byte groups."""
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
         yield encode(data).decode().rstrip("=")
         for shift in range(3):

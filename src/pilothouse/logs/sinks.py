@@ -1,7 +1,6 @@
-"""Where log entries end: one JSON line each in a rotating file, one short line each on the terminal.
+"""Log sinks: one JSON line per entry in a rotating file, one short line on the terminal.
 
-Everything is redacted here and nowhere earlier, so that no caller can forget it. A sink never raises: a full disk
-must not stop the gateway.
+Everything is redacted here, so that no caller can forget it. A sink never raises: a full disk must not stop the gateway.
 """
 
 from __future__ import annotations
@@ -30,22 +29,21 @@ MAX_SCANNED = 500_000
 MAX_PLAIN = 2000
 MAX_DEPTH = 8
 MAX_ITEMS = 200
-LOOK_EVERY_S = 0.25
-CALM = ("debug", "info")
+CHECK_EVERY_S = 0.25
+BATCHED_LEVELS = ("debug", "info")
 FIRST = ("at", "level", "event")
 FOR_PEOPLE = ("text", "error", "why")
 MAX_FIELD = 100
-MAX_SAID = 4000
+MAX_TEXT_FIELD = 4000
 INDENT = 9
 NARROWEST = 40
 COLOURS = {"debug": "2", "info": "36", "warning": "33", "error": "31", "critical": "31"}
-
 
 _names_secret = lru_cache(maxsize=512)(names_secret)
 
 
 def clean_entry(entry: Entry, redactor: Redactor) -> Entry:
-    """What `clean` makes of it. Nearly every entry is a few short words without a secret: one look tells that of all."""
+    """Clean an entry. Nearly every one is short and without secrets, which one check over all of it tells."""
     if not all(isinstance(value, str | int | float | None) for value in entry.values()):
         return clean(entry, redactor)
     together = "\n".join([*entry, *map(str, entry.values())])
@@ -55,7 +53,7 @@ def clean_entry(entry: Entry, redactor: Redactor) -> Entry:
 
 
 def clean(value: Any, redactor: Redactor, depth: int = 0) -> Any:
-    """Plain JSON values without a secret and with a bound, whatever came in."""
+    """Return bounded plain JSON values without secrets."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int | float):
@@ -75,7 +73,7 @@ def clean(value: Any, redactor: Redactor, depth: int = 0) -> Any:
 
 
 def _text(value: Any, redactor: Redactor) -> str:
-    """Redacted before it is cut: half a secret is one that nobody would recognise."""
+    """Redact, then cut: half a secret would not be recognised."""
     text = redactor.redact(_spell(value)[:MAX_SCANNED])
     return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}… (cut)"
 
@@ -92,30 +90,30 @@ def _spell(value: Any) -> str:
 
 
 class RotatingFile:
-    """Whole lines, appended. Another process may write and rotate the same file: we look now and then. What is written
-    before that look is in the file that was rotated away, so nothing is lost."""
+    """Appends whole lines. Another process may rotate the same file, so it is checked now and then; lines written before
+    that check are in the rotated file."""
 
-    def __init__(self, path: Path, max_bytes: int, keep: int, look_every_s: float = LOOK_EVERY_S) -> None:
+    def __init__(self, path: Path, max_bytes: int, keep: int, check_every_s: float = CHECK_EVERY_S) -> None:
         self.path = path
         self._max_bytes = max_bytes
         self._keep = keep
-        self._look_every_s = look_every_s
+        self._check_every_s = check_every_s
         self._name = str(path)
         self._fd = -1
         self._inode = -1
         self._size = 0
-        self._looked_at = 0.0
+        self._checked_at = 0.0
 
     def write(self, lines: str) -> None:
         data = (lines + "\n").encode("utf-8", "replace")
         now = time.monotonic()
         full = self._size + len(data) > self._max_bytes
-        if self._fd < 0 or full or now - self._looked_at >= self._look_every_s:
-            self._look()
-            self._looked_at = now
+        if self._fd < 0 or full or now - self._checked_at >= self._check_every_s:
+            self._check()
+            self._checked_at = now
             if self._size > 0 and self._size + len(data) > self._max_bytes:
                 self._rotate()
-                self._look()
+                self._check()
         self._size += os.write(self._fd, data)
 
     def close(self) -> None:
@@ -123,8 +121,8 @@ class RotatingFile:
             os.close(self._fd)
             self._fd = -1
 
-    def _look(self) -> None:
-        """One look tells both: whether the file under this name is still ours, and how long it is."""
+    def _check(self) -> None:
+        """Check the size, and reopen the file if it was replaced."""
         with contextlib.suppress(OSError):
             found = os.stat(self._name)
             if self._fd >= 0 and found.st_ino == self._inode:
@@ -149,10 +147,10 @@ class RotatingFile:
 
 
 class FileSink:
-    """One JSON line per entry, with the traceback. Its first failure is said once, through `complain`.
+    """Writes one JSON line per entry, with the traceback. A failure is reported once, through `complain`.
 
-    What is logged within one step of an event loop is written at its end, at once: a crowd logs many lines in a step,
-    and each write lets another thread in. Elsewhere, and from `warning` on, a line is written as it comes.
+    Lines of one event loop step are written together at its end, because each write lets another thread in. Without a
+    loop, and from `warning` on, a line is written at once.
     """
 
     def __init__(self, file: RotatingFile, redactor: Redactor, complain: Callable[[str], object]) -> None:
@@ -162,23 +160,23 @@ class FileSink:
         self._failed = False
         self._lines: list[str] = []
         self._loop: AbstractEventLoop | None = None
-        """Whose step it is that those lines wait for."""
+        """The event loop that will write the lines."""
         self._lock = RLock()
-        """The collector may run while a line is written, and what it frees may log."""
+        """Reentrant: the garbage collector may run during a write, and what it frees may log."""
 
     def __call__(self, entry: Entry) -> None:
         ordered = {name: entry[name] for name in FIRST if name in entry} | dict(entry)
         try:
             line = json.dumps(clean_entry(ordered, self._redactor), ensure_ascii=False)
         except ValueError as error:
-            self._say(error)
+            self._report(error)
             return
         loop = _running_loop()
         with self._lock:
             waits = bool(self._lines) and self._loop is loop
             self._lines.append(line)
             self._loop = loop
-        if loop is None or entry.get("level") not in CALM:
+        if loop is None or entry.get("level") not in BATCHED_LEVELS:
             self.flush()
         elif not waits:
             loop.call_soon(self.flush)
@@ -193,16 +191,16 @@ class FileSink:
                 self._file.write(lines)
                 self._failed = False
             except (OSError, ValueError) as error:
-                self._say(error)
+                self._report(error)
 
-    def _say(self, error: Exception) -> None:
+    def _report(self, error: Exception) -> None:
         if not self._failed:
             self._complain(f"the log {self._file.path} cannot be written: {error}")
         self._failed = True
 
 
 def _running_loop() -> AbstractEventLoop | None:
-    """Of this thread. Most commands have none, and load none."""
+    """Return the loop of this thread without importing asyncio, which most commands do not load."""
     if "asyncio" not in sys.modules:
         return None
     from asyncio import get_running_loop
@@ -214,8 +212,8 @@ def _running_loop() -> AbstractEventLoop | None:
 
 
 class TerminalSink:
-    """Short and aligned: time, level, event, fields. What is meant for people is never cut, and on a terminal it is
-    wrapped under its event. A traceback stays in the file."""
+    """Writes short aligned lines: time, level, event, fields. Texts for people are wrapped, not cut. Tracebacks go only
+    to the file."""
 
     def __init__(self, stream: TextIO, redactor: Redactor) -> None:
         self._stream = stream
@@ -230,7 +228,7 @@ class TerminalSink:
             self._stream.flush()
 
     def _columns(self) -> int:
-        """Of the window now; one that does not tell is taken for the usual."""
+        """Return the current width of the window, or 80 if unknown."""
         with contextlib.suppress(OSError, ValueError):
             if columns := os.get_terminal_size(self._stream.fileno()).columns:
                 return max(NARROWEST, columns)
@@ -254,7 +252,7 @@ class TerminalSink:
 
 
 def _wrap(line: str, columns: int) -> str:
-    """At spaces alone: a path or a command that is broken in two cannot be copied."""
+    """Wrap at spaces only, so that paths and commands can be copied."""
     import textwrap
 
     indent = " " * INDENT
@@ -266,12 +264,12 @@ def _wrap(line: str, columns: int) -> str:
 def _shorten(name: str, value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     text = "".join(c if c.isprintable() else " " for c in text)
-    most = MAX_SAID if name in FOR_PEOPLE else MAX_FIELD
+    most = MAX_TEXT_FIELD if name in FOR_PEOPLE else MAX_FIELD
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _clock(at: str) -> str:
-    """The reader's own time of day."""
+    """Return the local time of day."""
     try:
         return datetime.fromisoformat(at).astimezone().strftime("%H:%M:%S")
     except ValueError:

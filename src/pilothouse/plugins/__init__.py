@@ -1,4 +1,4 @@
-"""Plugins: engines, channels, stores and commands, ours and strangers' alike, found by their entry points."""
+"""Plugins: engines, channels, stores and commands, built-in and third-party alike, found by entry points."""
 
 from pilothouse.plugins.registry import Broken, Found, Group, Loaded, Plugins
 

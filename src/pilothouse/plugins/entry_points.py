@@ -1,7 +1,7 @@
-"""What the installed packages declare, read from the few files that say it.
+"""Reads the entry points of installed packages directly from their metadata files.
 
-`importlib.metadata` knows the same, but importing it takes longer than most commands take in all. It is asked only
-where packages do not lie in folders, or where somebody else knows of packages.
+`importlib.metadata` gives the same, but importing it takes longer than most commands. It is used only where packages
+are not in plain folders, or where another finder is installed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Point(NamedTuple):
 
 
 def entry_points(group: str) -> list[Point]:
-    """Of two packages with the same name the first one on the path counts, as for Python itself."""
+    """Return the entry points of a group. The first of two packages with the same name wins, as in Python."""
     folders = tuple(sys.path)
     if _is_plain(folders):
         return [point for point in scan(folders) if point.group == group]
@@ -33,7 +33,7 @@ def entry_points(group: str) -> list[Point]:
 
 @cache
 def scan(folders: tuple[str, ...]) -> list[Point]:
-    """Of all our groups: what is installed while we run counts with the next start."""
+    """Scan for all our groups, once: packages installed later count at the next start."""
     return [point for info in _infos(folders) for point in _points(info)]
 
 
@@ -46,7 +46,7 @@ def _is_plain(folders: tuple[str, ...]) -> bool:
 
 
 def _infos(folders: tuple[str, ...]) -> Iterator[str]:
-    """Where the metadata of each package lies."""
+    """Yield the metadata folder of each package."""
     seen = set[str]()
     for folder in folders:
         try:
@@ -75,7 +75,7 @@ def _points(info: str) -> Iterator[Point]:
 
 
 def _name(info: str) -> str:
-    """As the package spells it itself: its folder has it with other marks."""
+    """Return the package's own spelling of its name; the folder's is normalised."""
     for line in (*_lines(info, "METADATA"), *_lines(info, "PKG-INFO")):
         key, _, value = line.partition(":")
         if key.lower() == "name":

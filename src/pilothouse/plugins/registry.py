@@ -1,7 +1,6 @@
-"""Loads what was found, once and by name.
+"""Loads plugins, each once and by name, when they are first asked for.
 
-Nothing is looked for before it is asked for, and nothing is imported before it is needed. A plugin that fails to
-load becomes a `Broken` row with its error; it takes nothing down.
+A plugin that fails to load becomes a `Broken` row with its error and affects nothing else.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class Loaded(Struct, Generic[T], frozen=True):
 
 
 class Broken(Struct, frozen=True):
-    """A plugin that is installed and cannot be used: `error` is one line that says why."""
+    """A plugin that failed to load; `error` is one line."""
 
     name: str
     error: str
@@ -48,7 +47,7 @@ class Broken(Struct, frozen=True):
 
 
 class Found(Struct, frozen=True):
-    """An entry point that was seen and not yet imported."""
+    """An entry point that was found and not yet imported."""
 
     name: str
     target: str
@@ -60,7 +59,7 @@ def installed(group: Group) -> list[Found]:
 
 
 class Plugins:
-    """Each name is loaded once. `find` is an argument so that embedding, and a test, may bring their own."""
+    """Loads each name once. Embedders and tests may pass their own `find`."""
 
     def __init__(self, find: Callable[[Group], Iterable[Found]] = installed) -> None:
         self._find = find
@@ -77,7 +76,7 @@ class Plugins:
         return self._all("stores")
 
     def engine(self, name: str) -> EngineSpec:
-        """By its name, or by an alias that it gives itself."""
+        """Return an engine by its name or an alias."""
         if name not in self.names("engines"):
             for row in self.engines():
                 if isinstance(row, Loaded) and name in row.spec.aliases:
@@ -91,26 +90,26 @@ class Plugins:
         return self._one("stores", name)
 
     def spec(self, group: Group, name: str) -> Any:
-        """By group, for those who treat all alike."""
+        """Return any spec by group and name."""
         return self._one(group, name)
 
     def command(self, name: str) -> Any:
-        """A click command; its library stays the command line's own business."""
+        """Return a click command, untyped because only the command line may import click."""
         return self._one("commands", name)
 
     def names(self, group: Group) -> list[str]:
-        """Without importing any of them."""
+        """Return the names without importing anything."""
         return list(dict.fromkeys(found.name for found in self.found(group)))
 
     def found(self, group: Group) -> list[Found]:
-        """By name. Where two packages claim a name, ours comes first, and the first one has it."""
+        """Return the entry points by name. If two packages claim a name, ours comes first and wins."""
         if group not in self._found:
             rows = list(self._find(group))
             self._found[group] = sorted(rows, key=lambda row: (row.name, row.dist != OURS, row.dist))
         return self._found[group]
 
     def sections(self, group: Group) -> dict[str, type[Struct] | None]:
-        """The section type of every adapter, None for those that did not load: what the configuration asks for."""
+        """Return the section type of every adapter for the configuration, None for those that did not load."""
         rows: dict[str, type[Struct] | None] = {}
         for row in self._all(group):
             rows.setdefault(row.name, row.spec.config if isinstance(row, Loaded) else None)
@@ -160,11 +159,11 @@ class Plugins:
 def _load(group: Group, found: Found) -> Loaded[Any] | Broken:
     module, _, path = found.target.partition(":")
     try:
-        with redirect_stdout(sys.stderr):  # stdout is the command's own: an answer, or JSON
+        with redirect_stdout(sys.stderr):  # stdout belongs to the command's own output
             spec = import_module(module.strip())
             for part in path.strip().split("."):
                 spec = getattr(spec, part)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a stranger's module does is data here
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin's failure is data
         return Broken(found.name, f"{type(error).__name__}: {error}".splitlines()[0], found.dist)
     expected = EXPECTED.get(group)
     if expected is not None and not isinstance(spec, expected):

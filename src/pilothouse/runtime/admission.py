@@ -1,16 +1,11 @@
-"""A stranger who wants in: an owner is asked, and a yes makes a member. Few asks at once, and none after a no.
+"""Everything about strangers: the refusal, the join ask, the pairing code, the grant.
 
-Lets somebody in, whichever way they came: the grant, and the end of the question whether they may.
+A stranger is told once a day how to get in, and an owner is asked whether to let them in: few asks at once, and none
+for a month after a no. Nothing of what strangers say is kept (law 7).
 
-Pairing: a code that is shown on the machine lets in whoever sends it, once, and for a short time.
-
-Rules: one code at a time, and only its hash is kept; a wrong try counts against its sender, and against the code; the
-first who pairs becomes the owner, if the house has none but the person at its terminal. Whom a code gives nothing
-that they have not already leaves it for somebody else.
-
-Strangers at the door: a code lets them in, else they are told once a day whose house this is, and an owner is asked.
-
-Nothing else happens, and nothing of what they said is kept (law 7).
+A pairing code is shown on the machine and lets in its first sender, for a short time. One code is valid at a time and
+only its hash is kept; a wrong try counts against its sender and against the code. The first to pair becomes the owner
+if there is none but the person at the terminal. A code is not used up by someone who already has its role.
 """
 
 from __future__ import annotations
@@ -41,45 +36,45 @@ from pilothouse.runtime.settings import Settings
 
 JOIN = "join"
 JOIN_OPEN_S = 86_400.0
-UNWANTED_S = 30 * 86_400.0
-MOST_OPEN = 5
-"""A crowd of strangers must not bury an owner under questions."""
+DECLINED_S = 30 * 86_400.0
+MAX_JOIN_ASKS = 5
+"""Limits the open join asks, so that strangers cannot flood an owner."""
 WELCOME = "You are let in. Send a message to begin; /help lists the commands."
 
 CODE_OPEN_S = 600.0
-TRIES = 5
+MAX_TRIES = 5
 TRIES_WITHIN_S = 3600.0
-TRIES_OF_ALL = 50
-"""Of forty bits that is nothing; a code that was guessed at so often is withdrawn all the same."""
+MAX_TRIES_BY_ANYONE = 50
+"""Wrong tries by anyone after which a code is withdrawn. Against forty bits they are no danger."""
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-"""Crockford's: no letter that reads like another."""
+"""Crockford's base 32: no two characters look alike."""
 
 _FACT = "pairing"
 _SIGN = f"[{ALPHABET}]"
 _MARKS = r"[\s`*_]*"
-"""Somebody may pass it on as code, or in bold."""
+"""Markup around a code that somebody passed on as code or in bold."""
 _BARE = re.compile(rf"{_MARKS}({_SIGN}{{4}})-({_SIGN}{{4}}){_MARKS}", re.IGNORECASE)
 _COMMAND = re.compile(rf"\s*/pair(?:@\w+)?\s+({_SIGN}{{4}})[- ]?({_SIGN}{{4}})\s*", re.IGNORECASE)
 
 _CALLED: Mapping[Role, str] = {"owner": "the owner", "admin": "an admin", "member": "a member"}
 
 DAY_S = 86_400.0
-NOT_LET_IN = "Hello. Only people who were let in can talk to this Pilothouse. {next} Your id here is {user}."
-ASKED = "Its owner has been asked; you will hear of it if they agree."
+NOT_LET_IN = "Hello. Only people who were let in can use this Pilothouse. {next} Your id here is {user}."
+ASKED = "Its owner has been asked; you get a message here if they agree."
 ASK_THEM = "Its owner can let you in."
-BY_CODE = "To get in, send the code that pilothouse pair shows on its machine."
-ELSEWHERE = "You were let in, but not for the workspace of this conversation. An owner can change that."
+BY_CODE = "To get in, run pilothouse pair on its machine and send the code here."
+ELSEWHERE = "You have no access to the workspace of this conversation. An owner can grant it."
 
 
 def ask_to_join(tx: Tx, ids: IdMaker, people: People, message: InboundMessage, at: float) -> AskRow | None:
-    """What the owners are asked, now or already; None if they are not."""
+    """Ask the owners, and return the new or already open ask; None if they are not asked."""
     user = message.author.id
-    waiting = tx.asks.open_about(JOIN, limit=MOST_OPEN)
+    waiting = tx.asks.open_about(JOIN, limit=MAX_JOIN_ASKS)
     if already := [row for row in waiting if row.ask.payload["user"] == user]:
         return already[0]
-    if len(waiting) >= MOST_OPEN or tx.tallied(_unwanted(user), at, UNWANTED_S):
+    if len(waiting) >= MAX_JOIN_ASKS or tx.tallied(_declined_key(user), at, DECLINED_S):
         return None
-    name = first_line(message.author.name)  # theirs to choose: it must not write lines of its own
+    name = first_line(message.author.name)  # chosen by the stranger: must not add lines
     asked = Ask(
         AskId(""),
         "approval",
@@ -96,8 +91,8 @@ def settle_join(tx: Tx, ids: IdMaker, row: AskRow, decision: Decision, at: float
     payload, by = row.ask.payload, decision.by or ""
     user = UserId(payload["user"])
     if decision.verdict != "allow":
-        if by:  # nobody answering is no verdict on anybody
-            tx.tally(_unwanted(user), at, UNWANTED_S)
+        if by:  # an expired ask is not a refusal
+            tx.tally(_declined_key(user), at, DECLINED_S)
         return
     tx.people.grant(Grant(user, "member", name=payload["name"], by=by, at=at))
     record(tx, at, by, "people.granted", user=user, role="member")
@@ -106,13 +101,13 @@ def settle_join(tx: Tx, ids: IdMaker, row: AskRow, decision: Decision, at: float
     say(tx, ids, place.id, Content(WELCOME, "notice"), key=f"welcome:{row.ask.id}", at=at)
 
 
-def _unwanted(user: UserId) -> str:
+def _declined_key(user: UserId) -> str:
     return f"unwanted:{user}"
 
 
-def let_in(tx: Tx, ids: IdMaker, grant: Grant, at: float) -> None:
+def grant_access(tx: Tx, ids: IdMaker, grant: Grant, at: float) -> None:
     tx.people.grant(grant)
-    for row in tx.asks.open_about(JOIN, limit=MOST_OPEN):
+    for row in tx.asks.open_about(JOIN, limit=MAX_JOIN_ASKS):
         if row.ask.payload["user"] == grant.user:
             lapse(tx, ids, row, at, because=f"let in as {grant.role}")
 
@@ -125,14 +120,13 @@ class Pairing(Struct, frozen=True):
 
 
 def parse_code(text: str) -> str | None:
-    """The code that a message consists of, alone or behind `/pair`."""
+    """Return the code if the text is nothing but a code, alone or after `/pair`."""
     found = _COMMAND.fullmatch(text) or _BARE.fullmatch(text)
     return "".join(found.groups()).upper() if found else None
 
 
 def offered_code(tx: Tx, text: str) -> str | None:
-    """The code that a message consists of, if it is the one that was shown last and that let nobody in yet. Its time may
-    be over."""
+    """Return the code if the text is the code that was shown last and not used yet. It may have expired."""
     code, kept = parse_code(text), _kept(tx)
     return code if code and kept and hmac.compare_digest(kept.hash, _digest(code)) else None
 
@@ -140,7 +134,7 @@ def offered_code(tx: Tx, text: str) -> str | None:
 def offer_pairing(
     tx: Tx, code: str, *, role: Role, workspace: str, at: float, open_s: float = CODE_OPEN_S
 ) -> Pairing:
-    """Replaces the code of before. Whoever calls this has drawn `code` at random from the alphabet."""
+    """Store a new code, replacing the previous one. The caller draws `code` at random from `ALPHABET`."""
     pairing = Pairing(_digest(code), role, workspace, at + open_s)
     tx.set_fact(_FACT, msgspec.json.encode(pairing).decode())
     record(tx, at, "shell", "pairing.offered", role=role, workspace=workspace)
@@ -148,7 +142,7 @@ def offer_pairing(
 
 
 def has_owner(tx: Tx, people: People, machine: UserId) -> bool:
-    """Whether the house belongs to anybody but the person at the machine's own terminal."""
+    """Tell whether there is an owner besides the person at the machine's own terminal."""
     owners = {user for user, role in people.roles.items() if role == "owner"}
     owners |= {grant.user for grant in tx.people.everybody() if grant.role == "owner" and not grant.workspace}
     return bool(owners - {machine})
@@ -157,24 +151,24 @@ def has_owner(tx: Tx, people: People, machine: UserId) -> bool:
 def pair(
     tx: Tx, ids: IdMaker, people: People, code: str, author: Author, at: float
 ) -> tuple[Grant | None, str]:
-    """What the code gave its sender, if anything, and what they should be told."""
-    if tx.tally(f"pair:{author.id}", at, TRIES_WITHIN_S) > TRIES:
-        return None, "That were too many tries. Wait an hour, and ask for a new code."
+    """Try a code. Returns the grant, if any, and the reply to its sender."""
+    if tx.tally(f"pair:{author.id}", at, TRIES_WITHIN_S) > MAX_TRIES:
+        return None, "Too many attempts. Wait an hour, then ask for a new code."
     pairing = _offered(tx, at)
     if pairing is None or not hmac.compare_digest(pairing.hash, _digest(code)):
-        if tx.tally("pair", at, CODE_OPEN_S) >= TRIES_OF_ALL:
+        if tx.tally("pair", at, CODE_OPEN_S) >= MAX_TRIES_BY_ANYONE:
             tx.set_fact(_FACT, "")
         record(tx, at, author.id, "pairing.refused")
         return (
             None,
-            "That code is not right, or its time is over. On the machine, pilothouse pair shows a new one.",
+            "That code is wrong or has expired. Run pilothouse pair on the machine for a new one.",
         )
     held = role_of(tx, people, author.id, pairing.workspace)
     if at_least(held, pairing.role):
-        return None, f"You are {_CALLED[held]} here already. The code is still good, for somebody else."
+        return None, f"You are already {_CALLED[held]} here. The code is still valid for somebody else."
     tx.set_fact(_FACT, "")
     grant = Grant(author.id, pairing.role, pairing.workspace, author.name, "pairing", at)
-    let_in(tx, ids, grant, at)
+    grant_access(tx, ids, grant, at)
     record(tx, at, author.id, "people.paired", role=grant.role, workspace=grant.workspace)
     where = f" of {grant.workspace}" if grant.workspace else ""
     return grant, f"You are let in as {grant.role}{where}. Send a message to begin; /help lists the commands."
@@ -194,15 +188,15 @@ def _digest(code: str) -> str:
     return hashlib.sha256(f"pilothouse pairing {code}".encode()).hexdigest()
 
 
-def is_worth_a_word(tx: Tx, message: InboundMessage, at: float) -> bool:
-    """Whether a stranger's message could change anything: most of them only cost a look."""
+def should_reply_to_stranger(tx: Tx, message: InboundMessage, at: float) -> bool:
+    """Tell whether a stranger's message needs a write: most are only read and ignored."""
     user = message.author.id
     if parse_code(message.text):
-        return tx.tallied(f"pair:{user}", at, TRIES_WITHIN_S) <= TRIES
-    return not tx.tallied(_told(user), at, DAY_S)
+        return tx.tallied(f"pair:{user}", at, TRIES_WITHIN_S) <= MAX_TRIES
+    return not tx.tallied(_told_key(user), at, DAY_S)
 
 
-def meet(
+def handle_stranger(
     tx: Tx,
     ids: IdMaker,
     settings: Settings,
@@ -211,11 +205,11 @@ def meet(
     *,
     channels: Mapping[ChannelId, Channel],
 ) -> Receipt:
-    """`channels` are those that are served here: in a terminal that is closed, nobody is asked anything."""
+    """Try a pairing code, or refuse. `channels` are those served here: a closed terminal shows no ask."""
     if code := parse_code(message.text):
         return _pair(tx, ids, settings.people, code, message, at)
     user = message.author.id
-    if tx.tally(_told(user), at, DAY_S) > 1:
+    if tx.tally(_told_key(user), at, DAY_S) > 1:
         return Receipt("refused")
     record(tx, at, user, "sender.refused", conversation=conversation_id(message.address))
     if _is_known(tx, settings.people, user):
@@ -233,7 +227,7 @@ def _is_shown(tx: Tx, asked: AskRow, channels: Mapping[ChannelId, Channel]) -> b
 
 
 def _pair(tx: Tx, ids: IdMaker, people: People, code: str, message: InboundMessage, at: float) -> Receipt:
-    """The message is put down as done, so that the platform may bring it twice."""
+    """Store the message as done, so that a repeat from the platform is a duplicate."""
     key = message_key(message.address, message.native_id)
     known = tx.inbox.by_key(key)
     if known is not None:
@@ -260,9 +254,9 @@ def _pair(tx: Tx, ids: IdMaker, people: People, code: str, message: InboundMessa
 
 
 def _is_known(tx: Tx, people: People, user: UserId) -> bool:
-    """Let in somewhere, if not here."""
+    """Tell whether the user has a role in some workspace."""
     return bool(tx.people.of(user)) or any(user in roles for roles in people.workspaces.values())
 
 
-def _told(user: UserId) -> str:
+def _told_key(user: UserId) -> str:
     return f"told:{user}"

@@ -1,7 +1,7 @@
-"""Looks after the channels: how each one is goes into the store, where `pilothouse status` finds it.
+"""Watches the channels: stores the health of each, for `pilothouse status`, and alerts the owners.
 
-One that broke, that says so itself, or of which nothing was heard for long is in trouble. That is told to the owners, in
-their private chats on other channels; so is the end of it: it runs, and was heard again. A restart ends no trouble.
+A channel is in trouble if it failed, reports trouble itself, or was silent for too long. Owners are told in their
+private chats on other channels, and told again when it runs and was heard from. A restart alone ends no trouble.
 """
 
 from __future__ import annotations
@@ -26,105 +26,99 @@ from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.roles import approver_chats
 from pilothouse.runtime.signals import OUTBOX
 
-LOOK_EVERY_S = 5.0
+CHECK_EVERY_S = 5.0
 NOTE_EVERY_S = 30.0
-"""A channel that is well is written down no more often than this."""
+"""Limits how often the health of a working channel is stored."""
 PAUSE_S = (1.0, 2.0, 5.0, 15.0, 60.0)
-"""Before a channel that broke is started again, the first time, the second, …"""
+"""Pauses before the first restart of a failed channel, the second, …; the last one repeats."""
 SETTLED_S = 60.0
-"""Whoever broke must run for so long to be well: else one that breaks for ever would work again each time."""
+"""Time a channel must run after a failure to count as well: else one in a crash loop would recover each time."""
 NEWS_EVERY_S = 600.0
-"""A trouble that turns into another one is told of no more often than this."""
+"""Limits how often owners are told that one trouble became another."""
 REASON_CHARS = 200
 
-BROKE = (
-    "It broke ({why}) and is started again by itself, at the latest after a minute. The log has the details."
-)
+FAILED = "It failed ({why}) and restarts automatically within a minute. The log has the details."
 ENDED = "it stopped by itself"
-DEAF = f"Nothing was heard from it for more than {SILENT_AFTER_S / 60:.0f} minutes."
+SILENT = f"Nothing was heard from it for more than {SILENT_AFTER_S / 60:.0f} minutes."
 
 
-class _Life(Struct):
-    """Of one channel. `broke` is why it broke, or the trouble in which it was when the house was last stopped, until it
-    is well again; `falls` is how often it broke meanwhile."""
+class _State(Struct):
+    """State of one channel. `trouble` is why it failed, or its trouble before the last stop, until it is well again;
+    `failures` counts the failures since it was last well."""
 
-    began_at: float
+    started_at: float
     runs: bool = False
-    broke: str = ""
-    falls: int = 0
+    trouble: str = ""
+    failures: int = 0
 
 
-class Tending:
+class ChannelMonitor:
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
         self._noted: dict[ChannelId, HealthNote] = {}
         now = ports.clock.monotonic()
-        self._lives = {id: _Life(now) for id in ports.channels}
-        # Asking a channel what it can do is slow, and it does not change.
+        self._states = {id: _State(now) for id in ports.channels}
+        # An isinstance check against a protocol is slow, and its result does not change.
         self._healths = {id: one for id, one in ports.channels.items() if isinstance(one, HasHealth)}
-        self._fell = anyio.Event()
+        self._any_failed = anyio.Event()
 
-    # Told by whoever runs the channels.
+    def started(self, id: ChannelId) -> None:
+        state = self._states[id]
+        state.started_at, state.runs = self._ports.clock.monotonic(), True
 
-    def began(self, id: ChannelId) -> None:
-        life = self._lives[id]
-        life.began_at, life.runs = self._ports.clock.monotonic(), True
-
-    def broke(self, id: ChannelId, error: Exception | None) -> float:
-        """How long to wait before it is started again: ever more patiently. It may have ended without an error, too."""
-        self.health(id)  # one that ran well until now begins anew
-        life = self._lives[id]
-        pause_s = PAUSE_S[min(life.falls, len(PAUSE_S) - 1)]
-        life.runs, life.falls = False, life.falls + 1
-        life.broke = BROKE.format(why=ENDED if error is None else _reason(error))
-        fell, self._fell = self._fell, anyio.Event()
-        fell.set()
+    def failed(self, id: ChannelId, error: Exception | None) -> float:
+        """Note that a channel failed, or ended without an error. Returns the pause before its restart."""
+        self.health(id)  # resets the count of a channel that ran well until now
+        state = self._states[id]
+        pause_s = PAUSE_S[min(state.failures, len(PAUSE_S) - 1)]
+        state.runs, state.failures = False, state.failures + 1
+        state.trouble = FAILED.format(why=ENDED if error is None else _reason(error))
+        failed, self._any_failed = self._any_failed, anyio.Event()
+        failed.set()
         return pause_s
 
-    # What is known of it.
-
     def health(self, id: ChannelId) -> ChannelHealth:
-        life, clock = self._lives[id], self._ports.clock
+        state, clock = self._states[id], self._ports.clock
         own = self._healths[id].health() if id in self._healths else None
-        run_s = clock.monotonic() - life.began_at
+        run_s = clock.monotonic() - state.started_at
         quiet_s = 0.0 if own is None else run_s if own.heard_at is None else clock.now() - own.heard_at
-        if life.runs and run_s >= SETTLED_S and quiet_s < run_s:
-            life.broke, life.falls = "", 0
-        trouble = own.trouble if own is not None and life.runs else ""
-        trouble = trouble or life.broke or (DEAF if min(quiet_s, run_s) > SILENT_AFTER_S else "")
+        if state.runs and run_s >= SETTLED_S and quiet_s < run_s:
+            state.trouble, state.failures = "", 0
+        trouble = own.trouble if own is not None and state.runs else ""
+        trouble = trouble or state.trouble or (SILENT if min(quiet_s, run_s) > SILENT_AFTER_S else "")
         return ChannelHealth(own.heard_at if own else None, trouble)
 
     async def run(self) -> None:
-        """Where no channel can say how it is, there is something to look at only once one broke."""
-        while self._lives:
-            fell = self._fell
-            await self.look()
-            if not self._healths and not any(life.broke for life in self._lives.values()):
-                await fell.wait()
+        """Check regularly. If no channel reports its health, wait for a failure first."""
+        while self._states:
+            failed = self._any_failed
+            await self.check()
+            if not self._healths and not any(state.trouble for state in self._states.values()):
+                await failed.wait()
             else:
-                await self._ports.clock.sleep(LOOK_EVERY_S)
+                await self._ports.clock.sleep(CHECK_EVERY_S)
 
-    async def look(self) -> None:
-        """At all of them, once; what is news is written down, and told."""
-        for id in self._lives:
+    async def check(self) -> None:
+        """Check every channel once; store and report what changed."""
+        for id in self._states:
             if id not in self._noted:
-                await self._take_up(id)
-            await self._look_after(id, self.health(id))
+                await self._load(id)
+            await self._update(id, self.health(id))
 
-    async def _take_up(self, id: ChannelId) -> None:
-        """What was noted before the start. That nothing is wrong yet does not mean that what was wrong is over."""
+    async def _load(self, id: ChannelId) -> None:
+        """Load the stored health. Trouble from before the start lasts until the channel proves to be well."""
         last = await self._ports.read(partial(health_of, channel=id))
         if last is not None:
             self._noted[id] = last
-            self._lives[id].broke = self._lives[id].broke or last.trouble
+            self._states[id].trouble = self._states[id].trouble or last.trouble
         elif id not in self._healths:
-            # Of these only their falls are noted: most have none, and are never written down.
+            # Channels that report no health are stored only when they fail.
             self._noted[id] = HealthNote(self._ports.clock.now())
 
-    async def _look_after(self, id: ChannelId, health: ChannelHealth) -> None:
+    async def _update(self, id: ChannelId, health: ChannelHealth) -> None:
         ports, now = self._ports, self._ports.clock.now()
         before = self._noted.get(id)
-        if before is not None and _is_old_news(before, health):
+        if before is not None and _is_unchanged(before, health):
             is_open = id in self._healths or health.trouble != before.told
             if not is_open or now - before.at < NOTE_EVERY_S:
                 return
@@ -154,7 +148,7 @@ class Tending:
         ports.signals.poke(OUTBOX)
 
     def _tell(self, tx: Tx, id: ChannelId, last: HealthNote | None, noted: HealthNote) -> HealthNote:
-        """The note, with what the owners know now. Its end is told at once; that it changed, only now and then."""
+        """Tell the owners what they do not know yet. Recovery is told at once, a change of trouble only now and then."""
         told, told_at = (last.told, last.told_at) if last else ("", 0.0)
         is_due = not noted.trouble or not told or abs(noted.at - told_at) >= NEWS_EVERY_S
         if noted.trouble != told and is_due and self._alert(tx, id, noted):
@@ -162,7 +156,7 @@ class Tending:
         return replace(noted, told=told, told_at=told_at)
 
     def _alert(self, tx: Tx, id: ChannelId, noted: HealthNote) -> bool:
-        """Wherever else an owner was heard: on the channel itself it might never arrive. False if there is no such place."""
+        """Write to the owners on other channels: on this one it might not arrive. False if there is no such place."""
         text = (
             f"The channel {id} is in trouble. {noted.trouble}"
             if noted.trouble
@@ -171,7 +165,7 @@ class Tending:
         homes = approver_chats(tx, self._ports.settings().people, Authority(OWNERS))
         places = [place for place in tx.conversations.some(homes).values() if place.address.channel != id]
         for place in places:
-            _take_back_alerts(tx, id, place.id, noted.at)
+            _withdraw_alerts(tx, id, place.id, noted.at)
             key = f"{_alerts(id)}{noted.at}:{'trouble' if noted.trouble else 'over'}:{place.id}"
             say(tx, self._ports.ids, place.id, Content(text, dated=True), key=key, at=noted.at)
         return bool(places)
@@ -181,19 +175,19 @@ def _alerts(id: ChannelId) -> str:
     return f"alert:{id}:"
 
 
-def _take_back_alerts(tx: Tx, id: ChannelId, place: ConversationId, at: float) -> None:
-    """What was told of a channel and nobody saw is no news any more: a closed terminal would show weeks of it."""
+def _withdraw_alerts(tx: Tx, id: ChannelId, place: ConversationId, at: float) -> None:
+    """Withdraw unseen older alerts: else a closed terminal would later show weeks of them."""
     for row in tx.outbox.waiting(place):
         if row.key.startswith(_alerts(id)) and is_unsent(tx, row):
-            tx.outbox.withdraw(row.id, at, "there is newer news")
+            tx.outbox.withdraw(row.id, at, "a newer alert replaces it")
 
 
 def _reason(error: BaseException) -> str:
-    """For a person, without a traceback."""
+    """Describe an error in one line, for people."""
     error = main_error(error)
     words = first_line(str(error), REASON_CHARS)
     return words if words and isinstance(error, PilothouseError) else f"{type(error).__name__}: {words}"
 
 
-def _is_old_news(noted: HealthNote, health: ChannelHealth) -> bool:
+def _is_unchanged(noted: HealthNote, health: ChannelHealth) -> bool:
     return noted.trouble == health.trouble and (noted.heard_at is None) == (health.heard_at is None)

@@ -1,9 +1,7 @@
-"""Follow a conversation's event log: nothing is missed on reconnect, nothing is shown twice.
+"""The desk: everything a channel may ask of the gateway. Each method has its row in the authority table.
 
-The log is the only source. A follower reads what is there, then waits for a hint or for the poll, whichever comes
-first, and reads on from the last number that it gave out.
-
-The desk: all that a surface may ask of the centre, each method with its row in the authority table.
+`follow` reads a conversation's event log, its only source: it yields what is stored, then waits for a signal or the
+poll interval and reads on from the last sequence number. So a reconnect misses nothing and repeats nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +38,7 @@ from pilothouse.runtime.asks.closed import has_dead_buttons
 from pilothouse.runtime.commands.call import Listed
 from pilothouse.runtime.commands.settings import list_models, models_to_choose
 from pilothouse.runtime.conversations.binding import bound, workspace_of
-from pilothouse.runtime.conversations.places import Places, resolve, where_stands
+from pilothouse.runtime.conversations.places import Places, find_address, resolve
 from pilothouse.runtime.delivery.mail import unsent_of
 from pilothouse.runtime.inbox.intake import Intake
 from pilothouse.runtime.ports import Ports
@@ -50,11 +48,9 @@ from pilothouse.runtime.signals import INBOX, OUTBOX, PLACES, Signals, events_of
 
 _decode = msgspec.json.Decoder(InboundMessage).decode
 
-WAITING_PLACES = 500
-
-
+MAX_TURNS = 500
 ACROSS = ("sessions", "turns")
-"""Without a conversation these tell of everybody's: an owner's business."""
+"""Queries that cover every conversation when none is named: for owners only."""
 
 
 async def follow(ports: Ports, conversation_id: ConversationId, after_seq: int) -> AsyncIterator[LoggedEvent]:
@@ -79,7 +75,7 @@ async def _page(ports: Ports, conversation_id: ConversationId, seq: int) -> list
 
 
 class MessageState(msgspec.Struct, frozen=True):
-    """What became of an accepted message. `delivered` means that all we had to say about it was sent or failed."""
+    """State of an accepted message. `delivered` means that every reply to it was sent or has failed."""
 
     status: str
     turn_id: str | None
@@ -98,7 +94,7 @@ class GatewayDesk:
         return await self._intake.accept(message)
 
     def expecting(self, message: InboundMessage) -> AbstractContextManager[object]:
-        """Whose it is is looked at when a stop would take it back, and when it has come."""
+        """Announce a message whose files are still being fetched. Roles are checked on `/stop` and on arrival."""
         return self._intake.expecting(message)
 
     async def edited(self, message: MessageEdited) -> Receipt:
@@ -126,8 +122,7 @@ class GatewayDesk:
             yield logged
 
     async def query(self, what: str, by: Author, **terms: Any) -> Any:
-        """Authority and answer are one read: nobody learns a thing that they may not at that moment."""
-
+        """Answer a query. Permission and result come from one read, so a revoked role takes effect at once."""
         models = partial(self._models, listed=list_models(self._ports) if what == "models" else {})
         queries = {**QUERIES, "engines": self._engines, "models": models}
 
@@ -139,9 +134,9 @@ class GatewayDesk:
                 raise PilothouseError(f"{by.id} may not look at this.")
             if what not in queries:
                 names = ", ".join(queries)
-                raise PilothouseError(f"There is nothing to ask under {what!r}. There are: {names}.")
+                raise PilothouseError(f"There is no query {what!r}. Available: {names}.")
             if what in ACROSS and place is None and not allows(role, "query.across"):
-                raise PilothouseError(f"{by.id} may look only at a conversation of theirs: name it.")
+                raise PilothouseError(f"{by.id} may query only a named conversation. Name one.")
             if not allows(role, f"query.{what}"):
                 raise PilothouseError(f"{by.id} may not look at this.")
             return queries[what](tx, **asked)
@@ -149,10 +144,10 @@ class GatewayDesk:
         return await self._ports.store.read(unit)
 
     async def waiting(self, channel: ChannelId) -> list[MessageRef]:
-        """No person asks for it, so no role is looked at. What waits behind nothing begins at this moment."""
+        """List messages that wait behind a turn. Called by a channel, not by a person, so no role is checked."""
 
         def unit(tx: Tx) -> list[MessageRef]:
-            turns = tx.turns.of(statuses=(*LIVE, "parked"), limit=WAITING_PLACES)
+            turns = tx.turns.of(statuses=(*LIVE, "parked"), limit=MAX_TURNS)
             places = tx.conversations.some({turn.conversation_id for turn in turns})
             rows = [
                 row
@@ -167,10 +162,10 @@ class GatewayDesk:
         return await self._ports.store.read(unit)
 
     async def running(self, address: Address) -> dict[TurnId, Address]:
-        """No person asks for it, so no role is looked at: whoever does something about one is judged where that is."""
+        """List live turns of a place and its threads. No role is checked: acting on a turn has its own check."""
 
         def unit(tx: Tx) -> dict[TurnId, Address]:
-            turns = tx.turns.of(statuses=tuple(LIVE), limit=WAITING_PLACES)
+            turns = tx.turns.of(statuses=tuple(LIVE), limit=MAX_TURNS)
             places = tx.conversations.some({turn.conversation_id for turn in turns})
             found = ((turn.id, places.get(turn.conversation_id)) for turn in turns)
             return {
@@ -182,14 +177,14 @@ class GatewayDesk:
         return await self._ports.store.read(unit)
 
     async def address_of(self, ref: MessageRef) -> Address:
-        """No person asks for it, so no role is looked at."""
-        return await self._ports.store.read(lambda tx: where_stands(tx, ref))
+        """Find the thread of a message. Called by a channel, not by a person, so no role is checked."""
+        return await self._ports.store.read(lambda tx: find_address(tx, ref))
 
     async def settings_of(self, address: Address) -> PlaceSettings:
         return await self._places.of(address)
 
     async def moved(self, old: Address, new: Address) -> None:
-        """No person asks for it, so no role is looked at; but no channel moves what is another's."""
+        """Record that a place got a new address. A channel may move only its own places."""
         ports, at = self._ports, self._ports.clock.now()
         if old.channel != new.channel:
             raise PilothouseError(f"A place of {old.channel} cannot move to {new.channel}.")
@@ -198,7 +193,7 @@ class GatewayDesk:
             ports.signals.poke(INBOX, OUTBOX, PLACES)
 
     async def arrived(self, here: Presence, greeting: str) -> None:
-        """No role is needed to say it; whoever may not talk to us is not greeted."""
+        """Record that we were added to a place. Strangers are not greeted."""
         ports, at = self._ports, self._ports.clock.now()
         known = await ports.store.write(
             lambda tx: arrive(tx, ports.ids, ports.settings(), here, greeting, at)
@@ -213,7 +208,7 @@ class GatewayDesk:
         ports.signals.poke(OUTBOX)
 
     def _engines(self, _tx: Tx, conversation: ConversationId) -> list[str]:
-        """Which ones people may choose between, wherever they are."""
+        """List the engines that people may choose from."""
         return sorted(set(self._ports.settings().engine_names.values()))
 
     def _models(self, tx: Tx, conversation: ConversationId, *, listed: Listed) -> list[str]:
@@ -229,13 +224,13 @@ class GatewayDesk:
 
 
 def _resolved(tx: Tx, what: str, terms: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Whoever asks names a conversation by the address at hand, which may be newer than the conversation."""
+    """Resolve the named conversation: the caller made its id from an address that may be newer."""
     name = "id" if what == "conversation" else "conversation"
     return {**terms, name: resolve(tx, terms[name])} if terms.get(name) else terms
 
 
 def _place(tx: Tx, what: str, terms: Mapping[str, Any]) -> ConversationId | None:
-    """The conversation that is asked about, if it is about one."""
+    """Return the conversation that a query is about, if any."""
     if what == "message":
         row = tx.inbox.get(MessageId(terms.get("id", "")))
         return row.conversation_id if row else None
@@ -274,7 +269,7 @@ def _asks(tx: Tx, conversation: ConversationId) -> list[AskRow]:
 
 
 def _ask(tx: Tx, id: AskId) -> AskRow | None:
-    """In whatever state: a button may be older than what became of its ask."""
+    """Return an ask in any state: its button may be older than its settlement."""
     return tx.asks.get(id)
 
 
@@ -301,7 +296,7 @@ QUERIES: Mapping[str, Callable[..., Any]] = {
 
 
 def _readable(row: QueueRow) -> InboundMessage | None:
-    """None if it cannot be read: whoever starts it sets it aside."""
+    """Decode a message. Unreadable rows give None; dispatch sets them aside."""
     try:
         return _decode(row.body)
     except msgspec.MsgspecError:

@@ -1,12 +1,11 @@
-"""Turns that an engine began by itself become inbox rows, each with its cause (law 9), and are dispatched as any other.
+"""Keeps engines open, and stores the turns that they begin by themselves.
 
-The row is durable before anybody takes the turn in. A wake's id is its key: told twice, it is one row. It belongs to the
-session that it came from, whichever session its conversation has by now.
+Each engine has a task of its own: one that cannot open, fails or will not close affects no other. While it is closed
+its turns fail with a clear message; it is reopened with growing pauses. Opening is cancelled at stop, and closing has a
+deadline.
 
-Keeps engines open, each in a task of its own: one that cannot open, breaks or will not close takes nothing down.
-
-While it is not there, its turns fail with a clear word. One that breaks is opened again, ever more patiently.
-Nobody waits for ever: when we stop, one that is still opening is cancelled, and closing has a deadline.
+A wake becomes an inbox row with its cause (law 9) before its turn is taken in. The wake's id is the row's key, so
+a repeat changes nothing. The row keeps the session that it came from.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ from pilothouse.runtime.signals import INBOX
 _encode = msgspec.json.Encoder().encode
 
 OPEN_WITHIN_S = 30.0
-"""Turns start without an engine that takes longer; it joins them once it is ready."""
+"""Turns start without waiting longer; a slow engine joins when it is ready."""
 CLOSE_WITHIN_S = 10.0
 AGAIN_AFTER_S = (1.0, 5.0, 30.0, 300.0)
 
 
-async def listen(ports: Ports, id: EngineId, engine: Wakes) -> None:
-    """For as long as the engine is open. One that cannot even tell is left alone: its other turns go on."""
+async def store_wakes(ports: Ports, id: EngineId, engine: Wakes) -> None:
+    """Store each wake while the engine is open. An error here ends only this, not the engine's other turns."""
     try:
         async for wake in engine.wakes():
             known = await ports.persist(lambda tx, wake=wake: put_wake(tx, ports, id, wake))
@@ -48,7 +47,7 @@ async def listen(ports: Ports, id: EngineId, engine: Wakes) -> None:
 
 
 def put_wake(tx: Tx, ports: Ports, engine: EngineId, wake: Wake) -> bool:
-    """False where the session is not ours."""
+    """Store a wake. False if its session is unknown."""
     session = tx.sessions.get(wake.session_id)
     conversation = None if session is None else tx.conversations.get(session.conversation_id)
     if session is None or conversation is None:
@@ -76,7 +75,7 @@ def put_wake(tx: Tx, ports: Ports, engine: EngineId, wake: Wake) -> bool:
     return True
 
 
-class Hosting:
+class EngineHost:
     def __init__(self, ports: Ports, *, close_within_s: float = CLOSE_WITHIN_S) -> None:
         self._ports = ports
         self._close_within_s = close_within_s
@@ -88,18 +87,18 @@ class Hosting:
 
     @asynccontextmanager
     async def open_all(self, stopping: anyio.Event) -> AsyncIterator[None]:
-        """Within it, `ports.engines` has those that are open at this moment."""
+        """Keep `ports.engines` up to date with the engines that are open."""
         self._ports.engines = self._opened
         async with anyio.create_task_group() as tasks:
             for id, engine in self._known.items():
                 self._tried[id] = anyio.Event()
                 self._scopes[id] = anyio.CancelScope()
                 tasks.start_soon(self._host, id, engine)
-            await self._tried_or(stopping)
+            await self._wait_until_tried(stopping)
             yield
             self._close(tasks)
 
-    async def _tried_or(self, stopping: anyio.Event) -> None:
+    async def _wait_until_tried(self, stopping: anyio.Event) -> None:
         async with anyio.create_task_group() as waiting:
 
             async def give_up() -> None:
@@ -131,12 +130,12 @@ class Hosting:
     async def _until_closing(self, id: EngineId, opened: Engine) -> None:
         async with anyio.create_task_group() as tasks:
             if isinstance(opened, Wakes):
-                tasks.start_soon(listen, self._ports, id, opened)
+                tasks.start_soon(store_wakes, self._ports, id, opened)
             await self._closing.wait()
             tasks.cancel_scope.cancel()
 
     async def _keep_open(self, id: EngineId, engine: Engine) -> None:
-        """Returns when it broke, or when we close."""
+        """Return when the engine fails or the host closes."""
         try:
             async with engine as opened:
                 self._opened[id] = opened

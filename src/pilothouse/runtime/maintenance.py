@@ -1,7 +1,7 @@
-"""Keeps the audit log complete while we run: what waits in the trail, what the configuration grants, how far it goes.
+"""Background upkeep: prune old rows, and keep the audit log complete.
 
-The head is noted outside of the store at the start, every hour and at the end: whoever rewrites the log must then
-rewrite those notes too.
+The audit writer stores waiting notes and the configured roles. It also writes the log's head outside of the store at
+start, every hour and at the end, so that a rewritten log is found out unless those notes are rewritten too.
 """
 
 from __future__ import annotations
@@ -15,9 +15,25 @@ from pilothouse.runtime.ports import Ports
 
 WRITE_EVERY_S = 1.0
 NOTE_HEAD_EVERY_S = 3600.0
+PRUNE_EVERY_S = 3600.0
+PRUNE_STEP = 500
 
 
-class Anchoring:
+async def prune_forever(ports: Ports) -> None:
+    """Delete rows past the retention time, in small steps so that other writers get their turn."""
+    while True:
+        before = ports.clock.now() - ports.settings().retention_s
+        try:
+            while await ports.store.write(lambda tx: tx.prune(before, limit=PRUNE_STEP)):  # noqa: B023
+                await ports.clock.sleep(0.05)
+        except Fenced:
+            raise
+        except StoreError as error:
+            ports.log("prune.postponed", level="warning", error=str(error))
+        await ports.clock.sleep(PRUNE_EVERY_S)
+
+
+class AuditWriter:
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
         self._people: People | None = None
@@ -32,7 +48,7 @@ class Anchoring:
             await self._ports.clock.sleep(WRITE_EVERY_S)
 
     async def catch_up(self) -> None:
-        """Writes what waits; what cannot be written now waits on."""
+        """Write the waiting notes. If the store is unavailable they stay in the trail."""
         ports, people = self._ports, self._ports.settings().people
         notes, now = ports.trail.take(), ports.clock.now()
         if not notes and people is self._people:

@@ -1,7 +1,7 @@
-"""This process as a node: its lease, its roles, and what it takes over from nodes that are gone.
+"""This process as a node: its lease, its roles, and the work it takes over from dead nodes.
 
-A node lives as long as it beats. Its beats are counted, and others judge by their own monotonic clock whether the
-count still moves, so a wall clock that jumps fells nobody. On its own host a dead process is known at once.
+A node is alive as long as its heartbeat count grows. Other nodes judge that by their own monotonic clock, so a jump of
+the wall clock fences nobody. On the same host a dead process is detected at once.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ class Membership:
         self.epoch: Epoch | None = None
 
     async def join(self, roles: tuple[Role, ...]) -> None:
-        """Raises `RoleHeld` if `engines` is wanted and somebody who lives has it."""
+        """Join the store. Raises `RoleHeld` if `engines` is wanted and a live node holds it."""
         wanted = [role for role in roles if role != "engines"]
         lease_until = self._lease_until()
         self.epoch = await self._ports.store.write(lambda tx: tx.nodes.join(self._info, wanted, lease_until))
-        await self._bury_the_dead()
+        await self._fence_dead_nodes()
         if "engines" in roles:
             await self.take_engines()
 
     async def take_engines(self) -> None:
-        """Takes the role and whatever its last holder left. Raises `RoleHeld`."""
+        """Take the engines role and recover the previous holder's work. Raises `RoleHeld`."""
         holder = await self._holder()
-        if holder is not None and not await self._is_gone(holder):
+        if holder is not None and not await self._is_dead(holder):
             raise _held(holder)
         now = self._ports.clock.now()
 
@@ -44,10 +44,10 @@ class Membership:
                 tx.nodes.fence(holder.epoch)
             tx.nodes.add_role("engines")
             again = self._ports.settings().resume_lost
-            gone = tx.nodes.claimants()
+            fenced = tx.nodes.claimants()
             return sum(
                 recover(tx, self._ports.ids, self._ports.settings(), epoch, now, run_again=again)
-                for epoch in gone
+                for epoch in fenced
             )
 
         lost = await self._ports.store.write(unit)
@@ -55,12 +55,12 @@ class Membership:
         self._ports.log("engines.taken", lost_turns=lost)
         self._ports.signals.poke_all()
 
-    async def beat_for_ever(self) -> None:
-        """Raises `Fenced` when somebody has taken over from us: then nothing of ours may go on."""
+    async def beat_forever(self) -> None:
+        """Beat until cancelled. Raises `Fenced` when another node took over: then everything here must stop."""
         while True:
             try:
                 await self._beat()
-                await self._bury_the_dead()
+                await self._fence_dead_nodes()
             except Fenced:
                 raise
             except StoreError as error:
@@ -81,7 +81,7 @@ class Membership:
         def unit(tx: Tx) -> None:
             tx.nodes.beat(lease_until)
             if jumped_s and self.has_engines:
-                _follow_jump(tx, jumped_s, now)
+                _shift_due_times(tx, jumped_s, now)
 
         await self._ports.store.write(unit)
         if jumped_s:
@@ -89,26 +89,26 @@ class Membership:
             self._ports.log("clock.jumped", seconds=jumped_s)
             self._ports.signals.poke_all()
 
-    async def _bury_the_dead(self) -> None:
-        """Nodes whose process is gone, or whose beats stand still: what they held is free again.
+    async def _fence_dead_nodes(self) -> None:
+        """Fence dead nodes and free their claims.
 
-        A holder of the engines is left to whoever takes that role: only then somebody runs what it left.
+        A dead holder of the engines role is left to `take_engines`, which also recovers its turns.
         """
         nodes = await self._ports.store.read(lambda tx: tx.nodes.list())
-        gone = [
+        dead = [
             node
             for node in nodes
-            if node.epoch != self.epoch and self._stands_still(node) and "engines" not in node.roles
+            if node.epoch != self.epoch and self._has_stopped(node) and "engines" not in node.roles
         ]
-        if gone:
-            await self._ports.store.write(lambda tx: self._bury(tx, gone))
+        if dead:
+            await self._ports.store.write(lambda tx: self._fence(tx, dead))
 
-    def _bury(self, tx: Tx, gone: list[Node]) -> None:
-        for node in gone:
+    def _fence(self, tx: Tx, dead: list[Node]) -> None:
+        for node in dead:
             tx.nodes.fence(node.epoch)
             tx.outbox.reap(node.epoch)
 
-    def _stands_still(self, node: Node) -> bool:
+    def _has_stopped(self, node: Node) -> bool:
         if self._ports.alive(node.info) is False:
             return True
         now = self._ports.clock.monotonic()
@@ -122,12 +122,12 @@ class Membership:
         nodes = await self._ports.store.read(lambda tx: tx.nodes.list())
         return next((n for n in nodes if "engines" in n.roles and n.epoch != self.epoch), None)
 
-    async def _is_gone(self, holder: Node) -> bool:
-        """Dead, or silent: a lease that has run out is checked against the beats before it counts."""
+    async def _is_dead(self, holder: Node) -> bool:
+        """Check the process, then the heartbeats. An expired lease alone proves nothing: the wall clock may have jumped."""
         if self._ports.alive(holder.info) is False:
             return True
         if holder.lease_until > self._ports.clock.now():
-            return self._stands_still(holder)
+            return self._has_stopped(holder)
         await anyio.sleep(self._ports.settings().lease_s / 2)
         again = await self._holder()
         return again is None or (again.epoch == holder.epoch and again.beats == holder.beats)
@@ -136,10 +136,10 @@ class Membership:
         return self._ports.clock.now() + self._ports.settings().lease_s
 
 
-def _follow_jump(tx: Tx, seconds: float, now: float) -> None:
-    """Whatever waits for a time waits as long as it would have: nothing sleeps through a jump or comes early.
+def _shift_due_times(tx: Tx, seconds: float, now: float) -> None:
+    """Shift stored due times by a clock jump, so that waits keep their length.
 
-    A reset that a vendor named is a time of day and no pause of ours: it stays, however long we slept.
+    A reset time that a vendor named is a time of day, not a wait: it stays.
     """
     tx.inbox.shift(seconds, now)
     tx.outbox.shift(seconds, now)
@@ -153,7 +153,7 @@ def _follow_jump(tx: Tx, seconds: float, now: float) -> None:
 def _held(holder: Node) -> RoleHeld:
     who = f"{holder.info.name} (pid {holder.info.pid} on {holder.info.host})"
     return RoleHeld(
-        f"The engines of this store are held by {who}. Use that one, or stop it first.",
+        f"{who} already runs the engines of this store. Use it, or stop it first.",
         role="engines",
         holder=who,
     )

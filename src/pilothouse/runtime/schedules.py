@@ -1,10 +1,11 @@
-"""Cron expressions, stepped by cronsim: Debian's rules for the hours that a clock skips or repeats.
+"""Schedules: due slots become inbox rows.
 
-A job at a fixed hour runs once on every day: at the first instant after a gap if its hour was skipped, and in the
-first of two equal hours. A job that repeats within the hour (`*/15`) keeps to real time.
+The row and the schedule's next time are written in one transaction, and the row's key names the slot, so each slot
+runs once however often it is noticed.
 
-Due slots become inbox rows. The row and the schedule's next time are one transaction, and the row's key names
-the slot: however often a slot is noticed, it runs once.
+Cron expressions are stepped by cronsim, with Debian's rules for hours that a clock skips or repeats: a job at a fixed
+hour runs once every day, at the first instant after a skipped hour and in the first of two equal hours. A job that
+repeats within the hour (`*/15`) keeps to real time.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ LOOK_EVERY_S = 1.0
 
 
 def cron_steps(cron: Cron, after: float) -> float | None:
-    """The first instant strictly after `after`; None if there is none. Raises `ConfigError` for a bad schedule."""
+    """Return the first slot strictly after `after`, or None. Raises `ConfigError` for an invalid schedule."""
     zone = _zone(cron)
     try:
         start = datetime.fromtimestamp(after, UTC).astimezone(zone)
-        # From within a repeated hour, cronsim first names instants of the hour's first run: they are over.
+        # Inside a repeated hour cronsim first yields instants of the hour's first run, which are past.
         return next((at for slot in _steps(cron, start) if (at := slot.timestamp()) > after), None)
     except (OverflowError, ValueError):  # beyond the calendar
         return None
@@ -56,7 +57,7 @@ def _zone(cron: Cron) -> tzinfo:
         return ZoneInfo(cron.zone)
     except (KeyError, ValueError, OSError) as error:
         raise ConfigError(
-            f"no time zone is called {cron.zone!r}; use a name like Europe/Berlin, America/New_York or UTC"
+            f"unknown time zone {cron.zone!r}; use a name like Europe/Berlin, America/New_York or UTC"
         ) from error
 
 
@@ -66,16 +67,16 @@ def _steps(cron: Cron, start: datetime) -> CronSim:
     expression = NAMED.get(cron.expression.strip().lower(), cron.expression)
     if len(expression.split()) != 5:
         raise ConfigError(
-            f"{cron.expression!r} is no cron expression: it needs five fields (minute, hour, day of the month, "
+            f"{cron.expression!r} is not a cron expression: it needs five fields (minute, hour, day of the month, "
             f"month, day of the week), like '0 9 * * 1-5', or one of {', '.join(NAMED)}"
         )
     try:
         return CronSim(expression, start)
     except (CronSimError, ValueError) as error:
-        raise ConfigError(f"{cron.expression!r} is no cron expression: {str(error).lower()}") from error
+        raise ConfigError(f"{cron.expression!r} is not a cron expression: {str(error).lower()}") from error
 
 
-class Scheduling:
+class Scheduler:
     def __init__(self, ports: Ports, cron: CronSteps = cron_steps) -> None:
         self._ports = ports
         self._cron = cron
@@ -85,7 +86,7 @@ class Scheduling:
         while True:
             pause_s = LOOK_EVERY_S
             try:
-                await self.look()
+                await self.enqueue_due()
                 next_at = await ports.store.read(lambda tx: tx.schedules.next_at())
                 if next_at is not None:
                     pause_s = min(LOOK_EVERY_S, max(0.02, next_at - ports.clock.now()))
@@ -95,7 +96,7 @@ class Scheduling:
                 ports.log("schedules.postponed", level="warning", error=str(error))
             await ports.clock.sleep(pause_s)
 
-    async def look(self) -> None:
+    async def enqueue_due(self) -> None:
         ports, now = self._ports, self._ports.clock.now()
         if not await ports.store.read(lambda tx: tx.schedules.due(now)):
             return
@@ -103,7 +104,7 @@ class Scheduling:
         def unit(tx: Tx) -> None:
             for schedule in tx.schedules.due(now):
                 try:
-                    self._put(tx, ports.ids, schedule, now)
+                    self._enqueue(tx, ports.ids, schedule, now)
                 except ConfigError as error:
                     self._pause(tx, ports.ids, schedule, str(error), now)
 
@@ -111,14 +112,14 @@ class Scheduling:
         ports.signals.poke(INBOX, OUTBOX)
 
     def _pause(self, tx: Tx, ids: IdMaker, schedule: Schedule, why: str, now: float) -> None:
-        """A schedule that cannot be read holds up no other; its people are told."""
+        """Pause an invalid schedule and tell its conversation, so that it does not block the others."""
         tx.schedules.save(msgspec.structs.replace(schedule, paused=True))
         if tx.conversations.get(schedule.conversation_id) is None:
             return
         content = Content(f"The schedule {schedule.id} is paused: {why}", "notice", dated=True)
         say(tx, ids, schedule.conversation_id, content, key=f"paused:{schedule.id}:{now}", at=now)
 
-    def _put(self, tx: Tx, ids: IdMaker, schedule: Schedule, now: float) -> None:
+    def _enqueue(self, tx: Tx, ids: IdMaker, schedule: Schedule, now: float) -> None:
         found = due(schedule, now, self._cron)
         tx.schedules.save(msgspec.structs.replace(schedule, next_at=found.next_at))
         conversation = tx.conversations.get(schedule.conversation_id)

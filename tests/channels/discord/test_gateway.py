@@ -489,7 +489,7 @@ async def test_what_waits_is_changed_by_an_edit_and_dropped_by_a_deletion(
         await house.rig.until(lambda tx: len(tx.inbox.waiting(place(ada.dm))) == 2)
         ada.edit(second, "the second, better")
         ada.delete(third)
-        await house.until_shown(ada.dm, "the new text waits")
+        await house.until_shown(ada.dm, "the new text is queued")
         await house.rig.until(lambda tx: len(tx.inbox.waiting(place(ada.dm))) == 1)
         ada.say("/stop", channel=ada.dm)
         await house.until_shown(ada.dm, "you said: the second, better")

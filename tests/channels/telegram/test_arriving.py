@@ -14,7 +14,7 @@ from pilothouse.channels.telegram.wire import Me
 from pilothouse.cli.status import look, render_status
 from pilothouse.core.ids import ConversationId, MessageId
 from pilothouse.core.trigger import Trigger
-from pilothouse.runtime.presence import MOST_TOLD
+from pilothouse.runtime.presence import MAX_TOLD
 
 pytestmark = pytest.mark.anyio
 
@@ -58,12 +58,12 @@ async def test_of_a_stranger_who_adds_us_the_owner_hears_and_the_group_does_not(
         assert "“Trap The channel telegram works again.”" in told.text
         for n in range(3):
             mallory.make_group(f"Trap {n}")
-        for n in range(MOST_TOLD + 3):
+        for n in range(MAX_TOLD + 3):
             server.person(f"Stranger {n}").make_group(f"Crowd {n}")
         await house.until(lambda: not server.world.pending)
         await house.rig.until_idle()
         assert server.world.texts(group.id) == []
-        assert sum("added me to" in text for text in server.world.texts(ada.id)) == MOST_TOLD
+        assert sum("added me to" in text for text in server.world.texts(ada.id)) == MAX_TOLD
 
 
 async def test_what_waits_for_whoever_puts_us_out_is_dropped_and_status_tells_of_it(

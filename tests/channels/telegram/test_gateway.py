@@ -488,7 +488,7 @@ async def test_a_photo_below_a_command_goes_on_or_is_said_to_be_unused(
     ada = server.person("Ada")
     async with open_gateway(server, tmp_path, {ada: "owner"}) as house:
         ada.photo(JPEG, "/status")
-        await house.until_shown(ada.id, "was not used")
+        await house.until_shown(ada.id, "takes no files")
         ada.photo(JPEG, "/new and look at this")
         await house.until_shown(ada.id, "you said: and look at this")
         (turn,) = house.rig.engine.turns

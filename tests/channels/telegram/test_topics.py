@@ -32,7 +32,7 @@ async def test_a_topic_is_opened_and_bound_like_its_group(server: Server, tmp_pa
         await house.until_shown(group.id, "Opened: The new shop")
         topic = next(iter(group.topics.values()))
         assert topic.name == "The new shop"
-        await house.until_shown(group.id, "a conversation of its own", topic.thread_id)
+        await house.until_shown(group.id, "a separate conversation", topic.thread_id)
         ada.say("@pilot_test_bot hello", chat=group, topic=topic)
         await house.until_shown(group.id, "hello", topic.thread_id)
         assert [Path(brief.workspace).name for brief in house.rig.engine.briefs] == ["api"]

@@ -34,13 +34,13 @@ async def test_a_group_chooses_and_the_choice_lasts(server: Server, tmp_path: Pa
     async with open_gateway(server, tmp_path, {ada: "owner"}, busy="queue") as house:
         assert not await heard(house, ada, group, "apple")
         ada.say("/trigger pattern deploy*", chat=group)
-        await house.until_shown(group.id, "From now on I hear here")
+        await house.until_shown(group.id, "From now on I react here")
         assert not await heard(house, ada, group, "pear")
         assert await heard(house, ada, group, "deployment")
     async with open_gateway(server, tmp_path, {ada: "owner"}, busy="queue", name="second") as house:
         assert await heard(house, ada, group, "deploying")
         ada.say("/trigger default", chat=group)
-        await house.until_shown(group.id, "what is configured")
+        await house.until_shown(group.id, "the configured default")
         assert not await heard(house, ada, group, "deployed")
 
 
@@ -51,7 +51,7 @@ async def test_what_is_chosen_in_a_group_wins_over_what_is_configured(server: Se
     async with open_gateway(server, tmp_path, {ada: "owner"}, config=config, busy="queue") as house:
         assert await heard(house, ada, group, "apple")
         ada.say("/trigger mention", chat=group)
-        await house.until_shown(group.id, "From now on I hear here")
+        await house.until_shown(group.id, "From now on I react here")
         assert not await heard(house, ada, group, "pear")
 
 

@@ -1,4 +1,4 @@
-"""A command as it is carried out: by whom, where, in which transaction; and what a person reads of it."""
+"""A command while it runs: who called it, where, in which transaction; and its reply."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from pilothouse.core.message import Address, Attachment, Author, InboundMessage
 from pilothouse.core.people import AUTHORITY, Role, allows
 from pilothouse.core.queue import QueueRow
 from pilothouse.core.store import Tx
-from pilothouse.runtime.conversations.binding import bound, keeper
+from pilothouse.runtime.conversations.binding import bound, session_owner
 from pilothouse.runtime.settings import Settings
 
 Listed = Mapping[EngineId, tuple[str, ...]]
+"""Model names by engine."""
 
 QUOTES = "\"'`“”‘’ "
-"""Around a name, these are how somebody writes it, and no part of it."""
+"""Characters that people put around a name and that are not part of it."""
 
 
 class NamedFile(Struct, frozen=True):
@@ -29,20 +30,20 @@ class NamedFile(Struct, frozen=True):
 
 
 class Prepared(Struct, frozen=True):
-    """What was looked at, or done, before the transaction, which waits for nobody. Each is of one command."""
+    """Results of work done before the transaction, which must not wait. Each field belongs to one command."""
 
     models: Listed = field(default_factory=dict)
-    """Of `/model`: which ones the engines say that they have."""
+    """`/model`: the models that each engine lists."""
     opened: Address | str = ""
-    """Of `/topic`: where the new thread is, or why there is none."""
+    """`/topic`: the address of the new thread, or why there is none."""
     unusable: str = ""
-    """Of `/engine`: why the one that was named would not answer here, and what to do."""
+    """`/engine`: why the named engine cannot be used here, and what to do; empty if it can."""
     expected: tuple[InboundMessage, ...] = ()
-    """Of `/stop`: messages, wherever they are from, whose files are still being fetched."""
+    """`/stop`: messages of any conversation whose files are still being fetched."""
     said_at: float = 0.0
-    """Of `/stop`: when, by the clock of the platform; 0 if that is not known."""
+    """`/stop`: its time by the platform's clock; 0 if unknown."""
     file: NamedFile | str = ""
-    """Of `/send`: the file, or why it is not sent."""
+    """`/send`: the file, or why it is not sent."""
 
 
 class CommandCall(Struct, frozen=True):
@@ -54,21 +55,25 @@ class CommandCall(Struct, frozen=True):
     ids: IdMaker
     at: float
     role: Role
-    """Of whoever said it, in the workspace of the conversation."""
+    """The caller's role in the workspace of the conversation."""
     prepared: Prepared = Prepared()
     has_message: bool = False
-    """Of a command that opens something: a message comes right behind it, in the same transaction."""
+    """True if a message follows the command in the same transaction, as in `/new TEXT`."""
 
 
 class Reply(Struct, frozen=True):
     text: str
     attachments: tuple[Attachment, ...] = ()
     formatted: bool = False
-    """Whether it repeats what an engine said."""
+    """True if the text is an engine's and keeps its markup."""
 
 
 class NotDone(Reply, frozen=True):
-    """The command was understood or not, allowed or not: it changed nothing, and the text says why."""
+    """The command changed nothing; the text says why."""
+
+
+Opening = Callable[[Tx, Conversation], Reply]
+"""A command before a message, such as `/new`: it runs in the transaction that stores the message."""
 
 
 class CommandSpec(Struct, frozen=True):
@@ -76,7 +81,7 @@ class CommandSpec(Struct, frozen=True):
     summary: str
     run: Callable[[CommandCall], Reply]
     opens: bool = False
-    """What stands behind it, and the files that came with it, are a message: it is taken in once the command was done."""
+    """True if text and files after the command are a message, stored once the command has run."""
 
 
 def save(call: CommandCall, **changes: object) -> None:
@@ -84,7 +89,7 @@ def save(call: CommandCall, **changes: object) -> None:
 
 
 def refusal(call: CommandCall, deed: str) -> Reply | None:
-    """None if whoever said it may do that here."""
+    """Return why the caller may not do that here; None if they may."""
     role = AUTHORITY.get(deed, "owner")
     return None if allows(call.role, deed) else NotDone(f"Only an {role} may do that here.")
 
@@ -94,7 +99,7 @@ def binding_of(call: CommandCall) -> Conversation:
 
 
 def session_of(call: CommandCall) -> Session | None:
-    kept = keeper(call.tx, call.settings, call.conversation, call.at)
+    kept = session_owner(call.tx, call.settings, call.conversation, call.at)
     return call.tx.sessions.get(kept.session_id) if kept.session_id else None
 
 
@@ -109,7 +114,3 @@ def engine_of(call: CommandCall, session: Session | None) -> EngineId:
 def workspace_in(call: CommandCall, session: Session | None) -> str:
     chosen = binding_of(call).workspace or (session.workspace if session else None)
     return chosen or call.settings.default_workspace
-
-
-Opening = Callable[[Tx, Conversation], Reply]
-"""A command that stands before the message, such as `/new`: done in the transaction that takes the message in."""

@@ -1,13 +1,10 @@
-"""`/send PATH`: brings a file of the workspace to where somebody asks for it.
+"""`/send PATH` and `/topic NAME`: commands that use the disk or a platform before their transaction, which must not wait.
 
-Rules: only a plain file that lies in the workspace, as links really lead. What the house's rules would ask about before
-an engine reads it, and what by its name keeps secrets, is for owners. The disk is read before the command is stored, for a
-transaction waits for nobody.
+`/send` sends only a regular file inside the workspace, links resolved. Files that the rules would ask about before an
+engine reads them, and files whose names suggest secrets, are for owners.
 
-Opens a thread for something of its own, where the channel can.
-
-A platform is asked before the command is stored, for a transaction waits for nobody. Killed in between, the platform
-brings the command again: the thread is then there twice, and empty once; it is never promised and missing.
+`/topic` opens a thread where the channel can. If the gateway is killed before the command is stored, the platform
+repeats the command and an empty second thread is left over; none is ever announced and missing.
 """
 
 from __future__ import annotations
@@ -44,12 +41,14 @@ _SECRET = re.compile(
 )
 
 NAME_CHARS = 100
-NAMELESS = "/topic NAME opens a topic, or a thread, for something of its own. It works where this conversation works."
-CANNOT = "There are no topics or threads on {channel}. /new starts a new session here."
+NAMELESS = (
+    "/topic NAME opens a topic or thread as a separate conversation, with this one's engine and workspace."
+)
+CANNOT = "{channel} has no topics or threads. /new starts a new session here."
 
 
 async def find_file(ports: Ports, address: Address, by: Author, said: str) -> NamedFile | str:
-    """The file; or why it is not sent, in words for whoever asked."""
+    """Return the file, or tell why it is not sent."""
     path = said.strip(QUOTES)
     if not path:
         return USAGE
@@ -65,14 +64,14 @@ async def find_file(ports: Ports, address: Address, by: Author, said: str) -> Na
     if found is None:
         return f"{path} could not be read in time. Try again."
     if isinstance(found, str):
-        return f"{path} is not sent: {found}. Its path begins at {workspace}."
+        return f"{path} is not sent: {found}. Paths are relative to {workspace}."
     inner, data = found
     guarded = (
         ruling.rule if ruling.outcome == "ask" else "it may hold secrets" if _SECRET.search(inner) else ""
     )
     if guarded and not allows(role, "command.send.guarded"):
-        return f"{path} is sent to owners alone: {guarded}."
-    if not data:  # which a platform may refuse
+        return f"{path} is sent only to owners: {guarded}."
+    if not data:  # platforms may refuse it
         return f"{path} is not sent: it is empty."
     return NamedFile(PurePosixPath(inner).name, sniff(data) or "application/octet-stream", data)
 
@@ -86,7 +85,7 @@ def send_file(call: CommandCall) -> Reply:
 
 
 def _place(tx: Tx, settings: Settings, address: Address, by: Author) -> tuple[str, Role]:
-    """Where the engine works in this conversation, and what somebody is there."""
+    """Return the conversation's workspace and the person's role in it."""
     known = tx.conversations.get(place_id(tx, address))
     chosen = None if known is None else bound(tx, known).workspace
     session = tx.sessions.get(known.session_id) if known and known.session_id else None
@@ -95,21 +94,21 @@ def _place(tx: Tx, settings: Settings, address: Address, by: Author) -> tuple[st
 
 
 async def open_thread(ports: Ports, address: Address, name: str) -> Address | str:
-    """Where the new thread is; or why there is none, in words for whoever asked."""
+    """Open a thread and return its address, or tell why there is none."""
     channel, name = ports.channels.get(address.channel), " ".join(name.split())
     if not isinstance(channel, CanOpenThread):
         return CANNOT.format(channel=address.channel)
     if not name:
         return NAMELESS
     if len(name) > NAME_CHARS:
-        return f"That name has {len(name)} characters; at most {NAME_CHARS} are a name."
+        return f"That name has {len(name)} characters; at most {NAME_CHARS} are allowed."
     try:
         with anyio.fail_after(ports.settings().send_timeout_s):
             return await channel.open_thread(address, name)
     except TryLater as error:
         return f"Not now: {error}. Try again in {max(1, round(error.after_s))} s."
     except Rejected as error:
-        return f"That did not work: {error.reason}"
+        return f"The topic was not opened: {error.reason}"
     except Exception as error:  # noqa: BLE001 - one delivery
         ports.log("thread.unconfirmed", level="warning", error=error)
-        return "Nobody said whether it was opened: look whether it is there, and try again if it is not."
+        return f"{address.channel} did not confirm the new topic. Check whether it exists, and retry if not."

@@ -1,4 +1,4 @@
-"""The commands that only look: what runs here, what waits, what was asked and answered, and what it cost."""
+"""Commands that only read: what runs here, what is queued, what was asked and answered, and the cost."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pilothouse.runtime.commands.call import (
     session_of,
     workspace_in,
 )
-from pilothouse.runtime.delivery.undelivered import is_told_of
+from pilothouse.runtime.delivery.undelivered import was_told_in
 from pilothouse.runtime.trust import LAPSED, has_lapsed, is_trusted
 
 _decode = msgspec.json.Decoder(InboundMessage).decode
@@ -33,7 +33,7 @@ def show_status(call: CommandCall) -> Reply:
     rows = {
         "state": _state(call, live),
         "engine": engine_of(call, session),
-        "model": binding_of(call).model or (session.model if session else None) or "the engine's own",
+        "model": binding_of(call).model or (session.model if session else None) or "the engine's default",
         "workspace": workspace_in(call, session),
         "trust": _trust(call, workspace_in(call, session)),
         "session": session.id if session else "a new one with your next message",
@@ -48,7 +48,7 @@ def _state(call: CommandCall, live: Turn | None) -> str:
     if live is None:
         parked = call.tx.turns.of(call.conversation.id, statuses=("parked",), limit=1)
         if parked and call.tx.spending.get(parked[0].id):
-            return "held: the day's budget has no room for it"
+            return "held: it does not fit into the day's budget"
         return "parked until the limit resets" if parked else "idle"
     if live.status == "waiting":
         return "waiting for your answer"
@@ -73,7 +73,7 @@ def show_session(call: CommandCall) -> Reply:
     session = session_of(call)
     if session is None:
         return Reply("No session yet: your next message starts one.")
-    token = session.resume.value if session.resume else "not told by the engine yet"
+    token = session.resume.value if session.resume else "not known yet"
     rows = {
         "session": session.id,
         "engine": session.engine,
@@ -90,19 +90,19 @@ def show_session(call: CommandCall) -> Reply:
 
 
 def show_cost(call: CommandCall) -> Reply:
-    """What this place cost, and how the day's caps that cover it stand."""
+    """Show the cost of this conversation, and the state of the daily caps that cover it."""
     day, here = day_of(call.at, call.settings.zone), call.conversation.id
     today = [row for row in call.tx.spending.of(since=day) if row.conversation_id == here]
     session = session_of(call)
     if session is None and not today and not call.settings.caps.any:
-        return Reply("Nothing was spent here yet.")
+        return Reply("Nothing spent here yet.")
     rows = {"this session": _session_cost(session), "today, here": describe_line(total(today))}
     rows |= {f"  {line.name}": describe_line(line) for line in sum_up(today, "cause")}
     for scope, cap_usd in call.settings.caps.of(workspace_in(call, session), here):
         rows[f"cap: {scope.kind}"] = describe_cap(call.tx.spending.cap_status(scope, day, cap_usd))
     width = max(map(len, rows))
     table = "\n".join(f"{key:<{width}}  {value}" for key, value in rows.items())
-    return Reply(f"```\n{table}\n```\nAs the engines tell it. A day is as in {call.settings.zone}.")
+    return Reply(f"```\n{table}\n```\nAs reported by the engines. Days are in {call.settings.zone}.")
 
 
 def _session_cost(session: Session | None) -> str:
@@ -113,9 +113,9 @@ def _session_cost(session: Session | None) -> str:
 
 
 def show(call: CommandCall) -> Reply:
-    """An ask whole, never cut; or a message as it was sent."""
+    """Show an ask or an answer in full."""
     if not call.args:
-        return Reply("/show ID shows a question or a message whole.")
+        return Reply("/show ID shows a question or an answer in full.")
     here = call.conversation.id
     found = [row for row in call.tx.asks.find(call.args) if here in (row.conversation_id, *row.shown_in)]
     if len(asks := matching_asks(found, call.args)) == 1:
@@ -123,7 +123,7 @@ def show(call: CommandCall) -> Reply:
     turns = [
         turn
         for turn in call.tx.turns.find(call.args)
-        if turn.conversation_id == here or is_told_of(call.tx, turn.id, here)
+        if turn.conversation_id == here or was_told_in(call.tx, turn.id, here)
     ]
     if len(turns) == 1:
         answer, failure = turns[0].answer, turns[0].failure
@@ -132,7 +132,7 @@ def show(call: CommandCall) -> Reply:
 
 
 def _show_ask(call: CommandCall, row: AskRow) -> Reply:
-    """What is long is a file, to be read, and the bytes that the hash is of, to be checked."""
+    """Show an ask. A long one comes as two files: one to read, and the exact bytes that were hashed."""
     ask, tx, at = row.ask, call.tx, call.at
     about = [f"Why: {ask.why}"] if ask.why else []
     about += [f"{offer.remember}: {offer.rule}" for offer in ask.offers]
@@ -146,4 +146,4 @@ def _show_ask(call: CommandCall, row: AskRow) -> Reply:
         return Reply(f"{head}\n{code_block(payload, 'json')}\n{tail}", diff)
     text = tx.blobs.attach(payload_text(ask).encode(), f"{ask.id}.txt", "text/plain", at)
     exact = tx.blobs.attach(payload_bytes(ask.payload), file_name(ask), "application/json", at)
-    return Reply(f"{head}\n{tail}, which {exact.name} has", (*diff, text, exact))
+    return Reply(f"{head}\n{tail} of {exact.name}", (*diff, text, exact))

@@ -1,7 +1,4 @@
-"""Which models somebody may choose where they are: those in use there, then what the engine says that it has.
-
-The commands that change what a conversation is bound to: engine, model, workspace, session, and what it hears.
-"""
+"""Commands that change a conversation's binding: engine, model, workspace, topic, trigger, session."""
 
 from __future__ import annotations
 
@@ -40,18 +37,19 @@ TRIGGER_USAGE = "/trigger all, mention, reply, pattern WORDS, or default changes
 
 
 def list_models(ports: Ports) -> Listed:
-    """Of every engine that says. Not for the inside of a transaction, which runs in another thread."""
+    """List the models of every engine that can. Call it outside of a transaction, which runs in another thread."""
     listed: dict[EngineId, tuple[str, ...]] = {}
     for id, engine in ports.engines.items():
         try:
             if isinstance(engine, ListsModels):
                 listed[id] = tuple(model.name for model in engine.models())
-        except Exception as error:  # noqa: BLE001 - whatever an engine does here, people can still type a name
+        except Exception as error:  # noqa: BLE001 - without a list, people can still type a name
             ports.log("engine.models_failed", level="warning", engine=id, error=error)
     return listed
 
 
 def models_to_choose(tx: Tx, conversation: Conversation, engine: EngineId, listed: Listed) -> list[str]:
+    """Return the models to offer: those used in this conversation, then those that the engine lists."""
     sessions = sorted(tx.sessions.of(conversation.id), key=lambda one: one.used_at, reverse=True)
     used = [session.model for session in sessions if session.engine == engine]
     names = (bound(tx, conversation).model, *used, *listed.get(engine, ()))
@@ -70,7 +68,7 @@ def set_engine(call: CommandCall) -> Reply:
     if call.prepared.unusable:
         now = engine_of(call, session_of(call))
         return NotDone(
-            f"{engine} does not work here: {call.prepared.unusable} Nothing was changed: {now} answers."
+            f"{engine} does not work here: {call.prepared.unusable} Nothing was changed: the engine is {now}."
         )
     save(call, engine=engine, model=None, session_id=None)
     return Reply(f"From your next message on: {engine}, in a new session.")
@@ -79,25 +77,25 @@ def set_engine(call: CommandCall) -> Reply:
 def set_model(call: CommandCall) -> Reply:
     said = call.args.strip(QUOTES)
     if not said:
-        now = f"The model is {binding_of(call).model or 'the engine’s own'}."
+        now = f"The model is {binding_of(call).model or 'the engine’s default'}."
         names = models_to_choose(
             call.tx, call.conversation, engine_of(call, session_of(call)), call.prepared.models
         )
-        known = f" Known are: {', '.join(names[:MODELS_NAMED])}." if names else ""
-        return Reply(f"{now} /model NAME sets another, /model default the engine’s own.{known}")
+        known = f" Known models: {', '.join(names[:MODELS_NAMED])}." if names else ""
+        return Reply(f"{now} /model NAME changes it, /model default resets it.{known}")
     if refused := refusal(call, "command.model.set"):
         return refused
     model = None if said.lower() in ("default", "none") else said
     save(call, model=model)
     session = session_of(call)
-    if session is not None:  # else the session would bring back the model that it was opened with
+    if session is not None:  # else the session would restore the model it was opened with
         call.tx.sessions.save(msgspec.structs.replace(session, model=model))
-    return Reply(f"From your next message on: {model or 'the engine’s own model'}.")
+    return Reply(f"From your next message on: {model or 'the engine’s default model'}.")
 
 
 def set_workspace(call: CommandCall) -> Reply:
-    """Only to a folder that the configuration names, and only by somebody who is an admin here and there."""
-    names = ", ".join(call.settings.workspaces) or "none; the configuration names them under [workspaces]"
+    """Change the workspace to a configured one. The caller must be an admin both here and there."""
+    names = ", ".join(call.settings.workspaces) or "none; add them to the configuration under [workspaces]"
     if not call.args:
         return Reply(f"The workspace is {workspace_in(call, session_of(call))}. There are: {names}.")
     folder = call.settings.workspaces.get(call.args)
@@ -113,42 +111,46 @@ def set_workspace(call: CommandCall) -> Reply:
 
 
 def open_topic(call: CommandCall) -> Reply:
-    """A conversation of its own, bound as its place is: nothing is chosen for it, so it inherits."""
+    """Announce the new thread. It chooses nothing itself, so it inherits its parent's binding."""
     if isinstance(call.prepared.opened, str):
         return NotDone(call.prepared.opened)
     place = ensure_place(call.tx, call.prepared.opened, call.at)
     here = bound(call.tx, place)
     works = f"{here.engine or call.settings.default_engine} in {here.workspace or call.settings.default_workspace}"
-    first = Content(f"What is said here is a conversation of its own, with {works}.")
+    first = Content(f"This is a separate conversation, with {works}.")
     say(call.tx, call.ids, place.id, first, key=f"opened:{place.id}", at=call.at)
     return Reply(f"Opened: {' '.join(call.args.split())}")
 
 
 def set_trigger(call: CommandCall) -> Reply:
-    """Of the place alone in which it is said, whatever the configuration says about that one."""
+    """Set the trigger of this place alone; it overrides the configuration."""
     if call.conversation.private:
-        return Reply("We are alone here: I hear everything you say.")
+        return Reply("This is a private chat: I react to every message.")
     chosen, said = trigger_of(call.tx, call.conversation.id), call.args.strip()
     if not said:
-        now = f"Here I hear {describe_trigger(chosen)}." if chosen else "Here I hear what is configured."
+        now = (
+            f"Here I react to {describe_trigger(chosen)}."
+            if chosen
+            else "Here the configured trigger applies."
+        )
         return Reply(f"{now} {TRIGGER_USAGE}")
     if refused := refusal(call, "command.trigger.set"):
         return refused
     if said.lower() == "default":
         keep_trigger(call.tx, call.conversation.id, None)
-        return Reply("From now on I hear here what is configured.")
+        return Reply("Trigger reset to the configured default.")
     trigger = parse_trigger(said)
     if trigger is None:
         return NotDone(f"There is no trigger {said!r}. {TRIGGER_USAGE}")
     if problem := trigger_problem(trigger):
         return NotDone(f"Nothing was changed: {problem}.")
     keep_trigger(call.tx, call.conversation.id, trigger)
-    return Reply(f"From now on I hear here {describe_trigger(trigger)}. Commands I always hear.")
+    return Reply(f"From now on I react here to {describe_trigger(trigger)}, and always to commands.")
 
 
 def resume(call: CommandCall) -> Reply:
-    """Takes our own session id, an engine's token or a resume line; a token of another engine is refused, not guessed
-    at. An id that only a terminal knows is taken in."""
+    """Continue a session by its id, an engine's token or a resume line. A token of another engine is refused; a session
+    only known to a terminal is adopted."""
     word = call.args.strip("` ")
     if not word:
         return Reply("/resume TOKEN continues a session. `pilothouse sessions` lists them.")
@@ -174,7 +176,7 @@ def resume(call: CommandCall) -> Reply:
 
 
 def _token(call: CommandCall, word: str, engine: EngineId) -> Session | ResumeToken | None:
-    """What was meant: a session of ours, a resume line, or the id of one that we never saw."""
+    """Find what was named: a stored session, a resume line, or a token of a session not stored yet."""
     said, _ = parse_resume(call.settings, call.args)
     known = call.tx.sessions.get(SessionId(word)) or call.tx.sessions.by_resume(engine, word)
     if said is not None or known is not None or _owner_of(call, word, engine) is not None:

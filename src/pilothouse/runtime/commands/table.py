@@ -1,15 +1,9 @@
-"""The commands, the same on every channel: a table of small functions.
+"""The commands, the same on every channel: recognise one, run it, reply.
 
-Each runs inside the transaction that stored it, changes only rows, and returns what the person reads. Stopping is
-a flag on the turn's row: whoever runs the turn sees it, on whichever node.
-
-Pure: is this text for us or for the engine?
-
-Only a first word of the shape `/name` is ever looked at, and only a whole known name runs anything: `/stopp` is a
-hint, `/etc/hosts is broken` is a message.
-
-A command is a row too, in the control lane; it is carried out in the transaction that stores it, so that it neither
-waits behind a turn nor happens twice.
+Only a first word of the form `/name` is looked at, and only a complete known name runs: `/stopp` gives a hint,
+`/etc/hosts is broken` is a message. A command is a row in the control lane and runs in the transaction that stores it,
+so it neither waits behind a turn nor runs twice. It changes only rows and returns the reply; stopping is a flag on the
+turn's row, which the node that runs the turn sees.
 """
 
 from __future__ import annotations
@@ -52,7 +46,7 @@ from pilothouse.runtime.commands.settings import (
     set_trigger,
     set_workspace,
 )
-from pilothouse.runtime.conversations.binding import keep_session, keeper, workspace_of
+from pilothouse.runtime.conversations.binding import session_owner, set_session, workspace_of
 from pilothouse.runtime.conversations.pending import stop_key
 from pilothouse.runtime.conversations.pieces import cleaned, keep_message, note_pieces, without_known
 from pilothouse.runtime.conversations.places import ensure_place, message_key, place_id
@@ -62,40 +56,15 @@ from pilothouse.runtime.roles import may, note_author, role_of
 from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.signals import ASKS, INBOX, OUTBOX, PLACES, control_of
 
+_encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(InboundMessage).decode
 
 ALIASES: Mapping[str, str] = {"thread": "topic"}
-"""What some platforms call a thing that we have one name for. They stand in no list."""
+"""Other platforms' names for our commands; not listed in `/help`."""
 
 _SLASH_WORD = re.compile(r"^/([a-zA-Z][a-zA-Z0-9_-]*)(?:@\w+)?(?:\s+|$)")
 
-_encode = msgspec.json.Encoder().encode
-
-
-UNUSED = "What came with it was not used: this command takes no files. Send them again without it."
-
-
-def still_expected(call: CommandCall) -> list[InboundMessage]:
-    """Those of this conversation that are in no row yet. A stranger's is refused when it has come."""
-    place, people = call.conversation.id, call.settings.people
-    workspace = workspace_of(call.tx, place, call.settings.default_workspace)
-    here = [message for message in call.prepared.expected if place_id(call.tx, message.address) == place]
-    known = [
-        message for message in here if may(call.tx, people, message.author.id, "desk.expecting", workspace)
-    ]
-    return [fresh for message in known if (fresh := without_known(call.tx, message)) is not None]
-
-
-def take_back(call: CommandCall, message: InboundMessage) -> None:
-    """It stays in the record, without what was not fetched yet."""
-    put = keep_message(call.tx, call.ids, cleaned(message), call.conversation.id, call.at)
-    call.tx.inbox.withdraw(put.row.id, call.at, f"stopped by {call.by.id}")
-
-
-def note_stop(call: CommandCall) -> None:
-    """Something was taken back: whatever was said here before this stop, and is still to come, goes with it."""
-    if call.prepared.said_at:
-        call.tx.set_fact(stop_key(call.conversation.id), repr(call.prepared.said_at))
+UNUSED = "This command takes no files: the attached ones were not used. Send them again without it."
 
 
 def _help(_call: CommandCall) -> Reply:
@@ -105,8 +74,8 @@ def _help(_call: CommandCall) -> Reply:
 
 
 def _new(call: CommandCall) -> Reply:
-    kept = keeper(call.tx, call.settings, call.conversation, call.at)
-    keep_session(call.tx, kept, call.conversation, None)
+    kept = session_owner(call.tx, call.settings, call.conversation, call.at)
+    set_session(call.tx, kept, call.conversation, None)
     if call.has_message:
         return Reply("This starts a new session.")
     live = call.tx.turns.live_in(call.conversation.id)
@@ -116,7 +85,7 @@ def _new(call: CommandCall) -> Reply:
 
 def _stop(call: CommandCall) -> Reply:
     live = call.tx.turns.live_in(call.conversation.id)
-    waiting, coming = queued(call), still_expected(call)
+    waiting, coming = queued(call), _arriving_messages(call)
     tail = _left(waiting, coming)
     if live is not None:
         call.tx.turns.note(live.id, stop_requested=True)
@@ -129,13 +98,36 @@ def _stop(call: CommandCall) -> Reply:
     if not coming:
         return Reply(f"Nothing is running here.{tail}")
     for message in coming:
-        take_back(call, message)
-    note_stop(call)
+        _withdraw_message(call, message)
+    _note_stop(call)
     return Reply(f"{_stopped_coming(len(coming))}{_left(waiting)}")
 
 
+def _arriving_messages(call: CommandCall) -> list[InboundMessage]:
+    """List messages of this conversation that are still being fetched. Those of strangers are refused on arrival."""
+    place, people = call.conversation.id, call.settings.people
+    workspace = workspace_of(call.tx, place, call.settings.default_workspace)
+    here = [message for message in call.prepared.expected if place_id(call.tx, message.address) == place]
+    known = [
+        message for message in here if may(call.tx, people, message.author.id, "desk.expecting", workspace)
+    ]
+    return [fresh for message in known if (fresh := without_known(call.tx, message)) is not None]
+
+
+def _withdraw_message(call: CommandCall, message: InboundMessage) -> None:
+    """Store the message as withdrawn, without the files that were not fetched yet."""
+    put = keep_message(call.tx, call.ids, cleaned(message), call.conversation.id, call.at)
+    call.tx.inbox.withdraw(put.row.id, call.at, f"stopped by {call.by.id}")
+
+
+def _note_stop(call: CommandCall) -> None:
+    """Note the time of the stop: messages sent before it that arrive later are stopped too."""
+    if call.prepared.said_at:
+        call.tx.set_fact(stop_key(call.conversation.id), repr(call.prepared.said_at))
+
+
 def _left(waiting: Sequence[QueueRow], coming: Sequence[InboundMessage] = ()) -> str:
-    """What begins in spite of a stop, in its turn."""
+    """Describe what still runs after a stop."""
     told = [f" {len(waiting)} queued: /queue shows, /cancel drops."] if waiting else []
     if len(coming) == 1:
         told.append(" A message whose file is still on its way begins when that is here.")
@@ -165,38 +157,34 @@ def _cancel(call: CommandCall) -> Reply:
 def _pair(call: CommandCall) -> Reply:
     code = parse_code(f"/pair {call.args}")
     if code is None:
-        return Reply(
-            "/pair CODE takes a code that `pilothouse pair` shows on the machine, such as K7QM-2XFP."
-        )
+        return Reply("/pair CODE takes a code such as K7QM-2XFP. `pilothouse pair` on the machine shows one.")
     grant, told = pair(call.tx, call.ids, call.settings.people, code, call.by, call.at)
     return NotDone(told) if grant is None else Reply(told)
 
 
 COMMANDS: Mapping[str, CommandSpec] = {
     "help": CommandSpec("/help", "this list", _help),
-    "new": CommandSpec(
-        "/new", "start a new session; words behind it are its first message", _new, opens=True
-    ),
+    "new": CommandSpec("/new", "start a new session; text after it is its first message", _new, opens=True),
     "stop": CommandSpec("/stop", "stop the running turn; it is not resumed", _stop),
     "status": CommandSpec("/status", "what runs here, and how", show_status),
-    "queue": CommandSpec("/queue", "what waits", show_queue),
-    "cancel": CommandSpec("/cancel N", "drop a waiting message", _cancel),
+    "queue": CommandSpec("/queue", "list queued messages", show_queue),
+    "cancel": CommandSpec("/cancel N", "drop a queued message", _cancel),
     "engine": CommandSpec("/engine NAME", "change the engine", set_engine),
     "model": CommandSpec("/model NAME", "change the model", set_model),
     "bind": CommandSpec("/bind WORKSPACE", "change the workspace", set_workspace),
-    "topic": CommandSpec("/topic NAME", "open a topic, or a thread, for something of its own", open_topic),
+    "topic": CommandSpec("/topic NAME", "open a topic or thread as a separate conversation", open_topic),
     "trigger": CommandSpec("/trigger HOW", "choose what I react to in a group", set_trigger),
     "resume": CommandSpec("/resume TOKEN", "continue an earlier session", resume),
-    "session": CommandSpec("/session", "this session, and how to go on in a terminal", show_session),
-    "cost": CommandSpec("/cost", "what this session and this day cost", show_cost),
-    "show": CommandSpec("/show ID", "a question or an answer, whole", show),
-    "send": CommandSpec("/send PATH", "a file of the workspace, sent here", send_file),
-    "pair": CommandSpec("/pair CODE", "be let in with a code from the machine", _pair),
+    "session": CommandSpec("/session", "this session, and how to continue it in a terminal", show_session),
+    "cost": CommandSpec("/cost", "cost of this session and this day", show_cost),
+    "show": CommandSpec("/show ID", "a question or an answer in full", show),
+    "send": CommandSpec("/send PATH", "send a file of the workspace here", send_file),
+    "pair": CommandSpec("/pair CODE", "get access with a code from the machine", _pair),
 }
 
 
 def menu() -> tuple[MenuCommand, ...]:
-    """All of them, as channels are told of them."""
+    """Return the commands for the menus of channels."""
     return tuple(
         MenuCommand(name, spec.summary, AUTHORITY[f"command.{name}"], spec.usage, _aliases_of(name))
         for name, spec in COMMANDS.items()
@@ -207,8 +195,8 @@ def _aliases_of(name: str) -> tuple[str, ...]:
     return tuple(alias for alias, meant in ALIASES.items() if meant == name)
 
 
-class Say(Struct, frozen=True):
-    """For the engine."""
+class PlainText(Struct, frozen=True):
+    """Text for the engine."""
 
 
 class Command(Struct, frozen=True):
@@ -217,20 +205,20 @@ class Command(Struct, frozen=True):
 
 
 class Unknown(Struct, frozen=True):
-    """A slash word that we do not know, and the nearest that we do."""
+    """An unknown slash word, and the nearest known one."""
 
     word: str
     nearest: str | None
 
 
-Route = Say | Command | Unknown
+Route = PlainText | Command | Unknown
 
 
 def route(text: str, commands: Collection[str], aliases: Mapping[str, str] = MappingProxyType({})) -> Route:
-    """`aliases` are further names of commands: people who come from elsewhere know them by those."""
+    """Classify a text as a command, an unknown slash word, or text for the engine."""
     match = _SLASH_WORD.match(text)
     if match is None:
-        return Say()
+        return PlainText()
     said = match.group(1).lower()
     word = aliases.get(said, said)
     if word in commands:
@@ -239,14 +227,13 @@ def route(text: str, commands: Collection[str], aliases: Mapping[str, str] = Map
     return Unknown(word, near[0] if near else None)
 
 
-async def carry_out(
+async def run_command(
     ports: Ports,
     way: Route,
     message: InboundMessage,
     prepared: Prepared,
 ) -> Receipt:
-    """Stores the command and does it, at once and once: the row's key makes a repeat a duplicate. Of files that came with it
-    the person is told that nobody took them."""
+    """Store the command and run it in one transaction; the row's key makes a repeat a duplicate."""
     address, by, native_id = message.address, message.author, message.native_id
     settings, at = ports.settings(), ports.clock.now()
 
@@ -268,7 +255,7 @@ async def carry_out(
         if isinstance(way, Command):
             role = _role(tx, settings, by, conversation)
             call = CommandCall(tx, conversation, by, way.args, settings, ports.ids, at, role, prepared)
-            reply = _run(way, call)
+            reply = _call(way, call)
         else:
             reply = NotDone(_unknown_hint(way))
         tx.inbox.claim([put.row.id])
@@ -291,19 +278,19 @@ def has_files(message: InboundMessage) -> bool:
     return bool(message.attachments or message.file_text)
 
 
-def opening(ports: Ports, way: Command, by: Author) -> Opening:
-    """The same for a command that a message stands behind: it shares the message's row, and so its key."""
+def opening_command(ports: Ports, way: Command, by: Author) -> Opening:
+    """Prepare a command that a message follows: it runs with the message and shares its row and key."""
     settings, at = ports.settings(), ports.clock.now()
 
     def run(tx: Tx, conversation: Conversation) -> Reply:
         role = _role(tx, settings, by, conversation)
         call = CommandCall(tx, conversation, by, "", settings, ports.ids, at, role, has_message=True)
-        return _run(way, call)
+        return _call(way, call)
 
     return run
 
 
-def _run(way: Command, call: CommandCall) -> Reply:
+def _call(way: Command, call: CommandCall) -> Reply:
     deed = f"command.{way.name}"
     record(call.tx, call.at, call.by.id, deed, args=call.args, conversation=call.conversation.id)
     return refusal(call, deed) or COMMANDS[way.name].run(call)
@@ -313,7 +300,7 @@ def _role(tx: Tx, settings: Settings, by: Author, conversation: Conversation) ->
     return role_of(tx, settings.people, by.id, workspace_of(tx, conversation.id, settings.default_workspace))
 
 
-def _unknown_hint(way: Unknown | Say) -> str:
+def _unknown_hint(way: Unknown | PlainText) -> str:
     word = way.word if isinstance(way, Unknown) else ""
     nearest = way.nearest if isinstance(way, Unknown) else None
     hint = f"Did you mean /{nearest}? " if nearest else ""

@@ -1,18 +1,10 @@
-"""What a workspace's own file wishes for a conversation. It is kept beside the binding, never in it.
+"""The binding of a conversation: which workspace, engine, model, busy policy, approval mode and session it uses.
 
-A binding holds what a person chose, and that wins. Wishes are written anew whenever somebody opens a chat in the
-folder, so a file that changed its mind, or is gone, leaves nothing behind.
+A person's choice wins, then the wishes of the workspace's own file, then the parent's binding. Wishes are stored beside
+the binding and rewritten whenever a chat is opened in the folder, so a changed or deleted file leaves nothing behind.
 
-The binding as it works: what a person chose in a conversation, else what its workspace wishes, else its parent's.
-
-A thread is a conversation of its own with a session of its own. Until somebody binds it to something else, it works
-where the place that it belongs to works, whichever way that changes.
-
-The approval mode of a turn: what was said for this chat, what is configured, what was picked, else the narrowest.
-
-Whose session a conversation works in: its own, or, where threads share it, that of the place which they belong to.
-
-A thread that was bound to something of its own has a session of its own, whatever is configured.
+A thread is a conversation with its own session. Until it is bound to something else it inherits its parent's binding.
+Where `threads` is "shared", an unbound thread works in its parent's session.
 """
 
 from __future__ import annotations
@@ -41,7 +33,7 @@ class Wishes(Struct, frozen=True):
     busy: BusyPolicy | None = None
     show_cost: bool | None = None
     approval_mode: ApprovalMode | None = None
-    """What whoever opened the chat said for as long as it is open; no file can wish for that."""
+    """Set with a flag when the chat was opened, for as long as it is open; no file can set it."""
 
 
 NO_WISHES = Wishes()
@@ -63,7 +55,7 @@ def _key(conversation_id: ConversationId) -> str:
 
 
 def bound(tx: Tx, conversation: Conversation) -> Conversation:
-    """As it works, with what was inherited. Not to be saved: that would make it a choice."""
+    """Return the effective binding, with inherited values. Do not save it: that would make them choices."""
     parent, wishes = _parent(tx, conversation.id), wishes_of(tx, conversation.id)
     engine = conversation.engine or wishes.engine or (parent.engine if parent else None)
     inherits_model = parent is not None and engine == parent.engine
@@ -77,7 +69,7 @@ def bound(tx: Tx, conversation: Conversation) -> Conversation:
 
 
 def workspace_of(tx: Tx, id: ConversationId, default: str) -> str:
-    """The folder whose roles hold in a conversation, also before anything was said in it."""
+    """Return the folder whose roles apply in a conversation, which may not be stored yet."""
     known, parent = tx.conversations.get(id), _parent(tx, id)
     return (known.workspace if known else None) or (parent.workspace if parent else None) or default
 
@@ -87,13 +79,13 @@ def _parent(tx: Tx, id: ConversationId) -> Conversation | None:
     return None if parent is None else tx.conversations.get(resolve(tx, parent))
 
 
-def said_mode(tx: Tx, conversation_id: ConversationId, turn: Turn) -> ApprovalMode | None:
-    """What whoever opened the chat said with a flag. It is for what they say there, not for what comes by itself."""
+def chat_mode(tx: Tx, conversation_id: ConversationId, turn: Turn) -> ApprovalMode | None:
+    """Return the mode set by flag for this chat. It applies to turns that people start there."""
     return wishes_of(tx, conversation_id).approval_mode if turn.cause in ("message", "answer") else None
 
 
 def picked_mode(tx: Tx, real: str) -> ApprovalMode | None:
-    """What was picked when a chat was first opened in this folder."""
+    """Return the mode picked when a chat was first opened in this folder."""
     kept = tx.get_fact(f"{_PICKED}{real}")
     return next((mode for mode in MODES if mode == kept), None)
 
@@ -104,8 +96,8 @@ def pick_mode(tx: Tx, workspace: str, mode: ApprovalMode, at: float, by: str) ->
     record(tx, at, by, "mode.picked", workspace=real, mode=mode)
 
 
-def keeper(tx: Tx, settings: Settings, conversation: Conversation, at: float) -> Conversation:
-    """The conversation whose session this one works in."""
+def session_owner(tx: Tx, settings: Settings, conversation: Conversation, at: float) -> Conversation:
+    """Return the conversation whose session this one uses: itself, or its parent where threads share."""
     address = conversation.address
     own = conversation.workspace is not None or conversation.engine is not None
     if settings.threads == "own" or own or address.thread is None:
@@ -113,10 +105,10 @@ def keeper(tx: Tx, settings: Settings, conversation: Conversation, at: float) ->
     return ensure_place(tx, Address(address.channel, address.place), at)
 
 
-def keep_session(
-    tx: Tx, kept: Conversation, conversation: Conversation, session_id: SessionId | None
+def set_session(
+    tx: Tx, owner: Conversation, conversation: Conversation, session_id: SessionId | None
 ) -> None:
-    """Both go on in it; None is a new one."""
-    for place in {kept.id: kept, conversation.id: conversation}.values():
+    """Set the session of both conversations; None starts a new one."""
+    for place in {owner.id: owner, conversation.id: conversation}.values():
         if place.session_id != session_id:
             tx.conversations.save(msgspec.structs.replace(place, session_id=session_id))

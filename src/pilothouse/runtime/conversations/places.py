@@ -1,16 +1,12 @@
-"""Which conversation an address means: the one under its own id, but for a place that moved.
+"""Maps addresses to conversations, and stores which messages a place reacts to (its trigger).
 
-A platform may give a place a new address; a group that becomes a supergroup gets another number. Nothing of the
-conversation is carried over then. It keeps the id under which it began, and with it its binding, its session, what
-runs, waits and is asked, its trigger and its schedules; from then on the new address means it, and what is said goes
-there. So a move is one small transaction, and the same move twice is one.
+A platform may give a place a new address, as when a Telegram group becomes a supergroup. The conversation then keeps
+the id under which it began, and with it everything stored; a fact maps the new address to it. So a move is one small
+transaction, and repeating it changes nothing. Message keys use the address that a message came under: two places may
+number their messages alike.
 
-What names a *message* is made of the address that it came under: two places may number their messages alike.
-
-What the people of a place chose that we react to: kept in the store, under the conversation it was said in.
-
-A thread hears what its parent hears until somebody says otherwise in it. A channel asks for every message of a group,
-so what was found is remembered until somebody, here or in another process, changes something.
+A thread uses its parent's trigger until one is set in it. A channel asks for every message of a group, so results are
+cached until something changes, in this process or another.
 """
 
 from __future__ import annotations
@@ -27,13 +23,13 @@ from pilothouse.core.trigger import Trigger
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.signals import PLACES
 
-MOST = 10_000
+MAX_CACHED = 10_000
 
 _decode_trigger = msgspec.json.Decoder(Trigger).decode
 
 
 class Moved(Struct, frozen=True):
-    """What a new address means, and the addresses that it had before, the first one first."""
+    """The conversation behind a new address, and its former addresses, oldest first."""
 
     conversation: ConversationId
     former: tuple[Address, ...]
@@ -47,7 +43,7 @@ def place_id(tx: Tx, address: Address) -> ConversationId:
 
 
 def resolve(tx: Tx, id: ConversationId) -> ConversationId:
-    """The conversation that an id means, where it was made of an address."""
+    """Follow a move: return the conversation that an id made from an address stands for."""
     moved = moved_from(tx, id)
     return id if moved is None else moved.conversation
 
@@ -58,12 +54,12 @@ def former_addresses(tx: Tx, address: Address) -> tuple[Address, ...]:
 
 
 def ensure_place(tx: Tx, address: Address, at: float, *, private: bool = False) -> Conversation:
-    """The conversation at an address; it is stored if there is none."""
+    """Return the conversation at an address, storing it if it is new."""
     return tx.conversations.ensure(Conversation(place_id(tx, address), address, at, private=private))
 
 
-def where_stands(tx: Tx, ref: MessageRef) -> Address:
-    """The address of a message that a platform named by its place, for all threads of which it counts as one."""
+def find_address(tx: Tx, ref: MessageRef) -> Address:
+    """Find the thread of a message that the platform named by its place alone; ids are unique across its threads."""
     threads = tx.conversations.threads_of(conversation_id(ref.address))
     addresses = (ref.address, *(thread.address for thread in threads))
     return next((one for one in addresses if _is_known(tx, MessageRef(one, ref.native_id))), ref.address)
@@ -84,23 +80,23 @@ def moved_key(id: ConversationId) -> str:
 
 
 def message_key(address: Address, native_id: str) -> str:
-    """By where it came from, wherever its conversation began: numbers of messages are a place's own."""
+    """Return the inbox key, made from the message's own address: each place numbers its messages itself."""
     return inbox_key(conversation_id(address), native_id)
 
 
 def trigger_of(tx: Tx, place: ConversationId) -> Trigger | None:
-    """As chosen there, or where it belongs to; None is as configured."""
+    """Return the trigger set in a place or in its parent; None means the configured one."""
     own, parent = _kept(tx, place), parent_id(place)
     return own if own is not None or parent is None else _kept(tx, resolve(tx, parent))
 
 
 def keep_trigger(tx: Tx, place: ConversationId, trigger: Trigger | None) -> None:
-    """None takes back what was chosen."""
+    """Store a trigger; None resets it to the configured one."""
     tx.set_fact(_trigger_key(place), "" if trigger is None else msgspec.json.encode(trigger).decode())
 
 
 class Places:
-    """What channels asked for, remembered. One for each gateway."""
+    """Caches the settings of places. One per gateway."""
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
@@ -108,8 +104,8 @@ class Places:
         self._ticket = ports.signals.ticket(PLACES)
 
     async def of(self, address: Address) -> PlaceSettings:
-        if self._ticket.is_set() or len(self._known) >= MOST:
-            # A look that is under way writes into the old one, and so is not believed.
+        if self._ticket.is_set() or len(self._known) >= MAX_CACHED:
+            # A read that is under way fills the old dict, so its stale result is never used.
             self._known = {}
             self._ticket = self._ports.signals.ticket(PLACES)
         known = self._known

@@ -1,8 +1,7 @@
-"""Progress that could not be taken away when its turn was over, or before its gateway stopped: a row of the outbox, so that it
-is tried for as long as it takes, by the next gateway too.
+"""Removes progress messages that could not be removed at the end of their turn, or before the gateway stopped.
 
-A chat may have had its share of messages just then. The row stands behind all that was said there before, and holds up
-nothing that is said later.
+Each is a row of the outbox, so that it is retried as long as needed, also by the next gateway. The row comes after
+everything said in the chat before it, and delays nothing that is said later.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from pilothouse.core.store import Tx
 from pilothouse.core.turn import Turn
 
 VIEW = "view"
-"""The kind of such a row. Its body is where the message stands."""
+"""Kind of such a row; its body is the reference of the message."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(MessageRef).decode
@@ -38,17 +37,17 @@ def remove_later(tx: Tx, ids: IdMaker, turn: Turn, ref: MessageRef, at: float) -
 
 
 def is_taken(tx: Tx, row: QueueRow) -> bool:
-    """Whether an answer stands in the place of the progress by now."""
+    """Tell whether an answer has replaced the progress message by now."""
     return tx.outbox.find_ref(_decode(row.body)) is not None
 
 
 async def remove(channel: Channel, row: QueueRow, within_s: float) -> str:
-    """What became of it. Raises what the channel does if it may go better later."""
+    """Remove the message and return the outcome for the row. Raises the channel's error if a retry may help."""
     if not isinstance(channel, CanDelete):
-        return "it cannot be taken away"
+        return "the channel cannot delete messages"
     try:
         with anyio.fail_after(within_s):
             await channel.delete(_decode(row.body))
     except Rejected as error:
-        return f"it stays: {error.reason}"
-    return "taken away"
+        return f"not removed: {error.reason}"
+    return "removed"

@@ -1,11 +1,10 @@
-"""The live view: what a turn does, shown while it does it. Not durable, droppable, never in a final's way.
+"""The live view: shows what a turn does while it runs. Not durable, droppable, never delays an answer.
 
-Change-driven: a view is shown when it looks different, no more often than `edit_every_s`; elapsed time is part of
-how it looks, so it keeps moving while a tool is silent. One that would fade is shown again though it looks the same.
-When the turn is no longer live the progress message goes away. A turn younger than `first_view_s` is not looked at, and
-the log of an older one is read when there is something to show, not whenever it grows: a quick turn costs nothing here.
-A message that cannot be changed any more gives way to a new one; one that cannot be taken away now is left to the outbox.
-Whatever goes wrong is logged and costs nothing but the view.
+A view is shown when it looks different, at most every `edit_every_s`; elapsed time is part of the view, so it moves
+while a tool is silent. Views that a platform lets expire are shown again in time. The progress message is removed when
+the turn is no longer live. Turns younger than `first_view_s` are not read at all, and the log of an older one is read
+only when something is to be shown: a quick turn costs nothing here. A message that can no longer be edited is replaced
+by a new one; one that cannot be removed now is left to the outbox. Errors are logged and cost only the view.
 """
 
 from __future__ import annotations
@@ -41,41 +40,41 @@ from pilothouse.core.store import Tx
 from pilothouse.core.turn import LIVE, Turn
 from pilothouse.core.view import TurnView, fold
 from pilothouse.runtime.delivery.changes import remove_later
-from pilothouse.runtime.delivery.typing_indicator import Typing
+from pilothouse.runtime.delivery.typing_indicator import TypingIndicators
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.signals import OUTBOX, TURNS, Signals, end_of
 
-LOOK_SHARE = 0.2
-"""How much of `edit_every_s` may pass before a new turn is noticed: many that begin together are one look."""
+CHECK_SHARE = 0.2
+"""Share of `edit_every_s` between two checks for new turns, so that turns that start together cost one check."""
 
 REMOVE_TRIES = 5
-"""After so many, progress that shall go away becomes a row of the outbox."""
+"""Tries to remove a progress message before it becomes a row of the outbox."""
 
 
 class LiveViews:
-    """Finds the live turns whose channel can edit, and shows each until it is no longer live."""
+    """Finds the live turns on channels that can edit, and shows each until it ends."""
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
         self._shown: set[TurnId] = set()
         self._due: dict[TurnId, float] = {}
-        """When a turn that is still young will be shown, by the monotonic clock."""
-        self._typing = Typing(ports)
-        """One look at what lives is enough for both."""
-        self._open: set[Progress] = set()
+        """When each young turn will be shown, by the monotonic clock."""
+        self._typing = TypingIndicators(ports)
+        """Shares the query for live turns."""
+        self._open: set[ProgressMessage] = set()
         self._leaving = False
-        self._all_gone = anyio.Event()
+        self._all_removed = anyio.Event()
 
     async def clear(self, within_s: float) -> None:
-        """Takes away what is shown, while there is still a channel to do it through; shows nothing any more. What that has
-        no time for is left to the next gateway."""
-        self._leaving, self._all_gone = True, anyio.Event()
+        """Remove every progress message while the channels still run, and show no new one. The rest is left to the next
+        gateway."""
+        self._leaving, self._all_removed = True, anyio.Event()
         for progress in self._open:
             progress.leave()
         if self._open:
             with anyio.move_on_after(within_s):
-                await self._all_gone.wait()
-            await _hand_over(self._ports, self._open)
+                await self._all_removed.wait()
+            await _leave_to_outbox(self._ports, self._open)
 
     async def run(self) -> None:
         can_edit = any(isinstance(channel, CanEdit) for channel in self._ports.channels.values())
@@ -88,21 +87,21 @@ class LiveViews:
                 for progress in await self._changes(tasks):
                     tasks.start_soon(self._show, progress)
                 await Signals.wait(ticket, self._pause_s(settings.poll_s))
-                await anyio.sleep(settings.edit_every_s * LOOK_SHARE)
+                await anyio.sleep(settings.edit_every_s * CHECK_SHARE)
 
-    async def _changes(self, tasks: TaskGroup) -> list[Progress]:
-        """Forgets what is no longer live; returns what is due. One that broke stays known: it is not tried again."""
+    async def _changes(self, tasks: TaskGroup) -> list[ProgressMessage]:
+        """Forget turns that ended and return those that are due. A view that failed is not tried again."""
         read = self._ports.store.read
         try:
             live = await read(lambda tx: tx.turns.of(statuses=tuple(LIVE), limit=500))
-            await self._typing.see(live, tasks)
+            await self._typing.update(live, tasks)
             due = self._take_due(live)
             places = await read(lambda tx: tx.conversations.some(turn.conversation_id for turn in due))
         except StoreError as error:
             self._ports.log("live.postponed", level="warning", error=str(error))
             return []
         return [
-            Progress(self._ports, turn, place.address, channel)
+            ProgressMessage(self._ports, turn, place.address, channel)
             for turn in due
             if (place := places.get(turn.conversation_id)) is not None
             and isinstance(channel := self._ports.channels.get(place.address.channel), CanEdit)
@@ -114,15 +113,17 @@ class LiveViews:
         now = clock.monotonic()
         self._shown &= {turn.id for turn in live}
         young = [turn for turn in live if turn.id not in self._shown]
-        self._due = {turn.id: self._due.get(turn.id, now + self._young_s(turn, first_s)) for turn in young}
+        self._due = {
+            turn.id: self._due.get(turn.id, now + self._first_wait_s(turn, first_s)) for turn in young
+        }
         due = [turn for turn in young if self._due[turn.id] <= now]
         for turn in due:
             del self._due[turn.id]
             self._shown.add(turn.id)
         return due
 
-    def _young_s(self, turn: Turn, first_s: float) -> float:
-        """Never longer than it may be at all, wherever the clock has jumped to."""
+    def _first_wait_s(self, turn: Turn, first_s: float) -> float:
+        """Return the time until a turn is shown, at most `first_s` even if the clock jumped."""
         age_s = self._ports.clock.now() - (turn.started_at or 0.0)
         return min(first_s, max(0.0, first_s - age_s))
 
@@ -130,20 +131,20 @@ class LiveViews:
         next_at = min(self._due.values(), default=float("inf"))
         return min(at_most_s, max(0.0, next_at - self._ports.clock.monotonic()))
 
-    async def _show(self, progress: Progress) -> None:
+    async def _show(self, progress: ProgressMessage) -> None:
         try:
             await self._show_until_over(progress)
-        except Rejected as error:  # a place may put us out at any time: nothing of ours is wrong
+        except Rejected as error:  # we may be removed from a place at any time: not an error
             self._ports.log("live.dropped", turn_id=progress.turn.id, error=error.reason)
         except Exception as error:
             if find_fenced(error):
                 raise
             self._ports.log("live.dropped", turn_id=progress.turn.id, level="error", error=error)
         else:
-            self._shown.discard(progress.turn.id)  # a parked turn may be live again before the next look
+            self._shown.discard(progress.turn.id)  # a parked turn may be live again before the next check
 
-    async def _show_until_over(self, progress: Progress) -> None:
-        """Until its turn ends, or we leave: what is shown goes away with either."""
+    async def _show_until_over(self, progress: ProgressMessage) -> None:
+        """Show it until its turn ends or the gateway stops; both remove it."""
         if self._leaving:
             return
         self._open.add(progress)
@@ -152,12 +153,12 @@ class LiveViews:
         finally:
             self._open.discard(progress)
             if not self._open:
-                self._all_gone.set()
+                self._all_removed.set()
 
 
-async def _hand_over(ports: Ports, shown: Collection[Progress]) -> None:
-    """Leaves to the outbox what stands there: it is patient, and outlives us."""
-    now, left = ports.clock.now(), [(progress.turn, ref) for progress in shown for ref in progress.stands]
+async def _leave_to_outbox(ports: Ports, shown: Collection[ProgressMessage]) -> None:
+    """Store what is still shown as outbox rows, which are retried and outlive this process."""
+    now, left = ports.clock.now(), [(progress.turn, ref) for progress in shown for ref in progress.shown_refs]
     if not left:
         return
 
@@ -173,8 +174,8 @@ async def _hand_over(ports: Ports, shown: Collection[Progress]) -> None:
         ports.log("live.left", level="warning", error=str(error))
 
 
-class Progress:
-    """One progress message: sent, edited while it changes, gone at the end. A quick turn never shows one."""
+class ProgressMessage:
+    """One progress message: sent, edited while it changes, removed at the end."""
 
     def __init__(self, ports: Ports, turn: Turn, address: Address, channel: Channel) -> None:
         self.turn = turn
@@ -184,20 +185,20 @@ class Progress:
         self._view = TurnView(turn_id=turn.id)
         self._ref: MessageRef | None = None
         self._is_renewed = False
-        self._over: list[MessageRef] = []
-        """What shall go away."""
+        self._to_remove: list[MessageRef] = []
+        """Messages still to be removed."""
         self._last: Part | None = None
         self._last_at = 0.0
-        """When it was shown, by the monotonic clock."""
+        """When it was last shown, by the monotonic clock."""
         self._unsure: Part | None = None
-        """A first one that was sent, and may or may not stand there."""
+        """A first message whose send was not confirmed."""
         self._seq: int | None = None
         self._leaving = False
 
     @property
-    def stands(self) -> list[MessageRef]:
-        """What would have to be taken away now."""
-        return [*self._over, *([] if self._ref is None else [self._ref])]
+    def shown_refs(self) -> list[MessageRef]:
+        """The messages that would have to be removed now."""
+        return [*self._to_remove, *([] if self._ref is None else [self._ref])]
 
     async def run(self) -> None:
         pause_s = 0.0
@@ -209,12 +210,12 @@ class Progress:
             await self._remove()
 
     def leave(self) -> None:
-        """Ends this soon: what is on its way arrives first, else nobody would know what to take away."""
+        """End soon. A send under way finishes first: without its reference the message could not be removed."""
         self._leaving = True
         self._ports.signals.poke(end_of(self.turn.id))
 
     async def _ends_within(self, seconds: float) -> bool:
-        """Folds what the log has that we have not seen; true once the turn lives no more."""
+        """Wait, then fold new events into the view. True once the turn is no longer live."""
         await Signals.wait(self._ports.signals.ticket(end_of(self.turn.id)), seconds)
         while True:
             events, live = await self._ports.read(self._page)
@@ -236,11 +237,11 @@ class Progress:
         return tx.events.after(self.turn.conversation_id, self._seq, limit=PAGE), live
 
     async def _refresh(self) -> None:
-        """What the platform refuses now is not repeated: the next look may differ anyway."""
+        """Show the view if it changed. A refused update is not repeated: the next view may differ."""
         if not isinstance(self._channel, CanEdit):
             return
         part = self._channel.render_view(self._view, self._ports.clock.now())
-        if part is None or (part == self._last and not self._fades()):
+        if part is None or (part == self._last and not self._needs_renewal()):
             return
         now = self._ports.clock.monotonic()
         ended = self._ports.signals.ticket(end_of(self.turn.id))
@@ -250,41 +251,41 @@ class Progress:
                     await self._send(self._channel, part)
                 self._last_at = now
                 if isinstance(self._channel, CanDelete):
-                    await self._take_away(self._channel)
+                    await self._delete_all(self._channel)
         except TryLater as error:
             await self._skip(ended, error, error.after_s)
         except (Unconfirmed, TimeoutError) as error:
             if self._ref is not None or not isinstance(self._channel, FindsViews):
-                raise  # a second one might be two, and nobody could say which to take away
+                raise  # a retry might leave a second message that is never removed
             await self._skip(ended, error, self._ports.settings().retry_first_s)
 
-    def _fades(self) -> bool:
-        """Whether what stands there will be gone if it is not shown again."""
+    def _needs_renewal(self) -> bool:
+        """Tell whether the message will expire unless it is shown again."""
         if self._ref is None or not isinstance(self._channel, RenewsViews):
             return False
         renew_s = self._channel.renew_view_s(self._ref)
         return renew_s is not None and self._ports.clock.monotonic() - self._last_at >= renew_s
 
     async def _edit(self, channel: CanEdit, ref: MessageRef, part: Part) -> bool:
-        """False if a new one must be sent. Where that could not be changed at all, the next would be no better."""
+        """Edit the message. False if a new one must be sent; raises if a new one could not be edited either."""
         try:
             await channel.edit(ref, part)
         except CannotEdit as error:
             if self._is_renewed:
                 raise
             self._ports.log("live.renewed", turn_id=self.turn.id, why=error.reason)
-            self._over.append(ref)
+            self._to_remove.append(ref)
             self._ref, self._is_renewed = None, True
             return False
         self._last, self._is_renewed = part, False
         return True
 
     async def _send(self, channel: Channel, part: Part) -> None:
-        """What is found of an earlier try looks as it did then."""
+        """Send a new message. One found from an unconfirmed try shows the older view, so it is edited next."""
         before, self._unsure = self._unsure, part
         try:
             self._ref = await channel.send(self._address, part)
-        except (TryLater, Rejected):  # this one was not taken
+        except (TryLater, Rejected):  # not sent
             self._unsure = before
             raise
         self._last, self._unsure = None if before else part, None
@@ -303,9 +304,9 @@ class Progress:
                     if self._ref is None and self._unsure is not None and isinstance(channel, FindsViews):
                         await self._send(channel, self._unsure)
                     if self._ref is not None:
-                        self._over.append(self._ref)
+                        self._to_remove.append(self._ref)
                         self._ref = None
-                    await self._take_away(channel)
+                    await self._delete_all(channel)
                 return
             except TryLater as error:
                 await self._ports.clock.sleep(error.after_s)
@@ -315,13 +316,13 @@ class Progress:
                 self._ports.log("live.left", turn_id=self.turn.id, error=error.reason)
                 return
         self._ports.log("live.handed_over", turn_id=self.turn.id, tries=REMOVE_TRIES)
-        await _hand_over(self._ports, [self])
+        await _leave_to_outbox(self._ports, [self])
         self._ports.signals.poke(OUTBOX)
 
-    async def _take_away(self, channel: CanDelete) -> None:
-        while self._over:
+    async def _delete_all(self, channel: CanDelete) -> None:
+        while self._to_remove:
             try:
-                await channel.delete(self._over[0])
+                await channel.delete(self._to_remove[0])
             except Rejected as error:
                 self._ports.log("live.left", turn_id=self.turn.id, error=error.reason)
-            self._over.pop(0)
+            self._to_remove.pop(0)

@@ -1,9 +1,7 @@
-"""What a message still waits for: all that came of it and was not sent yet.
+"""Finds the outbox rows that this node delivers: those of its channels, and of single places and messages it holds.
 
-Whoever is here for some messages only is handed what came of these, and what the house says to nobody in particular.
-The answers of others are left for them, and hold nothing up.
-
-Collects what waits in the outbox for this node: its channels' mail, and that of single places and messages.
+A client that holds only some messages is given the replies to these and rows that reply to no message. Replies to other
+clients are left for them and delay nothing.
 """
 
 from __future__ import annotations
@@ -24,34 +22,34 @@ from pilothouse.runtime.ports import Ports
 
 AT_ONCE = 64
 
-_Asker = tuple[tuple[ConversationId, ...], tuple[MessageId, ...]]
-"""The places that somebody holds, and the messages there that they are here for."""
+_Client = tuple[tuple[ConversationId, ...], tuple[MessageId, ...]]
+"""The places that a client holds, and the messages there whose replies it waits for."""
 
 
 def unsent_of(tx: Tx, row: QueueRow) -> list[QueueRow]:
-    """Of what was said in the message's own conversation, oldest first."""
+    """Return the unsent replies to a message in its own conversation, oldest first."""
     found = tx.outbox.of_turn(row.turn_id) if row.turn_id else [tx.outbox.by_key(reply_key(row.id))]
     here = [out for out in found if out is not None and out.conversation_id == row.conversation_id]
     return [out for out in here if out.ended_at is None]
 
 
-def next_for(
+def next_for_client(
     tx: Tx, places: Sequence[ConversationId], messages: Sequence[MessageId], now: float
 ) -> list[QueueRow]:
-    """The first unfinished row of each place that is for whoever sent these messages, if it may go now."""
+    """Return the first unfinished row of each place that is for the sender of these messages, if it is ready."""
     sent = [row for row in map(tx.inbox.get, messages) if row is not None]
     heads: list[QueueRow] = []
     for place in places:
         own = [out for row in sent if row.conversation_id == place for out in unsent_of(tx, row)]
-        to_nobody = tx.outbox.of_no_turn(place, but=REPLY_KEYS, limit=1)
-        head = min([*own, *to_nobody], key=lambda out: out.seq, default=None)
+        to_anyone = tx.outbox.of_no_turn(place, but=REPLY_KEYS, limit=1)
+        head = min([*own, *to_anyone], key=lambda out: out.seq, default=None)
         if head is not None and head.status == "queued" and head.ready_at <= now:
             heads.append(head)
     return heads
 
 
 class Waiting(Struct, frozen=True):
-    """What one look at the store found."""
+    """Rows that are ready, channels that are not configured, and when the next row is ready."""
 
     ready: list[tuple[QueueRow, Conversation]]
     unknown: list[ChannelId]
@@ -61,13 +59,13 @@ class Waiting(Struct, frozen=True):
 class Mail:
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
-        # Asking a channel what it can do is slow, and it does not change.
+        # An isinstance check against a protocol is slow, and its result does not change.
         found = ports.channels.items()
         self._holders = {id: channel for id, channel in found if isinstance(channel, HoldsPlaces)}
 
     def look(self, skip: Sequence[ConversationId]) -> Callable[[Tx], Waiting]:
-        """All that a round needs to know, in one read. What waits in `skip` waits on."""
-        channels, places, askers = self._held()
+        """Return the read for one delivery round, leaving out the conversations in `skip`."""
+        channels, places, clients = self._held()
         known = {*self._ports.settings().known_channels, *self._ports.channels}
         now = self._ports.clock.now()
 
@@ -75,8 +73,8 @@ class Mail:
             rows = tx.outbox.deliverable(
                 now, channels=channels, conversations=places, skip=skip, limit=AT_ONCE
             )
-            for held, messages in askers:
-                rows += next_for(tx, [place for place in held if place not in skip], messages, now)
+            for held, messages in clients:
+                rows += next_for_client(tx, [place for place in held if place not in skip], messages, now)
             places_of = tx.conversations.some({row.conversation_id for row in rows})
             return Waiting(
                 ready=[(row, places_of[id]) for row in rows if (id := row.conversation_id) in places_of],
@@ -90,23 +88,22 @@ class Mail:
 
         return unit
 
-    def _held(self) -> tuple[list[ChannelId], list[ConversationId], list[_Asker]]:
-        """What this node serves: whole channels, single places of channels that others serve too, and single messages
-        in such places."""
+    def _held(self) -> tuple[list[ChannelId], list[ConversationId], list[_Client]]:
+        """Return what this node serves: whole channels, single places, and clients of single messages."""
         channels: list[ChannelId] = []
         places: list[ConversationId] = []
-        askers: list[_Asker] = []
+        clients: list[_Client] = []
         for id in self._ports.channels:
             if (holder := self._holders.get(id)) is None:
                 channels.append(id)
             elif isinstance(holder, HoldsMessages) and (messages := holder.messages()) is not None:
-                askers.append((holder.holds(), messages))
+                clients.append((holder.holds(), messages))
             else:
                 places.extend(holder.holds())
-        return channels, places, askers
+        return channels, places, clients
 
     async def fail_unknown(self, unknown: Sequence[ChannelId]) -> None:
-        """Mail for a channel that nobody has configured is an error that people can see, never "delivered"."""
+        """Fail rows for channels that are not configured, with an audit entry and a log line."""
 
         def unit(tx: Tx) -> None:
             now = self._ports.clock.now()

@@ -1,7 +1,7 @@
-"""What cannot be delivered is told: where it should have stood, to the session, and, if that place is gone, elsewhere.
+"""Reports messages that could not be delivered: in their conversation, to the session, or else elsewhere.
 
-Elsewhere is the private chat of whoever asked, else the owners'. Each word of it is a row of the outbox, as patient as
-the answer that it is about. A question that is still open is asked again instead, of those who may answer it.
+Elsewhere is the private chat of the people who asked, then of the owners. Each notice is a row of the outbox and
+retried like the message it is about. An ask that is still open is instead shown to others who may answer it.
 """
 
 from __future__ import annotations
@@ -26,79 +26,79 @@ from pilothouse.runtime.settings import Settings
 _KEY = "undelivered:"
 REFUSED = "A message could not be delivered ({reason}): {text}"
 ELSEWHERE = (
-    "In {place}: {text} Nothing reaches that place any more, so it is said here. On the machine, "
-    "`pilothouse trace {turn}` tells all of it."
+    "In {place}: {text} Nothing reaches that place any more, so you are told here. On the machine, "
+    "`pilothouse trace {turn}` shows the whole turn."
 )
 
-WAITS = "{why} It still waits for an answer: /show {ask} shows it whole, and `pilothouse asks` on the machine takes one."
-ASKED_ELSEWHERE = "Nothing reaches {place} any more, so this is asked here. On the machine, `pilothouse asks` takes an answer too.\n\n"
+WAITS = "{why} It still waits for an answer: /show {ask} shows it in full, and `pilothouse asks` on the machine answers it."
+ASKED_ELSEWHERE = "Nothing reaches {place} any more, so this is asked here. `pilothouse asks` on the machine can answer it too.\n\n"
 
 
-def is_word(row: QueueRow) -> bool:
-    """Whether this row itself tells that another one could not be delivered."""
+def is_notice(row: QueueRow) -> bool:
+    """Tell whether this row is itself a notice about an undelivered one."""
     return row.key.startswith(_KEY)
 
 
 def tell_here(tx: Tx, ids: IdMaker, row: QueueRow, why: str, now: float) -> None:
-    """Said once, however often it is told. What is a word itself is told nowhere but elsewhere."""
-    if not is_word(row):
-        notice = Content(_words(tx, row, why), "notice")
+    """Post a notice in the row's conversation, once. An undelivered notice is only reported elsewhere."""
+    if not is_notice(row):
+        notice = Content(_notice_text(tx, row, why), "notice")
         say(tx, ids, row.conversation_id, notice, key=f"{_KEY}{row.id}", at=now)
 
 
 def word_about(tx: Tx, row: QueueRow) -> QueueRow | None:
-    """What `tell_here` said."""
+    """Return the notice that `tell_here` posted about a row."""
     return tx.outbox.by_key(f"{_KEY}{row.id}")
 
 
 def take_back(tx: Tx, row: QueueRow, now: float) -> None:
-    """It was delivered after all."""
-    word = word_about(tx, row)
-    if word is not None:
-        tx.outbox.withdraw(word.id, now, "it was delivered after all")
+    """Withdraw the notice: the row was delivered after all."""
+    notice = word_about(tx, row)
+    if notice is not None:
+        tx.outbox.withdraw(notice.id, now, "it was delivered after all")
 
 
 def give_up(tx: Tx, ids: IdMaker, settings: Settings, row: QueueRow, why: str, now: float) -> None:
     tx.outbox.fail(row.id, now, why)
-    if is_word(row):
-        _pass_on(tx, ids, settings, row, now)
+    if is_notice(row):
+        _forward_notice(tx, ids, settings, row, now)
     elif row.kind not in CHANGES:
         tell_here(tx, ids, row, why, now)
         _tell_session(tx, ids, row, why, now)
 
 
-def drop(tx: Tx, ids: IdMaker, settings: Settings, row: QueueRow, why: str, now: float) -> bool:
-    """It waited for a place that is gone by now: nothing is said there any more. False if it is being sent."""
+def drop_message(tx: Tx, ids: IdMaker, settings: Settings, row: QueueRow, why: str, now: float) -> bool:
+    """Drop a row of a place that removed us, and report it elsewhere. False if it is being sent."""
     if not tx.outbox.withdraw(row.id, now, why):
         return False
-    if is_word(row):
-        _pass_on(tx, ids, settings, row, now)
+    if is_notice(row):
+        _forward_notice(tx, ids, settings, row, now)
     elif row.kind not in CHANGES:
-        said = _words(tx, row, REFUSED.format(reason=why, text=_beginning(row)))
-        _say_elsewhere(tx, ids, settings, row, _from_there(row, said), now)
+        said = _notice_text(tx, row, REFUSED.format(reason=why, text=_beginning(row)))
+        _report_elsewhere(tx, ids, settings, row, _from_there(row, said), now)
     return True
 
 
-def is_told_of(tx: Tx, turn: TurnId, place: ConversationId) -> bool:
-    """Whether it was said in this place that the turn's answer could not be delivered in its own."""
-    return any(is_word(row) and row.conversation_id == place for row in tx.outbox.of_turn(turn))
+def was_told_in(tx: Tx, turn: TurnId, place: ConversationId) -> bool:
+    """Tell whether this place was told that the turn's answer could not be delivered."""
+    return any(is_notice(row) and row.conversation_id == place for row in tx.outbox.of_turn(turn))
 
 
-def _words(tx: Tx, row: QueueRow, why: str) -> str:
-    asked = _question(tx, row)
+def _notice_text(tx: Tx, row: QueueRow, why: str) -> str:
+    asked = _ask_of(tx, row)
     if asked is not None and asked.state == "open":
         return WAITS.format(why=why, ask=asked.ask.id)
-    return f"{why} /show {row.turn_id} shows it whole." if row.turn_id and asked is None else why
+    return f"{why} /show {row.turn_id} shows it in full." if row.turn_id and asked is None else why
 
 
-def _question(tx: Tx, row: QueueRow) -> AskRow | None:
+def _ask_of(tx: Tx, row: QueueRow) -> AskRow | None:
     return ask_of(tx, row) if row.kind == "ask" else None
 
 
 def _beginning(row: QueueRow) -> str:
     try:
         return excerpt(content_of(row))
-    except msgspec.DecodeError:  # of a row that nobody can read no more is known than that it was there
+    except msgspec.DecodeError:  # the row is unreadable, so its text is unknown
         return ""
 
 
@@ -106,29 +106,28 @@ def _from_there(row: QueueRow, text: str) -> str:
     return ELSEWHERE.format(place=row.conversation_id, text=text, turn=row.turn_id)
 
 
-def _pass_on(tx: Tx, ids: IdMaker, settings: Settings, word: QueueRow, now: float) -> None:
-    """The word about it did not get there either."""
-    row = tx.outbox.get(MessageId(word.key.removeprefix(_KEY).partition(":")[0]))
+def _forward_notice(tx: Tx, ids: IdMaker, settings: Settings, notice: QueueRow, now: float) -> None:
+    """Report elsewhere what an undelivered notice was about."""
+    row = tx.outbox.get(MessageId(notice.key.removeprefix(_KEY).partition(":")[0]))
     if row is not None:
-        text = content_of(word).text
-        if word.conversation_id == row.conversation_id:
+        text = content_of(notice).text
+        if notice.conversation_id == row.conversation_id:
             text = _from_there(row, text)
-        _say_elsewhere(tx, ids, settings, row, text, now)
+        _report_elsewhere(tx, ids, settings, row, text, now)
 
 
-def _say_elsewhere(tx: Tx, ids: IdMaker, settings: Settings, row: QueueRow, text: str, now: float) -> None:
-    asked = _question(tx, row)
+def _report_elsewhere(tx: Tx, ids: IdMaker, settings: Settings, row: QueueRow, text: str, now: float) -> None:
+    asked = _ask_of(tx, row)
     if asked is not None:
         _ask_elsewhere(tx, ids, settings, row, asked, now)
-    elif row.turn_id is not None:  # else it is a receipt that nobody waits for
+    elif row.turn_id is not None:  # else it is a receipt, which is not worth a notice
         _tell_elsewhere(tx, ids, settings, row, text, now)
 
 
 def _ask_elsewhere(
     tx: Tx, ids: IdMaker, settings: Settings, row: QueueRow, asked: AskRow, now: float
 ) -> None:
-    """In the private chats of those who may answer it, as if it had been shown there from the start. What is settled
-    nobody needs to read."""
+    """Show an open ask in the private chats of those who may answer it; a settled one needs no showing."""
     shown = places_of(asked)
     others = [place for place in shown if place != row.conversation_id]
     if asked.state != "open" or any(_may_arrive(tx, ask_key(asked, "asked", place)) for place in others):
@@ -161,7 +160,7 @@ def _note_undeliverable(tx: Tx, row: QueueRow, now: float) -> None:
 
 
 def _elsewhere(tx: Tx, settings: Settings, row: QueueRow) -> Iterator[tuple[ConversationId, ...]]:
-    """The places to try, the best first."""
+    """Yield the places to try, the best first."""
     people, turn = settings.people, tx.turns.get(row.turn_id) if row.turn_id else None
     asked = [user for user in (turn.prompt.authors if turn else ()) if may(tx, people, user, "desk.accept")]
     yield tuple(dict.fromkeys(home for user in asked if (home := private_chat_of(tx, user))))

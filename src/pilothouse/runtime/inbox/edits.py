@@ -1,4 +1,4 @@
-"""What a sender changes or takes back: a queued message is amended; a running one cannot be, and may be stopped instead."""
+"""Edits and deletions by the sender: a queued message is changed; a running one is not, but may be stopped."""
 
 from __future__ import annotations
 
@@ -34,16 +34,13 @@ from pilothouse.runtime.signals import INBOX, OUTBOX
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(InboundMessage).decode
 
-EDITED_INTO_COMMAND = (
-    "A message that waits cannot become a command: the text from before still waits. Send the command as a message "
-    "of its own."
-)
+EDITED_INTO_COMMAND = "A queued message cannot be edited into a command; the earlier text stays queued. Send the command as a new message."
 
 
 async def edit(
     ports: Ports, message: MessageEdited, role: Role, is_command: Callable[[str], bool]
 ) -> Receipt:
-    """`is_command` says whether a text is one: what waits cannot become that. Of a message in pieces, one is changed."""
+    """Change the text of a queued message, or of one of its pieces. It cannot become a command."""
     settings, text, at = ports.settings(), clean_text(message.text), ports.clock.now()
 
     def change(tx: Tx, row: QueueRow) -> Receipt:
@@ -55,12 +52,12 @@ async def edit(
             if is_one or offered_code(tx, said.text):
                 return Receipt("refused", row.id, EDITED_INTO_COMMAND)
             conversation = ensure_place(tx, said.address, at)
-            aimed = aim(tx, ports.ids, settings, conversation, said, at)
-            if aimed.refusal:
-                return Receipt("refused", row.id, aimed.refusal)
-            said = aimed.message
+            target = aim(tx, ports.ids, settings, conversation, said, at)
+            if target.refusal:
+                return Receipt("refused", row.id, target.refusal)
+            said = target.message
         tx.inbox.rewrite(row.id, _encode(said))
-        return Receipt("queued", row.id, "Changed: the new text waits in its place.")
+        return Receipt("queued", row.id, "Changed: the new text is queued in its place.")
 
     return await _amend(ports, message, role, "edited", change)
 
@@ -73,7 +70,7 @@ async def delete(ports: Ports, message: MessageDeleted, role: Role) -> Receipt:
         left = [piece for piece in pieces_of(said) if piece.native_id != message.native_id]
         if left:
             tx.inbox.rewrite(row.id, _encode(made_of(said, left)))
-            return Receipt("queued", row.id, "Taken out of what waits.")
+            return Receipt("queued", row.id, "Removed from the queued message.")
         tx.inbox.withdraw(row.id, at, "deleted by its sender")
         return Receipt("queued", row.id, "Withdrawn: it will not run.")
 
@@ -87,7 +84,7 @@ async def _amend(
     what: Literal["edited", "deleted"],
     act: Callable[[Tx, QueueRow], Receipt],
 ) -> Receipt:
-    """A queued message is amended; a running one cannot be, and its sender may stop it instead."""
+    """Check permission, sender and state, then run `act`; refusals are also said in the conversation."""
     at = ports.clock.now()
     if not allows(role, f"desk.{what}"):
         return Receipt("refused")
@@ -101,9 +98,9 @@ async def _amend(
             return Receipt("duplicate", row.id)
         said = _decode(row.body)
         if message.author is not None and said.author.id != message.author.id:
-            return Receipt("refused", row.id, "Only its sender may change a message.")
+            return Receipt("refused", row.id, "Only the sender may change a message.")
         if isinstance(message, MessageEdited) and _says(said, message):
-            # A channel that was killed brings again what it is not sure about; nobody is told twice.
+            # A killed channel repeats unconfirmed edits; the sender is not told twice.
             return Receipt("duplicate", row.id)
         if row.status == "claimed":
             text = f"That message runs already, so it was not {what}. /stop stops it."
@@ -125,6 +122,6 @@ def _says(said: InboundMessage, message: MessageEdited) -> bool:
 
 
 def _digest(message: MessageEdited | MessageDeleted) -> str:
-    """The same change, brought again by a channel that was killed or away, is refused aloud once."""
+    """Identify a change, so that a repeat after a restart is refused in the chat only once."""
     text = message.text if isinstance(message, MessageEdited) else ""
     return blake2s(clean_text(text).encode(), digest_size=8).hexdigest()

@@ -1,10 +1,8 @@
-"""How fast one person may send, whatever they send it through. Memory is enough: a restart forgives a minute, and
-each process counts what came in through it.
+"""The only way in: authorise, limit the rate, recognise commands, store (law 1, law 7).
 
-Authorise, dedupe, put into the inbox: the only way in (law 1, law 7).
-
-Everything that a message changes is one transaction, and the person is told what happened to it. What this file lets
-in is stored by `accepting.py`, `carrying_out.py` and `amending.py`.
+Everything that a message changes is one transaction, and its sender is told the result. `accept.py` stores messages,
+`commands/table.py` runs commands, `edits.py` applies edits. The rate limit is per person and kept in memory: a restart
+forgives a minute, and each process counts what came in through it.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from pilothouse.core.message import (
 )
 from pilothouse.core.people import Role, allows
 from pilothouse.core.store import Tx
-from pilothouse.runtime.admission import is_worth_a_word, meet, offered_code, parse_code
+from pilothouse.runtime.admission import handle_stranger, offered_code, parse_code, should_reply_to_stranger
 from pilothouse.runtime.asks.answers import Answers
 from pilothouse.runtime.commands.call import Opening, Prepared
 from pilothouse.runtime.commands.files import find_file, open_thread
@@ -38,13 +36,13 @@ from pilothouse.runtime.commands.table import (
     ALIASES,
     COMMANDS,
     Command,
+    PlainText,
     Route,
-    Say,
     Unknown,
-    carry_out,
     has_files,
-    opening,
+    opening_command,
     route,
+    run_command,
 )
 from pilothouse.runtime.conversations.binding import workspace_of
 from pilothouse.runtime.conversations.pending import Expected
@@ -58,16 +56,16 @@ from pilothouse.runtime.roles import role_of
 from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.signals import ASKS, INBOX, OUTBOX, control_of
 
-TOO_FAST = "That is more than {limit} messages a minute. This one was not taken; send it again in {wait_s} s."
+TOO_FAST = "Rate limit: {limit} messages a minute. This one was not accepted; send it again in {wait_s} s."
 SWEEP_AT = 1000
 
 
-class Pacing:
+class RateLimit:
     def __init__(self) -> None:
         self._free_at: dict[UserId, float] = {}
 
     def refusal(self, user: UserId, per_minute: int | None, now: float) -> str:
-        """Why this one is too much, and when it would not be; empty if it is counted and may pass."""
+        """Count a message. Returns why it is refused, and until when; empty if it may pass."""
         if per_minute is None:
             return ""
         free_at, wait_s = Pace(per_minute).admit(self._free_at.get(user, now), now)
@@ -77,8 +75,8 @@ class Pacing:
         self._free_at[user] = free_at
         return ""
 
-    def give_back(self, user: UserId, per_minute: int | None) -> None:
-        """What a platform brought a second time does not count."""
+    def uncount(self, user: UserId, per_minute: int | None) -> None:
+        """Uncount a message that turned out to be a duplicate."""
         if per_minute is not None and user in self._free_at:
             self._free_at[user] -= 60.0 / per_minute
 
@@ -90,44 +88,44 @@ class Pacing:
 class Intake:
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
-        self._pacing = Pacing()
+        self._rate_limit = RateLimit()
         self._expected = Expected()
 
     async def accept(self, message: InboundMessage) -> Receipt:
-        if message.overheard and not await self._is_awaited(message):
+        if message.overheard and not await self._answers_question(message):
             return Receipt("refused")
         settings, role = self._ports.settings(), await self._role(message.author, message.address)
         if not allows(role, "desk.accept"):
-            return await self._meet(message)
+            return await self._handle_stranger(message)
         if why := too_much(message, settings):
             return Receipt("refused", text=why)
         message = cleaned(message)
         first = message.native_id
         if message.pieces:
             message = await self._ports.store.read(lambda tx: without_known(tx, message)) or message
-        way = await self._way(message, is_rest=message.native_id != first)
+        way = await self._route(message, is_rest=message.native_id != first)
         if not self._is_message(way, role):
-            return await self._carry_out(way, message)
+            return await self._run_command(way, message)
         return await self._store(message, settings)
 
-    async def _way(self, message: InboundMessage, *, is_rest: bool) -> Route:
-        """A code that lets people in is for us, even where nothing else is a command: no model may read it. The rest of a
-        message whose first piece is here already is no command, whatever it begins with."""
+    async def _route(self, message: InboundMessage, *, is_rest: bool) -> Route:
+        """Tell commands from messages. A valid pairing code is always a command: no model may read it. The rest of a
+        message whose first piece is stored already is never one."""
         if message.kind != "chat":
-            return Say()
+            return PlainText()
         if parse_code(message.text):
             code = await self._ports.store.read(lambda tx: offered_code(tx, message.text))
             if code is not None:
                 return Command("pair", code)
         if is_rest or message.overheard:
-            return Say()
+            return PlainText()
         way = route(message.text, COMMANDS, ALIASES)
-        if isinstance(way, Say) and only_resumes(message, self._ports.settings()):
+        if isinstance(way, PlainText) and only_resumes(message, self._ports.settings()):
             return Command("resume", message.text)
         return way
 
-    async def _is_awaited(self, message: InboundMessage) -> bool:
-        """Most of what people say to each other is not: that costs a look, and nobody is met."""
+    async def _answers_question(self, message: InboundMessage) -> bool:
+        """Tell whether an overheard message answers an open question. Most do not, and cost one read."""
         ports, at = self._ports, self._ports.clock.now()
         answers = Answers(ports.settings(), ports.ids, ports.tool_class, ports.topics)
 
@@ -137,13 +135,13 @@ class Intake:
         return await ports.store.read(unit)
 
     def expecting(self, message: InboundMessage) -> AbstractContextManager[object]:
-        """A command begins no turn, whatever comes with it."""
-        way = route(message.text, COMMANDS, ALIASES) if message.kind == "chat" else Say()
+        """Announce a message whose files are being fetched. Commands start no turn and are not announced."""
+        way = route(message.text, COMMANDS, ALIASES) if message.kind == "chat" else PlainText()
         is_command = isinstance(way, Command) and not COMMANDS[way.name].opens
         return nullcontext() if is_command else self._expected.expecting(message)
 
     async def _role(self, author: Author, address: Address) -> Role:
-        """Who they are in the workspace of that conversation. An owner of the whole house is one everywhere."""
+        """Return the author's role in the conversation's workspace. A configured owner is one everywhere."""
         settings = self._ports.settings()
         if settings.people.role(author.id) == "owner":
             return "owner"
@@ -154,15 +152,17 @@ class Intake:
 
         return await self._ports.store.read(unit)
 
-    async def _meet(self, message: InboundMessage) -> Receipt:
-        """A stranger, whatever they say. That most of it changes nothing must not cost a write."""
+    async def _handle_stranger(self, message: InboundMessage) -> Receipt:
+        """Refuse a stranger, or try their pairing code. Most messages cost no write."""
         ports, at = self._ports, self._ports.clock.now()
         author = msgspec.structs.replace(message.author, name=short_name(message.author.name))
         message = msgspec.structs.replace(message, author=author, text=message.text[:200])
         receipt = Receipt("refused")
-        if await ports.store.read(lambda tx: is_worth_a_word(tx, message, at)):
+        if await ports.store.read(lambda tx: should_reply_to_stranger(tx, message, at)):
             receipt = await ports.store.write(
-                lambda tx: meet(tx, ports.ids, ports.settings(), message, at, channels=ports.channels)
+                lambda tx: handle_stranger(
+                    tx, ports.ids, ports.settings(), message, at, channels=ports.channels
+                )
             )
             ports.signals.poke(OUTBOX, ASKS)
         if receipt.state == "refused":
@@ -181,7 +181,7 @@ class Intake:
         unit = Accept(message, settings, answers, self._ports.ids, self._ports.clock.now(), opening)
         receipt = await self._ports.store.write(unit)
         if receipt.state == "duplicate":
-            self._pacing.give_back(author.id, settings.messages_per_minute)
+            self._rate_limit.uncount(author.id, settings.messages_per_minute)
         told = (OUTBOX,) if receipt.state == "refused" else ()
         self._ports.signals.poke(INBOX, ASKS, control_of(unit.place), *told)
         self._ports.log("message.accepted", message_id=receipt.message_id, state=receipt.state)
@@ -190,24 +190,24 @@ class Intake:
     async def command(
         self, address: Address, by: Author, line: str, native_id: str, sent_at: float
     ) -> Receipt:
-        """A line with a slash that is no command is a message, whichever way a channel brought it."""
+        """Run a command line. A slash line that is not a command may be a message for the engine."""
         settings, role = self._ports.settings(), await self._role(by, address)
         if not allows(role, "desk.command"):
-            return await self._meet(InboundMessage(address, by, native_id, line))
+            return await self._handle_stranger(InboundMessage(address, by, native_id, line))
         if len(line) > settings.max_message_chars:
             return Receipt("refused", text=too_long(len(line), settings.max_message_chars))
         line = clean_text(line)
         way = route(line if line.startswith("/") else f"/{line}", COMMANDS, ALIASES)
         if line.startswith("/") and self._is_message(way, role):
             return await self._store(await self._as_message(address, by, line, native_id, sent_at), settings)
-        if isinstance(way, Say):
+        if isinstance(way, PlainText):
             way = Unknown(line.split()[0] if line.split() else "", None)
-        return await self._carry_out(way, await self._as_message(address, by, line, native_id, sent_at))
+        return await self._run_command(way, await self._as_message(address, by, line, native_id, sent_at))
 
     async def _too_fast(self, address: Address, by: Author, native_id: str, deed: str) -> Receipt | None:
-        """None if it is counted and may pass. What we have already is a repeat, however fast it comes."""
+        """Apply the rate limit; None if the message may pass. A repeat is a duplicate, not too fast."""
         ports = self._ports
-        text = self._pacing.refusal(by.id, ports.settings().messages_per_minute, ports.clock.monotonic())
+        text = self._rate_limit.refusal(by.id, ports.settings().messages_per_minute, ports.clock.monotonic())
         if not text:
             return None
         known = await ports.store.read(lambda tx: tx.inbox.by_key(message_key(address, native_id)))
@@ -233,10 +233,10 @@ class Intake:
         return await delete(self._ports, message, role)
 
     def _is_message(self, way: Route, role: Role) -> bool:
-        """Whether this is for the engine. Slash words that we do not know are, if an owner says so."""
+        """Tell whether this is for the engine. Unknown slash words are, if configured and the sender is allowed."""
         if isinstance(way, Unknown):
             return self._ports.settings().engine_commands and allows(role, "command.engines_own")
-        return isinstance(way, Say)
+        return isinstance(way, PlainText)
 
     async def _as_message(
         self, address: Address, by: Author, line: str, native_id: str, sent_at: float
@@ -245,7 +245,7 @@ class Intake:
         private = known is not None and known.private
         return InboundMessage(address, by, native_id, line, private=private, sent_at=sent_at)
 
-    async def _carry_out(self, way: Route, said: InboundMessage) -> Receipt:
+    async def _run_command(self, way: Route, said: InboundMessage) -> Receipt:
         address, by, native_id = said.address, said.author, said.native_id
         if isinstance(way, Command) and COMMANDS[way.name].opens and (way.args or has_files(said)):
             return await self._open_with(way, said)
@@ -253,7 +253,7 @@ class Intake:
         if not urgent and (refused := await self._too_fast(address, by, native_id, "command")):
             return refused
         prepared = await self._prepare(way, said)
-        receipt = await carry_out(self._ports, way, said, prepared)
+        receipt = await run_command(self._ports, way, said, prepared)
         if prepared.expected:
             await self._expected.leave_stopped(self._ports.store)
         return receipt
@@ -275,26 +275,28 @@ class Intake:
                 return Prepared()
 
     async def _is_first(self, said: InboundMessage, deed: str) -> bool:
-        """Whether the command is to be done that we prepare for: it is no repeat, and whoever says it may."""
+        """Tell whether the command will run: it is no repeat, and its sender is allowed."""
         key = message_key(said.address, said.native_id)
         known = await self._ports.store.read(lambda tx: tx.inbox.by_key(key))
         return known is None and allows(await self._role(said.author, said.address), deed)
 
     async def _why_unusable(self, name: str) -> str:
-        """Looked at before the transaction: a look may start a program."""
+        """Check an engine before the transaction: the check may start a program."""
         engine = self._ports.settings().engine_names.get(name.lower())
         return "" if engine is None else await self._ports.engine_problem(engine)
 
     async def _open_with(self, way: Command, said: InboundMessage) -> Receipt:
-        """`/new TEXT`, and `/new` below a picture: the rest is a message, which goes on with nothing that was before."""
+        """Run `/new TEXT`, or `/new` with files: the rest is a message for the new session."""
         behind = _without_command(way, said)
         text = behind.text or "\n".join(f"[{file.name}]" for file in said.attachments)
         message = msgspec.structs.replace(behind, text=text, reply_to=None, alone=True)
-        return await self._store(message, self._ports.settings(), opening(self._ports, way, said.author))
+        return await self._store(
+            message, self._ports.settings(), opening_command(self._ports, way, said.author)
+        )
 
 
 def _without_command(way: Command, said: InboundMessage) -> InboundMessage:
-    """What stands behind it; of a message in pieces, the first that says anything begins with it."""
+    """Return the message without the command word, which is in its first piece with text."""
     first = next((piece for piece in said.pieces if piece.text), None)
     if first is None:
         return msgspec.structs.replace(said, text=way.args)

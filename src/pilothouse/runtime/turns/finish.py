@@ -24,7 +24,7 @@ from pilothouse.core.store import Tx
 from pilothouse.core.turn import Prompt, Turn, TurnStatus
 from pilothouse.runtime.asks.settle import lapse
 from pilothouse.runtime.budget.ledger import settle
-from pilothouse.runtime.conversations.binding import keep_session, keeper, wishes_of
+from pilothouse.runtime.conversations.binding import session_owner, set_session, wishes_of
 from pilothouse.runtime.outbox import say
 from pilothouse.runtime.settings import Settings, backoff_s
 from pilothouse.runtime.turns.prompt import retired_notice, with_recap, write_recap
@@ -158,11 +158,11 @@ def _begin_afresh(tx: Tx, ids: IdMaker, settings: Settings, turn: Turn, ending: 
     """Run the turn again in a new session, with a recap of the retired one."""
     old, conversation = tx.sessions.get(turn.session_id), tx.conversations.get(turn.conversation_id)
     assert old is not None and conversation is not None, "a turn has both"
-    kept = keeper(tx, settings, conversation, at)
+    kept = session_owner(tx, settings, conversation, at)
     new = Session(SessionId(ids("session")), kept.id, old.engine, old.workspace, at, at, model=old.model)
     tx.sessions.add(new)
     if kept.session_id == old.id:
-        keep_session(tx, kept, conversation, new.id)
+        set_session(tx, kept, conversation, new.id)
     recap = write_recap(tx, conversation.id, old.id)
     word = retired_notice(recap)
     events = [*ending.events, *withdraw_asks(tx, ids, turn, at), Notice("warning", "session_retired", word)]

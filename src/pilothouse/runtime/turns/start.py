@@ -27,10 +27,10 @@ from pilothouse.runtime.budget.hold import hold, release_hold
 from pilothouse.runtime.budget.ledger import reserve
 from pilothouse.runtime.conversations.binding import (
     bound,
-    keep_session,
-    keeper,
+    chat_mode,
     picked_mode,
-    said_mode,
+    session_owner,
+    set_session,
     workspace_of,
 )
 from pilothouse.runtime.conversations.sessions import bind
@@ -57,7 +57,7 @@ class Started(Struct, frozen=True):
     conversation: Conversation
     budget_usd: float | None = None
     """Its share under the day's caps; None without a cap."""
-    said_mode: ApprovalMode | None = None
+    chat_mode: ApprovalMode | None = None
 
 
 def start_from_inbox(
@@ -170,7 +170,7 @@ def _started(
         session,
         bound(tx, conversation),
         None if reserved is None else reserved.share_usd,
-        said_mode=said_mode(tx, conversation.id, turn),
+        chat_mode=chat_mode(tx, conversation.id, turn),
     )
 
 
@@ -191,15 +191,15 @@ def open_session(tx: Tx, ids: IdMaker, settings: Settings, conversation: Convers
     chosen = bound(tx, conversation)
     engine = chosen.engine or settings.default_engine
     workspace = chosen.workspace or settings.default_workspace
-    kept = keeper(tx, settings, conversation, at)
+    kept = session_owner(tx, settings, conversation, at)
     if kept.session_id is not None:
         session = tx.sessions.get(kept.session_id)
         if session is not None and _fits(session, engine, workspace, chosen):
-            keep_session(tx, kept, conversation, session.id)
+            set_session(tx, kept, conversation, session.id)
             return session
     session = Session(SessionId(ids("session")), kept.id, engine, workspace, at, at, model=chosen.model)
     tx.sessions.add(session)
-    keep_session(tx, kept, conversation, session.id)
+    set_session(tx, kept, conversation, session.id)
     return session
 
 
@@ -311,7 +311,7 @@ async def make_brief(ports: Ports, started: Started) -> Brief:
         trusted=trusted,
         resume=session.resume,
         model=started.conversation.model or session.model,
-        approval_mode=started.said_mode or ports.settings().mode_in(session.workspace) or picked or "minimal",
+        approval_mode=started.chat_mode or ports.settings().mode_in(session.workspace) or picked or "minimal",
         budget_usd=started.budget_usd,
         conversation_id=started.conversation.id,
         wake=started.turn.prompt.wake,

@@ -11,7 +11,7 @@ from pilothouse.core.store import ReadOnlyStore, Store, StoreSpec
 
 
 class SqliteConfig(Struct, frozen=True, forbid_unknown_fields=True):
-    """An empty `path` means the place that whoever opens the store decides."""
+    """With an empty `path` the caller decides where the file is."""
 
     path: str = ""
     busy_timeout_s: float = 10.0
@@ -20,7 +20,7 @@ class SqliteConfig(Struct, frozen=True, forbid_unknown_fields=True):
 def open_store(
     config: SqliteConfig, *, on_commit: Callable[[], None] | None = None
 ) -> AbstractAsyncContextManager[Store]:
-    """`on_commit` runs in the writer's thread right after each commit, before anybody is told of it."""
+    """Open the store. `on_commit` runs on the writer's thread after each commit, before its callers are told."""
     from pilothouse.stores.sqlite.store import open_sqlite
 
     return open_sqlite(config.path, config.busy_timeout_s, on_commit)

@@ -1,4 +1,4 @@
-"""Asks (law 6): a row before it is a button; every move is checked by the table in core."""
+"""Asks (law 6): stored before they are shown; every move is checked by the table in core."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _decode_decision = msgspec.json.Decoder(Decision).decode
 _decode_authority = msgspec.json.Decoder(Authority).decode
 _decode_votes = msgspec.json.Decoder(tuple[Vote, ...]).decode
 _decode_places = msgspec.json.Decoder(tuple[ConversationId, ...]).decode
-_NOBODYS = Authority()
-"""Of an ask that was stored before anybody wrote down whose it is: an admin's."""
+_DEFAULT_AUTHORITY = Authority()
+"""For asks stored before authority was recorded: an admin answers."""
 
 
 def ask_row(row: Row) -> AskRow:
@@ -29,7 +29,7 @@ def ask_row(row: Row) -> AskRow:
     if ask.expires_at != row[1]:
         ask = msgspec.structs.replace(ask, expires_at=row[1])
     decision = None if row[8] is None else _decode_decision(row[8])
-    authority = _NOBODYS if row[11] is None else _decode_authority(row[11])
+    authority = _DEFAULT_AUTHORITY if row[11] is None else _decode_authority(row[11])
     votes = () if row[12] is None else _decode_votes(row[12])
     places = () if row[13] is None else _decode_places(row[13])
     fields: list[Any] = [ask, *row[2:8], decision, row[9], bool(row[10]), authority, votes, places, *row[14:]]
@@ -122,12 +122,12 @@ class AskTable:
         *,
         session_id: SessionId | None = None,
     ) -> AskRow | None:
-        """Whose it is comes first: most questions that are open are not this person's to answer."""
+        """Find the first open question that `accepts` allows; only that one is decoded."""
         found = self._link.rows(
             "asks.open_questions", conversation_id=conversation_id, session_id=session_id, now=now
         )
         for id, authority in found:
-            if accepts(_NOBODYS if authority is None else _decode_authority(authority)):
+            if accepts(_DEFAULT_AUTHORITY if authority is None else _decode_authority(authority)):
                 return self.get(id)
         return None
 

@@ -1,4 +1,4 @@
-"""The audit log: append-only by triggers, a chain by hashes. Its head is remembered apart from its rows."""
+"""The audit log: append-only by triggers, chained by hashes. Its head is stored apart from its rows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class AuditTable:
         return verify(self._all(), self.head(), noted)
 
     def _all(self) -> Iterator[AuditRow]:
-        seq = -(2**62)  # a row with a number below one is no row of ours, and must show
+        seq = -(2**62)  # a forged row with a number below one must show
         while rows := self.after(seq):
             yield from rows
             seq = rows[-1].seq

@@ -1,13 +1,11 @@
-"""Large blobs as files. All of it happens under the database's write lock, so no two processes meet here.
+"""Attachment bytes by their hash: small ones in the database, large ones as files beside it.
 
-A file is written and synced as `new/<hash>` and linked to its place before its row is committed; the name in
-`new/` goes after that. Whatever is found in `new/` later belongs to a transaction that may have failed: `settle`
-keeps the file if its row is there, and removes it otherwise.
+A file is written and synced as `new/<hash>` and linked to its place before its row is committed; the name in `new/` is
+removed after that. A name found there later belongs to a transaction that may have failed: `settle` keeps the file if
+its row exists and deletes it otherwise. All of this happens under the database's write lock.
 
-Attachment bytes under their hash: small ones in the database, large ones as files beside it.
-
-`blob_uses` says which rows need which bytes; whoever stores JSON that may name a blob tells it with `note_uses`,
-and the database itself forgets the use when the row goes.
+`blob_uses` says which rows need which bytes. Code that stores JSON which may name a blob calls `note_uses`; the
+database drops the use together with the row.
 """
 
 from __future__ import annotations
@@ -55,19 +53,19 @@ class BlobFiles:
         self._place(digest).unlink(missing_ok=True)
 
     def drop_unrecorded(self, recorded: Callable[[str], bool]) -> None:
-        """Before a commit: what a unit wrote and then rolled back."""
+        """Delete files of units that were rolled back. Call it before a commit."""
         for digest in self._fresh:
             if not recorded(digest):
                 self.remove(digest)
 
     def forget_fresh(self) -> None:
-        """After a commit. Without one the names stay in `new/` for `settle`."""
+        """Remove the names in `new/`. Call it after a commit; otherwise they stay for `settle`."""
         for digest in self._fresh:
             (self._new / digest).unlink(missing_ok=True)
         self._fresh.clear()
 
     def settle(self, recorded: Callable[[str], bool]) -> None:
-        """At the start: what a crash left behind."""
+        """Clean up after a crash. Call it at the start."""
         if self._new.is_dir():
             self._fresh.update(entry.name for entry in self._new.iterdir())
             self.drop_unrecorded(recorded)
@@ -88,7 +86,7 @@ def _write_synced(path: Path, data: bytes) -> None:
 
 
 def _link_or_move(draft: Path, place: Path) -> None:
-    """Some file systems have no links. There a crash may leave a file without a row, which harms nobody."""
+    """Link the file, or move it on file systems without links, where a crash may leave a file without a row."""
     try:
         os.link(draft, place)
     except OSError:
@@ -104,7 +102,7 @@ def _sync_folder(path: Path) -> None:
 
 
 def note_uses(link: Link, kind: str, id: str, body: bytes) -> None:
-    """Almost no row names a blob, so that the common case must cost nothing."""
+    """Record the blobs that a body names. Nearly no row names one, so the check is a byte search."""
     if _MARK not in body:
         return
     for match in _NAMED.finditer(body):
@@ -141,7 +139,7 @@ class BlobRows:
         return Attachment(name, media_type, len(data), self.put(data, media_type, at))
 
     def prune(self, before: float, limit: int) -> int:
-        """The files go first: a crash then leaves a row that nobody needs, and `keep` writes its file anew."""
+        """Delete unused blobs, files first: a crash leaves an unused row, and `keep` rewrites its file."""
         rows = self._link.rows("blobs.prune", before=before, limit=limit)
         for digest, is_file in rows:
             if is_file:

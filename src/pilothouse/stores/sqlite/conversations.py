@@ -1,4 +1,4 @@
-"""Conversations and sessions: the rows that stay when everything else is pruned."""
+"""Conversations and sessions, which are never pruned."""
 
 from __future__ import annotations
 

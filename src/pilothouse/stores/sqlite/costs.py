@@ -1,4 +1,4 @@
-"""Where money went and what is reserved: sums by the day, so that a long history costs nothing."""
+"""Spending and reservations, summed by day, so that a long history costs nothing."""
 
 from __future__ import annotations
 

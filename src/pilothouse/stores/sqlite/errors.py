@@ -1,4 +1,4 @@
-"""SQLite's errors in the words of the house: what happened, to which file, and what to do next."""
+"""Translates SQLite's errors: what happened, to which file, and what to do next."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _BROKEN = {
 
 
 def translate(error: sqlite3.Error, path: Path) -> StoreError:
-    """The error to raise in its place. Nothing of the failed transaction was written."""
+    """Return the error to raise instead. Nothing of the failed transaction was written."""
     code = getattr(error, "sqlite_errorcode", 0) & _PRIMARY
     if code in _UNAVAILABLE:
         return _as(StoreUnavailable, _UNAVAILABLE[code].format(path=path, error=error), error)
@@ -42,7 +42,7 @@ def translate(error: sqlite3.Error, path: Path) -> StoreError:
 
 
 def unusable(error: OSError, path: Path) -> StoreUnavailable:
-    """A file of the store could not be made or written."""
+    """Return the error for a file of the store that cannot be created or written."""
     reason = error.strerror or str(error)
     if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
         advice = "free some space and try again"

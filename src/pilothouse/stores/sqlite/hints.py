@@ -1,7 +1,7 @@
-"""Wake-ups. Within the process every commit wakes every subscriber; other processes get a datagram each.
+"""Wake-ups on commit: subscribers in this process, and a datagram to each other process.
 
-Each store of a file listens on a socket in a folder beside it. A hint may be lost, and where no socket can be
-made there are none: whoever needs certainty polls.
+Each store listens on a socket in a folder beside its file. A datagram may be lost, and without a socket there are none:
+code that needs certainty polls.
 """
 
 from __future__ import annotations
@@ -21,58 +21,58 @@ LONGEST_ADDRESS = 100
 LONGEST_NAME = 24
 
 
-class Bell:
-    """Level-triggered: what rang while nobody listened is heard at the next look, once. Event loop only."""
+class CommitSignal:
+    """Counts commits and wakes waiters; a missed one is noticed at the next wait. Event loop only."""
 
     def __init__(self) -> None:
-        self._rung = anyio.Event()
+        self._fired = anyio.Event()
         self.count = 0
         self.closed = False
 
-    def ring(self) -> None:
+    def fire(self) -> None:
         self.count += 1
-        self._rung.set()
-        self._rung = anyio.Event()
+        self._fired.set()
+        self._fired = anyio.Event()
 
     def close(self) -> None:
         self.closed = True
-        self.ring()
+        self.fire()
 
     async def wait(self) -> None:
-        await self._rung.wait()
+        await self._fired.wait()
 
 
 class Changes:
     """One subscriber: an async iterator that needs no closing."""
 
-    def __init__(self, bell: Bell) -> None:
-        self._bell = bell
-        self._heard = bell.count
+    def __init__(self, signal: CommitSignal) -> None:
+        self._signal = signal
+        self._heard = signal.count
 
     def __aiter__(self) -> Changes:
         return self
 
     async def __anext__(self) -> None:
-        while self._heard == self._bell.count and not self._bell.closed:
-            await self._bell.wait()
-        if self._bell.closed:
+        while self._heard == self._signal.count and not self._signal.closed:
+            await self._signal.wait()
+        if self._signal.closed:
             raise StopAsyncIteration
-        self._heard = self._bell.count
+        self._heard = self._signal.count
 
 
 class Hints:
     """`send` is called on the writer's thread, the rest on the event loop."""
 
-    def __init__(self, folder: Path, *bells: Bell) -> None:
+    def __init__(self, folder: Path, *signals: CommitSignal) -> None:
         self._folder = folder
-        self._bells = bells
+        self._signals = signals
         self._name = f"{os.getpid()}-{secrets.token_hex(4)}.sock"
         self._short = str(folder)
         self._descriptor: int | None = None
         self._socket: socket.socket | None = None
 
     def listen(self) -> None:
-        """Tries again if the last one out has just removed the folder."""
+        """Bind the socket; retry if another process has just removed the empty folder."""
         for _ in range(3):
             try:
                 self._folder.mkdir(mode=0o700, exist_ok=True)
@@ -81,7 +81,7 @@ class Hints:
             except FileNotFoundError:
                 self._forget_folder()
             except (OSError, AttributeError):
-                break  # no hints, then: polling is the guarantee
+                break  # works without, by polling
             else:
                 asyncio.get_running_loop().add_reader(self._socket.fileno(), self._heard)
                 return
@@ -96,7 +96,7 @@ class Hints:
                     self._tell(name)
 
     def close(self) -> None:
-        """After the writer's thread has ended."""
+        """Close the socket. Call it after the writer's thread has ended."""
         if self._socket is None:
             return
         asyncio.get_running_loop().remove_reader(self._socket.fileno())
@@ -106,7 +106,7 @@ class Hints:
         self._forget_folder()
 
     def _shorten(self) -> None:
-        """A folder too deep for an address is reached through its descriptor, where the system has such paths."""
+        """Use `/proc/self/fd` for a folder whose path is too long for a socket address."""
         if len(os.fsencode(self._folder)) + LONGEST_NAME <= LONGEST_ADDRESS:
             return
         self._descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -117,7 +117,7 @@ class Hints:
             os.close(self._descriptor)
             self._descriptor = None
         with suppress(OSError):
-            self._folder.rmdir()  # the last one out
+            self._folder.rmdir()  # fails unless it is empty
 
     def _tell(self, name: str) -> None:
         assert self._socket is not None, "send() looked"
@@ -133,8 +133,8 @@ class Hints:
         with suppress(OSError):
             while self._socket.recv(16):
                 pass
-        for bell in self._bells:
-            bell.ring()
+        for signal in self._signals:
+            signal.fire()
 
 
 def _bound(address: str) -> socket.socket:

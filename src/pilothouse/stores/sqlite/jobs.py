@@ -1,4 +1,4 @@
-"""What travels between the event loop and the threads."""
+"""Values passed between the event loop and the threads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Job(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """An exception travels as a value: a future refuses some, and a cancelled waiter must not make noise."""
+    """Result of a job. Errors are values: a future rejects some exceptions and logs those never retrieved."""
 
     future: asyncio.Future[Outcome]
     value: Any
@@ -26,7 +26,7 @@ class Outcome(NamedTuple):
 
 
 def resolve(outcomes: list[Outcome]) -> None:
-    """On the event loop. Whoever was cancelled meanwhile is left alone."""
+    """Resolve the futures of callers that were not cancelled. Event loop only."""
     for outcome in outcomes:
         if not outcome.future.done():
             outcome.future.set_result(outcome)

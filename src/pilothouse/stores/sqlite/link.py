@@ -1,9 +1,8 @@
-"""Named queries: the `.sql` files of a folder, parsed once.
+"""A connection with named queries, and the node that it writes for.
 
-`-- name: put: what it is for` begins a query, known as `<file>.put`. A name that begins with an underscore is a
-fragment: `{_row}` in another query of the same file stands for it. `queue.sql` is read once per queue.
-
-A connection as the tables see it: named queries, and the node that it speaks for.
+The queries are the `.sql` files of a folder, parsed once. `-- name: put: purpose` begins the query `<file>.put`. A name
+that begins with an underscore is a fragment: `{_row}` in another query of the same file stands for it. `queue.sql` is
+read once per queue.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ to_json = msgspec.json.Encoder().encode
 
 
 def parse_queries(text: str) -> dict[str, str]:
-    """Name to query, fragments filled in and left out."""
+    """Map names to queries, with fragments filled in."""
     _, *pieces = _HEAD.split(text)
     queries = {name: body.strip() for name, body in zip(pieces[::2], pieces[1::2], strict=True)}
     fragments = {name: body for name, body in queries.items() if name.startswith("_")}
@@ -54,7 +53,7 @@ def load_queries() -> dict[str, str]:
 
 
 class Link:
-    """Every statement runs to its end before its rows are looked at: nothing is pending when a unit returns."""
+    """Runs named queries. Each statement is fetched completely, so none is pending when a unit returns."""
 
     __slots__ = ("_passed", "_sql", "db", "epoch", "seen")
 
@@ -63,8 +62,8 @@ class Link:
         self.epoch: Epoch | None = None
         self._passed: Epoch | None = None
         self.seen: dict[tuple[str, str], Any] = {}
-        """What this transaction has read or written, by table and id: much of it is asked for again and again. Nobody
-        else can change it meanwhile; whoever changes it here keeps it up to date."""
+        """Cache of rows that this transaction read or wrote, by table and id. Nothing else can change them meanwhile;
+        every write here updates it."""
         self._sql = load_queries()
 
     def rows(self, name: str, /, **values: Any) -> list[Row]:
@@ -75,14 +74,14 @@ class Link:
         return rows[0] if rows else None
 
     def run(self, name: str, /, **values: Any) -> int:
-        """How many rows it changed."""
+        """Run a statement and return how many rows it changed."""
         return self.db.execute(self._sql[name], values).rowcount
 
     def run_many(self, name: str, values: Sequence[dict[str, Any]]) -> None:
         self.db.executemany(self._sql[name], values)
 
     def begin(self, *, write: bool = False) -> None:
-        """Every transaction begins here: what an earlier one has seen may be true no more."""
+        """Begin a transaction with an empty cache."""
         self.db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
         self.forget()
 
@@ -92,31 +91,31 @@ class Link:
         return self.epoch
 
     def check_fence(self) -> None:
-        """Every write begins here. A node whose row was pruned was fenced long ago.
+        """Raise `Fenced` if this node may not write. A missing row means it was fenced long ago and pruned.
 
-        One look serves a whole transaction, for nobody else can fence us while it holds the write lock.
+        One check serves a whole transaction: nobody can fence us while it holds the write lock.
         """
         if self.epoch is None or self.epoch == self._passed:
             return
         if self.row("nodes.may_write", epoch=self.epoch) is None:
             raise Fenced(
-                f"node {self.epoch} may write nothing any more: it left, or another process took over from it;"
-                " start it anew"
+                f"node {self.epoch} may no longer write: it left, or another process took over from it;"
+                " restart it"
             )
         self._passed = self.epoch
 
     def forget_fence(self) -> None:
-        """The nodes were changed: look again."""
+        """Check again: the nodes changed."""
         self._passed = None
 
     def forget(self) -> None:
-        """A transaction begins, or a part of it was undone."""
+        """Clear the cache at the start of a transaction and after a rollback."""
         self._passed = None
         self.seen.clear()
 
 
 def connect(path: Path, busy_timeout_s: float) -> sqlite3.Connection:
-    """A connection that changes nothing yet. The busy timeout comes first: even a look may have to wait."""
+    """Open a connection without changing the file. The busy timeout is set first: even a read may have to wait."""
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         wanted = ".".join(map(str, OLDEST_SQLITE))
         raise StoreError(f"SQLite {sqlite3.sqlite_version} is too old, the store needs {wanted} or newer")
@@ -128,7 +127,7 @@ def connect(path: Path, busy_timeout_s: float) -> sqlite3.Connection:
 
 
 def quick_check(path: Path) -> str:
-    """Reads every page: slow on a large file, so only for those who ask."""
+    """Check every page of the file, which is slow if it is large. Returns the problem, or nothing."""
     db = connect(path, 10.0)
     try:
         found = [row[0] for row in db.execute("PRAGMA quick_check(1)")]
@@ -140,13 +139,13 @@ def quick_check(path: Path) -> str:
 
 
 def make_file(path: Path) -> None:
-    """The file is private from its first moment; SQLite gives its journal the same mode."""
+    """Create the file with mode 0600 from the start; SQLite gives its journal the same mode."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
 
 def make_durable(db: sqlite3.Connection, path: Path) -> None:
-    """WAL, so that readers never wait; FULL, so that a commit survives a power cut."""
+    """Set WAL, so that readers never wait, and FULL, so that a commit survives a power cut."""
     mode = db.execute("PRAGMA journal_mode = WAL").fetchone()[0]
     if mode != "wal":
         raise StoreError(f"{path} cannot use a write-ahead log here (mode {mode}); move it to a local disk")

@@ -1,7 +1,7 @@
-"""Numbered migrations. Each is one transaction together with its number, so that a crash leaves either side of it.
+"""Numbered migrations. Each commits together with its number, so that a crash leaves no half-applied one.
 
-A store of a newer schema, or a file that is not ours, is refused before anything is changed. Before an upgrade a
-copy is kept beside the file.
+A store with a newer schema, or a file that is not ours, is refused before anything is changed. Before an upgrade the
+file is copied beside itself.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from pilothouse.core.errors import StoreError, StoreTooNew
 from pilothouse.stores.sqlite.link import connect
 
 APPLICATION_ID = 0x50494C48
-"""In the file's header: "PILH". It tells our file from any other SQLite database."""
+"""Stands in the file header as "PILH", and tells our file from other SQLite databases."""
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 
 def load_migrations(folder: Path = MIGRATIONS) -> list[str]:
-    """The scripts in order; the first is number 1 and there is no gap."""
+    """Return the scripts in order, numbered from 1 without a gap."""
     files = sorted(folder.glob("[0-9][0-9][0-9][0-9]_*.sql"))
     numbers = [int(file.name[:4]) for file in files]
     if numbers != list(range(1, len(files) + 1)):
@@ -30,7 +30,7 @@ def load_migrations(folder: Path = MIGRATIONS) -> list[str]:
 
 
 def statements(script: str) -> Iterator[str]:
-    """`executescript` would commit behind our back, so a script is run statement by statement."""
+    """Split a script into statements: `executescript` would commit in between."""
     pending = ""
     for line in script.splitlines(keepends=True):
         pending += line
@@ -46,7 +46,7 @@ def schema_version(db: sqlite3.Connection) -> int:
 
 
 def check_ours(db: sqlite3.Connection, path: Path, newest: int) -> None:
-    """Raises before anything is changed in a file that we must not touch."""
+    """Raise if the file belongs to another program or to a newer Pilothouse."""
     version = schema_version(db)
     mark = db.execute("PRAGMA application_id").fetchone()[0]
     if mark != APPLICATION_ID and db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
@@ -59,7 +59,7 @@ def check_ours(db: sqlite3.Connection, path: Path, newest: int) -> None:
 
 
 def migrate(db: sqlite3.Connection, path: Path, scripts: list[str]) -> None:
-    """Brings the schema up to date; another process may be doing the same at this moment."""
+    """Bring the schema up to date; another process may be doing the same."""
     while schema_version(db) < len(scripts):
         db.execute("BEGIN IMMEDIATE")
         try:
@@ -78,7 +78,7 @@ def _step(db: sqlite3.Connection, path: Path, scripts: list[str]) -> None:
     reached = version + 1
     if version > 0:
         keep_copy(path, version)
-    else:  # a new store is made whole at once: nobody sees it half made, or keeps a copy of nothing
+    else:  # a new store is made in one transaction and needs no copy
         reached = len(scripts)
     for script in scripts[version:reached]:
         for statement in statements(script):
@@ -92,7 +92,7 @@ def backup_path(path: Path, version: int) -> Path:
 
 
 def keep_copy(path: Path, version: int) -> None:
-    """Through a second connection: SQLite refuses to copy from one that is about to write. We hold the lock."""
+    """Copy the file through a second connection: SQLite cannot copy from one that is writing. We hold the lock."""
     target = backup_path(path, version)
     draft = target.with_name(target.name + ".tmp")
     draft.unlink(missing_ok=True)

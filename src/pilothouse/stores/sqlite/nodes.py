@@ -1,4 +1,4 @@
-"""Nodes: epochs that are never given twice, the role that only one may hold, and the fence."""
+"""Nodes: epochs that are never reused, the role that only one node may hold, and the fence."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class NodeTable:
         info = node_of(row).info
         holder = f"{info.name} (process {info.pid} on {info.host})"
         return RoleHeld(
-            f"{holder} runs the engines of this store already; stop it first", role="engines", holder=holder
+            f"{holder} already runs the engines of this store; stop it first", role="engines", holder=holder
         )
 
 

@@ -1,4 +1,4 @@
-"""The outbox: a queue whose rows are sent in parts. A part's state is stored around every send."""
+"""The outbox: a queue whose rows are sent in parts. A part's state is stored before and after every send."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who was let in on this machine. One role per person and workspace; the database holds that, not the code."""
+"""Roles granted on this machine: one per person and workspace, enforced by the database."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Inbox and outbox: one shape, one set of queries. Only the node that holds a claim may end it.
 
-The inbox: a queue that knows which conversations may start a turn.
+The inbox also finds the conversations that may start a turn.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class QueueTable:
 
     def reap(self, epoch: Epoch) -> list[QueueRow]:
         if self._link.row("nodes.may_write", epoch=epoch):
-            raise StoreError(f"node {epoch} was not fenced: what it has claimed is still its own")
+            raise StoreError(f"node {epoch} is not fenced: its claims are still its own")
         held = self._link.rows(f"{self._table}.claimed_by", epoch=epoch)
         rows = [self._link.row(f"{self._table}.reap", seq=seq) for (seq,) in held]
         return [queue_row(row) for row in rows if row]
@@ -141,7 +141,7 @@ class QueueTable:
     def _refused(self, error: sqlite3.IntegrityError, id: MessageId, place: ConversationId) -> StoreError:
         if missing_parent(error):
             return StoreError(f"the conversation {place} is not known to the store: ensure it first")
-        return StoreError(f"the {self._table} has a row {id} already, under another key")
+        return StoreError(f"the {self._table} already has a row {id}, under another key")
 
 
 class InboxTable(QueueTable):

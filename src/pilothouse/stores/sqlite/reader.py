@@ -1,4 +1,4 @@
-"""Readers: threads with connections of their own, so that no read waits behind a slow writer."""
+"""Reader threads with their own connections, so that no read waits behind a slow write."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pilothouse.stores.sqlite.tx import SqliteTx
 
 
 class Reader:
-    """Lives on its thread. The snapshot is taken after the job was queued: it holds every write that returned."""
+    """Runs on its thread. Snapshots are taken after a job was queued, so they contain every write that returned."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Reader:
         self._report = report
 
     def run(self) -> None:
-        """Until a None comes, which is left for the next reader."""
+        """Run until a None arrives, and pass it on to the next reader."""
         while (job := self._jobs.get()) is not None:
             if not job.future.cancelled():
                 self._report([self._read(job)])
@@ -46,15 +46,15 @@ class Reader:
             self._link.begin()
             outcome = Outcome(job.future, job.unit(self._tx), None)
         except BaseException as error:  # noqa: BLE001  a unit's error is its caller's, not the thread's
-            outcome = Outcome(job.future, None, self._words(error))
+            outcome = Outcome(job.future, None, self._translated(error))
         with suppress(sqlite3.Error):
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
         return outcome
 
-    def _words(self, error: BaseException) -> BaseException:
+    def _translated(self, error: BaseException) -> BaseException:
         if not isinstance(error, sqlite3.Error):
             return error
         if error.sqlite_errorcode == sqlite3.SQLITE_READONLY:
-            return StoreError("a unit that was given to read() tried to write; give it to write()")
+            return StoreError("a unit passed to read() tried to write; pass it to write()")
         return translate(error, self._path)

@@ -1,6 +1,6 @@
-"""A look at the store, for commands that only read: no thread, no schema is changed, nothing is made.
+"""Read-only access to the store, for commands: no thread, no new file, no migration.
 
-It never migrates: an older Pilothouse may be working with the file at this moment.
+It never migrates because an older Pilothouse may be using the file.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class SqliteLook:
 @contextmanager
 def open_look(path: Path, busy_timeout_s: float) -> Iterator[SqliteLook]:
     if not path.is_file():
-        raise StoreError(f"there is no store {path}; `pilothouse up` makes one")
+        raise StoreError(f"there is no store {path}; `pilothouse up` creates one")
     try:
         db = connect(path, busy_timeout_s)
     except sqlite3.Error as error:
@@ -66,9 +66,9 @@ def _check_schema(db: sqlite3.Connection, path: Path) -> None:
         version = schema_version(db)
     except sqlite3.Error as error:
         raise translate(error, path) from error
-    if version == 0:  # a store is made whole at once, so nothing is in it
+    if version == 0:  # a store is made in one transaction, so it is empty
         raise StoreTooOld(
-            f"{path} holds nothing yet: making it was not finished, as on a full disk. `pilothouse up` finishes it."
+            f"{path} is empty: creating it was interrupted, as on a full disk. `pilothouse up` finishes it."
         )
     if version < newest:
         raise StoreTooOld(

@@ -1,4 +1,4 @@
-"""Rules that people made: the same rule is kept once for a folder and a session."""
+"""Rules that people made: each rule is stored once per folder and session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules: what is due is a comparison of numbers, and a paused one is never due."""
+"""Schedules: due is a comparison of numbers, and a paused schedule is never due."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The store's face on the event loop: it queues units for the threads and hands their outcomes back.
+"""The store on the event loop: queues units for the threads and returns their outcomes.
 
-Threads belong to the store, and the store to an `async with`: leaving it, however, ends them, after what was
-queued has been committed or has failed.
+The threads belong to the store and the store to an `async with`: leaving it ends them, after everything queued has been
+committed or has failed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pilothouse.core.ids import Epoch
 from pilothouse.core.store import Store, Tx
 from pilothouse.stores.sqlite.blobs import BlobFiles
 from pilothouse.stores.sqlite.errors import translate, unusable
-from pilothouse.stores.sqlite.hints import Bell, Changes, Hints
+from pilothouse.stores.sqlite.hints import Changes, CommitSignal, Hints
 from pilothouse.stores.sqlite.jobs import Job, Outcome, resolve
 from pilothouse.stores.sqlite.link import connect, make_durable, make_file, make_readonly, quick_check
 from pilothouse.stores.sqlite.migrate import check_ours, load_migrations, migrate
@@ -43,16 +43,16 @@ class SqliteStore:
         self._on_commit = on_commit
         self._loop = asyncio.get_running_loop()
         self._files = BlobFiles(path.with_name(path.name + ".blobs"))
-        self._bell = Bell()
-        self._bell_of_others = Bell()
-        self._hints = Hints(path.with_name(path.name + ".wake"), self._bell, self._bell_of_others)
+        self._signal = CommitSignal()
+        self._signal_of_others = CommitSignal()
+        self._hints = Hints(path.with_name(path.name + ".wake"), self._signal, self._signal_of_others)
         self._writes: SimpleQueue[Job | None] = SimpleQueue()
         self._reads: SimpleQueue[Job | None] = SimpleQueue()
         self._threads: list[tuple[Thread, asyncio.Future[None]]] = []
         self._open = False
 
     async def start(self) -> None:
-        """The writer first: it makes the file and its schema."""
+        """Start the writer first: it makes the file and its schema."""
         await self._thread("writer", self._run_writer)
         self._hints.listen()
         for number in range(READERS):
@@ -66,10 +66,10 @@ class SqliteStore:
         return await self._ask(self._reads, unit)
 
     def changes(self, *, of_others: bool = False) -> AsyncIterator[None]:
-        return Changes(self._bell_of_others if of_others else self._bell)
+        return Changes(self._signal_of_others if of_others else self._signal)
 
     async def check(self) -> str:
-        """What SQLite finds wrong with the file, in one line; empty if it is sound."""
+        """Return what SQLite finds wrong with the file, in one line; empty if it is sound."""
         return await anyio.to_thread.run_sync(quick_check, self._path)
 
     async def close(self) -> None:
@@ -81,8 +81,8 @@ class SqliteStore:
                 await ended
                 thread.join()
         self._hints.close()
-        self._bell.close()
-        self._bell_of_others.close()
+        self._signal.close()
+        self._signal_of_others.close()
 
     async def _ask(self, queue: SimpleQueue[Job | None], unit: Callable[[Tx], T]) -> T:
         if not self._open:
@@ -95,7 +95,7 @@ class SqliteStore:
         return outcome.value
 
     async def _thread(self, name: str, run: Callable[[Callable[[], None]], None]) -> None:
-        """Starts it and waits until it is ready or has failed to open."""
+        """Start a thread and wait until it is ready or has failed."""
         ready: asyncio.Future[BaseException | None] = self._loop.create_future()
         end: asyncio.Future[None] = self._loop.create_future()
 
@@ -107,7 +107,7 @@ class SqliteStore:
                 error = translate(caught, self._path)
             except OSError as caught:
                 error = unusable(caught, self._path)
-            except BaseException as caught:  # noqa: BLE001  whoever opens the store must hear of it
+            except BaseException as caught:  # noqa: BLE001  raised to the caller that opens the store
                 error = caught
             self._post(_settle, ready, error)
             self._post(_settle, end, None)
@@ -143,7 +143,7 @@ class SqliteStore:
             db.close()
 
     def _committed(self) -> None:
-        """On the writer's thread, before anybody is told."""
+        """Run on the writer's thread, before the callers are told."""
         if self._on_commit is not None:
             self._on_commit()
         self._hints.send()
@@ -158,13 +158,13 @@ class SqliteStore:
         self.epoch = epoch
         resolve(outcomes)
         if changed:
-            self._bell.ring()
+            self._signal.fire()
 
     def _post(self, call: Callable[..., None], *values: Any) -> None:
         try:
             self._loop.call_soon_threadsafe(call, *values)
         except RuntimeError:
-            pass  # the event loop is closed: nobody is left to be told
+            pass  # the event loop is closed
 
 
 def _settle(future: asyncio.Future[Any], value: object) -> None:

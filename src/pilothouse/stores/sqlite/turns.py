@@ -1,4 +1,4 @@
-"""Turns: every move is checked by the table in core, and law 2 by an index."""
+"""Turns: every move is checked by the table in core, and law 2 by a unique index."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _decode_usage = msgspec.json.Decoder(Usage).decode
 
 _FIXED = frozenset({"id", "status"})
 AFTER_ANY = "\U0010ffff"
-"""Sorts behind every other character: the ids that begin with `p` lie from `p` to `p` + this."""
+"""Sorts after every other character: ids with the prefix `p` lie between `p` and `p` + this."""
 
 
 def turn_of(row: Row) -> Turn:
@@ -109,7 +109,7 @@ class TurnTable:
         return turn
 
     def _check_owner(self, turn: Turn) -> None:
-        """A live turn belongs to the node that runs it, until that node is fenced."""
+        """Raise if another node that is not fenced runs this turn."""
         owner = turn.epoch
         if turn.status not in LIVE or owner == self._link.epoch:
             return
@@ -134,7 +134,7 @@ class TurnTable:
 
     def _refused(self, error: sqlite3.IntegrityError, turn: Turn) -> StoreError:
         if turn.status in LIVE and "turns.session_id" in str(error):
-            return SessionBusy(f"the session {turn.session_id} has a live turn already; {turn.id} must wait")
+            return SessionBusy(f"the session {turn.session_id} already has a live turn; {turn.id} must wait")
         return StoreError(f"the turn {turn.id} cannot be stored: {error}")
 
 

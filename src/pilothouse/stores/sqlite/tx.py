@@ -1,4 +1,4 @@
-"""One transaction over all tables, on one connection. Pruning is here because it spans them."""
+"""One transaction over all tables, on one connection; and pruning, which spans them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class SqliteTx:
         return row[0] if row else 0
 
     def prune(self, before: float, *, limit: int = 1000) -> int:
-        """At most `limit` rows at a time, so that nobody waits long for the write lock."""
+        """Delete at most `limit` old rows, so that other writers do not wait long."""
         left = limit
         for name in ("inbox.prune", "outbox.prune", "asks.prune", "tallies.prune"):
             left -= self._link.run(name, before=before, limit=left)

@@ -1,8 +1,7 @@
-"""The one writer: a thread that commits whatever is queued together.
+"""The one writer: a thread that commits queued units in batches.
 
-It takes what waits and what comes meanwhile, runs each unit in a savepoint of its own and commits once, so that many
-durable writes share one sync. A unit that raises is rolled back alone. Nobody is told anything before COMMIT has
-returned.
+It takes what is queued, and what arrives meanwhile, runs each unit in its own savepoint and commits once, so that many
+durable writes share one sync. A unit that raises is rolled back alone. No caller is told before COMMIT has returned.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ from pilothouse.stores.sqlite.link import Link
 from pilothouse.stores.sqlite.tx import SqliteTx
 
 BATCH_S = 0.04
-"""A batch takes no more after this long: those in it wait for its end, and other processes for the write lock."""
+"""Time after which a batch takes no more units: its callers and other processes wait for it."""
 
 Report = Callable[[list[Outcome], bool, Epoch | None], None]
 
 
 class Writer:
-    """Lives on its thread. `report` is called after every batch with the outcomes and whether anything changed."""
+    """Runs on its thread. `report` gets the outcomes of each batch and whether anything changed."""
 
     def __init__(
         self,
@@ -52,10 +51,10 @@ class Writer:
         self._committed = committed
         self._ending = False
         self._left: Job | None = None
-        """One that was taken and not tried yet."""
+        """A job taken from the queue and not tried yet."""
 
     def run(self) -> None:
-        """Until a None comes; all that was queued before it is still written."""
+        """Run until a None arrives; everything queued before it is written."""
         while self._left or not self._ending:
             job, self._left = self._left or self._jobs.get(), None
             if job is None:
@@ -64,7 +63,7 @@ class Writer:
                 self._report(*self._write([job]), self._link.epoch)
 
     def _next(self) -> Job | None:
-        """What waits; None if nothing does."""
+        """Return the next queued job, if any."""
         try:
             while (job := self._jobs.get_nowait()) is not None:
                 if not job.future.cancelled():
@@ -75,19 +74,19 @@ class Writer:
         return None
 
     def _write(self, jobs: list[Job]) -> tuple[list[Outcome], bool]:
-        """The jobs, and whatever joins them."""
+        """Write the jobs and those that join the batch."""
         epoch = self._link.epoch
         try:
             outcomes = self._transact(jobs)
-        except Exception as error:  # noqa: BLE001  whatever it is, every waiter must hear of it
+        except Exception as error:  # noqa: BLE001  every caller must get the error
             self._roll_back()
             self._link.epoch = epoch
-            return [Outcome(job.future, None, self._words(error)) for job in jobs], False
+            return [Outcome(job.future, None, self._translated(error)) for job in jobs], False
         changed = any(outcome.changed for outcome in outcomes)
         try:
             if changed:
                 self._committed()
-        except BaseException as error:  # noqa: BLE001  as if we had died between the commit and telling of it
+        except BaseException as error:  # noqa: BLE001  as if we had died between commit and report
             outcomes = [Outcome(job.future, None, error) for job in jobs]
         return outcomes, changed
 
@@ -97,7 +96,7 @@ class Writer:
             self._check_file()
             self._link.begin(write=True)
         except Exception:
-            self._add_those_who_waited(jobs, since=began_at)
+            self._add_waiting(jobs, since=began_at)
             raise
         outcomes = [self._attempt(job) for job in jobs]
         until = monotonic() + BATCH_S
@@ -109,8 +108,8 @@ class Writer:
         self._files.forget_fresh()
         return outcomes
 
-    def _add_those_who_waited(self, jobs: list[Job], since: float) -> None:
-        """For the lock, as long as the first one: they hear of it together. Who came later gets a try of its own."""
+    def _add_waiting(self, jobs: list[Job], since: float) -> None:
+        """Add jobs that waited for the lock as long as the first: they fail with it. Later ones get their own try."""
         while (job := self._next()) is not None:
             if job.asked_at > since:
                 self._left = job
@@ -118,11 +117,11 @@ class Writer:
             jobs.append(job)
 
     def _check_file(self) -> None:
-        """What is written to a file that has lost its name is gone when we end: that is no durable write."""
+        """Refuse to write to a deleted or replaced file: such a write would not be durable."""
         if _identity(self._path) != self._file:
             raise Fenced(
-                f"{self._path} was deleted or replaced while it was in use, so nothing is written any more;"
-                " put it back, or restore a backup, and start anew"
+                f"{self._path} was deleted or replaced while it was in use, so nothing more is written;"
+                " put it back, or restore a backup, and restart"
             )
 
     def _attempt(self, job: Job) -> Outcome:
@@ -134,12 +133,12 @@ class Writer:
         except BaseException as error:  # noqa: BLE001  a unit's error is its caller's, not the thread's
             self._undo(error)
             self._link.epoch = epoch
-            return Outcome(job.future, None, self._words(error))
+            return Outcome(job.future, None, self._translated(error))
         self._db.execute("RELEASE unit")
         return Outcome(job.future, value, None, self._db.total_changes > before)
 
     def _undo(self, error: BaseException) -> None:
-        """A full disk may end the whole transaction: then nothing of the batch is left, and all must hear it."""
+        """Roll back one unit. A full disk may end the whole transaction: then every unit of the batch fails."""
         if not self._db.in_transaction:
             raise (
                 error
@@ -151,14 +150,14 @@ class Writer:
         self._db.execute("RELEASE unit")
 
     def _roll_back(self) -> None:
-        with suppress(sqlite3.Error):  # if it is beyond help, the next BEGIN says so to whoever writes
+        with suppress(sqlite3.Error):  # if this fails, the next BEGIN reports it
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
 
     def _recorded(self, digest: str) -> bool:
         return self._link.row("blobs.get", hash=digest) is not None
 
-    def _words(self, error: BaseException) -> BaseException:
+    def _translated(self, error: BaseException) -> BaseException:
         match error:
             case sqlite3.Error():
                 return translate(error, self._path)
@@ -177,7 +176,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def settle_files(db: sqlite3.Connection, files: BlobFiles) -> None:
-    """Under the write lock: another process may be keeping a file at this moment."""
+    """Settle blob files under the write lock: another process may be storing one right now."""
     if not files.unsettled():
         return
     link = Link(db)

@@ -14,50 +14,50 @@ SELECT {_row} FROM asks WHERE id = :id
 -- name: find: asks whose id lies in a range, the open ones first, then the newest
 SELECT {_row} FROM asks WHERE id >= :first AND id < :last ORDER BY state = 'open' DESC, seq DESC LIMIT 20
 
--- name: move: what became of an ask
+-- name: move: change the state of an ask
 UPDATE asks SET state = :state, decision = :decision, answered_at = :answered_at, ended_at = :at WHERE id = :id
 RETURNING {_row}
 
--- name: vote: who has said yes so far
+-- name: vote: store the yes votes so far
 UPDATE asks SET votes = :votes WHERE id = :id AND state = 'open'
 
--- name: show_in: where it is shown besides its own conversation
+-- name: show_in: store where else it is shown
 UPDATE asks SET shown_in = :shown_in WHERE id = :id AND state = 'open'
 RETURNING {_row}
 
--- name: amend: the reason of a decision came later
+-- name: amend: add a reason to a decision
 UPDATE asks SET decision = :decision WHERE id = :id AND state = 'answered'
 RETURNING {_row}
 
--- name: mark_used: its decision reached an engine, in this turn or in the one that asked
+-- name: mark_used: its decision reached an engine, in this turn or the asking one
 UPDATE asks SET used = 1, turn_id = coalesce(:turn_id, turn_id) WHERE id = :id
 
 -- name: mark_unused: the engine that the decision had reached is gone
 UPDATE asks SET used = 0 WHERE id = :id
 
--- name: open_in: what a conversation is asked
+-- name: open_in: open asks of a conversation
 SELECT {_row} FROM asks WHERE conversation_id = :conversation_id AND state = 'open' ORDER BY seq
 
--- name: open_questions: what a plain reply in a conversation may answer
+-- name: open_questions: open questions that a plain reply in a conversation may answer
 SELECT id, authority FROM asks INDEXED BY asks_questions
 WHERE conversation_id = :conversation_id AND state = 'open' AND kind = 'question'
   AND (expires_at IS NULL OR expires_at > :now) AND (:session_id IS NULL OR session_id = :session_id)
 ORDER BY seq LIMIT 20
 
--- name: open_of: what is open in a session
+-- name: open_of: open asks of a session
 SELECT {_row} FROM asks WHERE session_id = :session_id AND state = 'open' ORDER BY seq
 
--- name: open_about: what the house itself asks
+-- name: open_about: open asks of the gateway itself, by topic
 SELECT {_row} FROM asks INDEXED BY asks_topic
 WHERE topic = :topic AND topic <> '' AND state = 'open' ORDER BY seq LIMIT :limit
 
--- name: newest_open: what is open anywhere, newest first
+-- name: newest_open: all open asks, newest first
 SELECT {_row} FROM asks INDEXED BY asks_open_newest WHERE state = 'open' ORDER BY seq DESC LIMIT :limit
 
 -- name: newest: asks of certain states, newest first
 SELECT {_row} FROM asks WHERE state IN (SELECT value FROM json_each(:states)) ORDER BY seq DESC LIMIT :limit
 
--- name: of_turn: what a turn asked
+-- name: of_turn: asks of a turn
 SELECT {_row} FROM asks WHERE turn_id = :turn_id ORDER BY seq
 
 -- name: unused_of: the answers of a session that never reached an engine
@@ -69,18 +69,18 @@ SELECT {_row} FROM asks
 WHERE session_id = :session_id AND payload_hash = :payload_hash AND state = 'answered' AND used = 0
 ORDER BY seq LIMIT 1
 
--- name: expired: open asks whose time is over
+-- name: expired: open asks that have expired
 SELECT {_row} FROM asks WHERE state = 'open' AND expires_at IS NOT NULL AND expires_at <= :now
 ORDER BY expires_at, seq LIMIT :limit
 
 -- name: next_expiry: when the next open ask expires
 SELECT min(expires_at) FROM asks WHERE state = 'open' AND expires_at IS NOT NULL
 
--- name: shift: move the expiry of what is open with the wall clock
+-- name: shift: move the expiry of open asks with the wall clock
 UPDATE asks SET expires_at = expires_at + :seconds
 WHERE state = 'open' AND expires_at IS NOT NULL AND expires_at > :after
 
--- name: prune: delete what ended long ago
+-- name: prune: delete asks that ended long ago
 DELETE FROM asks WHERE seq IN (
     SELECT seq FROM asks WHERE ended_at IS NOT NULL AND ended_at < :before ORDER BY ended_at LIMIT :limit
 )

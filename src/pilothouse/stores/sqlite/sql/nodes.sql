@@ -6,14 +6,14 @@ INSERT INTO nodes (name, host, pid, started, engines, channels, scheduler, lease
 VALUES (:name, :host, :pid, :started, :engines, :channels, :scheduler, :lease_until, 0, 0)
 RETURNING epoch
 
--- name: beat: it lives
+-- name: beat: count a heartbeat and renew the lease
 UPDATE nodes SET lease_until = :lease_until, beats = beats + 1 WHERE epoch = :epoch
 
 -- name: add_role: one more role
 UPDATE nodes SET engines = max(engines, :engines), channels = max(channels, :channels),
     scheduler = max(scheduler, :scheduler) WHERE epoch = :epoch
 
--- name: leave: give back every role and write nothing any more
+-- name: leave: give up every role and the right to write
 UPDATE nodes SET fenced = 1, engines = 0, channels = 0, scheduler = 0 WHERE epoch = :epoch
 
 -- name: alive: the nodes that were not fenced
@@ -22,10 +22,10 @@ SELECT {_row} FROM nodes WHERE fenced = 0 ORDER BY epoch
 -- name: get: one node by its epoch
 SELECT {_row} FROM nodes WHERE epoch = :epoch
 
--- name: engines: who holds the role that only one may hold
+-- name: engines: the node that holds the engines role
 SELECT {_row} FROM nodes WHERE engines = 1 AND fenced = 0
 
--- name: fence: it may write nothing any more
+-- name: fence: take a node's right to write
 UPDATE nodes SET fenced = 1 WHERE epoch = :epoch
 
 -- name: may_write: whether a node is there and was not fenced

@@ -1,4 +1,4 @@
--- name: deliverable: the first unfinished row of each conversation that a node serves, past changes that wait, if it may go now
+-- name: deliverable: the first unfinished row of each conversation that a node serves, skipping postponed changes, if it is ready
 WITH waiting (conversation_id) AS (SELECT DISTINCT conversation_id FROM outbox WHERE ended_at IS NULL)
 SELECT {_head} FROM waiting
 CROSS JOIN outbox AS head ON head.seq = (
@@ -15,7 +15,7 @@ WHERE head.status = 'queued' AND head.ready_at <= :now
   AND place.id NOT IN (SELECT value FROM json_each(:skip))
 ORDER BY head.seq LIMIT :limit
 
--- name: of_no_turn: unfinished rows of a conversation that no turn said, without those whose key begins so
+-- name: of_no_turn: unfinished rows of a conversation without a turn, except keys with a prefix
 SELECT {_head} FROM outbox AS head
 WHERE head.conversation_id = :conversation_id AND head.ended_at IS NULL AND head.turn_id IS NULL
   AND substr(head.key, 1, length(:but)) <> :but
@@ -40,18 +40,18 @@ SELECT seq, :number, :part, 'pending', 0 FROM outbox WHERE id = :id
 -- name: parts: the parts of a message
 SELECT {_part} FROM outbox_parts WHERE outbox_seq = (SELECT seq FROM outbox WHERE id = :id) ORDER BY number
 
--- name: drop_parts: forget the parts of a message from one on
+-- name: drop_parts: delete the parts of a message from a number on
 DELETE FROM outbox_parts WHERE outbox_seq = (SELECT seq FROM outbox WHERE id = :id) AND number >= :number
 
 -- name: part: one part of a message
 SELECT {_part} FROM outbox_parts
 WHERE outbox_seq = (SELECT seq FROM outbox WHERE id = :id) AND number = :number
 
--- name: move_part: what became of a part
+-- name: move_part: change the state of a part
 UPDATE outbox_parts SET state = :state, sends = :sends, ref = :ref
 WHERE outbox_seq = (SELECT seq FROM outbox WHERE id = :id) AND number = :number
 RETURNING {_part}
 
--- name: find_ref: which message stands there
+-- name: find_ref: the row that was sent as this platform message
 SELECT {_head} FROM outbox_parts AS part CROSS JOIN outbox AS head ON head.seq = part.outbox_seq
 WHERE part.ref = :ref AND part.ref IS NOT NULL ORDER BY head.seq DESC LIMIT 1

@@ -15,5 +15,5 @@ DELETE FROM events WHERE rowid IN (
     SELECT events.rowid FROM pruning CROSS JOIN events ON events.turn_id = pruning.turn_id LIMIT :limit
 )
 
--- name: finish: forget the turns whose last event is gone
+-- name: finish: forget the picked turns that have no events left
 DELETE FROM pruning WHERE NOT EXISTS (SELECT 1 FROM events WHERE events.turn_id = pruning.turn_id)

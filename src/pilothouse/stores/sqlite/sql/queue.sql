@@ -3,7 +3,7 @@
 -- name: _row: the columns of QueueRow, in its order
 seq, id, key, lane, conversation_id, kind, body, status, ready_at, attempts, created_at, turn_id, epoch, why, ended_at
 
--- name: put: store a row; a key that was seen before changes nothing
+-- name: put: store a row; a known key changes nothing
 INSERT INTO {queue} (id, key, lane, conversation_id, kind, body, status, ready_at, attempts, created_at, turn_id,
                      put_turn_id, why)
 VALUES (:id, :key, :lane, :conversation_id, :kind, :body, 'queued', :ready_at, 0, :at, :turn_id, :turn_id, '')
@@ -55,16 +55,16 @@ WHERE id = :id AND status = 'claimed' AND epoch = :epoch
 UPDATE {queue} SET status = 'queued', epoch = NULL, attempts = attempts - 1, turn_id = put_turn_id
 WHERE id = :id AND status = 'claimed' AND epoch = :epoch
 
--- name: withdraw: end a row that nobody has begun
+-- name: withdraw: end a row that was not claimed
 UPDATE {queue} SET status = 'withdrawn', ended_at = :at, why = :why WHERE id = :id AND status = 'queued'
 
--- name: rewrite: change what a row says, and when it is ready, while nobody has begun it
+-- name: rewrite: change body and ready time of a row that was not claimed
 UPDATE {queue} SET body = :body, ready_at = coalesce(:ready_at, ready_at) WHERE id = :id AND status = 'queued'
 
 -- name: of_turn: the rows that belong to a turn
 SELECT {_row} FROM {queue} WHERE turn_id = :turn_id ORDER BY seq
 
--- name: claimed_by: what a node holds
+-- name: claimed_by: rows claimed by a node
 SELECT seq FROM {queue} WHERE status = 'claimed' AND epoch = :epoch ORDER BY seq
 
 -- name: reap: give a row of a fenced node back to the queue
@@ -73,10 +73,10 @@ UPDATE {queue} SET status = 'queued', epoch = NULL WHERE seq = :seq RETURNING {_
 -- name: next_ready_at: when the next row becomes ready
 SELECT min(ready_at) FROM {queue} WHERE status = 'queued' AND ready_at > :now
 
--- name: shift: move what waits with the wall clock
+-- name: shift: move ready times with the wall clock
 UPDATE {queue} SET ready_at = ready_at + :seconds WHERE status = 'queued' AND ready_at > :after
 
--- name: prune: delete what ended long ago
+-- name: prune: delete rows that ended long ago
 DELETE FROM {queue} WHERE seq IN (
     SELECT seq FROM {queue} WHERE ended_at IS NOT NULL AND ended_at < :before ORDER BY ended_at LIMIT :limit
 )

@@ -18,7 +18,7 @@ SELECT {_row} FROM schedules ORDER BY seq
 -- name: of: the schedules of a conversation, oldest first
 SELECT {_row} FROM schedules WHERE conversation_id = :conversation_id ORDER BY seq
 
--- name: due: schedules whose slot has come, the earliest slot first
+-- name: due: schedules that are due, the earliest first
 SELECT {_row} FROM schedules WHERE paused = 0 AND next_at IS NOT NULL AND next_at <= :now ORDER BY next_at, seq
 
 -- name: next_at: when the next slot comes

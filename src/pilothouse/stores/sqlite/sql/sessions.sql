@@ -24,6 +24,6 @@ SELECT {_row} FROM sessions ORDER BY seq DESC LIMIT :limit
 -- name: of: the sessions of a conversation, newest first
 SELECT {_row} FROM sessions WHERE conversation_id = :conversation_id ORDER BY seq DESC LIMIT :limit
 
--- name: by_resume: whose resume token this is
+-- name: by_resume: the session with a resume token
 SELECT {_row} FROM sessions
 WHERE resume_value = :value AND resume_value IS NOT NULL AND resume_engine = :engine ORDER BY seq DESC LIMIT 1

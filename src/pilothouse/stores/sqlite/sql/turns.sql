@@ -53,7 +53,7 @@ SELECT {_row} FROM turns AS queued WHERE status = 'queued' AND NOT EXISTS (
     SELECT 1 FROM turns AS live WHERE live.session_id = queued.session_id AND live.status IN ('running', 'waiting')
 ) ORDER BY seq LIMIT :limit
 
--- name: parked_due: parked turns whose time has come; one without a time, or that was stopped, has come at once
+-- name: parked_due: parked turns that are due; without a time, or stopped, they are due at once
 SELECT {_row} FROM turns INDEXED BY turns_parked
 WHERE status = 'parked' AND (ifnull(retry_at, 0.0) <= :now OR stop_requested) ORDER BY seq
 

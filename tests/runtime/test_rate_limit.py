@@ -8,7 +8,7 @@ from tests.runtime.puppet import PuppetEngine, until_interrupted
 from tests.runtime.rig import MEMBER, open_rig
 
 from pilothouse.core.ids import UserId
-from pilothouse.runtime.inbox.intake import SWEEP_AT, Pacing
+from pilothouse.runtime.inbox.intake import SWEEP_AT, RateLimit
 from pilothouse.testing.clock import FakeClock
 
 
@@ -19,7 +19,7 @@ async def test_a_message_too_many_is_refused_and_told_when_it_may_come_again(tmp
             assert (await rig.channel.say("hello")).state == "queued"
         refused = await rig.channel.say("hello")
         assert refused.state == "refused"
-        assert "more than 3 messages a minute" in refused.text and "again in 20 s" in refused.text
+        assert "limit: 3 messages a minute" in refused.text and "again in 20 s" in refused.text
         assert (await rig.channel.say("hello", "another-place")).state == "refused", (
             "it is the person, not the place"
         )
@@ -54,9 +54,9 @@ async def test_without_a_limit_everybody_may_send_as_they_like(tmp_path: Path) -
 
 
 def test_those_who_are_paid_off_are_forgotten() -> None:
-    pacing = Pacing()
+    limit = RateLimit()
     for number in range(SWEEP_AT):
-        assert pacing.refusal(UserId(f"u{number}"), 1, 0.0) == ""
-    assert pacing.refusal(UserId("u0"), 1, 1.0), "one that is not paid off is remembered"
-    assert pacing.refusal(UserId("new"), 1, 100.0) == ""
-    assert len(pacing._free_at) == 1
+        assert limit.refusal(UserId(f"u{number}"), 1, 0.0) == ""
+    assert limit.refusal(UserId("u0"), 1, 1.0), "one that is not paid off is remembered"
+    assert limit.refusal(UserId("new"), 1, 100.0) == ""
+    assert len(limit._free_at) == 1

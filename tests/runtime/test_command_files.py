@@ -88,7 +88,7 @@ async def test_what_may_hold_secrets_is_for_owners_also_behind_a_link(tmp_path: 
     async with open_rig(tmp_path, default_workspace=str(tmp_path / "work")) as rig:
         furnish(rig, tmp_path)
         text, files = await sent(rig, f"/send {path}", ADMIN)
-        assert "to owners alone: it may hold secrets" in text and not files
+        assert "only to owners: it may hold secrets" in text and not files
         assert (await sent(rig, f"/send {path}"))[1] == {".env": b"TOKEN=1"}
 
 
@@ -98,7 +98,7 @@ async def test_a_rule_that_forbids_to_read_forbids_to_send(tmp_path: Path) -> No
         text, files = await sent(rig, "/send build/chart.png")
         assert "deny read build/**" in text and not files
         text, files = await sent(rig, "/send my notes.txt", MEMBER)
-        assert "to owners alone" in text and not files
+        assert "only to owners" in text and not files
         assert (await sent(rig, "/send my notes.txt"))[1] == {"my notes.txt": b"remember"}
 
 

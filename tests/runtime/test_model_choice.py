@@ -49,10 +49,10 @@ async def test_another_engines_models_are_not_offered(tmp_path: Path) -> None:
 
 async def test_a_bare_model_command_names_what_there_is(tmp_path: Path) -> None:
     async with open_rig(tmp_path, Listing()) as rig:
-        assert "Known are: small, big." in await reply_to(rig, "/model")
+        assert "Known models: small, big." in await reply_to(rig, "/model")
     (tmp_path / "silent").mkdir()
     async with open_rig(tmp_path / "silent") as rig:
-        assert "Known are" not in await reply_to(rig, "/model")
+        assert "Known models" not in await reply_to(rig, "/model")
 
 
 class Confused(PuppetEngine):
@@ -62,7 +62,7 @@ class Confused(PuppetEngine):
 
 async def test_an_engine_that_cannot_say_costs_no_command(tmp_path: Path) -> None:
     async with open_rig(tmp_path, Confused()) as rig:
-        assert "Known are" not in await reply_to(rig, "/model")
+        assert "Known models" not in await reply_to(rig, "/model")
         assert "engine.models_failed" in [event for event, _ in rig.logged]
         before = len(rig.logged)
         await reply_to(rig, "/status")

@@ -27,7 +27,7 @@ async def chosen(rig: Rig, place: str = "group", thread: str | None = None) -> T
 async def test_a_group_chooses_what_we_react_to(tmp_path: Path) -> None:
     async with open_rig(tmp_path) as rig:
         assert await chosen(rig) is None
-        assert "what is configured" in await reply(rig, "/trigger")
+        assert "the configured trigger" in await reply(rig, "/trigger")
         assert "every message" in await reply(rig, "/trigger all")
         assert await chosen(rig) == Trigger("all")
         assert "deploy, pilot*" in await reply(rig, "/trigger pattern deploy pilot*")
@@ -92,5 +92,5 @@ async def test_what_is_known_is_not_looked_up_again(tmp_path: Path) -> None:
 async def test_in_private_there_is_nothing_to_choose(tmp_path: Path) -> None:
     async with open_rig(tmp_path) as rig:
         await rig.channel.say("hello", "alone")
-        assert "alone" in await reply(rig, "/trigger reply", place="alone")
+        assert "private chat" in await reply(rig, "/trigger reply", place="alone")
         assert await chosen(rig, "alone") is None

@@ -18,7 +18,7 @@ from pilothouse.core.errors import ConfigError
 from pilothouse.core.ids import ChannelId, ConversationId
 from pilothouse.core.store import NodeInfo, Store, Tx
 from pilothouse.core.text import moment
-from pilothouse.runtime.channel_health import LOOK_EVERY_S, NEWS_EVERY_S, PAUSE_S, SETTLED_S, Tending
+from pilothouse.runtime.channel_health import CHECK_EVERY_S, NEWS_EVERY_S, PAUSE_S, SETTLED_S, ChannelMonitor
 from pilothouse.runtime.clock import new_id
 from pilothouse.runtime.conversations.places import ensure_place
 from pilothouse.runtime.outbox import LATE_S, content_at, content_of
@@ -70,15 +70,15 @@ class House:
             channels={MEMORY: MemoryChannel(), OTHER: other},
             log=lambda event, **_fields: self.logged.append(event),
         )
-        self.tending = Tending(ports)
-        self.tending.began(MEMORY)
-        self.tending.began(OTHER)
+        self.monitor = ChannelMonitor(ports)
+        self.monitor.started(MEMORY)
+        self.monitor.started(OTHER)
 
     async def pass_time(self, seconds: float) -> None:
         end = self.clock.monotonic() + seconds
         while (left_s := end - self.clock.monotonic()) > 0:
-            await self.clock.advance(min(LOOK_EVERY_S, left_s))
-            await self.tending.look()
+            await self.clock.advance(min(CHECK_EVERY_S, left_s))
+            await self.monitor.check()
 
     async def told(self) -> list[str]:
         """What the owner was told in this house, oldest first; until we look here, it waits to be shown."""
@@ -106,7 +106,7 @@ async def open_house(folder: Path, other: MemoryChannel, clock: FakeClock) -> As
 
         await store.write(settle_in)
         house = House(store, clock, other, folder)
-        await house.tending.look()
+        await house.monitor.check()
         yield house
 
 
@@ -115,30 +115,30 @@ async def test_a_channel_that_breaks_is_in_trouble_until_it_has_run_for_a_while(
     async with open_house(tmp_path, MemoryChannel(id=OTHER), clock) as house:
         pauses: list[float] = []
         for _ in range(8):
-            pauses.append(house.tending.broke(OTHER, PORT_TAKEN))
+            pauses.append(house.monitor.failed(OTHER, PORT_TAKEN))
             await house.pass_time(pauses[-1])
-            house.tending.began(OTHER)
+            house.monitor.started(OTHER)
             await house.pass_time(SETTLED_S / 2)
         assert pauses == [*PAUSE_S, *[PAUSE_S[-1]] * 3]
         (told,) = await house.told()
-        assert told.startswith("The channel other is in trouble. It broke (OSError: ")
+        assert told.startswith("The channel other is in trouble. It failed (OSError: ")
         assert "Address already in use" in told
         noted = await house.noted()
         assert noted is not None and noted.trouble in told
-        assert house.tending.health(OTHER).trouble == noted.trouble
+        assert house.monitor.health(OTHER).trouble == noted.trouble
         await house.pass_time(SETTLED_S)
         assert await house.told() == [told, OVER]
-        assert house.tending.health(OTHER).trouble == ""
+        assert house.monitor.health(OTHER).trouble == ""
         assert await house.noted() is None, "one without a health has nothing else to be noted"
         assert house.logged == ["channel.in_trouble", "channel.well_again"]
-        assert house.tending.broke(OTHER, PORT_TAKEN) == PAUSE_S[0], "one that ran well begins anew"
+        assert house.monitor.failed(OTHER, PORT_TAKEN) == PAUSE_S[0], "one that ran well begins anew"
 
 
 async def test_an_alert_tells_of_a_moment_and_says_so_if_it_is_shown_late(tmp_path: Path) -> None:
     clock = FakeClock()
     async with open_house(tmp_path, MemoryChannel(id=OTHER), clock) as house:
-        house.tending.broke(OTHER, PORT_TAKEN)
-        await house.pass_time(LOOK_EVERY_S)
+        house.monitor.failed(OTHER, PORT_TAKEN)
+        await house.pass_time(CHECK_EVERY_S)
         (row,) = await house.store.read(lambda tx: tx.outbox.waiting(MAIN))
         early, late = (content_at(row, row.created_at + late_s).text for late_s in (LATE_S - 1, LATE_S))
         assert early.startswith("The channel other is in trouble.")
@@ -151,14 +151,14 @@ async def test_a_channel_that_broke_and_runs_but_hears_nothing_is_still_in_troub
     other = Ill(clock)
     async with open_house(tmp_path, other, clock) as house:
         other.hears = False
-        house.tending.broke(OTHER, ExceptionGroup("in a task", [ConfigError("There is no port.")]))
+        house.monitor.failed(OTHER, ExceptionGroup("in a task", [ConfigError("There is no port.")]))
         await house.pass_time(PAUSE_S[0])
-        house.tending.began(OTHER)
+        house.monitor.started(OTHER)
         await house.pass_time(2 * SETTLED_S)
         (told,) = await house.told()
-        assert "It broke (There is no port.)" in told
+        assert "It failed (There is no port.)" in told
         other.hears = True
-        await house.pass_time(LOOK_EVERY_S)
+        await house.pass_time(CHECK_EVERY_S)
         assert await house.told() == [told, OVER]
 
 
@@ -167,10 +167,10 @@ async def test_what_a_channel_that_runs_says_itself_is_told_before_why_it_broke(
     other = Ill(clock)
     async with open_house(tmp_path, other, clock) as house:
         other.trouble = "The token is refused."
-        house.tending.broke(OTHER, None)
-        assert "it stopped by itself" in house.tending.health(OTHER).trouble
-        house.tending.began(OTHER)
-        assert house.tending.health(OTHER).trouble == "The token is refused."
+        house.monitor.failed(OTHER, None)
+        assert "it stopped by itself" in house.monitor.health(OTHER).trouble
+        house.monitor.started(OTHER)
+        assert house.monitor.health(OTHER).trouble == "The token is refused."
 
 
 async def test_a_channel_of_which_nothing_is_heard_is_in_trouble_although_it_says_nothing(
@@ -183,11 +183,11 @@ async def test_a_channel_of_which_nothing_is_heard_is_in_trouble_although_it_say
         other.hears = False
         await house.pass_time(SILENT_AFTER_S)
         assert await house.told() == []
-        await house.pass_time(LOOK_EVERY_S)
+        await house.pass_time(CHECK_EVERY_S)
         (told,) = await house.told()
         assert "Nothing was heard from it for more than 5 minutes." in told
         other.hears = True
-        await house.pass_time(LOOK_EVERY_S)
+        await house.pass_time(CHECK_EVERY_S)
         assert await house.told() == [told, OVER]
 
 
@@ -198,7 +198,7 @@ async def test_a_channel_that_was_never_heard_is_in_trouble(tmp_path: Path) -> N
     async with open_house(tmp_path, other, clock) as house:
         await house.pass_time(SILENT_AFTER_S)
         assert await house.told() == []
-        await house.pass_time(LOOK_EVERY_S)
+        await house.pass_time(CHECK_EVERY_S)
         assert len(await house.told()) == 1
 
 
@@ -218,7 +218,7 @@ async def test_a_trouble_that_becomes_another_is_told_now_and_then_and_not_each_
     async with open_house(tmp_path, other, clock) as house:
         for n in range(10):
             other.trouble = f"trouble {n}"
-            await house.pass_time(LOOK_EVERY_S)
+            await house.pass_time(CHECK_EVERY_S)
         first = "The channel other is in trouble. trouble 0"
         assert await house.told() == [first]
         noted = await house.noted()
@@ -233,25 +233,25 @@ async def test_of_news_that_nobody_was_shown_only_the_last_is_kept(tmp_path: Pat
     async with open_house(tmp_path, other, clock) as house:
         for _ in range(3):
             other.trouble = "It has a cold."
-            await house.pass_time(LOOK_EVERY_S)
+            await house.pass_time(CHECK_EVERY_S)
             other.trouble = ""
-            await house.pass_time(LOOK_EVERY_S)
+            await house.pass_time(CHECK_EVERY_S)
         assert await house.told() == [OVER]
         other.trouble = "It has a cough."
-        await house.pass_time(LOOK_EVERY_S)
+        await house.pass_time(CHECK_EVERY_S)
         assert await house.told() == [OVER, "The channel other is in trouble. It has a cough."]
 
 
 async def test_what_is_over_after_a_restart_is_told_as_over(tmp_path: Path) -> None:
     clock = FakeClock()
     async with open_house(tmp_path, MemoryChannel(id=OTHER), clock) as house:
-        house.tending.broke(OTHER, PORT_TAKEN)
-        await house.pass_time(LOOK_EVERY_S)
+        house.monitor.failed(OTHER, PORT_TAKEN)
+        await house.pass_time(CHECK_EVERY_S)
         assert len(await house.told()) == 1
     async with open_house(tmp_path, MemoryChannel(id=OTHER), clock) as house:
-        await house.pass_time(SETTLED_S - LOOK_EVERY_S)
+        await house.pass_time(SETTLED_S - CHECK_EVERY_S)
         assert await house.told() == [], "it may break again at any moment"
-        await house.pass_time(LOOK_EVERY_S)
+        await house.pass_time(CHECK_EVERY_S)
         assert await house.told() == [OVER]
         assert house.logged == ["channel.well_again"]
         assert await house.noted() is None
@@ -262,7 +262,7 @@ async def test_a_restart_does_not_end_a_trouble_until_the_channel_was_heard(tmp_
     other = Ill(clock)
     async with open_house(tmp_path, other, clock) as house:
         other.trouble = "Telegram could not be reached."
-        await house.pass_time(LOOK_EVERY_S)
+        await house.pass_time(CHECK_EVERY_S)
         assert len(await house.told()) == 1
     for _ in range(2):
         other = Ill(clock)
@@ -289,16 +289,16 @@ async def test_where_nobody_says_how_it_is_a_trouble_of_before_the_start_is_look
 ) -> None:
     clock = FakeClock()
     async with open_house(tmp_path, MemoryChannel(id=OTHER), clock) as house:
-        house.tending.broke(OTHER, PORT_TAKEN)
-        await house.tending.look()
+        house.monitor.failed(OTHER, PORT_TAKEN)
+        await house.monitor.check()
     async with (
         open_house(tmp_path, MemoryChannel(id=OTHER), clock) as house,
         anyio.create_task_group() as tasks,
     ):
-        tasks.start_soon(house.tending.run)
+        tasks.start_soon(house.monitor.run)
         with anyio.fail_after(20):
             while OVER not in await house.told():
-                await clock.advance(LOOK_EVERY_S)
+                await clock.advance(CHECK_EVERY_S)
         tasks.cancel_scope.cancel()
 
 
@@ -323,7 +323,7 @@ async def test_an_owner_who_is_heard_only_later_is_told_then(tmp_path: Path) -> 
     clock = FakeClock()
     async with open_house(tmp_path, MemoryChannel(id=OTHER), clock) as house:
         await house.store.write(lambda tx: tx.set_fact(f"home:{PERSON.id}", ""))
-        house.tending.broke(OTHER, PORT_TAKEN)
+        house.monitor.failed(OTHER, PORT_TAKEN)
         await house.pass_time(60)
         assert await house.told() == []
         await house.store.write(lambda tx: tx.set_fact(f"home:{PERSON.id}", MAIN))
@@ -361,7 +361,7 @@ async def test_the_gateway_tells_of_a_channel_that_breaks_or_ends_and_starts_it_
         assert "it stopped by itself" in rig.gateway.health(OTHER).trouble
         with anyio.fail_after(20):
             while not any("The channel other is in trouble." in text for text in rig.said()):
-                await clock.advance(LOOK_EVERY_S)
+                await clock.advance(CHECK_EVERY_S)
                 await anyio.sleep(0.01)
         await clock.advance(PAUSE_S[1])
         await other.say("and I?", private=False)

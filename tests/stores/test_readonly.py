@@ -66,7 +66,7 @@ async def test_another_schema_is_refused_with_what_to_do_and_left_alone(
 def test_a_store_that_was_never_finished_is_not_taken_for_an_older_one(tmp_path: Path) -> None:
     path = tmp_path / "p.db"
     path.touch()
-    with pytest.raises(StoreTooOld, match=r"holds nothing yet: .*`pilothouse up` finishes it") as told:
+    with pytest.raises(StoreTooOld, match=r"is empty: .*`pilothouse up` finishes it") as told:
         look_up(path)
     assert "older" not in str(told.value)
     assert path.stat().st_size == 0
