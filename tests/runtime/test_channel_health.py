@@ -315,7 +315,7 @@ async def test_a_note_that_nobody_renews_beside_a_gateway_that_lives_is_no_good_
         await house.store.write(lambda tx: note_health(tx, absent, HealthNote(at, at)))
         await house.store.write(lambda tx: tx.nodes.beat(at + 400))
         assert await trouble(at + SILENT_AFTER_S) == ""
-        assert "has not looked after this channel for 6m" in await trouble(at + SILENT_AFTER_S + 60)
+        assert "has not checked this channel for 6m" in await trouble(at + SILENT_AFTER_S + 60)
         assert await trouble(at + 500) == "", "no gateway lives any more: that is no channel's trouble"
 
 
