@@ -50,8 +50,8 @@ def one(step: str) -> str:
         ("[[turns]]\nsteps = []", 'unknown key "turns"; did you mean "turn"?'),
         ("", "a script needs at least one turn"),
         ("turn = 3", "a script needs at least one turn"),
-        ("[[turn]\n", "it is no valid TOML"),
-        ("\ud800", "it is no valid TOML"),
+        ("[[turn]\n", "it is not valid TOML"),
+        ("\ud800", "it is not valid TOML"),
     ],
 )
 def test_a_mistake_is_named_with_its_place(tmp_path: Path, script: str, expected: str) -> None:

@@ -1,7 +1,7 @@
-"""An engine driven by a small script file: the demo, the tests' engine, and the model for a stranger's own.
+"""An engine driven by a small script file: the demo, the tests' engine, and the model for an engine of your own.
 
-`ENGINE` is made when it is first asked for: the player, which is a program of its own, lives in this package too and
-must not load the house to start.
+`ENGINE` is made on first access: the player, a program of its own, lives in this package too and must start without
+loading Pilothouse.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The script engine: owns the processes, leases sessions on them.
 
-One process serves all sessions, unless the configuration or the program's own hello says otherwise. Every process
-runs in the engine's task group, so that leaving the engine ends them all.
+One process serves all sessions, unless the configuration or the program's hello says otherwise. Every process runs in the
+engine's task group, so leaving the engine ends them all.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class ScriptEngine:
     @asynccontextmanager
     async def open(self, brief: Brief) -> AsyncIterator[ScriptSession]:
         check_token(brief)
-        session = ScriptSession(brief, self._host.blobs, self._lease, self._watch, self._config.open_s)
+        session = ScriptSession(brief, self._host.blobs, self._lease, self._expect_end, self._config.open_s)
         try:
             await session.enter()
             yield session
@@ -85,16 +85,16 @@ class ScriptEngine:
         self._links.add(link)
         if not link.private:
             self._shared = link
-        self._tasks.start_soon(self._tend, link)
+        self._tasks.start_soon(self._run_link, link)
         return link
 
-    async def _tend(self, link: ScriptLink) -> None:
+    async def _run_link(self, link: ScriptLink) -> None:
         try:
             await link.run()
         finally:
             self._links.discard(link)
 
-    def _watch(self, link: ScriptLink, port: ScriptPort) -> None:
+    def _expect_end(self, link: ScriptLink, port: ScriptPort) -> None:
         if self._tasks is not None:
             self._tasks.start_soon(link.expect_end, port)
 

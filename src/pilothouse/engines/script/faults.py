@@ -1,4 +1,4 @@
-"""Everything that a bad engine does, on purpose. Standard library only, for the player loads it.
+"""Faults of a bad engine, on purpose. Standard library only, because the player loads it.
 
 Rule: a fault hits the whole process, as a real one would, not only the session that plays it.
 """
@@ -28,20 +28,20 @@ GARBAGE = (
 )
 
 hung = threading.Event()
-"""Of the process, not of a session: that is what makes it a fault."""
+"""Set for the whole process once it hangs."""
 
 
 def crash(code: int, stderr: str) -> NoReturn:
-    """End at once: with an exit code, or, when it is negative, by that signal."""
+    """End at once: with an exit code, or, if it is negative, by that signal."""
     os.write(2, stderr.encode())
     if code < 0:
         os.kill(os.getpid(), -code)
-        time.sleep(60)  # the signal may come a moment later, and nothing more may be said before
+        time.sleep(60)  # the signal may come a moment later, and nothing may be printed before
     os._exit(code % 256)
 
 
 def hang() -> NoReturn:
-    """Whoever sets `hung` says so first; the main thread looks at it before it obeys anything."""
+    """Block for ever. `hung` is set before; the main thread checks it before it obeys a command."""
     while True:
         time.sleep(3600)
 
@@ -62,7 +62,7 @@ def flood(size: int, into: str, raw: Callable[[bytes], None], check: Callable[[]
 
 
 def spawn_escaped_child() -> None:
-    """A child in a session of its own that ignores SIGTERM. It says so before we go on."""
+    """Start a child in a session of its own that ignores SIGTERM, and wait until it does."""
     import subprocess  # slow to import, and seldom needed
 
     program = "trap '' TERM; echo ready; exec sleep 600"
@@ -72,7 +72,7 @@ def spawn_escaped_child() -> None:
 
 
 def listen() -> None:
-    """Called once by the main thread, which alone may change what a signal does."""
+    """Let SIGUSR1 switch SIGTERM off. Only the main thread may change a signal's action."""
     signal.signal(signal.SIGUSR1, lambda *_: signal.signal(signal.SIGTERM, signal.SIG_IGN))
 
 

@@ -1,7 +1,7 @@
-"""One turn of a script: steps in, events out. Standard library only, for the player loads it.
+"""One turn of a script: steps in, events out. Standard library only, because the player loads it.
 
-A turn runs in a thread of its own and may block. Wherever it waits, it waits on its `Cue`, so that an interrupt is
-heard at once. Events are dictionaries in the form of docs/events.md.
+A turn runs in a thread of its own and may block. It always waits on its `Cue`, so an interrupt takes effect at once.
+Events are dictionaries in the form of docs/events.md.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pilothouse.engines.script.steps import Script, Table, step_name
 
 
 class Interrupted(Exception):
-    """Somebody asked this turn to stop."""
+    """The turn was asked to stop."""
 
 
 class Over(Exception):
@@ -31,7 +31,7 @@ class Over(Exception):
 
 
 class Stage(Protocol):
-    """Where a turn is played: it takes what the turn produces, already as lines of the protocol."""
+    """The receiver of what a turn produces."""
 
     def event(self, event: Table) -> None: ...
 
@@ -41,7 +41,7 @@ class Stage(Protocol):
 
 
 class Cue:
-    """What reaches a running turn from outside: an interrupt, and answers to its asks."""
+    """Signals to a running turn: an interrupt, and answers to its asks."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -75,7 +75,7 @@ class Cue:
 
 
 class Play:
-    """Plays the steps of one turn. `answer` is all text so far, `usage` what the turn reports at its end."""
+    """Plays the steps of one turn. `answer` is all text so far; `usage` is reported at the end."""
 
     def __init__(self, script: Script, prompt: str, stage: Stage, cue: Cue, cwd: str = "") -> None:
         self._folder = script.folder
@@ -112,7 +112,7 @@ class Play:
             chunk = text[start : start + size]
             self._blocks[-1] += chunk
             self._stage.event({"type": "text_delta", "block_id": block_id, "text": chunk})
-            # Counted from the start: many streams at once, on a busy machine, still take as long as they say.
+            # Counted from the start, so that a stream takes its time even on a busy machine.
             due_at += every_s
             self._cue.sleep(max(0.0, due_at - time.monotonic()))
 
@@ -139,23 +139,23 @@ class Play:
 
     def ask(self, step: Table) -> None:
         title, kind = self._fill(step["ask"]), step.get("kind", "approval")
-        # The id may be random, the payload must not be: a turn that is played again asks the very same thing.
+        # The id may be random, the payload not: a turn that is played again must ask the same thing.
         ask = {
             "id": f"ask-{uuid.uuid4().hex[:12]}",
             "kind": kind,
             "title": title,
-            "payload": self._placed(step.get("payload", {"kind": kind, "title": title})),
+            "payload": self._with_cwd(step.get("payload", {"kind": kind, "title": title})),
             "options": [{"key": text, "label": text} for text in step.get("options", [])],
             "free_text": step.get("free_text", kind == "question" and "options" not in step),
         }
         self._stage.event({"type": "asked", "ask": ask})
-        self._decided(step, self._cue.await_answer(ask["id"]))
+        self._follow_decision(step, self._cue.await_answer(ask["id"]))
 
-    def _placed(self, payload: Table) -> Table:
-        """A tool's call says where it runs: without that no rule can tell what it would touch."""
+    def _with_cwd(self, payload: Table) -> Table:
+        """Add the folder in which a call runs: rules need it to tell what the call touches."""
         return {**payload, "cwd": self._cwd} if "input" in payload and "cwd" not in payload else payload
 
-    def _decided(self, step: Table, decision: Table) -> None:
+    def _follow_decision(self, step: Table, decision: Table) -> None:
         chosen = [*decision.get("options", []), decision.get("text", "")]
         self._words["answer"] = ", ".join(text for text in chosen if text)
         match decision.get("verdict"):
@@ -205,7 +205,7 @@ class Play:
         if step.get("after_result"):
             self.hang_after_result = True
             return
-        faults.hung.set()  # before it is told: from the notice on, nothing that is sent will be obeyed
+        faults.hung.set()  # before the notice: nothing that is sent after it may be obeyed
         self.notice({"notice": "The engine hangs now."})
         faults.hang()
 
@@ -234,7 +234,7 @@ class Play:
         faults.ignore_sigterm()
 
     def _fill(self, text: str) -> str:
-        # Not str.format: a prompt, like a script, is full of braces that mean something else.
+        # Not str.format: prompts and scripts contain braces that mean something else.
         for name, value in self._words.items():
             text = text.replace("{" + name + "}", value)
         return text

@@ -1,8 +1,8 @@
 """The program behind the script engine: `python -m pilothouse.engines.script.player SCRIPT`.
 
 It speaks the protocol of docs/engines/script.md: one JSON object per line, commands on stdin, events on stdout. One
-process serves many sessions; every turn has a thread. It uses the standard library alone, in order to start fast and
-to be read as the template for an engine of your own: keep `main` and `Session`, and put your agent where `Play` is.
+process serves many sessions; every turn has a thread. It uses only the standard library, to start fast and to serve as a
+template for your own engine: keep `main` and `Session`, and put your agent where `Play` is.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PROTOCOL = 1
 
 
 class Output:
-    """Whole lines to stdout, whoever writes: sessions share the pipe."""
+    """Writes whole lines to stdout, which all sessions share."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -37,7 +37,7 @@ class Output:
 
 
 class Refused(Exception):
-    """A session cannot be opened, and why."""
+    """A session cannot be opened."""
 
     def __init__(self, kind: str, text: str) -> None:
         super().__init__(text)
@@ -45,7 +45,7 @@ class Refused(Exception):
 
 
 class Turn:
-    """One prompt, and the thread that plays its steps. Also the stage on which it is played."""
+    """One prompt, and the thread that plays its steps. It is also the `Stage` of its `Play`."""
 
     def __init__(self, session: Session, number: int, prompt: str) -> None:
         self.number = number
@@ -100,13 +100,13 @@ class Turn:
             return "cancelled", None
         except Over as over:
             return over.outcome, over.failure
-        except Exception as error:  # noqa: BLE001 - one turn's bug must not take the other sessions along
+        except Exception as error:  # noqa: BLE001 - one turn's bug must not end the other sessions
             return "failed", {"kind": "crash", "text": f"The player failed: {error!r}"}
         return "completed", None
 
 
 class Session:
-    """What is remembered between turns: who we are, and how many turns have ended."""
+    """The memory between turns: the session's id, and how many turns have ended."""
 
     def __init__(self, out: Output, id: str, script: Script, command: Table) -> None:
         self.out = out
@@ -125,7 +125,7 @@ class Session:
 
     def prompt(self, command: Table) -> None:
         if self._turn and not self._turn.over:
-            return  # the host never does this
+            return  # the host never sends this
         self._turn = Turn(self, command["turn"], command["text"])
         self._turn.start()
 
@@ -147,7 +147,7 @@ class Session:
 
 
 def parse_resume(value: str | None) -> tuple[str, int]:
-    """Who the session is, and how many of its turns have ended; a new one without a token."""
+    """Return the session's id and the number of its ended turns; a new id without a token."""
     if value is None:
         return str(uuid.uuid4()), 0
     name, _, ended = value.rpartition(".")
@@ -159,7 +159,7 @@ def parse_resume(value: str | None) -> tuple[str, int]:
 
 
 class Player:
-    """All sessions of this process. `take` never blocks: what takes time runs in a turn's thread."""
+    """All sessions of this process. `take` never blocks: slow work runs in a turn's thread."""
 
     def __init__(self, script: str, out: Output) -> None:
         self._script = script
@@ -188,7 +188,7 @@ class Player:
         session.line("opened", resume=session.token["value"])
 
     def _load(self) -> Script:
-        """Read again whenever it has changed: whoever edits a script wants to see it played."""
+        """Return the script, read again if the file has changed."""
         stamp = stamp_of(self._script)
         try:
             if self._loaded is None or self._loaded[0] != stamp:
@@ -199,7 +199,7 @@ class Player:
 
 
 def stamp_of(path: str) -> tuple[int, ...]:
-    """What changes when the file does; empty where there is none."""
+    """Return a value that changes with the file; empty if there is none."""
     try:
         found = os.stat(os.path.expanduser(path))
     except OSError:
@@ -219,7 +219,7 @@ def main(script: str) -> None:
         player.take(json.loads(line))
     if faults.hung.is_set():
         faults.hang()
-    os._exit(0)  # the host is gone: turns that still run have nobody to talk to
+    os._exit(0)  # the host has ended: turns that still run have no reader
 
 
 if __name__ == "__main__":

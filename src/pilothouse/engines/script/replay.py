@@ -1,6 +1,6 @@
-"""What a script engine's process printed -> events: each turn as one stream, in the order in which they end.
+"""Recorded output of a script engine's process -> events: each turn as one stream, in the order in which they end.
 
-Turns of several sessions are mixed on the wire; a reader of the result must never see them so.
+On the wire, turns of several sessions are mixed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One leased session: turns in, events out.
 
-Rules: once `run` has begun, a failure is an event; `leave` frees everything within the grace and the deadlines of a
-stop, also when it is cancelled; a session whose process died opens itself again on the next one.
+Rules: once `run` has begun, a failure is an event. `leave` frees everything within the grace and the deadlines of a stop,
+also when it is cancelled. A session whose process died opens itself again on the next one.
 """
 
 from __future__ import annotations
@@ -30,17 +30,19 @@ BUSY = Failure(
 )
 
 Lease = Callable[[Brief], Awaitable[tuple[ScriptLink, ScriptPort]]]
-Watch = Callable[[ScriptLink, ScriptPort], None]
+ExpectEnd = Callable[[ScriptLink, ScriptPort], None]
 
 
 class ScriptSession:
-    """Has every capability; what its engine lacks, it answers with a plain no."""
+    """Has every capability; if its program lacks one, it answers no."""
 
-    def __init__(self, brief: Brief, blobs: Blobs, lease: Lease, watch: Watch, open_s: float) -> None:
+    def __init__(
+        self, brief: Brief, blobs: Blobs, lease: Lease, expect_end: ExpectEnd, open_s: float
+    ) -> None:
         self._brief = brief
         self._blobs = blobs
         self._lease = lease
-        self._watch = watch
+        self._expect_end = expect_end
         self._open_s = open_s
         self._resume = brief.resume.value if brief.resume else None
         self._link: ScriptLink | None = None
@@ -69,7 +71,7 @@ class ScriptSession:
         if self._turn is None or self._link is None or self._port is None or not self._port.busy:
             return
         self._turn.interrupted = True
-        self._watch(self._link, self._port)
+        self._expect_end(self._link, self._port)
         await self._link.send(wire.Interrupt(self._port.session))
 
     async def steer(self, prompt: Prompt) -> bool:
@@ -88,7 +90,7 @@ class ScriptSession:
             await self._link.send(wire.Answer(self._port.session, ask_id, decision))
 
     async def enter(self) -> None:
-        """Open it on a living process. Raises `EngineError`."""
+        """Open the session on a living process. Raises `EngineError`."""
         link, port = await self._lease(self._brief)
         self._link, self._port = link, port
         brief = self._brief
@@ -111,7 +113,7 @@ class ScriptSession:
         raise EngineError(await self._no_reply(link))
 
     async def leave(self) -> None:
-        """Give the session back; a turn that still runs is stopped first."""
+        """Give the session back, after stopping a turn that still runs."""
         with anyio.CancelScope(shield=True):
             if self._link is None or self._port is None:
                 return
@@ -152,12 +154,12 @@ class ScriptSession:
         turn = self._turn = TurnTranslator(port.session, port.begin(), self._brief.workspace)
         files, notices = await self._attach(prompt)
         await link.send(wire.Prompt(port.session, port.turn, prompt.text, files))
-        if turn.interrupted:  # while the files were read: the engine had no turn yet to stop
+        if turn.interrupted:  # while the files were read, when the engine had no turn to stop
             await link.send(wire.Interrupt(port.session))
         return turn, [event for notice in notices for event in turn.note(notice)]
 
     async def _ready(self) -> tuple[ScriptLink, ScriptPort]:
-        """A living process with this session open and idle on it."""
+        """Return a living process on which this session is open and idle."""
         if self._link is not None and self._port is not None and self._port.busy:
             await self._link.expect_end(self._port)
         if self._link is None or not self._link.alive:

@@ -1,4 +1,4 @@
-"""How the script engine presents itself. Cheap to import: the engine is loaded when it is built."""
+"""The entry point of the script engine. Cheap to import: the engine is loaded when it is built."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def translator() -> LineTranslator:
 
 
 def probe(config: ScriptConfig) -> EngineStatus:
-    """Available unless the configured program or script is not there, or is wrong."""
+    """Check that the configured program or script exists, and that the script is valid."""
     if config.command is not None:
         return _probe_command(config.command)
     problems = check_script(config.script) if config.script else []
@@ -37,7 +37,7 @@ def probe(config: ScriptConfig) -> EngineStatus:
 def _probe_command(command: list[str]) -> EngineStatus:
     if command and shutil.which(command[0]):
         return EngineStatus(True, version=command[0])
-    problem = f"engines.script.command names {command[:1]}, which is no program on this machine."
+    problem = f"engines.script.command names {command[:1]}, which is not a program on this machine."
     return EngineStatus(
         False, problem=problem, fix="Install it, or give its full path in engines.script.command"
     )

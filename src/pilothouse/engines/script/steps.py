@@ -1,6 +1,6 @@
-"""The script format: which steps there are, which options each takes, and what is wrong with a given file.
+"""The script format: its steps and their options, and a check of a file.
 
-Standard library only, for the player loads it. Rule: a script is played as a whole or not at all, and an error names
+Standard library only, because the player loads it. Rule: a script is played as a whole or not at all, and an error names
 the file, the turn, the step, the bad key and the nearest good one.
 """
 
@@ -32,7 +32,7 @@ FLOODS = ("tool", "lines", "line", "stderr")
 
 
 class Rule(NamedTuple):
-    """What a value must be, in words and in terms; `choices` also help to find the nearest good one."""
+    """A condition on a value. `words` describe it; `choices` also help to find the nearest good one."""
 
     words: str
     kinds: tuple[type, ...]
@@ -105,13 +105,13 @@ TURN: Mapping[str, Rule] = {"match": TEXT, "steps": NESTED}
 
 
 class Script(NamedTuple):
-    """Checked turns, as the file has them. `folder` is where the paths in it start."""
+    """Checked turns, as in the file. Relative paths start at `folder`."""
 
     turns: tuple[Table, ...]
     folder: Path
 
     def pick(self, prompt: str, ended: int) -> list[Table] | None:
-        """The steps for this prompt, when `ended` turns of the session are over; None if no turn is for it."""
+        """Return the steps for this prompt after `ended` turns of the session; None if no turn fits."""
         for turn in self.turns:
             if "match" in turn and turn["match"].casefold() in prompt.casefold():
                 return turn["steps"]
@@ -126,7 +126,7 @@ class ScriptError(Exception):
 
 
 def load_script(path: str | Path) -> Script:
-    """The script in the file; raises `ScriptError` with everything that is wrong with it."""
+    """Return the script in the file. Raises `ScriptError` with every problem in it."""
     path = Path(path).expanduser()
     table = _read(path)
     if problems := [f"{path}: {problem}" for problem in _check(table, path.parent)]:
@@ -135,7 +135,7 @@ def load_script(path: str | Path) -> Script:
 
 
 def check_script(path: str | Path) -> list[str]:
-    """What is wrong with the file, one line each; empty if it can be played."""
+    """Return the problems of the file, one line each; empty if it can be played."""
     try:
         load_script(path)
     except ScriptError as error:
@@ -151,7 +151,7 @@ def _read(path: Path) -> Table:
     except OSError as error:
         raise ScriptError([f"{path}: it cannot be read: {error.strerror}"]) from None
     except ValueError as error:
-        raise ScriptError([f"{path}: it is no valid TOML: {error}"]) from None
+        raise ScriptError([f"{path}: it is not valid TOML: {error}"]) from None
 
 
 def _check(table: Table, folder: Path) -> Iterator[str]:
@@ -194,7 +194,7 @@ def _check_step(step: Table, folder: Path) -> Iterator[str]:
 
 
 def step_name(step: Table) -> str | None:
-    """The one key that says what kind of step it is: the first in the file's order, as options may share a name."""
+    """Return the key that says what kind of step it is: the first one in the file, as options may share a name."""
     return next((key for key in step if key in STEPS), None)
 
 
@@ -220,7 +220,7 @@ def unknown(kind: str, key: str, known: tuple[str, ...]) -> str:
 
 
 def _meant(value: Any, known: tuple[str, ...]) -> str:
-    from difflib import get_close_matches  # only where there is an error: the player starts faster
+    from difflib import get_close_matches  # only for an error, so that the player starts faster
 
     near = get_close_matches(str(value), known, 1, 0.5) if isinstance(value, str) else []
     return f'; did you mean "{near[0]}"?' if near else ""

@@ -1,7 +1,7 @@
-"""Lines of one turn -> events. Pure: `feed` for every line, `end` once when the process is gone.
+"""Lines of one turn -> events. Pure: `feed` for every line, `end` once when the process has ended.
 
-Rules: whatever is fed, the events keep the grammar of core/event.py; a line that is none of ours costs at most two
-notices per turn and never harms its neighbours; a process that dies ends the turn with the reason.
+Rules: whatever is fed, the events keep the grammar of core/event.py. A line outside the protocol costs at most two
+notices per turn and harms no other line. A process that dies ends the turn with the reason.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _QUOTED_CHARS = 200
 
 
 class TurnTranslator:
-    """One turn of one session. `interrupted` is told to it, for it decides how a dead process is reported."""
+    """One turn of one session. Set `interrupted` when it was asked to stop: a dead process then means cancelled."""
 
     def __init__(self, session: str, turn: int, cwd: str) -> None:
         self._session = session
@@ -52,7 +52,7 @@ class TurnTranslator:
         return self.take(wire.decode(line))
 
     def take(self, heard: wire.Heard) -> Sequence[EngineEvent | wire.Media]:
-        """Media comes back as it is, because only a store can keep bytes; `keep` makes the event of it."""
+        """Return events, and media as it is: only a store can keep bytes, and `keep` makes the event."""
         match heard:
             case wire.Event(session=self._session, turn=self._turn, event=event):
                 return [*self._before_end(event), *self._grammar.feed(self._ours(event))]
@@ -70,7 +70,7 @@ class TurnTranslator:
         return self._grammar.feed(notice)
 
     def end(self, last: Exit) -> list[EngineEvent]:
-        """What is missing when nothing more can come; nothing after a `TurnEnded`."""
+        """Return what is missing when nothing more can come; nothing after a `TurnEnded`."""
         if self.ended:
             return []
         if self.interrupted:
@@ -81,7 +81,7 @@ class TurnTranslator:
         return self._grammar.end(failure)
 
     def _ours(self, event: EngineEvent) -> EngineEvent:
-        """The parts of an event that the house decides: whose token it is, and the hash of what was asked."""
+        """Fill in what a program may not decide: the token's engine and folder, and the hash of an ask."""
         match event:
             case SessionStarted(resume=ResumeToken() as token) | TurnEnded(resume=ResumeToken() as token):
                 return msgspec.structs.replace(event, resume=self._token(token))

@@ -1,6 +1,6 @@
-"""The JSON-lines protocol as values: what we write to an engine's process, and what it may write to us.
+"""The JSON-lines protocol as values: commands to an engine's process, and lines from it.
 
-Unknown fields are ignored, so that either side may learn new ones. docs/engines/script.md is the normative text.
+Unknown fields are ignored, so that either side may add some. docs/engines/script.md is the normative text.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Capabilities(Struct, frozen=True):
     steer: bool = False
     images: bool = False
     parallel: bool = False
-    """Whether one process may hold several sessions at once."""
+    """One process may hold several sessions at once."""
 
 
 class Hello(_Line, frozen=True):
@@ -113,8 +113,8 @@ class Media(_Line, frozen=True):
 
 
 class Noise(Struct, frozen=True):
-    """Lines that are none of the protocol's: the first of them, cut, and their number. Never an error: a library's
-    stray print must not end a turn."""
+    """Lines outside the protocol: the beginning of the first, and their number. Never an error, because a library's stray
+    print must not end a turn."""
 
     raw: bytes
     lines: int = 1
@@ -131,7 +131,7 @@ def encode(command: Command) -> bytes:
 
 
 def decode(line: bytes) -> Heard:
-    """Whatever the line is; never raises."""
+    """Decode any line; never raises."""
     try:
         heard = _decoder.decode(line)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
