@@ -109,7 +109,7 @@ async def test_a_no_to_one_of_several_questions_is_the_answer_to_all() -> None:
     talk = dialogue()
     await talk.take(ask("AskUserQuestion", {"questions": questions}))
     assert talk.answer(AskId("a1"), Decision("answer", text="red")) == []
-    assert talk.beside(AskId("a1:1")) == (AskId("a1:2"),)
+    assert talk.other_asks(AskId("a1:1")) == (AskId("a1:2"),)
     (reply,) = replies(talk.answer(AskId("a1:1"), Decision("deny", text="later")))
     assert (reply["response"]["behavior"], reply["response"]["message"]) == ("deny", "later")
     assert not talk.asking

@@ -23,7 +23,7 @@ from pilothouse.core.event import ToolFinished
 from pilothouse.core.ids import EngineId
 from pilothouse.core.policy import ApprovalMode
 from pilothouse.engines.claude.engine import ClaudeEngine
-from pilothouse.engines.claude.gate import Gate, let_nothing_pass
+from pilothouse.engines.claude.gate import Gate, ask_about_every_call
 from pilothouse.engines.claude.gate_proof import PROOFS, remember_proof
 from pilothouse.engines.claude.launch import plan_launch
 from pilothouse.engines.claude.process import LEAKS, ClaudeProcess, Standing
@@ -108,7 +108,7 @@ async def test_a_program_that_never_answers_is_given_up(rig: Rig) -> None:
     brief, environment, taken = rig.brief(), rig.environment(), list[str]()
     config = rig.config(command=program(rig, "mute"))
     launch = plan_launch(config, brief, environment, cwd=brief.workspace, new_session=SESSION, extra={})
-    standing = Standing(Gate(let_nothing_pass, brief.workspace))
+    standing = Standing(Gate(ask_about_every_call, brief.workspace))
     mute = ClaudeProcess(Launcher(), launch, standing, rig.host().log, no_wake, taken.append, start_s=0.5)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(mute.run)

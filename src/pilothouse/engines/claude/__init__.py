@@ -12,7 +12,7 @@ __all__ = ["ENGINE"]
 
 
 def __getattr__(name: str) -> EngineSpec:
-    """Made when it is first asked for, so that a part of this package can be had without the rest."""
+    """Make `ENGINE` on first access, so that a part of this package can be imported without the rest."""
     if name != "ENGINE":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from pilothouse.engines.claude.spec import ENGINE

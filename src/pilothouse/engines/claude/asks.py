@@ -1,15 +1,9 @@
-"""What the CLI asks a person, as asks: may a tool run, which option, is the plan right.
+"""Permission requests of Claude Code as asks, and decisions as replies. Pure.
 
-The payload holds what was asked and nothing that is new each time, so that the same question has the same hash.
-
-What a person decided -> what the CLI is told. Pure; the other half of `asks.py`.
-
-Rules: a "no" with a reason lets the turn go on, one without stops it, unless it was a question; words where a yes or a
-no was asked for are a "no" with these words; nothing is remembered here, for the house does that, and the CLI's own
-suggestions would also switch its permission mode.
-
-Permission requests that wait for people. Several questions in one request are several asks, and have one answer: a no
-to one of them is the no to all.
+Rules: the payload of an ask holds nothing that is new each time, so the same question has the same hash. A "no" with a
+reason lets the turn go on; one without stops it, unless it was a question. Words in answer to a yes-or-no ask are a "no"
+with these words. Several questions in one request are several asks with one reply: a "no" to one is the "no" to all.
+Nothing is remembered here: Pilothouse does that, and Claude's own suggestions would also switch its permission mode.
 """
 
 from __future__ import annotations
@@ -30,10 +24,9 @@ NOBODY = "The user did not answer."
 
 
 def asks_of(request_id: str, request: CanUseTool, workspace: str, plan: str = "", cwd: str = "") -> list[Ask]:
-    """One ask; for several questions in one request, one each, with the ids `ask_ids` gives.
+    """Return one ask, or one for each question of the request, with the ids of `ask_ids`.
 
-    `plan` is what the call said: CLI 2.1.325 sends the request to approve it with an empty input. `cwd` is where the
-    call would run.
+    `plan` comes from the call: 2.1.325 sends the request to approve it with an empty input. The call would run in `cwd`.
     """
     if questions := questions_of(request):
         ids = ask_ids(request_id, len(questions))
@@ -90,7 +83,7 @@ def _ask(
 
 
 def answer_request(request: CanUseTool, decisions: Sequence[Decision]) -> dict[str, Any]:
-    """The `response` of a control response. `decisions` are in the order of `asks_of`; any "no" is a "no"."""
+    """Return the `response` of a control response. `decisions` are in the order of `asks_of`; one "no" is enough."""
     questions = questions_of(request)
     denial = next((decision for decision in decisions if is_no(decision, question=bool(questions))), None)
     if denial is not None or not decisions:
@@ -106,7 +99,7 @@ def is_no(decision: Decision, *, question: bool) -> bool:
 
 
 def deny(reason: str) -> dict[str, Any]:
-    """Without a reason the turn stops."""
+    """Deny the call; without a reason, stop the turn too."""
     denied = {"behavior": "deny", "message": reason or NO}
     return denied if reason else {**denied, "interrupt": True}
 
@@ -118,7 +111,7 @@ def _answered(question: dict[str, Any], decision: Decision) -> tuple[str, str]:
 
 
 def _answer_label(question: dict[str, Any], key: str) -> str:
-    """The CLI knows an option by its label alone, without the description that people saw beside it."""
+    """Return an option's label, by which Claude knows it, without the description that people saw beside it."""
     options = question.get("options")
     if not isinstance(options, list) or not key.isdecimal() or not 0 < int(key) <= len(options):
         return key
@@ -127,6 +120,8 @@ def _answer_label(question: dict[str, Any], key: str) -> str:
 
 
 class PendingAsk:
+    """A permission request that waits for people."""
+
     def __init__(self, request_id: str, request: CanUseTool) -> None:
         self.request_id = request_id
         self.request = request
@@ -134,7 +129,7 @@ class PendingAsk:
         self._given: dict[AskId, Decision] = {}
 
     def decide(self, ask_id: AskId, decision: Decision) -> dict[str, Any] | None:
-        """The answer, once it is settled; None before, and for an ask that is decided already."""
+        """Return the reply once it is settled; None before, and for an ask that is already decided."""
         if ask_id not in self.ids or ask_id in self._given:
             return None
         self._given[ask_id] = decision
@@ -144,5 +139,5 @@ class PendingAsk:
 
     @property
     def left(self) -> tuple[AskId, ...]:
-        """Those that nobody has decided."""
+        """Asks that are not decided yet."""
         return tuple(id for id in self.ids if id not in self._given)

@@ -1,11 +1,8 @@
-"""Which models Claude Code can be given: what its own greeting says, and until one was heard, the names it always takes.
+"""The section `[engines.claude]`, its environment variables, and the models that Claude Code offers.
 
-No process is started to find out: whoever may use which model differs by login, so only a process that runs can tell.
-
-The section `[engines.claude]`, and the environment names that stand in for keys which it leaves out.
-
-A key that has such a name is None until somebody says it: what the file says wins over the environment, and that over
-the default. `resolve` is where the three meet.
+A key with an environment variable is None until it is set: the file wins over the variable, and the variable over the
+default. `resolve` applies this order. The models come from the greeting of a process that runs, because they depend on
+the login; until one has run, they are the names that every `claude` takes.
 """
 
 from __future__ import annotations
@@ -22,8 +19,8 @@ from pilothouse.core.errors import ConfigError
 
 ALIASES = (Model("opus", "Opus"), Model("sonnet", "Sonnet"), Model("haiku", "Haiku"))
 OWN_CHOICE = "default"
-"""With it Claude chooses; `/model default` means that already, whatever the engine."""
-MOST = 100
+"""Lets Claude choose; not offered, because `/model default` means the same for every engine."""
+MAX_MODELS = 100
 
 PermissionMode = Literal["default", "acceptEdits", "auto", "bypassPermissions", "manual", "dontAsk", "plan"]
 OutputFormat = Literal["stream-json", "text"]
@@ -34,7 +31,7 @@ ShortPrompt = Annotated[str, Meta(max_length=4000, description="a text of at mos
 
 FILE_TOOLS = ("Bash", "Read", "Write", "Edit", "Glob", "Grep", "WebSearch", "WebFetch")
 HELPER_TOOLS = ("AskUserQuestion", "ExitPlanMode", "Task", "TaskCreate", "TaskUpdate", "TaskList")
-"""What questions, plans and sub-agents need."""
+"""Needed for questions, plans and sub-agents."""
 REFUSED_TOOLS = ("SendMessage", "ListAgents", "CronCreate", "CronDelete", "CronList", "ScheduleWakeup")
 """Claude's own messages between sessions, and its own schedules: both start turns that nobody here asked for."""
 
@@ -50,15 +47,17 @@ class _Greeting(Struct, frozen=True):
 
 
 def read_models(greeting: Any, given: str | None) -> tuple[Model, ...]:
-    """The answer to `initialize`, of a process that was started with the model `given`: if that is a full name, it is
-    listed because we gave it, right or wrong. Empty if there is nothing that we can read."""
+    """Return the models in the answer to `initialize`; empty if it cannot be read.
+
+    A full model name that the process was `given` is left out: Claude lists it right or wrong.
+    """
     try:
         offered = msgspec.convert(greeting, _Greeting).models
     except msgspec.ValidationError:
         return ()
     return tuple(
         Model(one.value, one.title)
-        for one in offered[:MOST]
+        for one in offered[:MAX_MODELS]
         if one.value not in ("", OWN_CHOICE) and not (one.value == given == one.resolved)
     )
 
@@ -69,14 +68,14 @@ class ClaudeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     model: str | None = None
     fallback_model: str | None = None
     max_budget_usd: Positive | None = None
-    """Per process: in a pool it is for the life of a process, not for a turn."""
+    """Per process: in a pool it lasts for the life of a process, not for a turn."""
     max_turns: Count | None = None
     append_system_prompt: ShortPrompt | None = None
     system_prompt: str | None = None
     system_prompt_snapshot: bool = True
     """Claude freezes the system prompt into a session; False lets a changed one reach sessions that exist."""
     context_files: list[OwnFile] = field(default_factory=list)
-    """Given to Claude in every session, after the workspace's own (SOUL.md and so on)."""
+    """Read in every session, after the workspace's own files (SOUL.md and so on)."""
     tools: list[str] | None = None
     allowed_tools: list[str] = field(default_factory=list)
     disallowed_tools: list[str] = field(default_factory=list)
@@ -88,10 +87,10 @@ class ClaudeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     permission_mode: PermissionMode | None = None
     dangerously_skip_permissions: bool | None = None
     sandboxed: bool = False
-    """Says that a container is the boundary: without it, root may not skip permissions."""
+    """A container is the boundary. Without this, root may not skip permissions."""
     extra_args: list[str] = field(default_factory=list)
     group_dirs: bool = False
-    """Each conversation works in a folder of its own; the workspace is added to it."""
+    """Give each conversation a folder of its own, and add the workspace to it."""
     output: OutputFormat | None = None
     pool: bool | None = None
     max_processes: Count | None = None
@@ -101,9 +100,9 @@ class ClaudeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     tool_aware_streaming: bool | None = None
     background_tasks: bool = False
     resume_line: bool = False
-    """Whether an answer closes with the line that resumes its session."""
+    """Close each answer with the line that resumes its session."""
     owner_commands: bool = False
-    """Whether an owner's `/commands` and `@files` reach Claude as such."""
+    """Let an owner's `/commands` and `@files` work."""
     max_retries: Annotated[int, Meta(ge=0, description="a whole number of at least 0")] = 3
     api_timeout_s: Positive = 600.0
     environment: list[str] = field(default_factory=list)
@@ -111,7 +110,7 @@ class ClaudeConfig(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Fallback(Struct, frozen=True):
-    """`read` makes the key's value of the variable's text, or raises `ValueError`."""
+    """`read` turns the variable's text into the key's value, or raises `ValueError`."""
 
     key: str
     variable: str
@@ -162,7 +161,7 @@ FALLBACKS: tuple[Fallback, ...] = (
 
 
 def resolve(config: ClaudeConfig, environment: Mapping[str, str]) -> ClaudeConfig:
-    """The configuration with every gap filled. Raises `ConfigError` for a variable that makes no sense."""
+    """Return the configuration with every gap filled. Raises `ConfigError` for an invalid variable."""
     filled = msgspec.to_builtins(config)
     for fallback in FALLBACKS:
         text = environment.get(fallback.variable, "").strip()
@@ -199,13 +198,13 @@ def _parse_settings(text: str) -> dict[str, Any]:
 
 
 def _read(fallback: Fallback, text: str) -> Any:
-    """Checked as the key itself would be."""
+    """Read the variable, checked as the key itself would be."""
     try:
         value = fallback.read(text)
         msgspec.convert({fallback.key: value}, ClaudeConfig)
     except ValueError as error:  # msgspec's own is one
         key = f"engines.claude.{fallback.key}"
         raise ConfigError(
-            f"{fallback.variable} is {text!r}, which is not right for {key}: {error}"
+            f"{fallback.variable} is {text!r}, which is not valid for {key}: {error}"
         ) from error
     return value

@@ -1,8 +1,6 @@
-"""What we write to the CLI's stdin, one JSON object per line.
+"""The control protocol: lines to Claude Code's stdin, and its requests and replies as values.
 
-A line that is no JSON kills the process (2.1.325), so every line is made here and by the encoder.
-
-The control protocol's lines, as values: what the CLI asks of its host, and how it answers.
+A line that is not JSON kills the process (2.1.325), so every line is encoded here.
 """
 
 from __future__ import annotations
@@ -19,15 +17,15 @@ _encoder = msgspec.json.Encoder()
 
 
 def initialize(system_prompt: str = "") -> dict[str, Any]:
-    """Every call is held at our gate, also those that the CLI would let pass by itself. The `system_prompt` stands in
-    the place of what `--append-system-prompt` says, which is not read then (2.1.325)."""
+    """Hold every call at the gate, also those that Claude Code would allow by itself. A `system_prompt` replaces
+    `--append-system-prompt`, which is not read then (2.1.325)."""
     gate = {"PreToolUse": [{"matcher": "*", "hookCallbackIds": [GATE]}]}
     appended = {"appendSystemPrompt": system_prompt} if system_prompt else {}
     return {"subtype": "initialize", "hooks": gate, **appended}
 
 
 def user_line(content: str | list[dict[str, Any]], uuid: str, *, composed: bool = True) -> bytes:
-    """`composed` keeps `@files` and `/commands` in the text from doing anything."""
+    """`composed` disables `@files` and `/commands` in the text."""
     return _line(
         {
             "type": "user",
@@ -50,7 +48,7 @@ def reply_line(request_id: str, response: dict[str, Any]) -> bytes:
 
 
 def refusal_line(request_id: str, error: str) -> bytes:
-    """Never for a hook: there, an error counts as no opinion (2.1.325), and the call may run."""
+    """Refuse a request. Never for a hook: there, an error counts as no opinion (2.1.325), and the call may run."""
     told = {"subtype": "error", "request_id": request_id, "error": error}
     return _line({"type": "control_response", "response": told})
 
@@ -64,7 +62,7 @@ def set_permission_mode(mode: str) -> dict[str, Any]:
 
 
 def _line(value: dict[str, Any]) -> bytes:
-    """A lone surrogate, which no JSON can hold, becomes a question mark."""
+    """Encode the value; a lone surrogate, which JSON cannot hold, becomes a question mark."""
     try:
         return _encoder.encode(value)
     except UnicodeEncodeError:
@@ -88,7 +86,7 @@ class _Request(Struct, frozen=True, tag_field="subtype"):
 
 
 class CanUseTool(_Request, frozen=True, tag="can_use_tool"):
-    """May this call run? `permission_suggestions` are what "always" could mean."""
+    """Asks whether a call may run. `permission_suggestions` are possible meanings of "always"."""
 
     tool_name: str
     input: dict[str, Any] = field(default_factory=dict)
@@ -109,7 +107,7 @@ class HookCallback(_Request, frozen=True, tag="hook_callback"):
 
     @property
     def cwd(self) -> str:
-        """Where the program is now: that is where its relative paths begin. Empty if it does not say."""
+        """The folder at which relative paths begin; empty if the program does not say."""
         here = self.input.get("cwd")
         return here if isinstance(here, str) else ""
 
@@ -120,7 +118,7 @@ class McpMessage(_Request, frozen=True, tag="mcp_message"):
 
 
 class UnknownRequest(Struct, frozen=True):
-    """The CLI waits for an answer all the same: say that it is not supported."""
+    """A request of an unknown kind. Claude Code waits for an answer all the same."""
 
     subtype: str = ""
 
@@ -153,13 +151,13 @@ class ControlResponse(Struct, frozen=True, tag_field="type", tag="control_respon
 
 
 class ControlCancel(Struct, frozen=True, tag_field="type", tag="control_cancel_request"):
-    """The CLI withdraws what it asked."""
+    """Claude Code withdraws a request."""
 
     request_id: str
 
 
 def read_unknown_request(line: dict[str, Any]) -> UnknownControlRequest | None:
-    """A request of a kind that we do not know, out of plain values; None if it is not even a request."""
+    """Return a request of an unknown kind; None if the line is not a request."""
     try:
         return msgspec.convert(line, UnknownControlRequest)
     except msgspec.ValidationError:

@@ -26,7 +26,7 @@ from pilothouse.core.event import Notice, ResumeToken
 from pilothouse.core.outcome import Failure
 from pilothouse.core.policy import ApprovalMode, Ruling, Site
 from pilothouse.engines.claude.config import ALIASES, ClaudeConfig, resolve
-from pilothouse.engines.claude.gate import Gate, let_nothing_pass
+from pilothouse.engines.claude.gate import Gate, ask_about_every_call
 from pilothouse.engines.claude.gate_proof import ProvenGate
 from pilothouse.engines.claude.launch import (
     SKIPS,
@@ -87,7 +87,7 @@ class ClaudeEngine:
             base_files=self._config.context_files,
             prompt_is_set=bool(self._config.append_system_prompt),
         )
-        self._standings = Standings(lambda cwd: Gate(let_nothing_pass, cwd))
+        self._standings = Standings(lambda cwd: Gate(ask_about_every_call, cwd))
         self._missing: set[str] = set()
         """Flags that the installed program does not know."""
         self._wakes = WokenTurns[ClaudeProcess](ENGINE_ID, PROGRAM, WAKE_REASONS, new_uuid, host.log)

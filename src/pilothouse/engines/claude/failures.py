@@ -1,7 +1,7 @@
-"""Why a turn failed, in the house's own kinds: the whole of the CLI's failures in two tables.
+"""Why a turn failed, in Pilothouse's kinds: all failures of Claude Code in two tables.
 
-Rules: `is_error` decides, `subtype` does not; a diagnostic of the CLI's own (`[ede_diagnostic]`) goes into the detail
-and is never shown; an interrupted turn was cancelled, it did not fail.
+Rules: `is_error` decides, `subtype` does not. A diagnostic of the program itself (`[ede_diagnostic]`) goes into the detail
+and is never shown. An interrupted turn was cancelled; it did not fail.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NOT_FOUND = (
 )
 STOPPED_INSIDE = "Claude Code stopped in the middle of the turn and did not say why."
 LIMIT_WORDS = ("hit your limit", "usage limit reached")
-"""How CLIs say it in words; some, of older versions, in nothing else."""
+"""Words for a spent limit; some older versions say it in nothing else."""
 _EPOCH = re.compile(r"\|(\d{10})\b")
 
 
@@ -42,7 +42,7 @@ def explain_spawn(error: SpawnFailed) -> Failure:
 
 
 class Trouble(Struct, frozen=True):
-    """What is known of a failed result: the same facts, whichever of its lines told them."""
+    """The facts of a failed result, whichever lines they came from."""
 
     text: str
     subtype: str = ""
@@ -77,7 +77,7 @@ ROWS: tuple[Row, ...] = (
     (lambda t: True, "crash"),
 )
 
-# What a process that printed no result says on stderr. All of these are said before any work is done.
+# Messages on stderr of a process that printed no result. All come before any work is done.
 COMPLAINTS: tuple[tuple[re.Pattern[str], FailureKind], ...] = (
     (re.compile(r"No conversation found"), "stale_session"),
     (re.compile(r"cannot be used with root"), "permission"),
@@ -90,7 +90,7 @@ def was_interrupted(result: Result) -> bool:
 
 
 def explain_result(result: Result, last: Assistant | None, limit: RateLimit | None) -> Failure:
-    """`last` is the line of the turn that carried an API error, `limit` the last that was told."""
+    """`last` is the turn's line with an API error, `limit` the last rate limit that was reported."""
     trouble, limit = _gather(result, last), _limit_of(last) or limit
     kind = next(kind for holds, kind in ROWS if holds(trouble))
     retry_at = _retry_at(trouble, limit) if kind in ("quota", "rate_limit") else None
@@ -98,7 +98,7 @@ def explain_result(result: Result, last: Assistant | None, limit: RateLimit | No
 
 
 def explain_exit(exit_code: int | None, stderr_tail: str) -> Failure:
-    """For a process that is gone and gave no result. The code is None where nobody knows it."""
+    """Explain the end of a process that gave no result. The code is None if it is not known."""
     stderr = stderr_tail.strip()
     detail = f"{_ending(exit_code)}\n{stderr[-DETAIL_CHARS + 100 :]}".strip()
     for pattern, kind in COMPLAINTS:
@@ -120,7 +120,7 @@ _PRINTED: tuple[tuple[str, Trouble], ...] = (
 
 
 def explain_printed(text: str) -> Failure:
-    """For where the CLI only prints what went wrong: text mode, and its own log."""
+    """Explain a printed error, for text mode and for Claude's own log."""
     text = text.strip()
     known = next((trouble for words, trouble in _PRINTED if words in text), Trouble(""))
     status = _STATUS.search(text)
@@ -144,7 +144,7 @@ def _gather(result: Result, last: Assistant | None) -> Trouble:
 
 
 def _limit_of(last: Assistant | None) -> RateLimit | None:
-    """The error repeats the limit that it ran into."""
+    """Return the limit that the error repeats."""
     told = (last.api_error_params or {}).get("rate_limit_info") if last else None
     try:
         return msgspec.convert(told, RateLimit) if told is not None else None
@@ -167,7 +167,7 @@ def _words(kind: FailureKind, trouble: Trouble, limit: RateLimit | None) -> str:
 
 
 def _retry_at(trouble: Trouble, limit: RateLimit | None) -> float | None:
-    """Older CLIs write the time into the text, behind a bar."""
+    """Return the time of the next try. Older versions write it into the text, behind a bar."""
     if limit is not None and limit.status == "rejected":
         return limit.resets_at
     told = _EPOCH.search(trouble.text)

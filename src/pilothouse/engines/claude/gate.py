@@ -1,14 +1,9 @@
-"""The gate: every call, before it runs, against the house's policy.
+"""The gate, which judges every call before it runs, and the control protocol with one process. No I/O but the judge's.
 
-Rules: what the policy allows runs, what it denies does not, and all else becomes a permission request, which is the
-ask; a question or a plan is never allowed without a person; whatever cannot be understood is denied. The gate remembers
-nothing: what people chose to keep is the house's to know.
-
-The control protocol with one process: what must be answered, and what we wait for. No I/O but the judge's.
-
-Rules: every request of the CLI gets exactly one reply, also one of a kind that we do not know; a hook never gets an
-error, for that counts as no opinion: one of a shape that we do not know is a "no", and so is a permission request; an
-answer to an ask that is not open does nothing.
+Rules: what the policy allows runs, what it denies does not, and everything else becomes a permission request, which is the
+ask. A question or a plan is never allowed without a person. The gate remembers nothing. Every request of Claude Code gets
+exactly one reply. A hook never gets an error, because that counts as no opinion: a hook or permission request that cannot
+be read is denied. An answer to an ask that is not open does nothing.
 """
 
 from __future__ import annotations
@@ -44,15 +39,15 @@ When = Callable[[Reply], None]
 
 
 class Gate:
-    """One session's. `cwd` is where the program was started."""
+    """The gate of one session, whose program was started in `cwd`."""
 
     def __init__(self, judge: Callable[[Ask], Awaitable[Ruling]], cwd: str) -> None:
         self.judge = judge
         self._cwd = cwd
         self.seen: set[str] = set()
-        """Calls that came by. One that ran without is a hole in the gate."""
+        """Ids of the judged calls. A call that ran without being judged is a hole in the gate."""
 
-    async def pass_by(self, hook: HookCallback) -> Ruling:
+    async def rule_on(self, hook: HookCallback) -> Ruling:
         tool, given = hook.input.get("tool_name"), hook.input.get("tool_input")
         self.seen.add(hook.tool_use_id or str(hook.input.get("tool_use_id")))
         if not isinstance(tool, str) or not isinstance(given, dict):
@@ -62,13 +57,13 @@ class Gate:
         return NO_RULE if tool in INTERACTIVE and ruling.outcome == "allow" else ruling
 
 
-async def let_nothing_pass(ask: Ask) -> Ruling:
-    """The judge of a gate that nobody has taken charge of yet."""
+async def ask_about_every_call(ask: Ask) -> Ruling:
+    """Judge for a gate that no session uses yet."""
     return NO_RULE
 
 
 def hook_reply(ruling: Ruling) -> dict[str, Any]:
-    """The rule that decided is told to the model; to ask needs no reason, for a person reads the call itself."""
+    """Return the hook's output. The model is told the rule that decided; to ask needs no reason."""
     output = {"hookEventName": "PreToolUse", "permissionDecision": ruling.outcome}
     if ruling.outcome != "ask":
         output["permissionDecisionReason"] = ruling.rule
@@ -76,7 +71,7 @@ def hook_reply(ruling: Ruling) -> dict[str, Any]:
 
 
 class Dialogue:
-    """`take` is fed every decoded line, and gives the lines to write."""
+    """`take` gets every decoded line, and returns the lines to write."""
 
     def __init__(self, gate: Gate) -> None:
         self.gate = gate
@@ -93,7 +88,7 @@ class Dialogue:
         match heard:
             case ControlRequest(request_id=id, request=HookCallback() as hook):
                 self.hooks += 1
-                return [reply_line(id, hook_reply(await self.gate.pass_by(hook)))]
+                return [reply_line(id, hook_reply(await self.gate.rule_on(hook)))]
             case ControlRequest(request_id=id, request=CanUseTool() as request):
                 self._open(PendingAsk(id, request))
             case ControlRequest(request_id=id, request=McpMessage(server_name=name)):
@@ -110,7 +105,7 @@ class Dialogue:
         return []
 
     def request(self, request: dict[str, Any], when: When | None = None) -> bytes:
-        """A request of ours; `when` hears the reply."""
+        """Return the line of a request to Claude Code; `when` is called with the reply."""
         id = f"pilothouse-{next(self._numbers)}"
         if when is not None:
             self._awaited[id] = when
@@ -124,20 +119,20 @@ class Dialogue:
         self._close(pending.request_id)
         return [reply_line(pending.request_id, reply)]
 
-    def beside(self, ask_id: AskId) -> tuple[AskId, ...]:
-        """What else the same request asks, and nobody has decided."""
+    def other_asks(self, ask_id: AskId) -> tuple[AskId, ...]:
+        """Return the other undecided asks of the same request."""
         pending = self._asks.get(ask_id)
         return tuple(id for id in pending.left if id != ask_id) if pending else ()
 
     def abandon(self) -> None:
-        """The process is gone: nobody will answer."""
+        """Fail all requests that wait for a reply, because the process has ended."""
         awaited = list(self._awaited.values())
         self._awaited.clear()
         for when in awaited:
-            when(Reply("error", error="the process is gone"))
+            when(Reply("error", error="the process has ended"))
 
     def forget_asks(self) -> None:
-        """The turn is over, and with it what it asked."""
+        """Close the asks of a turn that is over."""
         self._asks.clear()
 
     def _open(self, pending: PendingAsk) -> None:
@@ -149,7 +144,7 @@ class Dialogue:
 
 
 def _refuse(id: str, subtype: str) -> bytes:
-    """What the CLI asks before a call runs is denied where we cannot read it."""
+    """Refuse a request that cannot be read; if it asks whether a call may run, deny the call."""
     match subtype:
         case HookCallback.__struct_config__.tag:
             return reply_line(id, hook_reply(NO_CALL))

@@ -1,17 +1,12 @@
-"""A Messages API on loopback whose model calls one tool, and then has nothing more to say.
+"""Proves that the gate holds: that the installed program asks before every call.
 
-Proves that the gate holds: with this very program, every call is held until we have answered.
+The program is started in an empty home, against an API on loopback whose model calls one tool. The hook must arrive, and
+our "ask" must become a permission request; only then do turns start that are not in full access. No login is used,
+nothing leaves the machine, and the tool never runs.
 
-A process is started in an empty home against an API of our own on loopback, which has it call a tool. The hook must
-arrive, and our "ask" must become a permission request; then, and only then, does a turn that is not in full access
-start. No login is used, nothing leaves the machine, and the tool is never run. What is proven is remembered for as
-long as the program stays the same: its file, and the version that it prints, for behind the shim of a version manager
-another program may stand while the file is the same.
-
-Whether turns may start: only while the program is the one with which the gate was proven.
-
-Claude Code replaces itself while a gateway runs, so its file is looked at before each turn. A version manager that
-puts another program behind the same file is noticed at the next start.
+A proof is kept for as long as the program's file and its printed version stay the same: behind the shim of a version
+manager another program may run while the file is the same. Claude Code updates itself while a gateway runs, so its file is
+looked at before each turn; a change behind a shim is noticed at the next start.
 """
 
 from __future__ import annotations
@@ -85,21 +80,21 @@ _ENVIRONMENT = {
 
 NO_HOOK = "its calls do not come to Pilothouse before they run"
 NO_REQUEST = "it does not ask Pilothouse for permission"
-DEAF = "it did not get as far as a call"
+NO_TOOL_CALL = "it did not get as far as a call"
 
 UNPROVEN = (
-    "Pilothouse cannot hold back what Claude Code does: {problem}. So no turn starts, unless in full access. "
-    "Update Claude Code; `pilothouse doctor` looks again."
+    "Pilothouse cannot hold back what Claude Code does: {problem}. So turns start in full access only. "
+    "Update Claude Code, then run `pilothouse doctor`."
 )
-REPLACED = "it was replaced by another whenever it was tried"
+REPLACED = "it was replaced each time it was tried"
 TRIES = 3
 
 _File = tuple[str, int, int, int]
 
 
 @asynccontextmanager
-async def serving_one_call() -> AsyncIterator[str]:
-    """Its address. It ends with the block."""
+async def serve_one_call() -> AsyncIterator[str]:
+    """Serve a Messages API whose model calls one tool; yield its address."""
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=0)
     async with listener, anyio.create_task_group() as tasks:
         tasks.start_soon(listener.serve, _serve)
@@ -114,7 +109,7 @@ async def _serve(client: SocketStream) -> None:
             body = await _read_request(client)
             await client.send(_HEAD + render(body))
     except (anyio.BrokenResourceError, anyio.EndOfStream, ValueError):
-        pass  # whoever asks for anything else, or goes away, gets nothing
+        pass  # another request, or a client that left
 
 
 async def _read_request(client: SocketStream) -> bytes:
@@ -122,7 +117,7 @@ async def _read_request(client: SocketStream) -> bytes:
     while b"\r\n\r\n" not in raw:
         raw += await client.receive()
         if len(raw) > MAX_REQUEST_BYTES:
-            raise ValueError("a request without an end")
+            raise ValueError("the request is too long")
     head, _, body = raw.partition(b"\r\n\r\n")
     length = next(
         (int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")), 0
@@ -133,7 +128,7 @@ async def _read_request(client: SocketStream) -> bytes:
 
 
 def render(body: bytes) -> bytes:
-    """The call; once it has its result, a last word."""
+    """Return the response: the call, or, once it has its result, a closing text."""
     done = b'"tool_result"' in body
     model = json.loads(body).get("model", "") if body else ""
     begun: dict[str, Any] = {"type": "text", "text": ""} if done else _CALL
@@ -167,10 +162,10 @@ def render(body: bytes) -> bytes:
 async def prove_gate(
     launcher: Launcher, command: str, source: Mapping[str, str], state_dir: str, extra: Mapping[str, str]
 ) -> str:
-    """Empty if the gate holds; else why turns cannot start."""
+    """Return why turns cannot start; empty if the gate holds."""
     program = shutil.which(command, path=source.get("PATH"))
     if program is None:
-        return ""  # to start it will fail with better words
+        return ""  # starting it fails with a better message
     known = Path(state_dir, PROOFS)
     try:
         version = await print_version(launcher, program, source, extra)
@@ -188,7 +183,7 @@ async def prove_gate(
 async def print_version(
     launcher: Launcher, program: str, source: Mapping[str, str], extra: Mapping[str, str]
 ) -> str:
-    """In its own words; empty where it does not say. With the home that it has: a shim finds its program there."""
+    """Return the version that it prints; empty if none. It keeps its HOME, where a shim finds its program."""
     environment = allowed_environment(source, BASE_NAMES, extra)
     with anyio.move_on_after(VERSION_WITHIN_S), suppress(ProcessError):
         start = ProcessStart("claude version", [program, "--version"], tempfile.gettempdir(), environment)
@@ -205,11 +200,11 @@ async def try_gate(
     folder = tempfile.mkdtemp(prefix="pilothouse-gate-")
     try:
         with anyio.move_on_after(WITHIN_S):
-            async with serving_one_call() as url:
+            async with serve_one_call() as url:
                 environment = _environment(source, extra, folder, url)
                 start = ProcessStart("claude gate proof", [program, *_ARGV], folder, environment)
                 return await _attempt(launcher, start)
-        return f"{DEAF} within {WITHIN_S:g} s"
+        return f"{NO_TOOL_CALL} within {WITHIN_S:g} s"
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -217,7 +212,7 @@ async def try_gate(
 def _environment(
     source: Mapping[str, str], extra: Mapping[str, str], folder: str, url: str
 ) -> dict[str, str]:
-    """An empty home, and no way out: not even a proxy."""
+    """Return an environment with an empty home and no proxy, so that nothing leaves the machine."""
     own = {**_ENVIRONMENT, "HOME": folder, "CLAUDE_CODE_TMPDIR": folder, "ANTHROPIC_BASE_URL": url}
     names = [name for name in BASE_NAMES if "PROXY" not in name.upper()]
     return allowed_environment(source, names, {**own, **extra})
@@ -232,7 +227,7 @@ async def _attempt(launcher: Launcher, start: ProcessStart) -> str:
 
 
 async def _watch(process: Process) -> str:
-    with suppress(InputFailed):  # it died before it read: its last words say why
+    with suppress(InputFailed):  # it died before it read: its stderr says why
         await process.write_line(control.request_line("begin", control.initialize()))
         await process.write_line(control.user_line("go", "11111111-1111-4111-8111-111111111111"))
     hooked = False
@@ -249,7 +244,7 @@ async def _watch(process: Process) -> str:
             case _:
                 pass
     await process.wait()
-    return f"{DEAF} (exit code {process.exit_code}) {process.stderr_tail()[-300:]}".strip()
+    return f"{NO_TOOL_CALL} (exit code {process.exit_code}) {process.stderr_tail()[-300:]}".strip()
 
 
 def is_proven(known: Path, program: str, version: str) -> bool:
@@ -257,17 +252,17 @@ def is_proven(known: Path, program: str, version: str) -> bool:
 
 
 def remember_proof(known: Path, program: str, version: str) -> None:
-    """A few are kept: who goes back to the version before need not wait."""
+    """Keep the last five proofs, so that going back to the previous version needs no new one."""
     proven = [*_read(known), identity(program, version)][-5:]
     try:
         known.parent.mkdir(parents=True, exist_ok=True)
         known.write_text(json.dumps(proven))
     except OSError:
-        pass  # it is proven again at the next start
+        pass  # the next start proves it again
 
 
 def identity(program: str, version: str) -> str:
-    """Another file under the same name is another program, and so is another version behind the same file."""
+    """Return a name for the program: its path, file and version."""
     found = os.stat(program)
     return f"{os.path.realpath(program)}:{found.st_size}:{found.st_mtime_ns}:{version}"
 
@@ -290,7 +285,7 @@ class ProvenGate:
         self._one_proof = anyio.Lock()
 
     async def prove(self) -> str:
-        """Empty if the gate holds. What was not proven is tried again: the program may have been updated meanwhile."""
+        """Return why the gate does not hold; empty if it does. A failed proof is repeated: the program may be updated."""
         async with self._one_proof:
             problem = await self._prove()
         if problem:
@@ -298,12 +293,12 @@ class ProvenGate:
         return problem
 
     async def _prove(self) -> str:
-        """Once more where another program stands by the end: of that one nothing is known."""
+        """Try again if the program was replaced during the proof."""
         extra = {self._node.name: self._node.value}
         for _ in range(TRIES):
             program = self._program()
             if program is None or program == self._proven:
-                return ""  # to start one that is not there will fail with better words
+                return ""  # starting a missing program fails with a better message
             self._proven = None
             problem = await prove_gate(
                 self._launcher, self._command, self._host.environment, self._host.state_dir, extra
@@ -314,6 +309,7 @@ class ProvenGate:
         return REPLACED
 
     async def need(self) -> None:
+        """Raise `EngineError` unless the gate holds."""
         if problem := await self.prove():
             raise EngineError(Failure("permission", UNPROVEN.format(problem=problem)))
 

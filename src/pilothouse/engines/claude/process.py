@@ -220,7 +220,7 @@ class ClaudeProcess(SharedProcess[Failure]):
 
     async def answer(self, ask_id: AskId, decision: Decision) -> None:
         """A no to one of several questions is the no to all: the others are withdrawn."""
-        beside, lines = self.dialogue.beside(ask_id), self.dialogue.answer(ask_id, decision)
+        beside, lines = self.dialogue.other_asks(ask_id), self.dialogue.answer(ask_id, decision)
         stream = self.stream
         if lines and beside and stream is not None and not stream.ended:
             self.mailbox.put_last(stream.take(self._translator.withdraw(beside), ()))

@@ -1,6 +1,6 @@
-"""What a tool call is called, and what kind it is: one table. Paths are relative to the workspace.
+"""Words for people: the titles and kinds of tool calls, and notices for lines that are nothing else. One table each.
 
-Lines that are worth a word to people and nothing else: one function each, in one table.
+Paths are relative to the workspace.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _joined(prefix: str, text: str) -> str:
     return f"{prefix}{text}" if text.strip() else prefix.rstrip(": ") or "command"
 
 
-# Name in the CLI -> kind, title. `Agent` is what a sub-agent's call is named, although init lists it as `Task`.
+# Tool name -> kind, title. A sub-agent's call is named `Agent`, although init lists it as `Task`.
 TOOLS: Mapping[str, tuple[ToolKind, Title]] = {
     "Bash": ("command", _of("", "command")),
     "Read": ("read", _path("tool: Read ", "file_path")),
@@ -91,7 +91,7 @@ TOOLS: Mapping[str, tuple[ToolKind, Title]] = {
 def describe_call(
     call_id: str, name: str, given: Mapping[str, Any], workspace: str, parent_id: str | None = None
 ) -> ToolCall:
-    """The call as people see it; `detail` is cut to what a log may hold."""
+    """Return the call as people see it; `detail` is cut to what a log may hold."""
     kind, title = TOOLS[name] if name in TOOLS else ("tool", _of(f"tool: {_tool_name(name)}"))
     words = title(given, workspace)
     detail = {**_bounded(given), "tool": name}
@@ -99,7 +99,7 @@ def describe_call(
 
 
 def relative(path: str, workspace: str) -> str:
-    """Inside the workspace, the path from there; elsewhere, as it is."""
+    """Return a path inside the workspace relative to it, and any other as it is."""
     if not workspace or not path.startswith("/"):
         return path
     try:
@@ -109,7 +109,7 @@ def relative(path: str, workspace: str) -> str:
 
 
 def _tool_name(name: str) -> str:
-    """`mcp__server__tool` is `server.tool` to people."""
+    """Return `server.tool` for `mcp__server__tool`."""
     return ".".join(part for part in name.removeprefix("mcp__").split("__", 1) if part)
 
 
@@ -221,7 +221,7 @@ def server_failed(name: str) -> Notice:
 
 
 def cut_off(text: str) -> Notice | None:
-    """The CLI tells its model, in a message of its own making, that its answer was cut and goes on."""
+    """Return a notice if this is Claude Code's own message to the model that its answer was cut and goes on."""
     if text.startswith(_CUT_OFF):
         return Notice("info", "continued", "The answer was cut off and goes on.")
     return None

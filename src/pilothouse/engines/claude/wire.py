@@ -1,8 +1,7 @@
-"""Lines of Claude Code's stream-json output (CLI 2.1.325), as values.
+"""Lines of Claude Code's stream-json output (2.1.325), as values.
 
-Rules: `decode` never raises; what we do not know becomes `Unknown`, what is no JSON object becomes `Noise`; an unknown
-block costs none of its neighbours; a field that we do not name here costs nothing at all. `type` is not always the
-first key of a line, so nothing is told from a line's beginning.
+Rules: `decode` never raises; an unknown line becomes `Unknown`, and what is not a JSON object `Noise`. An unknown block
+costs none of its neighbours; a field that is not named here costs nothing. `type` is not always the first key of a line.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class Message(Struct, frozen=True):
 
 
 class Assistant(_Line, frozen=True, tag="assistant"):
-    """One completed block of a message; the same message id comes again with the next."""
+    """One completed block of a message. The next block comes with the same message id."""
 
     message: Message
     parent_tool_use_id: str | None = None
@@ -58,7 +57,7 @@ class User(_Line, frozen=True, tag="user"):
     parent_tool_use_id: str | None = None
     session_id: str = ""
     tool_use_result: Raw = field(default_factory=Raw)
-    """Left unread, for it says the result again: with an image in it, that is the image again."""
+    """Left undecoded: it repeats the result, with its images."""
     is_replay: bool = field(default=False, name="isReplay")
     is_synthetic: bool = field(default=False, name="isSynthetic")
 
@@ -89,7 +88,7 @@ class Origin(Struct, frozen=True):
 
 
 class Result(_Line, frozen=True, tag="result"):
-    """The end of a turn. `is_error` tells whether it failed; `subtype` does not. The costs are the session's so far."""
+    """The end of a turn. `is_error` says whether it failed, `subtype` does not. Costs are those of the session so far."""
 
     subtype: str = ""
     is_error: bool = False
@@ -118,7 +117,7 @@ class StreamEvent(_Line, frozen=True, tag="stream_event"):
 
 
 class System(_Line, frozen=True, tag="system"):
-    """Read again by its subtype; see `wire_system.py`."""
+    """Decoded again by its subtype; see `wire_system.py`."""
 
     subtype: str
 
@@ -134,7 +133,7 @@ class RateLimitEvent(_Line, frozen=True, tag="rate_limit_event"):
 
 
 class CommandLifecycle(_Line, frozen=True, tag="command_lifecycle"):
-    """What became of a message that we sent with an id; or a wake-up that the CLI gave itself."""
+    """The fate of a message that was sent with an id, or a wake-up that Claude Code gave itself."""
 
     command_uuid: str = ""
     state: str = ""
@@ -142,7 +141,7 @@ class CommandLifecycle(_Line, frozen=True, tag="command_lifecycle"):
 
 
 class ConversationReset(_Line, frozen=True, tag="conversation_reset"):
-    """`/clear`. Its new id is not the session's new id: that comes with the next init."""
+    """`/clear`. The session's new id is not this one, but comes with the next init."""
 
     trigger: str = ""
 
@@ -152,7 +151,7 @@ class KeepAlive(_Line, frozen=True, tag="keep_alive"):
 
 
 class LooseImage(_Line, frozen=True, tag="image"):
-    """An image block where a line should be: older CLIs, and wrappers around them."""
+    """An image block in place of a line, from older versions and wrappers around them."""
 
     source: Source
 
@@ -164,19 +163,19 @@ class LooseBlockStart(_Line, frozen=True, tag="content_block_start"):
 
 
 class Unknown(Struct, frozen=True):
-    """JSON, but of no kind that we know. `kind` is its type, with its subtype."""
+    """JSON of an unknown kind. `kind` is its type, with its subtype."""
 
     kind: str
 
 
 class Noise(Struct, frozen=True):
-    """No JSON object at all: the beginning of the line."""
+    """The beginning of a line that is not a JSON object."""
 
     raw: bytes
 
 
 class Parts(Struct, frozen=True):
-    """A line of which not all is known: `line` has what is, `unknown` names the rest."""
+    """A line with unknown parts: `line` has the known ones, `unknown` names the rest."""
 
     line: Any
     unknown: tuple[str, ...]
@@ -210,27 +209,27 @@ _KINDS: dict[str, type[Struct]] = {
 
 
 def decode(line: bytes) -> Heard:
-    """Whatever the line is."""
+    """Decode any line; never raises."""
     try:
         heard = _typed.decode(line)
         return wire_system.decode(line, heard.subtype) if type(heard) is System else heard
     except msgspec.ValidationError:
         return _decode_loosely(line)
     except _FAULTS:
-        return _decode_mended(line)
+        return _decode_repaired(line)
 
 
-def _decode_mended(line: bytes) -> Heard:
-    mended = repair_surrogates(line)
-    return decode(mended) if mended != line else Noise(line[:NOISE_BYTES])
+def _decode_repaired(line: bytes) -> Heard:
+    repaired = repair_surrogates(line)
+    return decode(repaired) if repaired != line else Noise(line[:NOISE_BYTES])
 
 
 def _decode_loosely(line: bytes) -> Heard:
-    """JSON that is not of the shape we know. A known beginning may still end in what is no JSON at all."""
+    """Decode JSON of an unexpected shape. A known beginning may still end in something that is not JSON."""
     try:
         value = msgspec.json.decode(line)
     except _FAULTS:
-        return _decode_mended(line)
+        return _decode_repaired(line)
     if not isinstance(value, dict):
         return Noise(line[:NOISE_BYTES])
     type_, subtype = str(value.get("type", "")), str(value.get("subtype", ""))
@@ -241,7 +240,7 @@ def _decode_loosely(line: bytes) -> Heard:
 
 
 def _read_parts(value: dict[str, Any], kind: type[Struct]) -> Parts | None:
-    """Blocks are read one by one, then fields one by one."""
+    """Read blocks one by one, then fields one by one."""
     message, answer, unknown = value.get("message"), value.get("result"), ()
     if isinstance(message, dict):
         content, unknown = read_blocks(message.get("content"))

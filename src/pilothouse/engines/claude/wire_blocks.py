@@ -1,9 +1,7 @@
-"""Content blocks of a message, as values.
+"""Content blocks of a message, and the API's own events inside `stream_event` lines, as values.
 
-Rule: a block that we do not know costs none of its neighbours. msgspec rejects a whole line for one unknown tag, so
-a line is tried at once first; `read_blocks` takes what could not be read so.
-
-The API's own events inside `stream_event` lines: the hot path, so only what is used is read.
+Rule: an unknown block costs none of its neighbours. msgspec rejects a whole line for one unknown tag, so a line is first
+tried as a whole, and `read_blocks` reads what that could not. Events are the hot path: only what is used is read.
 """
 
 from __future__ import annotations
@@ -53,7 +51,7 @@ class WebFetchResult(_Block, frozen=True, tag="web_fetch_tool_result"):
 
 
 class Source(Struct, frozen=True):
-    """`data` is base64. A source of type `url` or `file` has none, and there is nothing to show."""
+    """`data` is base64; empty for a source of type `url` or `file`, of which nothing can be shown."""
 
     type: str = ""
     media_type: str = ""
@@ -69,13 +67,13 @@ class Document(_Block, frozen=True, tag="document"):
 
 
 class ToolReference(_Block, frozen=True, tag="tool_reference"):
-    """What the tool that finds tools answers with."""
+    """The result of the tool that finds tools."""
 
     tool_name: str = ""
 
 
 class ToolResult(_Block, frozen=True, tag="tool_result"):
-    """`is_error` is missing where a tool succeeded, for some tools."""
+    """Some tools leave `is_error` out when they succeed."""
 
     tool_use_id: str
     content: str | list[Known] | None = None
@@ -98,7 +96,7 @@ Known = (
 
 
 def read_blocks(content: Any) -> tuple[str | list[Known], tuple[str, ...]]:
-    """A message's content out of plain values: what is known of it, and the types of what is not."""
+    """Return the known blocks of a message's content, and the types of the unknown ones."""
     if isinstance(content, str) or content is None:
         return content or "", ()
     known: list[Known] = []
@@ -135,7 +133,7 @@ class ThinkingDelta(_Delta, frozen=True, gc=False, tag="thinking_delta"):
 
 
 class InputDelta(_Delta, frozen=True, gc=False, tag="input_json_delta"):
-    """A tool's input as it grows. The whole of it comes with the finished block."""
+    """A part of a tool's input. The finished block has all of it."""
 
 
 class SignatureDelta(_Delta, frozen=True, gc=False, tag="signature_delta"):
@@ -188,17 +186,17 @@ class Ping(_Event, frozen=True, gc=False, tag="ping"):
 
 
 class ApiError(_Event, frozen=True, gc=False, tag="error"):
-    """The CLI retries, and says so by itself."""
+    """Claude Code retries, and reports that in a line of its own."""
 
 
 Event = BlockDelta | MessageStart | BlockStart | BlockStop | MessageDelta | MessageStop | Ping | ApiError
 
 
 BEGINNINGS = (BlockDelta, MessageStart, BlockStart)
-"""What only a running turn says. The others may be the echo of one that has ended."""
+"""Events that only a running turn has. Others may be the echo of one that has ended."""
 
 
 class Abandoned(Struct, frozen=True, gc=False):
-    """From this block on, what had begun of the message will not be finished."""
+    """The blocks of the message from this index on will not be finished."""
 
     from_block_index: int = 0

@@ -1,6 +1,6 @@
-"""The subscription's limits, as the CLI tells them: how much is used, and when it begins anew.
+"""`system` lines by their subtype, and the subscription's limits, as values.
 
-`system` lines by their subtype. Each has its own shape, which msgspec cannot tell by two tags at once.
+Each subtype has its own shape, which msgspec cannot tell by two tags at once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class RateLimit(Struct, frozen=True):
 
 
 def describe_limit(limit: RateLimit) -> str:
-    """One sentence for people; empty where there is nothing to say."""
+    """Return one sentence for people; empty if there is nothing to say."""
     name = NAMES.get(limit.kind or "", "usage limit")
     when = f"; it resets {_when(limit.resets_at)}" if limit.resets_at else ""
     if limit.status == "rejected":
@@ -133,7 +133,7 @@ class BackgroundTask(Struct, frozen=True):
 
 
 class BackgroundTasks(Struct, frozen=True):
-    """The whole live set, each time."""
+    """All background tasks that run now."""
 
     tasks: list[BackgroundTask] = field(default_factory=list)
 
@@ -157,7 +157,7 @@ class SessionState(Struct, frozen=True):
 
 
 class Silent(Struct, frozen=True):
-    """Known, and of no interest to anybody."""
+    """A known line that is not used."""
 
 
 Kind = (
@@ -206,7 +206,7 @@ _SILENT = Silent()
 
 
 def decode(line: bytes, subtype: str) -> Kind:
-    """Raises `msgspec.ValidationError` for a subtype that is not in the table, or not of its shape."""
+    """Decode a system line. Raises `msgspec.ValidationError` for an unknown subtype or an unexpected shape."""
     decoder = _decoders.get(subtype)
     if decoder is None:
         raise msgspec.ValidationError(f"subtype {subtype!r}")
