@@ -26,7 +26,7 @@ from pilothouse.engines.claude.engine import ClaudeEngine
 from pilothouse.engines.claude.gate import Gate, ask_about_every_call
 from pilothouse.engines.claude.gate_proof import PROOFS, remember_proof
 from pilothouse.engines.claude.launch import plan_launch
-from pilothouse.engines.claude.process import LEAKS, ClaudeProcess, Standing
+from pilothouse.engines.claude.process import LEAKS, ClaudeProcess, SessionSettings
 from pilothouse.engines.wakes import WokenTurn
 from pilothouse.processes import Launcher
 
@@ -108,8 +108,8 @@ async def test_a_program_that_never_answers_is_given_up(rig: Rig) -> None:
     brief, environment, taken = rig.brief(), rig.environment(), list[str]()
     config = rig.config(command=program(rig, "mute"))
     launch = plan_launch(config, brief, environment, cwd=brief.workspace, new_session=SESSION, extra={})
-    standing = Standing(Gate(ask_about_every_call, brief.workspace))
-    mute = ClaudeProcess(Launcher(), launch, standing, rig.host().log, no_wake, taken.append, start_s=0.5)
+    settings = SessionSettings(Gate(ask_about_every_call, brief.workspace))
+    mute = ClaudeProcess(Launcher(), launch, settings, rig.host().log, no_wake, taken.append, start_s=0.5)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(mute.run)
         with pytest.raises(EngineError) as caught:

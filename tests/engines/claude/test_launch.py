@@ -15,8 +15,8 @@ from pilothouse.core.event import ResumeToken
 from pilothouse.core.ids import EngineId, SessionId
 from pilothouse.core.turn import Prompt
 from pilothouse.engines.claude.config import ClaudeConfig, resolve
-from pilothouse.engines.claude.launch import Launch, caps_as, check_token, plan_launch
-from pilothouse.engines.claude.prompt import Prompting
+from pilothouse.engines.claude.launch import Launch, check_token, has_same_cap, plan_launch
+from pilothouse.engines.claude.prompt import PromptComposer
 from pilothouse.engines.machine import make_scratch, remove_scratch, scratch_path
 
 ID = "0b0f7a4e-3c5d-4e6f-8a7b-9c0d1e2f3a4b"
@@ -110,7 +110,7 @@ async def test_an_attachment_lands_in_its_folder_whatever_it_is_called(
 ) -> None:
     blobs = MemoryBlobs()
     file = await blobs.put(b"text", name, "text/plain")
-    prompting = Prompting(blobs, str(tmp_path))
+    prompting = PromptComposer(blobs, str(tmp_path))
     await prompting.compose(Prompt("look", (file,)), ID)
     await prompting.compose(Prompt("look", (file,)), ID)
     stem, suffix = os.path.splitext(kept)
@@ -126,13 +126,13 @@ async def test_a_downloads_folder_that_leads_elsewhere_gets_nothing(tmp_path: Pa
     elsewhere.mkdir()
     (workspace / "downloads").symlink_to(elsewhere)
     file = await blobs.put(b"text", "authorized_keys", "text/plain")
-    message = await Prompting(blobs, str(workspace)).compose(Prompt("look", (file,)), ID)
+    message = await PromptComposer(blobs, str(workspace)).compose(Prompt("look", (file,)), ID)
     assert list(elsewhere.iterdir()) == []
     assert "leads out" in message.notices[0].text
 
 
 async def test_a_note_goes_along_with_every_prompt() -> None:
-    message = await Prompting(MemoryBlobs(), "/", "Rule: be kind").compose(Prompt("hello"), ID)
+    message = await PromptComposer(MemoryBlobs(), "/", "Rule: be kind").compose(Prompt("hello"), ID)
     assert b"Rule: be kind" in message.line and b"hello" in message.line
 
 
@@ -176,10 +176,10 @@ def test_what_the_house_has_left_is_the_cap_of_the_process_where_it_is_less_than
 def test_a_warm_process_serves_on_while_its_cap_is_what_the_house_has_left() -> None:
     first, later = launch(with_left(1.0)), launch(with_left(0.6))
     assert first.key == later.key, "what is left changes with every turn"
-    assert caps_as(first, 0.4, later)
-    assert caps_as(first, 0.42, later), "it would stop a little earlier"
-    assert not caps_as(first, 0.38, later), "and never later"
-    assert not caps_as(first, 0.0, later), "others have spent meanwhile: it would spend too much"
-    assert not caps_as(first, 0.4, launch(with_left(5.0))), "the cap was raised: it would stop too early"
-    assert not caps_as(first, 0.4, launch()) and not caps_as(launch(), 0.0, first)
-    assert caps_as(launch(), 9.0, launch())
+    assert has_same_cap(first, 0.4, later)
+    assert has_same_cap(first, 0.42, later), "it would stop a little earlier"
+    assert not has_same_cap(first, 0.38, later), "and never later"
+    assert not has_same_cap(first, 0.0, later), "others have spent meanwhile: it would spend too much"
+    assert not has_same_cap(first, 0.4, launch(with_left(5.0))), "the cap was raised: it would stop too early"
+    assert not has_same_cap(first, 0.4, launch()) and not has_same_cap(launch(), 0.0, first)
+    assert has_same_cap(launch(), 9.0, launch())

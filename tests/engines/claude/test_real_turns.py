@@ -237,7 +237,7 @@ async def test_a_stream_that_never_goes_on_is_a_hang_and_tried_once_more(tmp_pat
         events = await play(rig, hang_after_s=2.0)
     failure = end_of(events).failure
     assert failure is not None and failure.kind == "hang"
-    assert any("started anew" in text for text in notices_of(events))
+    assert any("started again" in text for text in notices_of(events))
     assert rig.leftovers() == []
 
 
@@ -343,7 +343,7 @@ async def test_a_process_that_dies_before_it_did_anything_is_replaced(tmp_path: 
     assert end_of(events).answer == "two"
     assert resume_of(events) == resume_of(first)
     assert "one" in api.main[-1].text
-    assert any("started anew" in text for text in notices_of(events))
+    assert any("started again" in text for text in notices_of(events))
 
 
 async def test_a_process_that_dies_in_the_middle_of_a_deed_ends_honestly(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """The Claude engine: owns the pool, leases sessions on it.
 
-A session's id is chosen here, before its process exists, so that nobody else can use the session meanwhile.
+A new session's id is chosen here, before its process exists, so that nothing else can use the session meanwhile.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from pilothouse.engines.claude.launch import (
     without_servers,
 )
 from pilothouse.engines.claude.permissions_file import Permissions, read_permissions, render_note
-from pilothouse.engines.claude.process import ClaudeProcess, Standings
-from pilothouse.engines.claude.prompt import Prompting
-from pilothouse.engines.claude.session import ClaudeSession, Leasing
+from pilothouse.engines.claude.process import ClaudeProcess, KnownSessions
+from pilothouse.engines.claude.prompt import PromptComposer
+from pilothouse.engines.claude.session import ClaudeSession, PoolAccess
 from pilothouse.engines.claude.session_log import describe_other_use
 from pilothouse.engines.claude.text_mode import READS_ONLY, TextProcess, TextSession, TextTranslator
 from pilothouse.engines.claude.turns import ENGINE_ID
@@ -61,8 +61,8 @@ WAKE_REASONS = {"background_task": "A background task ended.", "loop_wakeup": "I
 
 IN_USE = "This session is in use. Wait for its turn to end."
 IN_TERMINAL = (
-    "This session is open elsewhere on this machine ({where}), and two at once would lose what one of them says. Leave it there "
-    "and send this again; or /new starts another session here."
+    "This session is open elsewhere on this machine ({where}), and two programs at once would lose turns. "
+    "Leave it there and send this again, or start another session here with /new."
 )
 Plan = Callable[..., Launch]
 NOT_RUNNING = Failure("bad_request", "The Claude engine is not running; enter it first.")
@@ -87,7 +87,7 @@ class ClaudeEngine:
             base_files=self._config.context_files,
             prompt_is_set=bool(self._config.append_system_prompt),
         )
-        self._standings = Standings(lambda cwd: Gate(ask_about_every_call, cwd))
+        self._sessions = KnownSessions(lambda cwd: Gate(ask_about_every_call, cwd))
         self._missing: set[str] = set()
         """Flags that the installed program does not know."""
         self._wakes = WokenTurns[ClaudeProcess](ENGINE_ID, PROGRAM, WAKE_REASONS, new_uuid, host.log)
@@ -102,6 +102,7 @@ class ClaudeEngine:
         tasks = self._tasks = anyio.create_task_group()
         await tasks.__aenter__()
         config = self._config
+        # 160 MB at its start, 265 MB after a hundred turns (2.1.325).
         limits = Limits(PROGRAM, config.max_processes or 5, config.idle_timeout_s or 300.0)
         self._pool = Pool(tasks, limits, self._make, free_memory_mb)
         tasks.start_soon(self._pool.expire_for_ever)
@@ -126,7 +127,7 @@ class ClaudeEngine:
             remove_scratch(self._scratch)
 
     def models(self) -> Sequence[Model]:
-        """What the configuration names, then what the process that was leased last said."""
+        """Return the configured models, then those that the last leased process offered."""
         named = (self._config.model, self._config.fallback_model)
         configured = {name: Model(name) for name in named if name}
         return tuple((configured | {model.name: model for model in self._offered}).values())
@@ -176,7 +177,7 @@ class ClaudeEngine:
             self._context.end_first_run(brief)
 
     def _refuse_other_use(self, brief: Brief) -> None:
-        """What a process of ours began by itself is ours, whatever became of it."""
+        """Refuse a session that another process has open. A wake is of our own process, whatever became of it."""
         if brief.wake:
             return
         environment = {**self._host.environment, **brief.environment}
@@ -232,7 +233,7 @@ class ClaudeEngine:
         return TextSession(
             start,
             stream,
-            Prompting(self._host.blobs, brief.workspace, render_note(allowed.note)),
+            PromptComposer(self._host.blobs, brief.workspace, render_note(allowed.note)),
             self._host.blobs,
             resume=brief.resume,
             new_uuid=self._new_uuid,
@@ -251,17 +252,17 @@ class ClaudeEngine:
             tools=allowed.tools,
             context=render_context(context),
         )
-        leasing = Leasing(
+        pool = PoolAccess(
             lease=partial(self._lease_wake, brief)
             if brief.wake
             else partial(self._lease, brief, plan, new_session, once=once),
             again=partial(self._lease_again, brief, plan),
             give_back=self._give_back,
-            watch=self._watch,
+            watch=self._expect_end,
         )
         return ClaudeSession(
-            leasing,
-            Prompting(
+            pool,
+            PromptComposer(
                 self._host.blobs, brief.workspace, render_note(allowed.note), commands=config.owner_commands
             ),
             self._host.blobs,
@@ -274,7 +275,7 @@ class ClaudeEngine:
         )
 
     def _notices(self, brief: Brief, context: Context, allowed: Permissions) -> list[Notice]:
-        """What people must know before the turn. What does not change is said at the beginning of a session."""
+        """Return notices for before the turn; those that do not change come only at the start of a session."""
         told = [Notice("error", "permissions", allowed.problem)] if allowed.problem else []
         if brief.resume is not None:
             return told
@@ -289,18 +290,18 @@ class ClaudeEngine:
     async def _lease(
         self, brief: Brief, plan: Plan, new_session: str, *, once: bool = False
     ) -> ClaudeProcess:
-        """One that does not take another model is replaced by one that is started with it."""
+        """Lease a process with the wanted model. One that refuses the model is replaced by one that is started with it."""
         process, model = await self._lease_any(brief, plan, new_session, once=once)
-        if not await self._bring_to(process, model):
+        if not await self._switch(process, model):
             await self._give_back(process, True)
             process, model = await self._lease_any(brief, plan, new_session, once=once)
-            await self._bring_to(process, model)
+            await self._switch(process, model)
         return process
 
     async def _lease_any(
         self, brief: Brief, plan: Plan, new_session: str, *, once: bool
     ) -> tuple[ClaudeProcess, str | None]:
-        """And the model that it is meant to have."""
+        """Lease a process, without the flags that it turns out not to know; return it with the wanted model."""
         if self._pool is None:
             raise EngineError(NOT_RUNNING)
         once = once or self._config.pool is False
@@ -315,33 +316,33 @@ class ClaudeEngine:
                 raise EngineError(explain_unknown(flag, error.failure)) from error
             self._missing.add(flag)
             return await self._lease_any(brief, plan, new_session, once=once)
-        self._take_charge(process, brief)
+        self._assign(process, brief)
         return process, launch.model
 
-    async def _bring_to(self, process: ClaudeProcess, model: str | None) -> bool:
-        """Whoever is cancelled meanwhile leaves nothing behind that nobody reads."""
+    async def _switch(self, process: ClaudeProcess, model: str | None) -> bool:
+        """Switch the process's model. If this is cancelled, drop the process: a reply may be left unread."""
         try:
-            return await process.bring_to(model, process.standing.mode)
+            return await process.switch_to(model, process.settings.mode)
         except BaseException:
             if self._pool is not None:
                 self._pool.drop(process)
             raise
 
     async def _lease_wake(self, brief: Brief) -> ClaudeProcess:
-        """The very process that began by itself, whatever it would be started with now."""
+        """Lease the process that began by itself, whatever it would be started with now."""
         process = self._wakes.process_of(brief.wake)
         if self._pool is None or not self._pool.take(process):
             raise EngineError(Failure("bad_request", IN_USE))
-        self._take_charge(process, brief)
+        self._assign(process, brief)
         return process
 
     async def _lease_again(self, brief: Brief, plan: Plan, gone: ClaudeProcess) -> ClaudeProcess:
-        """For one turn only. A session without a turn that ended is nothing to come back to."""
+        """Lease a process for one turn, after `gone` died. A session without an ended turn cannot be resumed."""
         if gone.launch.resumed or gone.turns:
             brief = resuming(brief, gone.session, gone.launch.cwd)
         return await self._lease(brief, plan, self._new_uuid(), once=True)
 
-    def _take_charge(self, process: ClaudeProcess, brief: Brief) -> None:
+    def _assign(self, process: ClaudeProcess, brief: Brief) -> None:
         site = self._site(brief, process.launch.cwd)
         process.owner = brief.session_id
         self._offered = process.models or self._offered
@@ -349,28 +350,28 @@ class ClaudeEngine:
         process.guarded = site.mode != "full-access"
 
     async def _give_back(self, process: ClaudeProcess, broken: bool) -> None:
-        self._standings.keep(process.session, process.standing)
+        self._sessions.keep(process.session, process.settings)
         if self._pool is not None:
             await self._pool.give_back(process, broken=broken)
         else:
             process.stop()
             await process.gone.wait()
 
-    def _watch(self, process: ClaudeProcess) -> None:
+    def _expect_end(self, process: ClaudeProcess) -> None:
         if self._tasks is not None:
             self._tasks.start_soon(process.expect_end)
 
     def _make(self, launch: Launch) -> ClaudeProcess:
-        standing = self._standings.of(launch.session, launch.cwd)
+        settings = self._sessions.of(launch.session, launch.cwd)
         return ClaudeProcess(
-            self._launcher, launch, standing, self._host.log, self._wakes.begin, self._wakes.mark_taken
+            self._launcher, launch, settings, self._host.log, self._wakes.begin, self._wakes.mark_taken
         )
 
     def _mode(self, brief: Brief) -> ApprovalMode:
         return "full-access" if self._config.dangerously_skip_permissions else brief.approval_mode
 
     def _site(self, brief: Brief, cwd: str) -> Site:
-        """A folder of the session's own is as much inside as the workspace is."""
+        """Return where calls are judged: the session's own folder counts as inside, like the workspace."""
         return msgspec.structs.replace(brief.site, mode=self._mode(brief), folders=(cwd,))
 
     def _permissions(self, brief: Brief) -> Permissions:
@@ -380,13 +381,13 @@ class ClaudeEngine:
         return without_servers(self._config, brief) if allowed.without_servers else (self._config, brief)
 
     async def _judge(self, site: Site, allowed: Permissions, ask: Ask) -> Ruling:
-        """What the workspace's file forbids is denied here too: `--tools` says nothing about the tools of servers."""
+        """Deny what PERMISSIONS.json forbids, because `--tools` does not cover the tools of MCP servers; then ask the policy."""
         if why := allowed.forbids(str(ask.payload.get("tool") or "")):
             return Ruling("deny", why)
         return await self._host.judge(ask, site)
 
     def _cwd(self, brief: Brief) -> str:
-        """The workspace; or a folder for this conversation alone, to which the workspace is added."""
+        """Return the workspace, or a folder for this conversation alone, to which the workspace is added."""
         if not self._config.group_dirs:
             return brief.workspace
         folder = Path(

@@ -1,14 +1,9 @@
 """Configuration and brief -> the command line and the environment of a `claude` process. Pure.
 
-Rules: a prompt stands in argv in text mode alone, behind `--`, for there it can neither be hidden from `ps` nor kept
-from reading `@files`; an untrusted workspace brings neither settings nor hooks nor servers; no other session of Claude
-reaches ours; what the environment may hold is a list of what it may, never of what it may not.
-
-A program that does not know a flag: what can be done without is left out, and said; all else ends the turn.
-
-Nothing is left out that narrows what Claude may do or spend.
-
-What a `claude` process is started with, and what makes two of them the same. Pure.
+Rules: a prompt stands in argv in text mode only, behind `--`: `ps` shows it there, and it can read `@files`. An untrusted
+workspace brings no settings, hooks or servers. No other session of Claude reaches ours. The environment passes by an allowlist. If the program does not know a
+flag, one that can be spared is left out, with a notice, and any other ends the turn; nothing is left out that narrows
+what Claude may do or spend.
 """
 
 from __future__ import annotations
@@ -36,7 +31,7 @@ ROOT_MAY_NOT = (
 SKIPS = "Claude Code runs WITHOUT asking for any permission (engines.claude.dangerously_skip_permissions)."
 
 TURN_CAP = "--max-budget-usd="
-"""The house's cap, which changes with every turn; the equals form tells it from the configured one."""
+"""The cap of the budget, which changes with every turn; the equals form tells it from the configured one."""
 MODEL = "--model"
 _STREAMS = ("--output-format", "stream-json", "--verbose", "--include-partial-messages")
 _SETTINGS = {"crossSessionInbound": "refuse"}
@@ -56,25 +51,25 @@ WITHOUT: Mapping[str, str] = {
     "--system-prompt-snapshot": "a changed system prompt, or context file, reaches new sessions only",
     "--debug-file": "engines.claude.debug_file is off",
 }
-"""What can be missed, and what is off then."""
+"""Flags that can be left out, and the effect of that."""
 _SWITCHES = frozenset({"--include-partial-messages"})
 
 _SESSION_FLAGS = ("--session-id=", "--resume=")
 A_CENT = 0.01
 CLOSE_ENOUGH = 0.05
-"""A warm process may stop so much earlier than a new one would, and no more than a cent later."""
+"""Share of the cap by which a warm process may stop earlier than a new one; it may stop a cent later."""
 
 
 TEXT_CONTEXT_BYTES = 100_000
 """The system takes 128 KiB for one argument, and `append_system_prompt` is part of it."""
 TEXT_TOOLS = ("Read", "Glob", "Grep", "TaskCreate", "TaskUpdate", "TaskList")
-"""What changes nothing: all there is where nobody can be asked."""
+"""Tools that change nothing: the only ones where people cannot be asked."""
 
 
 def pooled_argv(
     config: ClaudeConfig, brief: Brief, session_id: str, tools: Sequence[str] | None = None
 ) -> list[str]:
-    """A process for many turns, or for one, that asks its host. `tools` is what is left after PERMISSIONS.json."""
+    """Return the command line of a process that asks its host. `tools` is what PERMISSIONS.json leaves."""
     asks = ["--permission-prompt-tool", "stdio"]
     return [
         *_head(config),
@@ -89,12 +84,12 @@ def pooled_argv(
 def text_argv(
     config: ClaudeConfig, brief: Brief, session_id: str, prompt: str, tools: Sequence[str] | None = None
 ) -> list[str]:
-    """For a CLI without stream-json. The prompt is in argv, so this is for owners alone."""
+    """Return the command line for text mode. The prompt is in it, so this is for owners only."""
     return [*_head(config), "--output-format", "text", *_tail(config, brief, session_id, tools), "--", prompt]
 
 
 def skip_problem(config: ClaudeConfig, *, is_root: bool) -> str:
-    """Why permissions cannot be skipped here; empty if they can, or need not be."""
+    """Return why permissions cannot be skipped here; empty if they can, or need not be."""
     refused = config.dangerously_skip_permissions and is_root and not config.sandboxed
     return ROOT_MAY_NOT if refused else ""
 
@@ -102,8 +97,8 @@ def skip_problem(config: ClaudeConfig, *, is_root: bool) -> str:
 def child_environment(
     config: ClaudeConfig, source: Mapping[str, str], brief: Brief, extra: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """`ANTHROPIC_*` and tokens pass only where `environment` names them. HOME must be there: without it the CLI
-    takes the one of the user database, and with it another login."""
+    """Return the environment. `ANTHROPIC_*` and tokens pass only if `environment` names them. HOME must be set: otherwise
+    Claude takes the one of the user database, and with it another login."""
     own = {
         **_ENVIRONMENT,
         "CLAUDE_CODE_MAX_RETRIES": str(config.max_retries),
@@ -122,7 +117,7 @@ def _head(config: ClaudeConfig) -> list[str]:
 
 
 def _tail(config: ClaudeConfig, brief: Brief, session_id: str, tools: Sequence[str] | None) -> list[str]:
-    # The equals form: the value of --resume is optional, so one that began with a dash would be another flag.
+    # The equals form: the value of --resume is optional, so one that begins with a dash would be another flag.
     session = f"--resume={brief.resume.value}" if brief.resume else f"--session-id={session_id}"
     surface = tools if tools is not None else config.tools
     settings, extra_args = split_settings(config.extra_args)
@@ -140,7 +135,7 @@ def _tail(config: ClaudeConfig, brief: Brief, session_id: str, tools: Sequence[s
 
 
 def turn_cap(config: ClaudeConfig, brief: Brief) -> float | None:
-    """What the house has left for this turn, where that is less than the configured cap of a process."""
+    """Return what the budget leaves for this turn, if that is less than the configured cap of a process."""
     left, fixed = brief.budget_usd, config.max_budget_usd
     return None if left is None or (fixed is not None and fixed <= left) else left
 
@@ -186,13 +181,13 @@ def _switches(config: ClaudeConfig, brief: Brief) -> list[str]:
 
 
 def unknown_flag(failure: Failure) -> str:
-    """Empty where that is not what happened."""
+    """Return the flag that the program did not know; empty if that is not what happened."""
     found = _UNKNOWN.search(f"{failure.text}\n{failure.detail}")
     return found[1] if found else ""
 
 
 def leave_out(argv: Sequence[str], flags: Iterable[str]) -> list[str]:
-    """`argv` without these flags and their values."""
+    """Return `argv` without these flags and their values."""
     missing, kept = set(flags), list[str]()
     words = iter(argv)
     for word in words:
@@ -224,23 +219,23 @@ class Launch(Struct, frozen=True):
     cwd: str
     environment: Mapping[str, str]
     session: str
-    """The session's id: the one to resume, or the one that we chose for it."""
+    """The session's id: the one to resume, or a new one."""
     resumed: bool
     once: bool = False
-    """It ends with its turn; such a process waits in no pool."""
+    """The process ends with its turn, and is not pooled."""
     budget_usd: float | None = None
-    """What the house had left when it was started: Claude counts it for the process, not for the turn."""
+    """What the budget left when it was started. Claude counts it for the process, not for the turn."""
     model: str | None = None
     mode: str = ""
-    """The permission mode that it starts in; empty for Claude's own choice."""
+    """The permission mode at the start; empty for Claude's own choice."""
     system_prompt: str = ""
-    """What is told on stdin instead of `--append-system-prompt`: it may be long, and is nobody's business in `ps`."""
+    """Sent on stdin instead of `--append-system-prompt`: it may be long, and `ps` must not show it."""
     workspace: str = ""
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Everything that changes how a process behaves, but not how it came to its session, nor its model: that can be
-        changed while it lives."""
+        """Everything that changes how a process behaves, except how it came to its session, and the model, which can be
+        changed while it runs."""
         told = leave_out(self.argv, [MODEL])
         words = tuple(word for word in told if not word.startswith((*_SESSION_FLAGS, TURN_CAP)))
         return self.session, words, self.cwd, tuple(sorted(self.environment.items())), self.system_prompt
@@ -263,12 +258,11 @@ def plan_launch(
     context: str = "",
     missing: Collection[str] = (),
 ) -> Launch:
-    """`extra` is ours in the environment: the marker of this node, where temporary files go. `missing` are flags that the
+    """`extra` is added to the environment: the node's marker, the folder of temporary files. `missing` are flags that the
     program does not know.
 
-    Also a process for one turn speaks on stdin: its input stays open until the result, for the gate and its asks go
-    the same way as the prompt. Where there is a `context`, Claude is told not to freeze it into the session, so that
-    what an owner edits counts from the next turn on.
+    A process for one turn reads stdin too, until the result: the gate and its asks use it like the prompt. With a
+    `context`, Claude is told not to freeze it into the session, so that an owner's edit counts from the next turn on.
     """
     if context:
         config = msgspec.structs.replace(config, system_prompt_snapshot=False)
@@ -301,8 +295,8 @@ def plan_text_launch(
     full_access: bool,
     context: str = "",
 ) -> Launch:
-    """No call can be held back in text mode: with full access everything is allowed, else there is nothing but reading,
-    and no server. The `context` stands in the command line too, as far as the system takes it."""
+    """No call can be held back in text mode: full access allows everything, and every other mode only reading, without
+    MCP servers. The `context` is in the command line too, cut to what the system takes."""
     if context:
         cut = context.encode("utf-8", "replace")[:TEXT_CONTEXT_BYTES].decode("utf-8", "ignore")
         told = "\n\n".join(filter(None, (brief.system_prompt, cut)))
@@ -322,13 +316,13 @@ def plan_text_launch(
 
 
 def without_servers(config: ClaudeConfig, brief: Brief) -> tuple[ClaudeConfig, Brief]:
-    """No server is named, and those that Claude would find by itself do not count."""
+    """Name no MCP server, and ignore those that Claude would find by itself."""
     config = msgspec.structs.replace(config, mcp_config=[], strict_mcp_config=True)
     return config, msgspec.structs.replace(brief, mcp_servers={})
 
 
-def caps_as(running: Launch, spent_usd: float, wanted: Launch) -> bool:
-    """Whether a process that has spent so much would stop where a new one would: no dearer, and hardly earlier."""
+def has_same_cap(running: Launch, spent_usd: float, wanted: Launch) -> bool:
+    """Return whether a process that has spent so much would stop about where a new one would."""
     if running.budget_usd is None or wanted.budget_usd is None:
         return running.budget_usd == wanted.budget_usd
     left = running.budget_usd - spent_usd
@@ -336,7 +330,7 @@ def caps_as(running: Launch, spent_usd: float, wanted: Launch) -> bool:
 
 
 def check_token(brief: Brief) -> None:
-    """A token that cannot be one of ours reaches no command line."""
+    """Raise `EngineError` for a token that is not one of this engine's: it must reach no command line."""
     token = brief.resume
     if token is None:
         return
@@ -346,7 +340,7 @@ def check_token(brief: Brief) -> None:
         )
         raise EngineError(Failure("stale_session", text))
     if not is_session_id(token.value):
-        raise EngineError(Failure("stale_session", f"{token.value[:80]!r} is no session of Claude Code."))
+        raise EngineError(Failure("stale_session", f"{token.value[:80]!r} is not a session of Claude Code."))
 
 
 def is_session_id(value: str) -> bool:

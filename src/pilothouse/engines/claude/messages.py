@@ -1,18 +1,12 @@
-"""The agent's own list of things to do, from whichever tool it keeps it with.
+"""Messages -> events: the blocks of what the model said, the results of its tools, and its plan.
 
-`TodoWrite` says the whole list; `TaskCreate`, `TaskUpdate` and `TaskList` change it one by one, and what they did is
-only in the result. The list belongs to the session: it outlives a turn.
+`OpenTurn` is one turn while it is translated. A block is known by its message and its place in it. While it streams, the
+API counts the places; the finished block comes without its place, just before the stream says that the block is over, so
+its place is the open one, or, without streaming, the next.
 
-One turn while it is translated: its blocks of text, its calls, its images, and its grammar.
-
-A block is known by its message and its place in it. While it streams, the API counts the places; the finished block
-comes without its place, just before the stream says that the block is over, so the place is the open one, or, where
-nothing streams, the next.
-
-Messages -> events: the blocks of what the model said, and of what its tools answered.
-
-A tool's result is matched by its id, for results come in the order in which the tools end. What has a parent is a
-sub-agent's: shown under the call that started it, and no part of the answer.
+Results come in the order in which tools end, and are matched by their id. What has a parent is a sub-agent's: shown under
+the call that started it, and no part of the answer. The plan belongs to the session and outlives a turn: `TodoWrite` says
+the whole list; `TaskCreate`, `TaskUpdate` and `TaskList` change it one by one, and only their results tell how.
 """
 
 from __future__ import annotations
@@ -23,7 +17,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Raw, Struct, field
 
-from pilothouse.core.engine import MediaFound
+from pilothouse.core.engine import MediaFound, Step
 from pilothouse.core.event import (
     EngineEvent,
     PlanChanged,
@@ -44,17 +38,15 @@ from pilothouse.engines.claude.texts import describe_call
 from pilothouse.engines.claude.wire import Assistant, StreamEvent, User
 from pilothouse.engines.media import Pictures
 
-LONGEST = 100
+MAX_PLAN_ITEMS = 100
 
 Status = Literal["pending", "active", "done"]
 _STATUSES: dict[str, Status] = {"in_progress": "active", "completed": "done"}
 
-Out = list[EngineEvent | MediaFound]
+Out = list[Step]
 
 OUTPUT_CHARS = 10_000
 _PLAN_TOOLS = ("TaskCreate", "TaskUpdate", "TaskList")
-
-Step = EngineEvent | MediaFound
 
 
 class _Task(Struct, frozen=True):
@@ -85,10 +77,10 @@ class Plan:
 
     @property
     def items(self) -> tuple[PlanItem, ...]:
-        return tuple(self._tasks.values())[:LONGEST]
+        return tuple(self._tasks.values())[:MAX_PLAN_ITEMS]
 
     def written(self, given: dict[str, Any]) -> bool:
-        """`TodoWrite` was called; True if the list is another now."""
+        """Apply a call of `TodoWrite`; return whether the list changed."""
         before, todos = self._tasks, given.get("todos")
         listed = [todo for todo in todos if isinstance(todo, dict)] if isinstance(todos, list) else []
         self._tasks = {
@@ -97,7 +89,7 @@ class Plan:
         return self._tasks != before
 
     def changed(self, result: Raw) -> bool:
-        """One of the task tools has answered; True if the list is another now."""
+        """Apply the result of a task tool; return whether the list changed."""
         try:
             done = _done.decode(result)
         except (msgspec.MsgspecError, UnicodeError):
@@ -128,7 +120,7 @@ class OpenTurn:
         self.pictures = Pictures()
         self.calls: dict[str, ToolCall] = {}
         self.plans: dict[str, str] = {}
-        """By call: the request to approve a plan does not repeat the plan."""
+        """Plans by call: the request to approve a plan does not repeat it."""
         self.denied: set[str] = set()
         self.api_error: Assistant | None = None
         self.noise = 0
@@ -138,7 +130,7 @@ class OpenTurn:
         self._texts: dict[str, list[str]] = {}
         self._places: dict[str, int] = {}
         self._streaming: dict[str, str] = {}
-        """Blocks that have begun and are not finished: id -> message."""
+        """Unfinished blocks: id -> message."""
         self._thought: set[str] = set()
         self._now = ("", -1, "")
 
@@ -146,7 +138,7 @@ class OpenTurn:
     def answer(self) -> str:
         return join_blocks("".join(parts) for parts in self._texts.values())
 
-    def emit(self, events: Iterable[EngineEvent | MediaFound]) -> Out:
+    def emit(self, events: Iterable[Step]) -> Out:
         out: Out = []
         for event in events:
             if isinstance(event, MediaFound):
@@ -161,7 +153,7 @@ class OpenTurn:
         self._streaming[block_id] = message_id
 
     def add_text(self, message_id: str, place: int, text: str) -> EngineEvent:
-        """The hot path: two of three lines of a turn that streams end here."""
+        """Add streamed text. Hot path: two of three lines of a streaming turn end here."""
         if self._now[0] != message_id or self._now[1] != place:
             self.begin_block(message_id, place)
         block_id = self._now[2]
@@ -183,7 +175,7 @@ class OpenTurn:
         return [TextSet(block_id, text, CallId(parent_id) if parent_id else None)]
 
     def finish_thought(self, message_id: str, text: str, parent_id: str | None) -> list[EngineEvent]:
-        """Thinking has no blocks: what streamed is not said again, and a sub-agent's is nobody's business."""
+        """Finish a thinking block. What streamed is not repeated, and a sub-agent's thoughts are not shown."""
         streamed = self._finish(message_id) in self._thought
         return [] if streamed or parent_id or not text else [ThinkingDelta(text)]
 
@@ -191,7 +183,7 @@ class OpenTurn:
         self._finish(message_id)
 
     def withdraw(self, but_of: str = "", from_place: int = 0) -> list[EngineEvent]:
-        """Blocks that began and will never be finished, because the CLI asks the model anew."""
+        """Take back blocks that will never be finished, because Claude Code asks the model again."""
         gone = [
             block_id
             for block_id, message_id in self._streaming.items()
@@ -211,7 +203,7 @@ class OpenTurn:
 
 
 class Messages:
-    """`workspace` is where titles begin; the plan is the session's, and outlives a turn."""
+    """Paths in titles are relative to `workspace`."""
 
     def __init__(self, workspace: str) -> None:
         self.workspace = workspace
@@ -246,7 +238,7 @@ class Messages:
         return [step for block in listed for step in self._said(turn, heard, block)]
 
     def user(self, turn: OpenTurn, heard: User) -> Sequence[Step]:
-        """Tools' results. What people said is not repeated: whoever sent it knows it."""
+        """Translate the results of tools. Messages of people are not repeated."""
         content = heard.message.content
         if heard.is_replay:
             return []

@@ -1,8 +1,8 @@
-"""`PERMISSIONS.json`: which tools a workspace leaves to Claude. Pure; whoever reads the file hands its text in.
+"""`PERMISSIONS.json`: the tools that a workspace leaves to Claude. Pure; the text of the file is handed in.
 
-Rules: it narrows what the gateway's configuration allows and never widens it; a file that cannot be understood allows
-nothing, and says why; no file at all means no opinion. What a server of MCP brings is no tool that only reads: it is
-left by the tier "full", and by name.
+Rules: the file narrows what the gateway's configuration allows and never widens it. A file that cannot be understood
+allows nothing, and says why; no file means no opinion. Tools of MCP servers do more than read: only the tier "full", or
+their name in a list, leaves them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NOTE_CHARS = 500
 
 Tier = Literal["readonly", "standard", "full", "custom"]
 
-# A sub-agent is work of its own, and no part of reading.
+# A sub-agent does work of its own, and is not part of reading.
 _QUIET_HELPERS = tuple(tool for tool in HELPER_TOOLS if tool != "Task")
 _READING = ("Read", "Glob", "Grep", "WebSearch", "WebFetch")
 TIERS: dict[Tier, tuple[str, ...]] = {
@@ -38,8 +38,8 @@ class _File(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Permissions(Struct, frozen=True):
-    """`tools` in the order of the configuration. `servers` are the tools of MCP, `mcp__server__tool` or all of one with
-    `mcp__server`; None where the file leaves them all. `problem` is for the chat: it says why there are none."""
+    """`tools` are in the order of the configuration. `servers` are tools of MCP servers, as `mcp__server__tool`, or as
+    `mcp__server` for all of one; None if the file leaves them all. `problem` tells people why no tool is allowed."""
 
     tools: tuple[str, ...]
     note: str = ""
@@ -51,7 +51,7 @@ class Permissions(Struct, frozen=True):
         return self.servers is not None and not self.servers
 
     def forbids(self, tool: str) -> str:
-        """Why a call may not be made, whatever a rule says; empty if it may. Our own tools are not there to be called."""
+        """Return why a call is denied, whatever a rule says; empty if it is not. Built-in tools are left out by `--tools`."""
         if self.problem:
             return f"{PERMISSIONS} of this workspace cannot be understood, so no tool is allowed."
         if self.servers is None or not tool.startswith(MCP_PREFIX):
@@ -64,7 +64,7 @@ _decoder = msgspec.json.Decoder(_File)
 
 
 def read_permissions(text: str | bytes | None, configured: Sequence[str]) -> Permissions:
-    """`text` is None where there is no file."""
+    """`text` is None if there is no file."""
     if text is None:
         return Permissions(tuple(configured))
     try:
@@ -80,7 +80,7 @@ def read_permissions(text: str | bytes | None, configured: Sequence[str]) -> Per
 
 
 def render_note(note: str) -> str:
-    """How the note stands in the prompt; empty if there is none."""
+    """Return the note as it is added to the prompt; empty if there is none."""
     return f"Rule of this workspace: {note}" if note else ""
 
 

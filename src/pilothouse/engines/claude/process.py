@@ -1,11 +1,8 @@
-"""How a session stands, whichever process serves it: what was allowed for it, its model, its permission mode.
+"""One `claude` process: started, initialised, read to its end, and stopped with its whole tree.
 
-A process that is replaced takes these with it: Claude keeps the model of a session, but not its mode (2.1.325).
-
-One `claude` process: it is started, initialised, read to its end, and stopped with its whole tree.
-
-Rules: `run` reads every line for as long as the process lives, and answers what must be answered, whoever reads the
-turn; a slow reader slows its own process alone; once it is gone, for whatever reason, the turn on it is told.
+Rules: `run` reads every line for as long as the process lives, and answers what must be answered, whether or not the turn
+is read. A slow reader slows only its own process. When the process ends, its turn is told. `SessionSettings` outlive a
+process: Claude keeps the model of a session, but not its permission mode (2.1.325).
 """
 
 from __future__ import annotations
@@ -27,7 +24,7 @@ from pilothouse.engines.claude.config import read_models
 from pilothouse.engines.claude.control import Reply
 from pilothouse.engines.claude.failures import explain_spawn
 from pilothouse.engines.claude.gate import Dialogue, Gate
-from pilothouse.engines.claude.launch import Launch, caps_as
+from pilothouse.engines.claude.launch import Launch, has_same_cap
 from pilothouse.engines.claude.translate import Translator
 from pilothouse.engines.claude.turn_stream import TurnStream
 from pilothouse.engines.mailbox import Mailbox
@@ -37,13 +34,13 @@ from pilothouse.processes import Launcher, Line, SharedProcess, SpawnFailed, Sto
 MAX_SESSIONS = 1000
 
 DEFAULT_MODEL = "default"
-# Every kind but `note`, which touches nothing. Reading counts: a rule may deny it, and outside the workspace it is asked.
+# Every kind but `note`, which touches nothing. Reading counts: a rule may deny it, and outside the workspace people are asked.
 GATED_KINDS = ("command", "file_change", "read", "search", "web", "subagent", "tool")
 UNGATED_TOOLS = ("web_search", "web_fetch", "ToolSearch")
-"""The first two run at the API, and nobody here can hold them; the third looks through the names of tools."""
+"""The first two run at the API and cannot be held; the third searches the names of tools."""
 
 SHUT_DOWN = Failure("crash", "Claude Code was shut down.")
-UNREACHABLE = Failure("hang", "Claude Code reads its input no more and was stopped.")
+UNREACHABLE = Failure("hang", "Claude Code no longer reads its input and was stopped.")
 IGNORES_STOP = Failure("hang", "Claude Code did not obey a stop and was ended.")
 LEAKS = Failure(
     "permission",
@@ -51,43 +48,43 @@ LEAKS = Failure(
 )
 
 
-class Standing:
+class SessionSettings:
     def __init__(self, gate: Gate) -> None:
         self.gate = gate
         self.model: str | None = None
-        """The one that was asked for last; None is Claude's own choice."""
+        """The model that was asked for last; None for Claude's own choice."""
         self.mode = ""
-        """The permission mode that it was heard in last; empty while nobody knows."""
+        """The permission mode that was reported last; empty before."""
 
 
-class Standings:
-    """Those of the latest sessions."""
+class KnownSessions:
+    """The settings of the latest sessions."""
 
     def __init__(self, make: Callable[[str], Gate]) -> None:
         self._make = make
-        self._known: dict[str, Standing] = {}
+        self._known: dict[str, SessionSettings] = {}
 
-    def of(self, session: str, cwd: str) -> Standing:
-        found = self._known.pop(session, None) or Standing(self._make(cwd))
+    def of(self, session: str, cwd: str) -> SessionSettings:
+        found = self._known.pop(session, None) or SessionSettings(self._make(cwd))
         self.keep(session, found)
         return found
 
-    def keep(self, session: str, standing: Standing) -> None:
-        """Under this id from now on: `/clear` gives a session another."""
+    def keep(self, session: str, settings: SessionSettings) -> None:
+        """Keep the settings under this id: `/clear` gives a session a new one."""
         self._known.pop(session, None)
         while len(self._known) >= MAX_SESSIONS:
             self._known.pop(next(iter(self._known)))
-        self._known[session] = standing
+        self._known[session] = settings
 
 
 class ClaudeProcess(SharedProcess[Failure]):
-    """`gone` is set when nothing of it is left. `session` follows the CLI: `/clear` changes it."""
+    """`gone` is set when nothing of it is left. `session` is the current id: `/clear` changes it."""
 
     def __init__(
         self,
         launcher: Launcher,
         launch: Launch,
-        standing: Standing,
+        settings: SessionSettings,
         log: Callable[..., None],
         woke: Callable[[ClaudeProcess], WokenTurn],
         mark_taken: Callable[[str], None],
@@ -102,25 +99,25 @@ class ClaudeProcess(SharedProcess[Failure]):
         self.session = launch.session
         self.gone = anyio.Event()
         self.guarded = True
-        """Whether a call that never came by the gate ends it."""
+        """True if a call that was not judged ends the process."""
         self.heard_at = 0.0
         self.turns = 0
-        """Those that it has ended: with one, there is a session to resume."""
+        """Number of ended turns: with one, there is a session to resume."""
         self.end: TurnEnded | None = None
-        """How a turn ended that the process took with it."""
-        self.standing = standing
+        """The end of the turn that ran when the process ended."""
+        self.settings = settings
         self.models: tuple[Model, ...] = ()
-        """What it said that it can be given; empty until it has."""
+        """The models that it offers; empty before its greeting."""
         self.owner = SessionId("")
-        """The house's session that had it last."""
-        self.dialogue = Dialogue(standing.gate)
+        """Our session that used it last."""
+        self.dialogue = Dialogue(settings.gate)
         self.stream: TurnStream | None = None
         self.mailbox = Mailbox[Sequence[Step]]()
         self.over = anyio.Event()
         self.woken: WokenTurn | None = None
-        """A turn that it began by itself and that nobody has taken in yet."""
-        # A session that is resumed goes on with the model that it had, unless it is told another.
-        self._model = launch.model or (standing.model if launch.resumed else None)
+        """A turn that it began by itself and that no session reads yet."""
+        # A resumed session goes on with the model that it had, unless it is given another.
+        self._model = launch.model or (settings.model if launch.resumed else None)
         self._woke = woke
         self._mark_taken = mark_taken
         self._log = log
@@ -142,7 +139,7 @@ class ClaudeProcess(SharedProcess[Failure]):
         return msgspec.structs.replace(self.launch, session=self.session).key
 
     def may_serve(self, launch: Launch, /) -> bool:
-        return caps_as(self.launch, self.spent_usd, launch)
+        return has_same_cap(self.launch, self.spent_usd, launch)
 
     @property
     def asking(self) -> bool:
@@ -150,20 +147,20 @@ class ClaudeProcess(SharedProcess[Failure]):
 
     @property
     def holds_work(self) -> bool:
-        """It is not idle, although nobody reads it."""
+        """True while it works although no turn is read."""
         return self.alive and (self.woken is not None or self._translator.background_tasks > 0)
 
     @property
     def wake_source(self) -> str:
-        """Why it began by itself, as far as the CLI tells."""
+        """Why it began by itself, as far as it tells."""
         return self._translator.wake_cause
 
-    async def bring_to(self, model: str | None, mode: str) -> bool:
-        """Into this model and this permission mode, warm as it is. An empty mode is whichever it has. False if it does
-        not take the model."""
+    async def switch_to(self, model: str | None, mode: str) -> bool:
+        """Switch to this model and permission mode while it runs; an empty mode keeps the current one. Return False if it
+        refuses the model."""
         if model != self._model and not await self._tell(control.set_model(model or DEFAULT_MODEL)):
             return False
-        self._model = self.standing.model = model
+        self._model = self.settings.model = model
         if mode and mode != self._mode:
             self._translator.expect_mode(mode)
             await self._tell(control.set_permission_mode(mode))
@@ -174,7 +171,7 @@ class ClaudeProcess(SharedProcess[Failure]):
         return self._translator.permission_mode or self.launch.mode
 
     async def run(self) -> None:
-        """Its whole life; in the engine's task group."""
+        """Run the process from its start to its end, in the engine's task group."""
         try:
             await self._serve()
         except SpawnFailed as error:
@@ -183,7 +180,7 @@ class ClaudeProcess(SharedProcess[Failure]):
             self._close()
 
     async def wait_ready(self) -> None:
-        """Raises `EngineError` when it does not start."""
+        """Raises `EngineError` if it does not start."""
         with anyio.move_on_after(self._start_s):
             await self._ready.wait()
         if self._initialized:
@@ -194,8 +191,8 @@ class ClaudeProcess(SharedProcess[Failure]):
         await self.gone.wait()
         raise EngineError(self._failure)
 
-    def take_in(self, stream: TurnStream) -> None:
-        """What it began by itself becomes this turn, or the beginning of it."""
+    def attach(self, stream: TurnStream) -> None:
+        """Send what it says to this stream, beginning with a turn that it began by itself."""
         self.stream, self.mailbox, self.over = stream, Mailbox(), anyio.Event()
         woken, self.woken = self.woken, None
         self.heard_at = anyio.current_time()
@@ -206,7 +203,7 @@ class ClaudeProcess(SharedProcess[Failure]):
             self._release()
 
     async def begin(self, stream: TurnStream, line: bytes) -> None:
-        self.take_in(stream)
+        self.attach(stream)
         self._translator.interrupted = False
         self._translator.expect_turn()
         await self._write(line)
@@ -216,10 +213,10 @@ class ClaudeProcess(SharedProcess[Failure]):
 
     async def interrupt(self) -> None:
         self._translator.interrupted = True
-        await self._write(self.dialogue.request(control.INTERRUPT, self._interrupted), self._grace_s)
+        await self._write(self.dialogue.request(control.INTERRUPT, self._on_interrupted), self._grace_s)
 
     async def answer(self, ask_id: AskId, decision: Decision) -> None:
-        """A no to one of several questions is the no to all: the others are withdrawn."""
+        """Send a decision. A no to one of several questions is the no to all: the others are withdrawn."""
         beside, lines = self.dialogue.other_asks(ask_id), self.dialogue.answer(ask_id, decision)
         stream = self.stream
         if lines and beside and stream is not None and not stream.ended:
@@ -228,7 +225,7 @@ class ClaudeProcess(SharedProcess[Failure]):
             await self._write(line)
 
     async def expect_end(self) -> None:
-        """Gives the running turn its time to stop, then ends the process."""
+        """Wait for the running turn to stop; after the grace, end the process."""
         await self._expect(self.over, self._grace_s, IGNORES_STOP)
 
     async def _serve(self) -> None:
@@ -236,24 +233,26 @@ class ClaudeProcess(SharedProcess[Failure]):
         async with self._launcher.open(launch.start) as process:
             self._process = process
             self._log("process.started", engine="claude", pid=process.pid, session=launch.session)
-            await self._write(self.dialogue.request(control.initialize(launch.system_prompt), self._greeted))
+            await self._write(
+                self.dialogue.request(control.initialize(launch.system_prompt), self._on_initialized)
+            )
             with self._reading:
                 async for line in process.lines():
                     if self._why is not None:
-                        break  # what a condemned process has said already counts no more
-                    await self._hear(line)
+                        break  # a condemned process is not heard any more
+                    await self._handle_line(line)
             self.alive = False
-            # A condemned process has had its time; else end of input is enough, and it saves its session.
+            # A condemned process has had its time; for another, end of input is enough, and it saves its session.
             await process.stop(
                 StopDeadlines(input_s=0.0 if self._why else self._grace_s, terminate_s=self._grace_s)
             )
             self._log("process.ended", engine="claude", pid=process.pid, exit_code=process.exit_code)
-            self._last_words(process.exit_code, process.stderr_tail())
+            self._report_exit(process.exit_code, process.stderr_tail())
 
-    async def _hear(self, line: Line) -> None:
+    async def _handle_line(self, line: Line) -> None:
         heard = wire.Noise(line.data[: wire.NOISE_BYTES]) if line.cut else wire.decode(line.data)
         self.heard_at = anyio.current_time()
-        replies = await self.dialogue.take(heard)  # first: an ask must be known before anybody can answer it
+        replies = await self.dialogue.take(heard)  # first: an ask must be known before it can be answered
         await self._deliver(self._translator.take(heard, line.data), len(line.data))
         for reply in replies:
             await self._write(reply)
@@ -263,10 +262,10 @@ class ClaudeProcess(SharedProcess[Failure]):
             return
         self._watch_gate(steps)
         stream = self.stream
-        if (stream is None or stream.ended) and await self._overhear(steps, size):
+        if (stream is None or stream.ended) and await self._keep_unread(steps, size):
             return
         stream = self.stream
-        assert stream is not None, "whoever took in what was overheard reads it"
+        assert stream is not None, "a session attached while the steps waited"
         woken = bool(self._translator.wake_cause) and any(isinstance(step, SessionStarted) for step in steps)
         kept = stream.take(steps, self._translator.user_message_uuids, woken=woken)
         if not stream.ended:
@@ -276,7 +275,7 @@ class ClaudeProcess(SharedProcess[Failure]):
             self._end_turn()
 
     def _watch_gate(self, steps: Sequence[Step]) -> None:
-        """A call that ran and never came by the gate: whatever the reason, it must not go on."""
+        """End the process if a call ran that the gate did not judge, whatever the reason."""
         for step in steps:
             if isinstance(step, ToolStarted) and _is_gated(step.call):
                 self._calls[step.call.id] = step.call.title
@@ -288,9 +287,9 @@ class ClaudeProcess(SharedProcess[Failure]):
                 self.dialogue.gate.seen.clear()
                 self.dialogue.forget_asks()
 
-    async def _overhear(self, steps: Sequence[Step], size: int) -> bool:
-        """Between two turns: a failed start, or a turn that the CLI began by itself. False if a turn took that in while
-        it waited for room: then these steps are the turn's."""
+    async def _keep_unread(self, steps: Sequence[Step], size: int) -> bool:
+        """Keep steps between two turns: a failed start, or a turn that Claude began by itself. Return False if a session
+        attached while they waited for room: they are its steps then."""
         for end in (step for step in steps if isinstance(step, TurnEnded)):
             self._failure = end.failure or self._failure
         if self.woken is None and any(isinstance(step, SessionStarted) for step in steps):
@@ -299,33 +298,33 @@ class ClaudeProcess(SharedProcess[Failure]):
         if woken is not None and not await woken.put(steps, size):
             return False
         if woken is not None and woken.over:
-            self._follow()
+            self._note_session()
         return True
 
     def _end_turn(self) -> None:
-        self._follow()
+        self._note_session()
         self._release()
 
-    def _follow(self) -> None:
-        """A turn is over: the session is where the CLI says, and as it says."""
+    def _note_session(self) -> None:
+        """Note the session's id and mode after a turn."""
         if self._translator.resume is not None:
             self.session = self._translator.resume.value
-        self.standing.mode = self._mode
+        self.settings.mode = self._mode
         self.turns += 1
 
     def _release(self) -> None:
         self.mailbox.close()
         self.over.set()
 
-    def _greeted(self, reply: Reply) -> None:
+    def _on_initialized(self, reply: Reply) -> None:
         self._initialized = reply.subtype == "success"
         self.models = read_models(reply.response, self.launch.model)
         if not self._initialized:
             self.condemn(Failure("bad_request", f"Claude Code refused to begin: {reply.error[:300]}"))
         self._ready.set()
 
-    def _interrupted(self, reply: Reply) -> None:
-        """What never began has no result, so this is its end."""
+    def _on_interrupted(self, reply: Reply) -> None:
+        """End a turn that never began: it gets no result."""
         told = reply.response.get("cancelled") if isinstance(reply.response, dict) else None
         stream = self.stream
         if stream is None or stream.ended or self._translator.in_turn or not isinstance(told, list):
@@ -335,7 +334,7 @@ class ClaudeProcess(SharedProcess[Failure]):
             self._translator.interrupted = False
             self._end_turn()
 
-    def _last_words(self, exit_code: int | None, stderr: str) -> None:
+    def _report_exit(self, exit_code: int | None, stderr: str) -> None:
         if self._why is not None and not self._translator.interrupted:
             self._settle(self._translator.fail(self._why))
         else:
@@ -345,7 +344,7 @@ class ClaudeProcess(SharedProcess[Failure]):
         self._settle(self._translator.fail(failure))
 
     def _settle(self, steps: Sequence[Step]) -> None:
-        """The end is kept apart: whoever reads the turn may begin it again elsewhere."""
+        """Deliver the last steps, but keep the end apart: the session may begin the turn again in another process."""
         ends = [step for step in steps if isinstance(step, TurnEnded)]
         self.end = ends[-1] if ends else None
         self._failure = (self.end.failure if self.end else None) or self._why or self._failure
@@ -364,7 +363,7 @@ class ClaudeProcess(SharedProcess[Failure]):
         self.gone.set()
 
     async def _tell(self, request: dict[str, Any]) -> bool:
-        """Returns once it is answered: whether it agreed."""
+        """Send a request and wait for the reply; return whether it agreed."""
         heard = anyio.Event()
         problem = "no answer"
 

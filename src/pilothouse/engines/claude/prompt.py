@@ -1,4 +1,4 @@
-"""A prompt -> the line that Claude reads: text, images and documents; other files are put where it can read them."""
+"""A prompt -> the line that Claude reads: text, images and documents. Other files are saved where Claude can read them."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from pilothouse.engines.media import Attached, File, attach, plain_name, show_na
 READER = "Claude"
 DOWNLOADS = "downloads"
 NAME_BYTES = 240
-"""Of 255; a number and its dash have the rest."""
+"""Of 255; the rest is for a dash and a number."""
 SUFFIX_BYTES = 40
 
 
 class Message(Struct, frozen=True):
-    """`line` is for stdin; `text` is what a command line may have of it."""
+    """`line` is for stdin, `text` for a command line."""
 
     line: bytes
     notices: tuple[Notice, ...] = ()
     text: str = ""
 
 
-class Prompting:
-    """The `note` goes along with every prompt. `@files` and `/commands` in a text do nothing, unless `commands` are
-    switched on and the prompt is an owner's own words."""
+class PromptComposer:
+    """The `note` is added to every prompt. `@files` and `/commands` do nothing, unless `commands` is on and an owner typed
+    the prompt."""
 
     def __init__(self, blobs: Blobs, workspace: str, note: str = "", *, commands: bool = False) -> None:
         self._blobs = blobs
@@ -48,7 +48,7 @@ class Prompting:
         saved, unsaved = self._save(attached)
         refused = (*lost, *attached.refused, *unsaved)
         notices = tuple(Notice("warning", "attachment_skipped", words) for words in refused)
-        # The name of a file is a stranger's: with one, the text is words alone.
+        # A file's name may be hostile: with one in it, the text may not run commands.
         if self._commands and prompt.commands and not saved:
             line = user_line(self._commanding(prompt.text, attached), uuid, composed=False)
             return Message(line, notices, prompt.text)
@@ -56,12 +56,12 @@ class Prompting:
         return Message(user_line(user_content(text, attached), uuid), notices, text)
 
     async def has_blocks(self, prompt: Prompt) -> bool:
-        """Whether something goes along that no command line can hold: an image, a document."""
+        """Return whether the prompt has images or documents, which a command line cannot hold."""
         files, _ = await self._load(prompt)
         return bool(attach(files, READER).inline)
 
     def _commanding(self, text: str, attached: Attached) -> str | list[dict[str, Any]]:
-        """A command must begin its block, and the CLI looks for it in the last one (2.1.325)."""
+        """Put the text into the last block: Claude looks for a command only at its beginning (2.1.325)."""
         if not self._note:
             return user_content(text, attached)
         blocks = [{"type": "text", "text": words} for words in (self._note, text)]
@@ -88,7 +88,7 @@ class Prompting:
         return saved, problems
 
     def _keep(self, file: File) -> str:
-        """Under a free name, whatever the file is called: the name comes from a stranger, and leads nowhere else."""
+        """Save the file under a free name in the downloads folder. Its own name may be hostile, and cannot lead elsewhere."""
         name = plain_name(PurePosixPath(file.name.replace("\\", "/")).name).lstrip(".") or "a file"
         folder = Path(self._workspace, DOWNLOADS)
         folder.mkdir(exist_ok=True)
@@ -127,7 +127,7 @@ def content_blocks(attached: Attached) -> list[dict[str, Any]]:
 
 
 def _short(name: str) -> tuple[str, str]:
-    """A name in its two parts, the first cut to what a file system takes with a number behind it: it counts bytes."""
+    """Return stem and suffix, the stem cut so that a number fits behind it: file systems count bytes."""
     stem, suffix = os.path.splitext(name)
     if len(suffix.encode()) > SUFFIX_BYTES:
         stem, suffix = name, ""

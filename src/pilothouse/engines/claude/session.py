@@ -1,8 +1,8 @@
 """One leased session: turns in, events out.
 
-Rules: once `run` has begun, a failure is an event; a process that dies or falls silent before anything with side
-effects began is replaced once, and the turn begins again on one of its own; `leave` frees everything in bounded time,
-also when it is cancelled.
+Rules: once `run` has begun, a failure is an event. A process that dies or falls silent before anything with side effects
+began is replaced once, and the turn begins again on a process of its own. `leave` frees everything in bounded time, also
+when it is cancelled.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pilothouse.core.ids import AskId
 from pilothouse.core.outcome import Failure
 from pilothouse.core.turn import Prompt
 from pilothouse.engines.claude.process import ClaudeProcess
-from pilothouse.engines.claude.prompt import Prompting
+from pilothouse.engines.claude.prompt import PromptComposer
 from pilothouse.engines.claude.turn_stream import TurnStream
 from pilothouse.engines.media import keep_media
 from pilothouse.engines.narration import Narration
@@ -28,14 +28,14 @@ from pilothouse.engines.narration import Narration
 BUSY = Failure(
     "bad_request", "This session's last turn has not ended yet. Read it to its end, or leave the session."
 )
-AGAIN = "Claude Code stopped unexpectedly before it had done anything; it was started anew."
+AGAIN = "Claude Code stopped unexpectedly before it had done anything; it was started again."
 
 SPENT = frozenset({"auth", "budget", "stale_session", "permission"})
-"""After these a process is of no more use: it knows a login, or a budget, that is not the latest."""
+"""Failures after which a process is of no more use: it has an old login, or an old budget."""
 
 
-class Leasing(Struct, frozen=True):
-    """What a session may do with its engine's pool."""
+class PoolAccess(Struct, frozen=True):
+    """The part of the engine's pool that a session uses."""
 
     lease: Callable[[], Awaitable[ClaudeProcess]]
     again: Callable[[ClaudeProcess], Awaitable[ClaudeProcess]]
@@ -44,16 +44,16 @@ class Leasing(Struct, frozen=True):
 
 
 class ClaudeSession:
-    """`wakes` says that it is for a turn which its process began by itself, `settled` is all of such a one if nobody has
-    it any more; `tool_aware` says that words wait for tools."""
+    """With `wakes`, it reads a turn that its process began by itself; `settled` is the whole stream of one that can no
+    longer be read. With `tool_aware`, text waits for tools."""
 
     accepts_images = True
     detects_hangs = True
 
     def __init__(
         self,
-        leasing: Leasing,
-        prompting: Prompting,
+        pool: PoolAccess,
+        composer: PromptComposer,
         blobs: Blobs,
         *,
         hang_after_s: float,
@@ -63,8 +63,8 @@ class ClaudeSession:
         settled: Sequence[EngineEvent] = (),
         tool_aware: bool = False,
     ) -> None:
-        self._leasing = leasing
-        self._prompting = prompting
+        self._pool = pool
+        self._composer = composer
         self._blobs = blobs
         self._hang_after_s = hang_after_s
         self._new_uuid = new_uuid
@@ -74,7 +74,7 @@ class ClaudeSession:
         self._tool_aware = tool_aware
         self._narration: Narration | None = None
         self.completed = False
-        """A turn of it was completed."""
+        """True once a turn of this session has completed."""
         self._process: ClaudeProcess | None = None
         self._stream: TurnStream | None = None
         self._retried = False
@@ -102,7 +102,7 @@ class ClaudeSession:
         if process is None or stream is None or stream.ended:
             return
         stream.interrupted = True
-        self._leasing.watch(process)
+        self._pool.watch(process)
         await process.interrupt()
 
     async def steer(self, prompt: Prompt) -> bool:
@@ -110,7 +110,7 @@ class ClaudeSession:
         if process is None or stream is None or stream.ended or stream.interrupted or not process.alive:
             return False
         uuid = self._new_uuid()
-        message = await self._prompting.compose(prompt, uuid)
+        message = await self._composer.compose(prompt, uuid)
         if stream.ended:
             return False
         stream.push(uuid)
@@ -124,7 +124,7 @@ class ClaudeSession:
     async def enter(self) -> None:
         """Raises `EngineError`."""
         if not self._settled:
-            self._process = await self._leasing.lease()
+            self._process = await self._pool.lease()
 
     async def leave(self) -> None:
         with anyio.CancelScope(shield=True):
@@ -137,7 +137,7 @@ class ClaudeSession:
                 self._stream.interrupted = True
                 await process.interrupt()
                 await process.expect_end()
-            await self._leasing.give_back(process, self._broken)
+            await self._pool.give_back(process, self._broken)
 
     @property
     def _running(self) -> bool:
@@ -149,39 +149,39 @@ class ClaudeSession:
         self._retried = False
         self._narration = Narration() if self._tool_aware else None
         if self._wakes and self._process is not None:
-            self._process.take_in(stream)
+            self._process.attach(stream)
             return stream.emit(self._notices())
-        message = await self._prompting.compose(prompt, uuid)
+        message = await self._composer.compose(prompt, uuid)
         try:
             process = await self._ready()
         except EngineError as error:
             return stream.fail(error.failure)
         await process.begin(stream, message.line)
-        if stream.interrupted:  # while it was composed, when the CLI had no turn to stop
+        if stream.interrupted:  # while it was composed, when Claude had no turn to stop
             await self.interrupt()
         return stream.emit([*self._notices(), *message.notices])
 
     async def _ready(self) -> ClaudeProcess:
-        """A living process: the one we have, or, when it died after its last turn, another."""
+        """Return a living process: the current one, or another if it died after its last turn."""
         process = self._process
         if process is not None and process.alive:
             return process
         if process is not None:
             self._process = None
-            await self._leasing.give_back(process, True)
-            self._process = await self._leasing.again(process)
+            await self._pool.give_back(process, True)
+            self._process = await self._pool.again(process)
         else:
-            self._process = await self._leasing.lease()
+            self._process = await self._pool.lease()
         return self._process
 
     async def _next(self, prompt: Prompt) -> Sequence[Step] | None:
-        """None when the session was left meanwhile."""
+        """Return the next steps; None if the session was left meanwhile."""
         process, stream = self._process, self._stream
         if process is None or stream is None:
             return None
         steps = await self._read(process, stream)
         if steps is not None:
-            return self._judged(steps)
+            return self._note_end(steps)
         if self._narration is not None and (held := self._narration.release()):
             return held
         if stream.ended or self._process is None:
@@ -190,11 +190,11 @@ class ClaudeSession:
         end = process.end or TurnEnded("failed")
         if self._may_try_again(end, stream):
             return await self._try_again(prompt, process, stream)
-        return self._judged(stream.take([end], ()))
+        return self._note_end(stream.take([end], ()))
 
     async def _read(self, process: ClaudeProcess, stream: TurnStream) -> Sequence[Step] | None:
-        """The next portion, or None when the process has nothing more to say. Silence is a hang only where no tool
-        runs and nobody is asked."""
+        """Return the next steps, or None when no more come from the process. Silence is a hang only if no tool runs and no
+        ask is open."""
         while True:
             with anyio.move_on_after(self._hang_after_s):
                 return await self._get(process)
@@ -204,7 +204,7 @@ class ClaudeSession:
                 process.condemn(Failure("hang", text))
 
     async def _get(self, process: ClaudeProcess) -> Sequence[Step] | None:
-        """With tool-aware streaming, what has waited long enough comes as if it had just been said."""
+        """Return the next steps; with tool-aware streaming, also text that has waited long enough."""
         narration = self._narration
         if narration is None:
             return await process.mailbox.get()
@@ -221,19 +221,19 @@ class ClaudeSession:
     async def _try_again(self, prompt: Prompt, process: ClaudeProcess, stream: TurnStream) -> Sequence[Step]:
         self._retried = True
         self._process = None
-        await self._leasing.give_back(process, True)
+        await self._pool.give_back(process, True)
         steps = [*stream.withdraw(), *stream.emit([Notice("warning", "restarted", AGAIN)])]
         try:
-            self._process = await self._leasing.again(process)
+            self._process = await self._pool.again(process)
         except EngineError as error:
             return [*steps, *stream.fail(error.failure)]
         uuid = self._new_uuid()
-        message = await self._prompting.compose(prompt, uuid)
+        message = await self._composer.compose(prompt, uuid)
         stream.begin_again(uuid)
         await self._process.begin(stream, message.line)
         return steps
 
-    def _judged(self, steps: Sequence[Step]) -> Sequence[Step]:
+    def _note_end(self, steps: Sequence[Step]) -> Sequence[Step]:
         for step in steps:
             if isinstance(step, TurnEnded):
                 self._broken = step.failure is not None and step.failure.kind in SPENT

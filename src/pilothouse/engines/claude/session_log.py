@@ -1,14 +1,13 @@
-"""Claude's own log of a session: where it is, and what was added to it since the last look. Read-only.
+"""Claude's own log of a session, and the notes of running Claudes. Read-only.
 
     ~/.claude/projects/<folder, escaped>/<session>.jsonl     (CLAUDE_CONFIG_DIR moves ~/.claude; 2.1.325)
 
-Rules: a log that is not there yet is no error; a line counts once it is whole; a file that was cut or replaced is read
-from its beginning; one look reads so much and no more, and a line beyond the bound is passed over.
+Rules: a missing log is no error. A line counts once it is whole. A file that was cut or replaced is read from its
+beginning. One look reads a bounded amount, and skips a line beyond the bound.
 
-Whether somebody else has a session open, in a terminal say: two processes of one session silently lose turns.
-
-A Claude that waits for input leaves a note of itself, `sessions/<pid>.json`, for as long as it runs (2.1.325); ours do
-too, and are known by their marker. A note that cannot be read, or whose process is gone, says nothing.
+Two processes of one session silently lose turns, so an open session is not used twice. A Claude that waits for input
+keeps a note of itself in `sessions/<pid>.json` while it runs (2.1.325); ours do too, and are known by their marker. A note
+that cannot be read, or whose process has ended, is ignored.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def projects_folder(environment: Mapping[str, str]) -> Path:
 
 
 def folder_name(cwd: str) -> str:
-    """Every UTF-16 unit of the real path that is no ASCII letter or digit is a dash. Never to be reversed."""
+    """Return the name of a folder's logs: each UTF-16 unit of its real path is a dash, unless an ASCII letter or digit."""
     return "".join(
         char if char.isascii() and char.isalnum() else "-" * (1 + (ord(char) > 0xFFFF))
         for char in os.path.realpath(cwd)
@@ -50,7 +49,7 @@ def folder_name(cwd: str) -> str:
 
 
 def find_log(projects: Path, session: str, cwd: str = "") -> Path | None:
-    """The log of a session that ran in `cwd`; else, for a session may be resumed anywhere, the newest of its name."""
+    """Return the log of a session that ran in `cwd`, or else the newest of its name: it may be resumed anywhere."""
     name = session + SUFFIX
     if (
         cwd
@@ -58,7 +57,7 @@ def find_log(projects: Path, session: str, cwd: str = "") -> Path | None:
         and (path := projects / escaped / name).is_file()
     ):
         return path
-    # A longer name ends in a hash that is the CLI's own affair.
+    # A longer name ends in a hash that only Claude Code can compute.
     return newest(projects, name)
 
 
@@ -70,7 +69,7 @@ def newest(projects: Path, pattern: str, folder: str = "*") -> Path | None:
 
 
 class LogTail:
-    """What `find` leads to is looked for until it is there. `skip` says how much of it is old when we begin."""
+    """Calls `find` until there is a log. `skip` gets its size at the beginning, and returns how much of it is old."""
 
     def __init__(self, find: Callable[[], Path | None], skip: Callable[[int], int] = lambda size: 0) -> None:
         self._find = find
@@ -85,10 +84,10 @@ class LogTail:
         return self._path is not None
 
     def read(self) -> list[bytes]:
-        """The lines that were completed since the last look; call it again while there are any."""
+        """Return the lines that were completed since the last look; call it again while there are any."""
         try:
             return self._read()
-        except OSError:  # not there, not ours to read, or gone this very moment: nothing new
+        except OSError:  # missing or unreadable: nothing new
             return []
 
     def _read(self) -> list[bytes]:
@@ -133,9 +132,9 @@ _decode = msgspec.json.Decoder(_Note).decode
 
 
 def describe_other_use(environment: Mapping[str, str], session: str, ours: Marker) -> str:
-    """Who has it open, in words; empty if nobody but us has."""
+    """Return who else has the session open, in words; empty if nobody has."""
     if not procfs_works():
-        return ""  # ours and others' look alike then
+        return ""  # our processes cannot be told from others
     folder = config_folder(environment) / "sessions"
     for path in sorted(folder.glob("*.json"))[:MAX_NOTES]:
         note = _read(path)
@@ -153,6 +152,6 @@ def _read(path: Path) -> _Note | None:
 
 
 def _runs(note: _Note) -> bool:
-    """A pid alone may be somebody else's by now."""
+    """Return whether the note's process runs. Its pid alone may belong to another process by now."""
     found = read_process(note.pid)
     return found is not None and found.alive and note.proc_start in ("", str(found.id.started))

@@ -1,10 +1,8 @@
-"""Lines of Claude's own session log -> events. Pure.
+"""Lines of Claude's own session log -> events, and the logs that `pilothouse watch` follows. Nothing is ever written.
 
-The log is undocumented and has some forty kinds of lines; what people said, what the model said and what tools answered
-are all that is read here, and anything else passes without a word. A turn begins with a prompt. Nothing in the log says
-that one is over: it is, once the model has stopped and somebody speaks again, the CLI sums up, or it stays quiet.
-
-A session that runs in somebody's terminal, followed by its log: for `pilothouse watch`. Nothing is ever written.
+The log is undocumented and has some forty kinds of lines; only messages of people and of the model and results of tools
+are read. A turn begins with a prompt. No line ends it: it is over once the model has stopped and a new prompt comes, Claude
+Code sums up, or the log stays quiet.
 """
 
 from __future__ import annotations
@@ -36,12 +34,12 @@ from pilothouse.engines.claude.turns import ENGINE_ID
 
 INTERRUPTED = "[Request interrupted by user"
 MACHINE_WORDS = ("<command-", "<local-command-", "<bash-", "<task-", "<system-reminder>")
-"""How the CLI writes its own commands, and what it says to its model, into a person's place."""
+"""Beginnings of messages that Claude Code itself writes in a person's name."""
 SUMMING_UP = ("cost-state", "queue-operation", "system/turn_duration", "system/stop_hook_summary")
 COMPACTED = Notice("info", "compacted", "The conversation was summed up to make room.")
 
 BACKLOG = 8 * 1024 * 1024
-"""How far back the beginning of the turn under way is looked for."""
+"""Number of bytes at the log's end that are searched for the beginning of the running turn."""
 LOOK_EVERY_S = 0.2
 QUIET_S = 1.0
 SHORTEST = 4
@@ -92,7 +90,7 @@ class LogTranslator:
         return self._close(TurnEnded("completed")) if self._stopped else ()
 
     def end(self, exit_code: int | None = None, stderr_tail: str = "") -> Sequence[Step]:
-        """Nobody will look any more: what is open stays unfinished."""
+        """End the watching: an open turn is cancelled."""
         return self.pause() or self._close(TurnEnded("cancelled"))
 
     def _user(self, record: _Record, line: bytes) -> Sequence[Step]:
@@ -186,7 +184,7 @@ class WatchedLog:
 
 
 def find_watched(environment: Mapping[str, str], word: str) -> Sequence[WatchedLog]:
-    """A whole id is waited for, wherever it appears; its beginning must be there already, and so must a folder."""
+    """Return the logs that a word may mean. A whole id may appear later; the beginning of one, or a folder, must exist."""
     projects = projects_folder(environment)
     if os.sep in word or word.endswith(SUFFIX) or word in (".", "..", "~"):
         return _by_path(projects, Path(word).expanduser())
@@ -204,7 +202,7 @@ def _of(projects: Path, session: str) -> WatchedLog:
 
 
 def _by_path(projects: Path, path: Path) -> Sequence[WatchedLog]:
-    """A log; or a folder, which means the session that was used last in it."""
+    """Return the log at this path; for a folder, that of the session that was last used in it."""
     if path.is_dir():
         found = newest(projects, f"*{SUFFIX}", folder_name(str(path)))
         return [WatchedLog(found.stem, lambda: found)] if found else []

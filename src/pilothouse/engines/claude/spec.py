@@ -1,10 +1,8 @@
-"""Resume lines: how a session moves between a chat and a terminal.
+"""The entry point of the Claude engine, and its resume lines. Cheap to import: the rest is loaded when it is used.
 
-Both spellings are understood, ours (`claude-code resume ID`) and the CLI's own (`claude --resume ID`, `-r ID`), with or
-without backticks, with the `cd` that `/session` prints. A line counts only if nothing else stands on it; of several,
-the last wins; none of them reaches the model.
-
-How the Claude engine presents itself. Cheap to import: what it needs is loaded when it is used.
+A resume line carries a session between a chat and a terminal. Both spellings count, ours (`claude-code resume ID`) and
+Claude's own (`claude --resume ID`, `-r ID`), with or without backticks, also with the `cd` that `/session` prints. A line
+counts only if nothing else stands on it; of several, the last wins; none of them reaches the model.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ from pilothouse.engines.claude.launch import INSTALL, is_session_id
 from pilothouse.engines.claude.turns import ENGINE_ID
 from pilothouse.engines.workspace_files import BOOTSTRAP, WORKSPACE_FILES
 
-# Anybody's message is searched: nowhere may two spans of blanks stand side by side, or a long one takes for ever.
+# Every message is searched: two adjacent spans of blanks would take quadratic time on a long one.
 _LINE = re.compile(
     r"""^[ \t]*(?:(?P<tick>`+)[ \t]*)?(?:\$[ \t]+)?
         (?:cd[ \t]+(?P<cwd>'(?:[^'\n]|'"'"')*'|"[^"\n]*"|[^\s`&;|]+)[ \t]*&&[ \t]*)?
@@ -47,7 +45,7 @@ VERSION_WITHIN_S = 10.0
 
 
 def parse_resume_lines(text: str) -> tuple[ResumeToken | None, str]:
-    """What to resume, if anything, and the prompt without its resume lines. The folder is empty unless a line said it."""
+    """Return the session to resume, if any, and the text without resume lines. The folder is empty unless a line has one."""
     found = list(_LINE.finditer(text))
     if not found:
         return None, text
@@ -57,18 +55,18 @@ def parse_resume_lines(text: str) -> tuple[ResumeToken | None, str]:
 
 
 def read_token(word: str) -> ResumeToken | None:
-    """A bare id, as the CLI writes it."""
+    """Read a bare session id."""
     id = word.strip("` ").lower()
     return ResumeToken(ENGINE_ID, id) if is_session_id(id) else None
 
 
 def render_resume_line(token: ResumeToken) -> str:
-    """For under an answer: short, and understood again when somebody sends it back."""
+    """Return a short line for under an answer, which `parse_resume_lines` understands."""
     return f"`claude --resume {token.value}`"
 
 
 def render_session_command(token: ResumeToken) -> str:
-    """For `/session`: the real command, for a terminal. Claude finds a session by the folder it ran in."""
+    """Return the command for a terminal, for `/session`. Claude finds a session by the folder that it ran in."""
     command = f"claude --resume {shlex.quote(token.value)}"
     return f"cd {shlex.quote(token.cwd)} && {command}" if token.cwd else command
 
@@ -87,7 +85,7 @@ def build(config: ClaudeConfig, host: EngineHost) -> Engine:
 
 
 def probe(config: ClaudeConfig) -> EngineStatus:
-    """The program and its version. Whether it is logged in, only a turn can tell."""
+    """Find the program and its version. Only a turn can tell whether it is logged in."""
     return look_for(config, os.environ.get("PATH"))
 
 
@@ -109,7 +107,7 @@ def look_for(config: ClaudeConfig, path: str | None) -> EngineStatus:
 
 
 def examine(config: ClaudeConfig) -> str:
-    """Tries the gate with the installed program, whatever was proven before."""
+    """Try the gate with the installed program, whatever was proven before."""
     import anyio
 
     from pilothouse.engines.claude.gate_proof import try_gate
@@ -133,7 +131,6 @@ def find_logs(config: ClaudeConfig, word: str) -> Sequence[SessionLog]:
 
 
 def resume_lines(config: ClaudeConfig) -> ResumeLines:
-
     return ResumeLines(
         parse_resume_lines,
         read_token,

@@ -37,7 +37,7 @@ from pilothouse.core.turn import Prompt
 from pilothouse.engines.claude.failures import explain_exit, explain_printed, explain_spawn
 from pilothouse.engines.claude.launch import Launch
 from pilothouse.engines.claude.process import SHUT_DOWN
-from pilothouse.engines.claude.prompt import Prompting
+from pilothouse.engines.claude.prompt import PromptComposer
 from pilothouse.engines.claude.session import BUSY, ClaudeSession
 from pilothouse.engines.claude.session_log import LogTail, find_log, projects_folder
 from pilothouse.engines.claude.session_watch import LogTranslator
@@ -200,7 +200,7 @@ class TextSession:
         self,
         start: Callable[[str, ResumeToken | None], TextProcess],
         stream: Callable[[ResumeToken | None], AbstractAsyncContextManager[ClaudeSession]],
-        prompting: Prompting,
+        composer: PromptComposer,
         blobs: Blobs,
         *,
         resume: ResumeToken | None,
@@ -209,7 +209,7 @@ class TextSession:
     ) -> None:
         self._start = start
         self._stream = stream
-        self._prompting = prompting
+        self._composer = composer
         self._blobs = blobs
         self._resume = resume
         self._new_uuid = new_uuid
@@ -227,7 +227,7 @@ class TextSession:
             yield TurnEnded("failed", failure=BUSY)
             return
         self._running, self._interrupted = True, False
-        streams = await self._prompting.has_blocks(prompt)
+        streams = await self._composer.has_blocks(prompt)
         await self._end_last()  # two processes of one session would lose a turn
         async for event in self._run_stream(prompt) if streams else self._run_text(prompt):
             if isinstance(event, TurnEnded):
@@ -258,7 +258,7 @@ class TextSession:
         if not prompt.by_owner:
             yield TurnEnded("failed", failure=OWNERS_ONLY)
             return
-        message = await self._prompting.compose(prompt, self._new_uuid())
+        message = await self._composer.compose(prompt, self._new_uuid())
         if (size := len(message.text.encode("utf-8", "replace"))) > MAX_PROMPT_BYTES:
             text = TOO_LONG.format(limit=MAX_PROMPT_BYTES, size=size)
             yield TurnEnded("failed", failure=Failure("bad_request", text))

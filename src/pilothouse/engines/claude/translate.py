@@ -1,8 +1,8 @@
-"""Lines of stream-json -> events. Pure: `feed` for every line, `end` once when the process is gone.
+"""Lines of stream-json -> events. Pure: `feed` for every line, `end` once when the process has ended.
 
 Rules: whatever is fed, each turn is one stream that keeps the grammar of core/event.py, and several turns give several
-streams, one after another; a line that we do not know costs a notice at most, harms no other, and is kept in
-`unknown_lines`. Bytes of images come out as `MediaFound`, because only a store can keep them.
+streams in a row. An unknown line costs a notice at most, harms no other, and is kept in `unknown_lines`. Bytes of images
+come out as `MediaFound`, because only a store can keep them.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ Handler = Callable[[Any], Sequence[Step]]
 
 
 class Translator:
-    """One process's output. `resumed` says that its session had turns before.
+    """Translates one process's output. With `resumed`, its session had turns before.
 
-    `interrupted` is told to it, for it decides how a process that dies is reported.
+    Set `interrupted` when a turn was asked to stop: a process that dies then was cancelled.
     """
 
     def __init__(self, workspace: str = "", *, resumed: bool = False) -> None:
@@ -41,12 +41,12 @@ class Translator:
         self.state = ""
         self.background_tasks = 0
         self.permission_mode = ""
-        """The one that was told last; empty before."""
+        """The mode that was reported last; empty before."""
         self._expected_mode = ""
         self.user_message_uuids: tuple[str, ...] = ()
-        """Which of our messages the turn answers that runs, or ran last: none, if nobody asked for it."""
+        """Our messages that the current or last turn answers; empty for a turn that Claude began by itself."""
         self.wake_cause = ""
-        """Why a turn that nobody asked for began, as far as the CLI tells."""
+        """Why Claude began a turn by itself, as far as it tells."""
         self.unknown_lines: deque[bytes] = deque(maxlen=KEPT_LINES)
         self._turns = Turns(workspace)
         self._messages = Messages(workspace)
@@ -56,12 +56,12 @@ class Translator:
         self._warned: set[str] = set()
         self._asked: dict[str, list[AskId]] = {}
         self._cwds: dict[str, str] = {}
-        """Where calls would run: only their hooks say it."""
+        """Folders of calls, which only their hooks tell."""
         self._handlers = self._table()
 
     @property
     def spent_usd(self) -> float:
-        """By this process, as far as it told."""
+        """Cost of this process, as far as it reported."""
         return self._spending.spent_usd
 
     @property
@@ -73,18 +73,18 @@ class Translator:
         return self._turns.resume
 
     def expect_turn(self) -> None:
-        """A prompt was sent: if the process dies now, a turn has failed. The first is expected anyway."""
+        """Note that a prompt was sent: if the process dies now, a turn has failed. The first is expected anyway."""
         self._turns.expect()
 
     def expect_mode(self, mode: str) -> None:
-        """We asked for it: nobody needs to be told."""
+        """Note that we asked for this mode: the change needs no notice."""
         self._expected_mode = mode
 
     def feed(self, line: bytes) -> Sequence[Step]:
         return self.take(wire.decode(line), line)
 
     def take(self, heard: wire.Heard, line: bytes = b"") -> Sequence[Step]:
-        """For who has decoded the line already, to see whether it must be answered."""
+        """Translate a decoded line."""
         self.puzzle = ""
         steps = self._handlers[type(heard)](heard)
         if self.puzzle:
@@ -92,13 +92,13 @@ class Translator:
         return steps
 
     def end(self, exit_code: int | None = None, stderr_tail: str = "") -> Sequence[Step]:
-        """What is missing when nothing more can come; nothing between two turns."""
+        """Return what is missing when nothing more can come; nothing between two turns."""
         if self.interrupted:
             return self._close(TurnEnded("cancelled"))
         return self.fail(explain_exit(exit_code, stderr_tail))
 
     def fail(self, failure: Failure) -> Sequence[Step]:
-        """The engine's own reason to give a turn up."""
+        """End the running turn for a reason of our own."""
         return self._close(TurnEnded("failed", failure=failure))
 
     def _table(self) -> dict[type, Handler]:
@@ -129,10 +129,10 @@ class Translator:
             control.ControlCancel: self._cancelled,
         }
 
-    # What a turn is made of.
+    # The content of a turn.
 
     def _stream(self, heard: wire.StreamEvent) -> Sequence[Step]:
-        """The hot path comes first. No sub-agent streams; if one ever does, its finished blocks are enough."""
+        """Translate a streamed event; the hot path comes first. Of a sub-agent the finished blocks are enough."""
         event, turn = heard.event, self._turns.turn
         if heard.parent_tool_use_id is not None:
             return ()
@@ -156,7 +156,7 @@ class Translator:
         return self._turns.say(lambda turn: self._messages.user(turn, heard)) if self.in_turn else ()
 
     def _parts(self, heard: wire.Parts) -> Sequence[Step]:
-        """First what is strange, for after a turn's end nothing may follow."""
+        """Report the unknown parts first: after a turn's end nothing may follow."""
         strange = [step for kind in heard.unknown for step in self._strange(kind)]
         return [*strange, *self._handlers[type(heard.line)](heard.line)]
 
@@ -185,11 +185,11 @@ class Translator:
         return self.withdraw(self._asked.pop(heard.request_id, ()))
 
     def withdraw(self, asks: Sequence[AskId]) -> Sequence[Step]:
-        """Nobody needs to answer these any more."""
+        """Return events that withdraw these asks."""
         withdrawn = [AskChanged(id, "withdrawn") for id in asks]
         return self._turns.say(lambda turn: withdrawn) if withdrawn else ()
 
-    # Where it begins and ends.
+    # The beginning and the end of a turn.
 
     def _init(self, heard: wire_system.Init) -> Sequence[Step]:
         if not self.in_turn:
@@ -220,7 +220,7 @@ class Translator:
         self._cwds.clear()
         return self._turns.close(end, result)
 
-    # What is said beside it.
+    # Notices and state.
 
     def _notice(self, heard: Any) -> Sequence[Step]:
         return self._turns.mention(texts.NOTICES[type(heard)](heard))
@@ -255,7 +255,7 @@ class Translator:
         return self._turns.say(lambda turn: [progress])
 
     def _task_ended(self, heard: wire_system.TaskNotification) -> Sequence[Step]:
-        """One in the foreground has its tool's result to speak for it."""
+        """Report a background task. One in the foreground has a tool result already."""
         if heard.task_id not in self._background:
             return ()
         self._background.discard(heard.task_id)
@@ -286,7 +286,7 @@ class Translator:
         return self._turns.mention(texts.unknown(kind) if self._first(f"unknown {kind}") else None)
 
     def _noise(self, heard: wire.Noise) -> Sequence[Step]:
-        """The first of a turn is quoted, the others are counted."""
+        """Quote the first such line of a turn, and count the others."""
         self.puzzle, turn = "no JSON object", self._turns.turn
         quoted = heard.raw.decode("utf-8", "replace")[:QUOTED_CHARS]
         if turn is None:
@@ -295,7 +295,7 @@ class Translator:
         return self._turns.mention(texts.noise(quoted) if turn.noise == 1 else None)
 
     def _first(self, what: str) -> bool:
-        """Whether this is said for the first time. One who invents kinds without end is heard out twenty times."""
+        """Return whether this is reported for the first time; after twenty different kinds, always False."""
         if what in self._warned or len(self._warned) >= KEPT_LINES:
             return False
         self._warned.add(what)

@@ -1,9 +1,8 @@
-"""What one turn cost. The CLI's totals are the session's, carried on even across a resume.
+"""Finds where turns begin and end in one process's output, and what each cost.
 
-Where turns begin and end in one process's output.
-
-A turn begins with what only a turn can say (an init, an answer, a call) and ends with a `result`, or with the process.
-What is said between two turns waits for the next. A turn that nobody asked for is a turn like any other.
+A turn begins with a line that only a turn has (an init, an answer, a call) and ends with a `result`, or with the process.
+Notices between two turns wait for the next. A turn that Claude began by itself is a turn like any other. The totals of
+Claude Code are those of the session, also across a resume.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ HELD_NOTICES = 20
 
 
 class Spending:
-    """`resumed`: the session had cost something before this process, and nobody told us how much."""
+    """With `resumed`, the session has cost an unknown amount before this process."""
 
     def __init__(self, *, resumed: bool = False) -> None:
         self._total: float | None = None if resumed else 0.0
@@ -66,7 +65,7 @@ def _of_turn(told: Tokens, cost: float | None, steps: int | None) -> Usage:
 
 
 def _difference(before: float | None, now: float | None) -> float | None:
-    """After a `/clear` the total begins anew, and so falls."""
+    """Return the cost since the last total; after `/clear` the total starts again at 0."""
     if before is None or now is None:
         return None
     return round(now - before if now >= before else now, 9)
@@ -78,27 +77,27 @@ class Turns:
         self.turn: OpenTurn | None = None
         self.resume: ResumeToken | None = None
         self._session = SessionStarted()
-        self._awaited = True
-        self._owed = 0
+        self._expected = True
+        self._late_results = 0
         self._held: deque[Notice] = deque(maxlen=HELD_NOTICES)
 
     def expect(self) -> None:
-        self._awaited, self._owed = True, 0
+        self._expected, self._late_results = True, 0
 
     def start(self, session: SessionStarted, warnings: Iterable[Notice]) -> Sequence[Step]:
-        """An init. Every turn has one; in the middle of a turn it tells of a result that is held back."""
+        """Take an init. Every turn has one; in the middle of a turn it means that a result is held back."""
         self._session, self.resume = session, session.resume
         turn, opening = self._open()
         turn.inits += 1
         return [*opening, *turn.emit([session, *warnings])]
 
     def say(self, steps: Callable[[OpenTurn], Iterable[Step]]) -> Sequence[Step]:
-        """What belongs to a turn; one is begun if none runs."""
+        """Emit steps of a turn; begin one if none runs."""
         turn, opening = self._open()
         return [*opening, *turn.emit(steps(turn))]
 
     def mention(self, notice: Notice | None) -> Sequence[Step]:
-        """What may be said at any time."""
+        """Emit a notice now, or, between two turns, with the next turn."""
         if notice is None:
             return ()
         if self.turn is not None:
@@ -107,41 +106,41 @@ class Turns:
         return ()
 
     def takes(self, result: Result) -> bool:
-        """False for a result that comes after the end of its turn; see `close`."""
-        if self.turn is not None or not self._owed:
+        """Return False for a result that comes after the end of its turn; see `close`."""
+        if self.turn is not None or not self._late_results:
             return True
-        self._owed -= 1
+        self._late_results -= 1
         return False
 
     def close(self, end: TurnEnded, result: Result | None = None) -> Sequence[Step]:
-        """Nothing if no turn runs and none is awaited."""
-        if self.turn is None and not self._awaited and result is None:
+        """End the turn; do nothing if no turn runs and none is expected."""
+        if self.turn is None and not self._expected and result is None:
             return ()
         moved = self._move(result.session_id) if result else []
         opening = self._open()[1] if end.outcome == "completed" else []
         turn = self.turn or OpenTurn()
-        closing = [*self._held, *(moved if turn.started else ()), *self._last_words(turn, result)]
+        closing = [*self._held, *(moved if turn.started else ()), *self._closing_steps(turn, result)]
         answer = turn.answer or _plain_answer(end, result)
         last = TurnEnded(end.outcome, answer, end.failure, end.usage, self.resume if turn.started else None)
-        # A one-shot process holds a result back while an agent works in the background, and runs the turn that
-        # this agent wakes first: one stream, then a result for each. The first of them tells the whole cost.
-        self._owed = max(0, turn.inits - 1)
-        self.turn, self._awaited = None, False
+        # A one-shot process holds a result back while an agent works in the background, and first runs the turn that
+        # this agent wakes: one stream, then a result for each. The first result has the whole cost.
+        self._late_results = max(0, turn.inits - 1)
+        self.turn, self._expected = None, False
         self._held.clear()
         return [*opening, *turn.emit([*closing, last])]
 
     def _open(self) -> tuple[OpenTurn, Out]:
-        """The turn, and what begins it: the session as it was told last, and what was said since the turn before."""
+        """Return the turn and, if it is new, what begins it: the session, and the notices since the last turn."""
         if self.turn is not None:
             return self.turn, []
         turn = self.turn = OpenTurn()
-        turn.started, self._owed = True, 0
+        turn.started, self._late_results = True, 0
         held = list(self._held)
         self._held.clear()
         return turn, turn.emit([self._session, *held])
 
     def _move(self, session_id: str) -> list[EngineEvent]:
-        """The session's id is the one that was told last; `/clear` changes it."""
+        """Note the session's id, which `/clear` changes."""
         if not session_id or (self.resume is not None and self.resume.value == session_id):
             return []
         cwd = self.resume.cwd if self.resume else self.workspace
@@ -149,7 +148,7 @@ class Turns:
         self._session = SessionStarted(self.resume, self._session.model, cwd, self._session.tools)
         return [SessionChanged(self.resume)] if known else []
 
-    def _last_words(self, turn: OpenTurn, result: Result | None) -> Iterable[Step]:
+    def _closing_steps(self, turn: OpenTurn, result: Result | None) -> Iterable[Step]:
         if result is not None:
             for block in result.result if isinstance(result.result, list) else ():
                 if isinstance(block, wire_blocks.Image):
@@ -162,7 +161,7 @@ class Turns:
 
 
 def _plain_answer(end: TurnEnded, result: Result | None) -> str:
-    """A turn without any text block: `--output-format json` has only the result, and so has a structured output."""
+    """Return the answer of a turn without text blocks, as in `--output-format json` or with structured output."""
     if end.outcome != "completed" or result is None or result.result is None:
         return ""
     if isinstance(result.result, str):
