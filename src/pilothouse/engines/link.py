@@ -36,7 +36,7 @@ from pilothouse.processes import (
 CROWD = 16
 """With fewer sessions, every delta wakes its reader."""
 WAKES_A_SECOND = 1000
-"""Of all sessions of a crowd together."""
+"""Limit for all sessions of a crowd together."""
 REST_S = 0.004
 """A pause between two reads in a crowd: each read of the pipe costs as much as several lines."""
 MAX_REPLIES = 8
@@ -154,7 +154,7 @@ class Link(SharedProcess[Failure], ABC, Generic[Item, Reply]):
         self._ready = anyio.Event()
         self.exit = Exit(why=SHUT_DOWN)
         self.private = plan.private
-        self.gone = anyio.Event()
+        self.ended = anyio.Event()
 
     @abstractmethod
     def _route(self, line: Line) -> Awaitable[None] | None:
@@ -181,7 +181,7 @@ class Link(SharedProcess[Failure], ABC, Generic[Item, Reply]):
         if not self._greeted:
             silent = f"The engine's process said no hello within {self._plan.open_s:g} s and was stopped."
             self.condemn(Failure("hang", silent))
-            await self.gone.wait()
+            await self.ended.wait()
             raise EngineError(explain_exit(self.exit))
 
     def lease(self, session: str) -> Port[Item, Reply] | None:
@@ -198,7 +198,7 @@ class Link(SharedProcess[Failure], ABC, Generic[Item, Reply]):
         self._ports.pop(port.session, None)
         if self.private:
             self.stop()
-            await self.gone.wait()
+            await self.ended.wait()
 
     async def expect_end(self, port: Port[Item, Reply]) -> None:
         """Wait for the running turn to stop; after the grace, end the process with all its sessions."""
@@ -282,4 +282,4 @@ class Link(SharedProcess[Failure], ABC, Generic[Item, Reply]):
         for port in self._ports.values():
             port.close(last)
         self._ready.set()
-        self.gone.set()
+        self.ended.set()

@@ -1,6 +1,6 @@
 """Attachments that go to a model, and images that come back from it. Each is judged by its bytes, never by its name.
 
-A program may swallow a bad image without telling anybody, so sizes, numbers and types are checked here.
+A program may drop a bad image silently, so sizes, numbers and types are checked here.
 """
 
 from __future__ import annotations

@@ -177,7 +177,7 @@ class Pooled(Protocol):
         ...
 
     @property
-    def gone(self) -> anyio.Event: ...
+    def ended(self) -> anyio.Event: ...
     def may_serve(self, launch: Any, /) -> bool:
         """Return whether its spending cap still fits this launch."""
         ...
@@ -246,7 +246,7 @@ class Pool(Generic[L, P]):
     async def _start(self, id: int, process: P, ending: Sequence[P]) -> None:
         try:
             for old in ending:
-                await old.gone.wait()
+                await old.ended.wait()
         except BaseException:
             self._forget(id)
             raise
@@ -276,7 +276,7 @@ class Pool(Generic[L, P]):
         """Make the process idle; or, if it is of no more use, end it and wait for its end."""
         id = self._id_of(process)
         if id is None:
-            await process.gone.wait()
+            await process.ended.wait()
             return
         member = self._members[id]
         if (member.kept or process.holds_work) and process.alive and not broken and self._open:
@@ -287,7 +287,7 @@ class Pool(Generic[L, P]):
             self._wake()
             return
         self._end(id)
-        await process.gone.wait()
+        await process.ended.wait()
 
     async def expire_for_ever(self) -> None:
         while True:

@@ -336,10 +336,10 @@ class ClaudeEngine:
         self._assign(process, brief)
         return process
 
-    async def _lease_again(self, brief: Brief, plan: Plan, gone: ClaudeProcess) -> ClaudeProcess:
-        """Lease a process for one turn, after `gone` died. A session without an ended turn cannot be resumed."""
-        if gone.launch.resumed or gone.turns:
-            brief = resuming(brief, gone.session, gone.launch.cwd)
+    async def _lease_again(self, brief: Brief, plan: Plan, dead: ClaudeProcess) -> ClaudeProcess:
+        """Lease a process for one turn, after `dead` ended. A session without an ended turn cannot be resumed."""
+        if dead.launch.resumed or dead.turns:
+            brief = resuming(brief, dead.session, dead.launch.cwd)
         return await self._lease(brief, plan, self._new_uuid(), once=True)
 
     def _assign(self, process: ClaudeProcess, brief: Brief) -> None:
@@ -355,7 +355,7 @@ class ClaudeEngine:
             await self._pool.give_back(process, broken=broken)
         else:
             process.stop()
-            await process.gone.wait()
+            await process.ended.wait()
 
     def _expect_end(self, process: ClaudeProcess) -> None:
         if self._tasks is not None:

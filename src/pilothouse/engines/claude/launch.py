@@ -224,7 +224,7 @@ class Launch(Struct, frozen=True):
     once: bool = False
     """The process ends with its turn, and is not pooled."""
     budget_usd: float | None = None
-    """What the budget left when it was started. Claude counts it for the process, not for the turn."""
+    """Money that the budget left at its start. Claude counts it for the process, not for the turn."""
     model: str | None = None
     mode: str = ""
     """The permission mode at the start; empty for Claude's own choice."""

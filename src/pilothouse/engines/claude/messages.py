@@ -184,14 +184,14 @@ class OpenTurn:
 
     def withdraw(self, but_of: str = "", from_place: int = 0) -> list[EngineEvent]:
         """Take back blocks that will never be finished, because Claude Code asks the model again."""
-        gone = [
+        unfinished = [
             block_id
             for block_id, message_id in self._streaming.items()
             if message_id != but_of and int(block_id.rpartition(":")[2]) >= from_place
         ]
-        for block_id in gone:
+        for block_id in unfinished:
             del self._streaming[block_id]
-        return [TextSet(block_id, "") for block_id in gone if self._texts.pop(block_id, None)]
+        return [TextSet(block_id, "") for block_id in unfinished if self._texts.pop(block_id, None)]
 
     def _finish(self, message_id: str) -> str:
         streaming = self._now[2] in self._streaming and self._now[0] == message_id

@@ -78,7 +78,7 @@ class KnownSessions:
 
 
 class ClaudeProcess(SharedProcess[Failure]):
-    """`gone` is set when nothing of it is left. `session` is the current id: `/clear` changes it."""
+    """`ended` is set when nothing of it is left. `session` is the current id: `/clear` changes it."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class ClaudeProcess(SharedProcess[Failure]):
         self._launcher = launcher
         self.launch = launch
         self.session = launch.session
-        self.gone = anyio.Event()
+        self.ended = anyio.Event()
         self.guarded = True
         """True if a call that was not judged ends the process."""
         self.heard_at = 0.0
@@ -188,7 +188,7 @@ class ClaudeProcess(SharedProcess[Failure]):
         self.condemn(
             Failure("hang", f"Claude Code did not start within {self._start_s:g} s and was stopped.")
         )
-        await self.gone.wait()
+        await self.ended.wait()
         raise EngineError(self._failure)
 
     def attach(self, stream: TurnStream) -> None:
@@ -360,7 +360,7 @@ class ClaudeProcess(SharedProcess[Failure]):
         self.dialogue.abandon()
         self._release()
         self._ready.set()
-        self.gone.set()
+        self.ended.set()
 
     async def _tell(self, request: dict[str, Any]) -> bool:
         """Send a request and wait for the reply; return whether it agreed."""

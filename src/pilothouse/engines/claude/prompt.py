@@ -20,7 +20,7 @@ from pilothouse.engines.media import Attached, File, attach, plain_name, show_na
 READER = "Claude"
 DOWNLOADS = "downloads"
 NAME_BYTES = 240
-"""Of 255; the rest is for a dash and a number."""
+"""File systems take 255; the rest is for a dash and a number."""
 SUFFIX_BYTES = 40
 
 

@@ -186,7 +186,7 @@ class ClaudeSession:
             return held
         if stream.ended or self._process is None:
             return None
-        await process.gone.wait()
+        await process.ended.wait()
         end = process.end or TurnEnded("failed")
         if self._may_try_again(end, stream):
             return await self._try_again(prompt, process, stream)

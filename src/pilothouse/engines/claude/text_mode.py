@@ -111,7 +111,7 @@ class TextTranslator:
 
 
 class TextProcess:
-    """Its `mailbox` holds the turn and is closed after the end; `gone` is set when nothing of the process is left."""
+    """Its `mailbox` holds the turn and is closed after the end; `ended` is set when nothing of the process is left."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class TextProcess:
         grace_s: float = 3.0,
     ) -> None:
         self.mailbox = Mailbox[Sequence[Step]]()
-        self.gone = anyio.Event()
+        self.ended = anyio.Event()
         self._launcher = launcher
         self._launch = launch
         self._translator = translator
@@ -143,7 +143,7 @@ class TextProcess:
         finally:
             self.mailbox.put_last(self._translator.fail(SHUT_DOWN))
             self.mailbox.close()
-            self.gone.set()
+            self.ended.set()
 
     def interrupt(self) -> None:
         self._translator.interrupted = True
@@ -289,5 +289,5 @@ class TextSession:
         if process is not None:
             process.mailbox.discard()
             process.stop()
-            await process.gone.wait()
+            await process.ended.wait()
         await self._open.aclose()

@@ -122,7 +122,7 @@ class ScriptSession:
                 await self.interrupt()
                 await self._link.expect_end(self._port)
             if not self._link.alive:
-                await self._link.gone.wait()
+                await self._link.ended.wait()
             await self._link.give_back(self._port)
             self._link = self._port = None
 
@@ -142,7 +142,7 @@ class ScriptSession:
                     "hang", f"The engine did not open the session within {self._open_s:g} s and was stopped."
                 )
             )
-        await link.gone.wait()
+        await link.ended.wait()
         return explain_exit(link.exit)
 
     async def _begin(self, prompt: Prompt) -> tuple[TurnTranslator, list[EngineEvent]]:
