@@ -73,8 +73,8 @@ def test_the_lines_of_the_manual_are_printed_as_they_were_written(line: str) -> 
         ("deny command 'ls", "a quote that is not closed"),
         ("deny path a b", "names too much"),
         ("deny domain https://example.org", "names no domain"),
-        ("deny command ls\nallow command rm", "nobody can see"),
-        ("deny command r\u200bm", "nobody can see"),
+        ("deny command ls\nallow command rm", "invisible characters"),
+        ("deny command r\u200bm", "invisible characters"),
         ("deny path " + "x" * 600, "longer than"),
     ],
 )

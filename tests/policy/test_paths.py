@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.policy.plan import Plan
 
 from pilothouse.policy.filesystem import RealFilesystem
-from pilothouse.policy.paths import Places
+from pilothouse.policy.paths import WorkspacePaths
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_many_paths_of_one_decision_lead_where_each_leads_alone(
     plan: Plan, paths: list[str], folder: str
 ) -> None:
     """From some number of names on a folder is looked at as a whole."""
-    places = Places(str(plan.root), (), plan.env.filesystem)
+    places = WorkspacePaths(str(plan.root), (), plan.env.filesystem)
     here = str(plan.root / folder)
     for path in paths:
         assert places.resolve(here, path) == os.path.realpath(os.path.join(here, path)), path

@@ -144,7 +144,7 @@ async def test_a_rule_that_denies_is_told_to_the_engine_and_nobody_is_asked(tmp_
     async with open_rig(tmp_path, running("sudo env X=1 rm a", tmp_path), policy=policy) as rig:
         policy.open(rig.store)
         await rig.channel.say("go")
-        await rig.until_said("told: deny the rule says so: deny command rm")
+        await rig.until_said("told: deny matches the rule `deny command rm`")
         assert not await rig.store.read(lambda tx: tx.asks.open_in(MAIN))
 
 

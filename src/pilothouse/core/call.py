@@ -1,4 +1,4 @@
-"""A tool call as rules see it: what it runs, reads, changes and reaches, whichever engine makes it.
+"""Reads a tool call for rules: the command, files, host or tool that it uses.
 
 A tool that is not named here may do anything, and is judged by its name alone.
 """
@@ -27,11 +27,11 @@ READ_TOOLS: Mapping[str, tuple[str, ...]] = {
     "Grep": ("path",),
     "grep": ("path",),
 }
-"""Tools that change nothing, and what of their input is a path."""
+"""Tools that change nothing, and the keys of their input that hold paths."""
 DEEP_TOOLS = frozenset({"Glob", "glob", "Grep", "grep"})
-"""Those that look at everything below a folder."""
+"""Tools that read everything below a folder."""
 PATTERN_TOOLS = frozenset({"Glob", "glob"})
-"""Those whose last path is a pattern, which begins at the first."""
+"""Tools whose last path is a pattern, relative to the first."""
 CHANGE_TOOLS: Mapping[str, tuple[str, ...]] = {
     "Write": ("file_path",),
     "write": ("file_path", "filePath", "path"),
@@ -44,7 +44,7 @@ NOTES_TOOLS = frozenset(
     {"TaskCreate", "TaskUpdate", "TaskList", "TaskGet", "TodoRead", "TodoWrite", "ToolSearch"}
     | {"BashOutput", "TaskOutput", "KillShell", "KillBash", "TaskStop"}
 )
-"""Tools that touch nothing but the engine's own notes, and commands that it was allowed to start."""
+"""Tools that only use the engine's own notes, or commands that were allowed before."""
 WEB_TOOLS: Mapping[str, str] = {"WebFetch": "url", "webfetch": "url"}
 SKILL_TOOLS: Mapping[str, tuple[str, ...]] = {"Skill": ("skill", "command", "name"), "skill": ("name",)}
 MCP_PREFIX = "mcp__"
@@ -54,7 +54,7 @@ class Call(Struct, frozen=True):
     tool: str
     kind: CallKind
     cwd: str = ""
-    """Where relative paths begin; empty if nobody said."""
+    """The folder of relative paths; empty if unknown."""
     command: str = ""
     paths: tuple[str, ...] = ()
     deep: bool = False
@@ -63,18 +63,18 @@ class Call(Struct, frozen=True):
     server_tool: str = ""
     skill: str = ""
     texts: tuple[str, ...] = ()
-    """Of a tool that is not known: every text in its input, for what forbids looks at them all."""
+    """Every text in the input of an unknown tool, for deny and ask rules."""
     cut: bool = False
-    """There was more in its input than anybody looks at: that nothing is found in `texts` means nothing."""
+    """Truncated: no match in `texts` proves nothing."""
 
 
 MAX_TEXTS = 1000
 MAX_CHARS = 200_000
-"""Of all of them together."""
+"""Characters of all texts together."""
 
 
 def read_call(payload: Mapping[str, Any]) -> Call:
-    """What an ask's payload says: `tool`, `input`, `cwd`."""
+    """Read an ask's payload: `tool`, `input`, `cwd`."""
     tool, given, cwd = (payload.get(key) for key in ("tool", "input", "cwd"))
     if not isinstance(tool, str) or not isinstance(given, Mapping):
         return Call(tool if isinstance(tool, str) else "", "unreadable")
@@ -110,7 +110,7 @@ def has_outer_blanks(path: str) -> bool:
 
 
 def _fixed_part(pattern: str) -> str:
-    """The folder below which everything lies that a pattern may match."""
+    """Return the folder that contains everything that a pattern may match."""
     head = re.split(r"[*?\[{]", pattern, maxsplit=1)[0]
     return pattern if head == pattern else head.rpartition("/")[0] or ("/" if head.startswith("/") else ".")
 
@@ -133,7 +133,7 @@ def _other_call(tool: str, cwd: str, given: Mapping[str, Any]) -> Call:
 
 
 def _texts_in(given: Any) -> tuple[tuple[str, ...], bool]:
-    """Every text in an input; and whether there was more than is looked at."""
+    """Return the texts in an input, and whether they were truncated."""
     found: list[str] = []
     pending, room = [given], MAX_CHARS
     while pending and len(found) < MAX_TEXTS and room >= 0:
@@ -151,7 +151,7 @@ def _texts_in(given: Any) -> tuple[tuple[str, ...], bool]:
 
 
 def host_of(url: Any) -> str:
-    """Empty if it is no address of the web."""
+    """Return the host of a URL; empty if it is not one."""
     if not isinstance(url, str):
         return ""
     try:

@@ -32,13 +32,13 @@ __all__ = [
 
 ApprovalMode = Literal["minimal", "trusted", "full-access"]
 MODES: tuple[ApprovalMode, ...] = ("minimal", "trusted", "full-access")
-"""The narrowest first."""
+"""From the narrowest to the widest."""
 
 _STRENGTH: dict[PolicyOutcome, int] = {"deny": 2, "ask": 1, "allow": 0}
 
 
 class Ruling(Struct, frozen=True):
-    """An outcome, and the rule that gave it: people may always ask why."""
+    """An outcome, the rule or reason behind it, and the rules that an answer may save."""
 
     outcome: PolicyOutcome
     rule: str = ""
@@ -49,7 +49,7 @@ NO_RULE = Ruling("ask", "no rule matches")
 
 
 class Site(Struct, frozen=True):
-    """Where a call is made: rules hold per workspace and session. `folders` count as inside of the workspace too."""
+    """The workspace, session and mode that a call is made in. `folders` count as inside the workspace, too."""
 
     workspace: str
     session_id: SessionId = SessionId("")
@@ -62,7 +62,7 @@ class Policy(Protocol):
 
 
 class AskAlways:
-    """The policy where none is configured: a person decides everything."""
+    """Asks a person about everything. The default where no policy is configured."""
 
     async def judge(self, ask: Ask, site: Site) -> Ruling:
         return NO_RULE
@@ -84,12 +84,12 @@ def all_destructive(payload: Mapping[str, Any]) -> ToolClass:
 
 
 def strongest(rulings: Iterable[Ruling]) -> Ruling:
-    """The ruling that wins; the first of equals, so that the answer is stable."""
+    """Return the strongest ruling: deny, then ask, then allow; the first of equals."""
     return max(rulings, key=lambda ruling: _STRENGTH[ruling.outcome], default=NO_RULE)
 
 
 def parse_mode(text: str) -> ApprovalMode:
-    """Raises `ConfigError`: a mode that nobody knows is never taken for another."""
+    """Parse a mode; raise `ConfigError` for an unknown one."""
     for mode in MODES:
         if mode == text:
             return mode

@@ -1,4 +1,4 @@
-"""What an approval would change in a file, as a unified diff. Pure: the file as it is now is handed in.
+"""Renders the change that an approval would make to a file as a unified diff. Pure: the current file is passed in.
 
 It goes by the shape of what was asked, not by the engine's names: a path, and either a text that replaces another, a
 whole new content, a notebook's cell, or a diff that the engine made itself. What cannot be shown is said, not shown.
@@ -19,13 +19,13 @@ from pilothouse.core.call import CHANGE_TOOLS
 
 CONTEXT = 3
 COMPARED_LINES = 2000
-"""Beyond this many, what differs is shown as taken out and put in, and no likeness is looked for."""
+"""Beyond this many lines, the differing part is shown as removed and added, without comparing lines."""
 WHOLE_CHARS = 200_000
 BRIEF_LINES = 40
 BRIEF_CHARS = 3000
 LINE_CHARS = 400
 MORE = "… "
-"""How the line begins that says what is missing; no line of a diff does."""
+"""Start of the line that says how much is missing; no line of a diff starts so."""
 
 _PATHS = ("file_path", "notebook_path", "path", "filePath", "filename")
 _OLD = ("old_string", "old_str", "oldString", "oldText")
@@ -35,7 +35,7 @@ _DIFFS = ("unified_diff", "diff", "patch")
 
 
 class Found(Struct, frozen=True):
-    """A file as it is now: its text (None where there is no file), or why that is not shown."""
+    """The current file: its text (None if there is no file), or the reason why it is not shown."""
 
     text: str | None = None
     problem: str = ""
@@ -48,7 +48,7 @@ class Replacement(Struct, frozen=True):
 
 
 class Change(Struct, frozen=True):
-    """What would be done to the file at `path`: one of the four."""
+    """The change to the file at `path`: one of four kinds."""
 
     path: str
     replacements: tuple[Replacement, ...] = ()
@@ -58,7 +58,7 @@ class Change(Struct, frozen=True):
 
 
 def parse_change(payload: Mapping[str, Any]) -> Change | None:
-    """The change that `{"tool", "input", …}` asks for; None if it is none that we can read."""
+    """Read the change that `{"tool", "input", …}` asks for; None if there is none."""
     given = payload.get("input")
     if not isinstance(given, dict):
         return None
@@ -80,7 +80,7 @@ def parse_change(payload: Mapping[str, Any]) -> Change | None:
 
 
 def beside_preview(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """What of the input a preview does not show: everything, but the values that stand in the diff to the last character.
+    """Return the part of the input that a preview does not show: all but the values that the diff contains completely.
 
     Of a tool that we do not know only a diff of its own is left out: what it does with a path and a content is a guess,
     and a diff against a file hides what is equal.
@@ -117,7 +117,7 @@ def _edit_keys(edit: Mapping[str, Any]) -> Iterator[str]:
 
 
 def render_change(change: Change, found: Found, cwd: str = "") -> str:
-    """The whole diff, with a word before it where one is needed; never longer than `WHOLE_CHARS`."""
+    """Render the whole diff, with a note before it where needed; at most `WHOLE_CHARS` long."""
     if change.diff is not None:
         return _bounded(change.diff)
     name = _relative(change.path, cwd)
@@ -134,12 +134,12 @@ def render_change(change: Change, found: Found, cwd: str = "") -> str:
 
 
 def is_cut(diff: str) -> bool:
-    """Whether it is, or would be, shortened beside a question."""
+    """Tell whether a preview is shortened beside a question."""
     return shorten(diff).rpartition("\n")[2].startswith(MORE)
 
 
 def shorten(diff: str) -> str:
-    """What fits beside a question; its last line says how much is missing. What was shortened stays as it is."""
+    """Shorten a diff to fit beside a question; the last line says how much is missing. Idempotent."""
     lines = diff.split("\n")
     if lines[-1].startswith(MORE) and len(lines) <= BRIEF_LINES + 1 and len(diff) <= BRIEF_CHARS + LINE_CHARS:
         return diff
@@ -158,7 +158,7 @@ def shorten(diff: str) -> str:
 
 
 def diff_of(before: str | None, after: str, name: str) -> str:
-    """A unified diff; `before` is None for a file that is new."""
+    """Render a unified diff; `before` is None for a new file."""
     if before == after:
         return "(nothing would change)"
     old, new = _lines(before or ""), _lines(after)
@@ -169,7 +169,7 @@ def diff_of(before: str | None, after: str, name: str) -> str:
 
 
 def _hunks(old: list[str], new: list[str]) -> Iterator[str]:
-    """What both begin and end with is never compared: a small change to a long file costs little."""
+    """Skip the common start and end, so that a small change to a long file is cheap."""
     same = 0
     while same < min(len(old), len(new)) and old[same] == new[same]:
         same += 1
@@ -211,7 +211,7 @@ def _range(start: int, length: int) -> str:
 
 
 def _replaced(text: str, replacements: tuple[Replacement, ...]) -> tuple[str, list[str]]:
-    """The text after all of them, and what is odd about them: then nobody can tell what the text would be."""
+    """Apply the edits; return the text, and why it cannot be trusted, if so."""
     notes = list[str]()
     for one in replacements:
         times = text.count(one.old) if one.old else int(not text)
@@ -224,7 +224,7 @@ def _replaced(text: str, replacements: tuple[Replacement, ...]) -> tuple[str, li
 
 
 def _apart(change: Change, name: str) -> str:
-    """The change without the file around it: no line numbers are known."""
+    """Render the change without the file, so without line numbers."""
     lines = [f"--- {name}", f"+++ {name}"]
     for one in change.replacements or (Replacement("", change.content or ""),):
         lines += [
@@ -248,7 +248,7 @@ def _cell(given: Mapping[str, Any], found: Found, name: str) -> str:
 
 
 def _source(notebook: str | None, id: str) -> str | None:
-    """The source of a cell, by its id or by `cell-N` as CLIs count them; None where it cannot be found."""
+    """Return the source of a notebook cell, by its id or as `cell-N`; None if not found."""
     try:
         cells = json.loads(notebook or "")["cells"]
         numbered = [(cell, cell.get("id"), f"cell-{n}") for n, cell in enumerate(cells)]
@@ -270,7 +270,7 @@ def _first(given: Mapping[str, Any], keys: tuple[str, ...]) -> str | None:
 
 
 def _named(given: Mapping[str, Any], keys: tuple[str, ...]) -> list[str]:
-    """The first of these keys that has a text, if any has."""
+    """Return the first text among these keys."""
     return [key for key in keys if isinstance(given.get(key), str)][:1]
 
 
@@ -293,7 +293,7 @@ def _bounded(diff: str) -> str:
 UNSEEN = Found(problem="the file was not looked at")
 
 LookAtFile = Callable[[str, str], Awaitable[Found]]
-"""The file at a path, if it lies in the folder that is named second."""
+"""Reads the file at a path, if it is inside the folder given second."""
 
 
 async def not_looked_at(path: str, folder: str) -> Found:

@@ -1,13 +1,11 @@
-"""Rules that somebody made in a chat or on the machine, as they are kept. What a rule says is in `rules.py`.
-
-Rules: what people say about calls before they are made, one short line each.
+"""Defines rules: one short line each that allows, denies or asks about tool calls.
 
     allow command git status          deny path ~/.ssh/**          allow domain docs.python.org
     deny glob npm publish*            ask tool Write               allow mcp github search_*
     allow read /usr/include/**        allow skill pdf
 
-A line is `OUTCOME KIND WHAT`, and printing a rule gives the line that it was read from. What a rule covers is written
-in docs/rules.md. To forbid, a rule is read generously; to allow, strictly.
+A line is `OUTCOME KIND WHAT`, and printing a rule gives the line that it was read from. docs/rules.md
+describes what a rule covers. Deny and ask rules are matched generously, allow rules strictly.
 """
 
 from __future__ import annotations
@@ -36,9 +34,9 @@ _DOMAIN = re.compile(r"(\*\.)?[a-z0-9]([a-z0-9\-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9\
 
 
 class RuleRow(Struct, frozen=True):
-    """A rule that somebody made, word by word. Without a session it lasts; without a workspace it holds everywhere.
+    """A saved rule. Without a session it is permanent; without a workspace it applies everywhere.
 
-    `mark` is what the folder was known by: an allow is not for another folder that took its place.
+    `mark` identifies the folder: an allow rule does not apply to a folder that replaced it.
     """
 
     id: RuleId
@@ -52,24 +50,24 @@ class RuleRow(Struct, frozen=True):
 
 class Rules(Protocol):
     def add(self, row: RuleRow) -> bool:
-        """False, and nothing changes, if this very rule is there already for the same folder and session."""
+        """Save a rule; return False if the same rule exists for the same folder and session."""
         ...
 
     def remove(self, id: RuleId) -> RuleRow | None:
-        """The rule that was there."""
+        """Remove a rule and return it."""
         ...
 
     def of(self, workspace: str, session_id: SessionId | None = None) -> list[RuleRow]:
-        """What holds there: its own and those that hold everywhere, and the session's; oldest first."""
+        """Return the rules of a workspace and a session, and those that apply everywhere; oldest first."""
         ...
 
     def list(self) -> list[RuleRow]:
-        """Every rule, oldest first."""
+        """Return every rule, oldest first."""
         ...
 
 
 class Rule(Struct, frozen=True, cache_hash=True):
-    """`words` is what the rule is about: a command's words, or one pattern; for `mcp` a server and perhaps a tool."""
+    """A rule. `words` are a command's words, or one pattern; for `mcp` a server and optionally a tool."""
 
     outcome: PolicyOutcome
     kind: RuleKind
@@ -85,15 +83,13 @@ class Rule(Struct, frozen=True, cache_hash=True):
 
 
 def parse_rule(line: str) -> Rule:
-    """Raises `ConfigError` that says what is wrong and what would be right."""
+    """Parse a line; raise a `ConfigError` that says what is wrong and how to correct it."""
     if len(line) > MAX_CHARS:
         raise ConfigError(
             f"The rule {line[:40]!r}… is longer than {MAX_CHARS} characters. Write a shorter one."
         )
     if any(unicodedata.category(char) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp") for char in line):
-        raise ConfigError(
-            f"The rule {line!r} has characters that nobody can see. Write it on one plain line."
-        )
+        raise ConfigError(f"The rule {line!r} contains invisible characters. Write it on one plain line.")
     outcome, _, rest = line.strip().partition(" ")
     kind, _, what = rest.strip().partition(" ")
     if outcome not in OUTCOMES:
@@ -138,7 +134,7 @@ def _quote(word: str) -> str:
 
 
 def matches_glob(pattern: str, text: str, *, case: bool = True) -> bool:
-    """`*` is anything, `?` one character; all else means itself. Its time grows with the text, however many stars."""
+    """Match a text: `*` is anything, `?` one character. Takes linear time, however many stars."""
     first, *others = _glob_pieces(pattern, case)
     found = first.match(text)
     if not others:
@@ -165,7 +161,7 @@ def _glob_pieces(pattern: str, case: bool) -> list[re.Pattern[str]]:
 
 @lru_cache(maxsize=1024)
 def path_regex(pattern: str) -> re.Pattern[str]:
-    """Of an absolute pattern: `*` and `?` stay within one name, `**` goes through folders, `/**` means the folder too."""
+    """Compile an absolute pattern: `*` and `?` stay within one name, `**` crosses folders, `/**` includes the folder."""
     deep = pattern.endswith("/**")
     parts = re.split(r"(\*\*/|\*\*|\*|\?)", pattern[:-3] if deep else pattern)
     meanings = {"**/": "(?:[^/]+/)*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
@@ -175,6 +171,6 @@ def path_regex(pattern: str) -> re.Pattern[str]:
 
 @lru_cache(maxsize=1024)
 def literal_prefix(pattern: str) -> str:
-    """The folder below which everything lies that an absolute pattern may match."""
+    """Return the folder that contains everything that an absolute pattern may match."""
     fixed = re.split(r"[*?]", pattern, maxsplit=1)[0]
     return pattern if fixed == pattern else fixed.rpartition("/")[0] or "/"

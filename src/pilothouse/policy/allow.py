@@ -1,7 +1,7 @@
-"""A script against what allows: mode and rules, segment by segment, with the folder tracked through the chain.
+"""Checks whether mode and rules allow a command, segment by segment, and follows `cd` through the chain.
 
-Strict: every segment must be known to be harmless, or be named by a rule that allows it; whatever is left over is a
-`Gap`, with the reason and, where there is one, the rule that would close it.
+Strict: every segment must be known to be harmless, or be named by an allow rule. Everything else becomes a `Gap`, with
+the reason and, where there is one, the rule that would allow it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from pilothouse.policy.edit import AWKS, edit_only
 from pilothouse.policy.filesystem import joined
 from pilothouse.policy.offers import exact_rule, path_rule, remember_command
 from pilothouse.policy.options import is_another_program
-from pilothouse.policy.paths import NOWHERE, Places
+from pilothouse.policy.paths import NOWHERE, WorkspacePaths
 from pilothouse.policy.reader_table import READERS
 from pilothouse.policy.readers import NO_GLOB, Reads, Unknown, read_only
 from pilothouse.policy.script import Chain, Node, Pipe, Redirect, Script, Segment, Subshell, Word
 
 MAX_FOLDERS = 8
-"""Folders that a chain of `cd … ||` may end up in; more than that nobody can follow."""
+"""Folders that a chain of `cd … ||` may end up in."""
 
 _ALIKE = str.maketrans(
     "аеорсухіјѕԁһӏԛԝαορνικτυΑΒΕΖΗΙΚΜΝΟΡΤΥΧАВЕКМНОРСТХЅІЈɡɑℓ‐‑‒–—−﹣－",
@@ -34,41 +34,41 @@ Folders = frozenset[str]
 
 
 class Gap(Struct, frozen=True):
-    """What is not allowed yet. `rules` would allow it; empty if nothing that may be remembered would."""
+    """A part of a call that is not allowed yet. `rules` would allow it; empty if no rule may be saved for it."""
 
     why: str
     rules: tuple[Rule, ...] = ()
 
 
 class Walk:
-    """One script, walked once. `gaps` is empty when all of it may run."""
+    """Walks one script once. `gaps` is empty when all of it may run."""
 
-    def __init__(self, places: Places, rules: Sequence[Rule], mode: str) -> None:
+    def __init__(self, places: WorkspacePaths, rules: Sequence[Rule], mode: str) -> None:
         self._places = places
         self._mode = mode
         self._commands = [rule for rule in rules if rule.kind in ("command", "glob")]
         self._readable = [rule for rule in rules if rule.kind in ("path", "read")]
         self._changeable = [rule for rule in rules if rule.kind == "path"]
         self._forbidding: Sequence[Rule] = ()
-        self._crooked: set[str] = set()
-        self._posing: dict[str, bool] = {}
+        self._linked: set[str] = set()
+        self._git_dirs: dict[str, bool] = {}
         self._walked: set[tuple[Segment, Folders]] = set()
         self.gaps: list[Gap] = []
         self.used: dict[Rule, None] = {}
 
     def walk(self, script: Script, cwd: str, forbidding: Sequence[Rule] = ()) -> None:
-        """`forbidding` are rules about paths that forbid or ask: nothing that reads a whole folder may pass over them."""
+        """`forbidding` holds deny and ask rules about paths: a command that reads a whole folder must not cover them."""
         self._forbidding = forbidding
         here = self._places.resolve("/", cwd) if cwd.startswith("/") else None
         if here is None or not self._places.is_inside(here):
-            self.gaps.append(Gap("it does not run in the workspace"))
+            self.gaps.append(Gap("runs outside the workspace"))
             return
         if here != cwd.rstrip("/"):
-            self._crooked.add(here)
+            self._linked.add(here)
         self._node(script.body, frozenset({here}))
 
     def _node(self, node: Node, folders: Folders) -> tuple[Folders, Folders]:
-        """Where the shell may be after success, and where after failure."""
+        """Return the folders that the shell may be in after success, and after failure."""
         match node:
             case Segment() as segment:
                 return self._segment(segment, folders)
@@ -94,7 +94,7 @@ class Walk:
             else:
                 good, bad = self._node(node, good | bad)
             if good is not bad and len(good | bad) > MAX_FOLDERS:
-                self.gaps.append(Gap("where it runs cannot be followed"))
+                self.gaps.append(Gap("changes folders in too many ways"))
                 return folders, folders
         return good, bad
 
@@ -103,16 +103,16 @@ class Walk:
             return folders, folders
         self._redirects(segment.redirects, folders)
         if segment.assignments:
-            self.gaps.append(Gap("it sets a variable"))
+            self.gaps.append(Gap("sets a variable"))
         if segment.name == "cd":
             return self._cd(segment, folders)
         self._walked.add((segment, folders))
         if any(map(_is_alike, [text for text in segment.texts if not text.isascii()])):
-            self.gaps.append(Gap("it has letters that look like others"))
+            self.gaps.append(Gap("contains letters that look like ASCII letters"))
         elif segment.words:
             self._command(segment, folders)
         elif not segment.redirects:
-            self.gaps.append(Gap("there is no command in it"))
+            self.gaps.append(Gap("contains no command"))
         return folders, folders
 
     def _command(self, segment: Segment, folders: Folders) -> None:
@@ -145,7 +145,7 @@ class Walk:
         return None
 
     def _is_same_program(self, name: str, folders: Folders) -> bool:
-        """`./run` is another file in another folder."""
+        """A relative program such as `./run` counts only in the root of the workspace."""
         return "/" not in name or name.startswith("/") or folders == {self._places.root}
 
     def _to_remember(self, segment: Segment, found: Unknown) -> tuple[Rule, ...]:
@@ -173,8 +173,8 @@ class Walk:
         if reads.deep and (reads.git or not reads.paths):
             for folder in self._places.roots if reads.git else folders:
                 self._check_below(folder)
-        if reads.git and any(self._poses_as_git(folder) for folder in self._git_folders(reads, folders)):
-            self.gaps.append(Gap("this folder poses as the inside of a git repository"))
+        if reads.git and any(self._is_in_git_dir(folder) for folder in self._git_folders(reads, folders)):
+            self.gaps.append(Gap("runs git in a folder that looks like a git directory"))
 
     def _git_folders(self, reads: Reads, folders: Folders) -> Iterable[str]:
         yield from folders
@@ -183,12 +183,12 @@ class Walk:
                 if real := self._places.resolve(folder, word.text):
                     yield real
 
-    def _poses_as_git(self, folder: str) -> bool:
-        """Here or above, for git looks upwards; the workspace's own `.git` is its own matter."""
+    def _is_in_git_dir(self, folder: str) -> bool:
+        """Check the folder and its parents, as git does. The workspace's own `.git` does not count."""
         while self._places.is_inside(folder):
-            if folder not in self._posing:
-                self._posing[folder] = self._places.filesystem.is_git_dir(folder)
-            if self._posing[folder]:
+            if folder not in self._git_dirs:
+                self._git_dirs[folder] = self._places.filesystem.is_git_dir(folder)
+            if self._git_dirs[folder]:
                 return True
             if folder == "/":
                 break
@@ -201,28 +201,26 @@ class Walk:
         for folder in folders:
             paths = self._places.expand(folder, word)
             if paths is None:
-                self.gaps.append(Gap(f"what {word.text} means cannot be told"))
+                self.gaps.append(Gap(f"cannot tell which files {word.text} means"))
                 return
             for path in paths:
                 self._read_real(path, self._places.resolve(folder, path), deep=deep)
 
     def _read_real(self, path: str, real: str | None, *, deep: bool) -> None:
         if real is None:
-            self.gaps.append(Gap(f"where {path} leads cannot be told"))
+            self.gaps.append(Gap(f"cannot resolve the path {path}"))
         elif self._places.is_inside(real):
             if deep:
                 self._check_below(real)
         elif rule := self._places.allowed_by(self._readable, real, deep=deep):
             self.used[rule] = None
         else:
-            self.gaps.append(
-                Gap(f"it reads outside the workspace: {real}", path_rule("read", real, deep=deep))
-            )
+            self.gaps.append(Gap(f"reads outside the workspace: {real}", path_rule("read", real, deep=deep)))
 
     def _check_below(self, folder: str) -> None:
         for rule in self._forbidding:
             if self._places.forbids_below(rule, folder):
-                self.gaps.append(Gap(f"what it reads may be covered by the rule: {rule}"))
+                self.gaps.append(Gap(f"may read files that a rule is about: `{rule}`"))
                 return
 
     def _redirects(self, redirects: Iterable[Redirect], folders: Folders) -> None:
@@ -236,24 +234,24 @@ class Walk:
 
     def _change_path(self, word: Word, folders: Folders) -> None:
         if word.form == "glob":
-            self.gaps.append(Gap(f"which file {word.text} is cannot be told"))
+            self.gaps.append(Gap(f"cannot tell which file {word.text} means"))
             return
         for folder in folders:
             real = self._places.resolve(folder, word.text)
             if real is None:
-                self.gaps.append(Gap(f"where {word.text} leads cannot be told"))
+                self.gaps.append(Gap(f"cannot resolve the path {word.text}"))
             elif rule := self._places.allowed_by(self._changeable, real):
                 self.used[rule] = None
             elif (
                 self._mode != "trusted" or not self._places.is_inside(real) or self._places.is_protected(real)
             ):
                 shown = self._places.shown(real)
-                self.gaps.append(Gap(f"it writes to a file: {shown}", path_rule("path", shown)))
+                self.gaps.append(Gap(f"writes to a file: {shown}", path_rule("path", shown)))
 
     def _cd(self, segment: Segment, folders: Folders) -> tuple[Folders, Folders]:
         words = segment.words
         if len(words) != 2 or words[1].form != "plain" or words[1].text.startswith("-") or not words[1].text:
-            self.gaps.append(Gap("where cd leads is not plain"))
+            self.gaps.append(Gap("cannot tell where cd leads"))
             return folders, folders
         reached = {self._step(folder, words[1].text) for folder in folders}
         found = frozenset(place for place in reached if place is not None)
@@ -262,10 +260,10 @@ class Walk:
         return found or folders, folders
 
     def _step(self, folder: str, path: str) -> str | None:
-        """None if it leads out, or if shells and paths would disagree about where it leads."""
+        """Return where `cd` leads; None if out of the workspace, or if shells may disagree about it."""
         parts = [part for part in path.split("/") if part not in ("", ".")]
         upward = ".." in parts
-        if upward and (folder in self._crooked or ".." in parts[len([p for p in parts if p == ".."]) :]):
+        if upward and (folder in self._linked or ".." in parts[len([p for p in parts if p == ".."]) :]):
             return None
         real = self._places.resolve(folder, path)
         if real is None or not self._places.is_inside(real):
@@ -273,12 +271,12 @@ class Walk:
         if joined(folder, path) != real:
             if upward:
                 return None
-            self._crooked.add(real)
+            self._linked.add(real)
         return real
 
 
 def _is_alike(text: str) -> bool:
-    """Whether a word could be taken for a plain one: look-alike letters, wide ones, dashes that are no hyphen."""
+    """Tell whether a word looks like plain ASCII: look-alike or wide letters, dashes that are not hyphens."""
     if text.isascii() or any(char.isspace() for char in text):
         return False
     return unicodedata.normalize("NFKC", text.translate(_ALIKE)).isascii()

@@ -17,7 +17,7 @@ from pilothouse.core.rules import Rule, matches_glob
 from pilothouse.policy.commands import Command, Commands, find_commands
 from pilothouse.policy.mentioned_paths import MentionedPaths, find_paths
 from pilothouse.policy.options import is_another_program
-from pilothouse.policy.paths import Places
+from pilothouse.policy.paths import WorkspacePaths
 from pilothouse.policy.script import Parse, Script
 
 _LONG = {"o": "output", "f": "force", "r": "recursive", "i": "in-place", "d": "delete", "a": "all"}
@@ -36,7 +36,7 @@ MAX_LINES = 1000
 class DenyMatcher:
     """Matches one call against any number of rules. Work is done when the first rule needs it."""
 
-    def __init__(self, call: Call, script: Script | None, places: Places, parse: Parse) -> None:
+    def __init__(self, call: Call, script: Script | None, places: WorkspacePaths, parse: Parse) -> None:
         self._call = call
         self._script = script
         self._places = places

@@ -1,4 +1,4 @@
-"""Paths as the machine sees them: links followed, dangling ones too; patterns expanded, within a bound."""
+"""Resolves paths: follows links, dangling ones too, and expands patterns within a bound."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ MAX_LINKS = 40
 MAX_MATCHES = 500
 MAX_LISTED = 1000
 MAX_MAGIC = 2
-"""Parts of a pattern that may be patterns themselves: each multiplies the folders to look into."""
+"""Maximum number of names with wildcards in a pattern: each multiplies the folders to list."""
 _MAGIC = re.compile(r"[*?\[]")
 
 
 class Filesystem(Protocol):
-    """What only the machine knows about paths. `~` is the home folder; a path that cannot be looked at is None.
+    """The port through which the policy reads the file system. `~` is the home folder; an unreadable path is None.
 
     A `folder` is `/` or a path that `resolve` gave: it is not looked at again.
     """
 
     def resolve(self, folder: str, path: str) -> str | None:
-        """Where a path leads in truth, every link followed, also one that leads to nothing."""
+        """Return the real path, every link followed, dangling ones too."""
         ...
 
     def expand(self, folder: str, pattern: str) -> tuple[str, ...] | None:
-        """The paths that a pattern of file names means now; None if they are too many to look at."""
+        """Return the paths that a pattern matches now; None if too many, or if shells differ about it."""
         ...
 
     def has_no_links(self, folder: str) -> bool:
-        """Whether no name in the folder is a link: then each leads where it says. False where that is not known."""
+        """Tell whether the folder contains no links. False if unknown."""
         ...
 
     def is_git_dir(self, folder: str) -> bool:
-        """Whether the folder itself would be taken for a repository's inside, configuration and all."""
+        """Tell whether git might use the folder itself as a git directory."""
         ...
 
 
 def joined(folder: str, path: str) -> str:
-    """A path as it is written, `..` and all, without a look at any link."""
+    """Join and normalise a path without following links."""
     return "/" + posixpath.normpath(posixpath.join(folder, path)).lstrip("/")
 
 
 class BareFilesystem:
-    """Knows nothing of the machine: paths are taken as written. For tests, and where no file is."""
+    """Takes paths as written, without reading any disk. For tests."""
 
     def __init__(self, home: str = "/home/nobody") -> None:
         self._home = home
@@ -73,7 +73,7 @@ class RealFilesystem:
         self._home = home or os.path.expanduser("~")
 
     def resolve(self, folder: str, path: str) -> str | None:
-        """Strict about loops and about what may not be looked at; what is not there is where it would be made."""
+        """Return None for loops and unreadable folders. A missing file resolves to where it would be created."""
         if path[:1] == "~":
             if path[1:2] not in ("", "/"):
                 return None
@@ -99,7 +99,7 @@ class RealFilesystem:
         return None if len(found) > MAX_MATCHES else found
 
     def has_no_links(self, folder: str) -> bool:
-        """One list instead of a look at each name. Any link at all is a no: systems differ in which names are the same."""
+        """List the folder once. Any link is a no, because systems differ in which names are equal."""
         try:
             with os.scandir(folder) as entries:
                 listed = list(islice(entries, MAX_LISTED + 1))
@@ -126,9 +126,9 @@ def _is_there(folder: str, name: str) -> bool:
 
 
 def _has_no_match(folder: str, pattern: str) -> bool:
-    """Whether no name begins as the pattern does, before its first sign: then nobody need make a pattern of it.
+    """Tell whether no file name begins with the fixed part of the pattern, so that nothing can match.
 
-    What an agent writes is full of texts that look like patterns, and each would have to be compiled.
+    Commands are full of texts that look like patterns; this avoids compiling each.
     """
     magic = _MAGIC.search(pattern)
     place, slash, start = pattern[: magic.start() if magic else 0].rpartition("/")
@@ -142,7 +142,7 @@ def _has_no_match(folder: str, pattern: str) -> bool:
 
 
 def _follow(real: str, path: str) -> str:
-    """Like `os.path.realpath`, but a loop, or a folder that may not be searched, is an error and no answer.
+    """Follow links like `os.path.realpath`, but raise `OSError` for a loop or an unreadable folder.
 
     `real` has no links any more; only what comes after it is looked at.
     """
@@ -171,5 +171,5 @@ def _follow(real: str, path: str) -> str:
 
 
 def _parts(path: str) -> list[str]:
-    """The last one first."""
+    """Return the names of a path, the last one first."""
     return [part for part in path.split("/")[::-1] if part and part != "."]

@@ -10,7 +10,7 @@ from msgspec import Struct
 from pilothouse.core.call import Call
 from pilothouse.policy.commands import Command, Commands
 from pilothouse.policy.filesystem import joined
-from pilothouse.policy.paths import MAX_CHARS, Places
+from pilothouse.policy.paths import MAX_CHARS, WorkspacePaths
 
 _HOME = re.compile(r"\$\{?HOME\}?")
 _HERE = re.compile(r"\$\{?(?:OLD)?PWD\}?|^~[+\-](?=/|$)")
@@ -33,7 +33,7 @@ class MentionedPaths(Struct, frozen=True):
     """Every path was followed from every folder."""
 
 
-def find_paths(call: Call, commands: Commands, places: Places) -> MentionedPaths:
+def find_paths(call: Call, commands: Commands, places: WorkspacePaths) -> MentionedPaths:
     """Follow every path of the call, from every folder that it may begin in; expand patterns as of now."""
     written = _written_paths(call, commands.words)
     settled = (_HERE.sub(".", _HOME.sub("~", text)) for text in commands.dynamic)
@@ -56,7 +56,7 @@ def find_paths(call: Call, commands: Commands, places: Places) -> MentionedPaths
     return MentionedPaths(list(reals), list(unseen), len(folders) <= room)
 
 
-def _folders(call: Call, commands: Commands, places: Places) -> list[str]:
+def _folders(call: Call, commands: Commands, places: WorkspacePaths) -> list[str]:
     """Where a relative path may begin: here, and wherever a `cd` leads. One more than the bound is cut."""
     start = places.resolve("/", call.cwd) if call.cwd.startswith("/") else None
     folders = dict.fromkeys(folder for folder in (start, places.root) if folder)

@@ -1,4 +1,4 @@
-"""Which rule a "yes, and do not ask again" would save. Pure, so that people can read it before they say so.
+"""Chooses the rule that "for this session" and "always" save. Pure, so that people can read it before they answer.
 
 One word of a command, two for programs whose second word says what they do, three for launchers; for what could run
 anything (`programs.py`) the very command alone, and for a wrapper, or a text given to an interpreter, nothing.
@@ -32,7 +32,7 @@ THREE: dict[str, frozenset[str]] = {
     "gh": frozenset({"pr", "issue", "run", "repo", "api", "release"}),
     "deno": frozenset({"task", "run"}),
 }
-"""Launchers: their second word only says that the third is what runs. Where none is named, every one does."""
+"""Launchers whose third word names what runs, by their second word; an empty set means every second word."""
 THREE_OPEN: dict[str, frozenset[str]] = {
     "uv pip": word_set("install sync"),
     "uv tool": word_set("run install"),
@@ -46,13 +46,13 @@ THREE_OPEN: dict[str, frozenset[str]] = {
     "gh repo": word_set("clone fork"),
     "gh run": frozenset(),
 }
-"""Those whose third word is no program but a deed, and which deeds run anything."""
+"""Launchers whose third word is a subcommand, and the subcommands that may run anything."""
 
 _SUBJECT = re.compile(r"[A-Za-z0-9_@][A-Za-z0-9_@:./+\-]*|\./[A-Za-z0-9_@:./+\-]+")
 
 
 def remember_command(texts: Sequence[str]) -> tuple[Rule, ...]:
-    """The rule for a command that no rule names yet; none if it is only ever allowed once."""
+    """Return the rule for a command; none if the command may only be allowed once."""
     name = plain_name(texts[0])
     if name in WRAPPERS or "=" in texts[0]:
         return ()
@@ -72,7 +72,7 @@ def remember_command(texts: Sequence[str]) -> tuple[Rule, ...]:
 
 
 def _launched_rule(name: str, texts: Sequence[str]) -> tuple[Rule, ...]:
-    """A launcher is known by what it runs, unless that runs anything itself."""
+    """Name a launcher by what it runs, unless that may run anything itself."""
     if (told := THREE_OPEN.get(f"{name} {texts[1]}")) is not None:
         runs_anything = texts[2] in told
     else:
@@ -83,7 +83,7 @@ def _launched_rule(name: str, texts: Sequence[str]) -> tuple[Rule, ...]:
 
 
 def _script_rule(name: str, texts: Sequence[str]) -> tuple[Rule, ...]:
-    """An interpreter is known by what it runs: a module or a file, never a text."""
+    """Name an interpreter by the module or file that it runs, never by a text."""
     if len(texts) > 2 and texts[1] == "-m" and _SUBJECT.fullmatch(texts[2]):
         return exact_rule(texts) if texts[2] in MODULES else (Rule("allow", "command", tuple(texts[:3])),)
     if name == "deno":
@@ -101,7 +101,7 @@ def _command_rule(texts: Sequence[str], count: int) -> tuple[Rule, ...]:
 
 
 def exact_rule(texts: Sequence[str]) -> tuple[Rule, ...]:
-    """This very command and nothing else; none if its text would be read as a pattern."""
+    """Return a rule for this exact command; none if its text would be read as a pattern."""
     line = shlex.join(texts)
     return () if re.search(r"[*?]", line) else _checked("glob", line)
 
@@ -113,14 +113,14 @@ def path_rule(kind: RuleKind, path: str, *, deep: bool = False) -> tuple[Rule, .
 
 
 def name_rule(kind: RuleKind, *names: str) -> tuple[Rule, ...]:
-    """A tool, a server, a skill, a domain: as it is called, unless that would be a pattern."""
+    """Return a rule for a tool, server, skill or domain; none if its name would be read as a pattern."""
     if any(re.search(r"[*?]", name) or not name for name in names):
         return ()
     return _checked(kind, shlex.join(names))
 
 
 def _checked(kind: RuleKind, what: str) -> tuple[Rule, ...]:
-    """Only what can be written on a line, and means the same when it is read again."""
+    """Return the rule only if it fits on a line and survives being read again."""
     line = f"allow {kind} {what}"
     if len(line) > MAX_CHARS or not line.isprintable():
         return ()

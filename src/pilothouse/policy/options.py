@@ -1,6 +1,6 @@
-"""Options that make of a program another one: a rule that names only the program does not cover them.
+"""Lists options that make a program run others or write files: a rule that names only the program does not cover them.
 
-Found joined (`sort -uo`), shortened (`sort --out`), with a value (`sed -i.bak`), and behind a folder (`/usr/bin/sort`).
+Recognised joined (`sort -uo`), shortened (`sort --out`), with a value (`sed -i.bak`), and behind a folder (`/usr/bin/sort`).
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ _LETTERS = re.compile(r"-[A-Za-z0-9]")
 
 
 class Options(Struct, frozen=True):
-    """`letters` may stand among others behind one dash, up to one of `values`, behind which a value stands."""
+    """`letters` may be bundled behind one dash; a letter of `values` ends the bundle with its value."""
 
     letters: str = ""
     values: str = ""
     long: frozenset[str] = frozenset()
     begins: tuple[str, ...] = ()
-    """How words begin that make another program of it, whatever follows."""
+    """Prefixes of such options."""
     old: bool = False
-    """Whether letters may stand in the first word without a dash."""
+    """The first word may be a bundle without a dash, as in `tar xzf`."""
 
 
 ANOTHER_PROGRAM: dict[str, Options] = {
@@ -86,7 +86,7 @@ ANOTHER_PROGRAM["gmake"] = ANOTHER_PROGRAM["make"]
 
 
 def is_another_program(texts: Sequence[str], named: Sequence[str]) -> bool:
-    """Whether an option turns the program into something that a rule about its name did not mean."""
+    """Tell whether an option makes the program do more than a rule that names `named` covers."""
     name = texts[0].rpartition("/")[2]
     found = [ANOTHER_PROGRAM.get(name), ANOTHER_PROGRAM.get(" ".join((name, *texts[1:2])))]
     return any(options is not None and _has_one(options, texts, named) for options in found)

@@ -1,7 +1,7 @@
-"""Paths against the workspace and against rules. A path is judged by where it leads, never by how it is written.
+"""Checks paths against the workspace and against rules. A path counts by where it leads, never by how it is written.
 
-Rules: to forbid, a rule about a folder covers all below it, and a pattern without a slash matches at any depth; to
-allow, a pattern matches as it stands, and relative ones begin at the workspace.
+A deny or ask rule about a folder covers everything below it, and a pattern without a slash matches at any depth. An allow
+rule matches exactly; relative patterns begin at the workspace.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from pilothouse.policy.filesystem import Filesystem
 from pilothouse.policy.script import Word
 
 MAX_CHARS = 4096
-"""No system takes a longer path."""
+"""No system accepts a longer path."""
 MAX_DEPTH = 50
 MANY = 8
-"""Names in one folder, from which on a look at the whole folder is cheaper than one at each."""
+"""From this many names in one folder, listing the folder is cheaper than a look at each name."""
 _MAGIC = re.compile(r"[*?]")
 _NAME = re.compile(r"(?!\.\.?$)[A-Za-z0-9_.,@+=\-]{1,100}")
 NOWHERE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/fd/1", "/dev/fd/2"})
@@ -45,10 +45,10 @@ PROTECTED = frozenset(
         ".pre-commit-config.yaml",
     }
 )
-"""Names in a workspace that make other programs run things, or loosen what an engine may do: changing them is asked."""
+"""Names in a workspace that other tools execute, or that widen what an engine may do. Changing them is asked about."""
 
 
-class Places:
+class WorkspacePaths:
     def __init__(self, workspace: str, folders: Sequence[str], filesystem: Filesystem) -> None:
         self.filesystem = filesystem
         self._forbidden: dict[Rule, list[tuple[str, re.Pattern[str]]]] = {}
@@ -64,11 +64,11 @@ class Places:
             self._resolved["/"] = {workspace: self.root}
 
     def resolve(self, cwd: str, path: str) -> str | None:
-        """Each path, and each folder on its way, is followed once per decision."""
+        """Resolve a path. Each path, and each folder on its way, is followed once per decision."""
         return self.resolve_all(cwd, (path,))[0]
 
     def resolve_all(self, cwd: str, paths: Sequence[str]) -> list[str | None]:
-        """Where each of the paths leads, in their order."""
+        """Resolve many paths, in their order."""
         known = self._resolved.setdefault(cwd, {})
         linkless = self._linkless
         for path in paths:
@@ -103,18 +103,18 @@ class Places:
         return any(part.casefold() in PROTECTED for part in self._below_root(real).split("/"))
 
     def shown(self, real: str) -> str:
-        """As people would write it in a rule: relative where it is in the workspace."""
+        """Return the path as people write it in a rule: relative if inside the workspace."""
         return self._below_root(real) if self.is_inside(real) else real
 
     def _below_root(self, real: str) -> str:
         return next((real[len(prefix) :] for prefix in self._prefixes if real.startswith(prefix)), real)
 
     def expand(self, cwd: str, word: Word) -> tuple[str, ...] | None:
-        """The paths that a word means, as written; None if that cannot be told."""
+        """Expand a word to paths, as written; None if they cannot be told."""
         return self.filesystem.expand(cwd, word.text) if word.form == "glob" else (word.text,)
 
     def allowed_by(self, rules: Sequence[Rule], real: str, *, deep: bool = False) -> Rule | None:
-        """The rule that allows it. With `deep` it must allow everything below, too."""
+        """Return the rule that allows a path. With `deep` it must allow everything below, too."""
         for rule in rules:
             pattern = self._absolute(rule)
             if pattern and path_regex(pattern).fullmatch(real) and (not deep or pattern.endswith("/**")):
@@ -122,14 +122,14 @@ class Places:
         return None
 
     def forbids(self, rule: Rule, reals: Sequence[str]) -> bool:
-        """Whether one of the paths is meant. Generous: also what lies below."""
+        """Tell whether a rule covers one of the paths, or a folder above it."""
         whole = "\n".join(reals)
         return any(
             prefix in whole and any(map(regex.fullmatch, reals)) for prefix, regex in self._generous(rule)
         )
 
     def forbids_below(self, rule: Rule, folder: str) -> bool:
-        """Whether something below the folder may be meant."""
+        """Tell whether a rule may cover something below the folder."""
         for pattern in self._everywhere(rule):
             prefix = literal_prefix(pattern).rstrip("/")
             if (prefix + "/").startswith(folder.rstrip("/") + "/"):
@@ -139,7 +139,7 @@ class Places:
         return False
 
     def _generous(self, rule: Rule) -> list[tuple[str, re.Pattern[str]]]:
-        """Each with what every path begins with that it matches."""
+        """Return each regex with the prefix of every path that it matches."""
         if rule not in self._forbidden:
             patterns = [pattern.rstrip("/").removesuffix("/**") + "/**" for pattern in self._everywhere(rule)]
             self._forbidden[rule] = [(literal_prefix(pattern), path_regex(pattern)) for pattern in patterns]
@@ -160,7 +160,7 @@ class Places:
         return [found] if found else []
 
     def _absolute(self, rule: Rule) -> str | None:
-        """The rule's pattern with its fixed part followed, for what it is compared with was followed too."""
+        """Return the rule's pattern with the links in its fixed part followed."""
         pattern = rule.pattern
         base = "/" if pattern.startswith(("/", "~")) else self.root
         magic = _MAGIC.search(pattern)

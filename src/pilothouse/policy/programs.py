@@ -1,6 +1,7 @@
-"""Programs that run whatever their words say: their name tells nothing, so no rule for it is ever offered.
+"""Lists programs that run other programs or texts.
 
-For those whose second word says what they do, the words that are safe to be remembered so; all others may run anything.
+Rules that deny look through launchers and into texts for shells. No allow rule is offered for a program that may run
+anything; where the second word decides, `BY_TWO` lists the safe ones.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ WRAPPERS = word_set(
     "parallel trap alias unalias export set unset ssh script flock unshare chroot nsenter strace ltrace gdb expect "
     "busybox toybox osascript cd pushd popd coproc pkexec runuser capsh setarch taskset systemd-run chronic entr"
 )
-"""What runs something else than it says."""
+"""Programs that run something else; no allow rule is offered for them."""
 INTERPRETERS = word_set(
     "python pypy node nodejs deno ruby irb perl php lua luajit bash sh zsh dash ksh mksh ash csh tcsh fish rbash pwsh "
     "Rscript R julia tclsh wish guile racket sbcl clisp ghci scala groovy jshell elixir iex erl ocaml swipl octave tsx ts-node "
@@ -89,11 +90,11 @@ OPEN = word_set(
     "lldb rr qemu install start-stop-daemon run-parts logrotate rpm dpkg snap flatpak pacman yum dnf zypper apk emerge "
     "latex pdflatex xelatex lualatex tex latexmk gnuplot ffmpeg convert magick yq"
 )
-"""What takes commands, programs or places to write among its words."""
+"""Programs that accept commands, programs or output files among their words."""
 MODULES = word_set(
     "timeit cProfile profile pdb code runpy trace pip ensurepip coverage IPython ipdb doctest idlelib zipapp"
 )
-"""Modules of Python that run what they are told."""
+"""Modules of Python that run other code."""
 BY_TWO: Mapping[str, frozenset[str]] = {
     name: word_set(words)
     for names, words in {
@@ -127,7 +128,7 @@ _VERSION = re.compile(r"-?\d[\d.]*$")
 
 @lru_cache(maxsize=1024)
 def plain_name(program: str) -> str:
-    """Without its folder and its version: `.venv/bin/python3.12` is `python`."""
+    """Strip folder and version: `.venv/bin/python3.12` is `python`."""
     name = program.rpartition("/")[2]
     if len(name) > MAX_NAME:
         return name

@@ -1,4 +1,4 @@
-"""The programs that only read, and exactly which of their options are known to do no more.
+"""Lists the programs that only read, and the options with which they do no more.
 
 An option that stands here neither writes, nor runs another program, nor follows links out of a folder, nor reads a list
 of names from a file. What does not stand here is not thought about: it asks. Names are written out, for programs
@@ -28,17 +28,17 @@ class Reader(Struct, frozen=True):
     long: frozenset[str] = frozenset()
     long_values: frozenset[str] = frozenset()
     numbers: bool = False
-    """Whether `-20` is an option."""
+    """`-20` is an option."""
     most: int = 1000
-    """Operands. Where one more would be a file to write, it is counted."""
+    """Maximum number of operands. For some programs one more would be a file to write."""
     deep: str = ""
     """Options that make it read everything below a folder; `*` if it always does."""
     attached: str = ""
-    """Letters whose value, a number, may only stand right behind them."""
+    """Letters whose value, a number, must be attached."""
     exact: frozenset[str] = frozenset()
-    """Options that are known only as they stand."""
+    """Options that are known only in this exact spelling."""
     apart: bool = False
-    """Whether the value of a letter is always the next word: what stands right behind the letter are more options."""
+    """The value of a letter is always the next word; what is attached to the letter are more options."""
 
 
 def _row(
@@ -242,7 +242,7 @@ SEPARATE = word_set(
     "after after-context author before before-context bytes context exclude glob grep iglob include lines max-columns "
     "max-count max-depth regexp replace since sort type type-not until"
 )
-"""Long options whose value may be the next word. Of the others some programs would take that word for an operand."""
+"""Long options whose value may be the next word. For others, some programs take that word as an operand."""
 
 GIT: Mapping[str, Reader] = {
     "blame": _row(
@@ -333,11 +333,11 @@ GIT: Mapping[str, Reader] = {
 GIT_PATCHES = word_set(
     "p u U c m L W S G D patch unified patch-with-stat word-diff word-diff-regex binary check text inter-hunk-context"
 )
-"""Options with which git tells what is in files, or whether something is."""
+"""Options with which git prints or searches contents of files."""
 GIT_NAMES = word_set(
     "s no-patch stat shortstat numstat name-only name-status summary raw dirstat compact-summary quiet"
 )
-"""Options with which `git diff` names files, and tells nothing of what is in them."""
+"""Options with which `git diff` prints names of files and no contents."""
 TWO = word_set(
     "git jj bun bunx npx npm pnpm yarn cargo go docker podman kubectl gh uv uvx pip pip3 pipx poetry hatch make just task mvn "
     "gradle dotnet terraform tofu helm brew apt apt-get rustup composer bundle rake mix swift flutter"
@@ -359,7 +359,7 @@ GIT_FIXED: frozenset[tuple[str, ...]] = frozenset(
         ("version",),
     }
 )
-"""What reads only when it stands there exactly so."""
+"""Commands that only read in this exact form."""
 
 FIND_TESTS = word_set(
     "-amin -anewer -atime -cmin -cnewer -ctime -gid -group -ilname -iname -inum -ipath -iregex -links -lname -mmin "
@@ -398,5 +398,5 @@ VERSIONS: Mapping[str, frozenset[str]] = {
         "uv": (),
     }.items()
 }
-"""Programs that tell their version and do nothing else when asked so. Those that let the folder choose which version of
-themselves runs (cargo, go, yarn, pnpm, …) are not here."""
+"""Programs that print their version and exit. Programs whose version the folder selects (cargo, go, yarn, pnpm, …) are not
+listed."""

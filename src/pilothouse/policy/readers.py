@@ -1,7 +1,7 @@
-"""Does a command only read, and what? A segment against the table of readers; strict, and nothing is guessed.
+"""Recognises commands that only read, by the table of readers.
 
-The answer is what it reads, for paths have still to be looked at; or, in a person's words, why it is not known to
-only read.
+Strict: nothing is guessed. Returns the paths that a command reads, which the caller must check, or the reason why it is
+not known to only read.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ from pilothouse.policy.script import Segment, Word
 
 
 class Reads(Struct, frozen=True):
-    """What a command reads: these paths, and with `deep` all below them. `git`: it obeys a repository's settings, and what
-    is deep is so for the whole of it, whichever folder it runs in."""
+    """The paths that a command reads; with `deep` everything below them, too.
+
+    `git`: it obeys the repository's settings, and reads the whole repository where it is deep.
+    """
 
     paths: tuple[Word, ...] = ()
     deep: bool = False
@@ -37,7 +39,7 @@ class Reads(Struct, frozen=True):
 
 
 class Unknown(Struct, frozen=True):
-    """Why it is not known to only read. `program` tells whether not even the program is known."""
+    """The reason why a command is not known to only read. With `program` not even its program is known."""
 
     why: str
     program: bool = False
@@ -49,13 +51,13 @@ class _Split(Struct, frozen=True):
 
 
 _LINES = re.compile(r"(\d+|\$)(,(\d+|\$|\+\d+))?p(;(\d+|\$)(,(\d+|\$|\+\d+))?p)*")
-"""What `sed -n` is used for most: some lines of a file."""
+"""Scripts of `sed -n` that print some lines of a file."""
 _FILTER = re.compile(r"[A-Za-z0-9_.\[\]|:,\"' ?()/\-]*")
 _TELLS_TOO_MUCH = re.compile(
     r"env|input|import|include|modulemeta|debug|getpath|@sh|limit|error|halt", re.IGNORECASE
 )
 _FORMAT = re.compile(r"(?:[^%\\]|%%|%[-+ #]*\d*(?:\.\d+)?[bcqs]|\\(?:[abefnrtv\\\"']|0?33|x1[bB]))*")
-"""What `printf` only writes. `%n` sets a variable, and a number may be computed, which some shells do with side effects."""
+"""Formats that only print. `%n` sets a variable, and some shells evaluate numbers with side effects."""
 _COUNTING = re.compile(r"%([-+ #]*\d*(?:\.\d+)?)[dioxXueEfFgG]")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _NEWER = re.compile(r"-newer[aBcm][aBcmt]")
@@ -67,7 +69,7 @@ NO_GLOB = "a pattern could become an option"
 
 
 def read_only(segment: Segment) -> Reads | Unknown:
-    """Only for a segment whose words are all static."""
+    """Classify a segment. Call it only if all words are static."""
     name, args = segment.name, segment.words[1:]
     if len(args) == 1 and args[0].text in VERSIONS.get(name, ()):
         return Reads()
@@ -81,7 +83,7 @@ def read_only(segment: Segment) -> Reads | Unknown:
 
 
 def unallowed(segment: Segment) -> Unknown:
-    """Named as a rule would name it: `npm test`, but `touch`."""
+    """Name the command as a rule would: `npm test`, but `touch`."""
     name, args = segment.name, segment.words[1:]
     what = args[0].text if name in TWO and args else ""
     told = f"{name} {what}" if _SUBCOMMAND.fullmatch(what) else name
@@ -107,7 +109,7 @@ def _by_table(name: str, reader: Reader, args: Sequence[Word]) -> Reads | Unknow
 
 
 def _split(name: str, reader: Reader, args: Sequence[Word]) -> _Split | Unknown:
-    """Options apart from operands, as the usual parsers do it; an option may stand behind operands."""
+    """Separate options from operands as getopt does; options may follow operands."""
     options: list[str] = []
     operands: list[Word] = []
     pending = list(reversed(args))
@@ -163,7 +165,7 @@ def _short(reader: Reader, text: str, pending: list[Word]) -> list[str] | None:
 
 
 def _take_value(pending: list[Word]) -> bool:
-    """The next word is the value, unless it could be taken for something else."""
+    """Take the next word as the value, unless it might be an option or a pattern."""
     if not pending or pending[-1].form == "glob" or pending[-1].text.startswith("-"):
         return False
     pending.pop()
@@ -193,7 +195,7 @@ def _command(args: Sequence[Word]) -> Reads | Unknown:
 
 
 def _test(args: Sequence[Word]) -> Reads | Unknown:
-    """A look at one file; anything else that `test` can do may evaluate what it is given."""
+    """Accept a check of one file. Other forms of `test` may evaluate their words."""
     if len(args) == 2 and args[0].text in _CHECKS and args[1].form in ("plain", "home"):
         return Reads((args[1],))
     return Unknown("no rule allows this test", program=True)
@@ -213,7 +215,7 @@ def _jq(args: Sequence[Word]) -> Reads | Unknown:
     if isinstance(split, Unknown):
         return split
     if not split.operands:
-        return Unknown("jq has nothing to do")
+        return Unknown("jq has no filter")
     text = split.operands[0].text
     if not _FILTER.fullmatch(text) or _TELLS_TOO_MUCH.search(text):
         return Unknown("this filter may do more than pick values")
@@ -263,7 +265,7 @@ def _git(args: Sequence[Word]) -> Reads | Unknown:
                 or args[at + 1].text.startswith("-")
                 or place
             ):
-                return Unknown("git -C is not plain here")
+                return Unknown("cannot tell where git -C leads")
             place.append(args[at + 1])
             at += 1
         at += 1
@@ -271,7 +273,7 @@ def _git(args: Sequence[Word]) -> Reads | Unknown:
     if tuple(word.text for word in rest) in GIT_FIXED:
         return Reads(tuple(place), git=True)
     if not rest:
-        return Unknown("git is told nothing")
+        return Unknown("git has no subcommand")
     name = rest[0].text
     reader = GIT.get(name)
     if reader is None or name.startswith("-"):
@@ -283,7 +285,7 @@ def _git(args: Sequence[Word]) -> Reads | Unknown:
         return Unknown(f"git {name} may do more than read here")
     outward = _outward(found.operands)
     if place and outward:
-        return Unknown("git -C is not plain here")
+        return Unknown("cannot tell where git -C leads")
     if name == "diff":  # outside of a repository it compares any two files, links and all
         outward = [
             Word(f"{place[0].text}/{word.text}", word.form) if place else word for word in found.operands
@@ -292,7 +294,7 @@ def _git(args: Sequence[Word]) -> Reads | Unknown:
 
 
 def _tells_contents(name: str, options: frozenset[str]) -> bool:
-    """Whether it prints what is in files that nobody named, or that a revision names."""
+    """Tell whether a git command prints contents of files that its words do not name."""
     match name:
         case "grep" | "show":
             return True
@@ -309,7 +311,7 @@ def _tells_contents(name: str, options: frozenset[str]) -> bool:
 
 
 def _outward(operands: Iterable[Word]) -> list[Word]:
-    """Of git's operands, revisions and paths, those that might lead out of the repository."""
+    """Return the operands of git that might lead out of the repository."""
     return [
         word
         for word in operands

@@ -1,4 +1,4 @@
-"""A command's text as values: segments, how they are joined, and what about it is not plain.
+"""Defines a parsed command: its segments, how they are joined, and what about it is not plain.
 
 Port: `Parse` makes them of text, `Filesystem` looks at the machine for what text cannot tell. Neither decides anything.
 A rule that forbids reads every segment of a script, nested ones too; a rule that allows wants a script without oddities.
@@ -25,7 +25,7 @@ class Word(Struct, frozen=True, gc=False):
 
 
 class Redirect(Struct, frozen=True, gc=False):
-    """`<<` and `<<<` have the text itself as their target; what only moves a descriptor has none."""
+    """A redirection. The target of `<<` and `<<<` is the text itself; `2>&1` has none."""
 
     op: str
     target: Word | None = None
@@ -36,7 +36,7 @@ class Redirect(Struct, frozen=True, gc=False):
 
 
 class Segment(Struct, frozen=True, cache_hash=True, gc=False):
-    """One command: a program, its words, what is set for it alone, and where its input and output go."""
+    """One command: a program and its words, redirections, and variables set for it alone."""
 
     words: tuple[Word, ...]
     redirects: tuple[Redirect, ...] = ()
@@ -52,7 +52,7 @@ class Segment(Struct, frozen=True, cache_hash=True, gc=False):
 
 
 class Pipe(Struct, frozen=True):
-    """Each part runs in a shell of its own: a `cd` in it is not felt outside."""
+    """A pipeline. Each part runs in its own shell, so a `cd` in it has no effect outside."""
 
     parts: tuple[Node, ...]
 
@@ -63,7 +63,7 @@ class Subshell(Struct, frozen=True):
 
 
 class Chain(Struct, frozen=True):
-    """Items with what stands before each: nothing, `&&`, `||` or `;`. They bind to the left."""
+    """A chain of statements, each with the operator before it: none, `&&`, `||` or `;`. Binds to the left."""
 
     items: tuple[tuple[str, Node], ...]
 
@@ -72,14 +72,14 @@ Node = Segment | Pipe | Subshell | Chain
 
 
 class Script(Struct, frozen=True):
-    """`nested` are the segments that stand where `body` does not show them: in a substitution, a loop, a function."""
+    """A parsed command text. `nested` holds segments inside substitutions, loops and functions."""
 
     body: Node
     nested: tuple[Segment, ...] = ()
     oddities: tuple[str, ...] = ()
-    """Why this may do more than its segments say, in a person's words; empty for a plain script."""
+    """Reasons why the script may do more than its segments say; empty for a plain script."""
     uncertain: bool = False
-    """The segments may not be all of it: it is too long, or shells may read it differently."""
+    """The segments may be incomplete: the text is too long, or shells may read it differently."""
 
     def segments(self) -> Iterator[Segment]:
         yield from segments_in(self.body)
@@ -87,7 +87,7 @@ class Script(Struct, frozen=True):
 
 
 def segments_in(node: Node) -> Iterator[Segment]:
-    """In the order in which they stand."""
+    """Yield the segments in the order of the text."""
     pending: list[Node] = [node]
     while pending:
         match pending.pop():
@@ -106,7 +106,7 @@ def segments_in(node: Node) -> Iterator[Segment]:
 NOTHING = Segment(())
 
 Parse = Callable[[str], Script]
-"""Never raises: what cannot be read is a script with an oddity."""
+"""Parses a command text. Never raises: an unreadable text is a script with an oddity."""
 
 
 def unreadable(why: str) -> Script:
@@ -114,5 +114,5 @@ def unreadable(why: str) -> Script:
 
 
 def no_parser(command: str) -> Script:
-    """Where there is no parser no command is ever plain."""
-    return unreadable("there is nothing here that can read commands")
+    """Return an unreadable script: without a parser no command is plain."""
+    return unreadable("no parser for commands is configured")

@@ -1,4 +1,4 @@
-"""Which class a tool call is in: `destructive` is what cannot be taken back, or reaches beyond the workspace.
+"""Classifies tool calls: `destructive` calls cannot be undone, or reach beyond the workspace.
 
 It says who may answer, never whether something may run; so whatever only looks destructive counts as destructive.
 """
@@ -14,22 +14,22 @@ from pilothouse.core.call import COMMAND_TOOLS, has_outer_blanks
 from pilothouse.core.policy import ToolClass
 
 _COMMAND_TOOLS = frozenset(map(str.lower, COMMAND_TOOLS)) | {"powershell"}
-"""Those that rules can read, and one whose commands are in no language that they know."""
+"""Tools that run commands; the policy cannot parse those of PowerShell."""
 _CHANGING_TOOLS = frozenset({"write", "edit", "multiedit", "notebookedit", "apply_patch"})
 _PATH_KEYS = ("file_path", "notebook_path", "path")
 
 _PROGRAMS = frozenset(
     word
     for line in (
-        # what deletes or overwrites beyond recall
+        # delete or overwrite
         "rm rmdir unlink shred srm dd truncate wipefs mkfs fdisk parted sgdisk mkswap",
-        # what acts as somebody else, or on the machine
+        # act as another user, or on the machine
         "sudo doas su pkexec chown chgrp chmod setfacl mount umount insmod rmmod modprobe sysctl systemctl",
         "launchctl shutdown reboot halt poweroff kill pkill killall crontab iptables nft ufw useradd userdel usermod",
         "visudo",
-        # what runs what nobody has read
+        # run texts that are not shown
         "eval xargs parallel osascript",
-        # what changes things that others use
+        # change shared systems
         "terraform tofu pulumi ansible ansible-playbook dropdb dropuser",
     )
     for word in line.split()
@@ -53,7 +53,7 @@ _DEEDS: Mapping[str, frozenset[str]] = {
     }.items()
     for name in names.split()
 }
-"""Words that make of an everyday program one that cannot be taken back, wherever behind it they stand."""
+"""Words that make a command of an everyday program destructive, at any position."""
 _OWN_NAMES = frozenset({"pilothouse", "pilothouse.__main__", "__main__.py"})
 _OWN_DEEDS: Mapping[str, frozenset[str]] = {
     **{name: frozenset() for name in ["chat", "up", "discord", "init", "pair", "trust", "untrust"]},
@@ -76,10 +76,10 @@ _SQL = re.compile(
 _SQL_SIGNS = ("drop", "truncate", "delete", "flush")
 _UNREAD_SIGNS = ("|", ">", "$'", "base64")
 _TEXT_OPTION = re.compile(r"-\w*c\b")
-"""One of the signs, or the option, is in everything that the long pattern finds; most lines have none."""
+"""Every match of `_UNREAD` contains a sign or the option; most lines contain none."""
 _BETWEEN_WORDS = re.compile(r"[\s;&|()<>`{}=$,]+")
 LONGEST_LINE = 2000
-"""A longer line of a command was made to be read by nobody."""
+"""A longer line counts as destructive."""
 
 _SHELLS = r"(ba|da|z|k|fi|a|c|tc)?sh|python[\d.]*|node|ruby|perl|php"
 _UNREAD = re.compile(
@@ -94,15 +94,15 @@ _NAMELESS = re.compile(
     rf"{_BEFORE}{_NOT_YET}(?!(?:\[\[?|\{{)\s)[^\s;&|()<>=]*[$`*?\[{{]"
     rf"|\b(?:{_WRAPPERS})\s[^;&|]*[$`*?\[{{]|\w=[^\s;&|]*[(`].*[)`]\s+[^\s;&|)#]"
 )
-"""Where a program's name should stand: a word that a shell makes another one of, `r$()m` or `/bin/r?`."""
+"""A program name that the shell still expands: `r$()m`, `/bin/r?`."""
 _MAKES_NAMES = re.compile(r"[$`*?\[{(]")
-"""One of them is in everything that `_NAMELESS` finds; most lines have none, and need no long look."""
+"""Every match of `_NAMELESS` contains one of these characters; most lines contain none."""
 _TOOL_NAME = r"(^|[_\-.])(delete|remove|drop|destroy|purge|wipe|erase|truncate|kill|terminate|revoke|uninstall|force|merge|publish|deploy)"
 _HUMP = r"(?<=[a-z0-9])(?=[A-Z])"
 
 
 def tool_class(payload: Mapping[str, Any]) -> ToolClass:
-    """The class of the call that an ask's payload describes; one that cannot be read is destructive."""
+    """Classify the call that an ask's payload describes. An unreadable one is destructive."""
     tool, given = payload.get("tool"), payload.get("input")
     if not isinstance(tool, str):
         return "ordinary"  # a question, or a plan: nothing runs
@@ -117,7 +117,7 @@ def tool_class(payload: Mapping[str, Any]) -> ToolClass:
 
 
 def is_destructive_command(command: Any) -> bool:
-    """By its words, wherever they stand and however they are quoted: `"r"m`, `\\rm` and `/bin/rm` are `rm`."""
+    """Search all words of a command, however they are quoted: `"r"m`, `\\rm` and `/bin/rm` are `rm`."""
     if not isinstance(command, str):
         return True
     plain = command.replace("\\\n", "").replace("\\", "").replace("'", "").replace('"', "")
@@ -129,13 +129,13 @@ def is_destructive_command(command: Any) -> bool:
 
 
 def _without_quoted(lines: Collection[str]) -> Collection[str]:
-    """Quoted text means itself; unless a quote is left open, for then nobody knows what is quoted and what is not."""
+    """Replace quoted text. With an unclosed quote, keep the lines as they are."""
     bare = [_QUOTED.sub(_blot, line) for line in lines]
     return lines if any(re.search(r"""['"]""", line) for line in bare) else bare
 
 
 def _blot(quoted: re.Match[str]) -> str:
-    """As one word; what a shell replaces in it is still seen."""
+    """Replace a quoted text by one word; keep expansions visible."""
     dynamic = quoted[0].startswith('"') and re.search(r"[$`]", quoted[0])
     return re.sub(r"""[\s'"]""", "_", quoted[0]) if dynamic else "_"
 
@@ -176,12 +176,12 @@ def _changes_pilothouse(line: str) -> bool:
 
 
 def _overwrites(words: Sequence[str]) -> bool:
-    """`git checkout -- .` throws work away; `git checkout topic` does not."""
+    """Recognise `git checkout -- .`, which discards changes; `git checkout topic` does not."""
     return "checkout" in words and ("--" in words or "." in words)
 
 
 def _reaches_out(given: Mapping[str, Any], cwd: Any) -> bool:
-    """A file beyond the folder that the call is made in."""
+    """Tell whether a path leads out of the folder that the call is made in."""
     for key in _PATH_KEYS:
         path = given.get(key)
         if not isinstance(path, str):

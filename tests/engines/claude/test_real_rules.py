@@ -93,7 +93,7 @@ async def test_what_only_reads_asks_nobody_and_a_link_out_does(tmp_path: Path) -
             await rig.channel.say("go")
             row = (await rig.until(lambda tx: tx.asks.open_in(MAIN), WITHIN_S))[0]
             assert row.ask.payload["tool"] == "Read"
-            assert row.ask.why == f"it reads outside the workspace: {tmp_path / 'secret.txt'}"
+            assert row.ask.why == f"reads outside the workspace: {tmp_path / 'secret.txt'}"
             await rig.channel.answer(row.ask, "deny", text="no")
             await until_answers(rig, 1)
         assert "the-secret" not in "".join(request.text for request in api.main)

@@ -1,6 +1,6 @@
-"""Commands that stand where no plain script has any: in a substitution, a loop, a function, a text that is fed.
+"""Finds commands inside substitutions, loops, functions and here-documents, for rules that deny or ask.
 
-They are found for rules that forbid, and how they are joined is not asked. What they stand in is an oddity.
+How they are joined does not matter there. The constructs around them are oddities, with the reasons listed here.
 """
 
 from __future__ import annotations
@@ -14,44 +14,44 @@ if TYPE_CHECKING:
     from tree_sitter import Node as TreeNode
 
 ODD: dict[str, str] = {
-    "command_substitution": "it runs a command inside another",
-    "process_substitution": "it runs a command inside another",
-    "simple_expansion": "it depends on a variable",
-    "expansion": "it depends on a variable",
-    "arithmetic_expansion": "it computes what it runs",
-    "variable_assignment": "it sets a variable",
-    "variable_assignments": "it sets variables",
-    "declaration_command": "it sets a variable",
-    "unset_command": "it unsets a variable",
-    "function_definition": "it defines a function",
-    "heredoc_redirect": "it feeds a text to a command (<<)",
-    "herestring_redirect": "it feeds a text to a command (<<<)",
-    "for_statement": "it is a loop",
-    "c_style_for_statement": "it is a loop",
-    "while_statement": "it is a loop",
-    "if_statement": "it branches",
-    "case_statement": "it branches",
-    "compound_statement": "it groups commands",
-    "test_command": "it tests a condition",
-    "ERROR": "it cannot be read as a shell command",
+    "command_substitution": "runs a command inside another",
+    "process_substitution": "runs a command inside another",
+    "simple_expansion": "depends on a variable",
+    "expansion": "depends on a variable",
+    "arithmetic_expansion": "contains an arithmetic expansion",
+    "variable_assignment": "sets a variable",
+    "variable_assignments": "sets variables",
+    "declaration_command": "sets a variable",
+    "unset_command": "unsets a variable",
+    "function_definition": "defines a function",
+    "heredoc_redirect": "feeds a text to a command (<<)",
+    "herestring_redirect": "feeds a text to a command (<<<)",
+    "for_statement": "contains a loop",
+    "c_style_for_statement": "contains a loop",
+    "while_statement": "contains a loop",
+    "if_statement": "contains a condition",
+    "case_statement": "contains a condition",
+    "compound_statement": "groups commands",
+    "test_command": "tests a condition",
+    "ERROR": "cannot be read as a shell command",
 }
 UNREADABLE = ODD["ERROR"]
-BACKGROUND = "it runs something in the background (&)"
-LINE_JOIN = "it joins lines with a backslash, which shells and readers see differently"
-NEWLINE = "it is several lines of commands"
-HIDDEN = "its parts are not what they look like"
-DYNAMIC = "a part of it is only known when it runs"
-NAMELESS = "which program it runs is not plain"
-TURNED = "it changes the folder and takes success for failure (!)"
-TOO_DEEP = "it is nested too deeply"
+BACKGROUND = "runs something in the background (&)"
+LINE_JOIN = "joins lines with a backslash, which shells read differently"
+NEWLINE = "has several lines of commands"
+HIDDEN = "contains characters that shells may read differently"
+DYNAMIC = "contains a word that is only known at run time"
+NAMELESS = "the name of its program is quoted or put together"
+TURNED = "changes the folder after a negation (!)"
+TOO_DEEP = "is nested too deeply"
 UNCERTAIN = frozenset({UNREADABLE, HIDDEN, TOO_DEEP, LINE_JOIN})
-"""With one of these, the segments that were found may not be all."""
+"""Oddities with which the segments may be incomplete."""
 
 REDIRECTS = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
 
 
 class Nested:
-    """What is found below some nodes of one tree. `oddities` is the whole reading's, and gets what they are."""
+    """Collects the segments below some nodes of one tree, and adds to `oddities`."""
 
     def __init__(self, source: bytes, oddities: dict[str, None]) -> None:
         self._source = source
@@ -59,7 +59,7 @@ class Nested:
         self.segments: list[Segment] = []
 
     def descend(self, top: TreeNode, *, itself: bool = False) -> None:
-        """Every command below a node, however deep; no recursion, for the depth is somebody else's choice."""
+        """Collect every command below a node. Iterates, because the depth of the text is not limited."""
         pending = [top] if itself else top.children[::-1]
         while pending:
             node = pending.pop()
@@ -78,11 +78,11 @@ class Nested:
                 pending += node.children[::-1]
 
     def text(self, node: TreeNode) -> str:
-        """As it was written: the node's own text is what the grammar was shown."""
+        """Return the original text. The node itself has the one with replaced characters."""
         return self._source[node.start_byte : node.end_byte].decode("utf-8")
 
     def fed(self, node: TreeNode) -> Word:
-        """The text of a heredoc or a here-string, as it stands."""
+        """Return the text of a here-document or a here-string."""
         texts = [
             self.text(child) for child in node.children if child.type == "heredoc_body" or child.type in WORDS
         ]
@@ -97,7 +97,7 @@ class Nested:
         return read_word(node.children[0] if named else node, self._source)
 
     def _loop(self, node: TreeNode) -> Segment:
-        """What it goes through, as words of a command: each may be run in its turn, by the loop's name for it."""
+        """Return the values of a loop as words of a command, and as values of its variable."""
         words = [read_word(child, self._source) for child in node.children if child.type in WORDS]
         names = [self.text(child) for child in node.children if child.type == "variable_name"]
         name = names[0] if names else ""

@@ -1,6 +1,7 @@
-"""Command text → script: without a grammar where none is needed, else by tree-sitter's grammar of bash.
+"""Parses a command text: simple ones by one regular expression, all others by tree-sitter's grammar of bash.
 
-Rules: nothing raises, and nothing is guessed; a text beyond a bound is not read at all.
+Never raises and never guesses; a text beyond a bound is not read. The regular expression must agree with the grammar on
+every text that it accepts; `tests/policy/test_plain.py` compares them.
 """
 
 from __future__ import annotations
@@ -20,34 +21,33 @@ if TYPE_CHECKING:
     from tree_sitter import Parser
 
 _PLAIN = bytes.maketrans(bytes(range(128, 256)), b"%" * 128)
-"""The grammar is shown a plain character for every byte of a foreign one: tree-sitter-bash 0.25.1 looks those up beyond
-the end of a table, and the process dies of it. `%` means nothing to it, and is no part of a name, as those are not."""
+"""Replaces bytes of non-ASCII characters for the grammar: tree-sitter-bash 0.25.1 looks them up beyond the end of a table
+and crashes the process. `%` has no meaning to it and is no part of a name."""
 MAX_BYTES = 100_000
 MAX_SIGNS = 15_000
-"""Characters that mean something to a shell. The grammar takes its time for them, holds up everybody, and cannot be stopped."""
+"""Characters with a meaning to a shell. The grammar is slow with many of them, and cannot be interrupted."""
 _SIGNS = b"$`\"'(){}[]<>&|;=\\#!"
 MAX_DOCUMENTS = 50
-"""Here-documents in one text: the grammar takes ever longer for each."""
+"""Here-documents in one text. The grammar needs more time for each."""
 _STATEMENT = re.compile(
     r"([A-Za-z_./][A-Za-z0-9_./\-]*"
     r"(?: +(?:[A-Za-z0-9_@%+:,./\-][A-Za-z0-9_@%+:,./=^\-]*|'[\n -&(-~]*'|\"[\n !#%-\[\]-_a-~]*\")(?=[ ;&|]|\Z))*)"
     r"((?<! -) +2>&1)? *(&&|\|\|?|;|\Z) *"
 )
-"""A program and its words, where its errors go, and what joins it to the next one. A word ends at a blank or a joint:
-what hangs together of several parts is left to the grammar, as are strings in which something could be replaced. There
-is one way to read any text by it, so there is little to try twice; quantifiers that never try are wrong before Python
-3.11.5 where they stand behind a group."""
+"""A program and its words, `2>&1`, and the operator that follows. A word ends at a blank or an operator; words of several
+parts, and strings with expansions, are left to the grammar. Every text has one reading, so there is little backtracking;
+possessive quantifiers behind a group are wrong before Python 3.11.5."""
 _WORD = re.compile(r"'[^']*'|\"[^\"]*\"|[^ ]+")
 _RESERVED = word_set(
     "if then elif else fi for select while until do done case esac in function time coproc "
     "declare typeset export readonly local unset unsetenv let test"
 )
-"""What may make of the words behind it something else than words of a command, to one shell or another."""
+"""Words that change the meaning of the words behind them, in one shell or another."""
 _ERRORS_TOO = (Redirect(">&"),)
 
 
 class BashParser:
-    """Callable, a `Parse`. A parser is made for the first command that needs it; each thread has its own."""
+    """A `Parse`. The parser is created for the first command that needs it, once per thread."""
 
     def __init__(self) -> None:
         self._made = threading.local()
@@ -55,20 +55,20 @@ class BashParser:
     def __call__(self, command: str) -> Script:
         text = command.strip(" \t\n")
         if len(text) <= MAX_SIGNS and "<<" not in text and (plain := read_plain(text)):
-            return plain  # and no bound could have been met
+            return plain  # too short for any bound
         try:
             source = text.encode("utf-8")
         except UnicodeEncodeError:
             return unreadable(UNREADABLE)
         if len(source) > MAX_BYTES:
-            return unreadable(f"it is longer than {MAX_BYTES} bytes")
+            return unreadable(f"is longer than {MAX_BYTES} bytes")
         if b"\0" in source or source.count(b"<<") > MAX_DOCUMENTS:
             return unreadable(UNREADABLE)
         if len(source) > MAX_SIGNS and len(source) - len(source.translate(None, _SIGNS)) > MAX_SIGNS:
-            return unreadable("there is too much in it to read")
+            return unreadable("is too complex to read")
         try:
             return self._read(source)
-        except UnicodeDecodeError:  # the grammar, which is not shown foreign characters, cut one in two
+        except UnicodeDecodeError:  # the grammar cut a character in two
             return unreadable(UNREADABLE)
 
     def _read(self, source: bytes) -> Script:
@@ -104,7 +104,7 @@ def _make_parser() -> Parser:
 
 
 def read_plain(text: str) -> Script | None:
-    """None if there is anything in it that takes a grammar to tell."""
+    """Read a simple text; None if it needs the grammar."""
     known: dict[str, Segment] = {}
     items: list[tuple[str, Segment]] = []
     sign, at = "", 0

@@ -1,8 +1,7 @@
-"""The grammar's tree → script, statement by statement.
+"""Turns the grammar's tree into a script, statement by statement.
 
-Rules: nothing is guessed; every byte of a plain script is accounted for: what stands between two nodes may only be
-blank; a node of a kind that is not named here is an oddity, and the commands inside it are still found. The grammar is
-forgiving, a shell is not: that is why gaps and doubled targets are looked at.
+Accounts for every byte of a plain script: only blanks may stand between two nodes. A node of an unknown kind is an oddity;
+the commands inside it are still found. The grammar is more forgiving than a shell, so gaps and doubled targets are checked.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node as TreeNode
 
 JOINED = b"\\\n"
-"""A shell reads on as if it were not there."""
+"""A shell removes it, also inside a word."""
 MAX_DEPTH = 60
 
 
@@ -51,7 +50,7 @@ def read_statements(root: TreeNode, source: bytes) -> Script:
 
 
 class _Reading:
-    """One pass over one tree."""
+    """Reads one tree in one pass."""
 
     def __init__(self, source: bytes) -> None:
         self._source = source
@@ -70,17 +69,17 @@ class _Reading:
         self._oddities[why] = None
 
     def _gap(self, start: int, end: int, *, lines: bool = False) -> bytes:
-        """What stands between two nodes: only blanks, or there is more to it than we see."""
+        """Return the text between two nodes. Anything but blanks is an oddity."""
         gap = self._source[start:end]
         if not gap or gap == b" ":
             return gap
-        gap = gap.replace(JOINED, b"")  # a shell joins the lines: without a blank beside it, also two words
+        gap = gap.replace(JOINED, b"")  # without a blank beside it, a shell joins two words
         if gap.strip(b" \t\n" if lines else b" \t"):
             self._odd(HIDDEN)
         return gap
 
     def _sequence(self, children: Sequence[TreeNode], start: int, stop: int, depth: int) -> Node:
-        """Statements in a row, from one byte to another, with `;`, `&`, lines and comments between them."""
+        """Read statements with `;`, `&`, newlines and comments between them."""
         items: list[tuple[str, Node]] = []
         separated = True
         for child in children:
@@ -141,7 +140,7 @@ class _Reading:
                 return self._strange(node)
 
     def _list(self, node: TreeNode, depth: int) -> Node:
-        """A long chain is a deep tree that leans to the left; here it is one row."""
+        """Flatten a chain: the grammar nests it to the left."""
         items: list[tuple[str, Node]] = []
         while (kind := node.type) == "list" and len(children := node.children) == 3:
             left, joint, right = children
@@ -184,14 +183,14 @@ class _Reading:
             if child.type in REDIRECTS:
                 redirect, more = self._redirect(child)
                 redirects.append(redirect)
-                words += more  # `echo > file words`: the grammar takes the words for further targets
+                words += more  # `echo > file words`: the grammar reads the words as targets
             else:
                 body = self._statement(child, depth + 1)
         self._gap(end, node.end_byte)
         return _with_more(body, tuple(words), tuple(redirects))
 
     def _command(self, node: TreeNode) -> Segment:
-        """Where the grammar counts as many words as a row of the simplest ones has, it has nothing to add to them."""
+        """Split simple words directly, if the grammar counts as many."""
         raw = self._source[node.start_byte : node.end_byte]
         found = self._simplest.get(raw)
         if found is None and SIMPLEST_ROW.fullmatch(raw):
@@ -212,7 +211,7 @@ class _Reading:
             end = child.end_byte
             kind = child.type
             if kind == "word" and SIMPLEST.fullmatch(raw := self._source[start:end]):
-                words.append(Word(raw.decode("ascii")))  # nearly every word there is
+                words.append(Word(raw.decode("ascii")))  # the common case
             elif kind == "command_name":
                 words.append(self._name(child))
             elif kind == "variable_assignment":
@@ -255,10 +254,10 @@ class _Reading:
         return Word(self._nested.text(node), "dynamic")
 
     def _redirect(self, node: TreeNode) -> tuple[Redirect, list[Word]]:
-        """The redirection, and words of the command that stand behind it."""
+        """Return the redirection, and the words of the command behind it."""
         kind = node.type
         if self._source[max(0, node.start_byte - 1) : node.start_byte] == b"}":
-            self._odd(ODD["variable_assignment"])  # `{NAME}>file` sets NAME; the grammar takes it for a word
+            self._odd(ODD["variable_assignment"])  # `{NAME}>file` sets NAME; the grammar reads a word
         if kind != "file_redirect":
             self._odd(ODD[kind])
             self._nested.descend(node)
@@ -279,13 +278,13 @@ class _Reading:
         return Redirect(op, targets[0] if targets else Word("", "dynamic")), targets[1:]
 
     def _strange(self, node: TreeNode) -> Node:
-        """A statement that is never plain: its commands are still found."""
+        """Search a statement that is never plain for commands."""
         self._nested.descend(node, itself=True)
         return NOTHING
 
 
 def _with_more(body: Node, words: tuple[Word, ...], redirects: tuple[Redirect, ...]) -> Node:
-    """The grammar hangs a redirection, and what follows it, on a whole chain or pipe; a shell gives it to the last command."""
+    """Attach a redirection to the last command, as a shell does; the grammar attaches it to the whole chain or pipe."""
     match body:
         case Segment(words=own, redirects=others, assignments=assignments):
             return Segment((*own, *words), (*others, *redirects), assignments)
@@ -301,7 +300,11 @@ def _with_more(body: Node, words: tuple[Word, ...], redirects: tuple[Redirect, .
 
 
 def bind(items: Iterable[tuple[str, Node]]) -> Node:
-    """Statements, each with what stands before it; nothing before the first. What is one by itself stays itself."""
+    """Join statements, each with the operator before it: `|` binds closest, then `&&` and `||`, then `;`.
+
+    The grammar (tree-sitter-bash 0.25.1) differs: it reads `a && b 2>&1 | c` and `a | b | c && d` as pipes, in which a `cd`
+    would have no effect outside. So its chains and pipes are taken apart and joined again.
+    """
     parts: list[Node] = []
     chain: list[tuple[str, Node]] = []
     pipe: list[Node] = []
@@ -321,7 +324,7 @@ def bind(items: Iterable[tuple[str, Node]]) -> Node:
 
 
 def apart(items: Iterable[tuple[str, Node]]) -> Iterator[tuple[str, Node]]:
-    """The statements of which pipes and chains of `&&` and `||` among the items consist; all else stays whole."""
+    """Take pipes, and chains of `&&` and `||`, apart into their statements."""
     for sign, node in items:
         match node:
             case Chain(items=((_, first), *others)) if all(joint != ";" for joint, _ in others):

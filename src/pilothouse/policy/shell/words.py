@@ -1,4 +1,4 @@
-"""A word of a command: its parts in the tree → what the program would get, and whether that can be told at all.
+"""Reads a word of a command: the text that the program gets, and whether that is known before it runs.
 
 Rules: a character that a shell might read in another way than we do makes the word dynamic; what a pattern may expand
 to is left to whoever asks; the text of a dynamic word keeps everything that stands in it.
@@ -26,15 +26,15 @@ WORDS = frozenset(
     }
     | {"brace_expression", "extglob_pattern", "regex"}
 )
-"""The grammar's names for what may stand as a word."""
+"""The grammar's kinds of nodes that may be a word."""
 SIMPLEST = re.compile(rb"[A-Za-z0-9_@%+:,./\-][A-Za-z0-9_@%+:,./=^\-]*")
 SIMPLEST_ROW = re.compile(
     rb"[A-Za-z_./][A-Za-z0-9_@%+:,./\-]*(?: [A-Za-z0-9_@%+:,./\-][A-Za-z0-9_@%+:,./=^\-]*)*"
 )
-"""A program and words that no shell changes, a blank between them; no `=` in the first, for that would be a variable."""
+"""A program and words that no shell changes, separated by blanks. `=` in the first would set a variable."""
 _ORDINARY = re.compile(r"[A-Za-z0-9_@%+=:,./~^#!*?\[\]{}\-]*")
 _BRACES = re.compile(r"\{[A-Za-z0-9_^\-]*\}")
-"""What a shell leaves alone: `{}`, `@{u}`, `HEAD@{1}`; lists and ranges it would expand."""
+"""Braces that a shell does not expand: `{}`, `@{u}`, `HEAD@{1}`."""
 _SPECIAL = re.compile(r'[\\"`$]')
 _BRACE = re.compile(r"[{}]")
 _MAGIC = re.compile(r"[*?\[]")
@@ -44,18 +44,18 @@ _ANSI_NAMES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f",
 
 
 def read_word(node: TreeNode, source: bytes) -> Word:
-    """Any node that may stand as a word; whatever is not known is dynamic."""
+    """Read a node of any kind; an unknown one is dynamic."""
     if node.type == "word":
         raw = source[node.start_byte : node.end_byte]
         if SIMPLEST.fullmatch(raw):
             return Word(raw.decode("ascii"))
     parts = node.children if node.type == "concatenation" else [node]
     texts: list[str] = []
-    bare: list[str] = []  # what stands outside of quotes: only there a pattern or a brace means anything
+    bare: list[str] = []  # text outside of quotes: only there wildcards and braces have a meaning
     forms: set[Form] = set()
     end = node.start_byte
     for part in parts:
-        if part.start_byte != end:  # never seen; a gap would mean that these are two words
+        if part.start_byte != end:  # never seen; a gap would mean two words
             forms.add("dynamic")
         end = part.end_byte
         text, form, outside = _read_part(part, source[part.start_byte : part.end_byte].decode("utf-8"))
@@ -76,7 +76,7 @@ def _form(forms: set[Form], bare: str) -> Form:
 
 
 def _read_part(part: TreeNode, raw: str) -> tuple[str, Form, str]:
-    """Text, form, and as much of it as stands bare; `\\0` there is a character that means itself."""
+    """Return text, form, and the text outside of quotes, with `\\0` for each quoted character."""
     match part.type:
         case "word" | "number" | "extglob_pattern" | "regex":
             return _read_bare(raw)
@@ -131,7 +131,7 @@ def _read_string(part: TreeNode, raw: str) -> tuple[str, Form, str]:
 
 
 def _is_ordinary(text: str) -> bool:
-    """Letters of every language are; a blank, or a character that nobody sees, is not."""
+    """Tell whether all characters are visible and have no meaning to a shell; letters of every language count."""
     if _ORDINARY.fullmatch(text):
         return True
     return all(
@@ -140,7 +140,7 @@ def _is_ordinary(text: str) -> bool:
 
 
 def _is_visible(text: str) -> bool:
-    """Inside quotes every character means itself; those that hide or reorder others are still no plain text."""
+    """Tell whether no character hides or reorders others."""
     return text.isascii() or all(
         unicodedata.category(c) not in ("Cf", "Cc", "Co", "Cn", "Zl", "Zp") for c in text
     )
