@@ -13,8 +13,7 @@ from bench.rendering import BOUND_MS, DOCUMENTS, render_ms, tell_faults, tell_ti
 from tests.channels.discord.documents import make_any
 from tests.channels.discord.judging import check_document, check_written
 
-from pilothouse.channels.discord.look import Look
-from pilothouse.channels.discord.payload import Message, unpack
+from pilothouse.channels.discord.payload import Look, Message, unpack
 from pilothouse.channels.discord.render import render
 from pilothouse.core.message import Content
 

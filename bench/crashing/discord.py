@@ -21,7 +21,7 @@ from tests.channels.discord.server.rest import Call
 from tests.channels.discord.server.running import Server, open_server
 from tests.channels.discord.server.world import Answer, Post
 
-from pilothouse.channels.discord.marks import Marks
+from pilothouse.channels.discord.journal import Marks
 from pilothouse.core.message import conversation_id
 
 THREAD, MENTIONED, DIRECT = "batch", "tool", "stop"

@@ -31,7 +31,7 @@ from pilothouse.bootstrap.configuration import load_checked
 from pilothouse.bootstrap.dedicated_notices import tell_edit, tell_troubles, welcome
 from pilothouse.bootstrap.event_loop import calm_collector, run, say_leaving
 from pilothouse.bootstrap.machine import adopt_orphans, is_alive, stop_on_signal, this_node, tilde
-from pilothouse.channels.discord.addressing import DISCORD
+from pilothouse.channels.discord.addresses import DISCORD
 from pilothouse.channels.discord.config import VARIABLE as TOKEN
 from pilothouse.channels.discord.config import DiscordConfig
 from pilothouse.channels.discord.config import problem as problem_of
@@ -46,7 +46,7 @@ from pilothouse.plugins import Plugins
 from pilothouse.runtime.gateway import Gateway
 
 if TYPE_CHECKING:
-    from pilothouse.channels.discord.meeting import Seen
+    from pilothouse.channels.discord.doctor import Seen
 
 CHANNEL = "DISCORD_CHANNEL_ID"
 NO_CHANNEL = (
@@ -139,7 +139,7 @@ def examine_dedicated(dedicated: Dedicated) -> str:
 
 def look_at_channel(settings: DiscordConfig, channel: str) -> Seen:
     """Asks Discord about it, as our bot sees it."""
-    from pilothouse.channels.discord.meeting import look_at
+    from pilothouse.channels.discord.doctor import look_at
 
     return anyio.run(look_at, settings, channel)
 

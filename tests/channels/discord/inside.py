@@ -1,6 +1,6 @@
 """simcord's own Discord in the loop of the test: no socket and no other process, its people, its rules, its clock.
 
-The adapter runs as it is: its client logs in through simcord's HTTP client, and hears simcord's gateway. simcord's clock
+The adapter runs as it is: its client logs in through simcord's HTTP client, and matches_trigger simcord's gateway. simcord's clock
 stands still unless a test moves it, so a busy machine never misses three seconds, and a test needs no quarter of an hour.
 """
 
@@ -14,8 +14,10 @@ from typing import Any
 
 import anyio
 import discord
+import msgspec
 from simcord import Env
 from simcord._clock import Clock
+from simcord._dpy_internals import get_state
 from simcord.actors import MemberActor
 from simcord.backend import Backend, serializers
 from simcord.builders import ChannelHandle
@@ -27,7 +29,7 @@ from tests.channels.discord.line import Line, open_at
 from tests.runtime.puppet import Play
 from tests.runtime.rig import Rig
 
-from pilothouse.channels.discord.addressing import DISCORD
+from pilothouse.channels.discord.addresses import DISCORD
 from pilothouse.channels.discord.channel import DiscordChannel
 from pilothouse.channels.discord.config import DiscordConfig
 from pilothouse.core.channel import ChannelHost
@@ -66,6 +68,7 @@ class Inside:
     async def start(self, client: discord.Client, token: str) -> None:
         """Logs the adapter's own client in, says READY and tells of the servers, until it is cancelled."""
         self.env.bot = client
+        _tell_raw(client)
         await self.env.start()
         self.connected = True
         try:
@@ -152,6 +155,21 @@ class Inside:
             yield
         finally:
             self.backend.subscribers.remove(hear)
+
+
+def _tell_raw(client: discord.Client) -> None:
+    """simcord feeds discord.py's parsers and opens no socket: dispatch each event as the raw frame that a socket brings."""
+    parsers = get_state(client).parsers
+
+    def both(name: str, parse: Callable[[Any], None]) -> Callable[[Any], None]:
+        def hear(data: Any) -> None:
+            frame = {"op": 0, "t": name, "d": data}
+            client.dispatch("socket_raw_receive", msgspec.json.encode(frame).decode())
+            parse(data)
+
+        return hear
+
+    parsers.update({name: both(name, parse) for name, parse in parsers.items()})
 
 
 class House:

@@ -14,7 +14,7 @@ from tests.channels.discord.server.running import Server
 from tests.channels.telegram.receiving_house import KeptBlobs
 from typing_extensions import override
 
-from pilothouse.channels.discord.addressing import DISCORD
+from pilothouse.channels.discord.addresses import DISCORD
 from pilothouse.channels.discord.channel import DiscordChannel
 from pilothouse.channels.discord.config import DiscordConfig
 from pilothouse.core.channel import ChannelHost, MenuCommand

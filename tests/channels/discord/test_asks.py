@@ -11,7 +11,6 @@ from tests.channels.discord.judging import BLOCK, check
 from tests.channels.telegram.scenes import COLOUR, HIDDEN, PARTS, PLAN, PUSH, asked
 
 from pilothouse.channels.choices import decide, decide_words
-from pilothouse.channels.discord.asks import render_ask
 from pilothouse.channels.discord.buttons import (
     AskPress,
     StopPress,
@@ -20,9 +19,8 @@ from pilothouse.channels.discord.buttons import (
     parse_press,
     stop_row,
 )
-from pilothouse.channels.discord.look import Look
-from pilothouse.channels.discord.payload import Button, Message, Select, unpack
-from pilothouse.channels.discord.render import render
+from pilothouse.channels.discord.payload import Button, Look, Message, Select, unpack
+from pilothouse.channels.discord.render import render, render_ask
 from pilothouse.core.ask import Ask, Decision, answer_problem, hash_payload
 from pilothouse.core.ids import TurnId
 from pilothouse.core.people import Approvers, Authority

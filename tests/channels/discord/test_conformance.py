@@ -12,7 +12,7 @@ from tests.channels.discord.server.world import Post
 from tests.channels.telegram.receiving_house import KeptBlobs
 
 from pilothouse.channels.discord import CHANNEL
-from pilothouse.channels.discord.addressing import DISCORD
+from pilothouse.channels.discord.addresses import DISCORD
 from pilothouse.channels.discord.channel import DiscordChannel
 from pilothouse.channels.discord.config import Trigger
 from pilothouse.channels.discord.payload import Message, unpack

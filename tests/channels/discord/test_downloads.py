@@ -16,9 +16,15 @@ from tests.channels.plays import slow
 from tests.channels.telegram.receiving_house import KeptBlobs
 from tests.runtime.puppet import echo
 
-from pilothouse.channels.discord.attachments import FILE_BYTES, TOTAL_BYTES, Offered
+from pilothouse.channels.discord.attachments import (
+    FILE_BYTES,
+    OF_ONE_PERSON,
+    ROOM_BYTES,
+    TOTAL_BYTES,
+    Downloads,
+    Offered,
+)
 from pilothouse.channels.discord.config import Rules
-from pilothouse.channels.discord.downloads import OF_ONE_PERSON, ROOM_BYTES, Downloads
 from pilothouse.core.ids import ConversationId, UserId
 from pilothouse.http.allowlist import Unfetched
 

@@ -178,7 +178,7 @@ async def test_forged_buttons_change_nothing(server: Server, tmp_path: Path) -> 
         for custom_id in (*forged, f"a|{ask_id}|{'0' * 12}|w4", "q|1"):
             pressed = ada.forge(post, custom_id)
             told = await house.until_whispered(pressed) if custom_id != "q|1" else ""
-            assert told in ("This button is not known any more.", "That is over already.", "")
+            assert told in ("This button is no longer valid.", "This has already ended.", "")
         assert heard == []
         ada.press(post, "Allow once")
         await house.until(lambda: heard)
@@ -240,7 +240,7 @@ async def test_a_form_of_a_question_that_is_over_does_not_open_and_its_button_go
         ada.say("Pilothouse", channel=ada.dm)
         await house.until_shown(ada.dm, "Went on.")
         await house.until(lambda: server.called(edit))
-        assert await house.until_whispered(ada.press(post, "Answer in words")) == "That is over already."
+        assert await house.until_whispered(ada.press(post, "Answer in words")) == "This has already ended."
         await house.until(lambda: not post.buttons)
 
 
@@ -257,7 +257,7 @@ async def test_progress_that_was_left_behind_loses_its_button_when_it_is_pressed
         ada.press(left, "Stop")
         await house.rig.until_ended(1, place(ada.dm))
         await house.until(lambda: server.called(DELETE))
-        assert await house.until_whispered(ada.press(left, "Stop")) == "That is over already."
+        assert await house.until_whispered(ada.press(left, "Stop")) == "This has already ended."
         await house.until(lambda: not left.buttons)
 
 
@@ -304,7 +304,7 @@ async def test_progress_is_a_quiet_message_that_stops_its_turn(
         await house.rig.until_ended(1, place(general))
         await house.until(lambda: progress.deleted)
         answer = await house.until_shown(general, "")
-        assert await house.until_whispered(ada.forge(answer, key)) == "That is over already."
+        assert await house.until_whispered(ada.forge(answer, key)) == "This has already ended."
 
 
 async def test_a_stop_button_that_a_crash_left_goes_away_when_it_is_pressed(
@@ -321,7 +321,7 @@ async def test_a_stop_button_that_a_crash_left_goes_away_when_it_is_pressed(
         house.rig.crash()
     async with open_gateway(server, tmp_path, {ada: "owner"}, slow, alive=only_alive("nobody")) as house:
         await house.rig.until_ended(1, place(general))
-        assert await house.until_whispered(ada.press(progress, "Stop")) == "That is over already."
+        assert await house.until_whispered(ada.press(progress, "Stop")) == "This has already ended."
         await house.until(lambda: not progress.buttons)
         assert not progress.deleted
 

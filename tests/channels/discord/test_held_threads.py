@@ -9,7 +9,7 @@ from simcord.backend.models import Channel
 from tests.channels.discord.gateway_house import GatewayHouse, config_for, open_gateway
 from tests.channels.discord.server.running import Server
 
-from pilothouse.channels.discord.addressing import DISCORD
+from pilothouse.channels.discord.addresses import DISCORD
 from pilothouse.channels.discord.dedicated import DedicatedChannel
 from pilothouse.core.ids import ConversationId
 from pilothouse.core.message import Address, Content

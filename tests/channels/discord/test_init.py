@@ -11,7 +11,7 @@ import pytest
 from tests.channels.discord.installed import Installed, start
 from tests.channels.discord.server.running import Server
 
-from pilothouse.channels.discord.permitting import INVITED
+from pilothouse.channels.discord.servers import INVITED
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(240)]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from pilothouse.channels.discord.marks import MOST_TAKEN, Marks
+from pilothouse.channels.discord.journal import MOST_TAKEN, Marks
 
 pytestmark = pytest.mark.anyio
 
@@ -58,18 +58,27 @@ async def test_a_file_that_cannot_be_read_is_a_fresh_start(tmp_path: Path, data:
     assert Marks(path, silent).get("1") is None
 
 
-async def test_since_when_we_were_away_is_known_and_stays_until_we_are_back(tmp_path: Path) -> None:
+async def test_the_last_arrival_in_a_server_outlives_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "marks.json"
     marks = Marks(path, silent)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(marks.keep)
-        assert marks.come("1", "50", "100") is None, "we were never there"
-        assert marks.come("1", "50", "200") == "100", "nobody spoke since we came"
-        marks.back("1")
-        assert marks.come("1", "250", "300") == "250"
+        assert marks.arrive("1", "100") is None, "the first visit"
         await anyio.wait_all_tasks_blocked()
         tasks.cancel_scope.cancel()
     again = Marks(path, silent)
-    assert again.come("1", "350", "400") == "250", "it was not looked through yet"
-    again.back("1")
-    assert again.come("1", "350", "390") == "390", "a clock that was ahead says nothing of the future"
+    assert again.arrive("1", "200") == "100"
+    assert again.arrive("1", "150") == "150", "a clock that was ahead says nothing about the future"
+
+
+async def test_a_file_of_an_earlier_version_opens(tmp_path: Path) -> None:
+    """Version 0.1 also kept the servers whose archived threads it still had to search."""
+    path = tmp_path / "marks.json"
+    path.write_bytes(
+        b'{"channels":{"7":"70","8":"80","9":"90"},"direct":["9"],"taken":["70"],"threads":{"8":["5","7"]},'
+        b'"here":{"5":"60"},"away":{"5":"50"},"stays":{"5":"2026-01-01"},"since":1.5}'
+    )
+    marks = Marks(path, silent)
+    assert (marks.get("7"), marks.direct, marks.is_taken("70")) == ("70", ("9",), True)
+    assert (marks.threads("5"), marks.arrive("5", "99")) == ({"8": "7"}, "60")
+    assert (marks.stay("5"), marks.first_used(9.0)) == ("2026-01-01", 1.5)

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pilothouse.channels.discord.limits import FILES, TEXT
 from pilothouse.channels.discord.payload import (
+    FILES,
+    TEXT,
     Button,
     Document,
     Message,

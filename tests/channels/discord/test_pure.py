@@ -6,21 +6,17 @@ import sys
 import pytest
 
 PURE = (
-    "config",
-    "wire",
-    "addressing",
-    "places",
-    "trigger",
-    "receive",
-    "trouble",
-    "payload",
-    "render",
-    "progress",
-    "asks",
+    "addresses",
     "buttons",
-    "tables",
+    "config",
     "markdown",
-    "limits",
+    "payload",
+    "progress",
+    "receive",
+    "render",
+    "servers",
+    "trouble",
+    "wire",
 )
 
 

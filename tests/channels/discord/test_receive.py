@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pilothouse.channels.discord.addressing import Place
+from pilothouse.channels.discord.addresses import Place, Us
 from pilothouse.channels.discord.config import DiscordConfig, Heard, Rules, heard_in, problem
 from pilothouse.channels.discord.receive import (
     Changed,
@@ -21,7 +21,6 @@ from pilothouse.channels.discord.receive import (
     needs_roles,
     said,
 )
-from pilothouse.channels.discord.trigger import Us
 from pilothouse.channels.discord.wire import Interaction, Message, inputs, read, sent_at
 from pilothouse.core.secret import Secret
 from pilothouse.core.trigger import Trigger

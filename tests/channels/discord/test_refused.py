@@ -19,9 +19,9 @@ from tests.runtime.puppet import Strings
 from typing_extensions import override
 
 from pilothouse.channels.discord.buttons import stop_row
-from pilothouse.channels.discord.calls import Calls, Upload
 from pilothouse.channels.discord.payload import Message, Progress
-from pilothouse.channels.discord.posting import Poster
+from pilothouse.channels.discord.posts import Poster
+from pilothouse.channels.discord.rest import Calls, Upload
 from pilothouse.channels.discord.trouble import Trouble
 from pilothouse.channels.parts import pack
 from pilothouse.core.ask import Ask
@@ -194,7 +194,7 @@ async def test_progress_whose_words_are_refused_can_be_stopped(server: Server, t
 
 
 class SlowLine(Calls):
-    """Nothing with a file gets through in time, or it does and nobody hears of it."""
+    """Nothing with a file gets through in time, or it does and nobody matches_trigger of it."""
 
     def __init__(self, *, arrives: bool) -> None:
         self.uploaded = 0
@@ -305,5 +305,5 @@ async def test_of_an_answer_whose_place_is_gone_somebody_is_told_in_private(
         go_on.set()
         told = await house.until_shown(ada.dm, "Nothing reaches that place any more")
         assert (
-            "takes no private messages" if what == "private chat" else "does not exist any more"
+            "does not accept private messages" if what == "private chat" else "does not exist any more"
         ) in told.text

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from tests.channels.discord.documents import make_any
 from tests.channels.discord.judging import BLOCK, check, check_document, check_written, units
 
-from pilothouse.channels.discord.look import Look
 from pilothouse.channels.discord.markdown import to_discord
-from pilothouse.channels.discord.payload import Message, Payload, unpack
+from pilothouse.channels.discord.payload import Look, Message, Payload, unpack
 from pilothouse.channels.discord.render import render
 from pilothouse.core.ids import BlobHash, TurnId
 from pilothouse.core.message import Attachment, Content, ContentKind

@@ -11,9 +11,8 @@ from tests.channels.discord.line import Line, address_of, open_line
 from tests.channels.discord.server.faults import DELETE, EDIT, SEND, TYPE
 from tests.channels.discord.server.running import Server
 
-from pilothouse.channels.discord.calls import Attempt
-from pilothouse.channels.discord.limits import UPLOAD_BYTES
-from pilothouse.channels.discord.payload import Progress
+from pilothouse.channels.discord.payload import UPLOAD_BYTES, Progress
+from pilothouse.channels.discord.rest import Attempt
 from pilothouse.channels.parts import pack
 from pilothouse.core.errors import Rejected, TryLater, Unconfirmed
 from pilothouse.core.ids import TurnId
@@ -89,7 +88,7 @@ async def test_a_short_storm_and_a_short_pause_are_waited_out(server: Server, tm
         (403, 50013, "Send Messages"),
         (403, 50001, "View Channel"),
         (404, 10003, "does not exist"),
-        (403, 50007, "takes no private messages"),
+        (403, 50007, "does not accept private messages"),
         (400, 50008, "Cannot send"),
     ],
 )
@@ -223,7 +222,7 @@ async def test_views_leave_room_in_their_bucket_and_no_channel_slows_another(
 
 
 async def test_an_earlier_try_that_may_have_been_taken_is_remembered_when_the_next_one_never_left() -> None:
-    attempt = Attempt(anyio.CancelScope())
+    attempt = Attempt()
     attempt.begin()
     attempt.flying, attempt.status = False, 502
     attempt.begin()

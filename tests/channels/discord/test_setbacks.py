@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pilothouse.channels.discord.setbacks import LOUD_AFTER_S, Setback, Setbacks
+from pilothouse.channels.discord.connection import LOUD_AFTER_S, Setback, Setbacks
 from pilothouse.testing.clock import FakeClock
 
 DAY_S = 86_400.0

@@ -137,7 +137,7 @@ async def test_forged_keys_change_nothing(inside: Inside, tmp_path: Path) -> Non
             "s|turn-nope",
         ):
             told = await house.until_whispered(inside.forge(ada, post, key))
-            assert told in ("This button is not known any more.", "That is over already.")
+            assert told in ("This button is no longer valid.", "This has already ended.")
         assert heard == []
         assert "Allow once" in keys(await house.until_asked("Run make?"))
         await ada.click(post, label="Allow once")

@@ -15,7 +15,7 @@ from tests.channels.discord.test_gateway import APPROVAL, WORDS, asks
 from tests.runtime.puppet import Strings
 from typing_extensions import override
 
-from pilothouse.channels.discord.replying import LOOK_S
+from pilothouse.channels.discord.replies import LOOK_S
 from pilothouse.core.ask import Decision
 from pilothouse.core.channel import Receipt
 from pilothouse.core.message import Address, Author, InboundMessage

@@ -11,7 +11,7 @@ from tests.channels.channel_rig import MENU
 from tests.channels.discord.inside import Inside, address_of, open_adapter, open_house
 from tests.channels.discord.line import Line, open_at
 
-from pilothouse.channels.discord.addressing import DISCORD
+from pilothouse.channels.discord.addresses import DISCORD
 from pilothouse.channels.discord.trouble import LONG_S
 from pilothouse.core.channel import Receipt
 from pilothouse.core.errors import CannotEdit, DeliveryError, Rejected, TryLater, Unconfirmed
@@ -74,7 +74,7 @@ async def test_who_takes_no_private_messages_is_said(inside: Inside, tmp_path: P
     async with open_adapter(inside, tmp_path, ScriptedDesk()) as line:
         error = await refusal(line, other.dm_channel)
         assert isinstance(error, Rejected)
-        assert "no private messages" in str(error)
+        assert "does not accept private messages" in str(error)
 
 
 async def test_a_body_that_discord_does_not_take_is_a_file(inside: Inside, tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ async def test_a_reply_to_what_is_gone_is_a_message(inside: Inside, tmp_path: Pa
     [
         (403, 50013, Rejected, "Send Messages"),
         (403, 50001, Rejected, "View Channel"),
-        (403, 50007, Rejected, "no private messages"),
+        (403, 50007, Rejected, "does not accept private messages"),
         (403, 160005, Rejected, "locked"),
         (404, 10003, Rejected, "does not exist"),
         (413, 40005, Rejected, "larger"),
@@ -227,7 +227,15 @@ async def test_an_interaction_that_cannot_be_read_is_told_and_holds_up_nothing(
     ada = inside.person("ada")
     async with open_at(inside.make, tmp_path, menu=MENU) as line:
         await line.until(lambda: inside.connected)
-        inside.backend.emit("INTERACTION_CREATE", {"id": "5", "token": "secret", "type": "no number"})
+        odd = {
+            "id": "5",
+            "token": "secret",
+            "type": 2,
+            "guild_id": str(inside.guild.id),
+            "data": {"options": 5},
+        }
+        read_by_the_library = {"version": 1, "application_id": "7", "attachment_size_limit": 1}
+        inside.backend.emit("INTERACTION_CREATE", {**odd, **read_by_the_library})
         await line.until(lambda: line.told("discord.interaction_unreadable"))
         assert "secret" not in str(line.logged)
         await ada.send(inside.general, f"<@{inside.backend.bot_user.id}> hello")

@@ -20,13 +20,13 @@ def _build(config: DiscordConfig, host: ChannelHost) -> DiscordChannel:
 
 
 def _meet(config: DiscordConfig) -> BotIdentity:
-    from pilothouse.channels.discord.meeting import meet
+    from pilothouse.channels.discord.doctor import meet
 
     return meet(config)
 
 
 def _examine(config: DiscordConfig) -> Sequence[Finding]:
-    from pilothouse.channels.discord.examining import examine
+    from pilothouse.channels.discord.doctor import examine
 
     return examine(config)
 

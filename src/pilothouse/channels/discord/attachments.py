@@ -1,23 +1,101 @@
-"""Files that came with a message: images and others are kept as attachments, short texts are put into the prompt.
+"""Takes the files of a message: fetches them, puts short texts into the prompt, and keeps the others as attachments.
 
-What a file is, its bytes say. What somebody announced about its size is believed only where that refuses it: the same
-bounds hold for the bytes. Whatever is not taken is complained about by name, and never by its address.
+The bytes decide what a file is. An announced size is believed only if it refuses the file; the same bounds hold for the
+bytes. A file that is not taken is named to the person, without its address. Downloads are bounded in memory and per
+person, so that a slow host holds up only the person who named it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import codecs
+import re
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from weakref import WeakValueDictionary
 
 import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pilothouse.channels.discord.inlining import Inliner, text_of
 from pilothouse.channels.parts import safe_name
 from pilothouse.core.engine import Blobs
+from pilothouse.core.ids import UserId
 from pilothouse.core.media import EXTENSIONS, sniff
 from pilothouse.core.message import Attachment, InboundMessage
 from pilothouse.http.allowlist import Fetch, Unfetched
+
+INLINE_BYTES = 100 << 10
+INLINE_TOTAL_BYTES = 190_000
+"""For all files of a message; together with its text this stays below `gateway.max_message_chars`."""
+INLINE_LEAST_BYTES = 1000
+"""The beginning of a file is shown only where it may be at least so long."""
+
+_TEXT_TYPES = re.compile(
+    r"text/.*|application/(?:[\w.-]+\+)?(?:json|xml|yaml|toml|javascript|typescript|sql|graphql|x-sh|x-yaml|x-ndjson)"
+    r"|image/svg\+xml|application/x-(?:httpd-php|python|ruby|perl|tex|subrip)"
+)
+_TEXT_ENDINGS = re.compile(
+    "txt|md|rst|org|log|csv|tsv|json|jsonl|ndjson|json5|yaml|yml|toml|ini|cfg|conf|env|properties"
+    "|xml|svg|html|htm|css|scss|less|js|mjs|cjs|jsx|ts|tsx|vue|svelte|py|pyi|ipynb|rb|php|pl|lua|r"
+    "|jl|go|rs|c|h|cc|cpp|hpp|cs|java|kt|kts|scala|swift|m|mm|dart|ex|exs|erl|hs|ml|clj|lisp|el|vim"
+    "|sh|bash|zsh|fish|ps1|bat|cmd|sql|graphql|proto|tf|nix|dockerfile|makefile|cmake|gradle|diff"
+    "|patch|tex|bib|srt|vtt|lock|gitignore|editorconfig"
+)
+_CUT = "[Only the beginning of {} is shown here; the whole file is attached.]"
+_LANGUAGE = re.compile(r"[a-z0-9+#]{1,12}")
+_HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+"""Control characters but for tab and newline, and marks that turn the direction of what follows."""
+
+
+class Inlined(Struct, frozen=True):
+    text: str
+    whole: bool
+
+
+class Inliner:
+    """Puts the text files of one message into the prompt, within one shared limit."""
+
+    def __init__(self) -> None:
+        self._room = INLINE_TOTAL_BYTES
+
+    def inline(self, name: str, text: str) -> Inlined | None:
+        """None where there is no room left for any of it."""
+        begin = text[: INLINE_BYTES + 1].replace("\r\n", "\n").replace("\r", "\n")
+        data = _HIDDEN.sub("", begin).encode()
+        most = min(INLINE_BYTES, self._room)
+        whole = len(text) <= INLINE_BYTES and len(data) <= most
+        if not whole and most < INLINE_LEAST_BYTES:
+            return None
+        shown = data[:most].decode(errors="ignore")
+        self._room -= len(shown.encode())
+        block = f"{name}:\n{_fenced(name, shown)}"
+        return Inlined(block if whole else f"{block}\n{_CUT.format(name)}", whole)
+
+
+def text_of(name: str, media_type: str, data: bytes) -> str | None:
+    """Decode a text file; None if its type and name, or its bytes, say that it is none."""
+    announced, ending = media_type.partition(";")[0].strip().lower(), _ending(name)
+    if not (_TEXT_TYPES.fullmatch(announced) or _TEXT_ENDINGS.fullmatch(ending)):
+        return None
+    encoding = "utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8"
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError:
+        return None
+    return None if "\0" in text else text
+
+
+def _fenced(name: str, text: str) -> str:
+    runs = re.findall(r"`{3,}", text)
+    marks = "`" * max([3, *(len(run) + 1 for run in runs)])
+    language = _ending(name) if "." in name and _LANGUAGE.fullmatch(_ending(name)) else ""
+    return f"{marks}{language}\n{text}{'' if text.endswith(chr(10)) else chr(10)}{marks}"
+
+
+def _ending(name: str) -> str:
+    """The ending of a file name; without a dot it is the whole name, as in `Makefile`."""
+    return name.lower().rpartition(".")[2]
+
 
 HOSTS = ("cdn.discordapp.com", "media.discordapp.net")
 FILE_BYTES = 20 << 20
@@ -29,16 +107,16 @@ AT_ONCE = 4
 _ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".gif")
 _LEAST_BYTES = {"image/png": 45, "image/jpeg": 20, "image/gif": 26, "image/webp": 26}
 """No image is smaller: what only begins like one is none."""
-NO_IMAGE = "it is no PNG, JPEG, WebP or GIF image, whatever it is called"
+NO_IMAGE = "it is not a PNG, JPEG, WebP or GIF image"
 EMPTY = "it is empty"
-TOO_BIG = f"it has more than {FILE_BYTES >> 20} MB"
-TOO_MUCH = f"all files of a message together may have {TOTAL_BYTES >> 20} MB"
+TOO_BIG = f"it is larger than {FILE_BYTES >> 20} MB"
+TOO_MUCH = f"the files of one message may have {TOTAL_BYTES >> 20} MB together"
 TOO_MANY_IMAGES = f"a message takes {IMAGES} images at most"
 TOO_MANY = f"a message takes {OTHERS} files besides images at most"
 
 
 class Offered(Struct, frozen=True):
-    """A file as Discord tells of it; `media_type` may be empty, and any of it may be a lie."""
+    """A file as Discord announces it; `media_type` may be empty, and nothing here is trusted."""
 
     name: str
     url: str
@@ -58,11 +136,11 @@ class _Wanted(Struct, frozen=True):
     name: str
     offered: Offered
     image: bool
-    """Whether it was announced as one."""
+    """It was announced as an image."""
 
 
 def make_fetch(cdn_base: str = "") -> Fetch:
-    """From Discord's own hosts, and from `cdn_base` if one is configured. Brings the HTTP library with it."""
+    """Make a fetcher for Discord's hosts, and for `cdn_base` if configured. Imports the HTTP library."""
     from pilothouse.http.allowlist import Hosts
     from pilothouse.http.fetch import Fetcher
 
@@ -83,14 +161,14 @@ async def take_files(offered: Sequence[Offered], blobs: Blobs, fetch: Fetch) -> 
 
 
 def with_files(message: InboundMessage, taken: Taken) -> InboundMessage:
-    """What the files say, then what became of the others."""
+    """Add the text of the files, the attachments, and the complaints to a message."""
     complaints = "\n".join(f"[{complaint}]" for complaint in taken.complaints)
     text = "\n\n".join(part for part in (taken.text, complaints) if part)
     return replace(message, file_text=text, attachments=(*message.attachments, *taken.attachments))
 
 
 def _choose(offered: Sequence[Offered]) -> list[_Wanted | str]:
-    """By what is announced, in order: which ones are worth fetching, and a complaint for each of the others."""
+    """Choose the files to fetch by their announced size and type; the others get a complaint."""
     chosen: list[_Wanted | str] = []
     counts, room = {True: IMAGES, False: OTHERS}, TOTAL_BYTES
     for number, file in enumerate(offered, 1):
@@ -115,7 +193,7 @@ def _refusal(size: int, room: int) -> str:
 
 
 async def _fetch_all(wanted: Sequence[_Wanted], fetch: Fetch) -> dict[_Wanted, bytes | Unfetched]:
-    """A few at once. Bytes that would exceed what all may have together are dropped as soon as they are there."""
+    """Fetch a few files at once; drop bytes beyond the limit of a message as they arrive."""
     found: dict[_Wanted, bytes | Unfetched] = {}
     limiter, room = anyio.CapacityLimiter(AT_ONCE), TOTAL_BYTES
 
@@ -136,7 +214,7 @@ async def _fetch_all(wanted: Sequence[_Wanted], fetch: Fetch) -> dict[_Wanted, b
 
 
 class _Taking:
-    """What has been taken so far, in the order of the message."""
+    """Collects the taken files in the order of the message."""
 
     def __init__(self, blobs: Blobs) -> None:
         self.complaints: list[str] = []
@@ -162,7 +240,7 @@ class _Taking:
             await self._take_other(one, data)
 
     async def _take_image(self, one: _Wanted, data: bytes, media_type: str) -> None:
-        """One that was announced as something else counts, too."""
+        """Keep an image; one that was announced as something else counts too."""
         if self._images == IMAGES:
             self.complaints.append(_complaint(one, TOO_MANY_IMAGES))
             return
@@ -180,7 +258,7 @@ class _Taking:
 
 
 def image_type(data: bytes) -> str | None:
-    """By the bytes alone; one that is cut off after its first ones is none."""
+    """Recognize an image by its bytes; a truncated header is no image."""
     media_type = sniff(data)
     if media_type not in EXTENSIONS or len(data) < _LEAST_BYTES[media_type]:
         return None
@@ -188,7 +266,7 @@ def image_type(data: bytes) -> str | None:
 
 
 def _says_image(file: Offered) -> bool:
-    """By the announced type, else by the name."""
+    """Is it announced as an image, by type or else by name?"""
     if announced := _plain_type(file.media_type, ""):
         return announced in EXTENSIONS
     return file.name.lower().endswith(_ENDINGS)
@@ -209,3 +287,41 @@ def _size(count: int) -> str:
         if count >= 1 << power:
             return f"{count / (1 << power):.1f} {unit}"
     return f"{count} bytes"
+
+
+ROOM_BYTES = 4 * TOTAL_BYTES
+ROOM_LEAST_BYTES = ROOM_BYTES // 50
+"""The least that a message counts for, since its connections cost memory too."""
+OF_ONE_PERSON = 2
+"""Messages, at a time."""
+
+
+class Downloads:
+    def __init__(self, blobs: Blobs, fetch: Fetch) -> None:
+        self._blobs = blobs
+        self._fetch = fetch
+        self._people: WeakValueDictionary[UserId, anyio.CapacityLimiter] = WeakValueDictionary()
+        """Limiters of people who are fetching or waiting."""
+        self._used = 0
+        self._freed = anyio.Condition()
+
+    async def take(self, by: UserId, files: Sequence[Offered]) -> Taken:
+        """Raises only what the blobs raise: a store that takes nothing now."""
+        seats = self._people.setdefault(by, anyio.CapacityLimiter(OF_ONE_PERSON))
+        announced = sum(max(file.size, 0) for file in files)
+        async with seats, self._room(min(max(announced, ROOM_LEAST_BYTES), TOTAL_BYTES)):
+            return await take_files(files, self._blobs, self._fetch)
+
+    @asynccontextmanager
+    async def _room(self, size: int) -> AsyncIterator[None]:
+        async with self._freed:
+            while self._used + size > ROOM_BYTES:
+                await self._freed.wait()
+            self._used += size
+        try:
+            yield
+        finally:
+            self._used -= size
+            with anyio.CancelScope(shield=True):
+                async with self._freed:
+                    self._freed.notify_all()

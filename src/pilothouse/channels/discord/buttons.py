@@ -1,7 +1,7 @@
-"""Buttons, lists and forms: what is offered below a message, and what a press of one means.
+"""Buttons, selects and forms below a message, and the presses that come back.
 
-A custom id is a key of ours; whatever else comes back is nobody's press. What is chosen from a list comes as numbers
-of options. Words are asked for in a form, whose custom id is that of the button that opened it.
+A custom id is a key that we made; any other is no press. Choices from a select come back as numbers of options. A form asks
+for words, and has the custom id of the button that opened it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,19 @@ from msgspec import Struct
 from pilothouse.channels import button_keys
 from pilothouse.channels.button_keys import Act, AskPress, Press, StopPress
 from pilothouse.channels.choices import choices, is_many, offered, takes_words
-from pilothouse.channels.discord.limits import BUTTONS, FORM_TITLE, KEY, LABEL, OPTION_LABEL, OPTIONS
-from pilothouse.channels.discord.payload import Button, Row, Select, SelectOption, Style
+from pilothouse.channels.discord.payload import (
+    BUTTONS,
+    FORM_TITLE,
+    KEY,
+    LABEL,
+    OPTION_LABEL,
+    OPTIONS,
+    Button,
+    Row,
+    Select,
+    SelectOption,
+    Style,
+)
 from pilothouse.channels.text import clip
 from pilothouse.core.ask import Ask, Decision
 from pilothouse.core.ids import TurnId
@@ -32,14 +43,14 @@ __all__ = [
 ]
 
 SHORT = 40
-"""Characters of an option that stands on a button of its own."""
+"""Characters of an option that fits on a button."""
 IN_WORDS = "Answer in words"
 CHOOSE_ONE = "Choose one"
 CHOOSE_MANY = "Choose one or more"
 
 
 class Form(Struct, frozen=True):
-    """A window with one field for words; Discord calls it a modal."""
+    """A form with one text field; Discord calls it a modal."""
 
     key: str
     title: str
@@ -55,7 +66,7 @@ def ask_rows(ask: Ask) -> tuple[Row, ...]:
 
 
 def is_listed(ask: Ask) -> bool:
-    """Whether the text says the options, numbered: some do not fit where they are chosen, or there are too many."""
+    """Must the text list the options? Some labels are too long for a button, or there are too many."""
     return len(ask.options) > OPTIONS or any(len(option.label) > OPTION_LABEL for option in ask.options)
 
 
@@ -64,7 +75,7 @@ def stop_row(turn_id: TurnId | None) -> Row:
 
 
 def parse_press(custom_id: str, values: Sequence[str] = ()) -> Press | None:
-    """What was pressed, and chosen from its list; None for anything that we did not write."""
+    """Parse a custom id and the chosen values; None if we did not write it."""
     if len(custom_id.encode(errors="replace")) > KEY or len(values) > OPTIONS:
         return None
     return button_keys.parse_key(custom_id, values)
@@ -99,7 +110,7 @@ def _choosing(ask: Ask) -> tuple[Row, ...]:
 
 
 def _button(ask: Ask, number: int, label: str, decision: Decision | None = None) -> Button:
-    """A no that has a reason opens a form for it, so it is said once and whole."""
+    """A button for a choice; a denial with a reason opens a form."""
     wants_words = decision is not None and decision.reason_wanted
     key = _key(ask, "words" if wants_words else "choose", number)
     return Button(key, _label(ask, number, label, LABEL), _style(decision))

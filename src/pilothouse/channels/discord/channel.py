@@ -1,6 +1,6 @@
-"""Discord as the house sees it: receives until it is cancelled, renders purely, sends one part at a time.
+"""The Discord channel: receives until it is cancelled, renders, and sends one part at a time.
 
-What is kept in memory is a cache: what servers look like, and which progress stands where. A restart loses nothing else.
+Memory holds only caches: the servers, and which message shows the progress of which turn.
 """
 
 from __future__ import annotations
@@ -10,20 +10,19 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
-from pilothouse.channels.discord.addressing import DISCORD, target_of
-from pilothouse.channels.discord.attachments import make_fetch
-from pilothouse.channels.discord.buckets import Buckets
-from pilothouse.channels.discord.calls import Calls
+from pilothouse.channels.discord.addresses import DISCORD, target_of
+from pilothouse.channels.discord.attachments import Downloads, make_fetch
 from pilothouse.channels.discord.client import Start, start
 from pilothouse.channels.discord.config import DiscordConfig
-from pilothouse.channels.discord.downloads import Downloads
+from pilothouse.channels.discord.pace import Pace
 from pilothouse.channels.discord.payload import Message, Payload, Progress, unpack
-from pilothouse.channels.discord.places import Places
-from pilothouse.channels.discord.posting import Poster, new_nonce
+from pilothouse.channels.discord.posts import Poster, new_nonce
 from pilothouse.channels.discord.progress import render_view
-from pilothouse.channels.discord.receiving import Receiving
+from pilothouse.channels.discord.receiver import Receiver
 from pilothouse.channels.discord.render import render
-from pilothouse.channels.discord.sending import Sender
+from pilothouse.channels.discord.rest import Calls
+from pilothouse.channels.discord.sender import Sender
+from pilothouse.channels.discord.servers import Places
 from pilothouse.channels.discord.wire import Channel, read
 from pilothouse.channels.progress_message import Standing
 from pilothouse.core.channel import ChannelHealth, ChannelHost, Desk
@@ -36,7 +35,7 @@ OPENING_S = 5.0
 TELLS = 16
 """How many words that nothing depends on may wait to be said."""
 SHOWN = 1000
-"""Of how many progress messages we remember the turn."""
+"""Progress messages whose turn we remember."""
 
 
 class DiscordChannel:
@@ -52,12 +51,12 @@ class DiscordChannel:
         self._downloads = Downloads(host.blobs, make_fetch(config.cdn_base))
         self._sender: Sender | None = None
         self._opened = anyio.Event()
-        self._receiving: Receiving | None = None
+        self._receiver: Receiver | None = None
         self._telling = 0
         self._standing = Standing()
         self._turns: dict[str, TurnId] = {}
         self._nonces: dict[TurnId, str] = {}
-        """Of progress that was sent and has no answer: under the same number Discord gives the same message again."""
+        """Nonces of unconfirmed progress messages: sent again with the same nonce, Discord returns the same message."""
 
     async def run(self, desk: Desk) -> None:
         async with anyio.create_task_group() as tasks:
@@ -65,7 +64,7 @@ class DiscordChannel:
             async def tell(address: Address, text: str, reply_to: str) -> None:
                 self._tell(tasks, address, text, reply_to)
 
-            self._receiving = Receiving(
+            self._receiver = Receiver(
                 self._config,
                 self._host,
                 desk,
@@ -78,13 +77,13 @@ class DiscordChannel:
                 start=self._start,
             )
             try:
-                await self._receiving.run()
+                await self._receiver.run()
             finally:
                 self._disconnected()
                 tasks.cancel_scope.cancel()
 
     def health(self) -> ChannelHealth:
-        return self._receiving.health() if self._receiving else ChannelHealth()
+        return self._receiver.health() if self._receiver else ChannelHealth()
 
     # What is said.
 
@@ -147,14 +146,14 @@ class DiscordChannel:
     # The rest.
 
     def _note(self, ref: MessageRef, turn_id: TurnId) -> None:
-        """So that whoever stops this message stops that turn, and its answer may stand in its place."""
+        """Remember which turn a progress message shows, for 🛑 and for `final = "edit"`."""
         self._turns[ref.native_id] = turn_id
         _trim(self._turns)
         if self._config.final == "edit":
             self._standing.put(turn_id, ref)
 
     async def _take_place(self, sender: Sender, stands: MessageRef, payload: Payload, part: Part) -> bool:
-        """Whether the answer stands in the place of its progress now. Files need a message of their own."""
+        """Edit the answer into its progress message; return whether that worked. Files need a message of their own."""
         if not isinstance(payload, Message) or part.attachments or payload.documents:
             return False
         try:
@@ -163,17 +162,17 @@ class DiscordChannel:
             return False
         return True
 
-    def _connected(self, calls: Calls, buckets: Buckets) -> None:
+    def _connected(self, calls: Calls, pace: Pace) -> None:
         host = self._host
         poster = Poster(calls, host.blobs, host.clock, self._places.upload_bytes, host.log)
-        self._sender = Sender(calls, poster, buckets, host.clock)
+        self._sender = Sender(calls, poster, pace, host.clock)
         self._opened.set()
 
     def _disconnected(self) -> None:
         self._sender, self._opened = None, anyio.Event()
 
     async def _open(self) -> Sender:
-        """Nothing was sent yet, so whoever comes too early may come again."""
+        """Wait a moment for a connection; nothing was sent yet, so the caller may retry."""
         if self._sender is None:
             with anyio.move_on_after(OPENING_S):
                 await self._opened.wait()

@@ -40,7 +40,7 @@ class Rules(Struct, frozen=True, forbid_unknown_fields=True):
 class DiscordConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """`trigger`, `users` and `roles` hold everywhere; `per_channel` says otherwise for a channel and its threads.
 
-    An empty list of users, roles or channels hears everybody everywhere. A list lets nobody in: it only says who is
+    An empty list of users, roles or channels matches_trigger everybody everywhere. A list lets nobody in: it only says who is
     heard, and what they may do is their role's business.
     """
 
@@ -62,18 +62,18 @@ class DiscordConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """The one channel that we live in: all that is said there is for us, and nothing that is said elsewhere."""
     reactions: bool = False
     final: Literal["new", "edit"] = "new"
-    """Whether an answer is a new message, which makes a sound, or takes the place of the progress."""
+    """`new`: an answer is a new message and makes a sound. `edit`: it replaces the progress silently."""
 
 
 class Heard(Struct, frozen=True):
-    """What holds in one place, once everything that was said about it is put together."""
+    """The rules of one place, put together from the whole configuration."""
 
     trigger: Trigger = Trigger()
     users: tuple[str, ...] = ()
     roles: tuple[str, ...] = ()
     reactions: bool = False
     muted: bool = False
-    """A channel that is not on the list of those that are heard."""
+    """The channel is not on the list of channels that are heard."""
     dedicated: bool = False
     """We live in one channel alone, this one or another."""
 
@@ -98,7 +98,7 @@ def _trigger(rules: Rules) -> Trigger | None:
 
 
 def problem(config: DiscordConfig) -> str:
-    """Why this cannot work, in plain words with the fix; empty if it can."""
+    """Return what is wrong with the configuration and how to fix it; empty if nothing is."""
     if not config.token:
         return (
             "the bot token is missing: make a bot at https://discord.com/developers/applications, and "
@@ -155,7 +155,7 @@ def _triggers(config: DiscordConfig) -> dict[str, Trigger]:
 
 
 def _intent_problem(config: DiscordConfig) -> str:
-    """Without their words, messages that do not name us are empty: nobody would be heard, and nobody be told."""
+    """Find a setting that needs message content while `message_content` is off: those messages would arrive empty."""
     if config.message_content:
         return ""
     deaf = [name for name, trigger in _triggers(config).items() if trigger.mode in ("all", "pattern")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import anyio
 
-from pilothouse.channels.discord.addressing import DISCORD
+from pilothouse.channels.discord.addresses import DISCORD
 from pilothouse.channels.discord.channel import DiscordChannel
 from pilothouse.channels.discord.config import DiscordConfig
 from pilothouse.core.channel import ChannelHost
@@ -15,7 +15,7 @@ LOOK_EVERY_S = 0.05
 
 
 class DedicatedChannel(DiscordChannel):
-    """What waits for other channels of Discord's is not ours: another bot may be the one that is let in there."""
+    """Holds only the conversations of one channel: another bot may serve the others."""
 
     def __init__(self, config: DiscordConfig, host: ChannelHost) -> None:
         super().__init__(config, host)

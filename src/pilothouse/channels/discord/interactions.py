@@ -1,7 +1,7 @@
-"""What people press, choose, fill in, and command with a slash. Each is acknowledged before anything slow happens.
+"""Takes button presses, choices, forms and slash commands; each is acknowledged before anything slow happens.
 
-A button says nothing that we believe: it names an ask or a turn, and the desk knows what that is, and who may do what.
-Whoever may not gets a word that nobody else sees, and so does whoever pressed what breaks us.
+A button only names an ask or a turn; the desk knows the rest, and who may do what. Refusals and failures are shown to the
+person who pressed, and to nobody else.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ from contextlib import suppress
 import anyio
 
 from pilothouse.channels.choices import decide, decide_words
-from pilothouse.channels.discord.addressing import Place, author_of
+from pilothouse.channels.discord.accept import Taker
+from pilothouse.channels.discord.addresses import Place, author_of, is_heard
 from pilothouse.channels.discord.buttons import AskPress, StopPress, form_of, parse_press
-from pilothouse.channels.discord.calls import Calls
-from pilothouse.channels.discord.commanding import ABOUT, Commanding, Done
-from pilothouse.channels.discord.replying import LOOK_S, Asked, Reply
-from pilothouse.channels.discord.sending import MESSAGE
-from pilothouse.channels.discord.taking import Taker
-from pilothouse.channels.discord.trigger import is_heard
+from pilothouse.channels.discord.replies import LOOK_S, Reply
+from pilothouse.channels.discord.rest import Calls
+from pilothouse.channels.discord.sender import MESSAGE
+from pilothouse.channels.discord.slash_commands import ABOUT, Done, SlashCommands
 from pilothouse.channels.discord.trouble import Away
 from pilothouse.channels.discord.wire import AUTOCOMPLETE, COMMAND, COMPONENT, Interaction, inputs
 from pilothouse.channels.failures import NOT_TAKEN
@@ -29,14 +28,14 @@ from pilothouse.core.errors import Fenced, PilothouseError, StoreError, StoreUna
 from pilothouse.core.ids import AskId, TurnId
 from pilothouse.core.message import Address, Author, MessageRef, conversation_id
 
-UNKNOWN = "This button is not known any more."
+UNKNOWN = "This button is no longer valid."
 NOT_YOURS = "You may not answer this."
 NOT_YOURS_TO_STOP = "You may not stop this."
 NOT_HERE = "I do not listen to you here."
-ENDED = "That is over already."
+ENDED = "This has already ended."
 CHOOSE = "Choose at least one first."
 TOO_LONG = "That took too long. Press again."
-SAY_IT = "Say it in words, please."
+SAY_IT = "Please answer in words."
 
 
 class Interactions:
@@ -44,10 +43,10 @@ class Interactions:
         self._desk = desk
         self._taker = taker
         self._log = log
-        self._commanding = Commanding(desk, taker, log)
+        self._commands = SlashCommands(desk, taker, log)
 
     async def take(self, interaction: Interaction, us: str, calls: Calls) -> None:
-        """Whatever breaks is said: else Discord shows that we did not respond, or for a quarter of an hour that we think."""
+        """Take an interaction; a failure is told to the person, since Discord would show no reason."""
         reply = Reply(interaction, calls, self._log)
         try:
             await self._take(interaction, us, calls, reply)
@@ -60,7 +59,7 @@ class Interactions:
                 raise
 
     async def turn_down(self, interaction: Interaction, us: str, calls: Calls) -> None:
-        """Of something that cannot be read nothing is known but how to answer it."""
+        """Answer an interaction that cannot be read."""
         await _say(interaction, Reply(interaction, calls, self._log), NOT_TAKEN)
 
     async def _take(self, interaction: Interaction, us: str, calls: Calls, reply: Reply) -> None:
@@ -73,14 +72,14 @@ class Interactions:
         if not self._is_heard(scene, user.id):
             await _say(interaction, reply, NOT_HERE)
         elif interaction.type == COMMAND:
-            await self._commanding.command(scene)
+            await self._commands.command(scene)
         elif interaction.type == AUTOCOMPLETE:
-            await self._commanding.complete(scene)
+            await self._commands.complete(scene)
         else:
             await self._press(scene, us)
 
     def _is_heard(self, scene: Done, user: str) -> bool:
-        """Without the store: that may be slow, and nothing is acknowledged yet."""
+        """Is this person heard here? Decided without the store, which may be slow: nothing is acknowledged yet."""
         member, heard = scene.interaction.member, self._taker.heard(scene.place)
         return is_heard(user, member.roles if member else (), heard, direct=scene.place.direct)
 
@@ -102,7 +101,7 @@ class Interactions:
     async def _press(self, scene: Done, us: str) -> None:
         data = scene.interaction.data
         if data.custom_id.startswith(ABOUT):
-            await self._commanding.about(scene, us)
+            await self._commands.about(scene, us)
             return
         found = parse_press(data.custom_id, data.values)
         if isinstance(found, AskPress) and found.act == "words" and scene.interaction.type == COMPONENT:
@@ -113,7 +112,7 @@ class Interactions:
             await scene.reply.whisper(word)
 
     async def _carry_out(self, scene: Done, found: AskPress | StopPress | None) -> str:
-        """What to tell this person, if anything."""
+        """Do what was pressed; return a sentence for this person, or nothing."""
         match found:
             case StopPress(turn_id=turn_id):
                 return await self._press_stop(scene, turn_id)
@@ -142,7 +141,7 @@ class Interactions:
         return ""
 
     async def _open_form(self, scene: Done, found: AskPress) -> None:
-        """Nothing may come before a form, so it is looked up first, and only for a moment."""
+        """Open a form. It must be the first answer, so the ask is looked up before, for a moment only."""
         row: AskRow | str = TOO_LONG
         with anyio.move_on_after(LOOK_S), suppress(StoreError):
             row = await self._row(scene, found)
@@ -154,7 +153,7 @@ class Interactions:
             await scene.reply.say(ENDED if form is not None else UNKNOWN)
             await self._tidy(scene, row.ask.id)
             return
-        await scene.reply.ask(Asked(form.key, form.title, form.label))
+        await scene.reply.ask(form)
 
     async def _row(self, scene: Done, found: AskPress) -> AskRow | str:
         """The ask that was pressed, or why there is none for this person."""
@@ -187,7 +186,7 @@ class Interactions:
         return decide(row.ask, found) or (CHOOSE if found.act == "pick" else UNKNOWN)
 
     async def _tidy(self, scene: Done, ask_id: AskId) -> None:
-        """Where the ask's own line will stand, that takes the buttons away: one change is enough."""
+        """Remove the buttons of an answered ask, unless its closing line will replace them anyway."""
         message = scene.interaction.message
         if message is None:
             return
@@ -201,8 +200,7 @@ class Interactions:
             await self._take_buttons_away(scene)
 
     async def _take_buttons_away(self, scene: Done) -> None:
-        """A crash may leave a question, or progress, that nobody knows the number of; who presses tells us.
-        What was forged is no reason to touch what stands there."""
+        """Remove the buttons of a question or progress that a crash left behind. A forged press changes no message."""
         message, key = scene.interaction.message, scene.interaction.data.custom_id
         about = key.split("|")[:2]
         if message is None or not message.id.isdecimal():
@@ -213,5 +211,5 @@ class Interactions:
 
 
 async def _say(interaction: Interaction, reply: Reply, text: str) -> None:
-    """Whoever is still typing can be told nothing, only that there is nothing to choose from."""
+    """Tell this person something; while they type, only an empty list of choices can be sent."""
     await (reply.suggest(()) if interaction.type == AUTOCOMPLETE else reply.tell(text))

@@ -18,10 +18,10 @@ Broke = Callable[[Exception], Awaitable[None]]
 
 
 class Lanes:
-    """For one run of whoever receives: what it works on ends with that run's task group. `done` is told of each key.
+    """Lanes of one run of the receiver; they end with its task group. `done` gets the key of each job.
 
-    As many are at work as have something to do: a file that hangs in one holds up no other. What must not be too many at
-    a time, as files, requests and writes, has its bound where it happens."""
+    Every lane with a job works at once, so that a slow file holds up no other lane. Downloads, requests and writes have
+    their own bounds."""
 
     def __init__(
         self, tasks: TaskGroup, clock: Clock, log: Callable[..., None], done: Callable[[str], None]
@@ -33,7 +33,7 @@ class Lanes:
         self._lanes: dict[str, deque[tuple[str, Job, Broke]]] = {}
 
     def put(self, lane: str, key: str, job: Job, broke: Broke) -> None:
-        """`key` names it to whoever is told that it is done; `broke` is told before that why it could not be."""
+        """Queue a job. `done` gets its key at the end; `broke` gets the error first if it failed."""
         if lane in self._lanes:
             self._lanes[lane].append((key, job, broke))
         else:
@@ -50,8 +50,7 @@ class Lanes:
         del self._lanes[lane]
 
     async def _take_surely(self, key: str, job: Job, broke: Broke) -> None:
-        """A store that is locked or full is waited for, and so is Discord. What breaks us is given to `broke`, and not
-        tried again, or it would break us for ever."""
+        """Run a job, and retry it while the store or Discord is unavailable. Any other error goes to `broke`, without a retry."""
         pause_s = 1.0
         while True:
             try:

@@ -1,19 +1,129 @@
-"""Markdown as Discord reads it, from Markdown as engines write it.
+"""Writes Markdown as Discord reads it, from Markdown as engines write it.
 
-Discord knows one fence: three backticks, which the next three end, wherever they stand. So every fence becomes that
-one, backticks within a block are held apart, a block that nobody closes is closed, and outside a block there are no
-three backticks at all. Tables, which Discord does not know, become blocks of code.
+Discord knows one fence: three backticks, ended by the next three anywhere. So every fence becomes that one, backticks in a
+block are held apart, an open block is closed, and outside a block there are never three backticks. Discord knows no
+tables: they become blocks of code, or lists where they are too wide.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from pilothouse.channels.discord.tables import render_tables
+from msgspec import Struct
+
 from pilothouse.channels.literal import literals, phrases
+from pilothouse.channels.tables import Align, table_lines, table_width
 from pilothouse.channels.text import Fence, Piece, is_visible, scan_lines, split_pieces
+
+_LEAD = re.compile(r"[ \t]*(?:>[ \t]?)*")
+_RULE = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*")
+_BAR = re.compile(r"(?<!\\)\|")
+_LOOK = re.compile(r"\*\*(?P<bold>[^*]+)\*\*|`(?P<code>[^`]+)`")
+_LINK = re.compile(r"\]\([^)\s]+\)|https?://")
+MAX_COLUMNS = 40
+
+
+class Shown(Struct, frozen=True):
+    """Lines to be shown as they are, or, if `is_code`, as a block of code after `lead`."""
+
+    lines: tuple[str, ...]
+    lead: str = ""
+    is_code: bool = False
+
+
+class Table(Struct, frozen=True):
+    lead: str
+    aligns: tuple[Align, ...]
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def render_tables(lines: Sequence[str], width: int) -> Iterator[Shown]:
+    at = 0
+    while at < len(lines):
+        table = parse_table(lines, at)
+        if table is None:
+            yield Shown((lines[at],))
+            at += 1
+        else:
+            yield _show(table, width)
+            at += 2 + len(table.rows)
+
+
+def parse_table(lines: Sequence[str], at: int) -> Table | None:
+    """The table that begins in that line, if one does."""
+    if at + 1 >= len(lines) or "|" not in lines[at] or "|" not in lines[at + 1]:
+        return None
+    lead = _lead(lines[at])
+    head, rule = _cells(lines[at]), lines[at + 1][len(_lead(lines[at + 1])) :]
+    if not _RULE.fullmatch(rule) or len(_split(rule)) != len(head) or len(head) > MAX_COLUMNS:
+        return None
+    rows: list[tuple[str, ...]] = []
+    for line in lines[at + 2 :]:
+        if "|" not in line or _lead(line).count(">") != lead.count(">"):
+            break
+        cells = _cells(line)
+        if len(cells) > len(head):
+            break  # a row of another table, or none: no cell is lost
+        rows.append((*cells, *[""] * len(head))[: len(head)])
+    return Table(lead, tuple(_align(mark) for mark in _split(rule)), head, tuple(rows))
+
+
+def _show(table: Table, width: int) -> Shown:
+    """A table with links becomes a list too, since links do not work in a block of code."""
+    cells = [[_bare(cell) for cell in row] for row in (table.head, *table.rows)]
+    linked = any(_LINK.search(cell) for row in table.rows for cell in row)
+    if table_width(cells) <= width and not linked:
+        return Shown(tuple(table_lines(cells, table.aligns)), table.lead, is_code=True)
+    return Shown(tuple(f"{table.lead}{line}" for line in _told(table)))
+
+
+def _told(table: Table) -> Iterator[str]:
+    """Write a table as a list: each row is an item with its first cell in bold. Empty cells are left out, empty columns are not."""
+    empty = [not any(column) for column in zip(*table.rows, strict=True)] or [True] * len(table.head)
+    for row in table.rows or (table.head,):
+        lines = [
+            (f"{name}: " if name and cell != name else "") + (_bold(cell) if not number else cell or "–")
+            for number, (name, cell) in enumerate(zip(table.head, row, strict=True))
+            if cell or (name and empty[number])
+        ]
+        yield from (f"{'  ' if number else '- '}{line}" for number, line in enumerate(lines))
+
+
+def _bold(cell: str) -> str:
+    return f"**{cell}**" if cell and "*" not in cell else cell or "–"
+
+
+def _cells(line: str) -> tuple[str, ...]:
+    inner = line[len(_lead(line)) :]
+    return tuple(cell.strip().replace("\\|", "|") for cell in _split(inner))
+
+
+def _split(row: str) -> list[str]:
+    row = row.strip()
+    row = row.removeprefix("|")
+    if row.endswith("|") and not row.endswith("\\|"):
+        row = row[:-1]
+    return _BAR.split(row)
+
+
+def _bare(cell: str) -> str:
+    """Remove marks that a block of code would show."""
+    return " ".join(_LOOK.sub(lambda found: found["bold"] or found["code"], cell).split())
+
+
+def _align(mark: str) -> Align:
+    mark = mark.strip()
+    left, right = mark.startswith(":"), mark.endswith(":")
+    return "center" if left and right else "right" if right else "left" if left else ""
+
+
+def _lead(line: str) -> str:
+    found = _LEAD.match(line)
+    return found[0] if found else ""
+
 
 APART = "\N{ZERO WIDTH SPACE}"
 MARKS = "```"
@@ -31,28 +141,28 @@ _SPECIAL = re.compile(r"[\\*_~`|<>\[\]@#]|:(?=//)|^[ ]*[-+]", re.M)
 
 
 def to_discord(text: str, width: int) -> str:
-    """The same text; its tables are as wide as `width` at most."""
+    """Convert Markdown to Discord's; tables are at most `width` columns wide."""
     return "\n".join(_lines(text.replace("\r\n", "\n"), width))
 
 
 def cut(text: str, limit: int) -> list[str]:
-    """Discord's Markdown as messages. Where a cut leaves nothing of a block on one side, that side has no block."""
+    """Cut Discord's Markdown into messages; a block that a cut leaves empty is dropped."""
     parts = (_tidied(piece).strip("\n") for piece in split_pieces(text, limit))
     return [part for part in parts if is_visible(part)]
 
 
 def fenced(text: str, language: str = "") -> str:
-    """A block of code that nothing in it can end."""
+    """Write a block of code that nothing in it can end."""
     return f"{MARKS}{language}\n{hold_apart(text) if text.strip() else ' '}\n{MARKS}"
 
 
 def escaped(text: str) -> str:
-    """Every letter as it is: nothing in it is markup, or a link."""
+    """Escape markup and links."""
     return _SPECIAL.sub(lambda found: f"{found[0][:-1]}\\{found[0][-1]}", text)
 
 
 def house_words(text: str) -> str:
-    """What the house says: only code in it is markup."""
+    """Write a text of our own: only code in it is markup."""
     return "\n".join(
         "".join(code(one.text) if one.is_code else escaped(one.text) for one in phrases(found.text))
         if found.language is None
@@ -62,13 +172,13 @@ def house_words(text: str) -> str:
 
 
 def code(text: str) -> str:
-    """One line, letter by letter, as code within a line."""
+    """Write one line as inline code."""
     text = hold_apart(text, 2)
     return f"`` {text} ``" if "`" in text else f"`{text}`"
 
 
 def hold_apart(text: str, most: int = 3) -> str:
-    """With as many backticks in a row, or more, held apart: they look the same, and end nothing."""
+    """Separate runs of this many backticks with zero-width spaces, so that they end nothing."""
     pattern = _MANY_TICKS if most == 3 else _TICKS
     return pattern.sub(lambda found: APART.join(found[0]) if len(found[0]) >= most else found[0], text)
 

@@ -1,7 +1,7 @@
-"""What is sent, as values. A `Part` is one of them in its stored form; `text` is always what a person reads of it.
+"""The messages that we send, as values, and Discord's limits on them.
 
-Nothing here pings anybody but the people in `pings`, and no link is unfolded into a preview: `body_of` says so to
-Discord with every message. Whoever sends adds where it goes, and the bytes of the files.
+A `Part` is one of them in its stored form; `text` is always what a person reads. Nothing pings anybody but the people in
+`pings`, and no link unfolds into a preview. Text is counted in UTF-16 units, which is never less than Discord counts.
 """
 
 from __future__ import annotations
@@ -12,10 +12,46 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from pilothouse.channels.discord.limits import TEXT
 from pilothouse.channels.parts import read_part
 from pilothouse.channels.text import clip, utf16_units
 from pilothouse.core.message import AGAIN_MARK, Attachment, Part
+
+TEXT = 2000
+TARGET = 1900
+"""We fill this much; the rest is for the mark of a repeat."""
+PARTS = 10
+"""An answer that would be more messages than this is a file."""
+FILES = 10
+ROWS = 5
+BUTTONS = 5
+"""In one row."""
+OPTIONS = 25
+"""In one select."""
+LABEL = 80
+"""Characters on a button: two lines on a phone."""
+OPTION_LABEL = 100
+PLACEHOLDER = 150
+KEY = 100
+"""Characters of a component's custom id."""
+UPLOAD_BYTES = 10 << 20
+"""For each file, unless the server has a higher limit. An answer as a file is smaller: a turn's text has a lower bound."""
+REQUEST_BYTES = 24 << 20
+"""What we fill of the 25 MiB that Discord takes in one request: the rest is for the words. One file may be larger where a
+guild's limit is."""
+FILE_NAME = 100
+FILES_ROOM = 250
+"""Kept free in a message with files, for a word about one that is too large."""
+FORM_TITLE = 45
+
+
+class Look(Struct, frozen=True):
+    parts: int = PARTS
+    """An answer that would be more messages than this is a file."""
+    table_width: int = 64
+    """How many columns of one-width letters fit; a wider table is told row by row."""
+    commands: bool = True
+    """Progress shows the commands that run, and not only that one runs."""
+
 
 Style = Literal["primary", "secondary", "success", "danger"]
 _STYLES: dict[Style, int] = {"primary": 1, "secondary": 2, "success": 3, "danger": 4}
@@ -41,7 +77,7 @@ class SelectOption(Struct, frozen=True, omit_defaults=True):
 
 
 class Select(Struct, frozen=True, omit_defaults=True, tag="select"):
-    """A press brings back its key and the values that were chosen."""
+    """A list to choose from; a press brings back its key and the chosen values."""
 
     key: str
     options: tuple[SelectOption, ...]
@@ -57,7 +93,7 @@ class Row(Struct, frozen=True):
 
 
 class Document(Struct, frozen=True):
-    """A text of ours that is too long for a message, as a file of it."""
+    """A text that is too long for a message, sent as a file."""
 
     name: str
     text: str
@@ -80,7 +116,7 @@ class Message(_Payload, frozen=True, omit_defaults=True, tag="message"):
 
 
 class Progress(_Payload, frozen=True, omit_defaults=True, tag="progress"):
-    """A turn as it runs: a message that is edited."""
+    """The progress of a turn: a message that is edited."""
 
 
 Payload = Message | Progress
@@ -89,7 +125,7 @@ _decoder: msgspec.json.Decoder[Payload] = msgspec.json.Decoder(Payload)
 
 
 def unpack(part: Part) -> Payload:
-    """What to send for a part. A repeat says that it is one."""
+    """Unpack a part into its payload; a repeat is marked as one."""
     payload = read_part(part, _decoder)
     return marked(payload) if part.again else payload
 
@@ -107,8 +143,7 @@ def below(text: str, line: str) -> str:
 def fit_files(
     payload: Message, attachments: Sequence[Attachment], limit_bytes: int
 ) -> tuple[Message, tuple[Attachment, ...]]:
-    """Without the files that are too large for where it goes, all of them if there is no room at all: the text names them
-    instead. Documents stay, for they are what is said."""
+    """Leave out the files that are larger than a limit, and name them in the text. Documents stay: they are the message."""
     named = named_files(payload, attachments)
     kept = [(name, file) for name, file in named if file.size <= limit_bytes]
     if large := [(name, file) for name, file in named if file.size > limit_bytes]:
@@ -121,7 +156,7 @@ def fit_files(
 
 
 def body_of(payload: Payload) -> dict[str, Any]:
-    """What Discord's REST API takes to make this message, or, but for `message_reference`, to edit one into it."""
+    """The body of a request that makes this message, or, without `message_reference`, edits one into it."""
     flags = SUPPRESS_EMBEDS | (SUPPRESS_NOTIFICATIONS if payload.silent else 0)
     body: dict[str, Any] = {
         "content": payload.text,
@@ -151,13 +186,13 @@ def _item(item: Button | Select) -> dict[str, Any]:
 
 
 def named_files(payload: Message, attachments: Sequence[Attachment]) -> list[tuple[str, Attachment]]:
-    """Each with what it is called here."""
+    """Pair each attachment with its name in this message."""
     names = (*payload.names, *(file.name for file in attachments[len(payload.names) :]))
     return list(zip(names, attachments, strict=False))
 
 
 def listed(files: Sequence[tuple[str, Attachment]]) -> str:
-    """A message with files keeps room for this free, so it stays short: the names that fit, and how many more."""
+    """List a few files by name, and count the others; a message keeps little room for this."""
     told = [f"{clip(name, TOLD_CHARS)} ({file.size / (1 << 20):.0f} MB)" for name, file in files[:TOLD_FILES]]
     if more := len(files) - len(told):
         told.append(f"{more} more")

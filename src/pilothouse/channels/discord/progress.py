@@ -1,14 +1,12 @@
-"""A turn as it runs, in a few lines: what it does, for how long, its last steps, what it writes, a button to stop it."""
+"""Renders the progress of a turn as one message: state, duration, last steps, the text so far, and a Stop button. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from pilothouse.channels.discord.buttons import stop_row
-from pilothouse.channels.discord.limits import TARGET
-from pilothouse.channels.discord.look import Look
 from pilothouse.channels.discord.markdown import code, cut, escaped, to_discord
-from pilothouse.channels.discord.payload import Progress
+from pilothouse.channels.discord.payload import TARGET, Look, Progress
 from pilothouse.channels.parts import pack
 from pilothouse.channels.steps import Step, calm, last_steps, one_line, plan_line, running_line
 from pilothouse.channels.text import status_line, utf16_units
@@ -16,7 +14,7 @@ from pilothouse.core.message import Part, clean_text
 from pilothouse.core.view import TurnView, shown
 
 LINES_UNITS = 900
-"""What the lines above the text may take together."""
+"""UTF-16 units for the lines above the text."""
 NOTICE_CHARS = 160
 INDENT = "\N{EM SPACE}"
 

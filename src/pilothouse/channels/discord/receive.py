@@ -1,17 +1,20 @@
-"""What an event means to us. Pure: `translate` gives one happening for one event, and decides nothing twice."""
+"""Translates a message of Discord's into what it means to us: said, edited, a thread's start, or nothing. Pure.
+
+Embeds, polls and components are read from raw JSON, since bots often say nothing else; an odd part costs only itself.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from msgspec import Struct
 
-from pilothouse.channels.discord.addressing import Place, author_of
-from pilothouse.channels.discord.config import Heard
-from pilothouse.channels.discord.embeds import shown_in
-from pilothouse.channels.discord.trigger import (
+from pilothouse.channels.discord.addresses import (
+    Place,
     Us,
+    author_of,
     is_command,
     is_for_us,
     is_heard,
@@ -19,8 +22,72 @@ from pilothouse.channels.discord.trigger import (
     is_reply_to,
     mentions,
 )
+from pilothouse.channels.discord.config import Heard
 from pilothouse.channels.discord.wire import PLAIN, REPLY, THREAD_STARTER, File, Message, Snapped, sent_at
 from pilothouse.core.message import Address, InboundMessage, MessageEdited
+
+MOST_CHARS = 4000
+MOST_EMBEDS = 10
+MOST_FIELDS = 25
+MOST_ANSWERS = 10
+DEEPEST = 5
+TEXT_DISPLAY = 10
+WRITTEN = ("rich", "")
+"""Embeds that a bot wrote; all other kinds are previews of links in the text."""
+
+
+def shown_in(embeds: Any, components: Any, poll: Any, *, alone: bool) -> str:
+    """Return embeds, components and poll as text. `alone`: the message has no text, so previews of links count too."""
+    lines = [
+        *(line for one in _list(embeds)[:MOST_EMBEDS] if _is_written(one) or alone for line in _embed(one)),
+        *_texts(components),
+        *_poll(poll),
+    ]
+    text = "\n".join(line for line in lines if line)
+    return text if len(text) <= MOST_CHARS else text[:MOST_CHARS] + "…"
+
+
+def _is_written(embed: Any) -> bool:
+    return _text(embed, "type") in WRITTEN
+
+
+def _embed(embed: Any) -> Iterator[str]:
+    title, url = _text(embed, "title"), _text(embed, "url")
+    yield _text(embed, "author", "name")
+    yield f"{title} ({url})" if title and url else title or url
+    yield _text(embed, "description")
+    for field in _list(_get(embed, "fields"))[:MOST_FIELDS]:
+        yield ": ".join(part for part in (_text(field, "name"), _text(field, "value")) if part)
+    yield _text(embed, "footer", "text")
+
+
+def _texts(components: Any, depth: int = 0) -> Iterator[str]:
+    for one in _list(components) if depth < DEEPEST else ():
+        if _get(one, "type") == TEXT_DISPLAY:
+            yield _text(one, "content")
+        yield from _texts(_get(one, "components"), depth + 1)
+
+
+def _poll(poll: Any) -> Iterator[str]:
+    if question := _text(poll, "question", "text"):
+        yield f"[poll] {question}"
+        for answer in _list(_get(poll, "answers"))[:MOST_ANSWERS]:
+            yield f"- {_text(answer, 'poll_media', 'text') or _text(answer, 'poll_media', 'emoji', 'name')}"
+
+
+def _get(raw: Any, name: str) -> Any:
+    return raw.get(name) if isinstance(raw, dict) else None
+
+
+def _list(raw: Any) -> list[Any]:
+    return raw if isinstance(raw, list) else []
+
+
+def _text(raw: Any, *path: str) -> str:
+    for name in path:
+        raw = _get(raw, name)
+    return raw.strip() if isinstance(raw, str) else ""
+
 
 QUOTED_CHARS = 2000
 _MENTION = re.compile(r"<(?P<sign>@!?|@&|#)(?P<id>\d{1,20})>|<a?:(?P<emoji>\w{1,32}):\d{1,20}>")
@@ -29,12 +96,12 @@ _ASK = re.compile(r"^/ask\s+(?=\S)", re.IGNORECASE)
 
 
 class Said(Struct, frozen=True):
-    """A message for the desk. Its files, and those of what it answers, are still at Discord's."""
+    """A message for the desk, and files that are not fetched yet."""
 
     message: InboundMessage
     files: tuple[File, ...] = ()
     to_us: bool = True
-    """Whether it was said to us, and not merely overheard where we hear everything."""
+    """It was said to us, and not merely overheard where we hear everything."""
 
 
 class Changed(Struct, frozen=True):
@@ -42,14 +109,14 @@ class Changed(Struct, frozen=True):
 
 
 class Started(Struct, frozen=True):
-    """What a thread hangs on: the words that its first message answers."""
+    """The message that a thread was opened on: quoted with the thread's first message."""
 
     address: Address
     text: str
 
 
 class Nothing(Struct, frozen=True):
-    """Not for us. `why` goes to the log."""
+    """Nothing for us; `why` goes to the log."""
 
     why: str
 
@@ -58,7 +125,7 @@ Happening = Said | Changed | Started | Nothing
 
 
 class Scene(Struct, frozen=True):
-    """All that one must know to read a message."""
+    """Everything needed to read a message."""
 
     place: Place
     us: Us
@@ -69,7 +136,7 @@ class Scene(Struct, frozen=True):
 
 
 def needs_roles(message: Message, scene: Scene) -> bool:
-    """Whether somebody must be asked for their roles: the past is told without them."""
+    """Must the author's roles be asked for? Messages in a history come without them."""
     wanted = bool(scene.heard.roles) and not scene.place.direct
     author = message.author
     return (
@@ -112,7 +179,7 @@ def said(message: Message, scene: Scene, roles: tuple[str, ...] | None = None) -
 
 
 def _answered_files(message: Message, text: str, scene: Scene) -> tuple[File, ...]:
-    """Whoever asks about a picture answers it. What we sent ourselves is known already, and a command needs none."""
+    """Files of the message that this one replies to, unless we sent it or this is a command."""
     answered = message.referenced_message if message.type == REPLY else None
     if answered is None or is_reply_to(message, scene.us) or is_command(text):
         return ()
@@ -120,7 +187,7 @@ def _answered_files(message: Message, text: str, scene: Scene) -> tuple[File, ..
 
 
 def expects_a_word(message: Message, scene: Scene, roles: tuple[str, ...] | None = None) -> bool:
-    """Whether its author is heard, and said it to us: such a one wonders where an answer stays."""
+    """Does the author expect an answer: are they heard, and did they say it to us?"""
     return not _unheard(message, scene, roles) and _is_to_us(message, scene)
 
 
@@ -130,7 +197,7 @@ def _is_to_us(message: Message, scene: Scene) -> bool:
 
 
 def changed(message: Message, scene: Scene) -> Happening:
-    """A link that got its preview, or a message that was pinned, is told as an update too; only an edit is news."""
+    """Read an update. Only an edit counts: previews and pins are updates too."""
     author = message.author
     if author is None or author.id == scene.us.id or message.edited_timestamp is None:
         return Nothing("an update that changes no words")
@@ -144,7 +211,7 @@ def _asked(text: str) -> str:
 
 
 def _unheard(message: Message, scene: Scene, roles: tuple[str, ...] | None) -> str:
-    """Why its author is not heard at all; empty if they are."""
+    """Return why the author is not heard; empty if they are."""
     author = message.author
     if author is None or author.id == scene.us.id:
         return "we said it"
@@ -159,7 +226,7 @@ def _unheard(message: Message, scene: Scene, roles: tuple[str, ...] | None) -> s
 
 
 def words_of(message: Message, scene: Scene) -> str:
-    """What a person reads of it, without our name."""
+    """The text that a person reads, without our name."""
     lines = [*_lines(message, message, scene)]
     for snapshot in message.message_snapshots:
         forwarded = "\n".join(_lines(snapshot.message, message, scene))
@@ -176,7 +243,7 @@ def _lines(one: Message | Snapped, message: Message, scene: Scene) -> Iterator[s
 
 
 def files_of(message: Message) -> tuple[File, ...]:
-    """Its own, and those of what it forwards."""
+    """The files of a message, and of the messages that it forwards."""
     forwarded = (file for snapshot in message.message_snapshots for file in snapshot.message.attachments)
     return (*message.attachments, *forwarded)
 
@@ -187,7 +254,7 @@ def quote_of(answered: Message, scene: Scene) -> str | None:
 
 
 def readable(content: str, message: Message, scene: Scene) -> str:
-    """With names instead of ids, and without our own."""
+    """Replace ids in mentions by names, and remove our own name."""
     people = {user.id: user.name for user in message.mentions}
 
     def name(found: re.Match[str]) -> str:

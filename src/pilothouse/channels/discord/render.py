@@ -1,31 +1,127 @@
-"""What is said, as Discord messages: pure, `Content` to parts.
+"""Renders content as Discord messages: answers, asks and files. Pure.
 
-An answer is plain Markdown, as it would stand in a terminal, in one message or some; where that would be too many it
-is a file with its beginning above it. Files hang on the last message. Only the first message makes a sound.
+An answer is plain Markdown in one message or several; one that would take too many is a file with its beginning above it.
+Files come with the last message, and only the first message makes a sound. An ask is one message: the text to approve
+stands in a block of code that nothing in it can end, with hidden characters made visible; questions and plans are
+Markdown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from pilothouse.channels.discord.asks import render_ask, render_closed
-from pilothouse.channels.discord.limits import FILES, FILES_ROOM, REQUEST_BYTES, TARGET, TEXT
-from pilothouse.channels.discord.look import Look
-from pilothouse.channels.discord.markdown import cut, house_words, to_discord
-from pilothouse.channels.discord.payload import Document, Message
-from pilothouse.channels.discord.uploads import Upload, render_uploads
-from pilothouse.channels.parts import pack
-from pilothouse.channels.text import format_cost, is_visible
+from pilothouse.channels.discord.buttons import ask_rows, is_listed
+from pilothouse.channels.discord.markdown import cut, escaped, fenced, house_words, to_discord
+from pilothouse.channels.discord.payload import (
+    FILES,
+    FILES_ROOM,
+    REQUEST_BYTES,
+    TARGET,
+    TEXT,
+    Document,
+    Look,
+    Message,
+)
+from pilothouse.channels.literal import literals, plainly
+from pilothouse.channels.parts import pack, sent_name
+from pilothouse.channels.text import clip, format_cost, is_visible, utf16_units
+from pilothouse.core.ask import Ask
 from pilothouse.core.message import Attachment, Content, Part, clean_text
 from pilothouse.core.outcome import Usage
 
+HEAD = 1200
+"""Units shown of an ask or answer that is too long for a message; a file has all of it."""
+
+
+def render_ask(ask: Ask, look: Look, *, said: str = "") -> Message:
+    """`said` is our text about the ask: its title, and the lines around it."""
+    said = plainly(said or ask.title)
+    text = "\n".join(_blocks(ask, said, look)).strip("\n") or "…"
+    if utf16_units(text) <= TARGET - FILES_ROOM:
+        return Message(text=text, rows=ask_rows(ask))
+    name = f"{ask.id}.txt"
+    note = f"**This is not all of it: read {name}.** SHA-256 {ask.payload_hash[:12]}…"
+    whole = "\n".join((said, *_options(ask)))
+    return Message(
+        text=f"{(cut(text, HEAD) or ['…'])[0].rstrip()}\n{note}",
+        rows=ask_rows(ask),
+        documents=(Document(name, whole),),
+    )
+
+
+def render_closed(text: str) -> Message:
+    """Render the line that replaces a settled ask, in one message."""
+    parts = cut(text, TARGET - 2)
+    return Message(text=parts[0] + (" …" if len(parts) > 1 else "") if parts else "…")
+
+
+def _blocks(ask: Ask, said: str, look: Look) -> Iterator[str]:
+    title = plainly(ask.title).strip()
+    before, _, after = said.partition(title) if title and title in said else ("", "", said)
+    if before.strip():
+        yield f"*{escaped(' '.join(before.split()))}*"
+    if title:
+        yield fenced(title) if ask.kind == "approval" else to_discord(title, look.table_width)
+    if not title or title in said:
+        for found in literals(after):
+            yield escaped(found.text) if found.language is None else fenced(found.text, found.language)
+    if is_listed(ask):
+        yield from map(escaped, _options(ask))
+
+
+def _options(ask: Ask) -> list[str]:
+    return [
+        f"{number}. {clip(' '.join(plainly(option.label).split()), 1000)}"
+        for number, option in enumerate(ask.options, 1)
+    ]
+
+
+_ENDINGS = {
+    "image/png": "png",
+    "image/jpeg": "jpg",
+    "image/gif": "gif",
+    "image/webp": "webp",
+}
+
+
+class Upload(Struct, frozen=True):
+    name: str
+    file: Attachment
+
+
+def render_uploads(attachments: Iterable[Attachment]) -> list[Upload]:
+    """The same bytes twice are one file; two files of one name have two names."""
+    once = {file.blob: file for file in reversed(list(attachments))}
+    files = list(reversed(once.values()))
+    taken: set[str] = set()
+    return [Upload(_free(name, taken), file) for name, file in zip(_names(files), files, strict=True)]
+
+
+def _names(files: list[Attachment]) -> Iterator[str]:
+    pictures = 0
+    for file in files:
+        ending = _ENDINGS.get(file.media_type.partition(";")[0].strip().lower())
+        pictures += ending is not None
+        yield f"image-{pictures}.{ending}" if ending else sent_name(file.name, "file")
+
+
+def _free(name: str, taken: set[str]) -> str:
+    stem, dot, ending = name.rpartition(".") if "." in name[1:] else (name, "", "")
+    found, number = name, 1
+    while found.lower() in taken:
+        number += 1
+        found = f"{stem}-{number}{dot}{ending}"
+    taken.add(found.lower())
+    return found
+
+
 NOTHING = "(no text)"
 FILE_NAME = "answer.md"
-HEAD = 1200
 HEAD_CHARS = 4000
 
 
@@ -48,7 +144,7 @@ def render(content: Content, look: Look | None = None) -> tuple[Part, ...]:
 def render_text(
     text: str, look: Look, usage: Usage | None = None, *, limit: int = TARGET, markdown: bool = True
 ) -> Sequence[Message]:
-    """As one message, as several, or as a file."""
+    """Render a text as one message, as several, or as a file."""
     if len(text) > look.parts * TEXT:
         return [_file(text, look, usage, markdown=markdown)]
     parts = cut(_written(text, look, markdown=markdown) + _usage_line(usage), limit)
@@ -94,7 +190,7 @@ def _fitting(message: Message, waiting: list[Upload]) -> int:
 
 
 def _file(text: str, look: Look, usage: Usage | None, *, markdown: bool) -> Message:
-    """The beginning stands above it, so that people see at once whether they want to open it."""
+    """Render a text as a file, with its beginning above it."""
     beginning = cut(_written(text[:HEAD_CHARS], look, markdown=markdown), HEAD)
     whole = f"… The whole answer, {len(text):,} characters, is in {FILE_NAME}."
     above = f"{beginning[0]}\n\n{whole}" if beginning else whole
@@ -111,5 +207,5 @@ def _usage_line(usage: Usage | None) -> str:
 
 
 def _is_quiet(content: Content) -> bool:
-    """A receipt makes no sound; how a turn ended does."""
+    """Is it sent silently? Receipts are; the end of a turn is not."""
     return content.kind == "reply" or (content.kind == "notice" and content.turn_id is None)

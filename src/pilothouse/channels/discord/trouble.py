@@ -1,4 +1,4 @@
-"""What goes wrong between Discord and us, as values, and what a delivery makes of it.
+"""Failures of requests to Discord, as values, and the delivery errors they become.
 
 https://docs.discord.com/developers/topics/opcodes-and-status-codes lists the codes.
 """
@@ -19,22 +19,22 @@ NO_ACCESS, NO_DIRECT, NO_PERMISSION = 50001, 50007, 50013
 INVALID_TOKEN, INVALID_BODY, ARCHIVED, LOCKED = 50027, 50035, 50083, 160005
 MODERATED, HARMFUL_LINK, EXPLICIT = 200000, 240000, 20009
 NO_HISTORY = 160002
-"""Who may not read what was said may not reply to it."""
+"""A reply needs the permission to read the history."""
 
 _WORDS = {
     UNKNOWN_CHANNEL: "this channel does not exist any more",
     UNKNOWN_MESSAGE: "the message does not exist any more",
-    TOO_MANY_OLD_EDITS: "Discord lets nobody change this old message again for now",
-    TOO_LARGE: "it is larger than Discord takes here",
+    TOO_MANY_OLD_EDITS: "Discord allows no more edits of this old message for now",
+    TOO_LARGE: "it is larger than Discord accepts here",
     NO_ACCESS: "we may not see this channel: give the bot's role “View Channel” in it",
-    NO_DIRECT: "this person takes no private messages from us",
+    NO_DIRECT: "this person does not accept private messages from us",
     NO_PERMISSION: "we may not write in this channel: give the bot's role “Send Messages”, and in threads "
     "“Send Messages in Threads”",
     ARCHIVED: "the thread is archived",
     LOCKED: "the thread is locked",
-    MODERATED: "the automatic moderation of this server does not let its words through",
-    HARMFUL_LINK: "Discord does not let a link in it through",
-    EXPLICIT: "Discord takes it for something that not everybody here may see",
+    MODERATED: "the server's automatic moderation blocked the text",
+    HARMFUL_LINK: "Discord blocked a link in it",
+    EXPLICIT: "Discord classified it as explicit",
 }
 
 
@@ -48,9 +48,9 @@ class Trouble(Struct, frozen=True):
     after_s: float = 0.0
     """How long Discord wants us to wait, if that is all."""
     late: bool = False
-    """Whether it was on its way when its time was up."""
+    """It was under way when its time was up."""
     about: str = ""
-    """Which fields Discord did not like, in its own words."""
+    """The fields that Discord rejected, in its own words."""
 
     @property
     def is_gone(self) -> bool:
@@ -58,17 +58,17 @@ class Trouble(Struct, frozen=True):
 
     @property
     def is_about_reply(self) -> bool:
-        """Whether it is only that this cannot be a reply."""
+        """Only the reply is refused, not the message."""
         return self.code == NO_HISTORY or (self.code == INVALID_BODY and "message_reference" in self.about)
 
     @property
     def is_about_content(self) -> bool:
-        """Whether the place is fine, and what was to be said there is not."""
+        """The content is refused, not the place."""
         return self.status == 400 and self.code != ARCHIVED and not self.is_about_reply
 
     @property
     def why(self) -> str:
-        """In words of ours alone: Discord's may repeat what it did not take."""
+        """The reason in our words: Discord's may repeat the refused content."""
         return _WORDS.get(self.code, f"Discord refuses it ({self.status}, code {self.code})")
 
     @property
@@ -77,12 +77,12 @@ class Trouble(Struct, frozen=True):
 
     @property
     def is_passing(self) -> bool:
-        """Whether Discord may answer the same question later."""
+        """The same request may succeed later."""
         return self.status in (0, 401, 429) or self.status >= 500
 
 
 class Away(Exception):
-    """Discord cannot tell now what must be known first: whoever needs it comes again."""
+    """Discord does not answer a question that must be answered first; the event is retried."""
 
 
 def error_of(trouble: Trouble, *, repeatable: bool = False) -> DeliveryError:

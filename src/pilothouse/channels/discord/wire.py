@@ -1,4 +1,4 @@
-"""What Discord tells us, as values (API v10): only the fields that we read. Ids are text, as they come.
+"""Discord's objects as values (API v10), with only the fields that we read. Ids are text.
 
 An unknown field costs nothing. What does not fit is `None` from `read`, with a reason for the log.
 """
@@ -19,7 +19,6 @@ TEXT_CHANNELS = frozenset({0, 2, 5, 13, 15, 16})
 FORUMS = frozenset({15, 16})
 """They have threads alone: their `last_message_id` is the newest of those, and nobody can read their history."""
 WITH_THREADS = frozenset({0, 5, *FORUMS})
-WITH_PRIVATE_THREADS = frozenset({0})
 DIRECT = frozenset({1, 3})
 THREADS = frozenset({10, 11, 12})
 COMMAND, COMPONENT, AUTOCOMPLETE = 2, 3, 4
@@ -67,7 +66,7 @@ class Reference(Struct, frozen=True):
 
 
 class Snapshot(Struct, frozen=True):
-    """A message that was forwarded."""
+    """A forwarded message."""
 
     message: Snapped
 
@@ -82,7 +81,7 @@ class Snapped(Struct, frozen=True):
 
 
 class Message(Struct, frozen=True):
-    """`embeds`, `components` and `poll` are raw: whatever is odd in them costs no message."""
+    """`embeds`, `components` and `poll` stay raw, so that an odd one does not cost the message."""
 
     id: str
     channel_id: str
@@ -136,25 +135,6 @@ class Channel(Struct, frozen=True):
     last_message_id: str | None = None
 
 
-class ThreadMeta(Struct, frozen=True):
-    archived: bool = False
-    archive_timestamp: datetime | None = None
-    """When it was last put to sleep, or woken."""
-
-
-class Sleeping(Channel, frozen=True):
-    """A thread that is archived, or was."""
-
-    thread_metadata: ThreadMeta = ThreadMeta()
-
-
-class Sleepers(Struct, frozen=True):
-    """Some threads that are archived."""
-
-    threads: tuple[Sleeping, ...] = ()
-    has_more: bool = False
-
-
 class RoleTags(Struct, frozen=True):
     bot_id: str | None = None
 
@@ -172,7 +152,7 @@ class Guild(Struct, frozen=True):
     owner_id: str = ""
     premium_tier: int = 0
     joined_at: str | None = None
-    """When we were invited: another time is another stay."""
+    """The time of our invitation; another time means that we were invited again."""
     roles: tuple[Role, ...] = ()
     channels: tuple[Channel, ...] = ()
     threads: tuple[Channel, ...] = ()
@@ -186,7 +166,7 @@ class Option(Struct, frozen=True):
 
 
 class Input(Struct, frozen=True):
-    """A field of a form, wherever in it."""
+    """A field of a form, at any depth."""
 
     custom_id: str = ""
     value: str | None = None
@@ -195,7 +175,7 @@ class Input(Struct, frozen=True):
 
 
 class InteractionData(Struct, frozen=True):
-    """Of its `id` we read nothing: it is a command's, as text, or a component's, as a number."""
+    """Its `id` is left out: it is text for a command and a number for a component."""
 
     name: str = ""
     type: int = 1
@@ -207,7 +187,7 @@ class InteractionData(Struct, frozen=True):
 
 
 class Control(Struct, frozen=True):
-    """A button or a list below a message of ours, or the row that it stands in."""
+    """A button or select below a message of ours, or its row."""
 
     custom_id: str = ""
     components: tuple[Control, ...] = ()
@@ -243,12 +223,12 @@ class Interaction(Struct, frozen=True):
         return (self.member.user if self.member else None) or self.user
 
     def __repr__(self) -> str:
-        """Its token lets anybody answer in our name for a while."""
+        """Hide the token, with which anybody could answer in our name."""
         return f"Interaction({self.id}, type={self.type})"
 
 
 class Event(Struct, frozen=True):
-    """One event as the gateway brought it. `data` is raw; it is read where it is used."""
+    """An event of the gateway, with raw data."""
 
     name: str
     data: dict[str, Any]
@@ -263,17 +243,17 @@ def read(data: Any, kind: type[T]) -> T | str:
 
 
 def sent_at(id: str) -> float:
-    """When a message was sent: its id says so."""
+    """The time a message was sent, from its id."""
     return ((int(id) >> 22) + EPOCH_MS) / 1000 if id.isdecimal() else 0.0
 
 
 def number_at(at: float) -> str:
-    """What a message would be called that is sent at this time."""
+    """The id of a message sent at this time."""
     return str(max(0, int(at * 1000) - EPOCH_MS) << 22)
 
 
 def inputs(parts: tuple[Input, ...]) -> dict[str, str]:
-    """What was written into a form, by the field's key."""
+    """The values of a form, by the key of the field."""
     found: dict[str, str] = {}
     for part in parts:
         if part.value is not None:
