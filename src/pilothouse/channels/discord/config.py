@@ -40,7 +40,7 @@ class Rules(Struct, frozen=True, forbid_unknown_fields=True):
 class DiscordConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """`trigger`, `users` and `roles` hold everywhere; `per_channel` says otherwise for a channel and its threads.
 
-    An empty list of users, roles or channels matches_trigger everybody everywhere. A list lets nobody in: it only says who is
+    An empty list of users, roles or channels lets in everybody everywhere. A list lets nobody in: it only says who is
     heard, and what they may do is their role's business.
     """
 

@@ -242,7 +242,7 @@ class World:
         return self.state.create_guild(name)
 
     def throw_out_and_invite_again(self, guild: Guild) -> None:
-        """The bot, out of a server and into it; whoever is connected matches_trigger of both."""
+        """The bot, out of a server and into it; whoever is connected hears of both."""
         self.state.emit("GUILD_DELETE", {"id": str(guild.id)})
         self._stays += 1
         self.state.get_member(guild.id, self.bot_id).joined_at = f"2026-01-01T00:00:{self._stays:02}+00:00"
