@@ -1,6 +1,6 @@
 """simcord's own Discord in the loop of the test: no socket and no other process, its people, its rules, its clock.
 
-The adapter runs as it is: its client logs in through simcord's HTTP client, and matches_trigger simcord's gateway. simcord's clock
+The adapter runs as it is: its client logs in through simcord's HTTP client, and hears simcord's gateway. simcord's clock
 stands still unless a test moves it, so a busy machine never misses three seconds, and a test needs no quarter of an hour.
 """
 

@@ -1,4 +1,4 @@
-"""An event that breaks us costs no other, is not lost itself, and whoever talks with us matches_trigger of it."""
+"""An event that breaks us costs no other, is not lost itself, and whoever talks with us hears of it."""
 
 from __future__ import annotations
 

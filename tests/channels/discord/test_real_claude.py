@@ -1,4 +1,4 @@
-"""`pilothouse discord` with the real Claude CLI: what people do in the channel, what the model matches_trigger of it, what they see.
+"""`pilothouse discord` with the real Claude CLI: what people do in the channel, what the model hears of it, what they see.
 
 The program runs in a process of its own. The model replies to what was said and done, never to how often it was asked.
 """

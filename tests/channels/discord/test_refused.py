@@ -194,7 +194,7 @@ async def test_progress_whose_words_are_refused_can_be_stopped(server: Server, t
 
 
 class SlowLine(Calls):
-    """Nothing with a file gets through in time, or it does and nobody matches_trigger of it."""
+    """Nothing with a file gets through in time, or it does and nobody hears of it."""
 
     def __init__(self, *, arrives: bool) -> None:
         self.uploaded = 0

@@ -1,4 +1,4 @@
-"""A server whose owner may talk to us is greeted once for each time that we are invited; of strangers' our owner matches_trigger."""
+"""A server whose owner may talk to us is greeted once for each time that we are invited; of strangers' our owner hears."""
 
 from __future__ import annotations
 
