@@ -19,7 +19,8 @@ import msgspec
 from bench.crashing.house import HastyClock, Home, PointedLog, long_script, make_ports
 from bench.crashing.points import Points
 
-from pilothouse.bootstrap.machine import stop_on_signal, sweep_leftovers, this_node
+from pilothouse.bootstrap.machine import sweep_leftovers, this_node
+from pilothouse.bootstrap.process import stop_on_signal
 from pilothouse.core.channel import Channel, ChannelHost, ChannelSpec
 from pilothouse.core.ids import UserId
 from pilothouse.core.people import People as Roles

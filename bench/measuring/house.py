@@ -13,7 +13,7 @@ import anyio
 import msgspec
 from bench.measuring.engine import INSTANT, InstantEngine
 
-from pilothouse.bootstrap.event_loop import calm_collector
+from pilothouse.bootstrap.process import freeze_collector
 from pilothouse.channels.memory import MEMORY, PERSON, MemoryChannel
 from pilothouse.core.engine import Engine
 from pilothouse.core.ids import EngineId
@@ -89,7 +89,7 @@ async def open_house(
         engines=engines,
         channels={MEMORY: person.channel},
     )
-    calm_collector()
+    freeze_collector()
     with open_log(folder / "bench.log", Redactor()) as log:
         ports.log = log
         async with _running(ports):

@@ -17,8 +17,8 @@ import pilothouse.bootstrap.up, pilothouse.runtime.gateway, pilothouse.stores.sq
 from pilothouse.core.channel import ChannelHost
 from pilothouse.core.message import Content
 from pilothouse.runtime.clock import SystemClock
-from pilothouse.bootstrap.event_loop import spare_collector
-spare_collector()
+from pilothouse.bootstrap.process import relax_collector
+relax_collector()
 
 def resident():
     return int(open("/proc/self/statm").read().split()[1]) * 4096 / 1e6

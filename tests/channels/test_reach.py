@@ -39,7 +39,7 @@ def chained(outer: Exception, inner: Exception) -> Exception:
     [
         (
             chained(httpcore2.ConnectError("x"), socket.gaierror(-2, "Name or service not known")),
-            "its name is not known",
+            "its name cannot be resolved",
         ),
         (chained(httpcore2.ReadError(""), ConnectionResetError(104, "x")), "the connection was cut off"),
         (httpcore2.ConnectError("All connection attempts failed"), "All connection attempts failed"),

@@ -14,15 +14,15 @@ from tests.channels.terminal_rig import Pty
 from tests.channels.terminal_scene import DIFF, EDIT, PUSH, SIZES
 
 from pilothouse.channels.terminal.draft import Unusable, changed, draft_of
-from pilothouse.channels.terminal.ink import Ink, cells, fold_line
 from pilothouse.channels.terminal.receive import ENTER_KEEPS, choices, decide, keys_of
 from pilothouse.channels.terminal.render import ask_help, ask_text, keep_warning
+from pilothouse.channels.terminal.style import Palette, cells, fold_line
 from pilothouse.core.ask import Ask, Decision, Option, RuleOffer
 from pilothouse.core.ids import AskId
 
 BACKSPACE, CTRL_C, CTRL_U, ENTER, ESCAPE = "\x7f", "\x03", "\x15", "\r", "\x1b"
 HINT = "Ctrl-D leaves."
-PLAIN = Ink(color=False)
+PLAIN = Palette(color=False)
 
 
 def test_a_command_shows_where_why_and_the_rule_that_each_key_would_save() -> None:
@@ -238,7 +238,7 @@ def test_whoever_looks_or_goes_back_has_answered_nothing(tmp_path: Path) -> None
         terminal.wait_for("… 24 more lines")
         terminal.wait_for("Waiting for your answer")
         terminal.type("?" + ENTER)
-        terminal.wait_for("r  then Enter: deny it and say why; the engine hears the reason and goes on")
+        terminal.wait_for("r  then Enter: deny it and say why; the engine reads the reason and goes on")
         terminal.type("d" + ENTER)
         terminal.wait_for(DIFF.split("\n")[-1])
         terminal.wait_for("sha256: hash-5")
@@ -250,7 +250,7 @@ def test_whoever_looks_or_goes_back_has_answered_nothing(tmp_path: Path) -> None
         terminal.wait_for("Nothing was changed; it is not answered yet.")
         press_change(terminal, times=3)
         terminal.type(CTRL_U + "{oops" + ENTER)
-        terminal.wait_for("That is no JSON")
+        terminal.wait_for("That is not valid JSON")
         terminal.type(CTRL_U + '{"file_path": "b.py"}' + ENTER)
         terminal.wait_for('You said: answered:allow:{"file_path": "b.py"}')
 

@@ -14,7 +14,7 @@ from tests.channels.terminal_scene import make_channel
 
 from pilothouse.channels.terminal import CHANNEL
 from pilothouse.channels.terminal.config import Interactive
-from pilothouse.channels.terminal.receive import take_seat
+from pilothouse.channels.terminal.receive import make_identity
 from pilothouse.core.channel import HoldsPlaces
 from pilothouse.core.clock import Clock
 from pilothouse.core.errors import Rejected, TryLater
@@ -84,9 +84,9 @@ async def test_what_is_meant_for_another_place_is_rejected(tmp_path: Path) -> No
 
 
 def test_ids_are_made_of_time_process_and_number() -> None:
-    seat = take_seat("demo", "ada", lambda: 1.5, 42)
-    assert [seat.next_id(), seat.next_id()] == ["1500-42-1", "1500-42-2"]
-    assert (seat.author.id, seat.author.name) == ("terminal:ada", "ada")
+    identity = make_identity("demo", "ada", lambda: 1.5, 42)
+    assert [identity.next_id(), identity.next_id()] == ["1500-42-1", "1500-42-2"]
+    assert (identity.author.id, identity.author.name) == ("terminal:ada", "ada")
 
 
 @pytest.mark.anyio

@@ -304,7 +304,7 @@ async def test_the_answer_to_another_question_is_left_for_others(tmp_path: Path)
     stay = Stay(tmp_path, OneShot("slow"), Edges())
     async with stay.playing():
         (part,) = stay.channel.render(Content("An old answer.", "answer", turn_id=TurnId("old")))
-        with pytest.raises(TryLater, match="one question"):
+        with pytest.raises(TryLater, match="one message"):
             await stay.channel.send(stay.channel.address, part)
         stay.edges.press_ctrl_c()
     seen = stay.seen()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from pilothouse.channels.terminal.ink import Ink
 from pilothouse.channels.terminal.render import ask_text
+from pilothouse.channels.terminal.style import Palette
 from pilothouse.core.ask import Ask
 from pilothouse.core.ids import AskId
 
-PLAIN = Ink(color=False)
+PLAIN = Palette(color=False)
 LONG = "May I run " + "a-rather-long-command --with " * 12 + "--force?"
 
 

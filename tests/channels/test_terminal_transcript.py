@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilothouse.channels.terminal.ink import Ink
 from pilothouse.channels.terminal.markdown import blocks, complete, missing
-from pilothouse.channels.terminal.pen import Look
-from pilothouse.channels.terminal.receive import take_seat
+from pilothouse.channels.terminal.receive import make_identity
 from pilothouse.channels.terminal.render import render
+from pilothouse.channels.terminal.screen import Display
+from pilothouse.channels.terminal.style import Palette
 from pilothouse.channels.terminal.transcript import AWAY, Transcript
 from pilothouse.core.ask import Ask
 from pilothouse.core.channel import LoggedEvent
@@ -61,9 +61,9 @@ class Desk:
 
     def __init__(self, since: float = 0.0, *, live: bool = True) -> None:
         self.clock, self.paper, self._seq = FakeClock(now=1000.0), Paper(live), 0
-        look = Look(Ink(color=False), lambda: 80, drawn=False, streamed=True)
-        me = take_seat("demo", "ada", self.clock.now, 1).author
-        self.transcript = Transcript(self.paper, look, self.clock, me, since=since)
+        display = Display(Palette(color=False), lambda: 80, drawn=False, streamed=True)
+        me = make_identity("demo", "ada", self.clock.now, 1).author
+        self.transcript = Transcript(self.paper, display, self.clock, me, since=since)
 
     async def events(self, *events: EngineEvent, turn: TurnId = TURN, at: float | None = None) -> None:
         for event in events:

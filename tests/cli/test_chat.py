@@ -112,7 +112,7 @@ def test_an_engine_that_is_not_installed_is_refused_with_what_doctor_says(tmp_pa
     refused = home.pilothouse("chat", "/engine claude")
     assert refused.returncode == 1
     problem, fix = "There is no 'claude' on PATH.", "npm install -g @anthropic-ai/claude-code"
-    assert f"claude does not work here: {problem} To mend it: {fix}." in refused.stdout
+    assert f"claude does not work here: {problem} To fix it: {fix}." in refused.stdout
     assert "script answers" in refused.stdout
     advised = home.pilothouse("doctor").stdout
     assert problem in advised and fix in advised
@@ -125,7 +125,7 @@ def test_so_is_one_that_a_flag_names_and_it_is_not_kept(tmp_path: Path) -> None:
         refused = home.pilothouse("chat", "--engine", "claude", *words)
         assert (refused.returncode, refused.stdout) == (1, "")
         assert "claude does not work here" in refused.stderr
-        assert "To mend it: npm install" in refused.stderr
+        assert "To fix it: npm install" in refused.stderr
     assert home.pilothouse("chat", "hi").stdout == "heard: hi\n"
 
 

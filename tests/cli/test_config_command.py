@@ -95,9 +95,9 @@ def test_whoever_can_be_nobody_is_warned_of(house: House) -> None:
     )
     warnings = [
         'people.owners: "telegram:@ada" is nobody: on Telegram people are known by a number, such as 12345;'
-        " leave it out, and let them in with pilothouse pair",
+        " leave it out, and let them in with `pilothouse pair`",
         'people.members: "${BOSS}" is nobody: on Discord people are known by a long number,'
-        " such as 80351110224678912; leave it out, and let them in with pilothouse pair",
+        " such as 80351110224678912; leave it out, and let them in with `pilothouse pair`",
         'workspaces.shop.admins: "nope:1" is nobody: there is no channel "nope"; installed: discord, telegram, telegraph',
     ]
     done = house.run("config", "check", BOSS="discord:ada")
@@ -181,7 +181,7 @@ def test_check_warns_of_folders_that_are_not_there(house: House) -> None:
 
 def test_check_says_that_there_is_no_file(house: House) -> None:
     done = house.run("config", "check")
-    assert (done.returncode, done.stdout) == (0, f"there is no {house.config}; defaults hold\n")
+    assert (done.returncode, done.stdout) == (0, f"there is no {house.config}; the defaults are in force\n")
 
 
 def test_path_tells_where_the_files_are_and_makes_none(house: House) -> None:

@@ -38,12 +38,12 @@ async def used(house: House) -> House:
 @pytest.mark.anyio
 async def test_the_dearest_cause_comes_first_and_what_was_not_told_is_said(used: House) -> None:
     lines = used.run("cost").stdout.splitlines()
-    assert lines[0].split() == ["CAUSE", "TURNS", "COST", "NOT", "TOLD"]
+    assert lines[0].split() == ["CAUSE", "TURNS", "COST", "UNKNOWN"]
     assert [line.split()[:3] for line in lines[1:3]] == [
         ["schedule", "1", "$2.50"],
         ["message", "5", "$0.75"],
     ]
-    assert "$3.25 in 6 turns. 2 did not tell what they cost, and are not in it." in lines[3]
+    assert "$3.25 in 6 turns. 2 did not report a cost and are not included." in lines[3]
 
 
 @pytest.mark.anyio
@@ -55,7 +55,7 @@ async def test_one_turn_that_did_not_tell_is_one(house: House) -> None:
 
     async with STORE.open(SqliteConfig(path=str(house.home / "pilothouse.db"))) as store:
         await store.write(add)
-    assert "in 1 turn. 1 did not tell what it cost, and is not in it." in house.run("cost").stdout
+    assert "in 1 turn. 1 did not report a cost and is not included." in house.run("cost").stdout
 
 
 @pytest.mark.anyio
@@ -63,7 +63,7 @@ async def test_at_60_columns_no_word_is_broken(used: House) -> None:
     used.config.write_text(f'[budget]\nall_usd = 5.0\ntime_zone = "{ZONE}"\n')
     _, screen = used.on_a_terminal("cost", COLUMNS="60")
     assert max(map(len, screen.splitlines())) <= 60
-    assert "2 did not tell what they cost, and are not in it." in " ".join(screen.split())
+    assert "2 did not report a cost and are not included." in " ".join(screen.split())
 
 
 @pytest.mark.anyio

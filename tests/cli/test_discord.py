@@ -25,10 +25,10 @@ def test_a_missing_token_is_told_with_both_files_that_may_hold_it(house: House, 
 def test_where_token_and_channel_are_missing_both_are_told(house: House, folder: str) -> None:
     told = house.run("discord", PILOTHOUSE_HOME=folder).stderr
     assert "No channel is named" in told
-    assert "No bot token is there" in told
+    assert "No bot token is set" in told
     told = house.run("discord", PILOTHOUSE_HOME=folder, DISCORD_TOKEN="a.b.c").stderr
     assert "No channel is named" in told
-    assert "No bot token is there" not in told
+    assert "No bot token is set" not in told
 
 
 def test_the_token_of_the_house_counts(house: House, folder: str) -> None:
@@ -36,4 +36,4 @@ def test_the_token_of_the_house_counts(house: House, folder: str) -> None:
     (Path(folder) / ".env").write_text("DISCORD_TOKEN=a.b.c\n")
     told = house.run("discord", PILOTHOUSE_HOME=folder).stderr
     assert "No channel is named" in told
-    assert "No bot token is there" not in told
+    assert "No bot token is set" not in told

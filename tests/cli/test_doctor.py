@@ -10,7 +10,7 @@ from typing import Any
 from tests.cli.conftest import House
 from typing_extensions import override
 
-from pilothouse.cli.checks import Check, Disk, check_files, check_store
+from pilothouse.cli.doctor import Check, Disk, check_files, check_store
 from pilothouse.config import Models, find_paths, load
 from pilothouse.plugins import Plugins
 from pilothouse.stores.sqlite import STORE
@@ -84,7 +84,7 @@ def test_a_channel_says_itself_what_is_missing(lived_in: House) -> None:
 
 
 def test_who_holds_the_engines_is_told(lived_in: House) -> None:
-    assert checks(lived_in)["engines role"]["text"].startswith("home, pid 42 on box, silent since")
+    assert checks(lived_in)["engines role"]["text"].startswith("home, pid 42 on box, silent for")
 
 
 def test_a_store_that_does_not_open_is_broken_and_no_store_is_fine(house: House) -> None:
@@ -98,20 +98,20 @@ class Odd(Disk):
     """A disk that tests could not have otherwise: full, or read-only, even to root."""
 
     def __init__(
-        self, free_mb: int = 1000, *, takes_files: bool = True, locked: str = "", ours: bool = True
+        self, free_mb: int = 1000, *, can_create_in: bool = True, locked: str = "", ours: bool = True
     ) -> None:
-        self._free_mb, self._takes_files, self._locked, self._ours = free_mb, takes_files, locked, ours
+        self._free_mb, self._can_create_in, self._locked, self._ours = free_mb, can_create_in, locked, ours
 
     @override
     def free_mb(self, folder: Path) -> int:
         return self._free_mb
 
     @override
-    def takes_files(self, folder: Path) -> bool:
-        return self._takes_files
+    def can_create_in(self, folder: Path) -> bool:
+        return self._can_create_in
 
     @override
-    def takes_words(self, file: Path) -> bool:
+    def can_write(self, file: Path) -> bool:
         return file.name != self._locked
 
     @override
@@ -131,26 +131,26 @@ def test_on_a_full_disk_the_first_thing_to_do_is_to_free_some_space(tmp_path: Pa
 
 
 def test_a_store_that_cannot_be_made_is_broken(tmp_path: Path) -> None:
-    found = on_disk(tmp_path, Odd(takes_files=False))["store"]
-    assert (found.state, f"{tmp_path} cannot be written" in found.text) == ("broken", True)
+    found = on_disk(tmp_path, Odd(can_create_in=False))["store"]
+    assert (found.state, f"{tmp_path} is not writable" in found.text) == ("broken", True)
     assert on_disk(tmp_path, Odd())["store"].state == "ok"
 
 
 def test_what_may_not_be_written_is_a_permission_and_no_damage(tmp_path: Path) -> None:
     file, log = tmp_path / "pilothouse.db", tmp_path / "pilothouse.db-wal"
     folder = f"chmod u+rwx {tmp_path}"
-    assert on_disk(tmp_path, Odd(takes_files=False))["store"].fix.startswith(folder)
+    assert on_disk(tmp_path, Odd(can_create_in=False))["store"].fix.startswith(folder)
     for part in (file, log):
         part.write_bytes(b"")
-    assert on_disk(tmp_path, Odd(takes_files=False))["store"].fix == folder
-    both = on_disk(tmp_path, Odd(takes_files=False, locked=log.name))["store"]
+    assert on_disk(tmp_path, Odd(can_create_in=False))["store"].fix == folder
+    both = on_disk(tmp_path, Odd(can_create_in=False, locked=log.name))["store"]
     assert both.fix == f"{folder} && chmod u+rw {log}"
     for part in (file, log):
         assert on_disk(tmp_path, Odd(locked=part.name))["store"].fix == f"chmod u+rw {part}"
     foreign = on_disk(tmp_path, Odd(locked=file.name, ours=False))["store"]
     assert (foreign.state, foreign.fix) == ("broken", f"chown {os.getuid()} {file}")
     paths = find_paths({"PILOTHOUSE_HOME": str(tmp_path)})
-    logs = {check.name: check.fix for check in check_files(paths, Odd(takes_files=False))}
+    logs = {check.name: check.fix for check in check_files(paths, Odd(can_create_in=False))}
     assert logs["log"] == folder
 
 

@@ -60,7 +60,7 @@ def test_a_second_init_shows_what_exists_and_changes_nothing(house: House) -> No
 def test_a_broken_file_is_left_alone_and_that_is_no_success(house: House) -> None:
     house.config.write_text("[gateway]\nbusy 1\n")
     done = house.run("init", "--yes")
-    assert (done.returncode, "nothing was changed; mend the file" in done.stderr) == (1, True)
+    assert (done.returncode, "nothing was changed; fix the file" in done.stderr) == (1, True)
     assert f"{house.config}:2:6: this is not valid TOML" in done.stdout
     assert "line 2" not in done.stdout
     assert house.config.read_text() == "[gateway]\nbusy 1\n"
@@ -113,7 +113,7 @@ def test_on_a_terminal_it_asks_before_it_replaces(house: House) -> None:
     code, screen = house.on_a_terminal(
         "init", "--owner", "telegraph:2", "--engine", "auto", "--workspace", "/", said="y\n"
     )
-    assert (code, "the old one is kept as" in screen) == (0, True)
+    assert (code, "the old file is kept as" in screen) == (0, True)
     assert tomllib.loads(house.config.read_text())["people"]["owners"] == ["telegraph:2"]
 
 
@@ -129,7 +129,7 @@ def test_a_wrong_answer_is_asked_again_at_once(house: House, tmp_path: Path) -> 
     assert done.returncode == 0, done.stderr
     assert "/no/such/folder is not a folder" in done.stdout
     assert "did you mean puppet?" in done.stdout
-    assert "'bob' is nobody" in done.stdout
+    assert "'bob' is not a user id" in done.stdout
     tree = tomllib.loads(house.config.read_text())
     assert tree["gateway"]["default_engine"] == "puppet"
     assert tree["people"]["owners"] == ["telegraph:1"]
@@ -138,7 +138,7 @@ def test_a_wrong_answer_is_asked_again_at_once(house: House, tmp_path: Path) -> 
 def test_a_wrong_owner_is_told_before_anything_is_asked_and_names_no_draft(house: House) -> None:
     done = house.run("init", "--owner", "bob", said="/\nauto\n")
     assert (done.returncode, done.stdout) == (1, "")
-    assert "'bob' is nobody" in done.stderr
+    assert "'bob' is not a user id" in done.stderr
     assert "config.toml" not in done.stderr
 
 

@@ -106,7 +106,7 @@ def test_what_names_a_variable_that_is_not_set_here_stays_and_so_does_all_else(
     before = tree(house)
     done = house.run("init", "--force", *words, said="\n" * 5)
     assert done.returncode == 0, done.stderr
-    assert "not set here: PROJECT, BOSS, SITE, MY_TOKEN; what names it stays as it is written" in done.stdout
+    assert "not set here: PROJECT, BOSS, SITE, MY_TOKEN; values that use it stay as written" in done.stdout
     if not words:
         assert "Folder that engines work in [${PROJECT}]:" in done.stdout
         assert "or nobody [telegram:1, ${BOSS}]:" in done.stdout
@@ -143,12 +143,12 @@ def test_a_file_that_cannot_be_used_is_replaced_only_where_somebody_says_so(
     lived_in(house, text)
     for words in (["--yes"], ["--yes", "--force"], ["--force"]):
         done = house.run("init", *words, said="\n" * 5)
-        assert (done.returncode, "nothing was changed; mend the file" in done.stderr) == (1, True)
+        assert (done.returncode, "nothing was changed; fix the file" in done.stderr) == (1, True)
         assert all(word in done.stdout for word in told), "every problem is told"
     flags = ["--workspace", "/", "--engine", "auto", "--owner", "telegraph:1"]
     flags += ["--no-trust", "--no-telegram", "--no-discord"]
     code, screen = house.on_a_terminal("init", "--force", *flags, answers=[("[y/N]: ", "n\n")])
-    assert (code, "Nothing of it is offered" in screen) == (1, True), screen
+    assert (code, "None of its values are offered" in screen) == (1, True), screen
     assert house.config.read_text() == text
     code, screen = house.on_a_terminal("init", *flags, answers=[("[y/N]: ", "y\n")])
     assert code == 0, screen

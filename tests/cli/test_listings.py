@@ -57,7 +57,7 @@ def test_turns_are_rows_of_id_status_and_prompt(lived_in: House) -> None:
 def test_turns_can_be_narrowed(lived_in: House) -> None:
     assert [turn["id"] for turn in lived_in.json("turns", "--status", "failed")] == ["turn-abd222"]
     assert lived_in.json("turns", "-n", "1")[0]["id"] == "turn-abc111"
-    assert lived_in.run("turns", "--conversation", "elsewhere").stdout == "no turn is like that\n"
+    assert lived_in.run("turns", "--conversation", "elsewhere").stdout == "no turn matches\n"
 
 
 def test_sessions_tell_turns_and_cost(lived_in: House) -> None:

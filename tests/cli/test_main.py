@@ -133,7 +133,7 @@ def test_every_way_to_end_has_its_exit_code(house: House, how: str, code: int) -
 def test_what_nobody_foresaw_is_one_line_and_its_traceback_is_in_the_log_alone(house: House) -> None:
     (house.packages / "waving.py").write_text(BREAKING)
     done = house.run("wave", "bug")
-    assert done.stderr.startswith("Something broke that we did not foresee: ZeroDivisionError: [redacted]")
+    assert done.stderr.startswith("Unexpected error: ZeroDivisionError: [redacted]")
     assert str(house.log) in done.stderr
     entry = json.loads(house.log.read_text())
     assert "Traceback" in entry["traceback"]
@@ -155,7 +155,7 @@ def test_a_current_folder_that_is_gone_is_said_plainly(house: House, words: str)
         check=False,
     )
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("error: The current folder does not exist any more")
+    assert done.stderr.startswith("error: The current folder was removed or replaced")
     assert "--workspace" in done.stderr
     assert not house.log.exists()
 

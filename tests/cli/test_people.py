@@ -101,7 +101,7 @@ def test_whom_the_file_lets_in_only_the_file_puts_out(house: House) -> None:
     done = house.run("users", "revoke", "telegram:7")
     assert done.returncode == 1
     assert str(house.config) in done.stderr and "remove the id there" in done.stderr
-    assert "cannot be taken" in house.run("users", "revoke", ME).stderr
+    assert "cannot be revoked" in house.run("users", "revoke", ME).stderr
     assert "granted nothing" in house.run("users", "revoke", "telegram:9").stderr
 
 
@@ -114,11 +114,11 @@ def test_what_was_taken_and_what_the_file_keeps_is_one_message(house: House) -> 
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
         "error: telegram:7 is no longer admin everywhere, but telegram:7 is still member everywhere,"
-        f" by {house.config}: remove the id there, and it counts at once.\n"
+        f" by {house.config}: remove the id there; that takes effect at once.\n"
     )
     mine = house.run("users", "revoke", ME, COLUMNS="1000")
     assert mine.stdout == ""
-    assert f"{ME} is no longer owner everywhere, but {ME} is the person at this machine" in mine.stderr
+    assert f"{ME} is no longer owner everywhere, but {ME} is the user of this machine" in mine.stderr
     assert [row["from"] for row in house.json("users")] == ["config.toml", "this machine"]
 
 
@@ -130,7 +130,7 @@ def test_what_was_taken_and_what_the_file_keeps_is_one_message(house: House) -> 
         (["telegram:1", "member", "--workspace", "/nope"], "/nope"),
         (
             ["nope:1", "member"],
-            """'nope:1' is nobody: there is no channel "nope"; installed: discord, tele""",
+            """'nope:1' cannot be anyone's id: there is no channel "nope"; installed: discord, tele""",
         ),
         (["telegram:@ada", "owner"], "on Telegram people are known by a number, such as 12345; leave it out"),
         (["discord:ada", "owner"], "on Discord people are known by a long number"),

@@ -101,7 +101,7 @@ def test_the_script_engine_brings_a_translator_too_and_mixes_no_turns(engines: H
 def test_an_engine_without_a_translator_says_so(engines: House) -> None:
     done = engines.run("replay", "puppet", "-")
     assert done.returncode == 1
-    assert 'the engine "puppet" brings no translator' in done.stderr
+    assert 'the engine "puppet" has no translator' in done.stderr
 
 
 def test_two_ways_to_show_are_one_too_many(engines: House) -> None:

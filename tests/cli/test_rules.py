@@ -91,8 +91,8 @@ def test_a_rule_that_is_wider_or_narrower_than_it_looks_says_so(house: House) ->
         ("allow glob *", "`rm` and `git push` too"),
         ("allow tool *", "every tool"),
         ("allow read ~/**", "passwords"),
-        ("allow command *", "`allow glob *` is a pattern"),
-        ("deny command git *", "`deny glob git *` is a pattern"),
+        ("allow command *", "For a pattern, write `allow glob *`"),
+        ("deny command git *", "For a pattern, write `deny glob git *`"),
     ):
         done = house.run("rules", "add", rule, "--json")
         assert done.returncode == 0, done.stderr

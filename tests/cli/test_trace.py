@@ -98,5 +98,5 @@ def test_what_was_written_at_one_time_is_told_in_the_order_in_which_it_came_abou
 
 def test_the_last_words_of_an_engine_that_failed_are_shown(lived_in: House) -> None:
     told = lived_in.run("trace", "turn-abd222").stdout
-    assert told.split("LAST WORDS OF THE ENGINE\n")[1] == "  exit status 3\n  puppet: a string broke\n"
+    assert told.split("LAST OUTPUT OF THE ENGINE\n")[1] == "  exit status 3\n  puppet: a string broke\n"
     assert "LAST WORDS" not in lived_in.run("trace", "abc").stdout

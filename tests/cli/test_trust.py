@@ -39,7 +39,7 @@ def test_a_folder_that_brings_something_along_is_asked_about_once(house: House, 
     shop = make_shop(house)
     code, screen = house.on_a_terminal(*ANSWERED, str(shop), said=f"{said}\n")
     assert code == 0
-    assert f"{shop} brings along what engines would obey:" in " ".join(screen.split())
+    assert f"{shop} has settings that engines would use:" in " ".join(screen.split())
     assert ".puppet/hooks  hooks, which run programs" in screen
     assert "STRINGS.md" not in screen, "only what is there"
     assert "can run programs as you" in screen

@@ -150,7 +150,7 @@ def test_a_session_of_an_engine_without_logs_is_not_called_unknown(watched: Hous
     keep_session(watched, "session-abc", ResumeToken(EngineId("script"), "x", "/srv/app"))
     done = watched.run("watch", "session-abc", HOME=str(watched.home))
     assert done.returncode == 1
-    assert "session-abc is one of script, which keeps no log" in done.stderr
+    assert "session-abc belongs to script, which keeps no log" in done.stderr
 
 
 def keep_session(house: House, id: str, resume: ResumeToken | None) -> None:

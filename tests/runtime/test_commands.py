@@ -190,13 +190,13 @@ async def test_engine_changes_the_engine_and_the_session(tmp_path: Path) -> None
 
 async def test_an_engine_that_does_not_work_here_is_refused_with_what_to_do(tmp_path: Path) -> None:
     puppet, other = PuppetEngine(), PuppetEngine()
-    engines, unusable = {PUPPET: puppet, OTHER: other}, {OTHER: "It is not installed. To mend it: get it."}
+    engines, unusable = {PUPPET: puppet, OTHER: other}, {OTHER: "It is not installed. To fix it: get it."}
     async with open_rig(tmp_path, puppet, engines=engines, engine_names=NAMES, unusable=unusable) as rig:
         await rig.channel.say("one")
         await rig.until_ended()
         refused = await reply_to(rig, "/engine alias")
         assert refused == (
-            "other does not work here: It is not installed. To mend it: get it. Nothing was changed: the engine is puppet."
+            "other does not work here: It is not installed. To fix it: get it. Nothing was changed: the engine is puppet."
         )
         await rig.channel.say("two")
         first, second = await rig.until_ended(2)

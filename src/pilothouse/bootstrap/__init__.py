@@ -1,1 +1,1 @@
-"""The composition root: configuration → objects → gateway. The only package that sees everything."""
+"""The composition root: builds a gateway from the configuration. The only package that may import every other."""

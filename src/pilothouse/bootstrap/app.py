@@ -1,7 +1,4 @@
-"""What every command that runs a gateway needs: configuration, log and store, and the adapters built from them.
-
-Configuration that changes under a running gateway: read anew, logged, and told to whoever sits in front of it.
-"""
+"""`App`: configuration, log and store of a command that runs a gateway; the adapters built from it, and live reload."""
 
 from __future__ import annotations
 
@@ -38,8 +35,8 @@ DEMO = EngineId("script")
 EDITED = "The configuration was edited."
 
 
-class House:
-    """`marker` names the store: every process that an engine starts for it carries it."""
+class App:
+    """`marker` names the store; every process that an engine starts carries it."""
 
     def __init__(
         self, plugins: Plugins, holder: ConfigHolder, log: Log, redactor: Redactor, store: Store, marker: str
@@ -56,7 +53,7 @@ class House:
         self._statuses: dict[EngineId, EngineStatus] = {}
 
     def status_of(self, spec: EngineSpec) -> EngineStatus:
-        """Looked for once: a look may start a program."""
+        """Probes an engine once: a probe may start a program."""
         if spec.id not in self._statuses:
             self._statuses[spec.id] = spec.probe(self.config.engines[spec.id].settings)
         return self._statuses[spec.id]
@@ -67,7 +64,7 @@ class House:
 
 
 @asynccontextmanager
-async def open_house(*, on_terminal: bool, flags: Mapping[str, Any] | None = None) -> AsyncIterator[House]:
+async def open_app(*, on_terminal: bool, flags: Mapping[str, Any] | None = None) -> AsyncIterator[App]:
     plugins = Plugins()
     read = partial(load_checked, plugins, flags)
     loaded = read()
@@ -87,12 +84,12 @@ async def open_house(*, on_terminal: bool, flags: Mapping[str, Any] | None = Non
             if not on_terminal:
                 sys.stderr.write(f"warning: {problem}\n")
         async with spec.open(loaded.config.store.settings) as store:
-            marker = await store.write(_name_of_store)
-            yield House(plugins, ConfigHolder(loaded, read), log, redactor, store, marker)
+            marker = await store.write(_store_name)
+            yield App(plugins, ConfigHolder(loaded, read), log, redactor, store, marker)
 
 
-def _name_of_store(tx: Tx) -> str:
-    """Given once and kept in it, so that two stores never take each other's processes for their own."""
+def _store_name(tx: Tx) -> str:
+    """Names the store once, so that two stores never mistake each other's processes for their own."""
     name = tx.get_fact(STORE_NAME)
     if name is None:
         name = new_id("store")
@@ -100,41 +97,41 @@ def _name_of_store(tx: Tx) -> str:
     return name
 
 
-def build_engines(house: House) -> dict[EngineId, Engine]:
+def build_engines(app: App) -> dict[EngineId, Engine]:
     engines: dict[EngineId, Engine] = {}
-    for id, row in house.config.engines.items():
+    for id, row in app.config.engines.items():
         if row.enabled and not isinstance(row.settings, dict):
-            spec = house.plugins.engine(id)
-            engines[spec.id] = spec.build(row.settings, _engine_host(house, spec.id))
+            spec = app.plugins.engine(id)
+            engines[spec.id] = spec.build(row.settings, _engine_host(app, spec.id))
     return engines
 
 
-def build_channels(house: House) -> dict[ChannelId, Channel]:
-    """Every channel that is switched on; the terminal is the chat command's own."""
+def build_channels(app: App) -> dict[ChannelId, Channel]:
+    """Builds every enabled channel but the terminal, which the chat command builds."""
     channels: dict[ChannelId, Channel] = {}
-    for id, row in house.config.channels.items():
+    for id, row in app.config.channels.items():
         if not row.enabled or id == TERMINAL or isinstance(row.settings, dict):
             continue
-        spec = house.plugins.channel(id)
+        spec = app.plugins.channel(id)
         if problem := spec.problem(row.settings):
             raise ConfigError(f"The channel {id} cannot start: {problem}")
-        channels[spec.id] = spec.build(row.settings, channel_host(house, spec.id))
+        channels[spec.id] = spec.build(row.settings, channel_host(app, spec.id))
     return channels
 
 
-def engine_names(house: House) -> dict[str, EngineId]:
+def engine_names(app: App) -> dict[str, EngineId]:
     names: dict[str, EngineId] = {}
-    for row in house.plugins.engines():
-        if isinstance(row, LoadedPlugin) and house.config.engines[row.name].enabled:
+    for row in app.plugins.engines():
+        if isinstance(row, LoadedPlugin) and app.config.engines[row.name].enabled:
             names |= {name.lower(): row.spec.id for name in (row.name, *row.spec.aliases)}
     return names
 
 
-def resume_lines(house: House) -> dict[EngineId, ResumeLines]:
-    """Of every engine that is switched on and whose sessions people can continue by hand."""
+def resume_lines(app: App) -> dict[EngineId, ResumeLines]:
+    """Lists the enabled engines whose sessions people can continue by hand."""
     lines: dict[EngineId, ResumeLines] = {}
-    for row in house.plugins.engines():
-        adapter = house.config.engines.get(row.name)
+    for row in app.plugins.engines():
+        adapter = app.config.engines.get(row.name)
         if not isinstance(row, LoadedPlugin) or adapter is None or not adapter.enabled:
             continue
         if row.spec.resume_lines is not None:
@@ -142,59 +139,61 @@ def resume_lines(house: House) -> dict[EngineId, ResumeLines]:
     return lines
 
 
-def default_engine(house: House) -> EngineId:
-    """The configured one; with `auto` the first real engine that is available, else the demo."""
-    wanted = house.config.gateway.default_engine
+def default_engine(app: App) -> EngineId:
+    """Returns the configured engine; with `auto`, the first real engine that is available, else the demo."""
+    wanted = app.config.gateway.default_engine
     if wanted != AUTO:
-        return engine_names(house)[wanted.lower()]
-    for row in house.plugins.engines():
+        return engine_names(app)[wanted.lower()]
+    for row in app.plugins.engines():
         if isinstance(row, LoadedPlugin) and row.spec.id != DEMO:
-            adapter = house.config.engines.get(row.name)
-            if adapter is not None and adapter.enabled and house.status_of(row.spec).available:
+            adapter = app.config.engines.get(row.name)
+            if adapter is not None and adapter.enabled and app.status_of(row.spec).available:
                 return row.spec.id
     return DEMO
 
 
-async def engine_problem(house: House, id: EngineId) -> str:
-    """Why it would not answer here, and what to do; empty if it would. A new look each time: somebody may just have
-    done what we said."""
+async def engine_problem(app: App, id: EngineId) -> str:
+    """Says why the engine would not answer here and how to fix it; empty if it would.
+
+    Probes each time: the user may just have applied the fix."""
     import anyio.to_thread
 
-    spec, adapter = house.plugins.engine(id), house.config.engines.get(id)
+    spec, adapter = app.plugins.engine(id), app.config.engines.get(id)
     status = await anyio.to_thread.run_sync(probe, spec, adapter)
     if status.available:
         return ""
-    return f"{status.problem} To mend it: {status.fix}." if status.fix else status.problem
+    return f"{status.problem} To fix it: {status.fix}." if status.fix else status.problem
 
 
-def name_engine(house: House, id: EngineId) -> str:
-    """With the version of its program, where it has one."""
-    version = house.status_of(house.plugins.engine(id)).version
+def name_engine(app: App, id: EngineId) -> str:
+    """Returns the engine's id with the version of its program, if it has one."""
+    version = app.status_of(app.plugins.engine(id)).version
     return id if version in ("", id) else f"{id} {version}"
 
 
-def _engine_host(house: House, id: EngineId) -> EngineHost:
-    state = _made(house.holder.loaded.paths.state_dir / "engines" / id)
+def _engine_host(app: App, id: EngineId) -> EngineHost:
+    state = _make_folder(app.holder.loaded.paths.state_dir / "engines" / id)
     return EngineHost(
-        StoreBlobs(house.store, house.clock),
-        engine_environment(os.environ, house.holder.loaded),
+        StoreBlobs(app.store, app.clock),
+        engine_environment(os.environ, app.holder.loaded),
         str(state),
-        house.marker,
-        house.log,
-        partial(_judge, house),
+        app.marker,
+        app.log,
+        partial(_judge, app),
     )
 
 
-async def _judge(house: House, ask: Ask, site: Site) -> Ruling:
-    """What was decided without asking anybody is written down."""
-    ruling = await house.policy.judge(ask, site)
-    house.trail.note_ruling(house.clock.now(), ask, ruling, cwd=ask.payload.get("cwd"))
+async def _judge(app: App, ask: Ask, site: Site) -> Ruling:
+    """Judges a call, and records in the audit log what was decided without asking a person."""
+    ruling = await app.policy.judge(ask, site)
+    app.trail.note_ruling(app.clock.now(), ask, ruling, cwd=ask.payload.get("cwd"))
     return ruling
 
 
 def engine_environment(environ: Mapping[str, str], loaded: Loaded) -> dict[str, str]:
-    """What engines may choose from. Our own settings may hold secrets, and are nobody's business; so is a variable
-    that a channel has its token from, whatever an engine is configured to pass on."""
+    """Returns the environment without our own variables, which may hold secrets, and without channels' tokens.
+
+    An engine's `environment` setting cannot bring them back."""
     leaves = [leaf for key, leaf in loaded.leaves.items() if key[0] == "channels"]
     ours = {"DISCORD_TOKEN"} | {leaf.source for leaf in leaves}
     ours |= {name for leaf in leaves for name in leaf.names if leaf.value in loaded.secrets}
@@ -205,39 +204,39 @@ def engine_environment(environ: Mapping[str, str], loaded: Loaded) -> dict[str, 
     }
 
 
-def channel_host(house: House, id: ChannelId, *, apart: str = "") -> ChannelHost:
-    """`apart` names a folder of its own for what the channel remembers: it serves only a part of its platform."""
-    state = _made(house.holder.loaded.paths.state_dir / "channels" / (apart or id))
-    return ChannelHost(StoreBlobs(house.store, house.clock), str(state), house.log, house.clock, menu())
+def channel_host(app: App, id: ChannelId, *, folder: str = "") -> ChannelHost:
+    """Gives the channel its state folder; `folder` names another one for a channel that serves one place only."""
+    state = _make_folder(app.holder.loaded.paths.state_dir / "channels" / (folder or id))
+    return ChannelHost(StoreBlobs(app.store, app.clock), str(state), app.log, app.clock, menu())
 
 
-def _made(folder: Path) -> Path:
+def _make_folder(folder: Path) -> Path:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(
-            f"The folder {folder} cannot be made: {error.strerror}. Make it writable."
+            f"The folder {folder} cannot be created: {error.strerror}. Make its parent folder writable."
         ) from error
     return folder
 
 
-def words_for(result: Reloaded) -> str:
-    """For whoever sits in front of it; empty for an edit that changed nothing, which is nobody's business."""
+def reload_notice(result: Reloaded) -> str:
+    """Says what became of an edit of the configuration; empty if it changed nothing."""
     if result == Reloaded():
         return ""
     text = result.text[:1].upper() + result.text[1:]
     return text if result.problem else f"{EDITED} {text}"
 
 
-async def reload_on_change(house: House, tell: Callable[[Reloaded], None] = lambda _: None) -> None:
-    """Until it is cancelled. `tell` hears what became of each edit."""
-    paths = house.holder.loaded.paths
+async def reload_on_change(app: App, tell: Callable[[Reloaded], None] = lambda _: None) -> None:
+    """Reloads the configuration on each edit until cancelled, logs the result and passes it to `tell`."""
+    paths = app.holder.loaded.paths
 
     def reload() -> None:
-        result = house.holder.reload()
-        house.redactor.add(*house.holder.loaded.secrets)
-        house.log.level = house.config.log.level
-        house.log("config.reloaded", level="warning" if result.worrying else "info", text=result.text)
+        result = app.holder.reload()
+        app.redactor.add(*app.holder.loaded.secrets)
+        app.log.level = app.config.log.level
+        app.log("config.reloaded", level="warning" if result.worrying else "info", text=result.text)
         tell(result)
 
     await watch([paths.config_file, paths.env_file], reload)

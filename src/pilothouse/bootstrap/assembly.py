@@ -1,4 +1,4 @@
-"""House → ports: the settings that the verbs may be told, and everything they are handed."""
+"""Builds the runtime's `Ports` and `Settings` from an `App`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 
 from pilothouse.bootstrap.app import (
     TERMINAL,
-    House,
+    App,
     default_engine,
     engine_names,
     engine_problem,
@@ -35,7 +35,7 @@ from pilothouse.runtime.topics import TOPICS
 
 
 def make_ports(
-    house: House,
+    app: App,
     engines: Mapping[EngineId, Engine],
     channels: Mapping[ChannelId, Channel],
     *,
@@ -43,62 +43,60 @@ def make_ports(
 ) -> Ports:
     return Ports(
         topics=TOPICS,
-        store=house.store,
-        clock=house.clock,
+        store=app.store,
+        clock=app.clock,
         ids=new_id,
-        settings=_while_config_stands(
-            house,
+        settings=_cached_settings(
+            app,
             lambda config: msgspec.structs.replace(
-                make_settings(
-                    config, default_engine(house), engine_names(house), resume_lines(house), safe=safe
-                ),
-                mode_in=partial(_mode_in, house),
+                make_settings(config, default_engine(app), engine_names(app), resume_lines(app), safe=safe),
+                mode_in=partial(_mode_in, app),
             ),
         ),
-        policy=house.policy,
+        policy=app.policy,
         tool_class=tool_class,
         engines=engines,
         channels=channels,
-        brief=partial(_complete_brief, house),
+        brief=partial(_complete_brief, app),
         alive=is_alive,
-        sweep=partial(sweep_leftovers, house.marker, house.log),
-        engine_problem=partial(engine_problem, house),
+        sweep=partial(sweep_leftovers, app.marker, app.log),
+        engine_problem=partial(engine_problem, app),
         look_at_file=look_at_file,
         read_file=read_file,
-        log=house.log,
-        trail=house.trail,
-        note_head=partial(note_head, heads_file(house.holder.loaded.paths.state_dir, house.marker)),
+        log=app.log,
+        trail=app.trail,
+        note_head=partial(note_head, heads_file(app.holder.loaded.paths.state_dir, app.marker)),
     )
 
 
-def _mode_in(house: House, workspace: str) -> ApprovalMode | None:
-    return mode_in(house.holder.loaded, Path(workspace))
+def _mode_in(app: App, workspace: str) -> ApprovalMode | None:
+    return mode_in(app.holder.loaded, Path(workspace))
 
 
-def _while_config_stands(house: House, make: Callable[[Config], Settings]) -> Callable[[], Settings]:
-    """Made anew only when the configuration was read anew: verbs ask for their settings at every step."""
-    config, settings = house.config, make(house.config)
+def _cached_settings(app: App, make: Callable[[Config], Settings]) -> Callable[[], Settings]:
+    """Makes new settings only after a reload: the runtime asks for them at every step."""
+    config, settings = app.config, make(app.config)
 
     def current() -> Settings:
         nonlocal config, settings
-        if house.config is not config:
-            config = house.config
+        if app.config is not config:
+            config = app.config
             settings = make(config)
         return settings
 
     return current
 
 
-def _complete_brief(house: House, conversation_id: ConversationId, brief: Brief) -> Brief:
-    """With the folder in which the owner keeps files about a workspace that the configuration names."""
+def _complete_brief(app: App, conversation_id: ConversationId, brief: Brief) -> Brief:
+    """Adds the folder in which the owner keeps files about a configured workspace."""
     place = os.path.realpath(brief.workspace)
-    named = house.config.workspaces.items()
+    named = app.config.workspaces.items()
     name = next(
         (name for name, row in named if os.path.realpath(os.path.expanduser(row.path)) == place), None
     )
     if name is None:
         return brief
-    folder = house.holder.loaded.paths.config_file.parent / "workspaces" / name
+    folder = app.holder.loaded.paths.config_file.parent / "workspaces" / name
     return msgspec.structs.replace(brief, settings_dir=str(folder))
 
 

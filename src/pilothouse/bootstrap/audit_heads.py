@@ -1,7 +1,6 @@
-"""The heads of the audit log, noted outside of the store: one line each, appended, never rewritten.
+"""The heads of the audit log, kept in a file outside the store: one line each, appended, never rewritten.
 
-Whoever rewrites the log with fresh hashes must also rewrite this file. Copy its lines to another machine, and they
-cannot.
+Rewriting the log with new hashes requires rewriting this file too. Copies of its lines on another machine prevent that.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ LONGEST_LINE = 200
 
 
 def heads_file(state_dir: Path, store: str) -> Path:
-    """One for each store, known by the name that it was given."""
+    """Returns the file of one store, by the store's name."""
     return state_dir / f"audit-heads-{store}.txt"
 
 
 def note_head(file: Path, head: AuditHead, at: float) -> None:
-    """A head that stands there last already is not noted again: every chat that is opened notes one."""
+    """Appends a head, unless it is the last line already: every chat that opens notes one."""
     if _last(file) == head:
         return
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -50,13 +49,13 @@ def parse_head(text: str) -> AuditHead:
     seq, _, digest = text.strip().partition(":")
     if not (seq.isdecimal() and seq.isascii() and len(digest) in (0, 64) and bool(digest) == (seq != "0")):
         raise ConfigError(
-            f"{text!r} is no head of an audit log. One is NUMBER:HASH, as `audit verify` prints."
+            f"{text!r} is not a head of an audit log. Write NUMBER:HASH, as `audit verify` prints it."
         )
     return AuditHead(int(seq), digest)
 
 
 def read_heads(file: Path) -> list[AuditHead]:
-    """A line that was cut short by a crash is the last one, and counts for nothing."""
+    """Skips a last line without a newline: a crash cut it short."""
     try:
         text = file.read_text("utf-8")
     except FileNotFoundError:

@@ -1,6 +1,6 @@
-"""A conversation bound to a folder: what a flag says, else what was chosen there, else what the folder's file wishes.
+"""Binds a conversation to a folder when a chat opens there, and asks for the folder's approval mode once.
 
-The pick of an approval mode, when a chat is first opened in a folder and nobody has said which holds there.
+Flags come first, then what was chosen in the conversation, then the preferences in the folder's `.pilothouse.toml`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from pilothouse.bootstrap.app import DEMO, House, default_engine, engine_names, engine_problem
+from pilothouse.bootstrap.app import DEMO, App, default_engine, engine_names, engine_problem
 from pilothouse.bootstrap.people import terminal_user
 from pilothouse.config import AUTO, in_workspace, mode_in
 from pilothouse.core.conversation import Conversation
@@ -34,8 +34,8 @@ ASK = "Pick 1, 2 or 3 (1): "
 TRIES = 3
 
 
-class Chosen(Struct, frozen=True):
-    """What somebody said on the command line."""
+class ChatOptions(Struct, frozen=True):
+    """Flags of the command line."""
 
     engine: str | None = None
     model: str | None = None
@@ -43,14 +43,14 @@ class Chosen(Struct, frozen=True):
     new: bool = False
 
 
-async def bind(house: House, place: Address, folder: Path, chosen: Chosen, *, private: bool) -> EngineId:
-    """The engine that answers there from now on. In another folder than before a new session begins.
+async def bind(app: App, place: Address, folder: Path, chosen: ChatOptions, *, private: bool) -> EngineId:
+    """Binds the conversation and returns the engine that answers there. Another folder than before starts a new session.
 
-    Raises `ConfigError` where the engine that was named would not answer: it would stay the one that is asked.
+    Raises `ConfigError` if the named engine does not work here, before it is stored as the chosen one.
     """
-    said = None if chosen.engine is None else await _usable(house, chosen.engine)
-    wishes = _wishes(house, folder, chosen.mode)
-    names, now = set(engine_names(house).values()), house.clock.now()
+    said = None if chosen.engine is None else await _usable(app, chosen.engine)
+    wishes = _wishes(app, folder, chosen.mode)
+    names, now = set(engine_names(app).values()), app.clock.now()
 
     def unit(tx: Tx) -> EngineId | None:
         stored = tx.conversations.ensure(
@@ -70,15 +70,15 @@ async def bind(house: House, place: Address, folder: Path, chosen: Chosen, *, pr
         keep_wishes(tx, bound.id, wishes)
         return bound.engine or wishes.engine
 
-    return await house.store.write(unit) or default_engine(house)
+    return await app.store.write(unit) or default_engine(app)
 
 
-def _wishes(house: House, folder: Path, mode: ApprovalMode | None) -> Wishes:
-    wishes, gateway = in_workspace(house.holder.loaded, folder), house.config.gateway
+def _wishes(app: App, folder: Path, mode: ApprovalMode | None) -> Wishes:
+    wishes, gateway = in_workspace(app.holder.loaded, folder), app.config.gateway
     for problem in wishes.warnings:
-        house.log.warning("config.warned", text=str(problem))
+        app.log.warning("config.warned", text=str(problem))
         sys.stderr.write(f"warning: {problem}\n")
-    engine = None if wishes.engine in (AUTO, gateway.default_engine) else _known(house, wishes.engine)
+    engine = None if wishes.engine in (AUTO, gateway.default_engine) else _known(app, wishes.engine)
     return Wishes(
         engine,
         wishes.model,
@@ -88,38 +88,38 @@ def _wishes(house: House, folder: Path, mode: ApprovalMode | None) -> Wishes:
     )
 
 
-async def _usable(house: House, name: str) -> EngineId:
-    engine = _known(house, name)
-    if problem := await engine_problem(house, engine):
+async def _usable(app: App, name: str) -> EngineId:
+    engine = _known(app, name)
+    if problem := await engine_problem(app, engine):
         raise ConfigError(f"{engine} does not work here: {problem}")
     return engine
 
 
-def _known(house: House, name: str) -> EngineId:
-    names = engine_names(house)
+def _known(app: App, name: str) -> EngineId:
+    names = engine_names(app)
     if name.lower() not in names:
         known = ", ".join(sorted(set(names.values())))
         raise ConfigError(f"There is no engine {name!r} here. There are: {known}.")
     return names[name.lower()]
 
 
-async def pick_where_unsaid(house: House, folder: Path, engine: EngineId) -> None:
-    """Asks once per folder; the demo does nothing that would need it. Without an answer nothing is kept."""
+async def ask_for_mode(app: App, folder: Path, engine: EngineId) -> None:
+    """Asks for the approval mode once per folder, on a terminal, unless the demo engine answers. Stores only an answer."""
     if engine == DEMO or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return
-    if mode_in(house.holder.loaded, folder) or await house.store.read(
+    if mode_in(app.holder.loaded, folder) or await app.store.read(
         lambda tx: picked_mode(tx, os.path.realpath(folder))
     ):
         return
     sys.stderr.write(QUESTION.format(engine=engine, folder=folder))
     mode = read_pick(_read_line)
     if mode is not None:
-        at, by = house.clock.now(), terminal_user()
-        await house.store.write(lambda tx: pick_mode(tx, str(folder), mode, at, by))
+        at, by = app.clock.now(), terminal_user()
+        await app.store.write(lambda tx: pick_mode(tx, str(folder), mode, at, by))
 
 
 def read_pick(read_line: Callable[[], str]) -> ApprovalMode | None:
-    """A number, or the mode's name; Enter is the narrowest. None when the input ends, or makes no sense three times."""
+    """Reads a number or a mode's name; Enter means `minimal`. Returns None at the end of input or after three bad lines."""
     for _ in range(TRIES):
         line = read_line()
         if not line:

@@ -1,4 +1,4 @@
-"""`pilothouse chat`: this terminal as a channel, in a gateway of its own or beside one that runs."""
+"""`pilothouse chat`: this terminal as a channel, in its own gateway or beside one that runs."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from anyio.streams.memory import MemoryObjectSendStream
 from pilothouse import __version__
 from pilothouse.bootstrap.app import (
     TERMINAL,
-    House,
+    App,
     build_engines,
     channel_host,
     name_engine,
-    open_house,
+    open_app,
+    reload_notice,
     reload_on_change,
-    words_for,
 )
 from pilothouse.bootstrap.assembly import make_ports
-from pilothouse.bootstrap.binding import Chosen, bind, pick_where_unsaid
-from pilothouse.bootstrap.event_loop import run, say_leaving
-from pilothouse.bootstrap.machine import adopt_orphans, stop_on_signal, this_node, tilde
+from pilothouse.bootstrap.binding import ChatOptions, ask_for_mode, bind
+from pilothouse.bootstrap.machine import this_node, tilde
 from pilothouse.bootstrap.people import terminal_user
+from pilothouse.bootstrap.process import adopt_orphans, run, say_leaving, stop_on_signal
 from pilothouse.channels.terminal.config import Interactive, News, OneShot
 from pilothouse.config import Reloaded
 from pilothouse.core.errors import ConfigError
@@ -52,7 +52,7 @@ def run_chat(
     new: bool = False,
     verbose: bool = False,
 ) -> int:
-    """This terminal as a channel: a conversation in a folder, or one question and its answer."""
+    """Runs a conversation in a folder, or sends one message and prints its answer."""
     folder = Path(workspace or os.getcwd()).expanduser().resolve()
     if not folder.is_dir():
         raise ConfigError(f"The workspace {folder} does not exist. Create the folder, or name another.")
@@ -74,27 +74,27 @@ async def _chat(
     from pilothouse.channels.terminal.streams import system_streams
 
     told, news = anyio.create_memory_object_stream[News](MOST_NEWS)
-    async with told, news, open_house(on_terminal=False) as house:
+    async with told, news, open_app(on_terminal=False) as app:
         place = Address(TERMINAL, str(folder))
-        chosen = await bind(house, place, folder, Chosen(engine, model, said, new), private=True)
+        chosen = await bind(app, place, folder, ChatOptions(engine, model, said, new), private=True)
         if said is None and text is None:
-            await pick_where_unsaid(house, folder, chosen)
+            await ask_for_mode(app, folder, chosen)
         terminal = TerminalChannel(
-            house.config.channels[TERMINAL].settings,
-            channel_host(house, TERMINAL),
+            app.config.channels[TERMINAL].settings,
+            channel_host(app, TERMINAL),
             mode=(mode := _mode(text, news)),
             streams=system_streams(),
             place=place.place,
             user=terminal_user().partition(":")[2],
             json=as_json,
             verbose=verbose,
-            header="" if as_json else _header(house, chosen, folder),
+            header="" if as_json else _header(app, chosen, folder),
         )
-        ports = make_ports(house, build_engines(house), {TERMINAL: terminal})
+        ports = make_ports(app, build_engines(app), {TERMINAL: terminal})
         async with anyio.create_task_group() as tasks:
 
             def leave(running: int) -> None:
-                tasks.start_soon(_leave, house, gateway, running)
+                tasks.start_soon(_leave, app, gateway, running)
 
             gateway = Gateway(
                 ports,
@@ -106,32 +106,31 @@ async def _chat(
             tasks.start_soon(stop_on_signal, gateway.stop, (signal.SIGTERM, signal.SIGHUP))
             tasks.start_soon(adopt_orphans)
             if isinstance(mode, Interactive):
-                tasks.start_soon(reload_on_change, house, partial(_tell, told))
+                tasks.start_soon(reload_on_change, app, partial(_tell, told))
             await gateway.run()
             tasks.cancel_scope.cancel()
         return terminal.exit_code
 
 
-async def _leave(house: House, gateway: Gateway, running: int) -> None:
-    """Nobody reads the keyboard any more, so Ctrl-C is a signal: the first one waits for no turn, and still writes down
-    what becomes of those that run."""
-    say = partial(say_leaving, house.config.gateway.grace_s, running)
+async def _leave(app: App, gateway: Gateway, running: int) -> None:
+    """Makes Ctrl-C end the wait for running turns. The line editor is closed by now, so Ctrl-C arrives as a signal."""
+    say = partial(say_leaving, app.config.gateway.grace_s, running)
     await stop_on_signal(gateway.hurry, (signal.SIGINT,), listening=say)
 
 
-def _header(house: House, engine: EngineId, folder: Path) -> str:
-    return f"pilothouse {__version__} · {name_engine(house, engine)} · {tilde(folder)}"
+def _header(app: App, engine: EngineId, folder: Path) -> str:
+    return f"pilothouse {__version__} · {name_engine(app, engine)} · {tilde(folder)}"
 
 
 def _tell(told: MemoryObjectSendStream[News], result: Reloaded) -> None:
-    """Into the chat. The log has what a chat has no room for."""
-    if text := words_for(result):
+    """Shows the result of a reload in the chat; if its queue is full, the log still has it."""
+    if text := reload_notice(result):
         with suppress(anyio.WouldBlock):
             told.send_nowait(News(text, result.worrying))
 
 
 def _mode(text: str | None, news: AsyncIterable[News]) -> Interactive | OneShot:
-    """A person at a keyboard talks. What was piped in is the message, or stands below the one that was given."""
+    """Chooses interactive mode for a terminal without TEXT. Piped input is the message, or is appended to TEXT."""
     if sys.stdin.isatty():
         return Interactive(news) if text is None else OneShot(text)
     if text is None:
@@ -141,7 +140,7 @@ def _mode(text: str | None, news: AsyncIterable[News]) -> Interactive | OneShot:
 
 
 def _is_piped() -> bool:
-    """A pipe or a file. Anything else, a socket of whoever started us say, may never end."""
+    """Returns true for a pipe or a file. Other inputs, such as an inherited socket, may never end."""
     try:
         mode = os.fstat(sys.stdin.fileno()).st_mode
     except (OSError, ValueError):

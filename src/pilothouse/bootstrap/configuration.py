@@ -1,7 +1,4 @@
-"""What is wrong with the folders that a configuration names, and with the file that each may bring along.
-
-The configuration with every section checked by the adapter that it belongs to.
-"""
+"""Loads the configuration with every section checked by its adapter, and checks the folders that it names."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from pilothouse.plugins import Plugins
 
 
 def missing_folders(loaded: Loaded) -> Iterator[Problem]:
-    """A warning: a folder may be made, or its disk be there, later."""
+    """Warns about missing folders. Not an error: a folder may be created, or its disk mounted, later."""
     for key, place in _named(loaded):
         if not Path(place).is_dir():
             leaf = loaded.leaves.get(tuple(key.split(".")))
@@ -26,7 +23,7 @@ def missing_folders(loaded: Loaded) -> Iterator[Problem]:
 
 
 def check_folders(loaded: Loaded, here: Path) -> tuple[list[Problem], list[Problem]]:
-    """Problems and warnings of the files `.pilothouse.toml`: the one here, and those of the folders that are named."""
+    """Returns problems and warnings of each `.pilothouse.toml`: in this folder and in the configured ones."""
     problems: list[Problem] = []
     warnings: list[Problem] = []
     for folder in dict.fromkeys((here.resolve(), *(Path(place).resolve() for _, place in _named(loaded)))):

@@ -1,6 +1,6 @@
-"""`pilothouse discord`: the folder we were started in, behind one channel of Discord's, until somebody presses Ctrl-C.
+"""`pilothouse discord`: connects the current folder to one Discord channel, until Ctrl-C. Needs no configuration.
 
-No configuration is needed. Of a `.env` in the folder two names are read, and nothing else: the folder may be a stranger's.
+Only two names are read from a `.env` in the folder: a foreign repository may have written that file.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from msgspec import Struct
 
 from pilothouse import __version__
 from pilothouse.bootstrap.app import (
-    House,
+    App,
     build_engines,
     channel_host,
     name_engine,
-    open_house,
+    open_app,
     reload_on_change,
 )
 from pilothouse.bootstrap.assembly import make_ports
-from pilothouse.bootstrap.binding import Chosen, bind, pick_where_unsaid
+from pilothouse.bootstrap.binding import ChatOptions, ask_for_mode, bind
 from pilothouse.bootstrap.configuration import load_checked
-from pilothouse.bootstrap.dedicated_notices import tell_edit, tell_troubles, welcome
-from pilothouse.bootstrap.event_loop import calm_collector, run, say_leaving
-from pilothouse.bootstrap.machine import adopt_orphans, is_alive, stop_on_signal, this_node, tilde
+from pilothouse.bootstrap.dedicated_notices import report_edit, report_trouble, welcome
+from pilothouse.bootstrap.machine import is_alive, this_node, tilde
+from pilothouse.bootstrap.process import adopt_orphans, freeze_collector, run, say_leaving, stop_on_signal
 from pilothouse.channels.discord.addresses import DISCORD
 from pilothouse.channels.discord.config import VARIABLE as TOKEN
 from pilothouse.channels.discord.config import DiscordConfig
@@ -50,15 +50,15 @@ if TYPE_CHECKING:
 
 CHANNEL = "DISCORD_CHANNEL_ID"
 NO_CHANNEL = (
-    f"No channel is named. Say `pilothouse discord --channel ID`, or put {CHANNEL}=ID into {{file}}. The ID: switch on "
-    "Developer Mode in Discord's advanced settings, right-click the channel, Copy Channel ID."
+    f"No channel is named. Run `pilothouse discord --channel ID`, or put {CHANNEL}=ID into {{file}}. To find the ID: switch "
+    "on Developer Mode in Discord's advanced settings, right-click the channel, Copy Channel ID."
 )
 NO_TOKEN = (
-    f"No bot token is there. Make a bot at https://discord.com/developers/applications, and put {TOKEN}=… into {{house}}, "
+    f"No bot token is set. Create a bot at https://discord.com/developers/applications, and put {TOKEN}=… into {{shared}}, "
     "or into {file} for this folder alone."
 )
 NO_ID = (
-    "{source}: {said!r} is no channel's id. One is a long number: switch on Developer Mode in Discord's advanced settings, "
+    "{source}: {said!r} is not a channel id. An id is a long number: switch on Developer Mode in Discord's advanced settings, "
     "right-click the channel, Copy Channel ID."
 )
 HELD = {
@@ -73,7 +73,7 @@ _ID = re.compile(r"\d{5,20}")
 
 
 class Dedicated(Struct, frozen=True):
-    """Where we live: a folder, and a channel. Without a `token` it is the house's."""
+    """A folder and its channel. Without a `token`, the configured one is used."""
 
     folder: Path
     channel: str
@@ -90,14 +90,16 @@ class Dedicated(Struct, frozen=True):
 
 
 def find_dedicated(folder: Path, environ: Mapping[str, str], channel: str | None) -> Dedicated:
-    """What a flag says, else the environment, else the folder's `.env`. Raises `ConfigError`."""
+    """Reads channel and token from the flag, else the environment, else the folder's `.env`. Raises `ConfigError`."""
     file = folder / ".env"
-    written = read_env_names(file, (TOKEN, CHANNEL)) if file.is_file() else {}  # some keep a virtualenv there
+    written = (
+        read_env_names(file, (TOKEN, CHANNEL)) if file.is_file() else {}
+    )  # .env may be a virtualenv's folder
     sources = (("--channel", channel), (CHANNEL, environ.get(CHANNEL)), (str(file), written.get(CHANNEL)))
     source, said = next(((name, text) for name, text in sources if text), ("", ""))
     token = _own_token(environ, written, file)
     if not said:
-        both = not token and not _house_token(environ)
+        both = not token and not _shared_token(environ)
         raise ConfigError(NO_CHANNEL.format(file=file) + (f" {_no_token(folder, environ)}" if both else ""))
     if not is_channel_id(said.strip()):
         raise ConfigError(NO_ID.format(source=source, said=said))
@@ -110,21 +112,21 @@ def _own_token(environ: Mapping[str, str], written: Mapping[str, str], file: Pat
     return Leaf(written[TOKEN], in_file(TOKEN, file), FLAG) if written.get(TOKEN) else None
 
 
-def _house_token(environ: Mapping[str, str]) -> str:
-    """The one that every folder may use."""
+def _shared_token(environ: Mapping[str, str]) -> str:
+    """Returns the token that the configuration has for every folder."""
     models, flags = Models(channels={DISCORD: DiscordConfig}), {"channels.discord.enabled": True}
     settings = load(find_paths(environ), environ, models, flags).config.channels[DISCORD].settings
     return settings.token.reveal()
 
 
 def _no_token(folder: Path, environ: Mapping[str, str]) -> str:
-    return NO_TOKEN.format(house=find_paths(environ).env_file, file=folder / ".env")
+    return NO_TOKEN.format(shared=find_paths(environ).env_file, file=folder / ".env")
 
 
 def examine_dedicated(dedicated: Dedicated) -> str:
-    """Who we are, and where, in words for a person. Raises `ConfigError` with what is wrong and what to do."""
+    """Describes the channel and the bot for a person. Raises `ConfigError` with the problem and its fix."""
     plugins = Plugins()
-    plugins.channel(DISCORD)  # who lacks it is told so
+    plugins.channel(DISCORD)  # raises if it is not installed
     settings = load_checked(plugins, dedicated.flags).config.channels[DISCORD].settings
     assert isinstance(settings, DiscordConfig)
     if not settings.token:
@@ -138,7 +140,7 @@ def examine_dedicated(dedicated: Dedicated) -> str:
 
 
 def look_at_channel(settings: DiscordConfig, channel: str) -> Seen:
-    """Asks Discord about it, as our bot sees it."""
+    """Asks Discord about the channel, as our bot."""
     from pilothouse.channels.discord.doctor import look_at
 
     return anyio.run(look_at, settings, channel)
@@ -148,56 +150,56 @@ def is_channel_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
-def run_dedicated(dedicated: Dedicated, where: str, chosen: Chosen) -> int:
+def run_dedicated(dedicated: Dedicated, where: str, chosen: ChatOptions) -> int:
     return run(partial(_serve, dedicated, where, chosen))
 
 
-async def _serve(dedicated: Dedicated, where: str, chosen: Chosen) -> int:
+async def _serve(dedicated: Dedicated, where: str, chosen: ChatOptions) -> int:
     from pilothouse.channels.discord.dedicated import DedicatedChannel
 
     flags = dedicated.flags | ({"policy.approval_mode": chosen.mode} if chosen.mode else {})
-    async with open_house(on_terminal=False, flags=flags) as house:
-        await _refuse_beside_another(house)
-        engine = await _move_in(house, dedicated, chosen)
-        host = channel_host(house, DISCORD, apart=f"{DISCORD}-{dedicated.channel}")
-        channel = DedicatedChannel(house.config.channels[DISCORD].settings, host)
-        ports = make_ports(house, build_engines(house), {DISCORD: channel})
+    async with open_app(on_terminal=False, flags=flags) as app:
+        await _refuse_second_gateway(app)
+        engine = await _bind_channel(app, dedicated, chosen)
+        host = channel_host(app, DISCORD, folder=f"{DISCORD}-{dedicated.channel}")
+        channel = DedicatedChannel(app.config.channels[DISCORD].settings, host)
+        ports = make_ports(app, build_engines(app), {DISCORD: channel})
         gateway = Gateway(
             ports,
             this_node("pilothouse discord"),
-            on_stopping=partial(say_leaving, house.config.gateway.grace_s),
+            on_stopping=partial(say_leaving, app.config.gateway.grace_s),
         )
-        ready = f"pilothouse {__version__} is ready · {tilde(dedicated.folder)} · {where} · {name_engine(house, engine)}"
-        calm_collector()
+        ready = f"pilothouse {__version__} is ready · {tilde(dedicated.folder)} · {where} · {name_engine(app, engine)}"
+        freeze_collector()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(partial(stop_on_signal, gateway.stop, hurry=gateway.hurry))
             tasks.start_soon(adopt_orphans)
-            tasks.start_soon(reload_on_change, house, tell_edit)
-            tasks.start_soon(tell_troubles, partial(gateway.health, DISCORD))
-            tasks.start_soon(welcome, house, channel, dedicated.folder, f"{ready} · Ctrl-C leaves")
+            tasks.start_soon(reload_on_change, app, report_edit)
+            tasks.start_soon(report_trouble, partial(gateway.health, DISCORD))
+            tasks.start_soon(welcome, app, channel, dedicated.folder, f"{ready} · Ctrl-C leaves")
             await gateway.run()
             tasks.cancel_scope.cancel()
     return 0
 
 
-async def _move_in(house: House, dedicated: Dedicated, chosen: Chosen) -> EngineId:
-    """The channel works in the folder from now on, by this engine. The mode is not kept: others may serve it later."""
+async def _bind_channel(app: App, dedicated: Dedicated, chosen: ChatOptions) -> EngineId:
+    """Binds the channel to the folder and returns its engine. The mode is not stored: `up` may serve the channel later."""
     place, folder = Address(DISCORD, dedicated.channel), dedicated.folder
-    engine = await bind(house, place, folder, msgspec.structs.replace(chosen, mode=None), private=False)
+    engine = await bind(app, place, folder, msgspec.structs.replace(chosen, mode=None), private=False)
     if chosen.mode is None:
-        await pick_where_unsaid(house, folder, engine)
-    await house.store.write(lambda tx: note_served(tx, DISCORD))
+        await ask_for_mode(app, folder, engine)
+    await app.store.write(lambda tx: note_served(tx, DISCORD))
     return engine
 
 
-async def _refuse_beside_another(house: House) -> None:
-    """Before anything is asked or bound: whoever holds the engines may be meant to serve this channel, too."""
+async def _refuse_second_gateway(app: App) -> None:
+    """Raises `RoleHeld` if another process runs the engines, before anything is asked or bound."""
 
     def unit(tx: Tx) -> Node | None:
         return next((node for node in tx.nodes.list() if "engines" in node.roles), None)
 
-    node = await house.store.read(unit)
-    if node is None or node.lease_until < house.clock.now() or is_alive(node.info) is False:
+    node = await app.store.read(unit)
+    if node is None or node.lease_until < app.clock.now() or is_alive(node.info) is False:
         return
     text = HELD.get(node.info.name, "{name} runs the engines here already (process {pid}); stop it first")
     raise RoleHeld(text.format(name=node.info.name, pid=node.info.pid), role="engines", holder=node.info.name)

@@ -1,6 +1,4 @@
-"""What the terminal of `pilothouse discord` says: that it is ready, a code for the first person, what became of an edit of the
-configuration, and what goes wrong. Nothing else.
-"""
+"""What `pilothouse discord` prints: that it is ready, a code for the first person, reloads, and trouble."""
 
 from __future__ import annotations
 
@@ -10,8 +8,8 @@ from typing import Protocol
 
 import anyio
 
-from pilothouse.bootstrap.app import House, words_for
-from pilothouse.bootstrap.people import make_people, offer
+from pilothouse.bootstrap.app import App, reload_notice
+from pilothouse.bootstrap.people import make_people, offer_code
 from pilothouse.bootstrap.terminal_text import say
 from pilothouse.config import Reloaded
 from pilothouse.core.channel import ChannelHealth
@@ -27,11 +25,10 @@ Nobody is let in here yet. Send this in the channel, as a message, within {minut
 
     {code}
 
-Whoever does first is let in as {role}.
-"""
-LET_IN = "{name} is let in as {role}. What they write in the channel is answered.\n"
-CODE_IS_OVER = "That code is over; here is a new one.\n"
-WORKS_AGAIN = "Discord works again.\n"
+The first who sends it is let in as {role}."""
+LET_IN = "{name} is let in as {role}. What they write in the channel is answered."
+CODE_IS_OVER = "That code has expired; here is a new one."
+WORKS_AGAIN = "Discord works again."
 
 
 class Listener(Protocol):
@@ -40,39 +37,37 @@ class Listener(Protocol):
     async def listening(self) -> None: ...
 
 
-async def welcome(house: House, channel: Listener, folder: Path, ready: str) -> None:
-    """Says that we are ready once we hear; then waits for the first person, if there is none."""
+async def welcome(app: App, channel: Listener, folder: Path, ready: str) -> None:
+    """Prints `ready` once the channel listens; then offers pairing codes until someone is let in."""
     await channel.listening()
-    _tell(f"{ready}\n")
+    say(ready)
     prefix, workspace = f"{channel.id}:", str(folder)
 
     def somebody(tx: Tx) -> tuple[str, str] | None:
-        return first_let_in(tx, make_people(house.config), prefix, workspace)
+        return find_person(tx, make_people(app.config), prefix, workspace)
 
-    if await house.store.read(somebody):
+    if await app.store.read(somebody):
         return
-    while not (found := await _offer_until(house, somebody)):
-        _tell(CODE_IS_OVER)
+    while not (found := await _offer_until(app, somebody)):
+        say(CODE_IS_OVER)
     name, role = found
-    _tell(LET_IN.format(name=name, role=role))
+    say(LET_IN.format(name=name, role=role))
 
 
-async def _offer_until(
-    house: House, somebody: Callable[[Tx], tuple[str, str] | None]
-) -> tuple[str, str] | None:
-    """Who came in with the code that is shown; None if nobody did while it counted."""
-    at = house.clock.now()
-    made = await house.store.write(lambda tx: offer(tx, house.config, at=at, open_s=OPEN_S))
-    _tell(CODE.format(code=made.code, role=made.role, minutes=OPEN_S / 60))
+async def _offer_until(app: App, somebody: Callable[[Tx], tuple[str, str] | None]) -> tuple[str, str] | None:
+    """Shows a code and returns who came in with it; None if it expired unused."""
+    at = app.clock.now()
+    made = await app.store.write(lambda tx: offer_code(tx, app.config, at=at, open_s=OPEN_S))
+    say(CODE.format(code=made.code, role=made.role, minutes=OPEN_S / 60))
     with anyio.move_on_after(OPEN_S):
-        while not (found := await house.store.read(somebody)):
+        while not (found := await app.store.read(somebody)):
             await anyio.sleep(LOOK_EVERY_S)
         return found
     return None
 
 
-def first_let_in(tx: Tx, people: People, prefix: str, workspace: str) -> tuple[str, str] | None:
-    """Name and role of somebody of this channel who may talk in the folder."""
+def find_person(tx: Tx, people: People, prefix: str, workspace: str) -> tuple[str, str] | None:
+    """Returns name and role of someone on this channel who may talk in the folder."""
     granted = {grant.user: grant.name for grant in tx.people.everybody()}
     known: dict[UserId, str] = dict.fromkeys(people.roles, "") | granted
     known |= {user: "" for roles in people.workspaces.values() for user in roles if user not in known}
@@ -83,21 +78,17 @@ def first_let_in(tx: Tx, people: People, prefix: str, workspace: str) -> tuple[s
     return None
 
 
-async def tell_troubles(health: Callable[[], ChannelHealth]) -> None:
-    """The log is in its file; what a person must know stands here, once."""
+async def report_trouble(health: Callable[[], ChannelHealth]) -> None:
+    """Prints each change of the channel's trouble once; the log goes to its file only."""
     told = ""
     while True:
         trouble = health().trouble
         if trouble != told:
-            _tell(f"{trouble}\n" if trouble else WORKS_AGAIN)
+            say(trouble or WORKS_AGAIN)
             told = trouble
         await anyio.sleep(LOOK_EVERY_S)
 
 
-def tell_edit(result: Reloaded) -> None:
-    if text := words_for(result):
-        _tell(text)
-
-
-def _tell(text: str) -> None:
-    say(text.removesuffix("\n"))
+def report_edit(result: Reloaded) -> None:
+    if text := reload_notice(result):
+        say(text)

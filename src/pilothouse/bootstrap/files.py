@@ -1,4 +1,4 @@
-"""Reads a file of a workspace: only a plain one, only inside as links really lead, only so much of it."""
+"""Reads a file of a workspace: only a regular file, inside the folder after links are resolved, up to a limit."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ NOT_TEXT = Found(problem="it is not text")
 
 
 async def look_at_file(path: str, folder: str) -> Found:
-    """For a preview. In a thread that nobody waits for longer than they want to: a disk may not answer."""
+    """Reads a file for a preview, in a thread that can be abandoned: a disk may hang."""
     return await to_thread.run_sync(partial(look_inside, path, folder), abandon_on_cancel=True)
 
 
 async def read_file(path: str, folder: str, most: int) -> tuple[str, bytes] | str:
-    """Where it is below the folder, and what it holds; or why that is not told."""
+    """Returns the path below the folder and the content; or a text that says why not."""
     return await to_thread.run_sync(partial(_find, path, folder, most), abandon_on_cancel=True)
 
 
@@ -49,7 +49,7 @@ def _read_inside(path: str, folder: str, most: int) -> tuple[str, bytes] | str:
         real, root = os.path.realpath(path), os.path.realpath(folder)
         if not PurePath(real).is_relative_to(root):
             return OUTSIDE
-        # A pipe would keep us waiting without O_NONBLOCK; a link can only be one that was put there meanwhile.
+        # Without O_NONBLOCK a pipe would block. O_NOFOLLOW catches a link that was put there after realpath.
         file = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
         raise

@@ -1,19 +1,15 @@
-"""What only the operating system knows: who we are, who still lives, what was left running, and its signals.
+"""Facts about this machine: our node, whether another one is alive, leftover processes, which engines work here.
 
-Whether an engine works on this machine, as it says itself. Light: `doctor` and `engines` load no gateway for it.
+Cheap to import: `doctor` and `engines` use it without loading a gateway.
 """
 
 from __future__ import annotations
 
 import os
-import signal
 import socket
 from collections.abc import Callable
 from pathlib import Path
 
-import anyio
-
-from pilothouse.bootstrap.event_loop import LeftAtOnce
 from pilothouse.config import Adapter
 from pilothouse.core.engine import NODE_MARKER, EngineSpec, EngineStatus
 from pilothouse.core.store import NodeInfo
@@ -27,7 +23,7 @@ def this_node(name: str) -> NodeInfo:
 
 
 def is_alive(info: NodeInfo) -> bool | None:
-    """None where we cannot know: another host, or a system that does not tell."""
+    """Returns None if it cannot be known: another host, or a system without /proc."""
     from pilothouse.processes.procfs import procfs_works, read_process
 
     if info.host != _host() or not procfs_works():
@@ -37,46 +33,12 @@ def is_alive(info: NodeInfo) -> bool | None:
 
 
 async def sweep_leftovers(marker: str, log: Callable[..., None]) -> None:
-    """Ends what a killed gateway of this store left running."""
+    """Ends the processes that a killed gateway of this store left running."""
     from pilothouse.processes import Marker
     from pilothouse.processes import sweep_leftovers as sweep
 
     for left in await sweep(Marker(NODE_MARKER, marker)):
         log("process.swept", pid=left.id.pid, command=left.command, ended=left.ended)
-
-
-async def adopt_orphans() -> None:
-    """Grandchildren that lose their parent become ours, and are buried."""
-    from pilothouse.processes import become_subreaper, collect_orphans
-
-    if become_subreaper():
-        await collect_orphans()
-
-
-async def stop_on_signal(
-    stop: Callable[[], None],
-    signals: tuple[signal.Signals, ...] = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP),
-    hurry: Callable[[], None] | None = None,
-    listening: Callable[[], None] = lambda: None,
-) -> None:
-    """The first one asks nicely; a second one leaves at once, as people expect of Ctrl-C. With `hurry` there is a step
-    between the two: it waits for nobody, and still puts things away. From `listening` on the signals are ours.
-
-    Of a window that is closed the kernel tells, and perhaps the shell too: nobody is impatient then.
-    """
-    with anyio.open_signal_receiver(*signals) as received:
-        listening()
-        heard = 0
-        async for told in received:
-            if heard and told == signal.SIGHUP:
-                continue
-            heard += 1
-            if heard == 1:
-                stop()
-            elif heard == 2 and hurry is not None:
-                hurry()
-            else:
-                raise LeftAtOnce
 
 
 def tilde(path: Path) -> str:
@@ -85,7 +47,7 @@ def tilde(path: Path) -> str:
 
 
 def _host() -> str:
-    """With the boot: after one, every pid of before means somebody else."""
+    """Includes the boot id: pids are reused after a reboot."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()[:8]
     except OSError:
@@ -94,7 +56,7 @@ def _host() -> str:
 
 
 def probe(spec: EngineSpec, engine: Adapter | None) -> EngineStatus:
-    """What the engine says about itself on this machine; a probe that breaks is an answer too."""
+    """Asks the engine about itself. A probe that raises is reported as a status too."""
     if engine is None:
         return EngineStatus(
             False, problem="its section in the configuration is wrong", fix="pilothouse config check"

@@ -1,7 +1,4 @@
-"""Who the configuration lets in, and who sits at the machine. Light: the commands of the shell need it too.
-
-A code that lets somebody in, drawn and offered.
-"""
+"""People of the configuration, the person at the machine, and pairing codes. Cheap to import: shell commands use it."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def terminal_user() -> UserId:
-    """Whoever may read our files is the operating system's business: they own this house."""
+    """Returns the user of this process. The operating system decides who can read our files, so that user is an owner."""
     try:
         name = getpass.getuser()
     except (KeyError, OSError):
@@ -34,7 +31,7 @@ def terminal_user() -> UserId:
 
 
 def make_people(config: Config) -> People:
-    """Whom the configuration lets in, and the person at the machine, who has it anyway."""
+    """Collects the roles of the configuration, with the person at the machine as an owner."""
     lists = (
         ("member", config.people.members),
         ("admin", config.people.admins),
@@ -50,7 +47,7 @@ def make_people(config: Config) -> People:
 
 
 def person_problem(plugins: Plugins, person: str) -> str:
-    """Why this `channel:id` is nobody; empty if it may be somebody. Of a channel that did not load nobody can say."""
+    """Says why this `channel:id` cannot be a person; empty if it can, or if its channel's plugin did not load."""
     channel, _, id = person.partition(":")
     try:
         spec = None if channel == ALWAYS_ON else plugins.channel(channel)
@@ -59,7 +56,7 @@ def person_problem(plugins: Plugins, person: str) -> str:
     form = spec.user_ids if spec else None
     if spec is None or form is None or form.pattern.fullmatch(id):
         return ""
-    return f"on {spec.title} people are known by {form.words}; leave it out, and let them in with pilothouse pair"
+    return f"on {spec.title} people are known by {form.words}; leave it out, and let them in with `pilothouse pair`"
 
 
 def make_approvals(config: Config) -> dict[ToolClass, Approvers]:
@@ -69,14 +66,14 @@ def make_approvals(config: Config) -> dict[ToolClass, Approvers]:
 
 class Offer(Struct, frozen=True):
     code: str
-    """As it is shown: two halves."""
+    """As shown to people: two halves."""
     role: Role
 
 
-def offer(
+def offer_code(
     tx: Tx, config: Config, *, at: float, open_s: float, role: Role | None = None, folder: str = ""
 ) -> Offer:
-    """A new code, and what it gives: without a `role` an owner's, if there is none yet, else a member's."""
+    """Stores a new pairing code. Without a `role` it gives owner if there is no owner yet, else member."""
     from pilothouse.runtime.admission import ALPHABET, has_owner, offer_pairing
 
     code = "".join(secrets.choice(ALPHABET) for _ in range(8))

@@ -1,4 +1,4 @@
-"""The house's policy, put together: rules of the configuration, a parser, the machine's paths, the store."""
+"""Builds the policy from the configured rules, the shell parser, the file system and the store."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _env() -> PolicyEnv:
 
 
 class ConfiguredRules:
-    """What the configuration and a workspace's own file say; parsed anew only when the configuration was read anew."""
+    """Rules of the configuration and of a workspace's own file; the former are parsed again after a reload only."""
 
     def __init__(self, holder: ConfigHolder) -> None:
         self._holder = holder

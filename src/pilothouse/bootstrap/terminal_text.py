@@ -1,4 +1,4 @@
-"""Words on a terminal break between words, at its width. In a file or a pipe a sentence stays one line."""
+"""Prints sentences: wrapped at the width of a terminal, on one line in a file or a pipe."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ import sys
 from typing import TextIO
 
 HEAD = "error:\N{NO-BREAK SPACE}"
-"""It never stands alone in a line, however long the path behind it is."""
+"""Its no-break space keeps it on the line of what follows, however long that is."""
 
 
 def say(text: str, stream: TextIO | None = None, *, head: str = "") -> None:
-    """Without a stream, to whoever reads the errors: what a command is for goes to standard output.
-
-    A `head` is the word before an error, perhaps in colour: it takes as much room as it does without.
-    """
+    """Writes to `stream`, by default standard error. `head` replaces `HEAD`, perhaps in colour, at the same width."""
     stream = stream or sys.stderr
     fitted = fit(f"{HEAD}{text}" if head else text, columns_of(stream))
     stream.write((f"{head} {fitted.removeprefix(HEAD)}" if head else fitted) + "\n")
@@ -22,7 +19,7 @@ def say(text: str, stream: TextIO | None = None, *, head: str = "") -> None:
 
 
 def fit(text: str, columns: int | None) -> str:
-    """A path, a link or a code is never broken: whoever copies it needs it whole."""
+    """Wraps at spaces only: a path, a link or a code must stay whole to be copied."""
     if columns is None:
         return text
     return "\n".join(_fit_line(line, columns) for line in text.split("\n"))
@@ -39,7 +36,7 @@ def _fit_line(line: str, columns: int) -> str:
 
 
 def columns_of(stream: TextIO) -> int | None:
-    """None where nobody looks at it."""
+    """Returns the terminal's width, or None if the stream is not a terminal."""
     if not stream.isatty():
         return None
     told = os.environ.get("COLUMNS", "")

@@ -1,6 +1,6 @@
-"""Why a server could not be reached, in words for whoever has to mend it: libraries give the names of their classes.
+"""Advice in error messages: why a server could not be reached, and where to put a new token.
 
-Where a new token belongs: .env is no help where the old one stands in a place that counts before it.
+A new token belongs where the old one is: what comes first in the order of settings overrides .env.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from pilothouse.core.secret import Secret
 
 OWN_AUTHORITY = "; if it is yours or your company's, start with SSL_CERT_FILE naming its authority's file, or SSL_CERT_DIR a folder"
 _OF_AUTHORITY = frozenset({2, 18, 19, 20, 21})
-"""OpenSSL's codes for an issuer that nobody here knows. Of another name, or a day that has passed, no file is the cure."""
+"""OpenSSL's codes for an unknown issuer. For a wrong name or an expired date no file of authorities helps."""
 
 
 def why_unreachable(error: BaseException) -> str:
-    """What the operating system said, wherever in the chain of errors that stands; else the error's own words."""
+    """Explains an error by the first known one in its chain, else by what the operating system said, else by itself."""
     chain = list(_chain(error))
     for one in chain:
         if words := _words(one):
@@ -32,7 +32,7 @@ def why_unreachable(error: BaseException) -> str:
 def _words(error: BaseException) -> str:
     match error:
         case socket.gaierror():
-            return "its name is not known here, or the network is down"
+            return "its name cannot be resolved, or the network is down"
         case ssl.SSLCertVerificationError():
             return _distrust(error)
         case ConnectionRefusedError():
@@ -52,7 +52,7 @@ def _distrust(error: ssl.SSLCertVerificationError) -> str:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The error and what it came of, each once."""
+    """Yields the error, its causes and the members of groups, each once."""
     left, seen = [error], set[int]()
     while left:
         one = left.pop(0)
@@ -65,16 +65,16 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         left += one.exceptions if isinstance(one, BaseExceptionGroup) else ()
 
 
-def place_of(token: Secret, variable: str) -> str:
-    """What comes after "put it"."""
+def token_place(token: Secret, variable: str) -> str:
+    """Completes "put it …": where a new token belongs."""
     return f"where the old one is: {token.source}" if token.source else f"into .env as {variable}"
 
 
 def put_missing(secret: Secret, variable: str) -> str:
-    """What to do with one that is empty, once somebody has it."""
+    """Says where to put a token that is missing."""
     return f"put it into {secret.source or f'.env as {variable}=…'}"
 
 
 def and_put(token: Secret) -> str:
-    """For the end of a sentence about one that is wrong; nothing where it was just typed, and is kept nowhere yet."""
+    """Ends a sentence about a wrong token; empty if it was just typed and is stored nowhere yet."""
     return f", and put it where the old one is: {token.source}" if token.source else ""

@@ -1,8 +1,8 @@
-"""What a button carries: an opaque key, enough to know what was pressed after any restart. Shared by every channel.
+"""The opaque key of a button: enough to know what was pressed, after any restart. Shared by every channel.
 
-An ask's key names the ask, the beginning of the hash of what was asked, what is done, and, where several may be
-chosen, what was chosen so far: the buttons are the state, so there is none to lose. The ask itself is a row: a key
-that is forged, or of another ask, matches no row, and whoever presses must be allowed to answer anyhow.
+An ask's key has the ask's id, the beginning of the hash of what was asked, the action, and, where several options may
+be chosen, those chosen so far: all state is in the buttons. A forged key matches no stored ask, and the person who
+presses must be allowed to answer anyway.
 
     a|ask-3f9k2a|1c0ffee51c0f|c2          the third choice
     a|ask-3f9k2a|1c0ffee51c0f|t2|5        the third option, while the first and the third are chosen
@@ -25,7 +25,7 @@ from pilothouse.core.ids import AskId, TurnId
 
 HASH_CHARS = 12
 MAX_OPTIONS = 60
-"""A press has a bit for each."""
+"""A press has one bit for each option."""
 Act = Literal["choose", "toggle", "done", "pick", "words"]
 _LETTERS: dict[Act, str] = {"choose": "c", "toggle": "t", "done": "d", "pick": "p", "words": "w"}
 _ACTS: dict[str, Act] = {letter: act for act, letter in _LETTERS.items()}
@@ -46,12 +46,12 @@ class AskPress(Struct, frozen=True):
     chosen: int = 0
 
     def is_about(self, ask: Ask) -> bool:
-        """Whether this was pressed below exactly what was asked."""
+        """Returns true if the button belongs to exactly this ask."""
         return self.ask_id == ask.id and self.hash == _hash(ask)
 
 
 class StopPress(Struct, frozen=True):
-    """Without a turn it is about whichever runs."""
+    """Stops a turn; without an id, the one that runs."""
 
     turn_id: TurnId | None
 
@@ -70,7 +70,7 @@ def stop_key(turn_id: TurnId | None) -> str:
 
 
 def parse_key(key: str, picked: Sequence[str] = ()) -> Press | None:
-    """What was pressed, and picked from a list; None for anything that we did not write."""
+    """Parses a button's key and what was picked from a list; None for a key that is not ours."""
     if found := _STOP.fullmatch(key):
         return StopPress(TurnId(found["id"]) if found["id"] else None)
     found = _ASK.fullmatch(key)

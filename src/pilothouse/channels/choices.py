@@ -1,6 +1,6 @@
-"""How an ask can be answered: its choices in a fixed order, and what each press decides. Shared by every channel.
+"""The choices of an ask, and what each press decides. Shared by every channel.
 
-The order is part of what a button carries, so it depends on nothing but the ask.
+A button's key has the number of a choice, so their order depends on the ask only.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def choices(ask: Ask) -> tuple[Choice, ...]:
 
 
 def decide(ask: Ask, press: AskPress) -> Decision | None:
-    """What the press decides; None where it decides nothing yet, or names something that is not there."""
+    """Returns what the press decides; None if it decides nothing yet, or names an unknown choice."""
     found = choices(ask)
     match press:
         case AskPress(act="done", chosen=chosen):
@@ -55,7 +55,7 @@ def decide(ask: Ask, press: AskPress) -> Decision | None:
 
 
 def decide_words(ask: Ask, press: AskPress, text: str) -> Decision | None:
-    """What was said in words: the answer, or why not. None for words that nobody asked for."""
+    """Returns what typed words decide: an answer, or a denial with its reason. None if no words were asked for."""
     if press.act != "words" or not text.strip():
         return None
     found = choices(ask)
@@ -71,7 +71,7 @@ def offered(ask: Ask) -> tuple[Option, ...]:
 
 
 def takes_words(ask: Ask) -> bool:
-    """Whether it may be answered in words: a question, and whatever has options, by their number or name."""
+    """Returns true if words can answer it: a question, or a plan with options, by their number or name."""
     return ask.kind == "question" or (ask.kind == "plan" and bool(ask.options))
 
 
@@ -87,7 +87,7 @@ def _chosen(ask: Ask, chosen: int) -> Decision | None:
 
 
 def _approvals(ask: Ask) -> Iterator[Choice]:
-    if ask.of_house:  # its yes is for good, and a reason would reach nobody
+    if ask.of_house:  # a yes is permanent, and no engine would read a reason
         yield Choice("Allow", Decision("allow"))
         yield Choice("Deny", Decision("deny"))
         return

@@ -1,5 +1,6 @@
-"""What broke us: kept in a file, named in the log, and told to whoever sent it. Shared by every channel whose platform
-does not bring it again. So it costs no other, is not lost, and breaks us once and not for ever.
+"""Updates whose handling raised an error: stored in a file, logged, and reported to the sender.
+
+Shared by every channel whose platform delivers an update once: it is not lost, and does not block the ones after it.
 """
 
 from __future__ import annotations
@@ -14,17 +15,19 @@ from pilothouse.core.clock import Clock
 from pilothouse.core.errors import Fenced
 
 RETRY_S = 30.0
-SORRY = "This {what} could not be taken, because of an error of mine. It is kept, and whoever runs me finds it in the log."
-NOT_TAKEN = "That was not taken, because of an error of mine, which is in my log. Please try it again."
-"""To whoever pressed something: whether or not that is kept, they wait for it now."""
+SORRY = (
+    "This {what} could not be taken, because of an internal error. It is stored, and the log has the details."
+)
+NOT_TAKEN = "That was not taken, because of an internal error; the log has the details. Please try again."
+"""For a pressed button: the person waits for it now, stored or not."""
 TROUBLE = (
-    "{count} of the messages that came could not be taken, because of an error of ours. They are kept in {path}; the log tells "
-    "why ({noun}_failed). Remove the file when you have looked at it."
+    "{count} of the messages received could not be taken, because of an internal error. They are stored in {path}; the log "
+    "has the reason ({noun}_failed). Remove the file when you have looked at it."
 )
 
 
 class Failures:
-    """`noun` is what the log calls one of them, behind its channel's name: `telegram.update`."""
+    """`noun` names one of them in the log, with its channel: `telegram.update`."""
 
     def __init__(self, path: Path, noun: str, clock: Clock, log: Callable[..., None]) -> None:
         self._path = path
@@ -37,7 +40,7 @@ class Failures:
     async def set_aside(
         self, *raw: bytes, error: Exception, apologise: Callable[[], Awaitable[None]], **names: object
     ) -> None:
-        """Returns once it stands in the file: a disk that takes nothing is waited for. `names` tell which it is."""
+        """Returns once it is in the file; retries while the disk refuses. `names` are logged, to identify it."""
         pause_s = 1.0
         while True:
             try:
@@ -53,7 +56,7 @@ class Failures:
             await apologise()
         except Fenced:
             raise
-        except Exception as again:  # noqa: BLE001 - what broke us once may break this, too
+        except Exception as again:  # noqa: BLE001 - the same fault may break this too
             channel, _, _ = self._noun.partition(".")
             self._log(f"{channel}.not_told", level="warning", why=f"{type(again).__name__}: {again}")
 
@@ -64,12 +67,12 @@ class Failures:
 
     @property
     def trouble(self) -> str:
-        """What a person should know of it, for as long as the file is there."""
+        """Describes the failures while the file exists."""
         if not self._path.exists():
             self._count = None
             return ""
         try:
             self._count = self._count or self._path.read_bytes().count(b"\n")
-        except OSError:  # it is being taken away just now
+        except OSError:  # it was just removed
             return ""
         return TROUBLE.format(count=self._count, path=self._path, noun=self._noun)

@@ -1,7 +1,7 @@
-"""What a platform was told we have, or will not bring again, and that is not in the inbox yet: a file.
+"""A file of updates that the platform will not deliver again and that are not in the inbox yet.
 
-It is on the disk before anything else happens to it. A torn last line is what was never told: it comes again, and what
-is added after it stands on a line of its own.
+An update is on disk before it is confirmed. A torn last line was never confirmed, so it comes again; what is added
+after it starts on a new line.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class Journal:
         return [line for line in whole.split(b"\n") if line]
 
     async def clear(self) -> None:
-        """When everything in it was taken."""
+        """Removes the file, once everything in it was taken."""
         if self._kept:
             self._kept = False
             await anyio.to_thread.run_sync(lambda: self._path.unlink(missing_ok=True))
 
     async def rewrite(self, *raw: bytes) -> None:
-        """Keeps nothing but this."""
+        """Replaces the content."""
         lines = b"".join(msgspec.json.format(one, indent=-1) + b"\n" for one in raw)
         await anyio.to_thread.run_sync(self._rewrite, lines)
         self._kept = True
@@ -64,7 +64,7 @@ class Journal:
 
 
 def _append(descriptor: int, lines: bytes) -> None:
-    """All of it, or nothing: half a line would spoil the next one."""
+    """Writes everything or nothing: half a line would spoil the next one."""
     size = os.fstat(descriptor).st_size
     torn = size and os.pread(descriptor, 1, size - 1) != b"\n"
     rest = memoryview(b"\n" + lines if torn else lines)

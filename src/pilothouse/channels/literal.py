@@ -1,8 +1,8 @@
-"""What the house says, as it is: its lines, and the blocks that it fenced. Shared by every channel.
+"""Pilothouse's own texts, shown literally. Shared by every channel.
 
-Of what people approve only the house's own fences are read as markup, and what could hide or turn around a word is made
-visible: nobody approves what they cannot read. Of its other words code within a line is markup, too, and nothing else: they
-name people and what those typed.
+In what people approve, only our own fences are markup, and characters that could hide or reverse a word are made
+visible: people must see what they approve. In our other texts code within a line is markup too, and nothing else: they
+quote names and messages of people.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _FENCE = re.compile(r"(?P<marks>`{3,})(?P<language>[\w+#.-]*)")
 _HIDDEN = re.compile("[\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
 
 _TURNING = re.compile("[\u202a-\u202e\u2066-\u2069]")
-"""What turns around whatever follows it. The others stand in names: of people, and of emoji."""
+"""Characters that reverse what follows. The other hidden ones occur in names of people and in emoji."""
 _CODE = re.compile(r"`([^`\n]+)`")
 
 
@@ -37,13 +37,13 @@ class Phrase(Struct, frozen=True):
 
 
 def phrases(text: str) -> Iterator[Phrase]:
-    """A paragraph of the house's words."""
+    """Splits a paragraph of our own text into plain text and code."""
     for n, piece in enumerate(_CODE.split(_TURNING.sub(_escape, text))):
         if piece:
             yield Phrase(piece, is_code=n % 2 == 1)
 
 
-def plainly(text: str) -> str:
+def reveal_hidden(text: str) -> str:
     return _HIDDEN.sub(_escape, clean_text(text))
 
 
@@ -52,7 +52,7 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def literals(text: str) -> Iterator[Literal]:
-    """Lines as they are, but for the fences around blocks: each is closed by its own marks alone on a line."""
+    """Splits text into paragraphs and fenced blocks; a fence is closed by the same marks alone on a line."""
     lines = iter(text.strip("\n").split("\n"))
     plain: list[str] = []
     for line in lines:

@@ -1,7 +1,7 @@
 """The in-memory channel: a platform and its people in one object, for tests and for embedding.
 
-It keeps what a person would see, in order, and has the faults of real platforms as plain arguments. `record` is
-called, synchronously, before anything counts as shown: a crash test can write each effect down there.
+It keeps what a person would see, in order; faults of real platforms are plain arguments. `record` is called
+synchronously before anything counts as shown, so that a crash test can write each effect down.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from pilothouse.channels.text import Measure, split, status_line, utf16_units
+from pilothouse.channels.steps import status_line
+from pilothouse.channels.text import Measure, split, utf16_units
 from pilothouse.core.ask import Ask, Decision, Remember, Verdict
 from pilothouse.core.channel import Answered, ChannelHost, ChannelSpec, Desk, Receipt
 from pilothouse.core.errors import Rejected, TryLater
@@ -46,11 +47,11 @@ KEEP = 10_000
 class MemoryConfig(Struct, frozen=True, forbid_unknown_fields=True):
     part_limit: int = 2000
     keep: int = KEEP
-    """How many messages it remembers to have shown."""
+    """How many shown messages it remembers."""
 
 
 class Posted(Struct, frozen=True):
-    """One message of ours on the platform: each text it ever had, and whether it is gone."""
+    """One of our messages on the platform: every version of it, and whether it was deleted."""
 
     ref: MessageRef
     parts: tuple[Part, ...]
@@ -66,9 +67,9 @@ class Posted(Struct, frozen=True):
 
 
 class MemoryChannel:
-    """`slow_s` delays every send; `never` shows a part and then never says so; `try_later` refuses one send for
-    each number in it; `rejected` refuses every send; `twice` brings whatever a person does twice. What was shown
-    before the last `keep` messages is forgotten."""
+    """`slow_s` delays every send; `never` shows a part but never confirms it; `try_later` refuses one send for each of
+    its numbers; `rejected` refuses every send; `twice` delivers each action of a person twice. Only the last `keep`
+    messages are remembered."""
 
     def __init__(
         self,
@@ -100,7 +101,7 @@ class MemoryChannel:
         self._desk: Desk | None = None
         self._news: anyio.Event | None = None
 
-    # What the house calls.
+    # Called by the gateway.
 
     async def run(self, desk: Desk) -> None:
         import anyio
@@ -121,7 +122,7 @@ class MemoryChannel:
         return tuple(parts)
 
     async def send(self, address: Address, part: Part) -> MessageRef:
-        await self._suffer()
+        await self._apply_faults()
         ref = MessageRef(address, self._native_ids())
         self._show("send", Posted(ref, (part,)))
         if self.never:
@@ -135,19 +136,19 @@ class MemoryChannel:
         return Part(f"{parts[-1]}\n\n{line}" if parts else line, {"kind": "view"})
 
     async def edit(self, ref: MessageRef, part: Part) -> None:
-        await self._suffer()
+        await self._apply_faults()
         posted = self._find(ref)
         self._show("edit", msgspec.structs.replace(posted, parts=(*posted.parts, part)))
 
     async def delete(self, ref: MessageRef) -> None:
-        await self._suffer()
+        await self._apply_faults()
         self._show("delete", msgspec.structs.replace(self._find(ref), deleted=True))
 
     async def open_thread(self, address: Address, name: str) -> Address:
-        await self._suffer()
+        await self._apply_faults()
         return self.address(address.place, name)
 
-    # What a person does.
+    # Actions of a person.
 
     async def say(
         self,
@@ -160,8 +161,7 @@ class MemoryChannel:
         thread: str | None = None,
         private: bool = True,
     ) -> Receipt:
-        """A line that starts with `/` is a command. The same `native_id` again is the same message. `reply_to` is one of
-        `sent`, `thread` a thread of the conversation."""
+        """Sends a message, or a command if it starts with `/`. A repeated `native_id` is the same message."""
         desk, native_id = await self._open(), native_id or self._native_ids()
         address = self.address(conversation, thread)
         replied = reply_to.native_id if reply_to else None
@@ -187,7 +187,7 @@ class MemoryChannel:
         return await desk.deleted(MessageDeleted(self.address(conversation), author, native_id))
 
     async def move(self, old: str, new: str) -> None:
-        """The platform gives a conversation another address, and tells so."""
+        """Gives a conversation another address."""
         desk = await self._open()
         await desk.moved(self.address(old), self.address(new))
 
@@ -203,12 +203,12 @@ class MemoryChannel:
         reason_wanted: bool = False,
         author: Author = PERSON,
     ) -> Answered:
-        """`instead` is what shall be done in place of what was asked; `reason_wanted` the button "deny, and say why"."""
+        """Answers an ask. `instead` is a changed input; `reason_wanted` is the button "deny, and say why"."""
         desk = await self._open()
         decision = Decision(verdict, options, text, remember, author.id, instead, reason_wanted)
         return await self._arrive(lambda: desk.answer(ask.id, ask.payload_hash, decision, author))
 
-    # What a person sees.
+    # What a person can see.
 
     @property
     def sent(self) -> list[Posted]:
@@ -219,11 +219,11 @@ class MemoryChannel:
         return Address(self.id, conversation, thread)
 
     def visible(self, conversation: str = "main") -> list[str]:
-        """The texts that stand in a conversation now, oldest first."""
+        """Returns the texts in a conversation now, oldest first."""
         return [p.text for p in self.sent if p.ref.address.place == conversation and not p.deleted]
 
     async def until(self, seen: Callable[[], bool]) -> None:
-        """Waits for something to be seen: `seen` is asked again after each effect."""
+        """Waits until `seen()`; it is called again after each effect."""
         import anyio
 
         while not seen():
@@ -248,7 +248,7 @@ class MemoryChannel:
             del self._posted[next(iter(self._posted))]
         self._wake()
 
-    async def _suffer(self) -> None:
+    async def _apply_faults(self) -> None:
         if self.slow_s:
             import anyio
 
@@ -259,7 +259,7 @@ class MemoryChannel:
             raise TryLater(self._try_later.pop(0))
 
     async def _arrive(self, once: Callable[[], Awaitable[T]]) -> T:
-        """The first of what the desk said; a platform that tells things twice forgets the second."""
+        """Delivers an action, perhaps twice, and returns the desk's first answer."""
         first = await once()
         if self.twice:
             await once()
@@ -283,7 +283,7 @@ class MemoryChannel:
 
 
 def visible_text(part: Part) -> str:
-    """What a person reads: a repeat says that it is one."""
+    """Returns what a person reads, with the mark of a repeat."""
     names = "".join(f"\n[{attachment.name}]" for attachment in part.attachments)
     mark = f"\n\n{AGAIN_MARK}" if part.again else ""
     return (part.text + names + mark).lstrip("\n")

@@ -1,7 +1,6 @@
-"""Names of files, as everybody can take them. A name is a name, never a path, whatever somebody called it.
+"""A channel's payload as a stored `Part`, and safe names for files. Shared by every channel that has payloads.
 
-A channel's payload in the stored form of a `Part`, and back. What a person reads of it is the part's own text, so it
-is stored once. Shared by every channel that has payloads.
+The text of a payload is the part's own text, so it is stored once. A file name is never a path.
 """
 
 from __future__ import annotations
@@ -21,13 +20,12 @@ P = TypeVar("P", bound=Struct)
 
 
 def safe_name(name: str, otherwise: str) -> str:
-    """The last part of a path, without what a terminal or a file system would take for more than a letter."""
+    """Returns the last part of a path without control characters; for a file that a person sent."""
     return _clean(name.replace("\\", "/"), ".~-") or otherwise
 
 
 def sent_name(name: str, otherwise: str) -> str:
-    """Of a file that we send: it has its name from this machine, where a dot before it and a backslash in it are nothing
-    odd. A backslash is a path elsewhere."""
+    """Returns the name of a file that we send: a leading dot stays, and a backslash, a path elsewhere, becomes `_`."""
     clean = _clean(name.replace("\\", "_"), "~-")
     return clean if clean.strip(". ") else otherwise
 
@@ -45,13 +43,13 @@ def _clean(path: str, no_first: str) -> str:
 def pack(
     payload: Struct, attachments: tuple[Attachment, ...] = (), about: Mapping[str, Any] | None = None
 ) -> Part:
-    """The part that carries this payload; `about` is what the channel wants to find beside it."""
+    """Returns the part for this payload; `about` is stored beside it."""
     stored = msgspec.json.decode(msgspec.json.encode(payload))
     text = stored.pop("text")
     return Part(text, {**(about or {}), "payload": stored}, attachments)
 
 
 def read_part(part: Part, decoder: msgspec.json.Decoder[P]) -> P:
-    """What to send for a part. A bare text is the payload `message`."""
+    """Returns the payload of a part. A part without one is a `message`."""
     stored = part.data.get("payload", {"method": "message"})
     return decoder.decode(msgspec.json.encode({**stored, "text": part.text}))

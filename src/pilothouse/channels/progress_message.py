@@ -1,6 +1,6 @@
-"""Progress that an answer may take the place of: which turn's stands where, and whether it is an answer by now.
+"""Progress messages that an answer may replace: where each turn has one, and whether it became the answer.
 
-In memory alone: after a restart the answer is a message of its own.
+Kept in memory only: after a restart the answer is a new message.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pilothouse.core.ids import TurnId
 from pilothouse.core.message import MessageRef
 
 ANSWER_S = 5.0
-"""How long the progress of a turn that is over waits for its answer before it goes away."""
+"""How long the progress message of an ended turn waits for its answer before it is deleted."""
 
 
 class _Place:
@@ -20,7 +20,7 @@ class _Place:
         self.is_answer = False
 
 
-class Standing:
+class ProgressMessages:
     def __init__(self) -> None:
         self._of_turn: dict[TurnId, MessageRef] = {}
         self._places: dict[MessageRef, _Place] = {}
@@ -33,8 +33,7 @@ class Standing:
         return self._of_turn.get(turn_id)
 
     def take(self, turn_id: TurnId, *, taken: bool) -> None:
-        """It is the answer from now on; or, if it could not be `taken`, it is no place for the rest of it either, which
-        would stand above its beginning."""
+        """Marks the message as the answer if `taken`. If not, no later part may use it: that would be above the first."""
         ref = self._of_turn.pop(turn_id, None)
         if ref is not None and (place := self._places.get(ref)) is not None:
             place.is_answer = taken
@@ -44,7 +43,7 @@ class Standing:
         return ref in self._places and self._places[ref].is_answer
 
     async def leave(self, ref: MessageRef) -> bool:
-        """Forgets it, once its answer came or did not come; true if it shall go away."""
+        """Waits for the answer, then forgets the message; returns true if it is to be deleted."""
         place = self._places.get(ref)
         if place is None:
             return True

@@ -1,11 +1,6 @@
-"""Whether somebody may talk to us, asked before anything of theirs is fetched; and how what is fetched goes to the desk.
-Shared by every channel.
+"""How an incoming message reaches the desk, and the short replies to it. Shared by every channel.
 
-What we say where we were added: how to talk to us there, as short as can be. Shared by every channel with groups.
-
-A word for whoever waited long for us: once per conversation, until a message comes in time again.
-
-Tells people what became of what they sent or changed, and that it waited long where it did. Shared by every channel.
+Nothing of a stranger's message is downloaded. A late message is mentioned once per conversation, until one is in time.
 """
 
 from __future__ import annotations
@@ -25,14 +20,14 @@ HELLO = (
 MY_NAME = " My name is @{name}."
 
 OLD_S = 600.0
-"""A message that waited for us longer than this is answered with a word about it."""
+"""A message that waited longer than this is mentioned as late."""
 
 Tell = Callable[[Address, str, str], Awaitable[None]]
-"""Says something at once, as an answer to a message; it may be lost, and nothing depends on it."""
+"""Replies to a message at once. The reply may be lost; nothing depends on it."""
 
 
 async def may_talk(desk: Desk, message: InboundMessage) -> bool:
-    """The desk tells strangers nothing; that is all that we need to know before we fetch."""
+    """Returns true if the author is no stranger: the desk answers no query of a stranger."""
     try:
         await desk.query("last_seq", message.author, conversation=conversation_id(message.address))
     except StoreError:
@@ -45,7 +40,7 @@ async def may_talk(desk: Desk, message: InboundMessage) -> bool:
 async def accept_fetched(
     desk: Desk, message: InboundMessage, fetch: Callable[[], Awaitable[InboundMessage]]
 ) -> Receipt:
-    """`fetch` gives the message with what came with it. If a `/stop` takes it back meanwhile, it is one that the desk has."""
+    """Accepts the message once `fetch` has downloaded its files. A `/stop` meanwhile withdraws it: then a duplicate."""
     with desk.expecting(message):
         return await desk.accept(await fetch())
     return Receipt("duplicate")
@@ -59,15 +54,15 @@ class Lateness:
     def __init__(self) -> None:
         self._late: set[Address] = set()
 
-    def word(self, address: Address, waited_s: float, *, queued: bool) -> str:
-        """Empty if there is nothing to say."""
+    def notice(self, address: Address, waited_s: float, *, queued: bool) -> str:
+        """Returns a sentence about a late message; empty if it was in time or the conversation was told."""
         if waited_s <= OLD_S:
             self._late.discard(address)
             return ""
         if not queued or address in self._late:
             return ""
         self._late.add(address)
-        return f"You sent this {_ago(waited_s)} ago, while I was away. I take it up now."
+        return f"You sent this {_ago(waited_s)} ago, while I was away. I am working on it now."
 
 
 def _ago(seconds: float) -> str:
@@ -78,26 +73,26 @@ def _ago(seconds: float) -> str:
     return "a moment"
 
 
-class Telling:
+class ReceiptReporter:
     def __init__(self, tell: Tell, clock: Clock) -> None:
         self._tell = tell
         self._clock = clock
         self._lateness = Lateness()
 
     async def accepted(self, message: InboundMessage, receipt: Receipt, *, to_us: bool) -> None:
-        """A repeat was told already; whoever did not speak to us hears of no refusal."""
+        """Replies with the receipt's text, but not to a duplicate, nor with a refusal to a message not meant for us."""
         overheard = receipt.state == "refused" and not to_us
         if message.kind != "chat" or receipt.state == "duplicate" or overheard:
             return
         if receipt.text:
             await self._tell(message.address, receipt.text, message.native_id)
         waited_s = self._clock.now() - message.sent_at
-        if text := self._lateness.word(message.address, waited_s, queued=receipt.state == "queued"):
+        if text := self._lateness.notice(message.address, waited_s, queued=receipt.state == "queued"):
             await self._tell(message.address, text, message.native_id)
 
     async def edit(self, desk: Desk, edit: MessageEdited) -> Receipt:
         receipt = await desk.edited(edit)
-        # A refusal is said by the desk, where the message is one that it knows.
+        # The desk itself replies with a refusal, if it knows the message.
         if receipt.text and receipt.state == "queued":
             await self._tell(edit.address, receipt.text, edit.native_id)
         return receipt

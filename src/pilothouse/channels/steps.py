@@ -1,19 +1,17 @@
-"""Steps of a turn in words: a calm mark, what is done to what, and who does it where a sub-agent does.
-
-Shared by every channel that shows the last steps as lines.
-"""
+"""Labels for what a turn does: one tool call, the last steps as lines, the status line. Shared by every channel."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
 
 from msgspec import Struct
 
-from pilothouse.channels.text import activity_label, format_duration
-from pilothouse.core.event import ToolCall, ToolKind
+from pilothouse.core.event import ToolCall, ToolKind, Usage
 from pilothouse.core.ids import CallId
 from pilothouse.core.message import clean_text
+from pilothouse.core.text import format_cost, format_duration
 from pilothouse.core.view import Action, TurnView, elapsed_s, shown
 
 LINE_CHARS = 60
@@ -30,10 +28,16 @@ _VERBS: dict[ToolKind, tuple[str, str]] = {
 }
 _PREFIX = re.compile(r"^[a-z]+: ?")
 _PAST = {"Reading": "Read", "Editing": "Edited", "Writing": "Wrote"}
+_PATH_KEYS = ("path", "file_path", "filePath", "notebook_path", "filename", "file")
+_WRITES = ("write", "create", "add", "new")
+_SUBJECT_KEYS = ("pattern", "query", "url", "description")
+SUBJECT_CHARS = 80
+_TITLE_PREFIX = re.compile(r"^\w+: ")
+_FINDS = ("glob", "find", "list", "ls")
 
 
 class Step(Struct, frozen=True):
-    """`is_code` if the label is a command, letter by letter; `tail` is what it changed, or how long it takes."""
+    """`is_code`: the label is a literal command. `tail`: changed lines, or how long it has been running."""
 
     mark: str
     label: str
@@ -43,7 +47,7 @@ class Step(Struct, frozen=True):
 
 
 def last_steps(view: TurnView, now: float, *, commands: bool) -> Iterator[Step]:
-    """The last steps, oldest first, each sub-agent's below its own."""
+    """Yields the last steps, oldest first, each sub-agent's below its own."""
     for action, depth in _tree(view):
         is_code = commands and action.call.kind == "command" and bool(action.call.title.strip())
         label = one_line(action.call.title) if is_code else _label(action)
@@ -56,7 +60,7 @@ def one_line(text: str, limit: int = LINE_CHARS) -> str:
 
 
 def running_line(view: TurnView, now: float) -> str:
-    """What a turn that runs is doing: the state, the engine, for how long, and how far it is."""
+    """Describes a running turn: its state, the engine, the time and the number of steps."""
     engine = view.resume.engine if view.resume else ""
     took = format_duration(elapsed_s(view, now)) if view.started_at is not None else ""
     step = f"step {view.steps}" if view.steps else ""
@@ -64,15 +68,14 @@ def running_line(view: TurnView, now: float) -> str:
 
 
 def calm(view: TurnView, now: float) -> float:
-    """The moment to show. While a turn waits for a person only the clock moves, and then it moves in steps: nobody is rung
-    up, and no limit used up, for each second that they take."""
+    """Returns the time to show. While a turn waits for a person it moves in steps of `CALM_S`, to save edits."""
     if not view.asks or view.started_at is None:
         return now
     return now - max(0.0, now - view.started_at) % CALM_S
 
 
 def plan_line(view: TurnView) -> str:
-    """How far the plan is, and what it is at; empty if there is none."""
+    """Describes the progress of the plan and its active item; empty if there is none."""
     if not view.plan:
         return ""
     done = sum(item.status == "done" for item in view.plan)
@@ -89,7 +92,7 @@ def _state(view: TurnView, now: float) -> str:
 
 
 def _tree(view: TurnView) -> Sequence[tuple[Action, int]]:
-    """Parents before what they started, which may have slipped out of the recent ones while they still run."""
+    """Lists actions with their depth, parents first: also a running parent that is no longer a recent action."""
     shown = {action.id: action for action in view.recent_actions}
     older = {action.id: action for action in view.open_actions if action.id not in shown}
     known = {**older, **shown}
@@ -125,7 +128,7 @@ def _label(action: Action) -> str:
 
 
 def _object(call: ToolCall) -> str:
-    """What a title says without the word for the kind of thing that it is."""
+    """Returns the title without the prefix for its kind."""
     return _PREFIX.sub("", call.title.strip(), count=1)
 
 
@@ -136,3 +139,87 @@ def _tail(action: Action, now: float) -> str:
     if action.ok is None and took >= SLOW_S:
         counts.append(f"· {format_duration(took)}")
     return " ".join(counts)
+
+
+def activity_label(call: ToolCall) -> str:
+    """Describes a tool call in a few words."""
+    match call.kind:
+        case "read":
+            return f"Reading {short_path(_path(call)) or 'a file…'}"
+        case "file_change":
+            return f"{'Writing' if _says(call, _WRITES) else 'Editing'} {short_path(_path(call)) or 'files…'}"
+        case "search":
+            return "Finding files…" if _says(call, _FINDS) else "Searching content…"
+        case "web":
+            return (
+                "Fetching URL…" if "url" in call.detail or _says(call, ("fetch",)) else "Searching the web…"
+            )
+        case "command":
+            return "Running command…"
+        case "subagent":
+            return "Running subtask…"
+        case _:
+            return f"Running {' '.join(call.title.split())[:60] or 'a tool'}…"
+
+
+def activity_text(call: ToolCall) -> str:
+    """Adds to the label the command, search or address, if the label lacks it."""
+    subject = " ".join(_subject(call).split())
+    return f"{activity_label(call)} {subject[:SUBJECT_CHARS]}".rstrip()
+
+
+def _subject(call: ToolCall) -> str:
+    if call.kind == "command":
+        return "" if call.title == "command" else call.title
+    if call.kind not in ("search", "web", "subagent"):
+        return ""
+    if titled := _TITLE_PREFIX.match(call.title):
+        return call.title[titled.end() :]
+    return next((value for key in _SUBJECT_KEYS if isinstance(value := call.detail.get(key), str)), "")
+
+
+def short_path(path: str) -> str:
+    """Returns the last two parts of a path, short enough for a phone."""
+    parts = PurePosixPath(path.replace("\\", "/")).parts
+    return "/".join(parts) if len(parts) <= 2 else f"…/{parts[-2]}/{parts[-1]}"
+
+
+def _path(call: ToolCall) -> str:
+    named = next((value for key in _PATH_KEYS if isinstance(value := call.detail.get(key), str)), "")
+    words = call.title.split()
+    last = words[-1].strip("`'\"") if words else ""
+    path = named or (last if "/" in last or "." in last.strip(".") else "")
+    return " ".join(path.split())
+
+
+def _says(call: ToolCall, words: tuple[str, ...]) -> bool:
+    named = (call.detail.get("tool"), call.detail.get("name"), call.detail.get("change"), call.title)
+    first = [text.split()[0].lower() for text in named if isinstance(text, str) and text.strip()]
+    return any(text.startswith(words) for text in first)
+
+
+def status_line(view: TurnView, now: float) -> str:
+    """Describes a turn in one line: what it does now or, once it ended, its steps, time and cost."""
+    took = format_duration(elapsed_s(view, now)) if view.started_at is not None else ""
+    if view.phase == "ended":
+        head = {"completed": "✓", "failed": "✗ failed", "cancelled": "■ stopped", None: "✗"}[view.outcome]
+        return " · ".join(filter(None, (head, _steps(view), took, _cost(view.usage)))).replace("✓ · ", "✓ ")
+    step = f"step {view.steps}" if view.steps else ""
+    return " · ".join(filter(None, (_doing(view), took, step)))
+
+
+def _doing(view: TurnView) -> str:
+    if view.asks:
+        return "Waiting for your answer"
+    if view.open_actions:
+        return activity_text(view.open_actions[-1].call)
+    return "Writing…" if view.draft else "Thinking…"
+
+
+def _steps(view: TurnView) -> str:
+    count = view.steps or (view.usage.steps if view.usage else None) or 0
+    return f"{count} step{'' if count == 1 else 's'}" if count else ""
+
+
+def _cost(usage: Usage | None) -> str:
+    return "" if usage is None or usage.cost_usd is None else format_cost(usage.cost_usd)

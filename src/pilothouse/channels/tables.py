@@ -1,4 +1,4 @@
-"""A table as lines of letters that all have one width. Shared by every channel that shows tables so."""
+"""Tables as lines of monospaced text. Shared by every channel that shows tables this way."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def table_width(cells: Sequence[Sequence[str]]) -> int:
 
 
 def table_lines(cells: Sequence[Sequence[str]], aligns: Sequence[Align]) -> Iterator[str]:
-    """The first row is the head, and has a line below it."""
+    """Yields the lines; the first row is the head, with a rule below it."""
     widths = _widths(cells)
     for number, row in enumerate(cells):
         padded = (_pad(text, width, align) for text, width, align in zip(row, widths, aligns, strict=True))
@@ -26,7 +26,7 @@ def table_lines(cells: Sequence[Sequence[str]], aligns: Sequence[Align]) -> Iter
 
 
 def columns(text: str) -> int:
-    """How many columns a text takes where every letter has the same width."""
+    """Counts the columns of monospaced text."""
     if text.isascii():
         return len(text)
     return sum(_char_columns(char) for char in text)

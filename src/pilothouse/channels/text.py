@@ -1,8 +1,7 @@
-"""Words for people: splitting Markdown into parts, and saying in a few words what a turn is doing.
+"""Splits Markdown into parts that fit a platform's limit. Pure, and shared by every channel.
 
-Shared by every channel, pure, and without loss: the bodies of all pieces, joined, are the text. A cut falls
-between paragraphs, else lines, else words, else graphemes. A cut within a fence closes it and opens it again, also
-in a quote or a list; one that the text leaves open is closed at its end.
+Rules: the joined bodies of all pieces are the text. A cut falls between paragraphs, else lines, else words, else
+graphemes. A cut within a fence closes it and opens it again, in a quote or a list too; an open fence is closed at the end.
 """
 
 from __future__ import annotations
@@ -10,20 +9,15 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
-from pathlib import PurePosixPath
 
 from msgspec import Struct
 
-from pilothouse.core.event import ToolCall, Usage
-from pilothouse.core.text import format_cost, format_duration
-from pilothouse.core.view import TurnView, elapsed_s
-
 Measure = Callable[[str], int]
-"""How long a platform finds a text. It must be additive: `measure(a + b) == measure(a) + measure(b)`."""
+"""A platform's length of a text. It must be additive: `measure(a + b) == measure(a) + measure(b)`."""
 
 SMALLEST_LIMIT = 16
 _LEAD = r"(?:[ \t]*(?:>|(?:[-*+]|[0-9]{1,9}[.)])(?=[ \t])))*[ \t]*"
-"""Marks of quotes and list items, within which a fence may stand."""
+"""Marks of quotes and list items that may precede a fence."""
 _FENCE = re.compile(rf"^(?P<lead>{_LEAD})(?P<marks>`{{3,}}(?=[^`]*$)|~{{3,}})(?P<info>.*)$")
 _QUOTE = re.compile(r"[ \t]*>")
 _BULLET = re.compile(r"[^>\t]")
@@ -32,17 +26,17 @@ _ZWJ = "\N{ZERO WIDTH JOINER}"
 
 
 def utf16_units(text: str) -> int:
-    """How Telegram and Discord count."""
+    """Counts as Telegram and Discord do."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def is_visible(text: str) -> bool:
-    """Nobody takes a message that shows nothing."""
+    """Returns false for white space and control characters: platforms refuse such a message."""
     return any(not char.isspace() and unicodedata.category(char) not in ("Cc", "Cf") for char in text)
 
 
 class Piece(Struct, frozen=True):
-    """A slice of the text, and the fence lines that were added around it."""
+    """A slice of the text, with the fence lines added around it."""
 
     body: str
     before: str = ""
@@ -54,7 +48,7 @@ class Piece(Struct, frozen=True):
 
 
 def split(text: str, limit: int, measure: Measure = utf16_units) -> list[str]:
-    """The parts to send, in order, each within `limit`. Pieces of nothing but white space are left out."""
+    """Returns the parts to send, each within `limit`, without those of white space only."""
     return [piece.text for piece in split_pieces(text, limit, measure) if piece.body.strip()]
 
 
@@ -65,7 +59,7 @@ def split_pieces(text: str, limit: int, measure: Measure = utf16_units) -> list[
 
 
 class Fence(Struct, frozen=True):
-    """The line that opens a block of code: `lead` is what opens it again below, so a list's bullet is blank in it."""
+    """The line that opens a block of code. `lead` precedes it when it is opened again: bullets in it are blanks."""
 
     lead: str
     marks: str
@@ -73,7 +67,7 @@ class Fence(Struct, frozen=True):
 
     @property
     def depth(self) -> int:
-        """How many quotes it stands in."""
+        """How many quotes it is in."""
         return self.lead.count(">")
 
     def closed_by(self, line: str) -> bool:
@@ -86,7 +80,7 @@ class Fence(Struct, frozen=True):
 
 
 class Line(Struct, frozen=True):
-    """`fence` is the one that is open after this line; `edge` says if the line is a fence's own."""
+    """`fence` is the one open after this line; `edge` says whether the line opens or closes one."""
 
     start: int
     end: int
@@ -113,7 +107,7 @@ class _Splitter:
         while at < len(self.text):
             before = self._reopened(fence)
             if before and fence and at > self.lines[first].start:
-                before += fence.lead  # the rest of a line is still in its quote
+                before += fence.lead  # the rest of a line stays in its quote
             cut = self._cut(at, first, fence, self.limit - self.measure(before))
             body = self.text[at : cut.at]
             yield Piece(body, before, self._closed(cut.fence, body))
@@ -122,7 +116,7 @@ class _Splitter:
                 first += 1
 
     def _cut(self, at: int, first: int, fence: Fence | None, room: int) -> _Cut:
-        """The best place to end a piece that begins at `at`, which is in line `first`."""
+        """Finds the best end for a piece that begins at `at`, in line `first`."""
         cuts: list[_Cut] = []
         start, left, state = at, room, fence
         for index in range(first, len(self.lines)):
@@ -147,7 +141,7 @@ class _Splitter:
         return cut or self._in_line(at, self.lines[first].end, fence, room) or _Cut(at + 1, fence, 2)
 
     def _size(self, start: int, end: int, left: int) -> int:
-        """The measure of a slice, without reading all of a huge line that cannot fit anyhow."""
+        """Measures a slice, without reading all of a huge line that cannot fit."""
         if end - start > left and (size := self.measure(self.text[start : start + left + 1])) > left:
             return size
         return self.measure(self.text[start:end])
@@ -170,7 +164,7 @@ class _Splitter:
         return 0 if blank or line.edge == "closes" else 1
 
     def _best(self, cuts: list[_Cut], at: int, room: int) -> _Cut | None:
-        """The last cut of the best rank, unless it would leave the piece too empty."""
+        """Returns the last cut of the best rank that fills the piece well enough."""
         for rank, share in ((0, 2), (1, 3), (2, 3)):
             fitting = [cut for cut in cuts if cut.rank == rank]
             if fitting and self.measure(self.text[at : fitting[-1].at]) * share >= room:
@@ -178,7 +172,7 @@ class _Splitter:
         return None
 
     def _reopened(self, fence: Fence | None) -> str:
-        """The opening line again; without its language where that is too long, not at all if even that is."""
+        """Returns the opening line; without its language if that is too long, empty if it is still too long."""
         if fence is None:
             return ""
         bare = fence.lead + fence.marks
@@ -199,7 +193,7 @@ def scan_lines(text: str) -> Iterator[Line]:
     for match in _LINE.finditer(text):
         content, edge = match[0].rstrip("\n"), ""
         if fence and _quoted(content, fence.depth) is None:
-            fence = None  # whoever leaves the quote leaves the block
+            fence = None  # the end of the quote ends the block
         if fence and fence.closed_by(content):
             fence, edge = None, "closes"
         elif not fence and (found := parse_fence(content)):
@@ -213,7 +207,7 @@ def parse_fence(line: str) -> Fence | None:
 
 
 def _quoted(line: str, depth: int) -> str | None:
-    """The line without as many marks of quotes; None if it has fewer."""
+    """Returns the line without `depth` quote marks; None if it has fewer."""
     at = 0
     for _ in range(depth):
         mark = _QUOTE.match(line, at)
@@ -224,7 +218,7 @@ def _quoted(line: str, depth: int) -> str | None:
 
 
 def longest(text: str, start: int, end: int, room: int, measure: Measure) -> int:
-    """How many characters of `text[start:end]` fit into `room`."""
+    """Counts the characters of `text[start:end]` that fit into `room`."""
     size = end - start
     high = min(size, room)
     while high < size and measure(text[start : start + high]) <= room:
@@ -238,13 +232,13 @@ def longest(text: str, start: int, end: int, room: int, measure: Measure) -> int
 
 
 def word_end(text: str, end: int) -> int:
-    """After the last space that leaves the piece at least a third full; 0 if there is none."""
+    """Returns the position after the last space that leaves the piece at least a third full; 0 if there is none."""
     space = max(text.rfind(" ", 0, end), text.rfind("\t", 0, end))
     return space + 1 if (space + 1) * 3 >= end else 0
 
 
 def clip(text: str, limit: int, measure: Measure = utf16_units) -> str:
-    """The beginning that fits; an ellipsis says that it is not all."""
+    """Cuts to `limit`, marked with an ellipsis."""
     if measure(text) <= limit:
         return text
     size = longest(text, 0, len(text), limit - 1, measure)
@@ -252,7 +246,7 @@ def clip(text: str, limit: int, measure: Measure = utf16_units) -> str:
 
 
 def grapheme_end(text: str, end: int) -> int:
-    """At or a little before `end`, where no character belongs to the one before it."""
+    """Returns `end`, or a position a little before it, that splits no grapheme."""
     for at in range(end, max(end - 32, 0), -1):
         if at == len(text) or not _joined(text, at):
             return at
@@ -274,95 +268,3 @@ def _joined(text: str, at: int) -> bool:
 
 def _is_flag(char: str) -> bool:
     return "\U0001f1e6" <= char <= "\U0001f1ff"
-
-
-_PATH_KEYS = ("path", "file_path", "filePath", "notebook_path", "filename", "file")
-_WRITES = ("write", "create", "add", "new")
-_SUBJECT_KEYS = ("pattern", "query", "url", "description")
-SUBJECT_CHARS = 80
-_PREFIX = re.compile(r"^\w+: ")
-_FINDS = ("glob", "find", "list", "ls")
-
-
-def activity_label(call: ToolCall) -> str:
-    """What a tool call does, in the words that a person would use."""
-    match call.kind:
-        case "read":
-            return f"Reading {short_path(_path(call)) or 'a file…'}"
-        case "file_change":
-            return f"{'Writing' if _says(call, _WRITES) else 'Editing'} {short_path(_path(call)) or 'files…'}"
-        case "search":
-            return "Finding files…" if _says(call, _FINDS) else "Searching content…"
-        case "web":
-            return (
-                "Fetching URL…" if "url" in call.detail or _says(call, ("fetch",)) else "Searching the web…"
-            )
-        case "command":
-            return "Running command…"
-        case "subagent":
-            return "Running subtask…"
-        case _:
-            return f"Running {' '.join(call.title.split())[:60] or 'a tool'}…"
-
-
-def activity_text(call: ToolCall) -> str:
-    """The label, and where that does not say it, what runs, is searched for, or is fetched."""
-    subject = " ".join(_subject(call).split())
-    return f"{activity_label(call)} {subject[:SUBJECT_CHARS]}".rstrip()
-
-
-def _subject(call: ToolCall) -> str:
-    if call.kind == "command":
-        return "" if call.title == "command" else call.title
-    if call.kind not in ("search", "web", "subagent"):
-        return ""
-    if titled := _PREFIX.match(call.title):
-        return call.title[titled.end() :]
-    return next((value for key in _SUBJECT_KEYS if isinstance(value := call.detail.get(key), str)), "")
-
-
-def short_path(path: str) -> str:
-    """The last two parts: enough to know which file, short enough for a phone."""
-    parts = PurePosixPath(path.replace("\\", "/")).parts
-    return "/".join(parts) if len(parts) <= 2 else f"…/{parts[-2]}/{parts[-1]}"
-
-
-def _path(call: ToolCall) -> str:
-    named = next((value for key in _PATH_KEYS if isinstance(value := call.detail.get(key), str)), "")
-    words = call.title.split()
-    last = words[-1].strip("`'\"") if words else ""
-    path = named or (last if "/" in last or "." in last.strip(".") else "")
-    return " ".join(path.split())
-
-
-def _says(call: ToolCall, words: tuple[str, ...]) -> bool:
-    named = (call.detail.get("tool"), call.detail.get("name"), call.detail.get("change"), call.title)
-    first = [text.split()[0].lower() for text in named if isinstance(text, str) and text.strip()]
-    return any(text.startswith(words) for text in first)
-
-
-def status_line(view: TurnView, now: float) -> str:
-    """One line for a turn: what it does now, or, once it ended, what it took."""
-    took = format_duration(elapsed_s(view, now)) if view.started_at is not None else ""
-    if view.phase == "ended":
-        head = {"completed": "✓", "failed": "✗ failed", "cancelled": "■ stopped", None: "✗"}[view.outcome]
-        return " · ".join(filter(None, (head, _steps(view), took, _cost(view.usage)))).replace("✓ · ", "✓ ")
-    step = f"step {view.steps}" if view.steps else ""
-    return " · ".join(filter(None, (_doing(view), took, step)))
-
-
-def _doing(view: TurnView) -> str:
-    if view.asks:
-        return "Waiting for your answer"
-    if view.open_actions:
-        return activity_text(view.open_actions[-1].call)
-    return "Writing…" if view.draft else "Thinking…"
-
-
-def _steps(view: TurnView) -> str:
-    count = view.steps or (view.usage.steps if view.usage else None) or 0
-    return f"{count} step{'' if count == 1 else 's'}" if count else ""
-
-
-def _cost(usage: Usage | None) -> str:
-    return "" if usage is None or usage.cost_usd is None else format_cost(usage.cost_usd)

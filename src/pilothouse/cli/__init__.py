@@ -1,6 +1,6 @@
-"""The command line. `main` is the one place where an error becomes words and an exit code: never a traceback.
+"""The command line. `main` turns every error into a message and an exit code, never a traceback.
 
-Import nothing at the top: `pilothouse --version` must cost no more than the interpreter itself.
+Imports nothing heavy at the top: `pilothouse --version` must cost no more than the interpreter itself.
 """
 
 import os
@@ -44,7 +44,7 @@ def _run(words: list[str]) -> int:
 
 
 def _may_be_output(error: BaseException) -> bool:
-    """No file is named in what a write to an open stream says, and it never says that something is not there."""
+    """Returns true if a write to an open stream may have raised it: such an error names no file."""
     is_nameless = isinstance(error, OSError) and error.filename is None
     return is_nameless and not isinstance(error, FileNotFoundError)
 
@@ -54,14 +54,14 @@ def _explain(error: BaseException) -> int:
         from pilothouse.cli.errors import explain
 
         return explain(error)
-    except Exception as second:  # noqa: BLE001 - even a broken installation gets a line, and no traceback
-        both = f"{type(error).__name__}, and {type(second).__name__} while saying so: {second}"
-        print(f"Something broke that we did not foresee: {both}", file=sys.stderr)
+    except Exception as second:  # noqa: BLE001 - a broken installation gets one line too, not a traceback
+        both = f"{type(error).__name__}, then {type(second).__name__} while reporting it: {second}"
+        print(f"Unexpected error: {both}", file=sys.stderr)
         return UNFORESEEN
 
 
 def _fill_streams() -> None:
-    """Whoever starts us may have closed them. The next file that we open would then be taken for one of them."""
+    """Opens closed standard streams: the next file that is opened would get one of their descriptors."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             stream = open(os.devnull, "w" if number else "r", encoding="utf-8")  # noqa: SIM115
@@ -69,12 +69,12 @@ def _fill_streams() -> None:
 
 
 def _finish(code: int) -> int:
-    """What is still in the buffer may find a closed pipe; better here than while the interpreter ends."""
+    """Flushes the output here, where a closed pipe can be handled; at interpreter exit it cannot."""
     stuck = _stuck()
     code = code if stuck is None else _say_stuck(stuck)
     try:
         sys.stderr.flush()
-    except OSError:  # it would fail once more at the end, with an exit code of the interpreter's own
+    except OSError:  # it would fail again at exit, with the interpreter's own exit code
         _silence(sys.stderr.fileno())
     return code
 
@@ -82,14 +82,14 @@ def _finish(code: int) -> int:
 def _say_stuck(stuck: OSError) -> int:
     from contextlib import suppress
 
-    with suppress(OSError):  # both may be one window that was closed
+    with suppress(OSError):  # stdout and stderr may be the same closed window
         print(f"error: The output cannot be written: {stuck.strerror}", file=sys.stderr)
     _go_quietly()
     return BROKEN
 
 
 def _stuck(probe: str = "") -> OSError | None:
-    """Why standard output takes nothing. Without a buffer, only one more write can tell: what failed is not kept."""
+    """Returns the error that standard output raises. Without a buffer only one more write can show it."""
     try:
         sys.stdout.write(probe)
         sys.stdout.flush()

@@ -1,6 +1,6 @@
-"""`pilothouse asks`: what waits for a person, and the answer to it, from the shell.
+"""`pilothouse asks`: lists open asks and answers them from the shell.
 
-Whoever can run this owns the machine: they answer as `terminal:NAME`, an owner, by the same rules as everybody.
+The user of the shell answers as `terminal:NAME`, an owner, by the same rules as in a chat.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from pilothouse.cli.context import load_plain, read_store, write_store
 from pilothouse.cli.errors import BROKEN
 from pilothouse.cli.options import json_option, limit_option
+from pilothouse.cli.store import load_plain, read_store, write_store
 from pilothouse.cli.table import ago, plain, print_json, print_table
 from pilothouse.core.ask import ASK_STATES, Decision, Remember, parse_reply
 from pilothouse.core.errors import PilothouseError
@@ -29,11 +29,11 @@ HEADS = ("ASK", "KIND", "STATE", "ENDS IN", "YES", "WHERE", "WHAT")
 
 @click.group("asks", invoke_without_command=True)
 @limit_option
-@click.option("--all", "every", is_flag=True, help="Those that are settled, too.")
+@click.option("--all", "every", is_flag=True, help="Include settled asks.")
 @json_option
 @click.pass_context
 def command(ctx: click.Context, limit: int, every: bool, as_json: bool) -> None:
-    """What waits for an answer, newest first; and the answer to it."""
+    """List open asks, newest first, and answer them."""
     if ctx.invoked_subcommand is not None:
         return
     states = ASK_STATES if every else ()
@@ -55,7 +55,7 @@ def command(ctx: click.Context, limit: int, every: bool, as_json: bool) -> None:
 @click.argument("id")
 @json_option
 def show(id: str, as_json: bool) -> None:
-    """One ask, whole: exactly what is asked, and who may answer."""
+    """Show one ask in full: exactly what is asked, and who may answer."""
     from pilothouse.core.people import describe_approvers
     from pilothouse.runtime.asks.text import payload_text
 
@@ -83,8 +83,8 @@ def show(id: str, as_json: bool) -> None:
 
 @command.command("allow")
 @click.argument("id")
-@click.option("--session", "remember", flag_value="session", help="And for the rest of its session.")
-@click.option("--always", "remember", flag_value="always", help="And always in its workspace.")
+@click.option("--session", "remember", flag_value="session", help="Also for the rest of its session.")
+@click.option("--always", "remember", flag_value="always", help="Always in its workspace.")
 @json_option
 def allow(id: str, remember: Remember | None, as_json: bool) -> None:
     """Say yes."""
@@ -93,7 +93,7 @@ def allow(id: str, remember: Remember | None, as_json: bool) -> None:
 
 @command.command("deny")
 @click.argument("id")
-@click.option("--reason", default="", help="The engine hears it, and goes on. Without one the turn stops.")
+@click.option("--reason", default="", help="Sent to the engine, which goes on. Without one the turn stops.")
 @json_option
 def deny(id: str, reason: str, as_json: bool) -> None:
     """Say no."""
@@ -158,18 +158,18 @@ def _answer(id: str, decide: Callable[[AskRow], Decision], as_json: bool) -> Non
 
 
 def _find(tx: Tx, id: str) -> AskRow | None:
-    """By its id, or by as much of it as tells it from the others."""
+    """Finds an ask by its id or an unambiguous beginning of it."""
     from pilothouse.core.ask import matching_asks
 
     found = matching_asks(tx.asks.find(id) or tx.asks.find(f"ask-{id}"), id)
     if len(found) > 1:
         names = ", ".join(row.ask.id for row in found[:5])
-        raise PilothouseError(f"Several asks begin with {id!r}: {names}. Say more of it.")
+        raise PilothouseError(f"Several asks begin with {id!r}: {names}. Give more of the id.")
     return found[0] if found else None
 
 
 def _unknown(id: str) -> str:
-    return f"There is no ask {id!r}. `pilothouse asks` lists those that are open."
+    return f"There is no ask {id!r}. `pilothouse asks` lists the open ones."
 
 
 def _document(row: AskRow) -> dict[str, Any]:
@@ -193,5 +193,5 @@ def _line(row: AskRow, now: float) -> tuple[object, ...]:
 
 
 def _lines(text: str) -> str:
-    """Several lines, none of which drives the terminal."""
+    """Replaces control characters in each line."""
     return "\n".join("".join(c if c.isprintable() else " " for c in line) for line in text.split("\n"))

@@ -1,4 +1,4 @@
-"""`pilothouse audit` lists who did what; `pilothouse audit verify` finds whatever was changed in that list."""
+"""`pilothouse audit` lists who did what; `pilothouse audit verify` detects changes to that list."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import msgspec
 
 from pilothouse.bootstrap.audit_heads import heads_file, parse_head, read_heads, render_head
 from pilothouse.bootstrap.terminal_text import columns_of
-from pilothouse.cli.context import NOTHING_YET, load_plain, read_store
 from pilothouse.cli.errors import BROKEN, say_error
 from pilothouse.cli.options import json_option, limit_option, since_option
+from pilothouse.cli.store import NOTHING_YET, load_plain, read_store
 from pilothouse.cli.table import plain, print_json, print_table
 from pilothouse.core.audit import AuditHead, AuditRow, Verified
 from pilothouse.core.store import STORE_NAME, Tx
@@ -21,7 +21,7 @@ from pilothouse.core.store import STORE_NAME, Tx
 HEADS = ("ROW", "TIME", "WHO", "WHAT", "DETAIL")
 ALL = 2**62
 ROOMY = 80
-"""With fewer columns the year goes, so that the details have room."""
+"""With fewer columns the year is left out, to make room for the details."""
 
 
 @click.group("audit", invoke_without_command=True)
@@ -30,7 +30,7 @@ ROOMY = 80
 @json_option
 @click.pass_context
 def command(ctx: click.Context, limit: int, since: float | None, as_json: bool) -> None:
-    """Who was let in or refused, who asked and answered, what ran and why; newest first.
+    """List who was let in or refused, who asked and answered, what ran and why; newest first.
 
     With --since, everything since then.
     """
@@ -66,9 +66,7 @@ def verify_command(told: tuple[str, ...], file: Path | None, as_json: bool) -> i
         print(f"Head: {render_head(verified.head)}")
     else:
         kept = (
-            f"Rows 1 to {verified.rows} are as they were."
-            if verified.rows
-            else "No row before it can vouch for it."
+            f"Rows 1 to {verified.rows} are unchanged." if verified.rows else "No earlier row is unchanged."
         )
         say_error(f"The audit log was changed: {verified.why}. {kept}")
     return 0 if verified.intact else BROKEN
@@ -85,7 +83,7 @@ def _plain(row: AuditRow) -> dict[str, object]:
 
 
 def _detail(row: AuditRow) -> dict[str, object]:
-    """What an older version wrote as plain words stays words."""
+    """Decodes the detail; an older version wrote plain text."""
     try:
         found = msgspec.json.decode(row.detail) if row.detail else {}
     except msgspec.DecodeError:

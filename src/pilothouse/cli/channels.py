@@ -1,17 +1,25 @@
-"""`pilothouse channels`: which there are, whether they can start, and what is wrong with those that run."""
+"""`pilothouse channels`: lists the channels, whether they can start, and trouble of those that run.
+
+A plugin's check that raises is reported as a problem too.
+"""
 
 from __future__ import annotations
+
+import time
+from collections.abc import Sequence
 
 import click
 import msgspec
 from msgspec import Struct
 
 from pilothouse.bootstrap.configuration import load_checked
-from pilothouse.cli.context import channel_problem, channel_trouble
 from pilothouse.cli.options import json_option
+from pilothouse.cli.store import read_store
 from pilothouse.cli.table import print_json, print_table
 from pilothouse.config import Adapter
-from pilothouse.core.channel import ChannelSpec
+from pilothouse.core.channel import ChannelSpec, Finding
+from pilothouse.core.errors import PilothouseError
+from pilothouse.core.ids import ChannelId
 from pilothouse.plugins import Broken, Loaded, Plugins
 
 
@@ -27,7 +35,7 @@ class Row(Struct, frozen=True):
 @click.command("channels")
 @json_option
 def command(as_json: bool) -> None:
-    """The channels, and whether they can start."""
+    """List the channels, and whether they can start."""
     plugins = Plugins()
     config = load_checked(plugins).config
     rows: list[Row] = []
@@ -46,6 +54,33 @@ def look(plugin: Loaded[ChannelSpec], channel: Adapter | None) -> Row:
     problem = channel_problem(plugin.spec, channel) if channel is not None and channel.enabled else ""
     trouble = channel_trouble(plugin.spec.id) if enabled and not problem else ""
     return Row(plugin.name, plugin.spec.title, enabled, problem, trouble, plugin.dist)
+
+
+def channel_trouble(id: ChannelId) -> str:
+    """Returns the trouble that the gateway noted last."""
+    from pilothouse.core.channel_status import health_now
+
+    try:
+        noted = read_store(lambda tx: health_now(tx, id, time.time()))
+    except PilothouseError:
+        return ""  # another check reports a broken store
+    return noted.trouble if noted else ""
+
+
+def channel_findings(spec: ChannelSpec, channel: Adapter) -> Sequence[Finding]:
+    """Returns what the channel finds when it asks the platform itself."""
+    try:
+        return spec.examine(channel.settings) if spec.examine else ()
+    except Exception as error:  # noqa: BLE001 - a plugin's fault is data here
+        return (Finding(f"its check failed: {type(error).__name__}: {error}"),)
+
+
+def channel_problem(spec: ChannelSpec, channel: Adapter) -> str:
+    """Says why the channel cannot start; empty if it can."""
+    try:
+        return spec.problem(channel.settings)
+    except Exception as error:  # noqa: BLE001 - a plugin's fault is data here
+        return f"its check failed: {type(error).__name__}: {error}"
 
 
 def _broken(plugin: Broken, channel: Adapter | None) -> Row:

@@ -1,4 +1,4 @@
-"""`pilothouse chat`: this terminal is the channel."""
+"""`pilothouse chat`: talks to an engine in this terminal."""
 
 from __future__ import annotations
 

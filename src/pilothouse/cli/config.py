@@ -1,4 +1,4 @@
-"""`pilothouse config`: show what holds and where it came from, find the files, check them."""
+"""`pilothouse config`: shows every setting with its source, finds the files, checks them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import msgspec
 from msgspec import Struct
 
 from pilothouse.bootstrap.configuration import load_checked
-from pilothouse.cli.context import channel_problem, load_plain
 from pilothouse.cli.options import json_option
+from pilothouse.cli.store import load_plain
 from pilothouse.cli.table import print_json, print_table
 from pilothouse.config import (
     WORKSPACE_FILE_NAME,
@@ -53,10 +53,10 @@ def command(ctx: click.Context, as_json: bool) -> None:
 
 
 @command.command("show")
-@click.option("--workspace", type=click.Path(), default=".", help="Also what holds in this folder.")
+@click.option("--workspace", type=click.Path(), default=".", help="Include what this folder changes.")
 @json_option
 def show(workspace: str, as_json: bool) -> None:
-    """Every setting in force, and where it came from; last, what the folder that you are in changes."""
+    """Show every setting in force and where it came from; last, what the current folder changes."""
     folder = Path(workspace).expanduser().resolve()
     loaded = load_for_show(folder)
     here, warnings = settings_in(loaded, folder)
@@ -71,7 +71,7 @@ def show(workspace: str, as_json: bool) -> None:
 @command.command("path")
 @json_option
 def path(as_json: bool) -> None:
-    """Where the files are."""
+    """Show where the files are."""
     paths = find_paths(os.environ)
     rows = {
         "config": paths.config_file,
@@ -84,13 +84,13 @@ def path(as_json: bool) -> None:
         print_json({name: {"path": str(file), "exists": file.exists()} for name, file in rows.items()})
         return
     for name, file in rows.items():
-        print(f"{name:<8} {file}{'' if file.exists() else '  (not there)'}")
+        print(f"{name:<8} {file}{'' if file.exists() else '  (missing)'}")
 
 
 @command.command("check")
 @json_option
 def check(as_json: bool) -> int:
-    """Check every section, also those of plugins, and the files of workspaces. Exit code 1 if something is wrong."""
+    """Check every section, those of plugins too, and the files of workspaces. Exit code 1 if something is wrong."""
     problems, warnings = _find_problems()
     if as_json:
         print_json({"problems": msgspec.to_builtins(problems), "warnings": msgspec.to_builtins(warnings)})
@@ -100,7 +100,7 @@ def check(as_json: bool) -> int:
         raise InvalidConfig(problems)
     file = find_paths(os.environ).config_file
     found = f"{len(warnings)} warning{'' if len(warnings) == 1 else 's'}" if warnings else "no problem"
-    print(f"{file}: {found}" if file.exists() else f"there is no {file}; defaults hold")
+    print(f"{file}: {found}" if file.exists() else f"there is no {file}; the defaults are in force")
     return 0
 
 
@@ -119,7 +119,9 @@ def _find_problems() -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
 
 
 def _channel_problems(loaded: Loaded, plugins: Plugins) -> Iterator[Problem]:
-    """Why `up` would refuse to start."""
+    """Lists why `up` would refuse to start."""
+    from pilothouse.cli.channels import channel_problem
+
     file = str(loaded.paths.config_file)
     for id, channel in loaded.config.channels.items():
         is_on = channel.enabled and not isinstance(channel.settings, dict)
@@ -133,9 +135,9 @@ def warn(warnings: tuple[Problem, ...]) -> None:
 
 
 def load_for_show(folder: Path) -> Loaded:
-    """Only the plugins whose sections were written are loaded: they know which of their settings are secret.
+    """Loads only the plugins that have a section in the file: they know which of their settings are secret.
 
-    The names of all are looked up where the folder's own file may wish for one.
+    If the folder has its own file, the names of all plugins are looked up: it may name an engine.
     """
     plain = load_plain()
     written = {
@@ -188,7 +190,7 @@ def settings_of(loaded: Loaded) -> Iterator[Setting]:
 
 
 def _settings_below(at: Key, section: Any) -> Iterator[tuple[Key, Any]]:
-    """A table in a section may have come from several places: each of its keys stands by itself."""
+    """Yields each key of a nested table by itself: its keys may come from several sources."""
     for name, value in _items(section):
         if isinstance(value, Struct) or (isinstance(value, dict) and value):
             yield from _settings_below((*at, name), value)
@@ -197,7 +199,7 @@ def _settings_below(at: Key, section: Any) -> Iterator[tuple[Key, Any]]:
 
 
 def settings_in(loaded: Loaded, folder: Path) -> tuple[list[Setting], tuple[Problem, ...]]:
-    """What the folder's own file, or its row under [workspaces], makes different there."""
+    """Returns what the folder's own file, or its section under [workspaces], changes there."""
     leaves, warnings = leaves_in(loaded, folder)
     gateway = loaded.config.gateway
     elsewhere = {"engine": gateway.default_engine, "busy": gateway.busy, "show_cost": gateway.show_cost}
@@ -206,7 +208,7 @@ def settings_in(loaded: Loaded, folder: Path) -> tuple[list[Setting], tuple[Prob
 
 
 def _adapter_sections(loaded: Loaded) -> Iterator[tuple[Key, Any]]:
-    """Those that somebody wrote, and the store."""
+    """Yields the store, and the adapters that have a section."""
     config = loaded.config
     yield ("store",), {"kind": config.store.id, **dict(_items(config.store.settings))}
     for group, adapters in (("engines", config.engines), ("channels", config.channels)):

@@ -1,4 +1,4 @@
-"""`pilothouse cost`: where money went, and how the day's budget stands."""
+"""`pilothouse cost`: sums what turns cost, and shows the day's budget."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import click
 import msgspec
 
 from pilothouse.bootstrap.terminal_text import say
-from pilothouse.cli.context import NOTHING_YET, load_plain, read_store
 from pilothouse.cli.options import json_option, since_option
+from pilothouse.cli.store import NOTHING_YET, load_plain, read_store
 from pilothouse.cli.table import money, print_json, print_table
 from pilothouse.config import BudgetSection, find_zone
 from pilothouse.core.budget import CapStatus, Scope, Spent, day_of
@@ -28,7 +28,7 @@ RECENT_S = 30 * 86_400.0
 @since_option
 @json_option
 def command(by: By, since: float | None, as_json: bool) -> None:
-    """Where money went, as the engines tell it; without --since, the last 30 days."""
+    """Sum what turns cost, as the engines report it; without --since, for the last 30 days."""
     budget, now = load_plain().config.budget, time.time()
     zone = find_zone(budget.time_zone)
     first = day_of(now - RECENT_S if since is None else since, zone)
@@ -38,7 +38,7 @@ def command(by: By, since: float | None, as_json: bool) -> None:
     if as_json:
         print_json(_document(by, first, lines, rows, cap))
         return
-    print_table((by.upper(), "TURNS", "COST", "NOT TOLD"), [_row(line) for line in lines], NOTHING_YET)
+    print_table((by.upper(), "TURNS", "COST", "UNKNOWN"), [_row(line) for line in lines], NOTHING_YET)
     if rows:
         say(_closing(total(rows), first, budget.time_zone), sys.stdout)
     if cap is not None:
@@ -57,8 +57,8 @@ def _closing(all_of_it: CostLine, first: str, zone: str) -> str:
     words = f"Since {first} ({zone}): {money(all_of_it.cost_usd)} in {all_of_it.turns} turn{'' if all_of_it.turns == 1 else 's'}."
     if not all_of_it.untold:
         return words
-    it = "it cost, and is" if all_of_it.untold == 1 else "they cost, and are"
-    return f"{words} {all_of_it.untold} did not tell what {it} not in it."
+    are = "is" if all_of_it.untold == 1 else "are"
+    return f"{words} {all_of_it.untold} did not report a cost and {are} not included."
 
 
 def _document(

@@ -1,4 +1,4 @@
-"""`pilothouse discord`: this folder, behind one channel of Discord's."""
+"""`pilothouse discord`: connects this folder to one Discord channel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pilothouse.core.policy import parse_mode
 
 
 @click.command("discord")
-@click.option("--channel", metavar="ID", help="The channel to live in; or DISCORD_CHANNEL_ID.")
+@click.option("--channel", metavar="ID", help="The channel to serve; or DISCORD_CHANNEL_ID.")
 @click.option("--engine", help="Which engine answers.")
 @click.option("--model", help="Which of the engine's models.")
 @approval_mode_option
@@ -26,11 +26,11 @@ def command(
     new: bool,
     trusts: bool | None,
 ) -> int:
-    """Put this folder behind one channel of Discord's: all that is written there goes to the engine.
+    """Connect this folder to one Discord channel: every message there goes to the engine.
 
     The bot's token is DISCORD_TOKEN: in the environment, in .env here, or in .env beside the configuration.
     """
-    from pilothouse.bootstrap.binding import Chosen
+    from pilothouse.bootstrap.binding import ChatOptions
     from pilothouse.bootstrap.dedicated import examine_dedicated, find_dedicated, run_dedicated
     from pilothouse.cli.trust import settle_trust
 
@@ -38,4 +38,4 @@ def command(
     where = examine_dedicated(dedicated)
     settle_trust([str(dedicated.folder)], trusts)
     mode = None if approval_mode is None else parse_mode(approval_mode)
-    return run_dedicated(dedicated, where, Chosen(engine, model, mode, new))
+    return run_dedicated(dedicated, where, ChatOptions(engine, model, mode, new))

@@ -77,7 +77,7 @@ def started_by_engine() -> bool:
 def _is_below_gateway(line: set[int]) -> bool:
     """A gateway adopts the orphans of its engines: a process that left its parents and its markers is found there."""
     from pilothouse.bootstrap.machine import is_alive
-    from pilothouse.cli.context import read_store
+    from pilothouse.cli.store import read_store
 
     try:
         nodes = read_store(lambda tx: tx.nodes.list()) or ()

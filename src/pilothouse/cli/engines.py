@@ -1,4 +1,4 @@
-"""`pilothouse engines`: which there are, and whether they work here."""
+"""`pilothouse engines`: lists the engines, and whether they work here."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Row(Struct, frozen=True):
 @click.command("engines")
 @json_option
 def command(as_json: bool) -> None:
-    """The engines, and whether they work here."""
+    """List the engines, and whether they work here."""
     plugins = Plugins()
     config = load_checked(plugins).config
     rows: list[Row] = []
@@ -53,6 +53,14 @@ def look(plugin: Loaded[EngineSpec], engine: Adapter | None) -> Row:
         fix=status.fix,
         package=plugin.dist,
     )
+
+
+def engine_problem(spec: EngineSpec, engine: Adapter) -> str:
+    """Returns what the engine's longer check finds wrong; empty if nothing."""
+    try:
+        return spec.examine(engine.settings) if spec.examine else ""
+    except Exception as error:  # noqa: BLE001 - a plugin's fault is data here
+        return f"its check failed: {type(error).__name__}: {error}"
 
 
 def _broken(plugin: Broken) -> Row:

@@ -1,7 +1,4 @@
-"""Exit codes.
-
-An error as a person should read it, and the exit code that goes with it.
-"""
+"""Exit codes, and errors as messages for a person."""
 
 from __future__ import annotations
 
@@ -21,13 +18,13 @@ INTERRUPTED = 130
 PIPE_CLOSED = 141
 
 NOWHERE = (
-    "The current folder does not exist any more: somebody removed or replaced it. "
-    "Go to another one with cd, or name one with --workspace where the command has it."
+    "The current folder was removed or replaced. Go to another one with cd, or name one with --workspace where the "
+    "command has it."
 )
 
 
 def explain(error: BaseException) -> int:
-    """Says it on stderr. What nobody foresaw is kept, with its traceback, in the log file alone."""
+    """Prints the error on stderr and returns the exit code. The traceback of an unexpected error goes to the log only."""
     import click
 
     from pilothouse.config import InvalidConfig
@@ -68,7 +65,7 @@ def _is_somewhere() -> bool:
 
 
 def say_error(*texts: str) -> None:
-    """Each with its own mark: who looks for errors finds all of them."""
+    """Prints each text with its own `error:` mark, so that a search finds them all."""
     redactor = _redactor()
     for text in texts:
         say(redactor.redact(text), head=_head())
@@ -80,7 +77,7 @@ def _head() -> str:
 
 
 def _redactor() -> Redactor:
-    """As many secrets as can be known here: the configuration may be what is broken."""
+    """Knows as many secrets as possible: the configuration itself may be what is broken."""
     from pilothouse.config import find_paths, load
     from pilothouse.core.errors import ConfigError
     from pilothouse.logs.redaction import Redactor, names_secret
@@ -104,5 +101,5 @@ def _say_unforeseen(error: BaseException) -> int:
     kept = emergency(file, redactor, error)
     where = f"details in {file}" if kept else f"details could not be written to {file}"
     text = redactor.redact(f"{type(error).__name__}: {error}".split("\n", 1)[0])
-    print(f"Something broke that we did not foresee: {text}; {where}", file=sys.stderr)
+    print(f"Unexpected error: {text}; {where}", file=sys.stderr)
     return UNFORESEEN

@@ -1,4 +1,4 @@
-"""Writing into files that people own: whole or not at all, for their owner alone, and as TOML reads it again."""
+"""Writes TOML and private files: a file is written completely or not at all, and only its owner can read it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pilothouse.core.errors import ConfigError
 
 
 def quote(text: str) -> str:
-    """A TOML string. What JSON leaves bare and TOML forbids is escaped too."""
+    """Returns a TOML string; also escapes what JSON allows and TOML forbids."""
     quoted = json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
     if parse_literal(quoted) != text:
         raise ConfigError(f"{text!r} cannot be written into a configuration")
@@ -23,7 +23,7 @@ def quote(text: str) -> str:
 
 
 def literal(value: Any) -> str:
-    """A value as TOML has it, in one line; a table too."""
+    """Returns a TOML value on one line; a table too."""
     match value:
         case str():
             return quote(value)
@@ -40,12 +40,12 @@ def literal(value: Any) -> str:
 
 
 def settings(table: Mapping[str, Any]) -> str:
-    """The lines of one table."""
+    """Returns the lines of one table."""
     return "".join(f"{pair}\n" for pair in _pairs(table))
 
 
 def tables(table: Mapping[str, Any], *at: str) -> str:
-    """The table under its header, and each one in it under its own."""
+    """Returns the table under its header, and each nested table under its own."""
     own = {name: value for name, value in table.items() if not isinstance(value, dict)}
     inner = {name: value for name, value in table.items() if isinstance(value, dict)}
     head = f"\n[{'.'.join(map(_key, at))}]\n{settings(own)}" if own or not inner else ""
@@ -61,7 +61,7 @@ def _key(name: str) -> str:
 
 
 def write_private(file: Path, text: str) -> None:
-    """Whole or not at all, and readable by its owner alone."""
+    """Writes a file atomically, readable by its owner only."""
     with writing(file):
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         _write_whole(file, text)
@@ -69,7 +69,7 @@ def write_private(file: Path, text: str) -> None:
 
 @contextmanager
 def writing(file: Path) -> Iterator[None]:
-    """What the system refuses within is said of this file, with what helps."""
+    """Turns an `OSError` within into a `ConfigError` about this file."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The table of commands. A command's module is imported when it runs, and not for `--help`."""
+"""The table of commands. A command's module is imported when it runs, not for `--help`."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ else:
 COMMANDS: dict[str, tuple[str, str]] = {
     "chat": ("pilothouse.cli.chat:command", "Talk to an engine here, in this terminal."),
     "up": ("pilothouse.cli.up:command", "Run the gateway: every channel, every engine."),
-    "discord": ("pilothouse.cli.discord:command", "Put this folder behind one channel of Discord's."),
+    "discord": ("pilothouse.cli.discord:command", "Connect this folder to one Discord channel."),
     "init": ("pilothouse.cli.init:command", "Write a first configuration, question by question."),
     "doctor": ("pilothouse.cli.doctor:command", "Check everything, and name the exact fix."),
-    "status": ("pilothouse.cli.status:command", "What runs, what waits, what went wrong."),
-    "sessions": ("pilothouse.cli.sessions:command", "The engines' memories, newest first."),
-    "turns": ("pilothouse.cli.turns:command", "The turns, newest first."),
-    "trace": ("pilothouse.cli.trace:command", "What happened to a message, step by step."),
+    "status": ("pilothouse.cli.status:command", "Show what runs, what waits, what failed."),
+    "sessions": ("pilothouse.cli.sessions:command", "List the engines' sessions, newest first."),
+    "turns": ("pilothouse.cli.turns:command", "List the turns, newest first."),
+    "trace": ("pilothouse.cli.trace:command", "Show what happened to a message, step by step."),
     "replay": ("pilothouse.cli.replay:command", "Turn an engine's recorded output into events."),
-    "asks": ("pilothouse.cli.asks:command", "What waits for an answer; and the answer to it."),
-    "users": ("pilothouse.cli.users:command", "Who is let in: list, grant, revoke."),
+    "asks": ("pilothouse.cli.asks:command", "List open asks, and answer them."),
+    "users": ("pilothouse.cli.users:command", "List, grant and revoke roles of people."),
     "pair": ("pilothouse.cli.pair:command", "Show a code that lets somebody in."),
-    "watch": ("pilothouse.cli.watch:command", "Follow a session that runs in somebody's terminal."),
-    "rules": ("pilothouse.cli.rules:command", "What is allowed, denied or asked; add and remove."),
+    "watch": ("pilothouse.cli.watch:command", "Follow a session that runs in a terminal."),
+    "rules": ("pilothouse.cli.rules:command", "List, add and remove rules."),
     "trust": ("pilothouse.cli.trust:command", "Let a folder's own settings and hooks count."),
     "untrust": ("pilothouse.cli.trust:untrust_command", "Ignore a folder's own settings and hooks again."),
-    "cost": ("pilothouse.cli.cost:command", "Where money went, by cause, place, engine or day."),
-    "audit": ("pilothouse.cli.audit:command", "Who did what; `audit verify` finds what was changed."),
-    "engines": ("pilothouse.cli.engines:command", "The engines, and whether they work here."),
-    "channels": ("pilothouse.cli.channels:command", "The channels, and whether they can start."),
+    "cost": ("pilothouse.cli.cost:command", "Sum what turns cost, by cause, place, engine or day."),
+    "audit": ("pilothouse.cli.audit:command", "List who did what; `audit verify` detects changes."),
+    "engines": ("pilothouse.cli.engines:command", "List the engines, and whether they work here."),
+    "channels": ("pilothouse.cli.channels:command", "List the channels, and whether they can start."),
     "config": ("pilothouse.cli.config:command", "Show, find or check the configuration."),
 }
 
 
 class LazyGroup(click.Group):
-    """Built-in commands come from the table, others from plugins; a plugin cannot take a built-in's name."""
+    """Commands from the table and from plugins; a plugin cannot take a built-in's name."""
 
     @override
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -90,7 +90,7 @@ class LazyGroup(click.Group):
 
 
 def _plugin_commands() -> dict[str, str]:
-    """Names and packages, without importing any of them."""
+    """Returns names and packages without importing any of them."""
     from pilothouse.plugins import Plugins
 
     return {row.name: row.dist for row in Plugins().found("commands") if row.name not in COMMANDS}

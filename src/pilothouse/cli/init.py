@@ -1,4 +1,4 @@
-"""`pilothouse init`: a first configuration, question by question. Every answer is also a flag."""
+"""`pilothouse init`: writes a first configuration, question by question. Every answer is also a flag."""
 
 from __future__ import annotations
 
@@ -18,11 +18,16 @@ from msgspec import Struct
 
 from pilothouse.bootstrap.terminal_text import say
 from pilothouse.cli.files import write_private, writing
-from pilothouse.cli.init_bots import keep_token
-from pilothouse.cli.init_discord import ask_discord, discord_table, offer_code
-from pilothouse.cli.init_existing import Standing, read_standing
-from pilothouse.cli.init_telegram import ask_telegram, offer_link, telegram_table
-from pilothouse.cli.init_text import Answers, render
+from pilothouse.cli.init_bots import (
+    ask_discord,
+    ask_telegram,
+    discord_table,
+    offer_code,
+    offer_link,
+    store_token,
+    telegram_table,
+)
+from pilothouse.cli.init_file import Answers, ExistingConfig, read_existing, render
 from pilothouse.cli.options import NoContradiction, address_of_api, trust_option
 from pilothouse.cli.question import ask_for, ask_yes
 from pilothouse.cli.trust import settle_trust
@@ -31,14 +36,14 @@ from pilothouse.config.model import Person
 from pilothouse.core.errors import ConfigError, PluginError
 
 NOBODY = "nobody"
-USABLE = "Replace it? What it says is offered, and a backup is kept."
-BROKEN = "Begin anew? Nothing of it is offered, and a backup is kept."
-LEFT = "not set here: {names}; what names it stays as it is written"
-NEEDS = "next: set {names} in {file} or in the environment; then pilothouse doctor, trust and pair have what they need"
+USABLE = "Replace it? Its values are offered as answers, and a backup is kept."
+BROKEN = "Start over? None of its values are offered, and a backup is kept."
+LEFT = "not set here: {names}; values that use it stay as written"
+NEEDS = "next: set {names} in {file} or in the environment; pilothouse doctor, trust and pair need it"
 
 
 class Wanted(Struct, frozen=True):
-    """What flags say about channels: None where they say nothing."""
+    """Flags about channels; None if a flag is not given."""
 
     telegram: bool | None
     telegram_api: str
@@ -47,12 +52,12 @@ class Wanted(Struct, frozen=True):
     discord_api: str
 
     @property
-    def said(self) -> dict[str, bool | None]:
+    def flags(self) -> dict[str, bool | None]:
         return {"telegram": self.telegram, "discord": self.discord}
 
     def asks(self, name: str) -> bool | None:
-        """Whoever names one channel is asked about no other."""
-        return False if self.said[name] is None and any(self.said.values()) else self.said[name]
+        """Returns the flag; a flag for one channel answers no for the others."""
+        return False if self.flags[name] is None and any(self.flags.values()) else self.flags[name]
 
 
 @click.command("init", cls=NoContradiction)
@@ -79,12 +84,12 @@ class Wanted(Struct, frozen=True):
     help="Where Discord's API is, if not at Discord's.",
 )
 @click.option(
-    "--yes", is_flag=True, help="Ask nothing: take the flags, else what stands there or the defaults."
+    "--yes", is_flag=True, help="Ask nothing: take the flags, else the existing values or the defaults."
 )
 @click.option(
     "--force",
     is_flag=True,
-    help="Replace a configuration that exists; what it says is offered, and a backup is kept.",
+    help="Replace an existing configuration; its values are offered as answers, and a backup is kept.",
 )
 @trust_option
 def command(
@@ -97,33 +102,33 @@ def command(
     **bots: Any,
 ) -> None:
     """Write a first configuration, question by question."""
-    paths, standing = find_paths(os.environ), Standing()
+    paths, existing = find_paths(os.environ), ExistingConfig()
     if paths.config_file.exists():
         found = _show(paths)
         if not _may_replace(yes, force, usable=found is not None):
             _leave_alone(usable=found is not None)
             return
-        standing = found or standing
-    answers = ask(workspace, engine, owners, yes, standing)
+        existing = found or existing
+    answers = ask(workspace, engine, owners, yes, existing)
     wanted = Wanted(**bots)
-    on_telegram = ask_telegram(wanted.asks("telegram"), wanted.telegram_api, yes, standing)
+    on_telegram = ask_telegram(wanted.asks("telegram"), wanted.telegram_api, yes, existing)
     on_discord = ask_discord(
-        wanted.asks("discord"), wanted.discord_channel, wanted.discord_api, yes, standing
+        wanted.asks("discord"), wanted.discord_channel, wanted.discord_api, yes, existing
     )
-    tried = {"telegram": telegram_table(on_telegram, standing)} if on_telegram else {}
-    tried |= {"discord": discord_table(on_discord, standing)} if on_discord else {}
-    text = render(answers, standing, tried, [name for name, said in wanted.said.items() if said is False])
-    _check(paths, text, answers, standing)
+    tables = {"telegram": telegram_table(on_telegram, existing)} if on_telegram else {}
+    tables |= {"discord": discord_table(on_discord, existing)} if on_discord else {}
+    text = render(answers, existing, tables, [name for name, flag in wanted.flags.items() if flag is False])
+    _check(paths, text, answers, existing)
     with writing(paths.config_file):
         backup = keep_backup(paths.config_file)
     write_private(paths.config_file, text)
     if backup:
-        print(f"the old one is kept as {backup}")
+        print(f"the old file is kept as {backup}")
     print(f"wrote {paths.config_file}")
     for name, bot in (("telegram", on_telegram), ("discord", on_discord)):
         if bot:
-            keep_token(paths, name, bot.token)
-    if unset := Standing(tomllib.loads(text), names=standing.names).unset:  # nothing opens the store without
+            store_token(paths, name, bot.token)
+    if unset := ExistingConfig(tomllib.loads(text), names=existing.names).unset:  # the store needs them
         say(NEEDS.format(names=", ".join(unset), file=paths.env_file), sys.stdout)
         return
     settle_trust([answers.workspace], trusts, ask=not yes)
@@ -134,76 +139,76 @@ def command(
         offer_link(on_telegram)
 
 
-def _show(paths: Paths) -> Standing | None:
-    """Tells what stands in it; or where it is broken, and gives None."""
+def _show(paths: Paths) -> ExistingConfig | None:
+    """Prints the existing values; or the problems of a broken file, and returns None."""
     file = paths.config_file
     try:
-        standing = read_standing(paths)
+        existing = read_existing(paths)
     except InvalidConfig as error:
         say(f"{file} exists, and is broken:\n  {error}".replace("\n", "\n  "), sys.stdout)
         return None
     print(f"{file} exists:")
-    for key, value in _summary(standing):
+    for key, value in _summary(existing):
         print(f"  {key} = {value}")
-    if standing.unset:
-        say(f"  {LEFT.format(names=', '.join(standing.unset))}", sys.stdout)
-    return standing
+    if existing.unset:
+        say(f"  {LEFT.format(names=', '.join(existing.unset))}", sys.stdout)
+    return existing
 
 
 def _leave_alone(*, usable: bool) -> None:
     if not usable:
-        raise ConfigError("nothing was changed; mend the file, or move it away to begin anew")
+        raise ConfigError("nothing was changed; fix the file, or move it away to start over")
     print("nothing was changed; --force replaces it and keeps a backup")
 
 
 def _may_replace(yes: bool, force: bool, *, usable: bool) -> bool:
-    """Of a broken file nothing can be kept, so it takes a person who says so: it may have rules and people in it."""
+    """Lets only a person replace a broken file: nothing of it can be kept, and it may contain rules and people."""
     may_ask = not yes and sys.stdin.isatty()
     question = USABLE if usable else BROKEN
     return (force and usable) or (may_ask and ask_yes(question, default=False))
 
 
-def _summary(standing: Standing) -> list[tuple[str, str]]:
-    """The plain settings of our own sections: adapters' ones may be secrets."""
+def _summary(existing: ExistingConfig) -> list[tuple[str, str]]:
+    """Lists the settings of our own sections; those of adapters may be secrets."""
     rows = [
         (f"{s}.{k}", json.dumps(v, default=str))
         for s in ("gateway", "people")
-        for k, v in standing.table(s).items()
+        for k, v in existing.table(s).items()
     ]
-    return rows + [(f"channels.{name}", "…") for name in standing.table("channels")]
+    return rows + [(f"channels.{name}", "…") for name in existing.table("channels")]
 
 
 def ask(
-    workspace: str | None, engine: str | None, owners: tuple[str, ...], yes: bool, standing: Standing
+    workspace: str | None, engine: str | None, owners: tuple[str, ...], yes: bool, existing: ExistingConfig
 ) -> Answers:
-    """Only what no flag answered is asked, and what stands there is offered."""
+    """Asks what no flag answers, and offers the existing values."""
     owners = tuple(_person(owner) for owner in owners)
     engine = None if engine is None else _known_engine(engine)
     if workspace is None:
-        here = standing.meant("gateway", "default_workspace", "") or str(Path.cwd())
-        folder = partial(_folder, standing)
+        here = existing.value("gateway", "default_workspace", "") or str(Path.cwd())
+        folder = partial(_folder, existing)
         workspace = here if yes else ask_for("Folder that engines work in", here, value_proc=folder)
     if engine is None:
-        names, last = ", ".join((AUTO, *_engines())), standing.meant("gateway", "default_engine", AUTO)
+        names, last = ", ".join((AUTO, *_engines())), existing.value("gateway", "default_engine", AUTO)
         answer = partial(_engine_answer, last)
         engine = last if yes else ask_for(f"Engine ({names})", last, value_proc=answer)
     if not owners:
-        last = standing.meant("people", "owners", ())
+        last = existing.value("people", "owners", ())
         question = f"Who may configure, as channel:id, or {NOBODY if last else 'nothing'}"
         answer = partial(_owners_answer, last)
         owners = last if yes else ask_for(question, ", ".join(last), value_proc=answer)
-    if not _is_left(standing, workspace):
+    if not _is_unset(existing, workspace):
         workspace = str(Path(workspace).expanduser().absolute())
     return Answers(workspace, engine, owners)
 
 
-def _is_left(standing: Standing, workspace: str) -> bool:
-    """Whether it names what is not set here, and nobody here can say which folder that is."""
-    return standing.leaves_unset("gateway", "default_workspace", workspace)
+def _is_unset(existing: ExistingConfig, workspace: str) -> bool:
+    """Returns true if the folder uses a name that is not set here, so it cannot be checked."""
+    return existing.keeps_unset("gateway", "default_workspace", workspace)
 
 
 def _known_engine(name: str) -> str:
-    """Before anything else is asked: nobody answers three questions to be told that the first was wrong."""
+    """Raises `PluginError` for an unknown engine, before further questions are asked."""
     if name != AUTO:
         from pilothouse.plugins import Plugins
 
@@ -218,11 +223,9 @@ def _person(said: str) -> str:
     try:
         person = msgspec.convert(said, Person)
     except msgspec.ValidationError:
-        raise ConfigError(
-            f"{said!r} is nobody: who may configure is named as channel:id, such as telegram:12345"
-        ) from None
+        raise ConfigError(f"{said!r} is not a user id: write channel:id, such as telegram:12345") from None
     if why := person_problem(Plugins(), person):
-        raise ConfigError(f"{said!r} is nobody: {why}")
+        raise ConfigError(f"{said!r} cannot be anyone's id: {why}")
     return person
 
 
@@ -241,9 +244,9 @@ def _engine_answer(last: str, said: str) -> str:
         raise click.BadParameter(str(error)) from error
 
 
-def _folder(standing: Standing, said: str) -> str:
-    if not _is_left(standing, said) and not Path(said).expanduser().is_dir():
-        raise click.BadParameter(f"{said} is not a folder; make it first, or name another")
+def _folder(existing: ExistingConfig, said: str) -> str:
+    if not _is_unset(existing, said) and not Path(said).expanduser().is_dir():
+        raise click.BadParameter(f"{said} is not a folder; create it first, or name another")
     return said
 
 
@@ -253,11 +256,11 @@ def _engines() -> list[str]:
     return Plugins().names("engines")
 
 
-def _check(paths: Paths, text: str, answers: Answers, standing: Standing) -> None:
-    """Nothing is written that would be refused when it is read, but for names that stood there and are not set here."""
-    if not _is_left(standing, answers.workspace) and not Path(answers.workspace).is_dir():
+def _check(paths: Paths, text: str, answers: Answers, existing: ExistingConfig) -> None:
+    """Loads the new text before it is written, except for names that were there and are not set here."""
+    if not _is_unset(existing, answers.workspace) and not Path(answers.workspace).is_dir():
         raise ConfigError(
-            f"--workspace: {answers.workspace} is not a folder; make it first: mkdir -p {answers.workspace}"
+            f"--workspace: {answers.workspace} is not a folder; create it first: mkdir -p {answers.workspace}"
         )
     import tempfile
 
@@ -265,7 +268,7 @@ def _check(paths: Paths, text: str, answers: Answers, standing: Standing) -> Non
         draft = Path(folder) / "config.toml"
         draft.write_text(text, encoding="utf-8")
         there = Paths(draft, paths.data_dir, paths.state_dir, paths.log_dir)
-        load(there, standing.names, without_unset=bool(standing.unset))
+        load(there, existing.names, without_unset=bool(existing.unset))
 
 
 def keep_backup(file: Path) -> Path | None:

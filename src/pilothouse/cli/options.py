@@ -23,7 +23,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 approval_mode_option = click.option(
     "--approval-mode",
     type=click.Choice(["minimal", "trusted", "full-access"]),
-    help="What needs no question: reading here, changing files here too, or everything that no rule denies.",
+    help="What runs without asking: reading here, also changing files here, or everything that no rule denies.",
 )
 
 
@@ -37,7 +37,7 @@ _SPAN_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 def parse_since(text: str, now: float) -> float:
-    """`90m`, `24h`, `7d`, or a day or time of ISO 8601, here where nothing else is said. Raises `ValueError`."""
+    """Parses `90m`, `24h`, `7d`, or an ISO 8601 day or time, local by default. Raises `ValueError`."""
     if span := _SPAN.fullmatch(text.strip().lower()):
         return now - int(span[1]) * _SPAN_S[span[2]]
     return datetime.fromisoformat(text.strip()).timestamp()
@@ -49,16 +49,16 @@ def _since(_ctx: click.Context, _param: click.Parameter, text: str | None) -> fl
     try:
         return parse_since(text, time.time())
     except (ValueError, OverflowError, OSError):
-        raise click.BadParameter(f"{text!r} is no time: say 90m, 24h, 7d, or 2026-11-15.") from None
+        raise click.BadParameter(f"{text!r} is not a time: write 90m, 24h, 7d, or 2026-11-15.") from None
 
 
 since_option = click.option(
-    "--since", callback=_since, metavar="TIME", help="Only what is younger: 90m, 24h, 7d, or 2026-11-15."
+    "--since", callback=_since, metavar="TIME", help="Only newer than this: 90m, 24h, 7d, or 2026-11-15."
 )
 
 
 class NoContradiction(click.Command):
-    """`--x --no-x` is a mistake of whoever wrote it, and not whichever comes last."""
+    """Refuses `--x --no-x`, instead of taking the last one."""
 
     @override
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -71,7 +71,7 @@ class NoContradiction(click.Command):
 
 
 def address_of_api(_ctx: click.Context, _param: click.Parameter, text: str) -> str:
-    """Before any question: no answer could mend it."""
+    """Checks the address before any question is asked."""
     if text and not re.match(r"https?://\S+$", text):
         raise click.BadParameter(f"{text!r} must begin with https:// or http://")
     return text
@@ -81,5 +81,5 @@ trust_option = click.option(
     "--trust/--no-trust",
     "trusts",
     default=None,
-    help="Whether engines obey what the folder brings along: settings, hooks, servers. Remembered.",
+    help="Let engines use the folder's own settings, hooks and servers, or not. Remembered.",
 )

@@ -1,4 +1,4 @@
-"""`pilothouse pair`: a code that lets in whoever sends it, from any channel, once."""
+"""`pilothouse pair`: shows a code that lets in the first person who sends it, from any channel."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import time
 import click
 
 from pilothouse.bootstrap.terminal_text import say
-from pilothouse.cli.context import existing_folder, load_plain, write_store
 from pilothouse.cli.options import json_option
+from pilothouse.cli.store import existing_folder, load_plain, write_store
 from pilothouse.cli.table import print_json
 from pilothouse.config import ALWAYS_ON
 from pilothouse.core.people import Role
@@ -17,10 +17,10 @@ TEXT = """\
 {code}
 
 Send this to Pilothouse as a message, within {minutes:g} minutes: alone, or as /pair {code}
-Whoever does first is let in as {role}{where}. A new code ends this one."""
+The first who sends it is let in as {role}{where}. A new code ends this one."""
 NOWHERE = """\
 No channel is on, so nobody can send this anywhere yet. Set one up first: `pilothouse init` asks for a bot's token; \
-where there is a configuration already, `pilothouse init --force` does, and keeps what it says."""
+if there is a configuration already, run `pilothouse init --force`, which keeps its settings."""
 
 
 @click.command("pair")
@@ -29,11 +29,11 @@ where there is a configuration already, `pilothouse init --force` does, and keep
 )
 @click.option("--workspace", metavar="PATH", help="Only in this folder and below it.")
 @click.option(
-    "--minutes", type=click.FloatRange(0.1, 60), default=10.0, show_default=True, help="How long it counts."
+    "--minutes", type=click.FloatRange(0.1, 60), default=10.0, show_default=True, help="How long it is valid."
 )
 @json_option
 def command(role: Role | None, workspace: str | None, minutes: float, as_json: bool) -> None:
-    """Show a code that lets somebody in. It counts once, and not for long."""
+    """Show a code that lets somebody in. It is valid once, and for a short time."""
     folder = existing_folder(workspace) if workspace else ""
     shown, given = offer(role, folder, minutes)
     if not any(row.enabled for id, row in load_plain().config.channels.items() if id != ALWAYS_ON):
@@ -47,9 +47,11 @@ def command(role: Role | None, workspace: str | None, minutes: float, as_json: b
 
 
 def offer(role: Role | None, folder: str, minutes: float) -> tuple[str, Role]:
-    """A new code, and what it gives."""
-    from pilothouse.bootstrap.people import offer as offer_in
+    """Stores a new code; returns it with the role that it gives."""
+    from pilothouse.bootstrap.people import offer_code as store_code
 
     config, at = load_plain().config, time.time()
-    made = write_store(lambda tx: offer_in(tx, config, at=at, open_s=minutes * 60, role=role, folder=folder))
+    made = write_store(
+        lambda tx: store_code(tx, config, at=at, open_s=minutes * 60, role=role, folder=folder)
+    )
     return made.code, made.role

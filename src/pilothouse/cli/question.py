@@ -1,4 +1,4 @@
-"""Questions on the terminal, by click, that break between words at its width as all else does."""
+"""Questions on the terminal, wrapped at its width."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def ask_for(
     hidden: bool = False,
     value_proc: Callable[[str], Any] | None = None,
 ) -> Any:
-    """What somebody typed, or the default: nothing more than Enter.
+    """Returns what was typed, or the default for an empty line.
 
-    Only a terminal shows what is typed. Of a pipe there is nothing to hide, and hiding would read past it.
+    `hidden` applies to a terminal only: hidden input is read from the terminal even if stdin is a pipe.
     """
     shown = f"{question} [{default}]:" if default else f"{question}:"
     return click.prompt(
@@ -39,6 +39,6 @@ def ask_yes(question: str, *, default: bool, err: bool = False) -> bool:
 
 
 def _fitted(text: str, *, err: bool = False) -> str:
-    """The last column is for the blank before the answer."""
+    """Wraps, leaving the last column for the space before the answer."""
     columns = columns_of(sys.stderr if err else sys.stdout)
     return fit(text, columns and columns - 1) + " "

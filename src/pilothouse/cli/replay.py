@@ -1,6 +1,6 @@
-"""`pilothouse replay`: a recorded wire file as our events, or as a channel would show it.
+"""`pilothouse replay`: translates an engine's recorded output into events, or shows it as a channel would.
 
-It is how a bug report becomes a golden file. Nothing runs and nothing is stored: an image counts by its hash.
+Turns a bug report into a golden file. Nothing runs and nothing is stored; of an image only the hash is kept.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import BinaryIO
 import click
 
 from pilothouse.channels.memory import MemoryChannel, visible_text
-from pilothouse.channels.text import activity_label, status_line
+from pilothouse.channels.steps import activity_label, status_line
 from pilothouse.cli.errors import BROKEN
 from pilothouse.cli.table import cut, plain
 from pilothouse.core.engine import LineTranslator, MediaFound
@@ -46,9 +46,9 @@ SHORT = 160
 @click.option("--view", "as_view", is_flag=True, help="Print what a channel would show.")
 @click.pass_context
 def command(ctx: click.Context, engine: str, file: BinaryIO, as_json: bool, as_view: bool) -> None:
-    """Turn what ENGINE's program printed into events. FILE is one line per event, as it was printed; - is the input."""
+    """Turn what ENGINE's program printed into events. FILE has one line per event, as printed; - is standard input."""
     if as_json and as_view:
-        raise click.UsageError("--json and --view are two different things; give one")
+        raise click.UsageError("--json and --view exclude each other; give one")
     translator = find_translator(Plugins(), engine)
     puzzles: list[str] = []
     events = read_events(translator, read_lines(file), puzzles)
@@ -63,9 +63,7 @@ def command(ctx: click.Context, engine: str, file: BinaryIO, as_json: bool, as_v
 def find_translator(plugins: Plugins, engine: str) -> LineTranslator:
     spec = plugins.engine(engine)
     if spec.translator is None:
-        raise PilothouseError(
-            f'the engine "{spec.id}" brings no translator, so its output cannot be replayed'
-        )
+        raise PilothouseError(f'the engine "{spec.id}" has no translator, so its output cannot be replayed')
     return spec.translator()
 
 
@@ -79,7 +77,7 @@ def read_lines(file: BinaryIO) -> Iterator[Line]:
 def read_events(
     translator: LineTranslator, lines: Iterable[Line], puzzles: list[str] | None = None
 ) -> Iterator[EngineEvent]:
-    """All turns, one after another. What could not be understood is told in `puzzles`."""
+    """Yields the events of all turns. Lines that could not be understood are described in `puzzles`."""
     for number, line in enumerate(lines, 1):
         if not line.data.strip():
             continue
@@ -90,7 +88,7 @@ def read_events(
 
 
 def produced(step: EngineEvent | MediaFound) -> EngineEvent:
-    """As if a store had kept the bytes."""
+    """Turns found media into the event that follows once a store has kept the bytes."""
     if not isinstance(step, MediaFound):
         return step
     blob = BlobHash(hashlib.sha256(step.data).hexdigest())
@@ -98,7 +96,7 @@ def produced(step: EngineEvent | MediaFound) -> EngineEvent:
 
 
 def show_turns(events: Iterable[EngineEvent]) -> Iterator[str]:
-    """Each turn as people would see it: what it did, step by step, and how it closed."""
+    """Renders each turn as people would see it: its steps, its answer, its closing line."""
     view, channel = TurnView(), MemoryChannel()
     for event in events:
         view = fold(view, event, 0.0)
@@ -134,5 +132,5 @@ def _line(event: EngineEvent, as_json: bool) -> str:
 
 
 def printable(text: str) -> str:
-    """Lines stay lines; what could drive the terminal does not."""
+    """Replaces control characters, except newlines and tabs."""
     return "".join(c if c.isprintable() or c in "\n\t" else " " for c in text)

@@ -1,7 +1,4 @@
-"""What a new rule lets through that its writer may not have meant, in plain words: nobody learns that from a wide star.
-
-`pilothouse rules`: what is allowed, denied and asked, where it was said, and how to take it back.
-"""
+"""`pilothouse rules`: lists, adds and removes rules, and warns of a rule that allows more than it seems to."""
 
 from __future__ import annotations
 
@@ -15,8 +12,8 @@ import msgspec
 from msgspec import Struct
 
 from pilothouse.bootstrap.terminal_text import say
-from pilothouse.cli.context import load_plain, read_store, write_store
 from pilothouse.cli.options import json_option
+from pilothouse.cli.store import load_plain, read_store, write_store
 from pilothouse.cli.table import print_json, print_table
 from pilothouse.config import Loaded, narrowing_of
 from pilothouse.core.errors import ConfigError
@@ -39,12 +36,12 @@ EVERYWHERE = "everywhere"
 
 
 def caution(rule: Rule) -> str:
-    """Empty if the rule is no wider, and no narrower, than it looks."""
+    """Warns if the rule is wider, or narrower, than it looks; else empty."""
     if rule.kind == "command" and any(mark in word for word in rule.words for mark in "*?"):
         words = " ".join(rule.words)
         return (
-            f"It is about these very characters and no pattern, so it fits hardly any command: a rule about "
-            f"a command names its words as they are. `{rule.outcome} glob {words}` is a pattern."
+            f"It matches these characters literally, so it fits hardly any command: a `command` rule has no "
+            f"patterns. For a pattern, write `{rule.outcome} glob {words}`."
         )
     if rule.outcome != "allow":
         return ""
@@ -54,7 +51,7 @@ def caution(rule: Rule) -> str:
 
 
 class Line(Struct, frozen=True):
-    """`source` is where it was said; only what is in the store has an id, and can be removed here."""
+    """One rule. Only rules in the store have an id and can be removed here; `source` names the file of the others."""
 
     id: str
     rule: str
@@ -63,14 +60,14 @@ class Line(Struct, frozen=True):
     by: str = ""
     session: str = ""
     lapsed: bool = False
-    """Whether it allowed something in a folder whose place another one has taken: it does not count any more."""
+    """True if another folder has replaced the one it was for: the rule no longer applies."""
 
 
 @click.group("rules", invoke_without_command=True)
 @json_option
 @click.pass_context
 def command(context: click.Context, as_json: bool) -> None:
-    """What is allowed, denied or asked without bothering anybody. `docs/rules.md` has the grammar."""
+    """List, add and remove rules: what is allowed, denied or asked. `docs/rules.md` has the grammar."""
     if context.invoked_subcommand is None:
         _print(as_json)
 
@@ -78,13 +75,13 @@ def command(context: click.Context, as_json: bool) -> None:
 @command.command("list")
 @json_option
 def list_rules(as_json: bool) -> None:
-    """Every rule that somebody made, and where."""
+    """List every rule, and where it came from."""
     _print(as_json)
 
 
 @command.command("add", context_settings={"ignore_unknown_options": True})
 @click.argument("words", nargs=-1, required=True)
-@click.option("--workspace", default=".", help="The folder that it is for; this one if not said.")
+@click.option("--workspace", default=".", help="The folder it applies to; default: this one.")
 @click.option("--everywhere", is_flag=True, help="For every folder.")
 @json_option
 def add(words: tuple[str, ...], workspace: str, everywhere: bool, as_json: bool) -> None:
@@ -97,8 +94,8 @@ def add(words: tuple[str, ...], workspace: str, everywhere: bool, as_json: bool)
     place = find_folder("" if everywhere else _folder(workspace))
     if rule.outcome == "allow" and place.path and not place.mark:
         raise ConfigError(
-            f"Nothing can be allowed for {place.path} alone: its file system does not say when a folder was made, so "
-            "that the rule would hold for another one in its place, too. Say --everywhere, or write it into the configuration."
+            f"Nothing can be allowed for {place.path} alone: its file system does not record when a folder was created, so "
+            "the rule would also apply to a folder that replaces it. Use --everywhere, or write it into the configuration."
         )
     by, at = terminal_user(), time.time()
     row = write_store(lambda tx: keep_rule(tx, new_id, place, rule, by, at))
@@ -107,10 +104,10 @@ def add(words: tuple[str, ...], workspace: str, everywhere: bool, as_json: bool)
     if as_json:
         print_json({"added": None if row is None else msgspec.to_builtins(_of_store(row))})
     elif row is None:
-        print(f"It is there already: {rule}")
+        print(f"This rule exists already: {rule}")
     else:
         print(
-            f"Added {row.id}: {rule}\n{_place_words(row.workspace)} `pilothouse rules remove {row.id}` takes it back."
+            f"Added {row.id}: {rule}\n{_place_words(row.workspace)} To undo: `pilothouse rules remove {row.id}`"
         )
 
 
@@ -126,7 +123,7 @@ def remove(id: str, as_json: bool) -> None:
     row = write_store(lambda tx: drop_rule(tx, RuleId(id), by, at))
     if row is None:
         raise ConfigError(
-            f"There is no rule {id!r} in the store. `pilothouse rules` lists them; a rule of a file is removed there."
+            f"There is no rule {id!r} in the store. `pilothouse rules` lists them; remove a rule of a file in that file."
         )
     if as_json:
         print_json({"removed": msgspec.to_builtins(_of_store(row))})
@@ -180,7 +177,7 @@ def _of_store(row: RuleRow, *, lapsed: bool = False) -> Line:
 
 
 def _line(words: tuple[str, ...]) -> str:
-    """As the shell gave them: quoted again where the grammar needs it."""
+    """Joins words from the shell, quoted again where the grammar needs it."""
     import shlex
 
     outcome, *rest = words
@@ -195,5 +192,5 @@ def _place_words(workspace: str) -> str:
 def _folder(path: str) -> str:
     folder = os.path.realpath(os.path.expanduser(path))
     if not os.path.isdir(folder):
-        raise ConfigError(f"There is no folder {folder}. Name one that is there, or say --everywhere.")
+        raise ConfigError(f"There is no folder {folder}. Name an existing one, or use --everywhere.")
     return folder

@@ -1,4 +1,4 @@
-"""`pilothouse sessions`: what the engines remember."""
+"""`pilothouse sessions`: lists the engines' sessions."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import time
 import click
 import msgspec
 
-from pilothouse.cli.context import NOTHING_YET, read_store
 from pilothouse.cli.options import json_option, limit_option
+from pilothouse.cli.store import NOTHING_YET, read_store
 from pilothouse.cli.table import ago, money, print_json, print_table
 from pilothouse.core.conversation import Session
 
@@ -19,7 +19,7 @@ HEADS = ("SESSION", "ENGINE", "TURNS", "COST", "USED", "CONVERSATION", "WORKSPAC
 @limit_option
 @json_option
 def command(limit: int, as_json: bool) -> None:
-    """The engines' memories, newest first."""
+    """List the engines' sessions, newest first."""
     found = read_store(lambda tx: tx.sessions.of(limit=limit)) or []
     if as_json:
         print_json(msgspec.to_builtins(found))

@@ -1,4 +1,4 @@
-"""`pilothouse status`: what runs, what waits, what went wrong last."""
+"""`pilothouse status`: shows what runs, what waits, and the last failures."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import msgspec
 from msgspec import Struct
 
 from pilothouse.bootstrap.terminal_text import columns_of
-from pilothouse.cli.context import NOTHING_YET, load_plain, read_store
 from pilothouse.cli.options import json_option
+from pilothouse.cli.store import NOTHING_YET, load_plain, read_store
 from pilothouse.cli.table import ago, print_json, render_table
 from pilothouse.core.ask import AskRow
 from pilothouse.core.channel_status import HealthNote, Removal, health_now, removal_from, served_channels
@@ -27,7 +27,7 @@ MAX_CONVERSATIONS = 1000
 CHANNELS = "CHANNELS"
 ASKS = "ASKS"
 ERRORS = "LAST ERRORS"
-GONE = "PUT US OUT"
+GONE = "REMOVED US"
 
 
 class Queued(Struct, frozen=True):
@@ -44,7 +44,7 @@ class Status(Struct, frozen=True):
     failures: list[Turn]
     channels: dict[str, HealthNote] = {}
     gone: dict[str, Removal] = {}
-    """Places that put us out."""
+    """Conversations that removed the bot."""
 
 
 def look(tx: Tx, now: float, channels: Iterable[str] = ()) -> Status:
@@ -71,7 +71,7 @@ def look(tx: Tx, now: float, channels: Iterable[str] = ()) -> Status:
 @click.command("status")
 @json_option
 def command(as_json: bool) -> None:
-    """What runs, what waits, what went wrong."""
+    """Show what runs, what waits, what failed."""
     enabled = [id for id, row in load_plain().config.channels.items() if row.enabled]
     now = time.time()
     status = read_store(partial(look, now=now, channels=enabled))

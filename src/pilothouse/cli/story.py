@@ -1,4 +1,4 @@
-"""What happened to a message, as steps in time: inbox row, turn, events, asks, outbox parts. Pure."""
+"""The story of a message for `pilothouse trace`: inbox row, turn, events, asks and outbox parts as steps. Pure."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Sending(Struct, frozen=True):
 
 
 class Story(Struct, frozen=True):
-    """All that the store knows about one turn, or about a message that never became one."""
+    """Everything the store has about one turn, or about a message that never became one."""
 
     turn: Turn | None
     inbox: list[QueueRow]
@@ -83,11 +83,11 @@ RANKS = {
     )
     for noun in nouns
 }
-"""What was written in one transaction has one time: this is the order in which it came about."""
+"""Orders steps of the same time: all rows of one transaction have the same time."""
 
 
 def tell(story: Story) -> list[Step]:
-    """By time; what the log holds stays in its own order, even if the clock was set back in between."""
+    """Returns the steps by time. Logged events keep their own order, even if the clock was set back in between."""
     steps = [step for row in story.inbox for step in _tell_inbox(row)]
     steps += _tell_turn(story.turn) if story.turn else []
     steps += [step for sending in story.outbox for step in _tell_outbox(sending)]
@@ -142,7 +142,7 @@ def _tell_turn(turn: Turn) -> Iterator[Step]:
 
 
 def _tell_events(events: Sequence[LoggedEvent], asks: Mapping[AskId, AskRow]) -> Iterator[Step]:
-    """A run of deltas is one step: how much came, and until when. An ask's row stands before what was shown of it."""
+    """Joins a run of deltas into one step. Puts the row of an ask before the event that shows it."""
     run: list[LoggedEvent] = []
     for logged in events:
         if run and type(run[-1].event) is not type(logged.event):
@@ -240,7 +240,7 @@ def _tell_outbox(sending: Sending) -> Iterator[Step]:
 
 
 def _body(row: QueueRow) -> dict[str, Any]:
-    """Whatever the item is, it may have a text and an author."""
+    """Decodes the item, which may have a text and an author; empty if it is not a JSON object."""
     try:
         body = msgspec.json.decode(row.body)
     except msgspec.DecodeError:
@@ -249,7 +249,7 @@ def _body(row: QueueRow) -> dict[str, Any]:
 
 
 def render_story(steps: Iterable[Step]) -> list[tuple[str, str, str]]:
-    """Rows with times relative to the first step."""
+    """Returns table rows, with times relative to the first step."""
     rows: list[tuple[str, str, str]] = []
     first: float | None = None
     for step in steps:

@@ -1,6 +1,6 @@
-"""Aligned tables and plain words for the terminal: the standard library is enough.
+"""Tables, JSON and plain text for the terminal.
 
-What people copy (the first column) and what they read (the last one, where it wraps) is whole at every width.
+The first column, which people copy, and a last column that wraps are never cut, at any width.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _PATH = re.compile(r"~?/[^ ]*/")
 
 
 def plain(text: object) -> str:
-    """One printable line: what came from a model or a chat must not drive the terminal."""
+    """Returns one printable line: text from a model or a chat must not control the terminal."""
     return " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
 
 
 def width(text: str) -> int:
-    """Columns on a terminal: wide characters take two, marks on a letter none."""
+    """Counts columns on a terminal: wide characters take two, combining marks none."""
     if text.isascii():
         return len(text)
     return sum(
@@ -41,7 +41,7 @@ def width(text: str) -> int:
 
 
 def cut(text: str, room: int) -> str:
-    """At most `room` columns, with a mark where something is missing: of a path, whose end tells most, the beginning."""
+    """Cuts to `room` columns, marked with an ellipsis: a path at its beginning, other text at its end."""
     if width(text) <= room:
         return text
     if _PATH.match(text):
@@ -67,18 +67,17 @@ def render_table(
     wrap: bool = False,
     whole: Sequence[str] = (),
 ) -> str:
-    """Every column as wide as it needs. Where that is too much for `columns`, the `optional` ones go, then the widest
-    give way. Without `columns` nothing is cut: whoever reads a pipe has all the room that there is.
+    """Renders a table within `columns`: drops the `optional` columns first, then narrows the widest. None is no limit.
 
-    The first column is never cut; with `wrap`, neither is the last: it goes on in its place where that is wide enough,
-    and else on lines of its own below. Those in `whole` give way only when nothing else can.
+    The first column is never cut. With `wrap` the last one is not cut either: it wraps in place if that is wide enough,
+    else on its own lines below. Columns in `whole` are narrowed only when nothing else can be.
     """
     cells = [list(heads), *([plain(cell) for cell in row] for row in rows)]
     room = _total(_widths(cells)) if columns is None else max(NARROWEST, columns)
     for name in optional:
         if _total([min(w, ENOUGH) if i else w for i, w in enumerate(_widths(cells))]) > room:
-            gone = cells[0].index(name)
-            cells = [row[:gone] + row[gone + 1 :] for row in cells]
+            dropped = cells[0].index(name)
+            cells = [row[:dropped] + row[dropped + 1 :] for row in cells]
     wide = room * 2 // 5
     widths = _narrow(_widths(cells), room, _floors(cells[0], room, whole, wide if wrap else 0))
     if wrap and widths[-1] < min(wide, _widths(cells)[-1]):
@@ -95,9 +94,9 @@ def _total(widths: Sequence[int]) -> int:
 
 
 def _floors(heads: Sequence[str], room: int, whole: Sequence[str], last: int) -> list[list[int]]:
-    """How narrow each column gets before others must give way: first of all, then if that is not enough, and so on.
+    """Returns minimum widths for each column in three passes, each narrower than the one before.
 
-    `last` is what a column that wraps wants, and 0 for one that is cut like the others.
+    `last` is the wanted width of a last column that wraps, or 0 if it is cut like the others.
     """
     others = [room if head in whole else LITTLE if last else LEAST for head in heads[:-1]]
     return [[*others, last or LEAST], [*others, 0 if last else LEAST], [LEAST] * len(heads)]
@@ -121,7 +120,7 @@ def _lines(row: Sequence[str], widths: Sequence[int], wrap: bool) -> list[str]:
 
 
 def _with_below(row: Sequence[str], widths: Sequence[int], room: int) -> list[str]:
-    """No word is broken there: a terminal breaks what is longer than it, and gives it back whole to who copies it."""
+    """Puts the last cell on its own lines. Never breaks a word: what the terminal itself breaks is copied whole."""
     if width(row[-1]) <= widths[-1]:
         return [_line(row, widths)]
     below = textwrap.wrap(
@@ -144,7 +143,7 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def print_json(document: Any) -> None:
-    """One JSON document, made of plain values."""
+    """Prints one JSON document."""
     sys.stdout.write(json.dumps(document, ensure_ascii=False, indent=2) + "\n")
 
 
@@ -162,7 +161,7 @@ def print_table(
 
 
 def ago(seconds: float) -> str:
-    """How long since; what is still to come is `in 5m`."""
+    """Renders an age; a negative one, in the future, as `in 5m`."""
     if seconds < 0:
         return f"in {span(-seconds)}" if seconds < -1 else "now"
     return span(seconds)

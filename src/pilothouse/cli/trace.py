@@ -1,4 +1,4 @@
-"""`pilothouse trace`: what happened to a message, step by step."""
+"""`pilothouse trace`: shows what happened to a message, step by step."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import click
 import msgspec
 
-from pilothouse.cli.context import NOTHING_YET, read_store
 from pilothouse.cli.options import json_option
+from pilothouse.cli.store import NOTHING_YET, read_store
 from pilothouse.cli.story import Sending, Story, render_story, tell
 from pilothouse.cli.table import plain, print_json, print_table
 from pilothouse.core.errors import PilothouseError
@@ -28,7 +28,7 @@ class UnknownTurn(PilothouseError):
 @click.argument("turn")
 @json_option
 def command(turn: str, as_json: bool) -> None:
-    """What happened to a message, step by step. TURN is a turn's id, its beginning, or a message's id."""
+    """Show what happened to a message, step by step. TURN is a turn's id, its beginning, or a message's id."""
     story = read_store(lambda tx: find_story(tx, turn))
     steps = tell(story) if story else []
     if as_json:
@@ -44,18 +44,18 @@ def command(turn: str, as_json: bool) -> None:
     print(f"{head}  {when}".rstrip())
     print_table(("AFTER", "STEP", "WHAT"), render_story(steps), wrap=True)
     if words := last_words(story):
-        print("\n".join(["", "LAST WORDS OF THE ENGINE", *words]))
+        print("\n".join(["", "LAST OUTPUT OF THE ENGINE", *words]))
 
 
 def last_words(story: Story) -> list[str]:
-    """The end of what a turn that failed left behind: an exit code, what stood on stderr."""
+    """Returns the last lines that a failed turn left: an exit code, the end of stderr."""
     failure = story.turn.failure if story.turn else None
     lines = [plain(line) for line in failure.detail.splitlines()] if failure else []
     return [f"  {line}" for line in lines if line][-MOST_WORDS:]
 
 
 def find_story(tx: Tx, word: str) -> Story:
-    """Raises `UnknownTurn` with what to try where the word means nothing, or several things."""
+    """Raises `UnknownTurn`, with what to try, if the word matches nothing or several turns."""
     if found := _find_turns(tx, word):
         if len(found) > 1:
             raise UnknownTurn(f'"{word}" may be any of {", ".join(turn.id for turn in found)}')
@@ -84,7 +84,7 @@ def _of_turn(tx: Tx, turn: Turn) -> Story:
 
 
 def _of_message(tx: Tx, row: QueueRow) -> Story:
-    """One that never became a turn: withdrawn, refused, a command, or still waiting."""
+    """Tells of a message that never became a turn: withdrawn, refused, a command, or still waiting."""
     if tx.inbox.get(row.id) is not None:
         return Story(None, [row], [], [], [])
     return Story(None, [], [], [], [Sending(row, tx.outbox.parts(row.id))])

@@ -1,8 +1,7 @@
-"""`pilothouse trust PATH` and `pilothouse untrust PATH`: whether a folder's own settings count.
+"""`pilothouse trust PATH`, `pilothouse untrust PATH`, and the question about a folder's own settings when a chat opens.
 
-The one question about trust: asked on a terminal, about a folder that brings something along, and never twice.
-
-Nobody is asked in a pipe, and no chat can answer: what is obeyed can run programs as the user, so the user says it here.
+Asked on a terminal only, once per folder, and only if the folder has such settings. No chat can answer: they can run
+programs as the user.
 """
 
 from __future__ import annotations
@@ -17,31 +16,31 @@ import click
 
 from pilothouse.bootstrap.people import terminal_user
 from pilothouse.bootstrap.terminal_text import say
-from pilothouse.cli.context import existing_folder, read_store, write_store
 from pilothouse.cli.question import ask_yes
+from pilothouse.cli.store import existing_folder, read_store, write_store
 from pilothouse.cli.table import plain, width
 from pilothouse.core.engine import Obeyed
 from pilothouse.runtime.trust import LAPSED, has_lapsed, trust, untrust, was_decided
 
 MEANING = """\
 Trusted: {path}
-Engines now obey what this folder brings along: its settings and hooks, its MCP servers, its CLAUDE.md.
-All of that can run programs as you. `pilothouse untrust {path}` takes it back."""
+Engines now use this folder's own settings and hooks, MCP servers and CLAUDE.md.
+These can run programs as you. To undo: `pilothouse untrust {path}`"""
 
 OFFERED_MEANING = (
-    "Trusted, all of that counts, and some of it can run programs as you. "
-    "Not trusted, engines work here without it."
+    "If you trust the folder, engines use all of that, and some of it can run programs as you. "
+    "If not, engines work here without it."
 )
 KEPT = {
-    True: "Trusted. `pilothouse untrust {path}` takes it back.",
-    False: "Not trusted. `pilothouse trust {path}` changes that.",
+    True: "Trusted. To undo: `pilothouse untrust {path}`",
+    False: "Not trusted. To change that: `pilothouse trust {path}`",
 }
 
 
 @click.command("trust")
 @click.argument("path", default=".")
 def command(path: str) -> None:
-    """Let engines obey the settings, hooks and servers that a folder brings along."""
+    """Let engines use a folder's own settings, hooks and servers."""
     folder = existing_folder(path)
     write_store(lambda tx: trust(tx, folder, terminal_user(), time.time()))
     print(MEANING.format(path=folder))
@@ -50,14 +49,14 @@ def command(path: str) -> None:
 @click.command("untrust")
 @click.argument("path", default=".")
 def untrust_command(path: str) -> None:
-    """Take trust back: engines ignore what a folder brings along."""
+    """Make engines ignore a folder's own settings, hooks and servers again."""
     folder = os.path.realpath(os.path.expanduser(path))
     was = write_store(lambda tx: untrust(tx, folder, terminal_user(), time.time()))
     print(f"No longer trusted: {folder}" if was else f"It was not trusted: {folder}")
 
 
 def settle_trust(folders: Sequence[str], said: bool | None = None, *, ask: bool = True) -> None:
-    """Keeps what a flag said about each folder; else asks about those that nobody has settled."""
+    """Stores what a flag says about each folder; else asks about those that are undecided."""
     places = list(dict.fromkeys(os.path.realpath(os.path.expanduser(folder)) for folder in folders))
     for place in (place for place in places if os.path.isdir(place)):
         if said is not None:
@@ -81,11 +80,11 @@ def _ask_about(place: str) -> None:
 def render_question(place: str, found: Sequence[Obeyed]) -> str:
     room = max(width(one.path) for one in found)
     lines = [f"  {one.path}{' ' * (room - width(one.path))}  {one.means}" for one in found]
-    return "\n".join([f"{plain(place)} brings along what engines would obey:", *lines, OFFERED_MEANING])
+    return "\n".join([f"{plain(place)} has settings that engines would use:", *lines, OFFERED_MEANING])
 
 
 def _brought(place: str) -> list[Obeyed]:
-    """What is there of all that the installed engines would obey."""
+    """Lists the files in the folder that installed engines would obey."""
     from pilothouse.plugins import Broken, Plugins
 
     specs = [row.spec for row in Plugins().engines() if not isinstance(row, Broken)]

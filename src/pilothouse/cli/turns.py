@@ -1,4 +1,4 @@
-"""`pilothouse turns`: what was asked and what came of it."""
+"""`pilothouse turns`: lists the turns."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import time
 import click
 import msgspec
 
-from pilothouse.cli.context import NOTHING_YET, read_store
 from pilothouse.cli.options import json_option, limit_option
+from pilothouse.cli.store import NOTHING_YET, read_store
 from pilothouse.cli.table import ago, money, print_json, print_table
 from pilothouse.core.ids import ConversationId
 from pilothouse.core.turn import TURN_STATUSES, Turn, TurnStatus
@@ -23,13 +23,13 @@ HEADS = ("TURN", "STATUS", "ENGINE", "AGO", "TOOK", "COST", "PROMPT")
 @click.option("--conversation", help="Only turns of this conversation.")
 @json_option
 def command(limit: int, status: tuple[TurnStatus, ...], conversation: str | None, as_json: bool) -> None:
-    """The turns, newest first. `pilothouse trace TURN` tells all about one."""
+    """List the turns, newest first. `pilothouse trace TURN` shows one in detail."""
     place = ConversationId(conversation) if conversation else None
     found = read_store(lambda tx: tx.turns.of(place, statuses=status, limit=limit)) or []
     if as_json:
         print_json(msgspec.to_builtins(found))
         return
-    empty = "no turn is like that" if status or conversation else NOTHING_YET
+    empty = "no turn matches" if status or conversation else NOTHING_YET
     print_table(HEADS, [_row(turn, time.time()) for turn in found], empty, optional=("TOOK", "COST"))
 
 

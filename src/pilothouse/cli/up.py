@@ -1,4 +1,4 @@
-"""`pilothouse up`: the gateway, until somebody stops it."""
+"""`pilothouse up`: runs the gateway until it is stopped."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pilothouse.cli.options import approval_mode_option
 def command(safe: bool, approval_mode: str | None) -> int:
     """Run the gateway: every channel, every engine."""
     from pilothouse.bootstrap.up import run_up
-    from pilothouse.cli.context import load_plain
+    from pilothouse.cli.store import load_plain
     from pilothouse.cli.trust import settle_trust
 
     config = load_plain().config

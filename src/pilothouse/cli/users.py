@@ -1,4 +1,4 @@
-"""`pilothouse users`: who is let in, as what and where; granting and revoking. A revoke counts at once, everywhere."""
+"""`pilothouse users`: lists people and their roles, grants and revokes. A revoke takes effect at once, everywhere."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 import click
 import msgspec
 
-from pilothouse.cli.context import existing_folder, load_plain, read_store, write_store
 from pilothouse.cli.options import json_option
+from pilothouse.cli.store import existing_folder, load_plain, read_store, write_store
 from pilothouse.cli.table import ago, print_json, print_table
 from pilothouse.core.errors import ConfigError, PilothouseError
 from pilothouse.core.ids import UserId
@@ -30,7 +30,7 @@ workspace_option = click.option("--workspace", metavar="PATH", help="Only in thi
 @json_option
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
-    """Who is let in, and as what."""
+    """List who is let in, with their roles."""
     if ctx.invoked_subcommand is not None:
         return
     rows = [
@@ -76,7 +76,7 @@ def grant(user: str, role: Role, workspace: str | None, name: str, as_json: bool
 @workspace_option
 @json_option
 def revoke(user: str, workspace: str | None, as_json: bool) -> None:
-    """Take back what was granted; without --workspace, all of it. It counts at once, for open asks too."""
+    """Take back what was granted; without --workspace, all of it. Takes effect at once, for open asks too."""
     person, at = _person(user), time.time()
     place = None if workspace is None else os.path.realpath(os.path.expanduser(workspace))
 
@@ -89,20 +89,20 @@ def revoke(user: str, workspace: str | None, as_json: bool) -> None:
     taken = write_store(unit)
     if as_json:
         print_json(msgspec.to_builtins(taken))
-    gone = f"{person} is no longer {_roles(taken)}" if taken else ""
+    revoked = f"{person} is no longer {_roles(taken)}" if taken else ""
     if left := [one for one, _ in _configured() if one.user == person and place in (None, one.workspace)]:
-        raise ConfigError(f"{gone}, but {_why_left(person, left)}" if gone else _why_left(person, left))
+        raise ConfigError(f"{revoked}, but {_why_left(person, left)}" if revoked else _why_left(person, left))
     if not taken:
         raise PilothouseError(f"{person} was granted nothing{'' if place is None else f' in {place}'}.")
     if not as_json:
-        print(f"{gone}.")
+        print(f"{revoked}.")
 
 
 def _why_left(person: UserId, left: list[Grant]) -> str:
     if person == _shell():
-        return f"{person} is the person at this machine, and owns it: that cannot be taken."
+        return f"{person} is the user of this machine and always an owner: that cannot be revoked."
     file = load_plain().paths.config_file
-    return f"{person} is still {_roles(left)}, by {file}: remove the id there, and it counts at once."
+    return f"{person} is still {_roles(left)}, by {file}: remove the id there; that takes effect at once."
 
 
 def _roles(grants: list[Grant]) -> str:
@@ -133,18 +133,18 @@ def _shell() -> UserId:
 
 def _person(user: str) -> UserId:
     if not PERSON.fullmatch(user):
-        raise ConfigError(f"{user!r} is no person: say channel:id, such as telegram:12345.")
+        raise ConfigError(f"{user!r} is not a user id: write channel:id, such as telegram:12345.")
     return UserId(user)
 
 
 def _possible_person(user: str) -> UserId:
-    """Who can ever write to us. To revoke needs no such look: what was granted in vain must go, too."""
+    """Rejects ids that no channel can produce. Revoking skips this check: a useless grant must be removable."""
     from pilothouse.bootstrap.people import person_problem
     from pilothouse.plugins import Plugins
 
     person = _person(user)
     if why := person_problem(Plugins(), person):
-        raise ConfigError(f"{user!r} is nobody: {why}.")
+        raise ConfigError(f"{user!r} cannot be anyone's id: {why}.")
     return person
 
 

@@ -1,7 +1,6 @@
-"""`pilothouse watch`: follow, read-only, a session that runs in somebody's terminal.
+"""`pilothouse watch`: follows a session that runs in a terminal, read-only.
 
-What it was asked to follow is found by our own id, by the engine's, by the beginning of either, or by a path. Nothing is
-written anywhere, and nothing is said to the engine.
+A session is found by our id, by the engine's, by the beginning of either, or by a path. Nothing is stored or sent.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ import anyio
 import click
 
 from pilothouse.bootstrap.configuration import load_checked
-from pilothouse.channels.text import activity_label
-from pilothouse.cli.context import read_store
+from pilothouse.channels.steps import activity_label
 from pilothouse.cli.replay import printable, produced
+from pilothouse.cli.store import read_store
 from pilothouse.cli.table import cut, plain
 from pilothouse.core.conversation import Session
 from pilothouse.core.engine import EngineSpec, SessionLog
@@ -52,15 +51,15 @@ class UnknownSession(PilothouseError):
 @click.argument("session")
 @click.option("--json", "as_json", is_flag=True, help="Print the events, one JSON object per line.")
 def command(session: str, as_json: bool) -> None:
-    """Follow a session that runs in somebody's terminal, read-only. SESSION is its id, the beginning of it, or a path: a
-    log, or a folder, which means the session that was used last there. Ctrl-C leaves."""
+    """Follow a session that runs in a terminal, read-only. SESSION is its id, the beginning of it, or a path: a log, or
+    a folder, which means the session that was used last there. Ctrl-C leaves."""
     log = find_log(session)
     _say(f"watching {log.where}; Ctrl-C leaves" if log.found else f"waiting for {log.where}; Ctrl-C leaves")
     anyio.run(partial(_follow, log, as_json))
 
 
 def find_log(word: str) -> SessionLog:
-    """Raises `UnknownSession` where the word means nothing, or several things."""
+    """Raises `UnknownSession` if the word matches nothing or several logs."""
     plugins = Plugins()
     config = load_checked(plugins).config
     known = None if os.sep in word else read_store(partial(_find_sessions, word))
@@ -77,13 +76,13 @@ def find_log(word: str) -> SessionLog:
         raise UnknownSession(f'"{word}" may be any of {_list([log.where for log in logs])}')
     if known and not logs:
         raise UnknownSession(
-            f"the session {known[0].id} is one of {engine}, which keeps no log that could be watched; "
+            f"the session {known[0].id} belongs to {engine}, which keeps no log to watch; "
             "`pilothouse turns` and `pilothouse trace TURN` show what it did"
         )
     if not logs:
         raise UnknownSession(
-            f'there is no session "{word}" that could be watched; `pilothouse sessions` lists ours, and a path to a log, '
-            "or to a folder, works too"
+            f'there is no session "{word}" to watch; `pilothouse sessions` lists ours, and a path to a log or a folder '
+            "works too"
         )
     return logs[0]
 
@@ -97,7 +96,7 @@ def _find_sessions(word: str, tx: Tx) -> list[Session]:
 
 def _token_of(session: Session) -> tuple[str, str]:
     if session.resume is None:
-        raise UnknownSession(f"the session {session.id} has not said a word yet; send it a message first")
+        raise UnknownSession(f"the session {session.id} has no output yet; send it a message first")
     return session.engine, session.resume.value
 
 
@@ -118,7 +117,7 @@ async def _follow(log: SessionLog, as_json: bool) -> None:
 
 
 def show(event: EngineEvent) -> Iterator[str]:
-    """What people read of an event; nothing of most."""
+    """Yields the lines that people read of an event; none for most."""
     match event:
         case PromptAdded(text=text):
             yield ""
@@ -153,7 +152,7 @@ def _ink(code: str, text: str) -> str:
 
 
 def _say(text: str) -> None:
-    """Beside what is watched, so that it can be piped."""
+    """Prints to stderr, so that the watched output can be piped."""
     print(text, file=sys.stderr, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""What every channel must keep, as a suite: subclass `ChannelConformance` and give it a `rig` fixture.
+"""The conformance suite for channels: subclass `ChannelConformance` and give it a `rig` fixture.
 
 class TestMine(ChannelConformance):
     @pytest.fixture
@@ -40,7 +40,7 @@ QUICKLY_S = 5.0
 
 
 class ChannelRig(Protocol):
-    """A channel, and the platform that its tests pretend to be."""
+    """A channel, and the platform that its tests simulate."""
 
     @property
     def channel(self) -> Channel: ...
@@ -50,20 +50,20 @@ class ChannelRig(Protocol):
 
     @property
     def redelivers(self) -> bool:
-        """Whether the platform can bring the same event twice; a keyboard cannot."""
+        """True if the platform can deliver an event twice; a keyboard cannot."""
         ...
 
     async def arrive(self, event_id: str, text: str) -> None:
-        """A person's message comes in; the same `event_id` is the same event of the platform."""
+        """Delivers a person's message; a repeated `event_id` is the same event of the platform."""
         ...
 
     def seen(self) -> str:
-        """All that can be read at the address now, in order."""
+        """Returns everything readable at the address now, in order."""
         ...
 
 
 def words(count: int) -> list[str]:
-    """Words that differ, so that one that is lost, doubled or moved shows."""
+    """Returns distinct words, so that a lost, doubled or moved one is noticed."""
     return [f"w{n:06d}" for n in range(count)]
 
 
@@ -128,7 +128,7 @@ class ChannelConformance:
     pytestmark = pytest.mark.anyio
 
     def read(self, parts: Sequence[Part]) -> str:
-        """All that a person can read of them; a channel that hangs a long text on a message as a file says so."""
+        """Returns all that a person can read; overridden by a channel that attaches a long text as a file."""
         return "".join(part.text for part in parts)
 
     @pytest.mark.parametrize("content", CONTENTS, ids=range(len(CONTENTS)))
@@ -264,7 +264,7 @@ class ChannelConformance:
 
 
 def check_spec(spec: ChannelSpec) -> None:
-    """A spec that an entry point may name: its defaults can be made, and judged in words."""
+    """Checks that a spec's default settings can be made, and that `problem` describes them."""
     assert spec.id
     assert spec.title
     config = msgspec.convert({}, spec.config)

@@ -1,4 +1,4 @@
-"""A clock that a test moves by hand, and ids that it can foretell."""
+"""A clock that a test moves by hand, and predictable ids."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class FakeClock:
         self._now += seconds
 
     async def advance(self, seconds: float) -> None:
-        """Time passes; every sleeper that is due wakes, in order, and has had a chance to run.
+        """Moves time, wakes every due sleeper in order, and lets each one run.
 
-        A task that was started just before reaches its sleep first, and so sleeps from now and not from then.
+        A task that was just started reaches its sleep first, so it sleeps from the old time.
         """
         if seconds < 0:
             raise ValueError(
@@ -60,7 +60,7 @@ class FakeClock:
 
 
 class CountedIds:
-    """`turn-1`, `turn-2`, …: each prefix counts for itself."""
+    """Makes `turn-1`, `turn-2`, …: one counter per prefix."""
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}

@@ -1,7 +1,7 @@
-"""A desk with nobody behind it: it replays the events that a test publishes and records every call.
+"""A fake desk: it records every call and replays the events that a test publishes.
 
-It has the shape of the real one. What it answers is set beforehand (`receipts`, `answered`) or by `on_accept`,
-which may publish events as a gateway would.
+It has the shape of the real desk. Its answers are set beforehand (`receipts`, `answered`) or by `on_accept`, which may
+publish events as a gateway would.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from pilothouse.core.queue import RowStatus
 
 
 class MessageState(Struct, frozen=True):
-    """What `query("message", id=…)` tells: `delivered` once all that it caused has been sent."""
+    """The result of `query("message", id=…)`; `delivered` once everything it caused was sent."""
 
     status: RowStatus = "queued"
     turn_id: TurnId | None = None
@@ -41,7 +41,7 @@ class MessageState(Struct, frozen=True):
 
 
 class OpenAsk(Struct, frozen=True):
-    """What `query("asks", conversation=…)` tells of each."""
+    """One row of `query("asks", conversation=…)`."""
 
     ask: Ask
 
@@ -68,27 +68,27 @@ class ScriptedDesk:
         self.answers: list[Answer] = []
         self.commands: list[Command] = []
         self.receipts: list[Receipt] = []
-        """What `accept` and `command` answer next; after these, `queued`."""
+        """The next answers of `accept` and `command`; after these, `queued`."""
         self.answered = Answered(accepted=True, text="Noted.")
         self.messages: dict[MessageId, MessageState] = {}
         self.open_asks: list[Ask] = []
         self.awaited: set[UserId] = set()
-        """Whose words answer something, also where they are said to others."""
+        """People whose overheard messages are accepted, because they answer something."""
         self.troubles: dict[str, int] = {}
-        """How many of the next calls fail as a locked store does, by method: `answer`, `command`, `query`."""
+        """How many of the next calls fail as if the store were locked, by method: `answer`, `command`, `query`."""
         self.queries: list[str] = []
         self.moves: list[tuple[Address, Address]] = []
         self.arrivals: list[tuple[Presence, str]] = []
-        """Where we were added, and the greeting for it."""
+        """Where the bot was added, with the greeting."""
         self.departures: list[Presence] = []
         self.places: dict[Address, PlaceSettings] = {}
         """What `settings_of` answers; for any other place, as configured."""
         self.wait: list[MessageRef] = []
-        """What `waiting` answers."""
+        """The answer of `waiting`."""
         self.live: dict[TurnId, Address] = {}
-        """What `running` answers."""
+        """The answer of `running`."""
         self.stands: dict[MessageRef, Address] = {}
-        """What `address_of` answers; any other message is where it is said to be."""
+        """Answers of `address_of`; any other message is at its own address."""
         self.on_accept: Callable[[InboundMessage, MessageId], None] = lambda message, id: None
         self.on_command: Callable[[Command], None] = lambda command: None
         self.on_answer: Callable[[Answer], None] = lambda answer: None
@@ -97,7 +97,7 @@ class ScriptedDesk:
         self._news = anyio.Event()
 
     def publish(self, conversation: ConversationId, turn: TurnId, at: float, *events: EngineEvent) -> None:
-        """The next rows of the log; followers see them at once."""
+        """Appends events to the log; followers see them at once."""
         log = self._logs[conversation]
         for event in events:
             log.append(LoggedEvent(len(log) + 1, turn, at, event))
@@ -108,7 +108,7 @@ class ScriptedDesk:
         self._wake()
 
     async def until(self, seen: Callable[[], bool]) -> None:
-        """Waits until `seen()`; it is asked again after each call and each publication."""
+        """Waits until `seen()`; it is called again after each call and each publication."""
         while not seen():
             await self._news.wait()
 
@@ -142,7 +142,7 @@ class ScriptedDesk:
         return Receipt("queued")
 
     async def answer(self, ask_id: AskId, payload_hash: str, decision: Decision, by: Author) -> Answered:
-        self._suffer("answer")
+        self._apply_faults("answer")
         self.answers.append(answer := Answer(ask_id, payload_hash, decision, by))
         self.on_answer(answer)
         self._wake()
@@ -151,7 +151,7 @@ class ScriptedDesk:
     async def command(
         self, address: Address, by: Author, line: str, native_id: str, *, sent_at: float = 0.0
     ) -> Receipt:
-        self._suffer("command")
+        self._apply_faults("command")
         self.commands.append(command := Command(address, by, line, native_id))
         self.on_command(command)
         self._wake()
@@ -169,7 +169,7 @@ class ScriptedDesk:
 
     async def query(self, what: str, by: Author, **terms: Any) -> Any:
         self.queries.append(what)
-        self._suffer("query")
+        self._apply_faults("query")
         match what:
             case "message":
                 return self.messages[terms["id"]]
@@ -181,17 +181,17 @@ class ScriptedDesk:
                 raise ValueError(f"a scripted desk knows nothing about {what!r}; see its query()")
 
     async def moved(self, old: Address, new: Address) -> None:
-        self._suffer("moved")
+        self._apply_faults("moved")
         self.moves.append((old, new))
         self._wake()
 
     async def arrived(self, here: Presence, greeting: str) -> None:
-        self._suffer("arrived")
+        self._apply_faults("arrived")
         self.arrivals.append((here, greeting))
         self._wake()
 
     async def left(self, here: Presence) -> None:
-        self._suffer("left")
+        self._apply_faults("left")
         self.departures.append(here)
         self._wake()
 
@@ -202,14 +202,14 @@ class ScriptedDesk:
         return dict(self.live)
 
     async def address_of(self, ref: MessageRef) -> Address:
-        self._suffer("address_of")
+        self._apply_faults("address_of")
         return self.stands.get(ref, ref.address)
 
     async def settings_of(self, address: Address) -> PlaceSettings:
-        self._suffer("settings_of")
+        self._apply_faults("settings_of")
         return self.places.get(address, PlaceSettings())
 
-    def _suffer(self, method: str) -> None:
+    def _apply_faults(self, method: str) -> None:
         if self.troubles.get(method, 0) > 0:
             self.troubles[method] -= 1
             raise StoreUnavailable("The store is locked.")

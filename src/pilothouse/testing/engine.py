@@ -1,4 +1,4 @@
-"""What every engine must keep, as a suite: subclass `EngineConformance` and give it a `rig` fixture.
+"""The conformance suite for engines: subclass `EngineConformance` and give it a `rig` fixture.
 
 class TestMine(EngineConformance):
     @pytest.fixture
@@ -42,15 +42,15 @@ from pilothouse.core.turn import Prompt
 from pilothouse.core.view import TurnView, fold
 
 WITHIN_S = 30.0
-"""For anything that should take a moment; generous, because machines are busy."""
+"""A generous limit for anything that should be quick: machines are busy."""
 
 
 Reaction = Callable[[EngineEvent], Awaitable[object] | None]
-"""What to do about an event, if anything."""
+"""Reacts to an event."""
 
 
 class EngineRig(Protocol):
-    """An engine, and what to say to it. Prompts that its model cannot be brought to are left empty."""
+    """An engine, and prompts for it. A prompt is empty if the model cannot be made to do it."""
 
     tool_prompt: str
     """Makes it use at least one tool."""
@@ -64,11 +64,11 @@ class EngineRig(Protocol):
     """Values of resume tokens that belong to no session."""
 
     def build(self) -> Engine:
-        """A new engine, not entered yet."""
+        """Returns a new engine, not entered yet."""
         ...
 
     def brief(self, name: str) -> Brief:
-        """For a session that begins anew; another name is another session."""
+        """Returns a brief for a new session; another name is another session."""
         ...
 
     def prompt_saying(self, word: str) -> str:
@@ -76,12 +76,12 @@ class EngineRig(Protocol):
         ...
 
     def leftovers(self) -> list[str]:
-        """What of its engines is still on the machine: processes, sockets, temporary files."""
+        """Lists what its engines left on the machine: processes, sockets, temporary files."""
         ...
 
 
 async def read_turn(session: EngineSession, text: str, react: Reaction | None = None) -> list[EngineEvent]:
-    """One whole turn; `react` sees each event."""
+    """Reads a whole turn; `react` is called with each event."""
     events: list[EngineEvent] = []
     with anyio.fail_after(WITHIN_S):
         async for event in session.run(Prompt(text)):
@@ -92,7 +92,7 @@ async def read_turn(session: EngineSession, text: str, react: Reaction | None = 
 
 
 def ending(events: list[EngineEvent]) -> TurnEnded:
-    """The end of a turn that keeps the grammar; fails if it does not."""
+    """Returns the end of a turn; fails if its events break the grammar."""
     assert list(well_formed(events)) == events, "the stream breaks the grammar of core/event.py"
     ends = [event for event in events if isinstance(event, TurnEnded)]
     assert len(ends) == 1
@@ -130,7 +130,7 @@ def resumed(brief: Brief, token: ResumeToken | None) -> Brief:
 
 
 def answering(session: EngineSession, decision: Decision) -> Reaction:
-    """A reaction that answers every ask."""
+    """Returns a reaction that answers every ask."""
     assert isinstance(session, Answerable)
     return lambda event: session.answer(event.ask.id, decision) if isinstance(event, Asked) else None
 
@@ -356,5 +356,5 @@ class EngineConformance:
 
 
 def is_after(events: list[EngineEvent], event: EngineEvent) -> bool:
-    """Whether anything was said or done between `event` and the end."""
+    """Returns true if anything was said or done between `event` and the end."""
     return any(is_busy(later) for later in events[events.index(event) :])

@@ -1,4 +1,4 @@
-"""A policy of rules that never change, for whoever has no store: a test, a rig."""
+"""A policy with fixed rules, for tests without a store."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""Public: the conformance suite for the store port. Every store passes it, ours and a stranger's.
+"""The public conformance suite for stores. Every store passes it, ours and those of plugins.
 
     class TestMyStore(StoreConformance):
         @pytest.fixture
         def open_store(self, tmp_path):
             return lambda: open_my_store(tmp_path / "data")
 
-`open_store` gives a callable; each call opens another store on the same data, as another process would, and each
-test begins with empty data. The suite runs with anyio's pytest plugin.
+`open_store` returns a callable; each call opens another store on the same data, as another process would. Each test
+begins with empty data. The suite runs with anyio's pytest plugin.
 """
 
 from __future__ import annotations

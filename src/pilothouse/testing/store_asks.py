@@ -1,4 +1,4 @@
-"""What every store must do with asks, people and schedules."""
+"""Conformance of stores: asks, people and schedules."""
 
 from __future__ import annotations
 

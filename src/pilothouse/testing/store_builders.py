@@ -1,4 +1,4 @@
-"""Rows for tests of stores: everything has a default, so that a test names only what it is about."""
+"""Rows for tests of stores. Everything has a default, so that a test names only what it is about."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from pilothouse.core.turn import Prompt, Turn, TurnStatus
 
 Unit = Callable[[Tx], Any]
 OpenStore = Callable[[], AbstractAsyncContextManager[Store]]
-"""Opens the data of this test. Every call gives another store on the same data, as another process would."""
+"""Opens the data of this test; each call opens another store on it, as another process would."""
 
 C1, C2 = ConversationId("memory:1"), ConversationId("memory:2")
 S1, S2 = SessionId("session-1"), SessionId("session-2")
@@ -40,13 +40,13 @@ MEMORY = ChannelId("memory")
 
 
 class StoreSuite:
-    """What every part of the conformance suite shares. Whoever uses it brings the fixture `open_store`."""
+    """The base of every part of the conformance suite. It needs the fixture `open_store`."""
 
     pytestmark = pytest.mark.anyio
 
     @pytest.fixture
     async def store(self, open_store: OpenStore) -> AsyncIterator[Store]:
-        """A fresh store that has joined, with two conversations."""
+        """Opens a store that has joined, with two conversations."""
         async with open_store() as store:
             await join(store)
             await store.write(add_places)

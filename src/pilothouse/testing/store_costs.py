@@ -1,4 +1,4 @@
-"""What every store must do with money: sums by the day, one reservation for each unended turn, what was decided."""
+"""Conformance of stores: costs by day, one reservation for each unended turn, decisions about caps."""
 
 from __future__ import annotations
 

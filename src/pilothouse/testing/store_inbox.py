@@ -1,4 +1,4 @@
-"""What every store's inbox must do: which conversation may start, and which waits."""
+"""Conformance of stores: the inbox, and which conversation may start a turn."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class InboxSuite(StoreSuite):
         await store.write(unit)
 
     async def test_a_conversation_waits_behind_its_turn_that_waits(self, store: Store) -> None:
-        """Also behind one that no row stands for: an answer made it."""
+        """Also behind a turn without an inbox row: an answer made it."""
 
         def unit(tx: Tx) -> None:
             tx.conversations.save(conversation(C1, session_id=S1))

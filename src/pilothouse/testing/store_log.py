@@ -1,4 +1,4 @@
-"""What every store must do with events, blobs, the audit log and facts, and what pruning leaves alone."""
+"""Conformance of stores: events, blobs, the audit log, facts, and what pruning keeps."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ class LogSuite(StoreSuite):
 
 
 def _fill(tx: Tx) -> None:
-    """Everything twice: what ended at 10, and what is unfinished though it is as old."""
+    """Stores everything twice: rows that ended at 10, and unfinished rows of the same age."""
     tx.sessions.add(session(S1))
     for queue, turn_id in ((tx.inbox, T2), (tx.outbox, T3)):
         for id in ("m1", "m2", "m3", "m4"):

@@ -1,4 +1,4 @@
-"""What every store must do with nodes, fencing, units that fail, and wake-ups."""
+"""Conformance of stores: nodes, fencing, units that fail, and wake-ups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every store's outbox must do: the order of delivery, and the parts of a message."""
+"""Conformance of stores: the outbox, the order of delivery, and the parts of a message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every store's inbox and outbox must do alike."""
+"""Conformance of stores: what inbox and outbox have in common."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every store must do with conversations, sessions and turns. Law 2 is tested here."""
+"""Conformance of stores: conversations, sessions and turns. Tests law 2."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _PATHS: dict[TurnStatus, tuple[TurnStatus, ...]] = {
     "failed": ("running", "failed"),
     "cancelled": ("cancelled",),
 }
-"""How a queued turn comes into each status by legal moves."""
+"""The legal moves that bring a queued turn into each status."""
 
 
 class PlaceSuite(StoreSuite):

@@ -116,8 +116,8 @@ async def test_each_mistake_is_one_line_that_says_what_to_do(server: Server, tmp
     mistakes: list[tuple[tuple[str, ...], dict[str, str], str]] = [
         ((), token, "No channel is named"),
         (channel, {}, "DISCORD_TOKEN"),
-        (("--channel", "#general"), token, "--channel: '#general' is no channel's id"),
-        ((), token | {"DISCORD_CHANNEL_ID": "12"}, "DISCORD_CHANNEL_ID: '12' is no channel's id"),
+        (("--channel", "#general"), token, "--channel: '#general' is not a channel id"),
+        ((), token | {"DISCORD_CHANNEL_ID": "12"}, "DISCORD_CHANNEL_ID: '12' is not a channel id"),
         (channel, {"DISCORD_TOKEN": "nonsense"}, "does not look like one"),
         (channel, {"DISCORD_TOKEN": server.token[:-1] + "x"}, "the token is refused"),
         (channel, {"DISCORD_TOKEN": server.token[:-1] + "x"}, "DISCORD_TOKEN in the environment"),

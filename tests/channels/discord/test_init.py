@@ -69,7 +69,7 @@ async def test_what_no_flag_says_is_asked_and_asked_again_where_it_is_wrong(
         *words(installed, "--engine", "script", "--owner", "discord:12345"), said=f"{server.token}\n{said}"
     )
     assert code == 0, told
-    assert "'general' is no channel's id" in told
+    assert "'general' is not a channel id" in told
     assert "there is no channel 1234567890123" in told
     assert "in #quiet of Lab" in told
     assert server.token not in told

@@ -404,7 +404,7 @@ async def test_old_messages_are_taken_with_one_word_about_it(house: House, serve
     ada.say("old two")
     async with polling(house):
         await house.until(lambda: not server.world.pending)
-        assert house.told == ["You sent this 3 hours ago, while I was away. I take it up now."]
+        assert house.told == ["You sent this 3 hours ago, while I was away. I am working on it now."]
     assert house.texts == ["old one", "old two"]
 
 

@@ -21,7 +21,7 @@ from tests.channels.telegram.server.running import Server
 from tests.dists import ROOT, SRC, write_dist
 
 from pilothouse.channels.telegram.addresses import TELEGRAM
-from pilothouse.cli.init_telegram import QUESTION
+from pilothouse.cli.init_bots import TELEGRAM_QUESTION
 from pilothouse.core.channel_status import HealthNote, note_health
 from pilothouse.core.store import Tx
 from pilothouse.stores.sqlite import STORE
@@ -76,7 +76,7 @@ class Installed:
             with contextlib.suppress(OSError):  # Linux says so when the last one closes its end
                 while chunk := os.read(ours, 65536):
                     screen += chunk
-                    if said and f"{QUESTION}: ".encode() in screen:  # typed once it is hidden
+                    if said and f"{TELEGRAM_QUESTION}: ".encode() in screen:  # typed once it is hidden
                         os.write(ours, said.encode())
                         said = ""
             os.close(ours)

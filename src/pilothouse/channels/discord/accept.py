@@ -39,7 +39,7 @@ from pilothouse.channels.discord.wire import (
     read,
 )
 from pilothouse.channels.failures import SORRY
-from pilothouse.channels.receipts import Tell, Telling, accept_fetched, may_talk
+from pilothouse.channels.receipts import ReceiptReporter, Tell, accept_fetched, may_talk
 from pilothouse.core.channel import Desk
 from pilothouse.core.clock import Clock
 from pilothouse.core.ids import UserId
@@ -71,7 +71,7 @@ class Taker:
         self._take_files = take_files
         self.tell = tell
         self._log = log
-        self._telling = Telling(tell, clock)
+        self._telling = ReceiptReporter(tell, clock)
         self._starters: dict[Address, str] = {}
 
     async def take(self, event: Event, us: str, calls: Calls) -> None:

@@ -24,7 +24,7 @@ from pilothouse.channels.discord.rest import Calls
 from pilothouse.channels.discord.sender import Sender
 from pilothouse.channels.discord.servers import Places
 from pilothouse.channels.discord.wire import Channel, read
-from pilothouse.channels.progress_message import Standing
+from pilothouse.channels.progress_message import ProgressMessages
 from pilothouse.core.channel import ChannelHealth, ChannelHost, Desk
 from pilothouse.core.errors import DeliveryError, Rejected, TryLater, Unconfirmed
 from pilothouse.core.ids import ChannelId, TurnId
@@ -53,7 +53,7 @@ class DiscordChannel:
         self._opened = anyio.Event()
         self._receiver: Receiver | None = None
         self._telling = 0
-        self._standing = Standing()
+        self._standing = ProgressMessages()
         self._turns: dict[str, TurnId] = {}
         self._nonces: dict[TurnId, str] = {}
         """Nonces of unconfirmed progress messages: sent again with the same nonce, Discord returns the same message."""

@@ -17,7 +17,7 @@ from anyio.abc import TaskGroup
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pilothouse.channels.advice import place_of, why_unreachable
+from pilothouse.channels.advice import token_place, why_unreachable
 from pilothouse.channels.discord.client import HIDDEN, Client, Hear, SessionLost, Start, logging_to
 from pilothouse.channels.discord.config import VARIABLE, DiscordConfig
 from pilothouse.channels.discord.endpoint import point_at
@@ -183,7 +183,7 @@ class Connection:
         self._hear = hear
         self._opened = opened
         self._closed = closed
-        self._setbacks = Setbacks(clock, log, alarm, place=place_of(config.token, VARIABLE))
+        self._setbacks = Setbacks(clock, log, alarm, place=token_place(config.token, VARIABLE))
         self._heard_at: float | None = None
         self._ready_at: float | None = None
         """When the gateway accepted the session."""

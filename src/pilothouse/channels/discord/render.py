@@ -27,12 +27,13 @@ from pilothouse.channels.discord.payload import (
     Look,
     Message,
 )
-from pilothouse.channels.literal import literals, plainly
+from pilothouse.channels.literal import literals, reveal_hidden
 from pilothouse.channels.parts import pack, sent_name
-from pilothouse.channels.text import clip, format_cost, is_visible, utf16_units
+from pilothouse.channels.text import clip, is_visible, utf16_units
 from pilothouse.core.ask import Ask
 from pilothouse.core.message import Attachment, Content, Part, clean_text
 from pilothouse.core.outcome import Usage
+from pilothouse.core.text import format_cost
 
 HEAD = 1200
 """Units shown of an ask or answer that is too long for a message; a file has all of it."""
@@ -40,7 +41,7 @@ HEAD = 1200
 
 def render_ask(ask: Ask, look: Look, *, said: str = "") -> Message:
     """`said` is our text about the ask: its title, and the lines around it."""
-    said = plainly(said or ask.title)
+    said = reveal_hidden(said or ask.title)
     text = "\n".join(_blocks(ask, said, look)).strip("\n") or "…"
     if utf16_units(text) <= TARGET - FILES_ROOM:
         return Message(text=text, rows=ask_rows(ask))
@@ -61,7 +62,7 @@ def render_closed(text: str) -> Message:
 
 
 def _blocks(ask: Ask, said: str, look: Look) -> Iterator[str]:
-    title = plainly(ask.title).strip()
+    title = reveal_hidden(ask.title).strip()
     before, _, after = said.partition(title) if title and title in said else ("", "", said)
     if before.strip():
         yield f"*{escaped(' '.join(before.split()))}*"
@@ -76,7 +77,7 @@ def _blocks(ask: Ask, said: str, look: Look) -> Iterator[str]:
 
 def _options(ask: Ask) -> list[str]:
     return [
-        f"{number}. {clip(' '.join(plainly(option.label).split()), 1000)}"
+        f"{number}. {clip(' '.join(reveal_hidden(option.label).split()), 1000)}"
         for number, option in enumerate(ask.options, 1)
     ]
 

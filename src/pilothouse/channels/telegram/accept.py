@@ -12,7 +12,7 @@ import anyio
 from msgspec.structs import replace
 
 from pilothouse.channels.failures import NOT_TAKEN, SORRY
-from pilothouse.channels.receipts import Tell, Telling, accept_fetched, may_talk
+from pilothouse.channels.receipts import ReceiptReporter, Tell, accept_fetched, may_talk
 from pilothouse.channels.telegram.addresses import Us, address_of, author_of, is_for_us
 from pilothouse.channels.telegram.client import BotClient
 from pilothouse.channels.telegram.content import WantedFile, name_of
@@ -79,7 +79,7 @@ class Taker:
         self._log = log
         self._fetches = anyio.CapacityLimiter(FETCHES_AT_ONCE)
         self._tell = tell
-        self._telling = Telling(tell, clock)
+        self._telling = ReceiptReporter(tell, clock)
 
     async def take(self, updates: Sequence[Update], address: Address | None, aside: Aside) -> None:
         trigger = await self._trigger_of(address) if address is not None else Trigger()

@@ -9,7 +9,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from pilothouse.channels.parts import pack
-from pilothouse.channels.progress_message import Standing
+from pilothouse.channels.progress_message import ProgressMessages
 from pilothouse.channels.telegram.addresses import TELEGRAM, chat_of, group
 from pilothouse.channels.telegram.client import open_client
 from pilothouse.channels.telegram.config import TelegramConfig
@@ -46,7 +46,7 @@ class TelegramChannel:
         self._opened = anyio.Event()
         self._receiving: Receiving | None = None
         self._telling = 0
-        self._standing = Standing()
+        self._standing = ProgressMessages()
 
     async def run(self, desk: Desk) -> None:
         async with open_client(self._config.endpoint) as client, anyio.create_task_group() as tasks:

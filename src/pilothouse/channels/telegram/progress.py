@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pilothouse.channels.steps import calm, last_steps, one_line, plan_line, running_line
+from pilothouse.channels.steps import calm, last_steps, one_line, plan_line, running_line, status_line
 from pilothouse.channels.telegram.cut import head
 from pilothouse.channels.telegram.keyboard import stop_key
 from pilothouse.channels.telegram.markdown import parse_markdown
 from pilothouse.channels.telegram.payload import TEXT, Button, Keyboard, Look, Progress
 from pilothouse.channels.telegram.rich import write_rich
 from pilothouse.channels.telegram.styled import Block, Paragraph, Span, Spans, style_blocks, words
-from pilothouse.channels.text import split, status_line
+from pilothouse.channels.text import split
 from pilothouse.core.message import clean_text
 from pilothouse.core.view import TurnView, shown
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from pilothouse.channels.advice import and_put, place_of
+from pilothouse.channels.advice import and_put, token_place
 from pilothouse.channels.failures import Failures
 from pilothouse.channels.receipts import Tell, greeting
 from pilothouse.channels.telegram.accept import Taker
@@ -179,7 +179,7 @@ class Receiving:
         folder = Path(host.state_dir)
         self._keeping = Keeping(folder, host.log)
         self._failures = Failures(folder / "failed-updates.jsonl", "telegram.update", host.clock, host.log)
-        place = place_of(config.token, VARIABLE)
+        place = token_place(config.token, VARIABLE)
         self._setbacks = Setbacks(host.clock, host.log, self._alarm, place=place)
         self._me = Me(0)
         self._source: Poller | Hooked | None = None

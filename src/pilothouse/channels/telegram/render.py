@@ -22,7 +22,7 @@ import msgspec
 from msgspec.structs import replace
 
 from pilothouse.channels.choices import choices
-from pilothouse.channels.literal import literals, phrases, plainly
+from pilothouse.channels.literal import literals, phrases, reveal_hidden
 from pilothouse.channels.parts import pack
 from pilothouse.channels.telegram.cut import Formatted, cut, head
 from pilothouse.channels.telegram.keyboard import is_numbered, keyboard
@@ -53,10 +53,11 @@ from pilothouse.channels.telegram.styled import (
     style_blocks,
     words,
 )
-from pilothouse.channels.text import format_cost, is_visible, utf16_units
+from pilothouse.channels.text import is_visible, utf16_units
 from pilothouse.core.ask import Ask
 from pilothouse.core.message import Attachment, Content, Part, clean_text
 from pilothouse.core.outcome import Usage
+from pilothouse.core.text import format_cost
 
 TAIL_ROOM = 500
 """Kept free below a question for what is said about how to answer it."""
@@ -111,7 +112,7 @@ def _joined(body: Formatted, tail: Formatted) -> Formatted:
 
 
 def _blocks(ask: Ask, said: str) -> Iterator[Block]:
-    said, title = plainly(said), plainly(ask.title).strip()
+    said, title = reveal_hidden(said), reveal_hidden(ask.title).strip()
     before, _, after = said.partition(title) if title and title in said else ("", "", said)
     if before.strip():
         yield Paragraph(words(before.strip(), "italic"))
@@ -134,7 +135,7 @@ def _literally(text: str) -> Iterator[Block]:
 
 def _options(ask: Ask) -> Iterator[Block]:
     if ask.options and is_numbered(ask):
-        yield Items(tuple(Item((Paragraph(words(plainly(o.label))),)) for o in ask.options), 1)
+        yield Items(tuple(Item((Paragraph(words(reveal_hidden(o.label))),)) for o in ask.options), 1)
 
 
 def house_blocks(text: str) -> tuple[Block, ...]:

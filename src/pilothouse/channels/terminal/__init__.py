@@ -1,6 +1,6 @@
-"""The terminal as a channel. `chat` builds it with a mode; as a plug-in it is interactive on this process's tty.
+"""The terminal as a channel. `chat` builds it with a mode; as a plugin it is interactive on this process's tty.
 
-Importing this costs nothing: what draws (rich) and what edits a line (prompt_toolkit) is imported when used.
+Cheap to import: rich and prompt_toolkit are imported when used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An ask beside a one-shot answer: put on the tty if there is one, else denied at once, aloud."""
+"""An ask during a one-shot message: asked on the tty if there is one, else denied at once, with a note on stderr."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
 from pilothouse.channels.terminal.draft import UNCHANGED, Draft, Unusable, changed, draft_of, edit_in_editor
-from pilothouse.channels.terminal.ink import hang, wash
 from pilothouse.channels.terminal.lines import forget_typed, read_line
 from pilothouse.channels.terminal.prompt import edit_line
 from pilothouse.channels.terminal.receive import NOBODY_HERE, WHY, choices, chosen, decide
 from pilothouse.channels.terminal.render import ask_body, ask_help, ask_text
 from pilothouse.channels.terminal.screen import PlainScreen
-from pilothouse.channels.terminal.stage import Stage, whole_of
+from pilothouse.channels.terminal.setup import Setup, full_ask
+from pilothouse.channels.terminal.style import indent, sanitize
 from pilothouse.core.ask import Ask, Decision
 from pilothouse.core.ask_view import whole_ask
 from pilothouse.core.channel import Answered, Desk
@@ -25,10 +25,10 @@ NOT_YET = "Not answered yet."
 
 
 class Asker:
-    def __init__(self, stage: Stage, screen: PlainScreen) -> None:
-        self._stage = stage
+    def __init__(self, setup: Setup, screen: PlainScreen) -> None:
+        self._setup = setup
         self._screen = screen
-        self._ink = stage.ink(tty=stage.streams.stderr_tty)
+        self._palette = setup.palette(tty=setup.streams.stderr_tty)
         self._open: dict[AskId, anyio.CancelScope] = {}
         self._turn = anyio.Lock()
 
@@ -38,7 +38,7 @@ class Asker:
             group.start_soon(self._handle, desk, ask)
 
     def changed(self, ask_id: AskId) -> None:
-        """Somebody else was quicker."""
+        """Cancels the prompt: the ask was answered elsewhere."""
         if scope := self._open.get(ask_id):
             scope.cancel()
 
@@ -46,49 +46,49 @@ class Asker:
         with self._open[ask.id]:
             async with self._turn:
                 while (answered := await self._answer(desk, ask)) is None:
-                    await self._stage.clock.sleep(AGAIN_S)
-                if self._stage.streams.stdin_tty or not answered.accepted:
+                    await self._setup.clock.sleep(AGAIN_S)
+                if self._setup.streams.stdin_tty or not answered.accepted:
                     await self._say(f"→ {answered.text}")
 
     async def _answer(self, desk: Desk, ask: Ask) -> Answered | None:
-        """None if the desk could not take it just now: it is said, and asked again."""
-        author = self._stage.seat.author
+        """Returns None if the desk could not take the answer: a note says so, and the ask is asked again."""
+        author = self._setup.identity.author
         try:
-            decision = await (self._put(desk, ask) if self._stage.streams.stdin_tty else self._deny(ask))
+            decision = await (self._put(desk, ask) if self._setup.streams.stdin_tty else self._deny(ask))
             decision = replace(decision, by=author.id)
             return await desk.answer(ask.id, ask.payload_hash, decision, author)
         except PilothouseError as error:
-            await self._screen.note(self._ink.red(f"  {wash(str(error))} Once more:"))
+            await self._screen.note(self._palette.red(f"  {sanitize(str(error))} Once more:"))
             return None
 
     async def _deny(self, ask: Ask) -> Decision:
-        await self._screen.note(self._ink.yellow(f"Denied: {wash(ask.title)} ({NOBODY_HERE})"))
+        await self._screen.note(self._palette.yellow(f"Denied: {sanitize(ask.title)} ({NOBODY_HERE})"))
         return Decision("deny", text=NOBODY_HERE)
 
     async def _put(self, desk: Desk, ask: Ask) -> Decision:
-        forget_typed(self._stage.streams)
-        await self._screen.note(ask_text(ask, self._ink, self._stage.columns(), enter=True))
+        forget_typed(self._setup.streams)
+        await self._screen.note(ask_text(ask, self._palette, self._setup.columns(), enter=True))
         with self._screen.quiet():
-            while (typed := await read_line(self._stage.streams)) is not None:
+            while (typed := await read_line(self._setup.streams)) is not None:
                 if decision := await self._heard(desk, ask, typed):
                     return decision
         return await self._deny(ask)
 
     async def _heard(self, desk: Desk, ask: Ask, typed: str) -> Decision | None:
-        """What the line decides; None if it decides nothing yet."""
+        """Returns what the line decides; None if nothing yet."""
         choice = chosen(ask, typed)
-        match choice.deed if choice else "answer":
+        match choice.action if choice else "answer":
             case "reason":
                 await self._say(WHY)
-                reason = (await read_line(self._stage.streams) or "").strip()
+                reason = (await read_line(self._setup.streams) or "").strip()
                 return Decision("deny", text=reason) if reason else await self._say(NOT_YET)
             case "change":
-                return await self._change(await whole_of(desk, self._stage, ask))
+                return await self._change(await full_ask(desk, self._setup, ask))
             case "whole":
-                whole = whole_ask(await whole_of(desk, self._stage, ask))
-                await self._screen.note("\n".join(ask_body(whole, self._ink, self._stage.columns())))
+                whole = whole_ask(await full_ask(desk, self._setup, ask))
+                await self._screen.note("\n".join(ask_body(whole, self._palette, self._setup.columns())))
             case "help":
-                await self._screen.note(ask_help(ask, self._ink, self._stage.columns()))
+                await self._screen.note(ask_help(ask, self._palette, self._setup.columns()))
             case _:
                 if decision := decide(ask, typed):
                     return decision
@@ -96,12 +96,12 @@ class Asker:
         return await self._say(f"Press one of {keys}, then Enter." if keys else NOT_YET)
 
     async def _change(self, ask: Ask) -> Decision | None:
-        streams = self._stage.streams
+        streams = self._setup.streams
         in_editor = bool(streams.editor) and not streams.dumb
         draft = draft_of(ask, in_editor=in_editor)
         try:
             if in_editor and not draft.is_command:
-                text = await edit_in_editor(streams, draft.text, self._stage.state_dir)
+                text = await edit_in_editor(streams, draft.text, self._setup.state_dir)
             else:
                 text = await self._edited(draft)
             decision = changed(ask, text) if text.strip() else None
@@ -110,15 +110,15 @@ class Asker:
         return decision or await self._say(UNCHANGED)
 
     async def _edited(self, draft: Draft) -> str:
-        streams = self._stage.streams
+        streams = self._setup.streams
         await self._say(draft.hint)
         if streams.stderr_tty and not streams.dumb:
             return await edit_line(streams, draft.text)
-        await self._screen.note(f"  {wash(draft.text)}")
+        await self._screen.note(f"  {sanitize(draft.text)}")
         return await read_line(streams) or ""
 
     async def _say(self, text: str) -> None:
-        await self._screen.note(self._ink.dim(hang(text, self._stage.columns())))
+        await self._screen.note(self._palette.dim(indent(text, self._setup.columns())))
 
 
 def _numbers(ask: Ask) -> list[str]:

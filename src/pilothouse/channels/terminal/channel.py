@@ -1,4 +1,4 @@
-"""The terminal as a channel: it holds one conversation, its own, and shows what is sent there exactly once."""
+"""The terminal as a channel: it serves one conversation, its own, and shows each part sent there exactly once."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 import anyio
 
 from pilothouse.channels.terminal.config import TERMINAL, Interactive, Mode, OneShot, TerminalConfig
-from pilothouse.channels.terminal.receive import take_seat
+from pilothouse.channels.terminal.receive import make_identity
 from pilothouse.channels.terminal.render import render
 from pilothouse.channels.terminal.screen import put
-from pilothouse.channels.terminal.stage import Stage, Talk
+from pilothouse.channels.terminal.setup import Setup, Talk
 from pilothouse.channels.terminal.streams import Streams, WallClock
 from pilothouse.core.channel import ChannelHost, Desk
 from pilothouse.core.clock import Clock
@@ -27,7 +27,7 @@ CLOSED_WAIT_S = 1.0
 class TerminalChannel:
     """`place` names the conversation (a workspace's path or name), `user` the person at the keyboard.
 
-    `header` is the one line that says who talks; `json` prints a one-shot turn's events instead of its answer.
+    `header` is the first line; `json` prints the events of a one-shot turn instead of its answer.
     """
 
     def __init__(
@@ -46,19 +46,19 @@ class TerminalChannel:
     ) -> None:
         self.id = TERMINAL
         clock = clock or WallClock()
-        seat = take_seat(place or str(Path.cwd()), user or getpass.getuser(), clock.now, os.getpid())
+        identity = make_identity(place or str(Path.cwd()), user or getpass.getuser(), clock.now, os.getpid())
         folder = Path(host.state_dir) / "terminal"
-        self._stage = Stage(config, folder, streams, clock, seat, header, verbose, json)
-        self._talk = _talk(mode, self._stage)
+        self._setup = Setup(config, folder, streams, clock, identity, header, verbose, json)
+        self._talk = _talk(mode, self._setup)
         self._opened = anyio.Event()
         self._talking: anyio.CancelScope | None = None
         self._closed = False
         self._gone = False
-        """Nobody reads our output any more, as in `chat … | head -1`."""
+        """True if the reader of our output has left, as in `chat … | head -1`."""
 
     @property
     def address(self) -> Address:
-        return self._stage.seat.address
+        return self._setup.identity.address
 
     @property
     def exit_code(self) -> int:
@@ -66,7 +66,7 @@ class TerminalChannel:
         return 1 if self._gone else self._talk.exit_code
 
     def holds(self) -> tuple[ConversationId, ...]:
-        return (self._stage.conversation,)
+        return (self._setup.conversation,)
 
     def messages(self) -> tuple[MessageId, ...] | None:
         return self._talk.messages
@@ -85,7 +85,7 @@ class TerminalChannel:
         return render(content)
 
     async def send(self, address: Address, part: Part) -> MessageRef:
-        """Shows what of the part does not stand there yet. A closed terminal lets it wait for the next one."""
+        """Shows what of the part is not on the screen yet. If the terminal is closed, the part waits for the next one."""
         if address != self.address:
             raise Rejected(f"this terminal shows {self.address.place}, not {address.place}")
         await self._opened.wait()
@@ -98,10 +98,10 @@ class TerminalChannel:
             if self._talking is not None:
                 self._talking.cancel()
             raise
-        return MessageRef(address, self._stage.seat.next_id())
+        return MessageRef(address, self._setup.identity.next_id())
 
     def _lost(self, error: BaseException) -> None:
-        """Nobody is waited for who cannot hear us. A reader that left, as `head` does, knows; a full disk is told of."""
+        """Ends the chat when the output cannot be written. Reports the error, unless the reader left, as `head` does."""
         if self._gone:
             return
         self._gone = True
@@ -109,25 +109,25 @@ class TerminalChannel:
         if not isinstance(cause, BrokenPipeError):
             with suppress(DeliveryError):
                 put(
-                    self._stage.streams.stderr,
+                    self._setup.streams.stderr,
                     f"The output cannot be written: {cause}. `pilothouse chat` shows what is missing.\n",
                 )
 
 
 def _root_cause(error: BaseException) -> BaseException:
-    """What the operating system said."""
+    """Returns the error of the operating system."""
     while isinstance(error, BaseExceptionGroup) or error.__cause__ is not None:
         error = error.exceptions[0] if isinstance(error, BaseExceptionGroup) else error.__cause__ or error
     return error
 
 
-def _talk(mode: Mode, stage: Stage) -> Talk:
+def _talk(mode: Mode, setup: Setup) -> Talk:
     match mode:
         case Interactive(news=news):
             from pilothouse.channels.terminal.interactive import InteractiveTalk
 
-            return InteractiveTalk(stage, news)
+            return InteractiveTalk(setup, news)
         case OneShot(text=text):
             from pilothouse.channels.terminal.oneshot import OneShotTalk
 
-            return OneShotTalk(stage, text)
+            return OneShotTalk(setup, text)

@@ -1,4 +1,4 @@
-"""What a terminal is told before it opens."""
+"""Settings and modes of a terminal."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ TERMINAL = ChannelId("terminal")
 
 
 class TerminalConfig(Struct, frozen=True, forbid_unknown_fields=True):
-    """`width` is the widest that text is set, whatever the window; `history` keeps what was typed."""
+    """`width` is the maximum width of text, whatever the window; `history` keeps what was typed."""
 
     width: int = 100
     history: bool = True
 
 
 class News(Struct, frozen=True):
-    """A word of the house itself, for whoever sits here: of no turn, and of no conversation."""
+    """A notice for the person at the terminal that belongs to no turn and no conversation."""
 
     text: str
     worrying: bool = False
 
 
 class Interactive(Struct, frozen=True):
-    """Talk until the person leaves; `news` are told as they come."""
+    """Talk until the person leaves; `news` are shown as they come."""
 
     news: AsyncIterable[News] | None = None
 
 
 class OneShot(Struct, frozen=True):
-    """Send one message (or one command) and leave when all that came of it was shown."""
+    """Send one message or command, and leave when everything it caused was shown."""
 
     text: str
 

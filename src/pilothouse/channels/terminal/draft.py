@@ -1,7 +1,7 @@
-"""Changing what an ask would do: what a person gets to edit, and what becomes of it.
+"""Editing a tool's input before it is allowed.
 
-A command is a line; anything else is JSON, in the person's own editor where they named one. What comes back is the
-whole input of the tool, and nothing is allowed that was not understood.
+A command is edited as a line; any other input as JSON, in the person's own editor if one is set. The result is the whole
+input of the tool, and nothing is allowed that cannot be parsed.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ UNCHANGED = "Nothing was changed; it is not answered yet."
 
 
 class Unusable(Exception):
-    """What was typed cannot be what the tool is given; the words say why."""
+    """Raised if what was typed cannot be the tool's input; the message says why."""
 
 
 class Draft(Struct, frozen=True):
-    """What is edited, and what is said above it."""
+    """The text to edit, and the hint above it."""
 
     text: str
     hint: str
@@ -48,7 +48,7 @@ def draft_of(ask: Ask, *, in_editor: bool = False) -> Draft:
 
 
 def changed(ask: Ask, text: str) -> Decision | None:
-    """An allow of what was typed; None if that is what was asked. Raises `Unusable`."""
+    """Returns an allow with the typed input; None if it is unchanged. Raises `Unusable`."""
     given = input_of(ask) or {}
     instead = {**given, "command": text.strip()} if command_of(ask) is not None else _parsed(text)
     return None if instead == given else Decision("allow", input=instead)
@@ -58,25 +58,25 @@ def _parsed(text: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Unusable(f"That is no JSON: {error}.") from error
+        raise Unusable(f"That is not valid JSON: {error}.") from error
     if not isinstance(value, dict):
-        raise Unusable("That is JSON, but no object: it begins with { and ends with }.")
+        raise Unusable("That is not a JSON object: write {…}.")
     return value
 
 
 async def edit_in_editor(streams: Streams, text: str, folder: Path) -> str:
-    """What the person's own editor leaves of the text. Raises `Unusable` if it cannot be started, or fails."""
+    """Returns the text as edited in the person's own editor. Raises `Unusable` if that cannot be started, or fails."""
     with _scratch(folder, text) as file:
         await _run_editor(streams, str(file))
         try:
             return file.read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise Unusable(f"What the editor left cannot be read: {error}.") from error
+            raise Unusable(f"The edited file cannot be read: {error}.") from error
 
 
 @contextmanager
 def _scratch(folder: Path, text: str) -> Iterator[Path]:
-    """A file that nobody else may read, and that is gone afterwards."""
+    """Yields a private file, which is removed afterwards."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     handle, name = tempfile.mkstemp(".json", "change-", folder)
     try:

@@ -1,4 +1,4 @@
-"""A keyboard that can only type lines: a dumb terminal, a pipe, or the tty beside a one-shot answer."""
+"""Plain line input: a dumb terminal, a pipe, or the tty beside a one-shot answer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_BYTES = 1_000_000
 
 @asynccontextmanager
 async def typed_lines(streams: Streams) -> AsyncIterator[MemoryObjectReceiveStream[Typed]]:
-    """Lines, each Ctrl-C, and at the end of the input one `Leave`."""
+    """Yields a stream of lines, an `Interrupt` for each Ctrl-C, and a `Leave` at the end of input."""
     send, receive = anyio.create_memory_object_stream[Typed](16)
     with send, receive:
         async with anyio.create_task_group() as group:
@@ -50,20 +50,21 @@ async def _chunk(fd: int) -> bytes:
     await anyio.wait_readable(fd)
     try:
         return os.read(fd, 65_536)
-    except OSError:  # a pty whose other side is gone reads as an error, not as an end
+    except OSError:  # a pty whose other end is closed raises an error instead of an end of file
         return b""
 
 
 def forget_typed(streams: Streams) -> None:
-    """Drops what was typed before a question was put: it cannot be meant for it."""
+    """Drops what was typed before a question was shown: it cannot be its answer."""
     import termios
 
     termios.tcflush(streams.stdin.fileno(), termios.TCIFLUSH)
 
 
 async def read_line(streams: Streams) -> str | None:
-    """One line from the tty; None at its end. Reads only when called: the kernel stops a job in the background
-    that reads, and a shell wants its own lines back."""
+    """Reads one line from the tty; None at its end.
+
+    Reads only when called: the kernel stops a background job that reads, and later lines belong to the shell."""
     kept = b""
     while b"\n" not in kept:
         chunk = await _chunk(streams.stdin.fileno())

@@ -1,9 +1,7 @@
-"""Markdown as a list of top-level blocks: what can be printed, once, while the rest still streams.
+"""Markdown on a terminal: top-level blocks, each printed once while the rest still streams, and drawn by rich.
 
 A block ends at a blank line outside every fence, unless what follows continues it: an indented line, or the next
 item of a list.
-
-Markdown on a terminal, by rich: headings to the left, code without a box, no trailing blanks.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-from pilothouse.channels.terminal.ink import fold_column, wash
+from pilothouse.channels.terminal.style import fold_column, sanitize
 
 if TYPE_CHECKING:
     from rich.markdown import Markdown
@@ -44,12 +42,12 @@ def blocks(text: str) -> list[str]:
 
 
 def complete(text: str) -> list[str]:
-    """The blocks that no further text can change."""
+    """Returns the blocks that no further text can change."""
     return blocks(text)[:-1]
 
 
 def missing(wanted: Sequence[str], printed: Sequence[str]) -> list[str]:
-    """What of `wanted` does not stand there yet, where what was printed last may be its beginning."""
+    """Returns the rest of `wanted`, if the end of `printed` is its beginning; else all of it."""
     for start in range(len(printed) + 1):
         tail = list(printed[start:])
         if list(wanted[: len(tail)]) == tail:
@@ -62,7 +60,7 @@ def _continues(block: list[str], line: str) -> bool:
 
 
 def draw(text: str, width: int, *, color: bool) -> str:
-    """`text` as a terminal of that width shows it; without `color` not one escape."""
+    """Draws Markdown at a width; without `color` the result has no escapes."""
     from rich.console import Console
 
     out = io.StringIO()
@@ -76,12 +74,12 @@ def draw(text: str, width: int, *, color: bool) -> str:
         markup=False,
         _environ={},
     )
-    console.print(_markdown()(wash(text), code_theme="ansi_dark", hyperlinks=False))
+    console.print(_markdown()(sanitize(text), code_theme="ansi_dark", hyperlinks=False))
     return "\n".join(map(trim, out.getvalue().split("\n"))).strip("\n")
 
 
 def trim(line: str) -> str:
-    """Without the blanks at its end, and the colours that only they have. Not one pattern: on a table it took for ever."""
+    """Removes trailing blanks and their colours. A single pattern backtracked for minutes on a table."""
     body = line.removesuffix(_RESET)
     shown = body
     while shown.endswith(" "):
@@ -93,7 +91,7 @@ def trim(line: str) -> str:
 
 @cache
 def _markdown() -> type[Markdown]:
-    """Made late, for rich is imported late."""
+    """Defined in a function because rich is imported late."""
     from rich.console import Console, ConsoleOptions, RenderResult
     from rich.markdown import CodeBlock, Heading, Markdown
     from rich.padding import Padding
@@ -109,7 +107,7 @@ def _markdown() -> type[Markdown]:
         # pyrefly: ignore [missing-override-decorator]
         def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
             code = str(self.text).rstrip()
-            if self.lexer_name == "text":  # no program, so its columns may be folded
+            if self.lexer_name == "text":  # not a program, so columns may be folded
                 rows = (fold_column(line, options.max_width - 2) for line in code.split("\n"))
                 code = "\n".join(row for folded in rows for row in folded)
             syntax = Syntax(

@@ -1,4 +1,4 @@
-"""One message: sent, watched until all that came of it was delivered; the exit code tells how it went."""
+"""A one-shot message: sent, then followed until everything it caused was delivered. Sets the exit code."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ import msgspec
 from msgspec import Struct
 
 from pilothouse.channels.terminal.ask_prompt import Asker
-from pilothouse.channels.terminal.ink import wash
-from pilothouse.channels.terminal.pen import Look
 from pilothouse.channels.terminal.render import attachment_line, bare
-from pilothouse.channels.terminal.screen import PlainScreen, put
-from pilothouse.channels.terminal.stage import TICK_S, Stage
+from pilothouse.channels.terminal.screen import Display, PlainScreen, put
+from pilothouse.channels.terminal.setup import TICK_S, Setup
+from pilothouse.channels.terminal.style import sanitize
 from pilothouse.channels.terminal.transcript import DELIVERY_WAIT_S, Transcript
 from pilothouse.core.channel import Desk, LoggedEvent, Receipt
 from pilothouse.core.errors import PilothouseError, TryLater
@@ -29,7 +28,7 @@ FINISHED: frozenset[RowStatus] = frozenset({"done", "failed", "withdrawn"})
 
 
 class MessageState(Struct, frozen=True):
-    """What `query("message", id=…)` tells, as a struct or as a dict."""
+    """The result of `query("message", id=…)`."""
 
     status: RowStatus = "queued"
     turn_id: TurnId | None = None
@@ -37,32 +36,32 @@ class MessageState(Struct, frozen=True):
 
 
 class OneShotTalk:
-    def __init__(self, stage: Stage, text: str) -> None:
-        self._stage = stage
+    def __init__(self, setup: Setup, text: str) -> None:
+        self._setup = setup
         self._text = text.strip()
-        streams = stage.streams
+        streams = setup.streams
         self._screen = PlainScreen(streams)
-        self._ink = stage.ink(tty=streams.stderr_tty)
-        self._asker = Asker(stage, self._screen)
+        self._palette = setup.palette(tty=streams.stderr_tty)
+        self._asker = Asker(setup, self._screen)
         drawn = streams.stdout_tty and not streams.dumb
-        color = stage.ink(tty=drawn).color
-        self._look = Look(
-            self._ink, stage.columns, drawn, streams.stdout_tty, color, stage.verbose, asks=False
+        color = setup.palette(tty=drawn).color
+        self._display = Display(
+            self._palette, setup.columns, drawn, streams.stdout_tty, color, setup.verbose, asks=False
         )
-        self._transcript = Transcript(self._screen, self._look, stage.clock, stage.seat.author)
+        self._transcript = Transcript(self._screen, self._display, setup.clock, setup.identity.author)
         self._message: MessageId | None = None
         self._stopped_by: MessageId | None = None
         self._command = ""
-        """The id that the one message went by, if it is a command: its reply names it."""
+        """The id of the message if it is a command: its reply refers to it."""
         self._state = MessageState()
         self._outcome: Outcome | None = None
         self._after_seq = 0
-        """Where the log stood before the message was sent: what is older is not about it."""
+        """The end of the log before the message was sent: older events are not about it."""
         self._rows: deque[LoggedEvent] = deque()
         self._news = anyio.Event()
         self._sorting = anyio.Lock()
         self._trouble = ""
-        """What the desk complained of last: it is said once, not with every round."""
+        """The desk's last error, which is printed once, not on every retry."""
         self._done_at: float | None = None
         self._finished = anyio.Event()
         self._refused = False
@@ -77,7 +76,7 @@ class OneShotTalk:
 
     @property
     def messages(self) -> tuple[MessageId, ...]:
-        """The one message, and the command that stops it."""
+        """The message, and the command that stops it."""
         return tuple(id for id in (self._message, self._stopped_by) if id is not None)
 
     async def run(self, desk: Desk, opened: Callable[[], None]) -> None:
@@ -85,8 +84,8 @@ class OneShotTalk:
         async with anyio.create_task_group() as group:
             self._group = group
             group.start_soon(self._watch_interrupts)
-            if self._stage.header and not self._stage.json:
-                await self._transcript.note(self._ink.dim(self._stage.header))
+            if self._setup.header and not self._setup.json:
+                await self._transcript.note(self._palette.dim(self._setup.header))
             await self._greet(await self._submit())
             opened()
             if self._message is not None:
@@ -104,61 +103,61 @@ class OneShotTalk:
         if self._command and part.data.get("reply_to") == self._command:
             await self._reply(part.text)
             for file in part.attachments:
-                await self._screen.note(attachment_line(file, self._ink, self._stage.columns()))
+                await self._screen.note(attachment_line(file, self._palette, self._setup.columns()))
         elif not turn:
-            await self._screen.note(wash(part.text))
+            await self._screen.note(sanitize(part.text))
         elif turn != self._state.turn_id:
             raise TryLater(
-                POLL_S, "this terminal shows the answer to one question, and that is not known as its"
+                POLL_S, "this terminal shows the answer to one message, and this part is not known to be its"
             )
-        elif not self._stage.json:
+        elif not self._setup.json:
             await self._transcript.part(part)
 
     async def _reply(self, text: str) -> None:
-        """What the one message was told, if it is a command."""
-        if self._stage.json:
-            await self._screen.note(f"{self._ink.dim(NO_EVENTS)}\n{bare(text)}")
+        """Shows the reply to a command."""
+        if self._setup.json:
+            await self._screen.note(f"{self._palette.dim(NO_EVENTS)}\n{bare(text)}")
         else:
             await self._screen.say(bare(text))
 
     async def _greet(self, receipt: Receipt) -> None:
-        """What the desk said to the message; for a command that may be all there is to say."""
+        """Shows the desk's receipt; for a command that may be the whole reply."""
         self._message = receipt.message_id if receipt.state != "refused" else None
         self._refused = receipt.state == "refused"
         if receipt.text and self._refused:
-            await self._screen.note(self._ink.red(self._look.words(receipt.text)))
+            await self._screen.note(self._palette.red(self._display.words(receipt.text)))
         elif receipt.text and self._command:
             await self._reply(receipt.text)
         elif receipt.text:
-            await self._screen.note(self._ink.dim(self._look.words(receipt.text)))
-        if self._message is not None and not self._command and not self._stage.json:
+            await self._screen.note(self._palette.dim(self._display.words(receipt.text)))
+        if self._message is not None and not self._command and not self._setup.json:
             self._transcript.expect()
 
     async def _submit(self) -> Receipt:
         if not self._text:
             return Receipt("refused", text="There is nothing to send: give a text, or pipe one in.")
-        seat, now = self._stage.seat, self._stage.clock.now()
+        identity, now = self._setup.identity, self._setup.clock.now()
         try:
             self._after_seq = await self._desk.query(
-                "last_seq", seat.author, conversation=self._stage.conversation
+                "last_seq", identity.author, conversation=self._setup.conversation
             )
             if self._text.startswith("/"):
-                self._command = seat.next_id()
+                self._command = identity.next_id()
                 return await self._desk.command(
-                    seat.address, seat.author, self._text, self._command, sent_at=now
+                    identity.address, identity.author, self._text, self._command, sent_at=now
                 )
-            return await self._desk.accept(seat.message(self._text, now, alone=True))
+            return await self._desk.accept(identity.message(self._text, now, alone=True))
         except PilothouseError as error:
             return Receipt("refused", text=str(error))
 
     async def _follow(self) -> None:
-        author = self._stage.seat.author
-        async for row in self._desk.follow(self._stage.conversation, self._after_seq, author):
+        author = self._setup.identity.author
+        async for row in self._desk.follow(self._setup.conversation, self._after_seq, author):
             self._rows.append(row)
             self._news.set()
 
     async def _sift(self) -> None:
-        """Takes together what was followed meanwhile, and asks about the message only for what may not be its."""
+        """Takes followed events in batches; queries the message only if a row may belong to another turn."""
         while True:
             await self._news.wait()
             self._news = anyio.Event()
@@ -170,15 +169,15 @@ class OneShotTalk:
     async def _poll(self) -> None:
         while True:
             await self._sort()
-            await self._stage.clock.sleep(POLL_S)
+            await self._setup.clock.sleep(POLL_S)
 
     async def _tick(self) -> None:
-        while not self._stage.json:
-            await self._stage.clock.sleep(TICK_S)
+        while not self._setup.json:
+            await self._setup.clock.sleep(TICK_S)
             await self._transcript.tick()
 
     async def _sort(self) -> None:
-        """Asks how the message is, and takes what was followed of its turn, in order."""
+        """Queries the message's state, then takes the followed rows of its turn, in order."""
         if self._message is None:
             return
         async with self._sorting:
@@ -186,9 +185,9 @@ class OneShotTalk:
         await self._take_rows()
 
     async def _state_of(self, message: MessageId) -> MessageState:
-        """How the message is; what is known already if the desk cannot say just now."""
+        """Returns the message's state; the last known one if the desk fails."""
         try:
-            told = await self._desk.query("message", self._stage.seat.author, id=message)
+            told = await self._desk.query("message", self._setup.identity.author, id=message)
         except PilothouseError as error:
             await self._complain(error)
             return self._state
@@ -198,7 +197,7 @@ class OneShotTalk:
     async def _complain(self, error: PilothouseError) -> None:
         if str(error) != self._trouble:
             self._trouble = str(error)
-            await self._screen.note(self._ink.red(f"  {wash(str(error))} Trying again."))
+            await self._screen.note(self._palette.red(f"  {sanitize(str(error))} Trying again."))
 
     async def _take_rows(self) -> None:
         async with self._sorting:
@@ -209,8 +208,8 @@ class OneShotTalk:
         self._judge()
 
     async def _take(self, row: LoggedEvent) -> None:
-        if self._stage.json:
-            put(self._stage.streams.stdout, encode_event(row.event).decode() + "\n")
+        if self._setup.json:
+            put(self._setup.streams.stdout, encode_event(row.event).decode() + "\n")
         else:
             await self._transcript.event(row)
         match row.event:
@@ -224,40 +223,40 @@ class OneShotTalk:
                 pass
 
     def _judge(self) -> None:
-        """Finished once all is delivered and, if there was a turn, its end was followed (or is overdue)."""
+        """Finishes once everything is delivered and, if there was a turn, its end was followed or is overdue."""
         if self._state.status not in FINISHED or not self._state.delivered:
             return
-        now = self._stage.clock.monotonic()
+        now = self._setup.clock.monotonic()
         self._done_at = now if self._done_at is None else self._done_at
         followed = self._state.turn_id is None or self._outcome is not None
         if followed or now - self._done_at >= DELIVERY_WAIT_S:
             self._finished.set()
 
     async def _end(self) -> None:
-        if not self._stage.json:
+        if not self._setup.json:
             await self._transcript.finish()
         self._screen.status("")
 
     async def _stop(self) -> None:
-        seat = self._stage.seat
-        native_id = seat.next_id()
+        identity = self._setup.identity
+        native_id = identity.next_id()
         while True:
             try:
-                receipt = await self._desk.command(seat.address, seat.author, "/stop", native_id)
+                receipt = await self._desk.command(identity.address, identity.author, "/stop", native_id)
             except PilothouseError as error:
                 await self._complain(error)
-                await self._stage.clock.sleep(POLL_S)
+                await self._setup.clock.sleep(POLL_S)
             else:
                 self._stopped_by = receipt.message_id
                 return
 
     async def _watch_interrupts(self) -> None:
-        with self._stage.streams.interrupts() as pressed:
+        with self._setup.streams.interrupts() as pressed:
             async for _ in pressed:
                 if self._interrupted or self._message is None:
                     break
                 self._interrupted = True
-                await self._screen.note(self._ink.dim("Stopping… Ctrl-C again leaves at once."))
+                await self._screen.note(self._palette.dim("Stopping… Ctrl-C again leaves at once."))
                 self._group.start_soon(self._stop)
         self._interrupted = True
         self._finished.set()

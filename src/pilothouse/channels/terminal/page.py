@@ -1,7 +1,7 @@
-"""One turn on the screen: what stands there already, and what is still missing.
+"""One turn on the screen: what was printed, and what is missing.
 
-The stream and the delivered answer race. Whichever comes second finds here what the first one printed, so that
-every block of the answer is printed exactly once.
+The event stream and the delivered answer race. The second finds here what the first one printed, so that every block
+of the answer is printed exactly once.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ class Page:
     def __init__(self, first_seq: int, *, past: bool) -> None:
         self.first_seq = first_seq
         self.past = past
-        """All that is known of it happened before the terminal opened."""
+        """True if all its events happened before the terminal opened."""
         self.view = TurnView()
         self.printed: list[str] = []
         self.held: list[str] = []
-        """Lines about calls that began, to be told once it is sure that nobody is asked about them."""
+        """Lines about calls that began, held until it is certain that no ask about them follows."""
         self.began_at: float | None = None
         self.ended_at: float | None = None
         self.heard_at = 0.0
@@ -41,18 +41,19 @@ class Page:
 
     @property
     def settled(self) -> bool:
-        """Nothing of it is still to come. A turn that nothing was delivered for gets one more chance, later."""
+        """True if nothing more will come. A turn without a delivered answer gets one more chance, later."""
         return self.ended_at is not None and (self.delivered or self.past)
 
     def is_answer(self, part: Part) -> bool:
-        """Whether the part is the answer, or, of a turn that goes on later, its words so far. All else is news
-        about the turn: that it waits, was stopped, or failed, with whatever it had said until then."""
+        """Returns true for the answer, or the text so far of a turn that goes on later.
+
+        Any other part is a notice: the turn waits, was stopped, or failed."""
         if self.view.outcome in ("failed", "cancelled"):
             return False
         return part.data.get("kind") != "notice" or part.text.strip() in self.view.text
 
     def due(self, now: float) -> list[str]:
-        """Blocks that may be printed now: complete, and not held back for the tool that may follow."""
+        """Returns the blocks to print now: complete, and not held back for a tool call that may follow."""
         view = self.view
         held = view.draft_at is not None and now - view.draft_at < view.hold_s
         if (
@@ -66,7 +67,7 @@ class Page:
         return self._fresh(whole=False)
 
     def flush(self) -> list[str]:
-        """Every block there is, complete or not: nothing more will be added to it."""
+        """Returns every block, complete or not: nothing will be added to it."""
         return [] if self.past or self.closed else self._fresh(whole=True)
 
     def rest_of(self, text: str) -> list[str]:

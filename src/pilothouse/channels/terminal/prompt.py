@@ -1,9 +1,8 @@
-"""The interactive line, by prompt_toolkit: output scrolls above, the status and what is typed stay below.
+"""The input line, by prompt_toolkit: output scrolls above, the status and what is typed stay below.
 
-One application runs from start to end. Enter, Ctrl-C and the keys of an ask only put values into a stream, so
-that the line never flickers and what is half typed is never lost. Only a plain yes, a no and a number are read as
-they are pressed. All else that answers an ask is a letter in the line like any other, and needs Enter; what would
-keep a rule needs, too, that the rule was on the screen.
+One application runs from start to end. Enter, Ctrl-C and the keys of an ask only put values into a stream, so the
+line never flickers and half-typed text is never lost. Only yes, no and a number answer an ask without Enter. An answer
+that keeps a rule also needs that the rule was on the screen.
 """
 
 from __future__ import annotations
@@ -36,10 +35,10 @@ else:
 
 
 class Prompt:
-    """A `Screen`, and the keyboard beneath it.
+    """A `Screen`, and its keyboard.
 
-    `keys` are those that answer at once, while nothing is typed; `answers` says whether a text is for an ask, and
-    `warning` what would be kept if Enter were pressed after it; while something is `running`, Ctrl-C stops it and leaves alone what is typed.
+    `keys` answer at once while nothing is typed; `answers` tells whether a text is for an ask, and `warning` which rule
+    Enter would keep. While something is `running`, Ctrl-C stops it and leaves the typed text alone.
     """
 
     live = True
@@ -60,15 +59,15 @@ class Prompt:
         self._running = running
         self._status = ""
         self._warned = ""
-        """The warning that stands on the screen."""
+        """The warning on the screen."""
         self._answer: Typed | None = None
-        """What was typed to an ask and is not dealt with yet."""
+        """An answer to an ask that is not handled yet."""
         self._send: MemoryObjectSendStream[Typed] | None = None
         self._session = self._make(history)
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[MemoryObjectReceiveStream[Typed]]:
-        """Yields once the line is drawn: from then on Ctrl-C is a key and no signal."""
+        """Yields once the line is drawn: from then on Ctrl-C is a key, not a signal."""
         drawn = anyio.Event()
 
         def mark(app: object) -> None:
@@ -85,7 +84,7 @@ class Prompt:
                 group.cancel_scope.cancel()
 
     async def say(self, text: str) -> None:
-        """Above the line. Not by `run_in_terminal`: that lets the tty cook keys meanwhile, and eats a Ctrl-D."""
+        """Prints above the line. `run_in_terminal` would switch the tty to cooked mode meanwhile and lose a Ctrl-D."""
         app = self._session.app
         if app.is_running:
             app.renderer.erase()
@@ -101,7 +100,7 @@ class Prompt:
             self._session.app.invalidate()
 
     def prefill(self, text: str) -> None:
-        """Puts a text into the line, to be changed there."""
+        """Puts a text into the line, to be edited there."""
         from prompt_toolkit.document import Document
 
         self._session.default_buffer.document = Document(text)
@@ -109,7 +108,7 @@ class Prompt:
 
     @asynccontextmanager
     async def away(self) -> AsyncIterator[None]:
-        """The line is gone and the tty is as a program expects it that we start: an editor."""
+        """Removes the line and restores the tty for another program, such as an editor."""
         from prompt_toolkit.application.current import set_app
         from prompt_toolkit.application.run_in_terminal import in_terminal
 
@@ -118,14 +117,14 @@ class Prompt:
                 yield
 
     def taken(self, typed: Typed) -> None:
-        """It was dealt with. Until an answer is, keys are letters: they may be the reason that it asks for."""
+        """Marks it as handled. Until an answer is, keys are plain letters: they may begin the reason it asks for."""
         if typed is self._answer:
             self._answer = None
 
     async def _run(self) -> None:
         try:
             await self._session.prompt_async()
-        except EOFError:  # the tty is gone
+        except EOFError:  # the tty was closed
             self._put(Leave())
 
     def _make(self, history: Path | None) -> PromptSession[str]:
@@ -202,12 +201,12 @@ class Prompt:
         return bindings
 
     def _put(self, typed: Typed) -> bool:
-        """Whether somebody will take it."""
+        """Returns false if the stream is closed or full."""
         if self._send is None:
             return False
         try:
             self._send.send_nowait(typed)
-        except anyio.WouldBlock:  # somebody leans on a key: the bell says that it was not heard
+        except anyio.WouldBlock:  # a key is held down: the bell says that it was dropped
             self._session.output.bell()
             return False
         return True
@@ -217,9 +216,9 @@ def _output(stream: TextIO) -> Output:
     from prompt_toolkit.output.vt100 import Vt100_Output
 
     class Patient(Vt100_Output):
-        """Takes what nobody will see: that the window was closed is heard from the keyboard, and by a signal.
+        """Ignores write errors: a closed window is noticed by the keyboard and by a signal.
 
-        An error would come out of the event loop, where prompt_toolkit prints it, which is an error again.
+        prompt_toolkit would print the error from the event loop, which fails again.
         """
 
         @override
@@ -227,7 +226,7 @@ def _output(stream: TextIO) -> Output:
             with suppress(OSError):
                 super().flush()
 
-    # Asking the terminal for the cursor's place (CPR) earns a warning from those that do not answer.
+    # Cursor position requests (CPR) print a warning on terminals that do not answer.
     return Patient(stream, lambda: _size_of(stream), enable_cpr=False)
 
 
@@ -242,7 +241,7 @@ def _size_of(stream: TextIO) -> Size:
 
 
 async def edit_line(streams: Streams, text: str) -> str:
-    """One line, changed in place on the tty beside a one-shot answer; empty if the person goes back."""
+    """Edits one line on the tty beside a one-shot answer; empty if the person goes back."""
     from prompt_toolkit import PromptSession
     from prompt_toolkit.input.vt100 import Vt100Input
 

@@ -1,4 +1,4 @@
-"""From keys to words: who types here, under which ids, and what a key says to an ask."""
+"""Turns typed keys and lines into messages and decisions: who types, message ids, and the keys of an ask."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REMEMBER: tuple[tuple[str, str, Remember], ...] = (
 class Line(Struct, frozen=True):
     text: str
     warned: str = ""
-    """What the screen said, when Enter was pressed, that the line would keep."""
+    """The rule that the screen showed when Enter was pressed."""
 
 
 class Key(Struct, frozen=True):
@@ -45,8 +45,8 @@ class Leave(Struct, frozen=True):
 Typed = Line | Key | Interrupt | Leave
 
 
-class Seat(Struct, frozen=True):
-    """Where somebody sits: the place, the person, and the next id for what they say."""
+class Identity(Struct, frozen=True):
+    """The conversation, the person at the keyboard, and a maker of message ids."""
 
     address: Address
     author: Author
@@ -65,37 +65,37 @@ class Seat(Struct, frozen=True):
         )
 
 
-def take_seat(place: str, user: str, now: Callable[[], float], pid: int) -> Seat:
-    """Ids are `<epoch ms>-<pid>-<n>`: no other process, and no later one, makes the same."""
+def make_identity(place: str, user: str, now: Callable[[], float], pid: int) -> Identity:
+    """Makes ids as `<epoch ms>-<pid>-<n>`, unique across processes and time."""
     counted = count(1)
-    return Seat(
+    return Identity(
         Address(TERMINAL, place),
         Author(UserId(f"{TERMINAL}:{user}"), user),
         lambda: f"{int(now() * 1000)}-{pid}-{next(counted)}",
     )
 
 
-Deed = Literal["answer", "reason", "change", "whole", "help"]
+Action = Literal["answer", "reason", "change", "whole", "help"]
 
 
 class Choice(Struct, frozen=True):
-    """A key, what it is called, and what it does. A `reason` or a `change` is complete only with more words."""
+    """A key, its label, and what it does. A `reason` or a `change` needs more words."""
 
     key: str
     label: str
-    deed: Deed = "answer"
+    action: Action = "answer"
     decision: Decision | None = None
     rule: str = ""
-    """What it would save besides, exactly."""
+    """The exact rule that it would keep."""
 
     @property
     def at_once(self) -> bool:
-        """A plain yes or no. All else is read with Enter: more words follow it, or a sentence begins with its letter."""
-        return self.deed == "answer" and not self.rule
+        """True for a plain yes or no. Other keys need Enter: a message may begin with their letter."""
+        return self.action == "answer" and not self.rule
 
 
 def choices(ask: Ask) -> tuple[Choice, ...]:
-    """The keys that an ask has, in the order in which they are shown; the options of a question are apart."""
+    """Returns the keys of an ask in the order shown, without the options of a question."""
     if ask.kind == "approval":
         return tuple(_approvals(ask))
     if ask.kind == "plan" and not ask.options:
@@ -122,19 +122,19 @@ def _approvals(ask: Ask) -> Iterator[Choice]:
 
 
 def keys_of(ask: Ask) -> str:
-    """Those that answer at once, without Enter; of the numbers none where more may follow the first."""
+    """Returns the keys that answer without Enter; no numbers if a second digit or option may follow."""
     numbers = "" if ask.many or len(ask.options) > 9 else "".join(map(str, range(1, len(ask.options) + 1)))
     return "".join(choice.key for choice in choices(ask) if choice.at_once) + numbers
 
 
 def chosen(ask: Ask, typed: str) -> Choice | None:
-    """The choice that `typed` names, by its key or its label."""
+    """Returns the choice that `typed` names by key or label."""
     word = typed.strip().lower()
     return next((choice for choice in choices(ask) if word in (choice.key, choice.label.lower())), None)
 
 
 def decide(ask: Ask, typed: str) -> Decision | None:
-    """What `typed` says to the ask: one of its keys, options by number or name, or, where it takes words, the words."""
+    """Returns what `typed` decides: by a key, by options' numbers or names, or, if the ask takes text, by the text."""
     word = typed.strip()
     if choice := chosen(ask, word):
         return choice.decision
@@ -146,7 +146,7 @@ def decide(ask: Ask, typed: str) -> Decision | None:
 
 
 def _options(ask: Ask, word: str) -> tuple[str, ...]:
-    """`2`, `Blue`, or, where several may be chosen, `1,3`; nothing if any of them is no option."""
+    """Parses `2`, `Blue`, or, if several may be chosen, `1,3`; empty if any of them is not an option."""
     named = {str(n): option.key for n, option in enumerate(ask.options, 1)}
     named |= {option.label.lower(): option.key for option in ask.options}
     if word.lower() in named:
@@ -159,18 +159,18 @@ def _options(ask: Ask, word: str) -> tuple[str, ...]:
 
 
 def explain_key(ask: Ask, choice: Choice) -> str:
-    """What a key does, in a sentence."""
+    """Says what a key does."""
     about = (ABOUT_PLANS if ask.kind == "plan" else ABOUT).get(choice.key, choice.label)
     return about if choice.at_once else f"then Enter: {about}"
 
 
 ABOUT = {
     "y": "allow it, this once",
-    "s": "allow it, and whatever the rule allows, until this session ends",
-    "a": "allow it, and whatever the rule allows, in this workspace from now on",
+    "s": "allow it, and all that the rule allows, until this session ends",
+    "a": "allow it, and all that the rule allows, in this workspace from now on",
     "m": "change what would be done, then allow that",
     "n": "deny it, and stop the turn",
-    "r": "deny it and say why; the engine hears the reason and goes on",
+    "r": "deny it and say why; the engine reads the reason and goes on",
     "d": "the whole change, and exactly what is asked",
     "?": "this",
 }

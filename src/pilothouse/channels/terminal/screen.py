@@ -1,19 +1,25 @@
-"""Where text goes. `say` is for what was asked for, `note` for all around it, `status` for the one live line."""
+"""Output. A `Screen` prints the answer (`say`), everything around it (`note`) and one live line (`status`).
+
+A `Writer` puts text on a screen with blank lines between blocks and asides."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Protocol, TextIO
+from typing import Literal, Protocol, TextIO
 
+from msgspec import Struct
+
+from pilothouse.channels.terminal.markdown import blocks, draw
 from pilothouse.channels.terminal.streams import Streams
+from pilothouse.channels.terminal.style import Palette, sanitize, wrap
 from pilothouse.core.errors import TryLater
 
 
 class Screen(Protocol):
     @property
     def live(self) -> bool:
-        """Whether there is a line that may be rewritten; if not, progress is told in plain lines."""
+        """True if one line can be rewritten; if not, progress is printed as plain lines."""
         ...
 
     async def say(self, text: str) -> None: ...
@@ -43,7 +49,7 @@ class PlainScreen:
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
-        """The status line is away meanwhile: it would be drawn over what somebody types."""
+        """Hides the status line, which would overwrite what is typed."""
         self._clear()
         self._quiet = True
         try:
@@ -61,7 +67,7 @@ class PlainScreen:
 
 
 def put(stream: TextIO, text: str) -> None:
-    """Writes at once; what the stream's encoding lacks becomes a question mark."""
+    """Writes and flushes; characters that the encoding lacks become question marks."""
     try:
         try:
             stream.write(text)
@@ -70,3 +76,58 @@ def put(stream: TextIO, text: str) -> None:
         stream.flush()
     except (OSError, ValueError) as error:  # a broken pipe, a closed window, a closed file
         raise TryLater(60.0, "nobody reads the terminal's output any more") from error
+
+
+class Display(Struct, frozen=True):
+    """`streamed`: text is shown as it comes in, with blank lines around it; else the answer is written unchanged at the
+    end. `drawn`: Markdown is drawn, in `color` or without. `palette` colours everything but the answer."""
+
+    palette: Palette
+    width: Callable[[], int]
+    drawn: bool
+    streamed: bool
+    color: bool = False
+    verbose: bool = False
+    asks: bool = True
+    """True if asks are shown here; a one-shot message asks in its own way."""
+
+    @property
+    def columns(self) -> int:
+        return self.width()
+
+    def words(self, text: str) -> str:
+        """Returns a notice or failure: wrapped for a terminal, unchanged for a pipe."""
+        return wrap(text, self.columns) if self.streamed else sanitize(text)
+
+
+class Writer:
+    def __init__(self, screen: Screen, display: Display) -> None:
+        self.screen = screen
+        self.display = display
+        self._last: Literal["", "text", "aside", "end"] = ""
+
+    async def text(self, found: Iterable[str]) -> None:
+        """Writes blocks of Markdown, each after a blank line."""
+        for block in found:
+            gap = "\n" if self._last and self.display.streamed else ""
+            await self.screen.say(gap + self._drawn(block))
+            self._last = "text"
+
+    async def whole(self, text: str) -> None:
+        await self.text(blocks(text) if self.display.streamed else [text.strip("\n")])
+
+    async def aside(self, *lines: str) -> None:
+        """Writes lines that are not the answer; skips empty ones."""
+        for line in filter(None, lines):
+            gap = "\n" if self._last in ("text", "end") and self.display.streamed else ""
+            await self.screen.note(gap + line)
+            self._last = "aside"
+
+    def break_here(self) -> None:
+        """Puts a blank line before what comes next."""
+        self._last = self._last and "end"
+
+    def _drawn(self, block: str) -> str:
+        if self.display.drawn:
+            return draw(block, self.display.columns, color=self.display.color)
+        return sanitize(block) if self.display.streamed else block

@@ -1,4 +1,4 @@
-"""The process's edges as one value, so that nothing below looks at `sys` or `os.environ`."""
+"""Standard streams and terminal facts as one value: no other module here uses `sys` or `os.environ`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from msgspec import Struct
 
 
 class Streams(Struct, frozen=True):
-    """`dumb` means a terminal that can only type: no colour, no cursor movement, no spinner."""
+    """`dumb` is a terminal without colour and cursor movement."""
 
     stdin: TextIO
     stdout: TextIO
@@ -26,13 +26,13 @@ class Streams(Struct, frozen=True):
     color: bool
     dumb: bool
     interrupts: Callable[[], AbstractContextManager[AsyncIterator[object]]]
-    """Opens a stream that yields whenever the person presses Ctrl-C and no line editor takes it."""
+    """Opens a stream that yields for each Ctrl-C that no line editor takes."""
     editor: str = ""
-    """The person's own, as they name it in VISUAL or EDITOR."""
+    """VISUAL or EDITOR."""
 
     @property
     def live(self) -> bool:
-        """Whether one line may be rewritten in place."""
+        """True if one line can be rewritten in place."""
         return self.stderr_tty and not self.dumb
 
 
@@ -62,7 +62,7 @@ def _ctrl_c() -> AbstractContextManager[AsyncIterator[object]]:
 
 
 class WallClock:
-    """The `Clock` of a terminal that was given no other."""
+    """The default `Clock` of a terminal."""
 
     def now(self) -> float:
         return time.time()

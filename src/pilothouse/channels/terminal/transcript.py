@@ -1,4 +1,4 @@
-"""Turns as a person reads them: events and delivered parts in, text on a screen out, each thing once."""
+"""Shows turns on a screen: events and delivered parts come in, each thing is printed once."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from contextlib import asynccontextmanager
 import anyio
 import msgspec
 
-from pilothouse.channels.terminal.ink import fit, hang
+from pilothouse.channels.steps import activity_text
 from pilothouse.channels.terminal.page import Page
-from pilothouse.channels.terminal.pen import Look, Pen
 from pilothouse.channels.terminal.render import (
     activity_line,
     ask_text,
@@ -22,8 +21,8 @@ from pilothouse.channels.terminal.render import (
     spinner,
     step_line,
 )
-from pilothouse.channels.terminal.screen import Screen
-from pilothouse.channels.text import activity_text
+from pilothouse.channels.terminal.screen import Display, Screen, Writer
+from pilothouse.channels.terminal.style import fit, indent
 from pilothouse.core.ask import Ask
 from pilothouse.core.channel import LoggedEvent
 from pilothouse.core.clock import Clock
@@ -43,30 +42,32 @@ from pilothouse.core.outcome import Failure
 from pilothouse.core.view import TurnView
 
 END_WAIT_S = 0.5
-"""How long a delivered answer waits for the end of its turn to be followed, so that it is drawn with it."""
+"""How long a delivered answer waits for the end of its turn to be followed, so that both are drawn together."""
 DELIVERY_WAIT_S = 2.0
-"""How long an ended turn waits for its answer; after that the event's own words are shown."""
+"""How long an ended turn waits for its answer; after that the text of its events is shown."""
 HELD_S = 0.3
-"""How long a call that began waits to be told in a line of its own: an ask about it may follow."""
+"""How long a started call waits before it gets a line: an ask about it may follow."""
 QUIET_S = 0.3
-"""After this much silence a turn that began before we came is taken to be running still."""
+"""After this much silence a turn that began before the terminal opened counts as running."""
 NEWLINE = "\n"
 AWAY = "While you were away"
 
 
 class Transcript:
-    def __init__(self, screen: Screen, look: Look, clock: Clock, me: Author, *, since: float = 0.0) -> None:
-        """What happened before `since` is history: it is told only if it was not delivered then."""
-        self._pen = Pen(screen, look)
+    def __init__(
+        self, screen: Screen, display: Display, clock: Clock, me: Author, *, since: float = 0.0
+    ) -> None:
+        """Events before `since` are history: they are shown only if they were not delivered then."""
+        self._writer = Writer(screen, display)
         self._screen = screen
-        self._look = look
+        self._display = display
         self._clock = clock
         self._me = me
         self._since = since
         self._pages: dict[TurnId, Page] = {}
         self._shown: set[AskId] = set()
         self._open: dict[AskId, Ask] = {}
-        """Asks that wait for an answer. Not the views': an ask may outlive the turn that asked."""
+        """Open asks. Kept apart from the views: an ask may outlive its turn."""
         self._settled: set[AskId] = set()
         self._lock = anyio.Lock()
         self._away = False
@@ -74,7 +75,7 @@ class Transcript:
         self._seen_seq = 0
         self._ends: defaultdict[TurnId, anyio.Event] = defaultdict(anyio.Event)
 
-    # What is known.
+    # State.
 
     @property
     def running(self) -> bool:
@@ -82,33 +83,33 @@ class Transcript:
 
     @property
     def ask(self) -> Ask | None:
-        """The oldest ask that waits for an answer."""
+        """The oldest open ask."""
         return next(iter(self._open.values()), None)
 
     @property
     def safe_seq(self) -> int:
-        """Following after this later misses nothing that has not ended, or was not delivered, yet."""
+        """The event after which to follow next time, so that no unfinished or undelivered turn is missed."""
         kept = [page.first_seq for page in self._pages.values() if not page.settled]
         return min(kept, default=self._seen_seq + 1) - 1
 
     def expect(self) -> None:
-        """A message was sent: something will begin."""
+        """Notes that a message was sent: a turn will begin."""
         self._expecting = self._clock.now()
 
     def settle(self, ask: AskId) -> Ask | None:
-        """The ask is not open any more; what it was, if it was open here."""
+        """Closes an ask; returns it if it was open here."""
         self._settled.add(ask)
         return self._open.pop(ask, None)
 
-    # What comes in.
+    # Input.
 
     async def asked(self, ask: Ask) -> None:
-        """An ask that was open before anything was followed."""
+        """Shows an ask that was open before the terminal."""
         async with self._lock:
             await self._ask(ask)
 
     async def event(self, row: LoggedEvent) -> None:
-        """An ask may change after its turn's end: that settles the ask, and tells nothing of the turn."""
+        """Takes an event. An ask may change after its turn's end: that settles the ask and shows nothing of the turn."""
         self._seen_seq = row.seq
         async with self._lock:
             if isinstance(row.event, AskChanged):
@@ -143,14 +144,14 @@ class Transcript:
         self.draw_status()
 
     async def tick(self) -> None:
-        """Time passed: held text may be due, and an ended turn may have waited long enough."""
+        """Prints held text that is due, and closes ended turns that waited long enough."""
         now = self._clock.monotonic()
         async with self._lock:
             for page in list(self._pages.values()):
                 if page.past and page.ended_at is None and now - page.heard_at >= QUIET_S:
                     page.past = False
-                if self._look.streamed:
-                    await self._pen.text(page.due(self._clock.now()))
+                if self._display.streamed:
+                    await self._writer.text(page.due(self._clock.now()))
                 await self._announce(page, held_s=HELD_S)
                 late = page.ended_at is not None and now - page.heard_at >= DELIVERY_WAIT_S
                 if late and not page.past and not page.closed:
@@ -158,27 +159,27 @@ class Transcript:
         self.draw_status()
 
     @asynccontextmanager
-    async def hushed(self) -> AsyncIterator[None]:
-        """Nothing is printed meanwhile: the screen belongs to another program."""
+    async def paused(self) -> AsyncIterator[None]:
+        """Prints nothing meanwhile: the screen belongs to another program."""
         async with self._lock:
             yield
 
     async def note(self, text: str, *, alone: bool = False) -> None:
-        """A line of our own; one that stands `alone` has air after it."""
+        """Prints a line of our own; with `alone`, a blank line follows it."""
         async with self._lock:
-            await self._pen.aside(text)
+            await self._writer.aside(text)
             if alone:
-                self._pen.part_here()
+                self._writer.break_here()
 
     async def finish(self) -> None:
-        """The terminal is about to close: what is missing of ended turns is shown now."""
+        """Shows what is missing of ended turns before the terminal closes."""
         async with self._lock:
             for page in self._pages.values():
                 if page.ended_at is not None and not page.past:
                     await self._close(page)
 
     def draw_status(self) -> None:
-        now, width = self._clock.now(), self._look.columns
+        now, width = self._clock.now(), self._display.columns
         page = next((page for page in reversed(self._pages.values()) if page.running), None)
         if page:
             self._screen.status(activity_line(page.view, now, width))
@@ -186,7 +187,7 @@ class Transcript:
             self._screen.status(fit(f"{spinner(now)} Starting…", width - 1) if self._expecting else "")
 
     def _page_for(self, row: LoggedEvent) -> Page | None:
-        """Where the event belongs; nowhere if its turn has ended, or was never seen here and only its ask changed."""
+        """Returns the page of the event's turn; None if it ended, or if only an ask of an unseen turn changed."""
         page = self._pages.get(row.turn_id)
         if page is None and not isinstance(row.event, AskChanged):
             page = self._pages[row.turn_id] = Page(row.seq, past=self._is_past(row))
@@ -195,41 +196,41 @@ class Transcript:
     def _is_past(self, row: LoggedEvent) -> bool:
         return row.at < self._since and self._expecting is None
 
-    # What is printed.
+    # Output.
 
     async def _tell(self, page: Page, row: LoggedEvent, before: TurnView) -> None:
-        ink, columns = self._look.ink, self._look.columns
+        palette, columns = self._display.palette, self._display.columns
         if not isinstance(row.event, Asked):
             await self._announce(page)
         match row.event:
             case PromptAdded(text=text, by=by) if by not in ("", self._me.id, self._me.name):
-                await self._pen.aside(ink.dim(f"❯ {fit(text, columns - 2)}"))
+                await self._writer.aside(palette.dim(f"❯ {fit(text, columns - 2)}"))
             case ToolStarted(call=call):
                 await self._narration(page)
                 page.held += [] if self._screen.live else [f"  {fit(activity_text(call), columns - 2)}"]
             case ToolFinished(call_id=call_id):
                 done = (action for action in page.view.recent_actions if action.id == call_id)
-                await self._pen.aside(*(step_line(action, ink, columns) for action in done))
+                await self._writer.aside(*(step_line(action, palette, columns) for action in done))
             case Asked(ask=ask):
                 await self._narration(page)
                 await self._ask(ask)
             case PlanChanged(items=items):
-                await self._pen.aside(plan_lines(before.plan, items, ink, columns))
+                await self._writer.aside(plan_lines(before.plan, items, palette, columns))
             case Notice():
-                await self._pen.aside(notice_line(row.event, ink, columns))
+                await self._writer.aside(notice_line(row.event, palette, columns))
             case TurnEnded() if page.delivered:
                 await self._close(page)
             case _:
                 pass
 
     async def _page_of(self, turn: TurnId) -> Page | None:
-        """The turn's page, once its end was followed; what is there if that takes too long."""
+        """Returns the turn's page, after waiting a moment for the turn's end."""
         with anyio.move_on_after(END_WAIT_S):
             await self._ends[turn].wait()
         return self._pages.get(turn)
 
     def _unheard(self, turn: TurnId) -> Page:
-        """A page for a turn whose events come later, if at all."""
+        """Returns a page for a turn whose events come later, if at all."""
         return self._pages.setdefault(turn, Page(self._seen_seq + 1, past=False))
 
     async def _deliver(self, page: Page, part: Part) -> None:
@@ -241,8 +242,10 @@ class Transcript:
             if page.is_answer(part):
                 await self._answer(page, part.text)
             else:
-                paint = self._look.ink.red if view.outcome == "failed" else self._look.ink.dim
-                await self._pen.aside(*(paint(self._look.words(block)) for block in page.rest_of(part.text)))
+                paint = self._display.palette.red if view.outcome == "failed" else self._display.palette.dim
+                await self._writer.aside(
+                    *(paint(self._display.words(block)) for block in page.rest_of(part.text))
+                )
             await self._files(part)
         if page.ended_at is not None:
             await self._close(page)
@@ -255,7 +258,9 @@ class Transcript:
             await self._answer(page, view.answer or view.text)
         elif not page.delivered:
             words = page.rest_of(view.answer or view.text)
-            await self._pen.aside(*(self._look.ink.dim(hang(block, self._look.columns)) for block in words))
+            await self._writer.aside(
+                *(self._display.palette.dim(indent(block, self._display.columns)) for block in words)
+            )
         if view.failure:
             await self._failure(page, view.failure)
         page.closed = True
@@ -263,68 +268,72 @@ class Transcript:
 
     async def _closing(self, page: Page) -> None:
         if page.ended_at is not None:
-            await self._pen.aside(closing_line(page.view, page.ended_at, self._look.ink))
-        self._pen.part_here()
+            await self._writer.aside(closing_line(page.view, page.ended_at, self._display.palette))
+        self._writer.break_here()
 
     async def _answer(self, page: Page, text: str) -> None:
         rest = page.rest_of(text)
-        if self._look.streamed:
-            await self._pen.text(rest)
+        if self._display.streamed:
+            await self._writer.text(rest)
         elif rest:
-            await self._pen.whole(text)
+            await self._writer.whole(text)
 
     async def _failure(self, page: Page, failure: Failure) -> None:
-        """What was delivered has said it, as a rule; its detail is for those who asked for it."""
-        ink = self._look.ink
+        """Prints the failure unless it was delivered already; its detail only with `verbose`."""
+        palette = self._display.palette
         if not page.delivered and not any(failure.text in block for block in page.printed):
-            await self._pen.aside(ink.red(self._look.words(failure.text)))
-        if self._look.verbose and failure.detail:
-            await self._pen.aside(ink.dim(hang(failure.detail, self._look.columns)))
+            await self._writer.aside(palette.red(self._display.words(failure.text)))
+        if self._display.verbose and failure.detail:
+            await self._writer.aside(palette.dim(indent(failure.detail, self._display.columns)))
 
     async def _apart(self, part: Part, page: Page | None) -> None:
-        """Something that belongs to no turn on the screen: an old answer, a reply, a repeat."""
+        """Prints a part of no turn on the screen: an old answer, a reply, a repeat."""
         if page is not None and not self._away:
             self._away = True
-            await self._pen.aside(self._look.ink.dim(AWAY))
-        await self._pen.whole(part.text)
+            await self._writer.aside(self._display.palette.dim(AWAY))
+        await self._writer.whole(part.text)
         await self._files(part)
-        await self._pen.aside(self._look.ink.dim(AGAIN_MARK) if part.again else "")
+        await self._writer.aside(self._display.palette.dim(AGAIN_MARK) if part.again else "")
         if page is not None:
             await self._closing(page)
-        self._pen.part_here()
+        self._writer.break_here()
 
     async def _ask(self, ask: Ask, *, again: bool = False) -> None:
         if ask.id in self._settled:
             return
         self._open[ask.id] = ask
-        if not self._look.asks or (ask.id in self._shown and not again):
+        if not self._display.asks or (ask.id in self._shown and not again):
             return
         self._shown.add(ask.id)
-        self._pen.part_here()
-        ink = self._look.ink
-        await self._pen.aside(ask_text(ask, ink, self._look.columns), ink.dim(AGAIN_MARK) if again else "")
+        self._writer.break_here()
+        palette = self._display.palette
+        await self._writer.aside(
+            ask_text(ask, palette, self._display.columns), palette.dim(AGAIN_MARK) if again else ""
+        )
 
     async def _ask_changed(self, change: AskChanged) -> None:
-        """Settled by somebody else: one line that says who answered what."""
+        """Prints one line about an ask that was settled elsewhere: who answered what."""
         ask = self.settle(change.ask_id)
         if ask is None or change.by == self._me.id:
             return
         by = f", by {change.by}" if change.by else ""
         line = f"→ {ask.title.split(NEWLINE)[0]} · {change.said or change.state}{by}"
-        await self._pen.aside(self._look.ink.dim(hang(line, self._look.columns)))
+        await self._writer.aside(self._display.palette.dim(indent(line, self._display.columns)))
 
     async def _announce(self, page: Page, *, held_s: float = 0.0) -> None:
-        """What runs, where no line tells it live. Not before it may: a call that is asked about does not run yet."""
+        """Prints started calls on a screen without a status line, but not a call that waits for an ask."""
         if page.held and not page.view.asks and self._clock.monotonic() - page.heard_at >= held_s:
-            await self._pen.aside(*page.held)
+            await self._writer.aside(*page.held)
             page.held.clear()
 
     async def _narration(self, page: Page) -> None:
-        """Words before a tool: they are not the answer, so they step back."""
-        if self._look.streamed:
-            columns = self._look.columns
-            await self._pen.aside(*(self._look.ink.dim(hang(block, columns)) for block in page.flush()))
+        """Prints text before a tool call dimmed: it is not the answer."""
+        if self._display.streamed:
+            columns = self._display.columns
+            await self._writer.aside(
+                *(self._display.palette.dim(indent(block, columns)) for block in page.flush())
+            )
 
     async def _files(self, part: Part) -> None:
-        ink, columns = self._look.ink, self._look.columns
-        await self._pen.aside(*(attachment_line(file, ink, columns) for file in part.attachments))
+        palette, columns = self._display.palette, self._display.columns
+        await self._writer.aside(*(attachment_line(file, palette, columns) for file in part.attachments))

@@ -38,7 +38,7 @@ def test_every_piece_takes_something(text: str, limit: int) -> None:
 @given(TEXTS, LIMITS)
 def test_only_fences_are_added(text: str, limit: int) -> None:
     for piece in split_pieces(text, limit):
-        assert not piece.before or FENCE.match(piece.before.rstrip("\n"))
+        assert not piece.before or FENCE.match(piece.before.rstrip())  # the lead of a cut line may follow
         assert not piece.after or FENCE.match(piece.after.lstrip("\n"))
 
 

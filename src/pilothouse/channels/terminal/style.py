@@ -1,4 +1,4 @@
-"""Colour, width and safety of single lines. Nothing that came from outside reaches a terminal unwashed."""
+"""Colour, width and safety of lines. Text from outside must pass `sanitize` before it reaches a terminal."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _UNSAFE = re.compile(
 _GAP = re.compile(r"(?<=\S) {2,}(?=\S)")
 
 
-def wash(text: str) -> str:
-    """Without control characters: an engine must not move our cursor or write into somebody's clipboard."""
+def sanitize(text: str) -> str:
+    """Removes control characters: an engine must not move the cursor or write to the clipboard."""
     return _UNSAFE.sub("", text.replace("\r\n", "\n"))
 
 
-class Ink(Struct, frozen=True):
+class Palette(Struct, frozen=True):
     color: bool
 
     def dim(self, text: str) -> str:
@@ -54,19 +54,20 @@ def _cell(char: str) -> int:
 
 
 def wrap(text: str, width: int) -> str:
-    """Washed, and broken between words."""
-    lines = (textwrap.wrap(line, width, break_on_hyphens=False) or [""] for line in wash(text).split("\n"))
+    """Removes control characters, and wraps between words."""
+    lines = (
+        textwrap.wrap(line, width, break_on_hyphens=False) or [""] for line in sanitize(text).split("\n")
+    )
     return "\n".join(line for wrapped in lines for line in wrapped)
 
 
-def hang(text: str, width: int) -> str:
-    """Wrapped, and two columns in: the shape of all that is not the answer."""
+def indent(text: str, width: int) -> str:
+    """Wraps, and indents by two columns: the form of everything that is not the answer."""
     return "\n".join(f"  {line}".rstrip() for line in wrap(text, width - 2).split("\n"))
 
 
 def fold_line(line: str, width: int) -> list[str]:
-    """One line as rows no wider than `width`, every character and every space kept; rows after the first have two
-    columns less, for they stand further in."""
+    """Folds a line into rows of at most `width`, keeping every character; later rows are indented, so two shorter."""
     rows, row, used = list[str](), "", 0
     for char in line.expandtabs(4):
         cell = _cell(char)
@@ -79,9 +80,9 @@ def fold_line(line: str, width: int) -> list[str]:
 
 
 def fold_column(line: str, width: int) -> list[str]:
-    """One line of words in columns as rows no wider than `width`: its last column goes on below where it begins.
+    """Folds the last column of a line in columns within `width`.
 
-    A line that fits, or has no columns, or whose last one begins too far to the right, stays as it is.
+    A line that fits, has no columns, or whose last one begins in the right half is returned as it is.
     """
     starts = [gap.end() for gap in _GAP.finditer(line) if cells(line[: gap.end()]) <= width // 2]
     if not starts or cells(line) <= width:
@@ -92,8 +93,8 @@ def fold_column(line: str, width: int) -> list[str]:
 
 
 def fit(text: str, width: int) -> str:
-    """One line, no wider than `width`."""
-    line = " ".join(wash(text).split())
+    """Returns one line of at most `width` columns, cut with an ellipsis."""
+    line = " ".join(sanitize(text).split())
     if cells(line) <= width:
         return line
     kept, used = "", 0

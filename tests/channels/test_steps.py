@@ -6,14 +6,7 @@ from typing import Any
 
 import pytest
 
-from pilothouse.channels.text import (
-    activity_label,
-    activity_text,
-    format_cost,
-    format_duration,
-    short_path,
-    status_line,
-)
+from pilothouse.channels.steps import activity_label, activity_text, short_path, status_line
 from pilothouse.core.ask import Ask
 from pilothouse.core.event import (
     Asked,
@@ -29,6 +22,7 @@ from pilothouse.core.event import (
     Usage,
 )
 from pilothouse.core.ids import AskId, CallId
+from pilothouse.core.text import format_cost, format_duration
 from pilothouse.core.view import TurnView, fold
 
 READ = ToolCall(CallId("c"), "read", "Read", {"path": "/home/me/src/auth/login.py"})

@@ -1,4 +1,4 @@
-"""What both ways of talking share: where somebody sits, what they see on, and up to where they have read."""
+"""What the interactive and the one-shot chat share: settings, streams, open asks, and the read mark."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import msgspec
 from msgspec import Struct
 
 from pilothouse.channels.terminal.config import TerminalConfig
-from pilothouse.channels.terminal.ink import Ink
-from pilothouse.channels.terminal.receive import Seat
+from pilothouse.channels.terminal.receive import Identity
 from pilothouse.channels.terminal.streams import Streams
+from pilothouse.channels.terminal.style import Palette
 from pilothouse.core.ask import Ask
 from pilothouse.core.channel import Desk
 from pilothouse.core.clock import Clock
@@ -24,26 +24,26 @@ from pilothouse.core.message import Part, conversation_id
 TICK_S = 0.1
 
 
-class Stage(Struct, frozen=True):
+class Setup(Struct, frozen=True):
     config: TerminalConfig
     state_dir: Path
     streams: Streams
     clock: Clock
-    seat: Seat
+    identity: Identity
     header: str
     verbose: bool
     json: bool
 
     @property
     def conversation(self) -> ConversationId:
-        return conversation_id(self.seat.address)
+        return conversation_id(self.identity.address)
 
     def columns(self) -> int:
-        """How wide text is set now: a window may change."""
+        """Returns the current width of text: a window may be resized."""
         return max(20, min(self.config.width, self.streams.width()))
 
-    def ink(self, *, tty: bool) -> Ink:
-        return Ink(tty and self.streams.color and not self.streams.dumb)
+    def palette(self, *, tty: bool) -> Palette:
+        return Palette(tty and self.streams.color and not self.streams.dumb)
 
     def mark(self) -> Mark:
         name = hashlib.sha256(self.conversation.encode()).hexdigest()[:16]
@@ -51,31 +51,31 @@ class Stage(Struct, frozen=True):
 
 
 class OpenAsk(Struct, frozen=True):
-    """What `query("asks", conversation=…)` tells of each."""
+    """One row of `query("asks", conversation=…)`."""
 
     ask: Ask
 
 
-async def open_asks(desk: Desk, stage: Stage) -> list[Ask]:
-    """Those that wait here, whole."""
-    told = await desk.query("asks", stage.seat.author, conversation=stage.conversation)
+async def open_asks(desk: Desk, setup: Setup) -> list[Ask]:
+    """Returns the open asks of the conversation, in full."""
+    told = await desk.query("asks", setup.identity.author, conversation=setup.conversation)
     return [row.ask for row in msgspec.convert(told, list[OpenAsk], from_attributes=True)]
 
 
-async def whole_of(desk: Desk, stage: Stage, ask: Ask) -> Ask:
-    """The ask with all that was shortened to fit beside the question."""
-    return next((one for one in await open_asks(desk, stage) if one.id == ask.id), ask)
+async def full_ask(desk: Desk, setup: Setup, ask: Ask) -> Ask:
+    """Returns the ask in full, without the shortening of its event."""
+    return next((one for one in await open_asks(desk, setup) if one.id == ask.id), ask)
 
 
 class Talk(Protocol):
-    """One stay at the terminal. `opened` is called as soon as parts may come."""
+    """One chat, interactive or one-shot. `opened` is called as soon as parts may come."""
 
     @property
     def exit_code(self) -> int: ...
 
     @property
     def messages(self) -> tuple[MessageId, ...] | None:
-        """What it is here for; None if that is everything."""
+        """The messages whose answers it shows; None for all of the conversation."""
         ...
 
     async def run(self, desk: Desk, opened: Callable[[], None]) -> None: ...
@@ -84,7 +84,7 @@ class Talk(Protocol):
 
 
 class Mark:
-    """Up to which event everything was seen. Only a hint that saves reading: a lost one costs time, no event."""
+    """The last event that was seen. Only an optimization: without it everything is read again."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
