@@ -1,1 +1,1 @@
-"""The verbs: one file, one verb. Imports core only."""
+"""One gateway, in rooms. Imports `core` only; `docs/architecture.md` says which room may import which."""
