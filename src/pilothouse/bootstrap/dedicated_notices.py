@@ -1,4 +1,4 @@
-"""What `pilothouse discord` prints: that it is ready, a code for the first person, reloads, and trouble."""
+"""Notices of `pilothouse discord`: that it is ready, a code for the first person, reloads, and trouble."""
 
 from __future__ import annotations
 
@@ -43,24 +43,26 @@ async def welcome(app: App, channel: Listener, folder: Path, ready: str) -> None
     say(ready)
     prefix, workspace = f"{channel.id}:", str(folder)
 
-    def somebody(tx: Tx) -> tuple[str, str] | None:
+    def find_first(tx: Tx) -> tuple[str, str] | None:
         return find_person(tx, make_people(app.config), prefix, workspace)
 
-    if await app.store.read(somebody):
+    if await app.store.read(find_first):
         return
-    while not (found := await _offer_until(app, somebody)):
+    while not (found := await _offer_until(app, find_first)):
         say(CODE_IS_OVER)
     name, role = found
     say(LET_IN.format(name=name, role=role))
 
 
-async def _offer_until(app: App, somebody: Callable[[Tx], tuple[str, str] | None]) -> tuple[str, str] | None:
+async def _offer_until(
+    app: App, find_first: Callable[[Tx], tuple[str, str] | None]
+) -> tuple[str, str] | None:
     """Shows a code and returns who came in with it; None if it expired unused."""
     at = app.clock.now()
     made = await app.store.write(lambda tx: offer_code(tx, app.config, at=at, open_s=OPEN_S))
     say(CODE.format(code=made.code, role=made.role, minutes=OPEN_S / 60))
     with anyio.move_on_after(OPEN_S):
-        while not (found := await app.store.read(somebody)):
+        while not (found := await app.store.read(find_first)):
             await anyio.sleep(LOOK_EVERY_S)
         return found
     return None

@@ -49,6 +49,6 @@ class ProgressMessages:
             return True
         with anyio.move_on_after(ANSWER_S):
             await place.settled.wait()
-        self._of_turn = {turn: stands for turn, stands in self._of_turn.items() if stands != ref}
+        self._of_turn = {turn: other for turn, other in self._of_turn.items() if other != ref}
         self._places.pop(ref, None)
         return not place.is_answer

@@ -1,4 +1,4 @@
-"""How an incoming message reaches the desk, and the short replies to it. Shared by every channel.
+"""Hands incoming messages to the desk, and sends the short replies to them. Shared by every channel.
 
 Nothing of a stranger's message is downloaded. A late message is mentioned once per conversation, until one is in time.
 """

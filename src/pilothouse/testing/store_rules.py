@@ -1,4 +1,4 @@
-"""What every store must do with rules that people keep."""
+"""Conformance of stores: rules that people keep."""
 
 from __future__ import annotations
 

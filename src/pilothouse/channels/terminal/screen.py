@@ -75,7 +75,7 @@ def put(stream: TextIO, text: str) -> None:
             stream.write(text.encode(error.encoding, "replace").decode(error.encoding))
         stream.flush()
     except (OSError, ValueError) as error:  # a broken pipe, a closed window, a closed file
-        raise TryLater(60.0, "nobody reads the terminal's output any more") from error
+        raise TryLater(60.0, "the terminal's output is closed") from error
 
 
 class Display(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""What the interactive and the one-shot chat share: settings, streams, open asks, and the read mark."""
+"""Shared by the interactive and the one-shot chat: settings, streams, open asks, and the read mark."""
 
 from __future__ import annotations
 
