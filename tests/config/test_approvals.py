@@ -29,7 +29,7 @@ def test_setting_one_key_of_the_destructive_class_does_not_loosen_the_others(hom
     ("text", "words"),
     [
         ("[approvals.ordinary]\nroles = ['king']\n", "approvals.ordinary.roles"),
-        ("[approvals.ordinary]\nroles = []\n", "nobody could say yes"),
+        ("[approvals.ordinary]\nroles = []\n", "no one could approve"),
         ("[approvals.destructive]\nroles = ['requester']\nquorum = 2\n", "only the requester"),
         ("[approvals.destructive]\nquorum = 0\n", "at least 1"),
         ("[approvals.ordinary]\nroute = 'everywhere'\n", "here, private"),
