@@ -127,6 +127,11 @@ EVENTS: tuple[EngineEvent, ...] = (
 class ChannelConformance:
     pytestmark = pytest.mark.anyio
 
+    @pytest.fixture
+    def anyio_backend(self) -> str:
+        """Run on asyncio, whatever else is installed."""
+        return "asyncio"
+
     def read(self, parts: Sequence[Part]) -> str:
         """Returns all that a person can read; overridden by a channel that attaches a long text as a file."""
         return "".join(part.text for part in parts)

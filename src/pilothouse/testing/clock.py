@@ -1,8 +1,9 @@
-"""A clock that a test moves by hand, and predictable ids."""
+"""A clock that a test moves by hand, the real clock, and ids that a test can predict."""
 
 from __future__ import annotations
 
 import heapq
+import time
 from itertools import count
 
 import anyio
@@ -57,6 +58,17 @@ class FakeClock:
     def _move(self, to: float) -> None:
         self._now += to - self._monotonic
         self._monotonic = to
+
+
+class RealClock:
+    def now(self) -> float:
+        return time.time()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await anyio.sleep(seconds)
 
 
 class CountedIds:

@@ -41,7 +41,7 @@ class MessageState(Struct, frozen=True):
 
 
 class OpenAsk(Struct, frozen=True):
-    """One row of `query("asks", conversation=…)`."""
+    """A row of `query("asks", conversation=…)`, or the one of `query("ask", id=…)`."""
 
     ask: Ask
 
@@ -173,6 +173,9 @@ class ScriptedDesk:
         match what:
             case "message":
                 return self.messages[terms["id"]]
+            case "ask":
+                found = (OpenAsk(ask) for ask in self.open_asks if ask.id == terms["id"])
+                return next(found, None)
             case "asks":
                 return [OpenAsk(ask) for ask in self.open_asks]
             case "last_seq":

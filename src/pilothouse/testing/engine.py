@@ -19,7 +19,15 @@ import msgspec
 import pytest
 
 from pilothouse.core.ask import Decision, hash_payload
-from pilothouse.core.engine import Answerable, Brief, Engine, EngineSession, Interruptible, Steerable
+from pilothouse.core.engine import (
+    Answerable,
+    Brief,
+    Engine,
+    EngineSession,
+    EngineSpec,
+    Interruptible,
+    Steerable,
+)
 from pilothouse.core.errors import EngineError
 from pilothouse.core.event import (
     Asked,
@@ -137,12 +145,32 @@ def answering(session: EngineSession, decision: Decision) -> Reaction:
 
 @asynccontextmanager
 async def open_session(rig: EngineRig, name: str = "one") -> AsyncIterator[EngineSession]:
+    """Open a session on a new engine. What the test raises is raised after both are left: task groups would wrap it."""
+    raised: BaseException | None = None
     async with rig.build() as engine, engine.open(rig.brief(name)) as session:
-        yield session
+        try:
+            yield session
+        except (Exception, pytest.skip.Exception, pytest.fail.Exception) as error:  # noqa: BLE001 - raised below
+            raised = error
+    if raised is not None:
+        raise raised
+
+
+def check_spec(spec: EngineSpec) -> None:
+    """Check a spec that an entry point may name: its section needs no setting, and its probe returns a status."""
+    assert spec.id
+    assert spec.title
+    status = spec.probe(msgspec.convert({}, spec.config))
+    assert status.available or (status.problem and status.fix)
 
 
 class EngineConformance:
     pytestmark = pytest.mark.anyio
+
+    @pytest.fixture
+    def anyio_backend(self) -> str:
+        """Run on asyncio, whatever else is installed."""
+        return "asyncio"
 
     async def test_a_turn_starts_first_and_ends_once_and_last(self, rig: EngineRig) -> None:
         async with open_session(rig) as session:

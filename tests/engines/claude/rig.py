@@ -12,7 +12,6 @@ from typing import Any
 import anyio
 from tests.engines.claude.api import ScriptedApi
 from tests.engines.claude.binary import claude_binary, claude_version
-from tests.engines.memory_blobs import MemoryBlobs
 
 from pilothouse.core.ask import Decision
 from pilothouse.core.engine import Answerable, Brief, EngineHost, EngineSession
@@ -27,6 +26,7 @@ from pilothouse.engines.claude.gate_proof import PROOFS, remember_proof
 from pilothouse.engines.machine import scratch_path
 from pilothouse.policy.decide import PolicyEnv
 from pilothouse.policy.filesystem import RealFilesystem
+from pilothouse.testing.hosts import MemoryBlobs
 from pilothouse.testing.policy import FixedPolicy
 
 MARK = "HOUSE_UNDER_TEST"  # not PILOTHOUSE_…: the gateway keeps those to itself

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.engines.memory_blobs import MemoryBlobs
 
 from pilothouse.core.engine import EngineHost
 from pilothouse.engines.claude.gate_proof import NO_HOOK, REPLACED, ProvenGate
 from pilothouse.processes import Marker
+from pilothouse.testing.hosts import MemoryBlobs
 
 pytestmark = pytest.mark.slow
 

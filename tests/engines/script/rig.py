@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from tests.engines.memory_blobs import MemoryBlobs
 
 from pilothouse.core.ask import Decision
 from pilothouse.core.engine import Answerable, Brief, EngineHost, EngineSession
@@ -19,6 +18,7 @@ from pilothouse.core.ids import SessionId
 from pilothouse.core.turn import Prompt
 from pilothouse.engines.script.config import ScriptConfig
 from pilothouse.engines.script.engine import ScriptEngine
+from pilothouse.testing.hosts import MemoryBlobs
 
 MARK = "PILOTHOUSE_TEST_MARK"
 WITHIN_S = 40.0

@@ -20,6 +20,7 @@ from anyio.abc import TaskGroup
 import pilothouse
 from pilothouse.core.engine import NODE_MARKER, Brief, EngineHost, ProcessStart
 from pilothouse.core.errors import EngineError
+from pilothouse.core.ids import EngineId
 from pilothouse.core.outcome import Failure
 from pilothouse.engines.link import LinkPlan
 from pilothouse.engines.script.config import ScriptConfig
@@ -33,7 +34,8 @@ DEMO = Path(__file__).with_name("demo.toml")
 
 
 class ScriptEngine:
-    def __init__(self, config: ScriptConfig, host: EngineHost) -> None:
+    def __init__(self, config: ScriptConfig, host: EngineHost, id: EngineId = ENGINE_ID) -> None:
+        self._id = id
         self._config = config
         self._host = host
         self._launcher = Launcher(host.jail)
@@ -60,8 +62,10 @@ class ScriptEngine:
 
     @asynccontextmanager
     async def open(self, brief: Brief) -> AsyncIterator[ScriptSession]:
-        check_token(brief)
-        session = ScriptSession(brief, self._host.blobs, self._lease, self._expect_end, self._config.open_s)
+        check_token(brief, self._id)
+        session = ScriptSession(
+            self._id, brief, self._host.blobs, self._lease, self._expect_end, self._config.open_s
+        )
         try:
             await session.enter()
             yield session
@@ -105,7 +109,7 @@ class ScriptEngine:
             extra["PYTHONPATH"] = str(Path(pilothouse.__file__).parent.parent)
         names = [*BASE_NAMES, *config.environment]
         return LinkPlan(
-            engine=ENGINE_ID,
+            engine=self._id,
             launcher=self._launcher,
             start=ProcessStart(
                 "script player",
@@ -128,10 +132,8 @@ def player_command(script: str | None) -> list[str]:
     return [sys.executable, "-m", "pilothouse.engines.script.player", str(path)]
 
 
-def check_token(brief: Brief) -> None:
+def check_token(brief: Brief, engine: EngineId) -> None:
     token = brief.resume
-    if token is not None and token.engine != ENGINE_ID:
-        text = (
-            f"This session belongs to the engine {token.engine!r}, not to {ENGINE_ID!r}. Start a new session."
-        )
+    if token is not None and token.engine != engine:
+        text = f"This session belongs to the engine {token.engine!r}, not to {engine!r}. Start a new session."
         raise EngineError(Failure("stale_session", text))

@@ -14,7 +14,7 @@ from pilothouse.core.ask import Decision
 from pilothouse.core.engine import Blobs, Brief
 from pilothouse.core.errors import EngineError, PilothouseError
 from pilothouse.core.event import EngineEvent, Notice, SessionChanged, SessionStarted, TurnEnded
-from pilothouse.core.ids import AskId
+from pilothouse.core.ids import AskId, EngineId
 from pilothouse.core.message import Attachment
 from pilothouse.core.outcome import Failure
 from pilothouse.core.turn import Prompt
@@ -37,8 +37,9 @@ class ScriptSession:
     """Has every capability; if its program lacks one, it answers no."""
 
     def __init__(
-        self, brief: Brief, blobs: Blobs, lease: Lease, expect_end: ExpectEnd, open_s: float
+        self, engine: EngineId, brief: Brief, blobs: Blobs, lease: Lease, expect_end: ExpectEnd, open_s: float
     ) -> None:
+        self._engine = engine
         self._brief = brief
         self._blobs = blobs
         self._lease = lease
@@ -149,14 +150,17 @@ class ScriptSession:
         try:
             link, port = await self._ready()
         except EngineError as error:
-            turn = self._turn = TurnTranslator("", 0, self._brief.workspace)
+            turn = self._turn = self._translator("", 0)
             return turn, turn.fail(error.failure)
-        turn = self._turn = TurnTranslator(port.session, port.begin(), self._brief.workspace)
+        turn = self._turn = self._translator(port.session, port.begin())
         files, notices = await self._attach(prompt)
         await link.send(wire.Prompt(port.session, port.turn, prompt.text, files))
         if turn.interrupted:  # while the files were read, when the engine had no turn to stop
             await link.send(wire.Interrupt(port.session))
         return turn, [event for notice in notices for event in turn.note(notice)]
+
+    def _translator(self, session: str, turn: int) -> TurnTranslator:
+        return TurnTranslator(session, turn, self._brief.workspace, self._engine)
 
     async def _ready(self) -> tuple[ScriptLink, ScriptPort]:
         """Return a living process on which this session is open and idle."""

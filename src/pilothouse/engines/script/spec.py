@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
+
+from msgspec.structs import replace
 
 from pilothouse.core.engine import Engine, EngineHost, EngineSpec, EngineStatus, LineTranslator
 from pilothouse.core.ids import EngineId
@@ -34,12 +37,38 @@ def probe(config: ScriptConfig) -> EngineStatus:
     return EngineStatus(True, version="script" if config.script else "demo")
 
 
+def program_engine(id: str, title: str, command: Sequence[str]) -> EngineSpec:
+    """Return the spec of an engine that is a program: `command` speaks the protocol of docs/engines/script.md.
+
+    Its section `[engines.<id>]` has the settings of the script engine; a `command` there replaces this one.
+    """
+
+    def filled(config: ScriptConfig) -> ScriptConfig:
+        return replace(config, command=config.command or list(command))
+
+    def build(config: ScriptConfig, host: EngineHost) -> Engine:
+        from pilothouse.engines.script.engine import ScriptEngine
+
+        return ScriptEngine(filled(config), host, EngineId(id))
+
+    return EngineSpec(
+        id=EngineId(id),
+        title=title,
+        config=ScriptConfig,
+        build=build,
+        probe=lambda config: probe(filled(config)),
+        translator=translator,
+    )
+
+
 def _probe_command(command: list[str]) -> EngineStatus:
     if command and shutil.which(command[0]):
         return EngineStatus(True, version=command[0])
-    problem = f"engines.script.command names {command[:1]}, which is not a program on this machine."
+    problem = f"The command {command[:1]} is not a program on this machine."
     return EngineStatus(
-        False, problem=problem, fix="Install it, or give its full path in engines.script.command"
+        False,
+        problem=problem,
+        fix="Install it, or give its full path as command in the section of this engine",
     )
 
 

@@ -36,10 +36,11 @@ _QUOTED_CHARS = 200
 class TurnTranslator:
     """One turn of one session. Set `interrupted` when it was asked to stop: a dead process then means cancelled."""
 
-    def __init__(self, session: str, turn: int, cwd: str) -> None:
+    def __init__(self, session: str, turn: int, cwd: str, engine: EngineId = ENGINE_ID) -> None:
         self._session = session
         self._turn = turn
         self._cwd = cwd
+        self._engine = engine
         self._grammar = Grammar()
         self._noise = 0
         self.interrupted = False
@@ -94,7 +95,7 @@ class TurnTranslator:
                 return event
 
     def _token(self, token: ResumeToken) -> ResumeToken:
-        return ResumeToken(ENGINE_ID, token.value, self._cwd)
+        return ResumeToken(self._engine, token.value, self._cwd)
 
     def _hear_noise(self, noise: wire.Noise) -> list[EngineEvent]:
         known, self._noise = self._noise, self._noise + noise.lines
