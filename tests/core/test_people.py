@@ -35,7 +35,6 @@ FOR_OWNERS = {
     "desk.left",
     "desk.moved",
     "desk.running",
-    "desk.waiting",
     "query.across",
     "command.resume.foreign",
     "command.engines_own",

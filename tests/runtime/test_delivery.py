@@ -6,7 +6,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from tests.runtime.mailing import answering, end_of, postponed, say_in
+from tests.runtime.mail import answering, end_of, postponed, say_in
 from tests.runtime.puppet import PuppetEngine, echo
 from tests.runtime.rig import MAIN, Rig, only_alive, open_rig
 

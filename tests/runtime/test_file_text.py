@@ -10,7 +10,7 @@ import pytest
 from tests.runtime.puppet import PuppetEngine, Strings, echo
 from tests.runtime.rig import MAIN, Rig, open_rig
 from tests.runtime.test_busy import prompts, waiting_for
-from tests.runtime.test_continuing import lines, say_and_end, tell_token
+from tests.runtime.test_sessions import lines, say_and_end, tell_token
 
 from pilothouse.channels.memory import PERSON
 from pilothouse.core.ask import Ask, Decision, Option

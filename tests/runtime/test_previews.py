@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
-from tests.runtime.mailing import end_of
+from tests.runtime.mail import end_of
 from tests.runtime.puppet import PuppetEngine, Strings
 from tests.runtime.rig import MAIN, open_rig
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.runtime.mailing import greeting
+from tests.runtime.mail import greeting
 from tests.runtime.puppet import PuppetEngine, Strings, echo
 from tests.runtime.rig import MAIN, MEMBER, open_rig
 

@@ -115,7 +115,7 @@ async def _chat(
 async def _leave(app: App, gateway: Gateway, running: int) -> None:
     """Makes Ctrl-C end the wait for running turns. The line editor is closed by now, so Ctrl-C arrives as a signal."""
     say = partial(say_leaving, app.config.gateway.grace_s, running)
-    await stop_on_signal(gateway.hurry, (signal.SIGINT,), listening=say)
+    await stop_on_signal(gateway.stop_now, (signal.SIGINT,), listening=say)
 
 
 def _header(app: App, engine: EngineId, folder: Path) -> str:

@@ -172,7 +172,7 @@ async def _serve(dedicated: Dedicated, where: str, chosen: ChatOptions) -> int:
         ready = f"pilothouse {__version__} is ready · {tilde(dedicated.folder)} · {where} · {name_engine(app, engine)}"
         freeze_collector()
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(partial(stop_on_signal, gateway.stop, hurry=gateway.hurry))
+            tasks.start_soon(partial(stop_on_signal, gateway.stop, stop_now=gateway.stop_now))
             tasks.start_soon(adopt_orphans)
             tasks.start_soon(reload_on_change, app, report_edit)
             tasks.start_soon(report_trouble, partial(gateway.health, DISCORD))

@@ -35,12 +35,12 @@ def run(main: Callable[[], Awaitable[int]]) -> int:
 async def stop_on_signal(
     stop: Callable[[], None],
     signals: tuple[signal.Signals, ...] = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP),
-    hurry: Callable[[], None] | None = None,
+    stop_now: Callable[[], None] | None = None,
     listening: Callable[[], None] = lambda: None,
 ) -> None:
     """Calls `stop` on the first signal and raises `QuitNow` on the next one.
 
-    With `hurry`, the second signal calls that instead: it waits for no turn but still cleans up. `listening` is called
+    With `stop_now`, the second signal calls that instead: it waits for no turn but still cleans up. `listening` is called
     once the signals are caught. A repeated SIGHUP is ignored: kernel and shell may both send one for a closed window.
     """
     with anyio.open_signal_receiver(*signals) as received:
@@ -52,8 +52,8 @@ async def stop_on_signal(
             count += 1
             if count == 1:
                 stop()
-            elif count == 2 and hurry is not None:
-                hurry()
+            elif count == 2 and stop_now is not None:
+                stop_now()
             else:
                 raise QuitNow
 

@@ -122,10 +122,6 @@ class Desk(Protocol):
         """We were removed from a place; undelivered messages for it are dropped."""
         ...
 
-    async def waiting(self, channel: ChannelId) -> Sequence[MessageRef]:
-        """For the channel itself, after a restart: messages that wait behind a turn."""
-        ...
-
     async def running(self, address: Address) -> Mapping[TurnId, Address]:
         """For the channel itself, where the platform does not name the thread: live turns of this place and its threads,
         with their addresses."""

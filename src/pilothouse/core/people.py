@@ -33,8 +33,7 @@ AUTHORITY: Mapping[str, Role] = {
     "desk.query": "member",
     "desk.settings_of": "member",
     "desk.address_of": "member",
-    "desk.waiting": "owner",  # called by channels themselves: these reveal everybody's messages
-    "desk.running": "owner",
+    "desk.running": "owner",  # called by channels themselves: it reveals everybody's turns
     "desk.moved": "owner",  # reported by channels for their platform
     "desk.arrived": "owner",
     "desk.left": "owner",

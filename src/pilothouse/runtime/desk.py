@@ -18,9 +18,8 @@ from pilothouse.core.ask import AskRow, Decision
 from pilothouse.core.channel import PAGE, Answered, LoggedEvent, PlaceSettings, Receipt
 from pilothouse.core.conversation import Conversation, Session
 from pilothouse.core.errors import PilothouseError, StoreUnavailable
-from pilothouse.core.ids import AskId, ChannelId, ConversationId, MessageId, TurnId
+from pilothouse.core.ids import AskId, ConversationId, MessageId, TurnId
 from pilothouse.core.message import (
-    BY_PEOPLE,
     Address,
     Author,
     InboundMessage,
@@ -45,8 +44,6 @@ from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.presence import arrive, leave, move_place
 from pilothouse.runtime.roles import role_of
 from pilothouse.runtime.signals import INBOX, OUTBOX, PLACES, Signals, events_of
-
-_decode = msgspec.json.Decoder(InboundMessage).decode
 
 MAX_TURNS = 500
 ACROSS = ("sessions", "turns")
@@ -140,24 +137,6 @@ class GatewayDesk:
             if not allows(role, f"query.{what}"):
                 raise PilothouseError(f"{by.id} may not look at this.")
             return queries[what](tx, **asked)
-
-        return await self._ports.store.read(unit)
-
-    async def waiting(self, channel: ChannelId) -> list[MessageRef]:
-        """List messages that wait behind a turn. Called by a channel, not by a person, so no role is checked."""
-
-        def unit(tx: Tx) -> list[MessageRef]:
-            turns = tx.turns.of(statuses=(*LIVE, "parked"), limit=MAX_TURNS)
-            places = tx.conversations.some({turn.conversation_id for turn in turns})
-            rows = [
-                row
-                for place in places.values()
-                if place.address.channel == channel
-                for row in tx.inbox.waiting(place.id)
-                if row.kind in BY_PEOPLE
-            ]
-            said = [message for row in rows if (message := _readable(row)) is not None]
-            return [MessageRef(message.address, message.native_id) for message in said]
 
         return await self._ports.store.read(unit)
 
@@ -293,11 +272,3 @@ QUERIES: Mapping[str, Callable[..., Any]] = {
     "queue": _queue,
     "last_seq": _last_seq,
 }
-
-
-def _readable(row: QueueRow) -> InboundMessage | None:
-    """Decode a message. Unreadable rows give None; dispatch sets them aside."""
-    try:
-        return _decode(row.body)
-    except msgspec.MsgspecError:
-        return None

@@ -65,7 +65,7 @@ class Gateway:
     def health(self, channel: ChannelId) -> ChannelHealth:
         return self._monitor.health(channel)
 
-    def hurry(self) -> None:
+    def stop_now(self) -> None:
         """Cut the grace period of running turns short."""
         self._dispatch.stop_now()
 

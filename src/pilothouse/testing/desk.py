@@ -18,7 +18,7 @@ from pilothouse.core.ask import Ask, Decision
 from pilothouse.core.channel import Answered, LoggedEvent, PlaceSettings, Receipt
 from pilothouse.core.errors import StoreUnavailable
 from pilothouse.core.event import EngineEvent
-from pilothouse.core.ids import AskId, ChannelId, ConversationId, MessageId, TurnId, UserId
+from pilothouse.core.ids import AskId, ConversationId, MessageId, TurnId, UserId
 from pilothouse.core.message import (
     Address,
     Author,
@@ -83,8 +83,6 @@ class ScriptedDesk:
         self.departures: list[Presence] = []
         self.places: dict[Address, PlaceSettings] = {}
         """What `settings_of` answers; for any other place, as configured."""
-        self.wait: list[MessageRef] = []
-        """The answer of `waiting`."""
         self.live: dict[TurnId, Address] = {}
         """The answer of `running`."""
         self.stands: dict[MessageRef, Address] = {}
@@ -197,9 +195,6 @@ class ScriptedDesk:
         self._apply_faults("left")
         self.departures.append(here)
         self._wake()
-
-    async def waiting(self, channel: ChannelId) -> list[MessageRef]:
-        return list(self.wait)
 
     async def running(self, address: Address) -> dict[TurnId, Address]:
         return dict(self.live)

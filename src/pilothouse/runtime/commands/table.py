@@ -47,7 +47,7 @@ from pilothouse.runtime.commands.settings import (
     set_workspace,
 )
 from pilothouse.runtime.conversations.binding import session_owner, set_session, workspace_of
-from pilothouse.runtime.conversations.pending import stop_key
+from pilothouse.runtime.conversations.fetches import stop_key
 from pilothouse.runtime.conversations.pieces import cleaned, keep_message, note_pieces, without_known
 from pilothouse.runtime.conversations.places import ensure_place, message_key, place_id
 from pilothouse.runtime.outbox import reply_key, say

@@ -36,7 +36,7 @@ class Refused(Struct, frozen=True):
     why: str
 
 
-def aim(
+def find_target(
     tx: Tx, ids: IdMaker, settings: Settings, conversation: Conversation, message: InboundMessage, at: float
 ) -> Target:
     # Resume lines count only in a person's own text: not in a message they reacted to, nor in a file.

@@ -36,7 +36,13 @@ from pilothouse.runtime.asks.closed import is_shown_in_place, replace_question, 
 from pilothouse.runtime.delivery.changes import VIEW, is_taken, remove
 from pilothouse.runtime.delivery.mail import AT_ONCE, Mail, Waiting
 from pilothouse.runtime.delivery.retry import MAX_SENDS, OWN_FAULT_SENDS, QUICK_SENDS, resend_pause_s
-from pilothouse.runtime.delivery.undelivered import REFUSED, give_up, take_back, tell_here, word_about
+from pilothouse.runtime.delivery.undelivered import (
+    REFUSED,
+    delivery_notice,
+    give_up,
+    post_notice,
+    retract_notice,
+)
 from pilothouse.runtime.outbox import content_at, content_of
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.settings import backoff_s
@@ -286,7 +292,7 @@ class Delivery:
         if last:
             tx.outbox.done(row.id, now := self._ports.clock.now(), SENT)
             if row.attempts:  # a first try is told of nowhere
-                take_back(tx, row, now)
+                retract_notice(tx, row, now)
         else:
             following = tx.outbox.parts(row.id)[part.index + 1]
             if following.state == "pending":
@@ -306,12 +312,12 @@ class Delivery:
             await self._later(row, part, pause_s, why, showed_nothing=False)
             return
         told = UNCONFIRMED.format(sends=sends, text=excerpt(part.part))
-        word = await self._ports.read(lambda tx: word_about(tx, row))
+        word = await self._ports.read(lambda tx: delivery_notice(tx, row))
         if word is not None and word.status == "done" and sends >= OWN_FAULT_SENDS:
             await self._fail(row, told)
             return
         await self._later(row, part, pause_s, why, showed_nothing=False, told=told)
-        word = await self._ports.read(lambda tx: word_about(tx, row))
+        word = await self._ports.read(lambda tx: delivery_notice(tx, row))
         if word is not None and word.status == "queued" and word.ready_at <= self._ports.clock.now():
             await self._try(word, address)
 
@@ -345,7 +351,7 @@ class Delivery:
                 tx.outbox.pending(row.id, part.index)
             tx.outbox.retry(row.id, now + after_s, why)
             if told:
-                tell_here(tx, self._ports.ids, row, told, now)
+                post_notice(tx, self._ports.ids, row, told, now)
 
         await self._ports.persist(unit)
 

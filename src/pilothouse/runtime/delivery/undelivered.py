@@ -39,21 +39,21 @@ def is_notice(row: QueueRow) -> bool:
     return row.key.startswith(_KEY)
 
 
-def tell_here(tx: Tx, ids: IdMaker, row: QueueRow, why: str, now: float) -> None:
+def post_notice(tx: Tx, ids: IdMaker, row: QueueRow, why: str, now: float) -> None:
     """Post a notice in the row's conversation, once. An undelivered notice is only reported elsewhere."""
     if not is_notice(row):
         notice = Content(_notice_text(tx, row, why), "notice")
         say(tx, ids, row.conversation_id, notice, key=f"{_KEY}{row.id}", at=now)
 
 
-def word_about(tx: Tx, row: QueueRow) -> QueueRow | None:
-    """Return the notice that `tell_here` posted about a row."""
+def delivery_notice(tx: Tx, row: QueueRow) -> QueueRow | None:
+    """Return the notice that `post_notice` posted about a row."""
     return tx.outbox.by_key(f"{_KEY}{row.id}")
 
 
-def take_back(tx: Tx, row: QueueRow, now: float) -> None:
+def retract_notice(tx: Tx, row: QueueRow, now: float) -> None:
     """Withdraw the notice: the row was delivered after all."""
-    notice = word_about(tx, row)
+    notice = delivery_notice(tx, row)
     if notice is not None:
         tx.outbox.withdraw(notice.id, now, "it was delivered after all")
 
@@ -63,7 +63,7 @@ def give_up(tx: Tx, ids: IdMaker, settings: Settings, row: QueueRow, why: str, n
     if is_notice(row):
         _forward_notice(tx, ids, settings, row, now)
     elif row.kind not in CHANGES:
-        tell_here(tx, ids, row, why, now)
+        post_notice(tx, ids, row, why, now)
         _tell_session(tx, ids, row, why, now)
 
 

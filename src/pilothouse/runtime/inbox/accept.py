@@ -20,10 +20,10 @@ from pilothouse.runtime.asks.answers import Answers
 from pilothouse.runtime.asks.settle import supersede_lost
 from pilothouse.runtime.commands.call import NotDone, Opening, Reply
 from pilothouse.runtime.conversations.binding import bound
-from pilothouse.runtime.conversations.pending import is_stopped
+from pilothouse.runtime.conversations.fetches import is_stopped
 from pilothouse.runtime.conversations.pieces import head_of, keep_message, without_known
 from pilothouse.runtime.conversations.places import ensure_place, message_key
-from pilothouse.runtime.conversations.sessions import GOES_ON, aim, replies_elsewhere
+from pilothouse.runtime.conversations.sessions import GOES_ON, find_target, replies_elsewhere
 from pilothouse.runtime.outbox import say
 from pilothouse.runtime.roles import note_author
 from pilothouse.runtime.settings import Settings
@@ -71,10 +71,10 @@ class Accept:
         if is_stopped(tx, conversation.id, message):
             return self._keep_stopped(tx, conversation)
         if message.kind in BY_PEOPLE and not message.overheard:
-            aimed = aim(tx, self._ids, self._settings, conversation, message, self._at)
-            if aimed.refusal:
-                return Receipt("refused", text=aimed.refusal)
-            message = self._message = aimed.message
+            target = find_target(tx, self._ids, self._settings, conversation, message, self._at)
+            if target.refusal:
+                return Receipt("refused", text=target.refusal)
+            message = self._message = target.message
         key, opened = message_key(message.address, message.native_id), Reply("")
         if self._opening is not None and tx.inbox.by_key(key) is None:
             opened = self._opening(tx, conversation)

@@ -26,7 +26,7 @@ from pilothouse.core.store import Tx
 from pilothouse.runtime.admission import offered_code
 from pilothouse.runtime.conversations.pieces import head_of, too_much
 from pilothouse.runtime.conversations.places import ensure_place
-from pilothouse.runtime.conversations.sessions import aim, only_resumes
+from pilothouse.runtime.conversations.sessions import find_target, only_resumes
 from pilothouse.runtime.outbox import say
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.signals import INBOX, OUTBOX
@@ -52,7 +52,7 @@ async def edit(
             if is_one or offered_code(tx, said.text):
                 return Receipt("refused", row.id, EDITED_INTO_COMMAND)
             conversation = ensure_place(tx, said.address, at)
-            target = aim(tx, ports.ids, settings, conversation, said, at)
+            target = find_target(tx, ports.ids, settings, conversation, said, at)
             if target.refusal:
                 return Receipt("refused", row.id, target.refusal)
             said = target.message

@@ -45,7 +45,7 @@ from pilothouse.runtime.commands.table import (
     run_command,
 )
 from pilothouse.runtime.conversations.binding import workspace_of
-from pilothouse.runtime.conversations.pending import Expected
+from pilothouse.runtime.conversations.fetches import Expected
 from pilothouse.runtime.conversations.pieces import cleaned, short_name, too_long, too_much, without_known
 from pilothouse.runtime.conversations.places import message_key, place_id
 from pilothouse.runtime.conversations.sessions import only_resumes

@@ -1,11 +1,11 @@
-"""What may stand there although no answer came: no storm loses it, none doubles it often, and each repeat is marked."""
+"""Messages that a platform did not confirm: no outage loses one, none is doubled often, and each repeat is marked."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.runtime.mailing import answering, end_of, greeting, postponed, say_in
+from tests.runtime.mail import answering, end_of, greeting, postponed, say_in
 from tests.runtime.rig import MAIN, Rig, only_alive, open_rig
 
 from pilothouse.channels.memory import MemoryChannel, visible_text
@@ -17,7 +17,7 @@ from pilothouse.core.queue import QueueRow
 from pilothouse.core.store import Tx
 from pilothouse.runtime.channel_health import CHECK_EVERY_S
 from pilothouse.runtime.delivery.retry import MAX_SENDS, OWN_FAULT_SENDS
-from pilothouse.runtime.delivery.undelivered import word_about
+from pilothouse.runtime.delivery.undelivered import delivery_notice
 from pilothouse.testing.clock import FakeClock
 
 
@@ -71,7 +71,7 @@ async def weather(rig: Rig, clock: FakeClock, over: Callable[[], bool], place: C
         now, rows = clock.now(), tx.outbox.unfinished(place)
         if not rows or rows[0].status != "queued" or rows[0].ready_at <= now:
             return None
-        word = word_about(tx, rows[0])
+        word = delivery_notice(tx, rows[0])
         return None if word is not None and word.status != "done" and word.ready_at <= now else rows[0]
 
     while not over():
