@@ -18,9 +18,10 @@ from pilothouse.core.ask import Ask
 from pilothouse.core.channel import Channel, ChannelHost
 from pilothouse.core.engine import Engine, EngineHost, EngineSpec, EngineStatus, ResumeLines
 from pilothouse.core.errors import ConfigError
+from pilothouse.core.facts import STORE_NAME
 from pilothouse.core.ids import ChannelId, EngineId
 from pilothouse.core.policy import Ruling, Site
-from pilothouse.core.store import STORE_NAME, Store, Tx
+from pilothouse.core.store import Store, Tx
 from pilothouse.logs import Log, Redactor, open_log
 from pilothouse.plugins import Loaded as LoadedPlugin
 from pilothouse.plugins import Plugins

@@ -16,7 +16,8 @@ from pilothouse.cli.options import json_option, limit_option, since_option
 from pilothouse.cli.store import NOTHING_YET, load_plain, read_store
 from pilothouse.cli.table import plain, print_json, print_table
 from pilothouse.core.audit import AuditHead, AuditRow, Verified
-from pilothouse.core.store import STORE_NAME, Tx
+from pilothouse.core.facts import STORE_NAME
+from pilothouse.core.store import Tx
 
 HEADS = ("ROW", "TIME", "WHO", "WHAT", "DETAIL")
 ALL = 2**62

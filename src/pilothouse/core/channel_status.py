@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
+from pilothouse.core.facts import HEALTH, REMOVAL, SERVED, load_fact, save_fact
 from pilothouse.core.ids import ChannelId, ConversationId
 from pilothouse.core.store import Tx
 from pilothouse.core.text import span
@@ -19,8 +20,6 @@ NOT_CHECKED = (
     "A gateway runs, but has not checked this channel for {since}. If it should serve it, restart it."
 )
 
-_FACT = "served"
-
 
 class Removal(Struct, frozen=True):
     """The time and the reason of our removal from a place."""
@@ -30,17 +29,12 @@ class Removal(Struct, frozen=True):
 
 
 def removal_from(tx: Tx, place: ConversationId) -> Removal | None:
-    kept = tx.get_fact(_gone_key(place))
-    return msgspec.json.decode(kept, type=Removal) if kept else None
+    return load_fact(tx, REMOVAL.of(place), Removal)
 
 
 def note_removal(tx: Tx, place: ConversationId, gone: Removal | None) -> None:
     """None clears it: we were added again."""
-    tx.set_fact(_gone_key(place), "" if gone is None else msgspec.json.encode(gone).decode())
-
-
-def _gone_key(place: ConversationId) -> str:
-    return f"gone:{place}"
+    save_fact(tx, REMOVAL.of(place), gone)
 
 
 class HealthNote(Struct, frozen=True):
@@ -56,13 +50,12 @@ class HealthNote(Struct, frozen=True):
 
 
 def health_of(tx: Tx, channel: ChannelId) -> HealthNote | None:
-    kept = tx.get_fact(_health_key(channel))
-    return msgspec.json.decode(kept, type=HealthNote) if kept else None
+    return load_fact(tx, HEALTH.of(channel), HealthNote)
 
 
 def note_health(tx: Tx, channel: ChannelId, noted: HealthNote | None) -> None:
     """None clears the note."""
-    tx.set_fact(_health_key(channel), "" if noted is None else msgspec.json.encode(noted).decode())
+    save_fact(tx, HEALTH.of(channel), noted)
 
 
 def health_now(tx: Tx, channel: ChannelId, now: float) -> HealthNote | None:
@@ -75,15 +68,11 @@ def health_now(tx: Tx, channel: ChannelId, now: float) -> HealthNote | None:
     return msgspec.structs.replace(noted, trouble=NOT_CHECKED.format(since=span(now - noted.at)))
 
 
-def _health_key(channel: ChannelId) -> str:
-    return f"health:{channel}"
-
-
 def served_channels(tx: Tx) -> frozenset[ChannelId]:
-    return frozenset(map(ChannelId, (tx.get_fact(_FACT) or "").split()))
+    return frozenset(map(ChannelId, (tx.get_fact(SERVED) or "").split()))
 
 
 def note_served(tx: Tx, channel: ChannelId) -> None:
     known = served_channels(tx)
     if channel not in known:
-        tx.set_fact(_FACT, " ".join(sorted({*known, channel})))
+        tx.set_fact(SERVED, " ".join(sorted({*known, channel})))

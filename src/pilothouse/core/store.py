@@ -39,9 +39,6 @@ Role = Literal["engines", "channels", "scheduler"]
 
 T = TypeVar("T")
 
-STORE_NAME = "store.name"
-"""The fact that holds the store's name, given once."""
-
 
 class NodeInfo(Struct, frozen=True):
     """Identifies a process well enough to tell, on its own host, whether it still lives."""
@@ -131,7 +128,7 @@ class Tx(Protocol):
     nodes: Nodes
 
     def get_fact(self, key: str) -> str | None:
-        """Read a small durable fact, such as a notice that was shown or the folder used last."""
+        """Read a small durable fact. `core/facts.py` makes the keys of facts and tallies."""
         ...
 
     def set_fact(self, key: str, value: str) -> None: ...

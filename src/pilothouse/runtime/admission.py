@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from pilothouse.core.ask import Ask, AskRow, Decision
 from pilothouse.core.channel import Channel, Receipt, serves
+from pilothouse.core.facts import DECLINED, PAIR_TRIES, PAIRING, REFUSED_STRANGERS, load_fact, save_fact
 from pilothouse.core.ids import AskId, ChannelId, IdMaker, MessageId, UserId
 from pilothouse.core.message import Address, Author, Content, InboundMessage, conversation_id
 from pilothouse.core.people import OWNERS, Authority, Grant, People, Role, at_least
@@ -49,7 +50,6 @@ MAX_TRIES_BY_ANYONE = 50
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 """Crockford's base 32: no two characters look alike."""
 
-_FACT = "pairing"
 _SIGN = f"[{ALPHABET}]"
 _MARKS = r"[\s`*_]*"
 """Markup around a code that somebody passed on as code or in bold."""
@@ -72,7 +72,7 @@ def ask_to_join(tx: Tx, ids: IdMaker, people: People, message: InboundMessage, a
     waiting = tx.asks.open_about(JOIN, limit=MAX_JOIN_ASKS)
     if already := [row for row in waiting if row.ask.payload["user"] == user]:
         return already[0]
-    if len(waiting) >= MAX_JOIN_ASKS or tx.tallied(_declined_key(user), at, DECLINED_S):
+    if len(waiting) >= MAX_JOIN_ASKS or tx.tallied(DECLINED.of(user), at, DECLINED_S):
         return None
     name = first_line(message.author.name)  # chosen by the stranger: must not add lines
     asked = Ask(
@@ -92,17 +92,13 @@ def settle_join(tx: Tx, ids: IdMaker, row: AskRow, decision: Decision, at: float
     user = UserId(payload["user"])
     if decision.verdict != "allow":
         if by:  # an expired ask is not a refusal
-            tx.tally(_declined_key(user), at, DECLINED_S)
+            tx.tally(DECLINED.of(user), at, DECLINED_S)
         return
     tx.people.grant(Grant(user, "member", name=payload["name"], by=by, at=at))
     record(tx, at, by, "people.granted", user=user, role="member")
     address = msgspec.convert(payload["address"], Address)
     place = ensure_place(tx, address, at)
     say(tx, ids, place.id, Content(WELCOME, "notice"), key=f"welcome:{row.ask.id}", at=at)
-
-
-def _declined_key(user: UserId) -> str:
-    return f"unwanted:{user}"
 
 
 def grant_access(tx: Tx, ids: IdMaker, grant: Grant, at: float) -> None:
@@ -127,7 +123,7 @@ def parse_code(text: str) -> str | None:
 
 def offered_code(tx: Tx, text: str) -> str | None:
     """Return the code if the text is the code that was shown last and not used yet. It may have expired."""
-    code, kept = parse_code(text), _kept(tx)
+    code, kept = parse_code(text), load_fact(tx, PAIRING, Pairing)
     return code if code and kept and hmac.compare_digest(kept.hash, _digest(code)) else None
 
 
@@ -136,7 +132,7 @@ def offer_pairing(
 ) -> Pairing:
     """Store a new code, replacing the previous one. The caller draws `code` at random from `ALPHABET`."""
     pairing = Pairing(_digest(code), role, workspace, at + open_s)
-    tx.set_fact(_FACT, msgspec.json.encode(pairing).decode())
+    save_fact(tx, PAIRING, pairing)
     record(tx, at, "shell", "pairing.offered", role=role, workspace=workspace)
     return pairing
 
@@ -152,12 +148,12 @@ def pair(
     tx: Tx, ids: IdMaker, people: People, code: str, author: Author, at: float
 ) -> tuple[Grant | None, str]:
     """Try a code. Returns the grant, if any, and the reply to its sender."""
-    if tx.tally(f"pair:{author.id}", at, TRIES_WITHIN_S) > MAX_TRIES:
+    if tx.tally(PAIR_TRIES.of(author.id), at, TRIES_WITHIN_S) > MAX_TRIES:
         return None, "Too many attempts. Wait an hour, then ask for a new code."
     pairing = _offered(tx, at)
     if pairing is None or not hmac.compare_digest(pairing.hash, _digest(code)):
-        if tx.tally("pair", at, CODE_OPEN_S) >= MAX_TRIES_BY_ANYONE:
-            tx.set_fact(_FACT, "")
+        if tx.tally(PAIR_TRIES.name, at, CODE_OPEN_S) >= MAX_TRIES_BY_ANYONE:
+            save_fact(tx, PAIRING, None)
         record(tx, at, author.id, "pairing.refused")
         return (
             None,
@@ -166,7 +162,7 @@ def pair(
     held = role_of(tx, people, author.id, pairing.workspace)
     if at_least(held, pairing.role):
         return None, f"You are already {_CALLED[held]} here. The code is still valid for somebody else."
-    tx.set_fact(_FACT, "")
+    save_fact(tx, PAIRING, None)
     grant = Grant(author.id, pairing.role, pairing.workspace, author.name, "pairing", at)
     grant_access(tx, ids, grant, at)
     record(tx, at, author.id, "people.paired", role=grant.role, workspace=grant.workspace)
@@ -175,13 +171,8 @@ def pair(
 
 
 def _offered(tx: Tx, at: float) -> Pairing | None:
-    pairing = _kept(tx)
+    pairing = load_fact(tx, PAIRING, Pairing)
     return pairing if pairing is not None and pairing.expires_at > at else None
-
-
-def _kept(tx: Tx) -> Pairing | None:
-    kept = tx.get_fact(_FACT)
-    return msgspec.json.decode(kept, type=Pairing) if kept else None
 
 
 def _digest(code: str) -> str:
@@ -192,8 +183,8 @@ def should_reply_to_stranger(tx: Tx, message: InboundMessage, at: float) -> bool
     """Tell whether a stranger's message needs a write: most are only read and ignored."""
     user = message.author.id
     if parse_code(message.text):
-        return tx.tallied(f"pair:{user}", at, TRIES_WITHIN_S) <= MAX_TRIES
-    return not tx.tallied(_told_key(user), at, DAY_S)
+        return tx.tallied(PAIR_TRIES.of(user), at, TRIES_WITHIN_S) <= MAX_TRIES
+    return not tx.tallied(REFUSED_STRANGERS.of(user), at, DAY_S)
 
 
 def handle_stranger(
@@ -209,7 +200,7 @@ def handle_stranger(
     if code := parse_code(message.text):
         return _pair(tx, ids, settings.people, code, message, at)
     user = message.author.id
-    if tx.tally(_told_key(user), at, DAY_S) > 1:
+    if tx.tally(REFUSED_STRANGERS.of(user), at, DAY_S) > 1:
         return Receipt("refused")
     record(tx, at, user, "sender.refused", conversation=conversation_id(message.address))
     if _is_known(tx, settings.people, user):
@@ -256,7 +247,3 @@ def _pair(tx: Tx, ids: IdMaker, people: People, code: str, message: InboundMessa
 def _is_known(tx: Tx, people: People, user: UserId) -> bool:
     """Tell whether the user has a role in some workspace."""
     return bool(tx.people.of(user)) or any(user in roles for roles in people.workspaces.values())
-
-
-def _told_key(user: UserId) -> str:
-    return f"told:{user}"

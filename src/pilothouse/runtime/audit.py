@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from pilothouse.core.ask import Ask, AskRow, hash_payload
+from pilothouse.core.facts import CONFIGURED_ROLES
 from pilothouse.core.message import clean_text
 from pilothouse.core.people import People
 from pilothouse.core.policy import Ruling
@@ -26,7 +27,6 @@ MAX_NOTES = 500
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _decode_roles = msgspec.json.Decoder(dict[str, str]).decode
-ROLES = "audit.roles"
 
 
 def record(tx: Tx, at: float, who: str, what: str, **fields: object) -> None:
@@ -56,7 +56,7 @@ def record_ask(tx: Tx, row: AskRow, state: str, at: float, who: str = APP, **fie
 
 def record_roles(tx: Tx, people: People, at: float) -> None:
     """Record changes of the roles that the configuration grants."""
-    kept, roles = tx.get_fact(ROLES), {str(user): str(role) for user, role in people.roles.items()}
+    kept, roles = tx.get_fact(CONFIGURED_ROLES), {str(user): str(role) for user, role in people.roles.items()}
     for folder, here in people.workspaces.items():
         roles |= {f"{user} in {folder}": str(role) for user, role in here.items()}
     before = _decode_roles(kept) if kept else {}
@@ -65,7 +65,7 @@ def record_roles(tx: Tx, people: People, at: float) -> None:
     for user in sorted(before.keys() | roles.keys()):
         if before.get(user) != roles.get(user):
             record(tx, at, APP, "role.configured", user=user, role=roles.get(user, "none"))
-    tx.set_fact(ROLES, _encode(roles).decode())
+    tx.set_fact(CONFIGURED_ROLES, _encode(roles).decode())
 
 
 class Note(Struct, frozen=True):

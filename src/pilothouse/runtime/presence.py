@@ -10,6 +10,7 @@ import msgspec
 
 from pilothouse.core.channel_status import Removal, note_removal, removal_from
 from pilothouse.core.conversation import Conversation
+from pilothouse.core.facts import ADDED, MOVED, save_fact
 from pilothouse.core.ids import ConversationId, IdMaker, MessageId
 from pilothouse.core.message import Address, Content, Presence, conversation_id, parent_id
 from pilothouse.core.people import OWNERS, Authority
@@ -24,7 +25,6 @@ from pilothouse.runtime.conversations.places import (
     ensure_place,
     former_addresses,
     moved_from,
-    moved_key,
     place_id,
 )
 from pilothouse.runtime.delivery.undelivered import drop_message
@@ -36,7 +36,7 @@ DAY_S = 86_400.0
 MAX_TOLD = 5
 """Additions by strangers that the owners are told of in a day; one per stranger."""
 MAX_PLACES = 1000
-ADDED = (
+ADDED_BY_STRANGER = (
     "{name} ({user}), who was not let in, added me to “{title}” on {channel}. I post nothing there, and only people "
     "who were let in can talk to me. If you do not want me there, remove me."
 )
@@ -49,7 +49,7 @@ def move_place(tx: Tx, ids: IdMaker, old: Address, new: Address, at: float) -> b
         return False
     place = ensure_place(tx, old, at)
     known = Moved(home, (*former_addresses(tx, old), old))
-    tx.set_fact(moved_key(target), msgspec.json.encode(known).decode())
+    save_fact(tx, MOVED.of(target), known)
     tx.conversations.save(msgspec.structs.replace(place, address=new))
     _adopt_messages(tx, ids, target, home, at)
     for asked in tx.asks.open_in(home):  # their buttons are at the old address
@@ -90,7 +90,7 @@ def arrive(tx: Tx, ids: IdMaker, settings: Settings, here: Presence, greeting: s
             ensure_place(tx, here.address, at)
             say(tx, ids, place, Content(greeting, "notice"), key=f"arrived:{place}:{here.native_id}", at=at)
         return True
-    if tx.tally(f"added:{here.by.id}", at, DAY_S) == 1 and tx.tally("added", at, DAY_S) <= MAX_TOLD:
+    if tx.tally(ADDED.of(here.by.id), at, DAY_S) == 1 and tx.tally(ADDED.name, at, DAY_S) <= MAX_TOLD:
         _tell_owners(tx, ids, settings, here, at)
     return False
 
@@ -108,7 +108,7 @@ def leave(tx: Tx, ids: IdMaker, settings: Settings, here: Presence, at: float) -
 
 
 def _tell_owners(tx: Tx, ids: IdMaker, settings: Settings, here: Presence, at: float) -> None:
-    text = ADDED.format(
+    text = ADDED_BY_STRANGER.format(
         name=first_line(here.by.name),  # chosen by the stranger, like the title: must not add lines
         user=here.by.id,
         title=first_line(here.title),

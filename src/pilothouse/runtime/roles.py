@@ -6,6 +6,7 @@ Always read inside a transaction, so that a role revoked by any process no longe
 from __future__ import annotations
 
 from pilothouse.core.conversation import Conversation
+from pilothouse.core.facts import NAME, PRIVATE_CHAT
 from pilothouse.core.ids import ConversationId, UserId
 from pilothouse.core.message import Author
 from pilothouse.core.people import Authority, People, Role, allows, may_say_yes
@@ -27,12 +28,12 @@ def may(tx: Tx, people: People, user: UserId, action: str, workspace: str = "") 
 def note_author(tx: Tx, by: Author, conversation: Conversation) -> None:
     """Remember a person's name, and the private chat in which to reach them."""
     note_name(tx, by.id, by.name)
-    if conversation.private and tx.get_fact(_home(by.id)) != conversation.id:
-        tx.set_fact(_home(by.id), conversation.id)
+    if conversation.private and tx.get_fact(PRIVATE_CHAT.of(by.id)) != conversation.id:
+        tx.set_fact(PRIVATE_CHAT.of(by.id), conversation.id)
 
 
 def private_chat_of(tx: Tx, user: UserId) -> ConversationId | None:
-    kept = tx.get_fact(_home(user))
+    kept = tx.get_fact(PRIVATE_CHAT.of(user))
     return ConversationId(kept) if kept else None
 
 
@@ -55,23 +56,15 @@ def approvers_with_chat(tx: Tx, people: People, authority: Authority) -> dict[Us
 
 def note_name(tx: Tx, user: UserId, name: str) -> None:
     """Remember a person's name, to show it to others instead of an id."""
-    if name and tx.get_fact(_name(user)) != name:
-        tx.set_fact(_name(user), name)
+    if name and tx.get_fact(NAME.of(user)) != name:
+        tx.set_fact(NAME.of(user), name)
 
 
 def name_of(tx: Tx, user: UserId) -> str:
-    return tx.get_fact(_name(user)) or user
+    return tx.get_fact(NAME.of(user)) or user
 
 
 def display_name(tx: Tx, user: UserId) -> str:
     """Return name and id: people choose their name, but not their id."""
     name = first_line(name_of(tx, user))
     return user if name == user else f"{name} ({user})"
-
-
-def _name(user: UserId) -> str:
-    return f"name:{user}"
-
-
-def _home(user: UserId) -> str:
-    return f"home:{user}"

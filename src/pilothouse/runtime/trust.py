@@ -13,6 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from pilothouse.core.errors import ConfigError
+from pilothouse.core.facts import TRUST
 from pilothouse.core.store import Tx
 from pilothouse.runtime.audit import record
 
@@ -27,7 +28,6 @@ _SIZE = 256
 _MASK_AT, _INO_AT, _BTIME_AT = 0, 32, 80
 
 UNTRUSTED = ""
-_TRUST = "trust:"
 LAPSED = (
     "The trust in this folder no longer counts: another folder has taken its place, "
     "or an older version of Pilothouse stored too little to tell."
@@ -81,7 +81,7 @@ def is_trusted(tx: Tx, workspace: str) -> bool:
 
 def is_trusted_folder(tx: Tx, real: str) -> bool:
     """Like `is_trusted`, for a path that is already resolved, which saves disk access."""
-    kept = tx.get_fact(f"{_TRUST}{real}")
+    kept = tx.get_fact(TRUST.of(real))
     return bool(kept) and kept == folder_mark(real)
 
 
@@ -120,4 +120,4 @@ def untrust(tx: Tx, workspace: str, by: str, at: float) -> bool:
 
 
 def _key(workspace: str) -> str:
-    return f"{_TRUST}{os.path.realpath(workspace)}"
+    return TRUST.of(os.path.realpath(workspace))

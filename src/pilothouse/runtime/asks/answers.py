@@ -15,6 +15,7 @@ from pilothouse.core.ask import Ask, AskRow, Decision, answer_problem, parse_rep
 from pilothouse.core.channel import Answered
 from pilothouse.core.errors import Fenced, StoreError
 from pilothouse.core.event import clean_values
+from pilothouse.core.facts import REFUSED_ANSWERS
 from pilothouse.core.ids import AskId, ConversationId, IdMaker, UserId
 from pilothouse.core.message import Author, InboundMessage, MessageRef, clean_text
 from pilothouse.core.people import (
@@ -227,9 +228,9 @@ class Answers:
         if refused.kind == "repeated":
             return
         if role_of(tx, self._settings.people, by) == "stranger" and not tx.people.of(by):
-            if tx.tally(f"refused:{by}", at, DAY_S) > REFUSALS_A_DAY:
+            if tx.tally(REFUSED_ANSWERS.of(by), at, DAY_S) > REFUSALS_A_DAY:
                 return
-            if tx.tally("refused", at, DAY_S) > REFUSALS_A_DAY * 50:
+            if tx.tally(REFUSED_ANSWERS.name, at, DAY_S) > REFUSALS_A_DAY * 50:
                 return
         digest, verdict = answer.payload_hash, answer.decision.verdict
         record(tx, at, by, "ask.refused", ask=answer.ask_id, hash=digest, verdict=verdict, why=refused.kind)

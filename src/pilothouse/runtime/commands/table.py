@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from pilothouse.core.channel import MenuCommand, Receipt
 from pilothouse.core.conversation import Conversation
+from pilothouse.core.facts import STOPPED
 from pilothouse.core.ids import ConversationId, MessageId
 from pilothouse.core.message import Author, Content, InboundMessage
 from pilothouse.core.people import AUTHORITY, Role
@@ -47,7 +48,6 @@ from pilothouse.runtime.commands.settings import (
     set_workspace,
 )
 from pilothouse.runtime.conversations.binding import session_owner, set_session, workspace_of
-from pilothouse.runtime.conversations.fetches import stop_key
 from pilothouse.runtime.conversations.pieces import cleaned, keep_message, note_pieces, without_known
 from pilothouse.runtime.conversations.places import ensure_place, message_key, place_id
 from pilothouse.runtime.outbox import reply_key, say
@@ -123,7 +123,7 @@ def _withdraw_message(call: CommandCall, message: InboundMessage) -> None:
 def _note_stop(call: CommandCall) -> None:
     """Note the time of the stop: messages sent before it that arrive later are stopped too."""
     if call.prepared.said_at:
-        call.tx.set_fact(stop_key(call.conversation.id), repr(call.prepared.said_at))
+        call.tx.set_fact(STOPPED.of(call.conversation.id), repr(call.prepared.said_at))
 
 
 def _left(waiting: Sequence[QueueRow], coming: Sequence[InboundMessage] = ()) -> str:

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from pilothouse.core.conversation import BusyPolicy, Conversation
+from pilothouse.core.facts import PICKED_MODE, WISHES, load_fact, save_fact
 from pilothouse.core.ids import ConversationId, EngineId, SessionId
 from pilothouse.core.message import Address, parent_id
 from pilothouse.core.policy import MODES, ApprovalMode
@@ -23,8 +24,6 @@ from pilothouse.core.turn import Turn
 from pilothouse.runtime.audit import record
 from pilothouse.runtime.conversations.places import ensure_place, resolve
 from pilothouse.runtime.settings import Settings
-
-_PICKED = "mode:"
 
 
 class Wishes(Struct, frozen=True):
@@ -37,21 +36,15 @@ class Wishes(Struct, frozen=True):
 
 
 NO_WISHES = Wishes()
-_decode = msgspec.json.Decoder(Wishes).decode
 
 
 def wishes_of(tx: Tx, conversation_id: ConversationId) -> Wishes:
-    kept = tx.get_fact(_key(conversation_id))
-    return _decode(kept) if kept else NO_WISHES
+    return load_fact(tx, WISHES.of(conversation_id), Wishes) or NO_WISHES
 
 
 def keep_wishes(tx: Tx, conversation_id: ConversationId, wishes: Wishes) -> None:
     if wishes != wishes_of(tx, conversation_id):
-        tx.set_fact(_key(conversation_id), msgspec.json.encode(wishes).decode())
-
-
-def _key(conversation_id: ConversationId) -> str:
-    return f"wishes:{conversation_id}"
+        save_fact(tx, WISHES.of(conversation_id), wishes)
 
 
 def bound(tx: Tx, conversation: Conversation) -> Conversation:
@@ -86,13 +79,13 @@ def chat_mode(tx: Tx, conversation_id: ConversationId, turn: Turn) -> ApprovalMo
 
 def picked_mode(tx: Tx, real: str) -> ApprovalMode | None:
     """Return the mode picked when a chat was first opened in this folder."""
-    kept = tx.get_fact(f"{_PICKED}{real}")
+    kept = tx.get_fact(PICKED_MODE.of(real))
     return next((mode for mode in MODES if mode == kept), None)
 
 
 def pick_mode(tx: Tx, workspace: str, mode: ApprovalMode, at: float, by: str) -> None:
     real = os.path.realpath(workspace)
-    tx.set_fact(f"{_PICKED}{real}", mode)
+    tx.set_fact(PICKED_MODE.of(real), mode)
     record(tx, at, by, "mode.picked", workspace=real, mode=mode)
 
 

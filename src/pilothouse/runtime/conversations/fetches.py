@@ -13,6 +13,7 @@ from contextlib import contextmanager
 
 import anyio
 
+from pilothouse.core.facts import STOPPED
 from pilothouse.core.ids import ConversationId
 from pilothouse.core.message import InboundMessage
 from pilothouse.core.store import Store, Tx
@@ -55,9 +56,5 @@ def _is_taken_back(tx: Tx, message: InboundMessage) -> bool:
 
 def is_stopped(tx: Tx, place: ConversationId, message: InboundMessage) -> bool:
     """Both times are the platform's. Where they are the same, as two within one second may be, it begins."""
-    stopped_at = tx.get_fact(stop_key(place))
+    stopped_at = tx.get_fact(STOPPED.of(place))
     return bool(stopped_at) and message.kind == "chat" and 0 < message.sent_at < float(stopped_at)
-
-
-def stop_key(place: ConversationId) -> str:
-    return f"stopped:{place}"

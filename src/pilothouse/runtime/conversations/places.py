@@ -11,11 +11,11 @@ cached until something changes, in this process or another.
 
 from __future__ import annotations
 
-import msgspec
 from msgspec import Struct
 
 from pilothouse.core.channel import PlaceSettings
 from pilothouse.core.conversation import Conversation
+from pilothouse.core.facts import MOVED, TRIGGER, load_fact, save_fact
 from pilothouse.core.ids import ConversationId
 from pilothouse.core.message import Address, MessageRef, conversation_id, inbox_key, parent_id
 from pilothouse.core.store import Tx
@@ -25,17 +25,12 @@ from pilothouse.runtime.signals import PLACES
 
 MAX_CACHED = 10_000
 
-_decode_trigger = msgspec.json.Decoder(Trigger).decode
-
 
 class Moved(Struct, frozen=True):
     """The conversation behind a new address, and its former addresses, oldest first."""
 
     conversation: ConversationId
     former: tuple[Address, ...]
-
-
-_decode_moved = msgspec.json.Decoder(Moved).decode
 
 
 def place_id(tx: Tx, address: Address) -> ConversationId:
@@ -71,12 +66,7 @@ def _is_known(tx: Tx, ref: MessageRef) -> bool:
 
 
 def moved_from(tx: Tx, id: ConversationId) -> Moved | None:
-    kept = tx.get_fact(moved_key(id))
-    return _decode_moved(kept) if kept else None
-
-
-def moved_key(id: ConversationId) -> str:
-    return f"moved:{id}"
+    return load_fact(tx, MOVED.of(id), Moved)
 
 
 def message_key(address: Address, native_id: str) -> str:
@@ -92,7 +82,7 @@ def trigger_of(tx: Tx, place: ConversationId) -> Trigger | None:
 
 def keep_trigger(tx: Tx, place: ConversationId, trigger: Trigger | None) -> None:
     """Store a trigger; None resets it to the configured one."""
-    tx.set_fact(_trigger_key(place), "" if trigger is None else msgspec.json.encode(trigger).decode())
+    save_fact(tx, TRIGGER.of(place), trigger)
 
 
 class Places:
@@ -119,9 +109,4 @@ def _settings(tx: Tx, address: Address) -> PlaceSettings:
 
 
 def _kept(tx: Tx, place: ConversationId) -> Trigger | None:
-    kept = tx.get_fact(_trigger_key(place))
-    return _decode_trigger(kept) if kept else None
-
-
-def _trigger_key(place: ConversationId) -> str:
-    return f"trigger:{place}"
+    return load_fact(tx, TRIGGER.of(place), Trigger)
