@@ -21,7 +21,7 @@ from pilothouse.core.people import OWNERS, Authority
 from pilothouse.core.store import Tx
 from pilothouse.core.text import first_line
 from pilothouse.runtime.delivery.retry import resend_now
-from pilothouse.runtime.outbox import is_unsent, say
+from pilothouse.runtime.outbox import alert_key, is_alert, is_unsent, say
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.roles import approver_chats
 from pilothouse.runtime.signals import OUTBOX
@@ -166,19 +166,15 @@ class ChannelMonitor:
         places = [place for place in tx.conversations.some(homes).values() if place.address.channel != id]
         for place in places:
             _withdraw_alerts(tx, id, place.id, noted.at)
-            key = f"{_alerts(id)}{noted.at}:{'trouble' if noted.trouble else 'over'}:{place.id}"
+            key = alert_key(id, noted.at, "trouble" if noted.trouble else "over", place.id)
             say(tx, self._ports.ids, place.id, Content(text, dated=True), key=key, at=noted.at)
         return bool(places)
-
-
-def _alerts(id: ChannelId) -> str:
-    return f"alert:{id}:"
 
 
 def _withdraw_alerts(tx: Tx, id: ChannelId, place: ConversationId, at: float) -> None:
     """Withdraw unseen older alerts: else a closed terminal would later show weeks of them."""
     for row in tx.outbox.waiting(place):
-        if row.key.startswith(_alerts(id)) and is_unsent(tx, row):
+        if is_alert(row, id) and is_unsent(tx, row):
             tx.outbox.withdraw(row.id, at, "a newer alert replaces it")
 
 

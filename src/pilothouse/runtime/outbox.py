@@ -1,27 +1,95 @@
-"""Puts messages into the outbox, always inside the caller's transaction."""
+"""Puts messages into the outbox, always inside the caller's transaction, and makes the keys that are looked up again.
+
+A key makes a message unique. Keys are stored, so their text never changes. A key that is made in one place and never
+looked up is written where its message is made.
+"""
 
 from __future__ import annotations
 
-import msgspec
+from typing import Literal
 
-from pilothouse.core.ids import ConversationId, IdMaker, MessageId
+import msgspec
+from msgspec import Struct
+
+from pilothouse.core.ask import AskRow
+from pilothouse.core.ids import AskId, ChannelId, ConversationId, IdMaker, MessageId, SessionId, TurnId
 from pilothouse.core.message import Content, clean_text
 from pilothouse.core.queue import QueueRow
 from pilothouse.core.store import Tx
 from pilothouse.core.text import moment
 
-REPLY_KEYS = "reply:"
-
 LATE_S = 120.0
 """A dated message that is delivered later than this starts with its time."""
+REPLIES = "reply:"
+"""The beginning of `reply_key`."""
+_NOTICES = "undelivered:"
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Content).decode
 
 
 def reply_key(message: MessageId) -> str:
-    """The outbox key of the reply to a command."""
-    return f"{REPLY_KEYS}{message}"
+    """Return the key of the reply to a command."""
+    return f"{REPLIES}{message}"
+
+
+def end_key(turn: TurnId) -> str:
+    """Return the key of a turn's last message."""
+    return f"end:{turn}"
+
+
+def retired_key(session: SessionId) -> str:
+    """Return the key of the notice that a session could not be resumed."""
+    return f"retired:{session}"
+
+
+def notice_key(undelivered: MessageId, elsewhere: ConversationId | None = None) -> str:
+    """Return the key of the notice about an undelivered row, in its own conversation or elsewhere."""
+    return f"{_NOTICES}{undelivered}:{elsewhere}" if elsewhere else f"{_NOTICES}{undelivered}"
+
+
+def row_of_notice(row: QueueRow) -> MessageId | None:
+    """Return the undelivered row that a notice is about; None if this row is no such notice."""
+    is_notice = row.key.startswith(_NOTICES)
+    return MessageId(row.key.removeprefix(_NOTICES).partition(":")[0]) if is_notice else None
+
+
+def alert_key(channel: ChannelId, at: float, state: Literal["trouble", "over"], place: ConversationId) -> str:
+    return f"{_alerts(channel)}{at}:{state}:{place}"
+
+
+def is_alert(row: QueueRow, channel: ChannelId) -> bool:
+    return row.key.startswith(_alerts(channel))
+
+
+def _alerts(channel: ChannelId) -> str:
+    return f"alert:{channel}:"
+
+
+class AskKey(Struct, frozen=True):
+    """The parsed key of a message about an ask. `rest` is the rest of the occasion, and the place if it is not the
+    ask's own conversation."""
+
+    ask: AskId
+    occasion: str
+    rest: tuple[str, ...]
+
+    def on(self, occasion: str) -> str:
+        """Return the key of the message that the same place gets on another occasion."""
+        return ":".join(("ask", self.ask, occasion, *self.rest))
+
+
+def ask_key(row: AskRow, occasion: str, place: ConversationId) -> str:
+    elsewhere = "" if place == row.conversation_id else f":{place}"
+    return f"ask:{row.ask.id}:{occasion}{elsewhere}"
+
+
+def parse_ask_key(row: QueueRow) -> AskKey | None:
+    match row.key.split(":", 3):
+        case ["ask", id, occasion, *rest]:
+            return AskKey(AskId(id), occasion, tuple(rest))
+        case _:
+            return None
 
 
 def say(

@@ -18,8 +18,8 @@ from pilothouse.core.message import Content, MessageRef
 from pilothouse.core.queue import QueueRow
 from pilothouse.core.store import Tx
 from pilothouse.core.text import first_line
-from pilothouse.runtime.asks.show import ask_key, places_of, say_everywhere
-from pilothouse.runtime.outbox import is_unsent
+from pilothouse.runtime.asks.show import places_of, say_everywhere
+from pilothouse.runtime.outbox import ask_key, is_unsent, parse_ask_key
 
 REASON_CHARS = 200
 IN_PLACE = "in place"
@@ -50,7 +50,7 @@ def closed_line(
 def show_closed(tx: Tx, ids: IdMaker, row: AskRow, line: str, at: float) -> None:
     """Replace the question in every place; withdraw it where it was not sent yet."""
     keys = [ask_key(row, "asked", place) for place in places_of(row)]
-    for asked in _questions(tx, f"ask:{row.ask.id}:", keys, row.turn_id):
+    for asked in _questions(tx, row.ask.id, keys, row.turn_id):
         if is_unsent(tx, asked):
             tx.outbox.withdraw(asked.id, at, "it was closed before it was shown")
     say_everywhere(tx, ids, row, Content(line, "closed", turn_id=row.turn_id or None), "closed", at)
@@ -58,27 +58,33 @@ def show_closed(tx: Tx, ids: IdMaker, row: AskRow, line: str, at: float) -> None
 
 def shown_asks(tx: Tx, row: QueueRow) -> list[list[MessageRef]]:
     """Return the messages of a `closed` row's question in its conversation, one list for each time it was shown."""
-    about, _, elsewhere = row.key.partition(":closed")
-    asked = _questions(tx, f"{about}:", [f"{about}:asked{elsewhere}"], row.turn_id)
+    key = parse_ask_key(row)
+    if key is None:
+        return []
+    asked = _questions(tx, key.ask, [key.on("asked")], row.turn_id)
     here = [one for one in asked if one.conversation_id == row.conversation_id]
     return [[part.ref for part in tx.outbox.parts(one.id) if part.ref is not None] for one in here]
 
 
-def _questions(tx: Tx, about: str, keys: Iterable[str], turn_id: TurnId | None) -> list[QueueRow]:
+def _questions(tx: Tx, id: AskId, keys: Iterable[str], turn_id: TurnId | None) -> list[QueueRow]:
     """Return every outbox row that showed the ask: under these keys, and again during its turn."""
     again = tx.outbox.of_turn(turn_id) if turn_id else []
-    found = [*map(tx.outbox.by_key, keys), *(one for one in again if one.key.startswith(about))]
+    found = [*map(tx.outbox.by_key, keys), *(one for one in again if _is_about(one, id))]
     return list({one.id: one for one in found if one is not None and one.kind == "ask"}.values())
+
+
+def _is_about(row: QueueRow, id: AskId) -> bool:
+    key = parse_ask_key(row)
+    return key is not None and key.ask == id
 
 
 def is_shown_in_place(tx: Tx, row: QueueRow) -> bool:
     """True if the question's own message already shows what this row would say."""
-    match row.key.split(":", 3):
-        case ["ask", id, "settled" | "superseded" | "withdrawn", *elsewhere]:
-            closed = tx.outbox.by_key(":".join(["ask", id, "closed", *elsewhere]))
-            return closed is not None and closed.why == IN_PLACE
-        case _:
-            return False
+    key = parse_ask_key(row)
+    if key is None or key.occasion not in ("settled", "superseded", "withdrawn"):
+        return False
+    closed = tx.outbox.by_key(key.on("closed"))
+    return closed is not None and closed.why == IN_PLACE
 
 
 def has_dead_buttons(tx: Tx, id: AskId, ref: MessageRef) -> bool:
@@ -88,7 +94,7 @@ def has_dead_buttons(tx: Tx, id: AskId, ref: MessageRef) -> bool:
     if row is None or row.state == "open":
         return False
     asked = tx.outbox.find_ref(ref)
-    if asked is None or not asked.key.startswith(f"ask:{id}:"):
+    if asked is None or not _is_about(asked, id):
         return True
     closed = tx.outbox.by_key(ask_key(row, "closed", asked.conversation_id))
     if closed is None:

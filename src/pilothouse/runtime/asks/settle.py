@@ -24,7 +24,7 @@ from pilothouse.runtime.asks.closed import closed_line, decision_text, show_clos
 from pilothouse.runtime.asks.rules import remember_answer
 from pilothouse.runtime.asks.show import raise_ask, tell_places
 from pilothouse.runtime.audit import APP, record_ask
-from pilothouse.runtime.outbox import say
+from pilothouse.runtime.outbox import end_key, say
 from pilothouse.runtime.ports import Topics
 from pilothouse.runtime.roles import note_name, private_chat_of
 
@@ -181,7 +181,7 @@ def _stop_lost(tx: Tx, ids: IdMaker, lost: Turn, row: AskRow, at: float) -> None
             tx.events.append(lost.conversation_id, lost.id, [changed], at)
     tx.asks.mark_used(row.ask.id)
     said = Content(STOPPED, "notice", turn_id=lost.id)
-    say(tx, ids, lost.conversation_id, said, key=f"end:{lost.id}", at=at)
+    say(tx, ids, lost.conversation_id, said, key=end_key(lost.id), at=at)
 
 
 def expire(tx: Tx, ids: IdMaker, topics: Topics, row: AskRow, at: float) -> None:

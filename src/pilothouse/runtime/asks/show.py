@@ -21,7 +21,7 @@ from pilothouse.core.store import Tx
 from pilothouse.core.turn import LIVE, Turn
 from pilothouse.runtime.asks.text import ask_text, brief_ask, file_name, is_long
 from pilothouse.runtime.audit import record_ask
-from pilothouse.runtime.outbox import say
+from pilothouse.runtime.outbox import ask_key, parse_ask_key, say
 from pilothouse.runtime.roles import MAX_CHATS, approvers_with_chat, display_name, role_of
 from pilothouse.runtime.settings import Settings
 
@@ -99,11 +99,8 @@ def show_ask_in(
 
 def ask_of(tx: Tx, row: QueueRow) -> AskRow | None:
     """Return the ask that an outbox row is about."""
-    match row.key.split(":"):
-        case ["ask", id, *_]:
-            return tx.asks.get(AskId(id))
-        case _:
-            return None
+    key = parse_ask_key(row)
+    return None if key is None else tx.asks.get(key.ask)
 
 
 def tell_places(tx: Tx, ids: IdMaker, row: AskRow, text: str, *, occasion: str, at: float) -> None:
@@ -145,11 +142,6 @@ def _files(tx: Tx, ask: Ask, at: float) -> tuple[Attachment, ...]:
 def say_everywhere(tx: Tx, ids: IdMaker, row: AskRow, content: Content, occasion: str, at: float) -> None:
     for place in places_of(row):
         say(tx, ids, place, content, key=ask_key(row, occasion, place), at=at)
-
-
-def ask_key(row: AskRow, occasion: str, place: ConversationId) -> str:
-    elsewhere = "" if place == row.conversation_id else f":{place}"
-    return f"ask:{row.ask.id}:{occasion}{elsewhere}"
 
 
 def route_ask(

@@ -17,7 +17,7 @@ from pilothouse.core.ids import ChannelId, ConversationId, MessageId
 from pilothouse.core.queue import QueueRow
 from pilothouse.core.store import Tx
 from pilothouse.runtime.audit import APP, record
-from pilothouse.runtime.outbox import REPLY_KEYS, reply_key
+from pilothouse.runtime.outbox import REPLIES, reply_key
 from pilothouse.runtime.ports import Ports
 
 AT_ONCE = 64
@@ -41,7 +41,7 @@ def next_for_client(
     heads: list[QueueRow] = []
     for place in places:
         own = [out for row in sent if row.conversation_id == place for out in unsent_of(tx, row)]
-        to_anyone = tx.outbox.of_no_turn(place, but=REPLY_KEYS, limit=1)
+        to_anyone = tx.outbox.of_no_turn(place, but=REPLIES, limit=1)
         head = min([*own, *to_anyone], key=lambda out: out.seq, default=None)
         if head is not None and head.status == "queued" and head.ready_at <= now:
             heads.append(head)

@@ -17,13 +17,12 @@ from pilothouse.core.people import OWNERS, Authority
 from pilothouse.core.queue import CHANGES, NEVER, QueueRow, notes_lane
 from pilothouse.core.store import Tx
 from pilothouse.core.text import excerpt
-from pilothouse.runtime.asks.show import ask_key, ask_of, places_of, show_ask_in
+from pilothouse.runtime.asks.show import ask_of, places_of, show_ask_in
 from pilothouse.runtime.audit import APP, record
-from pilothouse.runtime.outbox import content_of, say
+from pilothouse.runtime.outbox import ask_key, content_of, notice_key, row_of_notice, say
 from pilothouse.runtime.roles import approver_chats, may, private_chat_of
 from pilothouse.runtime.settings import Settings
 
-_KEY = "undelivered:"
 REFUSED = "A message could not be delivered ({reason}): {text}"
 ELSEWHERE = (
     "In {place}: {text} Nothing reaches that place any more, so you are told here. On the machine, "
@@ -34,21 +33,16 @@ WAITS = "{why} It still waits for an answer: /show {ask} shows it in full, and `
 ASKED_ELSEWHERE = "Nothing reaches {place} any more, so this is asked here. `pilothouse asks` on the machine can answer it too.\n\n"
 
 
-def is_notice(row: QueueRow) -> bool:
-    """Tell whether this row is itself a notice about an undelivered one."""
-    return row.key.startswith(_KEY)
-
-
 def post_notice(tx: Tx, ids: IdMaker, row: QueueRow, why: str, now: float) -> None:
     """Post a notice in the row's conversation, once. An undelivered notice is only reported elsewhere."""
-    if not is_notice(row):
+    if row_of_notice(row) is None:
         notice = Content(_notice_text(tx, row, why), "notice")
-        say(tx, ids, row.conversation_id, notice, key=f"{_KEY}{row.id}", at=now)
+        say(tx, ids, row.conversation_id, notice, key=notice_key(row.id), at=now)
 
 
 def delivery_notice(tx: Tx, row: QueueRow) -> QueueRow | None:
     """Return the notice that `post_notice` posted about a row."""
-    return tx.outbox.by_key(f"{_KEY}{row.id}")
+    return tx.outbox.by_key(notice_key(row.id))
 
 
 def retract_notice(tx: Tx, row: QueueRow, now: float) -> None:
@@ -60,8 +54,8 @@ def retract_notice(tx: Tx, row: QueueRow, now: float) -> None:
 
 def give_up(tx: Tx, ids: IdMaker, settings: Settings, row: QueueRow, why: str, now: float) -> None:
     tx.outbox.fail(row.id, now, why)
-    if is_notice(row):
-        _forward_notice(tx, ids, settings, row, now)
+    if about := row_of_notice(row):
+        _forward_notice(tx, ids, settings, row, about, now)
     elif row.kind not in CHANGES:
         post_notice(tx, ids, row, why, now)
         _tell_session(tx, ids, row, why, now)
@@ -71,8 +65,8 @@ def drop_message(tx: Tx, ids: IdMaker, settings: Settings, row: QueueRow, why: s
     """Drop a row of a place that removed us, and report it elsewhere. False if it is being sent."""
     if not tx.outbox.withdraw(row.id, now, why):
         return False
-    if is_notice(row):
-        _forward_notice(tx, ids, settings, row, now)
+    if about := row_of_notice(row):
+        _forward_notice(tx, ids, settings, row, about, now)
     elif row.kind not in CHANGES:
         said = _notice_text(tx, row, REFUSED.format(reason=why, text=_beginning(row)))
         _report_elsewhere(tx, ids, settings, row, _from_there(row, said), now)
@@ -81,7 +75,7 @@ def drop_message(tx: Tx, ids: IdMaker, settings: Settings, row: QueueRow, why: s
 
 def was_told_in(tx: Tx, turn: TurnId, place: ConversationId) -> bool:
     """Tell whether this place was told that the turn's answer could not be delivered."""
-    return any(is_notice(row) and row.conversation_id == place for row in tx.outbox.of_turn(turn))
+    return any(row_of_notice(row) and row.conversation_id == place for row in tx.outbox.of_turn(turn))
 
 
 def _notice_text(tx: Tx, row: QueueRow, why: str) -> str:
@@ -106,9 +100,11 @@ def _from_there(row: QueueRow, text: str) -> str:
     return ELSEWHERE.format(place=row.conversation_id, text=text, turn=row.turn_id)
 
 
-def _forward_notice(tx: Tx, ids: IdMaker, settings: Settings, notice: QueueRow, now: float) -> None:
+def _forward_notice(
+    tx: Tx, ids: IdMaker, settings: Settings, notice: QueueRow, about: MessageId, now: float
+) -> None:
     """Report elsewhere what an undelivered notice was about."""
-    row = tx.outbox.get(MessageId(notice.key.removeprefix(_KEY).partition(":")[0]))
+    row = tx.outbox.get(about)
     if row is not None:
         text = content_of(notice).text
         if notice.conversation_id == row.conversation_id:
@@ -144,7 +140,7 @@ def _ask_elsewhere(
 
 def _tell_elsewhere(tx: Tx, ids: IdMaker, settings: Settings, row: QueueRow, text: str, now: float) -> None:
     for places in _elsewhere(tx, settings, row):
-        keys = {place: f"{_KEY}{row.id}:{place}" for place in places if place != row.conversation_id}
+        keys = {place: notice_key(row.id, place) for place in places if place != row.conversation_id}
         if fresh := {place: key for place, key in keys.items() if tx.outbox.by_key(key) is None}:
             for place, key in fresh.items():
                 content = Content(text, "notice", turn_id=row.turn_id, dated=True)
@@ -176,7 +172,7 @@ def _tell_session(tx: Tx, ids: IdMaker, row: QueueRow, why: str, now: float) -> 
     conversation = tx.conversations.get(row.conversation_id)
     if conversation is None:
         return
-    author, key = Author(UserId("pilothouse:delivery"), "Pilothouse"), f"{_KEY}{row.id}"
+    author, key = Author(UserId("pilothouse:delivery"), "Pilothouse"), notice_key(row.id)
     message = InboundMessage(conversation.address, author, key, why, kind="system", sent_at=now)
     tx.inbox.put(
         id=MessageId(ids("msg")),

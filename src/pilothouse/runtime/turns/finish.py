@@ -25,7 +25,7 @@ from pilothouse.core.turn import Prompt, Turn, TurnStatus
 from pilothouse.runtime.asks.settle import lapse
 from pilothouse.runtime.budget.ledger import settle
 from pilothouse.runtime.conversations.binding import session_owner, set_session, wishes_of
-from pilothouse.runtime.outbox import say
+from pilothouse.runtime.outbox import end_key, retired_key, say
 from pilothouse.runtime.settings import Settings, backoff_s
 from pilothouse.runtime.turns.prompt import retired_notice, with_recap, write_recap
 
@@ -92,7 +92,7 @@ def finish(tx: Tx, ids: IdMaker, settings: Settings, ending: Ending, at: float) 
         and end.outcome == "completed"
         and not (end.answer or ending.text or ending.attachments)
     ):
-        say(tx, ids, turn.conversation_id, content, key=f"end:{turn.id}", at=at)
+        say(tx, ids, turn.conversation_id, content, key=end_key(turn.id), at=at)
     return turn
 
 
@@ -107,7 +107,7 @@ def cancel(tx: Tx, ids: IdMaker, turn: Turn, at: float) -> None:
     _finish_rows(tx, turn, at)
     if refused:  # a person who used /stop was told at once
         content = closing_content(end, "", (), turn_id=turn.id)
-        say(tx, ids, turn.conversation_id, content, key=f"end:{turn.id}", at=at)
+        say(tx, ids, turn.conversation_id, content, key=end_key(turn.id), at=at)
 
 
 def _settle(
@@ -167,7 +167,7 @@ def _begin_afresh(tx: Tx, ids: IdMaker, settings: Settings, turn: Turn, ending: 
     word = retired_notice(recap)
     events = [*ending.events, *withdraw_asks(tx, ids, turn, at), Notice("warning", "session_retired", word)]
     tx.events.append(conversation.id, turn.id, events, at)
-    say(tx, ids, conversation.id, Content(word, "notice", turn_id=turn.id), key=f"retired:{old.id}", at=at)
+    say(tx, ids, conversation.id, Content(word, "notice", turn_id=turn.id), key=retired_key(old.id), at=at)
     if turn.status == "waiting":
         turn = tx.turns.move(turn.id, "running", began=turn.began)
     return tx.turns.move(

@@ -20,7 +20,7 @@ from pilothouse.core.turn import Turn, may_run_again
 from pilothouse.runtime.asks.settle import STOPPED, held_back, resume_with_answer
 from pilothouse.runtime.asks.show import is_being_delivered, places_of, show_ask_in
 from pilothouse.runtime.budget.ledger import settle_lost
-from pilothouse.runtime.outbox import say
+from pilothouse.runtime.outbox import end_key, say
 from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.turns.finish import forget_answers, withdraw_asks
 
@@ -80,7 +80,7 @@ def lose(
             _cancel(tx, turn, rows, at)
         else:
             _fail(tx, turn, rows, Failure("crash", text), at)
-        _tell(tx, ids, turn, text, f"end:{turn.id}", at)
+        _tell(tx, ids, turn, text, end_key(turn.id), at)
 
 
 def _was_stopped(answered: Sequence[AskRow], held: Collection[AskId]) -> bool:

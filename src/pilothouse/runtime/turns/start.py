@@ -34,7 +34,7 @@ from pilothouse.runtime.conversations.binding import (
     workspace_of,
 )
 from pilothouse.runtime.conversations.sessions import bind
-from pilothouse.runtime.outbox import say
+from pilothouse.runtime.outbox import retired_key, say
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.roles import may, role_of
 from pilothouse.runtime.settings import Settings
@@ -108,7 +108,7 @@ def _with_lost_recap(
         return prompt
     recap = write_recap(tx, conversation.id, old.id)
     word = Content(retired_notice(recap), "notice")
-    say(tx, ids, conversation.id, word, key=f"retired:{old.id}", at=at)
+    say(tx, ids, conversation.id, word, key=retired_key(old.id), at=at)
     return with_recap(prompt, recap)
 
 
