@@ -12,8 +12,8 @@ from tests.runtime.rig import ADMIN, MEMBER, STRANGER, Rig, open_rig
 from pilothouse.channels.memory import PERSON
 from pilothouse.core.ask import Ask, Option
 from pilothouse.core.channel import Receipt
-from pilothouse.core.ids import AskId
-from pilothouse.core.message import Author, InboundMessage, conversation_id, inbox_key
+from pilothouse.core.ids import AskId, BlobHash
+from pilothouse.core.message import Attachment, Author, InboundMessage, conversation_id, inbox_key
 
 MAKE = Ask(AskId("a"), "approval", "Run make?", {"command": "make"})
 NAME = Ask(AskId("q"), "question", "What name?", free_text=True)
@@ -74,6 +74,18 @@ async def test_where_nothing_is_asked_nothing_is_kept(tmp_path: Path) -> None:
         key = inbox_key(conversation_id(rig.channel.address()), "n1")
         assert await rig.store.read(lambda tx: tx.inbox.by_key(key)) is None
         assert await rig.turns() == []
+
+
+async def test_a_file_sent_to_others_is_no_answer_and_is_not_kept(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, PuppetEngine(asking(NAME))) as rig:
+        await rig.channel.say("go", author=MEMBER)
+        await rig.until_asked()
+        file = Attachment("plan.txt", "text/plain", 1, BlobHash("0" * 64))
+        address = rig.channel.address()
+        said = InboundMessage(address, MEMBER, "n1", "Gannet", attachments=(file,), overheard=True)
+        assert await rig.gateway.desk.accept(said) == NOTHING
+        key = inbox_key(conversation_id(address), "n1")
+        assert await rig.store.read(lambda tx: tx.inbox.by_key(key)) is None
 
 
 @pytest.mark.parametrize("said", ["2", "Blue", "b"])

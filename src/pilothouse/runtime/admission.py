@@ -123,7 +123,8 @@ def parse_code(text: str) -> str | None:
 
 def offered_code(tx: Tx, text: str) -> str | None:
     """Return the code if the text is the code that was shown last and not used yet. It may have expired."""
-    code, kept = parse_code(text), load_fact(tx, PAIRING, Pairing)
+    code = parse_code(text)
+    kept = load_fact(tx, PAIRING, Pairing) if code else None
     return code if code and kept and hmac.compare_digest(kept.hash, _digest(code)) else None
 
 

@@ -1,13 +1,13 @@
-"""The transaction that takes a message in, and what its sender is told of it.
+"""Stores a message in one transaction, and says what its sender is told.
 
-It is folded into the running turn, taken as the answer to a question, or waits in line.
+The message answers an open question, is passed to the running turn, or waits in the queue.
 """
 
 from __future__ import annotations
 
 import msgspec
 
-from pilothouse.core.ask import parse_reply
+from pilothouse.core.ask import AskRow, parse_reply
 from pilothouse.core.channel import Receipt
 from pilothouse.core.conversation import Conversation
 from pilothouse.core.ids import IdMaker, MessageId
@@ -31,7 +31,7 @@ from pilothouse.runtime.settings import Settings
 BUSY = "Still working on your previous request."
 STOPPED = "Stopped before it began: it was said before the last /stop."
 ANSWER_IN_CHAT = "pilothouse chat shows it and takes the answer"
-"""For whoever asks from a command line, where nothing stands that could be answered."""
+"""For a sender on a command line, which shows no question that could be answered."""
 ANSWER_THERE = "it is answered where it was asked, above"
 
 
@@ -52,13 +52,13 @@ class Accept:
         self._at = at
         self._opening = opening
         self.place = conversation_id(message.address)
-        """The conversation that it went into, once it did."""
+        """The conversation of the message; final once the transaction ran."""
 
     def __call__(self, tx: Tx) -> Receipt:
         message = self._message
         conversation = ensure_place(tx, message.address, self._at, private=message.private)
         self.place = conversation.id
-        if message.private and not conversation.private:  # a command made it, and those do not know
+        if message.private and not conversation.private:  # created by a command, which does not say it
             conversation = msgspec.structs.replace(conversation, private=True)
             tx.conversations.save(conversation)
         if message.pieces:
@@ -66,15 +66,16 @@ class Accept:
             if fresh is None:
                 return self._duplicate(tx)
             message = self._message = fresh
-        if message.overheard and not self._is_awaited(tx, conversation):
-            return Receipt("refused")
         if is_stopped(tx, conversation.id, message):
-            return self._keep_stopped(tx, conversation)
+            return Receipt("refused") if message.overheard else self._keep_stopped(tx, conversation)
         if message.kind in BY_PEOPLE and not message.overheard:
             target = find_target(tx, self._ids, self._settings, conversation, message, self._at)
             if target.refusal:
                 return Receipt("refused", text=target.refusal)
             message = self._message = target.message
+        asked = self._question(tx, conversation)
+        if message.overheard and asked is None:  # intake saw one, but it was answered since
+            return Receipt("refused")
         key, opened = message_key(message.address, message.native_id), Reply("")
         if self._opening is not None and tx.inbox.by_key(key) is None:
             opened = self._opening(tx, conversation)
@@ -97,8 +98,7 @@ class Accept:
             note_author(tx, message.author, conversation)
         if note:
             return Receipt("queued", put.row.id, "Noted: it goes along with the next message.")
-        words = message.kind == "chat" and not message.attachments
-        if words and not message.alone and self._answers_question(tx, conversation, put.row.id):
+        if asked is not None and self._answer(tx, asked, put.row.id):
             return Receipt("queued", put.row.id, "Taken as the answer.")
         if message.kind in BY_PEOPLE:
             supersede_lost(tx, self._ids, {conversation.session_id, message.session_id}, self._at)
@@ -108,11 +108,17 @@ class Accept:
             told = f"{told} {_still_open(tx, conversation, how)}".strip()
         return Receipt("queued", put.row.id, told)
 
-    def _is_awaited(self, tx: Tx, conversation: Conversation) -> bool:
-        """Somebody else may have answered since intake looked, or stopped the work."""
-        if is_stopped(tx, conversation.id, self._message):
-            return False
-        return self._answers.question_for(tx, conversation.id, self._message, self._at) is not None
+    def _question(self, tx: Tx, conversation: Conversation) -> AskRow | None:
+        """Return the open question that the message answers. It never answers an approval.
+
+        A message with attachments answers nothing, because an answer is text and the attachments would be lost. Nor
+        does a reply to a message of another conversation.
+        """
+        message = self._message
+        is_text = message.kind == "chat" and not message.attachments and not message.alone
+        if not is_text or replies_elsewhere(tx, message):
+            return None
+        return self._answers.question_for(tx, conversation.id, message, self._at)
 
     def _keep_stopped(self, tx: Tx, conversation: Conversation) -> Receipt:
         put = keep_message(tx, self._ids, self._message, conversation.id, self._at)
@@ -127,20 +133,10 @@ class Accept:
         head = head_of(tx, self._message.address, self._message.native_id)
         return Receipt("duplicate", None if head is None else head.id)
 
-    def _answers_question(self, tx: Tx, conversation: Conversation, id: MessageId) -> bool:
-        """A plain reply answers the oldest open question that its sender may answer; it never answers an approval.
-
-        One with attachments is a message: an answer is words, and those would be lost. What files say is words. Nor does
-        it answer what is asked here if it replies to what is of another conversation.
-        """
-        if replies_elsewhere(tx, self._message):
-            return False
-        by = self._message.author.id
-        asked = self._answers.question_for(tx, conversation.id, self._message, self._at)
-        if asked is None:
-            return False
-        decision = msgspec.structs.replace(parse_reply(asked.ask, self._message.whole_text), by=by)
-        self._answers.apply(tx, asked, decision, self._at, name=self._message.author.name)
+    def _answer(self, tx: Tx, asked: AskRow, id: MessageId) -> bool:
+        by = self._message.author
+        decision = msgspec.structs.replace(parse_reply(asked.ask, self._message.whole_text), by=by.id)
+        self._answers.apply(tx, asked, decision, self._at, name=by.name)
         tx.inbox.claim([id])
         return tx.inbox.done(id, self._at, f"answered {asked.ask.id}")
 
@@ -172,7 +168,7 @@ class Accept:
 
 
 def _still_open(tx: Tx, conversation: Conversation, how: str) -> str:
-    """What is sent to be a turn by itself answers nothing, and its sender may not have seen what is asked here."""
+    """Name the open asks: a message that must be a turn of its own answers none, and its sender may not see them."""
     first, *others = [row.ask for row in tx.asks.open_in(conversation.id)] or [None]
     if first is None:
         return ""
@@ -181,6 +177,6 @@ def _still_open(tx: Tx, conversation: Conversation, how: str) -> str:
 
 
 def _queued(row: QueueRow, ahead: int, company: str = "") -> str:
-    """Its number is a name that stays, and no place in the line: that changes."""
+    """Name the message by its number, which stays the same while its place in the queue changes."""
     place = f"behind {ahead} other{'s' if ahead > 1 else ''}" if ahead else f"next in line{company}"
     return f"Your message has been queued as #{row.seq}, {place}; /cancel #{row.seq} drops it."

@@ -23,10 +23,9 @@ from pilothouse.core.message import (
 from pilothouse.core.people import Role, allows
 from pilothouse.core.queue import CONTROL_LANE, QueueRow
 from pilothouse.core.store import Tx
-from pilothouse.runtime.admission import offered_code
 from pilothouse.runtime.conversations.pieces import head_of, too_much
 from pilothouse.runtime.conversations.places import ensure_place
-from pilothouse.runtime.conversations.sessions import find_target, only_resumes
+from pilothouse.runtime.conversations.sessions import find_target
 from pilothouse.runtime.outbox import say
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.signals import INBOX, OUTBOX
@@ -38,7 +37,7 @@ EDITED_INTO_COMMAND = "A queued message cannot be edited into a command; the ear
 
 
 async def edit(
-    ports: Ports, message: MessageEdited, role: Role, is_command: Callable[[str], bool]
+    ports: Ports, message: MessageEdited, role: Role, is_command: Callable[[Tx, InboundMessage], bool]
 ) -> Receipt:
     """Change the text of a queued message, or of one of its pieces. It cannot become a command."""
     settings, text, at = ports.settings(), clean_text(message.text), ports.clock.now()
@@ -48,8 +47,7 @@ async def edit(
         if why := too_much(said, settings):
             return Receipt("refused", row.id, why)
         if said.kind == "chat":
-            is_one = is_command(said.text) or only_resumes(said, settings)
-            if is_one or offered_code(tx, said.text):
+            if is_command(tx, said):
                 return Receipt("refused", row.id, EDITED_INTO_COMMAND)
             conversation = ensure_place(tx, said.address, at)
             target = find_target(tx, ports.ids, settings, conversation, said, at)

@@ -27,7 +27,7 @@ from pilothouse.core.message import (
 )
 from pilothouse.core.people import Role, allows
 from pilothouse.core.store import Tx
-from pilothouse.runtime.admission import handle_stranger, offered_code, parse_code, should_reply_to_stranger
+from pilothouse.runtime.admission import handle_stranger, offered_code, should_reply_to_stranger
 from pilothouse.runtime.asks.answers import Answers
 from pilothouse.runtime.commands.call import Opening, Prepared
 from pilothouse.runtime.commands.files import find_file, open_thread
@@ -99,24 +99,24 @@ class Intake:
             return await self._handle_stranger(message)
         if why := too_much(message, settings):
             return Receipt("refused", text=why)
-        message = cleaned(message)
-        first = message.native_id
-        if message.pieces:
-            message = await self._ports.store.read(lambda tx: without_known(tx, message)) or message
-        way = await self._route(message, is_rest=message.native_id != first)
+        whole = cleaned(message)
+
+        def unit(tx: Tx) -> tuple[InboundMessage, Route]:
+            fresh = (without_known(tx, whole) if whole.pieces else None) or whole
+            return fresh, self._route(tx, fresh, is_rest=fresh.native_id != whole.native_id)
+
+        message, way = await self._ports.store.read(unit)
         if not self._is_message(way, role):
             return await self._run_command(way, message)
         return await self._store(message, settings)
 
-    async def _route(self, message: InboundMessage, *, is_rest: bool) -> Route:
+    def _route(self, tx: Tx, message: InboundMessage, *, is_rest: bool = False) -> Route:
         """Tell commands from messages. A valid pairing code is always a command: no model may read it. The rest of a
         message whose first piece is stored already is never one."""
         if message.kind != "chat":
             return PlainText()
-        if parse_code(message.text):
-            code = await self._ports.store.read(lambda tx: offered_code(tx, message.text))
-            if code is not None:
-                return Command("pair", code)
+        if code := offered_code(tx, message.text):
+            return Command("pair", code)
         if is_rest or message.overheard:
             return PlainText()
         way = route(message.text, COMMANDS, ALIASES)
@@ -222,8 +222,8 @@ class Intake:
     async def edited(self, message: MessageEdited) -> Receipt:
         role = await self._role(message.author, message.address)
 
-        def is_command(text: str) -> bool:
-            return not self._is_message(route(text, COMMANDS, ALIASES), role)
+        def is_command(tx: Tx, said: InboundMessage) -> bool:
+            return not self._is_message(self._route(tx, said), role)
 
         return await edit(self._ports, message, role, is_command)
 
