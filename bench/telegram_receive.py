@@ -26,12 +26,12 @@ from bench.measuring.turn import bare_commits
 from tests.channels.telegram.receiving_house import KeptBlobs
 
 from pilothouse.channels.failures import Failures
-from pilothouse.channels.telegram.accept import Taker
-from pilothouse.channels.telegram.addresses import TELEGRAM, us_with
+from pilothouse.channels.telegram.accept import Acceptor
+from pilothouse.channels.telegram.addresses import TELEGRAM, bot_with
 from pilothouse.channels.telegram.client import open_client
 from pilothouse.channels.telegram.config import Endpoint
 from pilothouse.channels.telegram.receive import Happening
-from pilothouse.channels.telegram.updates import Keeping, Lanes
+from pilothouse.channels.telegram.updates import UpdateJournal, UpdateQueues
 from pilothouse.channels.telegram.wire import Arrived, Me, read_update
 from pilothouse.core.ids import UserId
 from pilothouse.core.message import Address, conversation_id, inbox_key
@@ -59,7 +59,7 @@ def update(number: int, chat: dict[str, Any]) -> bytes:
 
 
 @asynccontextmanager
-async def open_lanes(ports: Ports, folder: Path) -> AsyncIterator[Lanes]:
+async def open_queues(ports: Ports, folder: Path) -> AsyncIterator[UpdateQueues]:
     desk, clock = GatewayDesk(ports), SystemClock()
 
     async def trigger_of(address: Address) -> Trigger:
@@ -73,38 +73,38 @@ async def open_lanes(ports: Ports, folder: Path) -> AsyncIterator[Lanes]:
 
     async with open_client(Endpoint(Secret("1:a"), "http://127.0.0.1:9")) as client:
         me = Me(4_242_424, is_bot=True, first_name="Pilot", username=NAME)
-        us = us_with(me, menu())
-        taker = Taker(
-            desk, client, KeptBlobs(), us, clock, trigger_of=trigger_of, tell=tell, others=other, log=log
+        bot = bot_with(me, menu())
+        acceptor = Acceptor(
+            desk, client, KeptBlobs(), bot, clock, trigger_of=trigger_of, tell=tell, others=other, log=log
         )
         failures = Failures(folder / "failed-updates.jsonl", "telegram.update", clock, log)
-        yield Lanes(taker, clock, log, Keeping(folder, log), failures)
+        yield UpdateQueues(acceptor, clock, log, UpdateJournal(folder, log), failures)
 
 
-async def take(lanes: Lanes, tasks: TaskGroup, raw: bytes) -> float:
+async def take(queues: UpdateQueues, tasks: TaskGroup, raw: bytes) -> float:
     """Seconds until the update may be confirmed."""
     began = time.perf_counter()
     one = read_update(raw)
     assert isinstance(one, Arrived)
-    lanes.see([one])
-    lanes.hand_over(tasks)
-    while not lanes.is_safe(one.update.update_id):
-        await lanes.progress()
+    queues.add([one])
+    queues.start_ready(tasks)
+    while not queues.is_safe(one.update.update_id):
+        await queues.progress()
     return time.perf_counter() - began
 
 
 async def sample(
-    lanes: Lanes, store: Store, commit: Callable[[], None], first: int, chat: dict[str, Any]
+    queues: UpdateQueues, store: Store, commit: Callable[[], None], first: int, chat: dict[str, Any]
 ) -> Row:
     bare: list[float] = []
     ours: list[float] = []
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(lanes.run, tasks)
+        tasks.start_soon(queues.run, tasks)
         for number in range(first, first + WARM + ROUNDS):
             began = time.perf_counter()
             commit()
             bare.append(time.perf_counter() - began)
-            ours.append(await take(lanes, tasks, update(number, chat)))
+            ours.append(await take(queues, tasks, update(number, chat)))
             await anyio.sleep(0.02)  # the turn that it started ends
         tasks.cancel_scope.cancel()
     p50, least = median(ours[WARM:]), median(bare[WARM:])
@@ -129,10 +129,13 @@ async def measure(folder: Path) -> list[Row]:
     commit, people = bare_commits(folder / "bare.db"), People({UserId("telegram:10001"): "owner"})
     async with open_store(folder) as store:
         known = {"people": people, "known_channels": (TELEGRAM,)}
-        async with open_house(store, folder, Person(), **known) as ports, open_lanes(ports, folder) as lanes:
+        async with (
+            open_house(store, folder, Person(), **known) as ports,
+            open_queues(ports, folder) as queues,
+        ):
             return [
-                await sample(lanes, store, commit, 1, PRIVATE),
-                await sample(lanes, store, commit, 1001, GROUP),
+                await sample(queues, store, commit, 1, PRIVATE),
+                await sample(queues, store, commit, 1001, GROUP),
             ]
 
 

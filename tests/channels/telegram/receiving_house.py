@@ -10,13 +10,13 @@ from tests.channels.telegram.server.running import Server
 from tests.json_lines import read_whole_lines
 
 from pilothouse.channels.failures import Failures
-from pilothouse.channels.telegram.accept import Taker
-from pilothouse.channels.telegram.addresses import us_with
+from pilothouse.channels.telegram.accept import Acceptor
+from pilothouse.channels.telegram.addresses import bot_with
 from pilothouse.channels.telegram.client import BotClient
-from pilothouse.channels.telegram.poll import Poller, Setbacks
+from pilothouse.channels.telegram.poll import Backoff, Poller
 from pilothouse.channels.telegram.receive import Happening
 from pilothouse.channels.telegram.trouble import Trouble
-from pilothouse.channels.telegram.updates import Keeping, Lanes
+from pilothouse.channels.telegram.updates import UpdateJournal, UpdateQueues
 from pilothouse.core.channel import Receipt
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.ids import BlobHash
@@ -122,14 +122,14 @@ class House:
     def alarm(self, text: str) -> None:
         self.alarms.append(text)
 
-    async def lanes(self, client: BotClient) -> Lanes:
+    async def queues(self, client: BotClient) -> UpdateQueues:
         me = await client.get_me()
         assert not isinstance(me, Trouble)
-        taker = Taker(
+        acceptor = Acceptor(
             self.desk,
             client,
             self.blobs,
-            us_with(me, MENU),
+            bot_with(me, MENU),
             self.clock,
             trigger_of=self.trigger_of,
             tell=self.tell,
@@ -137,11 +137,11 @@ class House:
             log=self.log,
         )
         failures = Failures(self.folder / "failed-updates.jsonl", "telegram.update", self.clock, self.log)
-        return Lanes(taker, self.clock, self.log, Keeping(self.folder, self.log), failures)
+        return UpdateQueues(acceptor, self.clock, self.log, UpdateJournal(self.folder, self.log), failures)
 
     async def poller(self, client: BotClient) -> Poller:
-        setbacks = Setbacks(self.clock, self.log, self.alarm, place="here")
-        return Poller(client, await self.lanes(client), self.clock, self.log, setbacks)
+        backoff = Backoff(self.clock, self.log, self.alarm, place="here")
+        return Poller(client, await self.queues(client), self.clock, self.log, backoff)
 
     async def until(self, seen: Callable[[], object], step_s: float = 0.0) -> None:
         """Waits for it; with a step, time passes meanwhile."""

@@ -92,7 +92,7 @@ async def test_what_is_not_there_any_more_is_named(client: BotClient, server: Se
         await client.send_message(31337, "x"),
         await client.download("nonsense"),
     ]
-    assert [one.what for one in tries if isinstance(one, trouble.Gone)] == [
+    assert [one.what for one in tries if isinstance(one, trouble.NotFound)] == [
         "message",
         "message",
         "reply",
@@ -270,7 +270,7 @@ async def test_a_server_without_rich_messages_says_that_it_has_no_such_method() 
         (400, "Bad Request: BUTTON_DATA_INVALID", trouble.Refused),
         (400, "Bad Request: ENTITY_BOUNDS_INVALID", trouble.ParseError),
         (400, "Bad Request: CHAT_WRITE_FORBIDDEN", trouble.Blocked),
-        (400, "Bad Request: message can't be deleted for everyone", trouble.Gone),
+        (400, "Bad Request: message can't be deleted for everyone", trouble.NotFound),
         (404, "Not Found", trouble.Unauthorized),
         (418, "", trouble.Refused),
         (429, "Too Many Requests", trouble.RetryAfter),

@@ -50,7 +50,7 @@ async def test_an_owner_who_is_anonymous_is_told_how_to_be_known(server: Server,
     async with open_gateway(server, tmp_path, {ada: OWNER}, config=config) as house:
         ada.say("just talking", chat=group, anonymous=True)
         ada.say(f"{NAME} hello", chat=group, anonymous=True)
-        told = await house.until_shown(group.id, "You speak as the group here")
+        told = await house.until_shown(group.id, "You are posting as the group")
         assert "Remain anonymous" in told.text
         assert str(group.id) not in told.text
         ada.say("it is me", chat=group)
@@ -69,7 +69,7 @@ async def test_nobody_lets_a_group_in_with_a_code(server: Server, tmp_path: Path
             lambda tx: offer_pairing(tx, "K7QM2XFP", role="member", workspace="", at=now)
         )
         ada.say("/pair K7QM-2XFP", chat=group, anonymous=True)
-        await house.until_shown(group.id, "You speak as the group here")
+        await house.until_shown(group.id, "You are posting as the group")
         assert await house.rig.store.read(lambda tx: tx.people.everybody()) == []
 
 
@@ -83,7 +83,7 @@ async def test_an_anonymous_administrator_presses_as_themselves(server: Server, 
         ada.press(post, "Deny and say why")
         why = await house.until_shown(group.id, "Why not?")
         ada.say("use ninja", chat=group, reply_to=why, anonymous=True)
-        await house.until_shown(group.id, "You speak as the group here")
+        await house.until_shown(group.id, "You are posting as the group")
         ada.say("use ninja", chat=group, reply_to=why)
         await house.until(lambda: heard)
         assert (heard[0].verdict, heard[0].text) == ("deny", "use ninja")

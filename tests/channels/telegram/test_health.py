@@ -22,7 +22,7 @@ from pilothouse.channels.telegram.poll import (
     LOUD_AFTER,
     OTHER_HOOK,
     OTHER_POLLER,
-    Setbacks,
+    Backoff,
 )
 from pilothouse.channels.telegram.trouble import (
     Conflict,
@@ -90,7 +90,7 @@ async def test_a_webhook_that_telegram_cannot_reach_is_noticed_and_so_is_its_end
         ada.say("hello?")
         await house.until(lambda: server.polls.last_error)
         await house.until(lambda: house.channel.health().trouble, step_s=LOOK_EVERY_S / 4)
-        assert "cannot bring them (" in house.channel.health().trouble
+        assert "cannot deliver them (" in house.channel.health().trouble
         assert "webhook.url" in house.channel.health().trouble
         since = house.channel.health().heard_at
         await look(house, server)
@@ -150,7 +150,7 @@ async def test_what_the_disk_does_not_take_is_brought_again_and_told(server: Ser
         mend_proxy(house, server)
         ada.album([b"a", b"b"], "both")
         await house.until(lambda: house.channel.health().trouble)
-        assert "cannot be kept on this disk" in house.channel.health().trouble
+        assert "cannot be written to this disk" in house.channel.health().trouble
         assert server.world.pending, "it was not answered with a yes"
         folder.unlink()
         await house.clock.advance(0.5)
@@ -171,7 +171,7 @@ class Spell:
     def __init__(self) -> None:
         self.clock = FakeClock()
         self.alarms: list[str] = []
-        self.setbacks = Setbacks(self.clock, self._log, self.alarms.append, place="here")
+        self.backoff = Backoff(self.clock, self._log, self.alarms.append, place="here")
 
     def _log(self, _event: str, **_fields: object) -> None:
         pass
@@ -179,7 +179,7 @@ class Spell:
     async def suffer(self, *troubles: Trouble) -> list[float]:
         waits = []
         for trouble in troubles:
-            waits.append(self.setbacks.wait_s(trouble))
+            waits.append(self.backoff.wait_s(trouble))
             await self.clock.advance(waits[-1])
         return waits
 
@@ -190,7 +190,7 @@ async def test_troubles_of_two_kinds_by_turns_are_told_once_and_waited_for_ever_
     assert waits[:7] == [1, 2, 4, 8, 16, 32, 60]
     assert len(spell.alarms) == 1
     assert "could not be reached for" in spell.alarms[0]
-    spell.setbacks.over()
+    spell.backoff.succeeded()
     assert (await spell.suffer(ServerDown("502"))) == [1]
     assert len(spell.alarms) == 1
 
@@ -209,7 +209,7 @@ async def test_a_long_pause_that_telegram_asks_for_is_told(after_s: float, times
     waits = await spell.suffer(*[RetryAfter("Too Many Requests", after_s=after_s)] * times)
     assert waits == [after_s] * times
     assert len(spell.alarms) == told
-    assert all("wants us to wait" in alarm for alarm in spell.alarms)
+    assert all("asks us to wait" in alarm for alarm in spell.alarms)
 
 
 async def test_a_retry_after_of_five_minutes_is_obeyed_by_the_poller(server: Server, tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ async def test_a_retry_after_of_five_minutes_is_obeyed_by_the_poller(server: Ser
         server.faults.too_many("getUpdates", after_s=300)
         server.person().say("wakes the poll")
         await house.until(lambda: any(event == "telegram.poll_failed" for event, _ in house.logged))
-        assert "wants us to wait for 5m" in house.channel.health().trouble
+        assert "asks us to wait for 5m" in house.channel.health().trouble
         polls, at = len(server.called("getUpdates")), house.clock.monotonic()
         await house.until(lambda: len(server.called("getUpdates")) > polls, step_s=5.0)
         assert house.clock.monotonic() - at >= 300
@@ -230,15 +230,15 @@ async def test_conflicts_are_over_only_when_nobody_has_disturbed_us_for_longer_t
     spell = Spell()
     for pause_s in (1, 2, 4, 8, 16, 32, 60, 60):
         assert await spell.suffer(Conflict("Conflict: two")) == [pause_s]
-        spell.setbacks.over()
-        assert not spell.setbacks.lasts, "updates are waited for again"
+        spell.backoff.succeeded()
+        assert not spell.backoff.is_failing, "updates are waited for again"
         await spell.clock.advance(LONGEST_S)
-        spell.setbacks.over()
+        spell.backoff.succeeded()
     assert spell.alarms == [OTHER_POLLER]
-    assert spell.setbacks.contested == OTHER_POLLER
+    assert spell.backoff.rival == OTHER_POLLER
     await spell.clock.advance(CALM_S - LONGEST_S)
-    spell.setbacks.over()
-    assert spell.setbacks.contested == ""
+    spell.backoff.succeeded()
+    assert spell.backoff.rival == ""
     assert await spell.suffer(Conflict("Conflict: two")) == [1]
 
 
@@ -247,10 +247,10 @@ async def test_a_network_that_fails_now_and_then_makes_no_poller_of_single_confl
     for _ in range(10):
         await spell.suffer(Conflict("Conflict: two"))
         for _ in range(4):
-            spell.setbacks.over()
+            spell.backoff.succeeded()
             await spell.clock.advance(30)
             await spell.suffer(NetworkDown("cut off"))
-        spell.setbacks.over()
+        spell.backoff.succeeded()
     assert spell.alarms == []
 
 
@@ -299,11 +299,11 @@ async def test_whoever_polls_and_sets_webhooks_is_told_of_once_for_each() -> Non
     spell = Spell()
     for _ in range(4):
         await spell.suffer(Conflict("Conflict: two"), Conflict("Conflict: setWebhook", webhook=True))
-        spell.setbacks.over()
+        spell.backoff.succeeded()
     assert sorted(spell.alarms) == sorted([OTHER_POLLER, OTHER_HOOK])
     await spell.clock.advance(CALM_S)
-    spell.setbacks.over()
-    assert spell.setbacks.contested == ""
+    spell.backoff.succeeded()
+    assert spell.backoff.rival == ""
 
 
 async def test_a_poll_that_goes_well_again_is_known_at_once(server: Server, tmp_path: Path) -> None:

@@ -112,13 +112,13 @@ def test_a_column_without_values_keeps_its_name() -> None:
 
 @pytest.mark.parametrize("url", GOOD_LINKS)
 def test_a_good_link_is_taken_by_us_and_by_telegram(url: str) -> None:
-    assert styled.takes(url)
+    assert styled.is_valid_link(url)
     assert _telegram_takes(url)
 
 
 @pytest.mark.parametrize("url", BAD_LINKS)
 def test_a_bad_link_is_not_taken(url: str) -> None:
-    assert not styled.takes(url)
+    assert not styled.is_valid_link(url)
 
 
 @given(
@@ -129,7 +129,7 @@ def test_a_bad_link_is_not_taken(url: str) -> None:
     )
 )
 def test_telegram_takes_every_link_that_we_take(url: str) -> None:
-    if styled.takes(url):
+    if styled.is_valid_link(url):
         assert _telegram_takes(url)
 
 

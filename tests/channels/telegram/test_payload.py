@@ -19,8 +19,8 @@ from pilothouse.channels.telegram.payload import (
     Progress,
     Rich,
     Upload,
-    humbler,
-    marked,
+    mark_repeat,
+    plainer_form,
     unpack,
 )
 from pilothouse.channels.telegram.render import render, render_text
@@ -52,7 +52,7 @@ def test_what_is_stored_is_what_is_sent(payload: Payload) -> None:
 
 @pytest.mark.parametrize("payload", PAYLOADS)
 def test_a_repeat_says_that_it_is_one(payload: Payload) -> None:
-    again = marked(unpack(pack(payload)))
+    again = mark_repeat(unpack(pack(payload)))
     shown = (
         again.caption if isinstance(again, File) else again.html if isinstance(again, Rich) else again.text
     )
@@ -64,13 +64,13 @@ def test_a_repeat_says_that_it_is_one(payload: Payload) -> None:
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_repeat_of_the_longest_message_still_fits(name: str, rich: bool) -> None:
     for part in render(Content(TEXTS[name], "answer"), Look(rich=rich)):
-        check(marked(unpack(part)))
+        check(mark_repeat(unpack(part)))
 
 
 @pytest.mark.parametrize("payload", [payload for payload in PAYLOADS if not isinstance(payload, Rich)])
 def test_what_is_refused_gets_plainer_until_it_is_plain_and_keeps_its_words(payload: Payload) -> None:
     forms = [payload]
-    while (plainer := humbler(forms[-1])) is not None:
+    while (plainer := plainer_form(forms[-1])) is not None:
         forms.append(plainer)
     assert 1 < len(forms) < 5
     last = forms[-1]
@@ -90,7 +90,7 @@ def test_what_an_answer_cost_is_told_where_it_became_a_file() -> None:
     (file,) = render_text("A word. " * 6000, Look(rich=False), Usage(cost_usd=0.25))
     assert isinstance(file, File)
     assert "$0.25" in file.caption
-    check(marked(file))
+    check(mark_repeat(file))
 
 
 def test_a_part_that_we_did_not_pack_is_plain_text() -> None:

@@ -16,11 +16,11 @@ from tests.channels.telegram.apps import APPS, pieces, units
 from tests.channels.telegram.receiving_house import KeptBlobs
 from tests.runtime.rig import Rig, open_rig
 
-from pilothouse.channels.telegram.accept import Taker
-from pilothouse.channels.telegram.addresses import TELEGRAM, us_with
+from pilothouse.channels.telegram.accept import Acceptor
+from pilothouse.channels.telegram.addresses import TELEGRAM, bot_with
 from pilothouse.channels.telegram.client import open_client
 from pilothouse.channels.telegram.config import Endpoint
-from pilothouse.channels.telegram.pieces import QUIET_S, Bit, gather, place_of
+from pilothouse.channels.telegram.pieces import QUIET_S, SeenUpdate, gather, place_of
 from pilothouse.channels.telegram.receive import Happening, Said, translate
 from pilothouse.channels.telegram.wire import Chat, Entity, Me, Message, Update, User
 from pilothouse.core.ids import UserId
@@ -31,7 +31,7 @@ from pilothouse.core.store import Tx
 from pilothouse.core.trigger import Trigger
 from pilothouse.runtime.clock import SystemClock
 
-US = us_with(Me(4_242_424, is_bot=True, first_name="Pilot", username="pilot_test_bot"), MENU)
+BOT = bot_with(Me(4_242_424, is_bot=True, first_name="Pilot", username="pilot_test_bot"), MENU)
 ADA = User(7, first_name="Ada")
 NAME = "@pilot_test_bot"
 numbers = count(1)
@@ -45,7 +45,7 @@ def update(text: str, chat: int = 7, at: int = 100) -> Update:
 
 
 def said(updates: Sequence[Update]) -> InboundMessage:
-    happening = translate(updates, US, Trigger())
+    happening = translate(updates, BOT, Trigger())
     assert isinstance(happening, Said), happening
     return happening.message
 
@@ -74,7 +74,7 @@ def test_a_text_that_any_app_cut_is_one_message_with_all_its_words(
     # An odd text on iOS, whose lines are long and whose pieces are short, is told in several.
     assume(all(units(piece) >= 2048 for piece in cut[:-1]))
     updates = [update(piece) for piece in cut]
-    bits = [Bit(one, at) for one, at in zip(updates, after, strict=False)]
+    bits = [SeenUpdate(one, at) for one, at in zip(updates, after, strict=False)]
     (group,) = gather(bits, QUIET_S * 3).ready
     assert group == tuple(updates)
     message = said(group)
@@ -100,17 +100,17 @@ def test_what_the_apps_cut_is_as_it_was(app: str, text: str) -> None:
 
 
 class House:
-    def __init__(self, rig: Rig, make: Callable[[], Taker]) -> None:
+    def __init__(self, rig: Rig, make: Callable[[], Acceptor]) -> None:
         self.rig = rig
         self._make = make
-        self.taker = make()
+        self.acceptor = make()
 
     def restart(self) -> None:
         """All that is in memory is gone."""
-        self.taker = self._make()
+        self.acceptor = self._make()
 
-    async def take(self, updates: Sequence[Update]) -> None:
-        await self.taker.take(tuple(updates), place_of(updates[0]), nullcontext)
+    async def handle(self, updates: Sequence[Update]) -> None:
+        await self.acceptor.handle(tuple(updates), place_of(updates[0]), nullcontext)
 
     async def found(self, updates: Sequence[Update]) -> list[str]:
         """What the inbox has of all of them, row by row."""
@@ -147,11 +147,11 @@ async def open_house(folder: Path) -> AsyncIterator[House]:
     async with open_rig(folder, max_turns_at_once=0, people=people) as rig, open_client(endpoint) as client:
         yield House(
             rig,
-            lambda: Taker(
+            lambda: Acceptor(
                 rig.gateway.desk,
                 client,
                 KeptBlobs(),
-                US,
+                BOT,
                 SystemClock(),
                 trigger_of=trigger_of,
                 tell=tell,
@@ -170,9 +170,9 @@ async def test_with_any_kill_a_paste_is_whole_and_once(tmp_path: Path, chat: int
     async with open_house(tmp_path) as house:
         for case, (again, last) in enumerate(combinations_with_replacement(range(len(TEXTS)), 2), 1):
             updates = [update(text, chat * 1000 * case) for text in TEXTS]
-            await house.take(updates[: last + 1])
+            await house.handle(updates[: last + 1])
             house.restart()
-            await house.take(updates[again:])
+            await house.handle(updates[again:])
             found = await house.found(updates)
             assert "".join(found) == "".join(TEXTS), (again, last)
             assert len(found) == (1 if updates[last] is updates[-1] else 2), (again, last)
@@ -181,7 +181,7 @@ async def test_with_any_kill_a_paste_is_whole_and_once(tmp_path: Path, chat: int
 async def test_our_name_in_any_piece_calls_for_all_of_them(tmp_path: Path) -> None:
     async with open_house(tmp_path) as house:
         updates = [update("a" * 4096, -9), update("b" * 4096, -9), update(f"{NAME} what is this?", -9)]
-        await house.take(updates)
+        await house.handle(updates)
         (text,) = await house.found(updates)
         assert text == "a" * 4096 + "b" * 4096 + f"{NAME} what is this?"
 
@@ -189,16 +189,16 @@ async def test_our_name_in_any_piece_calls_for_all_of_them(tmp_path: Path) -> No
 async def test_a_piece_that_comes_later_is_a_message_of_its_own(tmp_path: Path) -> None:
     async with open_house(tmp_path) as house:
         updates = [update("a" * 4096), update("b" * 4096), update("the end")]
-        await house.take(updates[:2])
-        await house.take(updates[2:])
+        await house.handle(updates[:2])
+        await house.handle(updates[2:])
         assert await house.found(updates) == ["a" * 4096 + "b" * 4096, "the end"]
 
 
 async def test_what_is_no_piece_of_anything_for_us_is_still_passed_over(tmp_path: Path) -> None:
     async with open_house(tmp_path) as house:
         named, other = update(f"{NAME} hi", -9), update("not for you", -9)
-        await house.take([named])
-        await house.take([other])
+        await house.handle([named])
+        await house.handle([other])
         assert await house.found([named]) == [f"{NAME} hi"]
         key = inbox_key(conversation_id(Address(TELEGRAM, "-9")), str(other.update_id))
         assert await house.rig.store.read(lambda tx: tx.inbox.by_key(key)) is None

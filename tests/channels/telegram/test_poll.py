@@ -203,7 +203,7 @@ async def test_a_file_that_cannot_be_fetched_is_named_with_the_reason(house: Hou
         ada.document("notes.txt", b"later")
         await house.until(lambda: len(house.texts) == 2, step_s=1.0)
     assert house.texts[0] == "watch this"
-    assert house.desk.accepted[0].file_text.startswith("[film.mkv was not fetched: ")
+    assert house.desk.accepted[0].file_text.startswith("[film.mkv could not be downloaded: ")
     assert [file.name for file in house.desk.accepted[1].attachments] == ["notes.txt"]
 
 

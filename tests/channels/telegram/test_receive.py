@@ -11,15 +11,15 @@ from tests.channels.telegram.server.people import Person
 from tests.channels.telegram.server.world import BOT_ID, Draft, Post, World
 
 from pilothouse.channels.parts import NAME_CHARS, safe_name, sent_name
-from pilothouse.channels.telegram.addresses import group as group_of
-from pilothouse.channels.telegram.addresses import us_with
+from pilothouse.channels.telegram.addresses import bot_with
+from pilothouse.channels.telegram.addresses import group_address as group_of
 from pilothouse.channels.telegram.receive import (
     FORGOT_S,
     Changed,
     Happening,
+    Ignored,
     Membership,
     Moved,
-    Nothing,
     Pressed,
     Reacted,
     Said,
@@ -32,7 +32,7 @@ from pilothouse.core.ids import UserId
 from pilothouse.core.message import Address, Author, MessageEdited
 from pilothouse.core.trigger import Trigger
 
-US = us_with(Me(BOT_ID, True, "Pilot", username="pilot_test_bot"), MENU)
+BOT = bot_with(Me(BOT_ID, True, "Pilot", username="pilot_test_bot"), MENU)
 
 
 class Scene:
@@ -50,7 +50,7 @@ class Scene:
         return [one.update for one in arrived if isinstance(one, Arrived)]
 
     def happening(self, trigger: Trigger | None = None) -> Happening:
-        return translate(self.updates(), US, trigger or Trigger())
+        return translate(self.updates(), BOT, trigger or Trigger())
 
     def said(self, trigger: Trigger | None = None) -> Said:
         happening = self.happening(trigger)
@@ -251,7 +251,7 @@ def test_a_kind_that_we_do_not_know_is_told_where_it_is_meant_for_us(scene: Scen
     group = scene.ada.make_group("Lab")
     scene.updates()
     scene.ada.send({kind: {}}, chat=group)
-    assert isinstance(scene.happening(Trigger("all")), Nothing)
+    assert isinstance(scene.happening(Trigger("all")), Ignored)
     ours = scene.world.post(group, scene.world.bot, text="hello")
     scene.ada.send({kind: {}}, chat=group, reply_to=ours)
     assert isinstance(scene.happening(), Unread)
@@ -260,7 +260,7 @@ def test_a_kind_that_we_do_not_know_is_told_where_it_is_meant_for_us(scene: Scen
 @pytest.mark.parametrize("kind", ["pinned_message", "new_chat_title", "users_shared", "boost_added"])
 def test_a_service_message_stays_silent(scene: Scene, kind: str) -> None:
     scene.ada.send({kind: {}})
-    assert isinstance(scene.happening(), Nothing)
+    assert isinstance(scene.happening(), Ignored)
 
 
 def test_a_file_keeps_its_name_and_loses_its_path(scene: Scene) -> None:
@@ -324,13 +324,13 @@ def changed(scene: Scene, post: Post, text: str) -> MessageEdited:
 def test_being_added_blocked_and_moved_is_told(scene: Scene) -> None:
     group = scene.ada.make_group("Lab", kind="group")
     added, service = scene.updates()
-    joined = translate([added], US, Trigger())
+    joined = translate([added], BOT, Trigger())
     assert isinstance(joined, Membership)
     assert joined.change.new_chat_member.status == "member"
-    assert isinstance(translate([service], US, Trigger("all")), Nothing)
+    assert isinstance(translate([service], BOT, Trigger("all")), Ignored)
     new = scene.ada.migrate(group)
     to, _ = scene.updates()
-    assert translate([to], US, Trigger()) == Moved(group.id, new.id)
+    assert translate([to], BOT, Trigger()) == Moved(group.id, new.id)
     scene.ada.block()
     blocked = scene.happening()
     assert isinstance(blocked, Membership)
@@ -377,7 +377,7 @@ def test_an_answer_to_ours_is_heard_and_one_to_somebody_else_is_not(scene: Scene
     scene.bob.say("thanks", chat=group, reply_to=ours)
     assert scene.said(Trigger("reply")).message.quoted == "done"
     scene.bob.say("what?", chat=group, reply_to=theirs)
-    assert isinstance(scene.happening(), Nothing)
+    assert isinstance(scene.happening(), Ignored)
 
 
 def test_our_own_name_is_taken_off_a_command(scene: Scene) -> None:
@@ -388,7 +388,7 @@ def test_our_own_name_is_taken_off_a_command(scene: Scene) -> None:
 def test_an_update_from_the_future_is_nothing_to_us() -> None:
     arrived = read_update(b'{"update_id": 1, "telepathy": {}}')
     assert isinstance(arrived, Arrived)
-    assert isinstance(translate([arrived.update], US, Trigger()), Nothing)
+    assert isinstance(translate([arrived.update], BOT, Trigger()), Ignored)
 
 
 @given(st.text(max_size=300))

@@ -21,7 +21,7 @@ from pilothouse.channels.telegram.payload import (
 )
 from pilothouse.channels.telegram.render import render_text
 from pilothouse.channels.telegram.rich import write_rich
-from pilothouse.channels.telegram.styled import Block, Paragraph, Quote, Span, words
+from pilothouse.channels.telegram.styled import Block, Paragraph, Quote, Span, text_spans
 
 RICH = Look(rich=True)
 FLAT = ("td", "th", "br", "hr", "input")
@@ -37,7 +37,7 @@ def words_of(payloads: Sequence[Payload]) -> str:
 
 def nested(levels: int) -> tuple[Block, ...]:
     """A paragraph, and quotes around it: as many levels in all."""
-    inner: tuple[Block, ...] = (Paragraph(words("deep")),)
+    inner: tuple[Block, ...] = (Paragraph(text_spans("deep")),)
     for _ in range(levels - 1):
         inner = (Quote(inner),)
     return inner

@@ -14,13 +14,13 @@ from tests.runtime.puppet import PuppetEngine, echo
 from tests.runtime.rig import Rig, open_rig
 
 from pilothouse.channels.failures import Failures
-from pilothouse.channels.telegram.accept import Taker
-from pilothouse.channels.telegram.addresses import TELEGRAM, chat_of, us_with
+from pilothouse.channels.telegram.accept import Acceptor
+from pilothouse.channels.telegram.addresses import TELEGRAM, bot_with, chat_of
 from pilothouse.channels.telegram.client import BotClient
-from pilothouse.channels.telegram.poll import Poller, Setbacks
+from pilothouse.channels.telegram.poll import Backoff, Poller
 from pilothouse.channels.telegram.receive import Happening
 from pilothouse.channels.telegram.trouble import Trouble
-from pilothouse.channels.telegram.updates import Keeping, Lanes
+from pilothouse.channels.telegram.updates import UpdateJournal, UpdateQueues
 from pilothouse.core.channel import Desk
 from pilothouse.core.ids import UserId
 from pilothouse.core.message import Address, Content, MessageRef, Part
@@ -41,11 +41,11 @@ class BareChannel:
     async def run(self, desk: Desk) -> None:
         me, clock = await self._client.get_me(), SystemClock()
         assert not isinstance(me, Trouble)
-        taker = Taker(
+        acceptor = Acceptor(
             desk,
             self._client,
             KeptBlobs(),
-            us_with(me, MENU),
+            bot_with(me, MENU),
             clock,
             trigger_of=self.trigger_of,
             tell=self.tell,
@@ -53,9 +53,9 @@ class BareChannel:
             log=self.log,
         )
         failures = Failures(self._folder / "failed-updates.jsonl", "telegram.update", clock, self.log)
-        lanes = Lanes(taker, clock, self.log, Keeping(self._folder, self.log), failures)
-        setbacks = Setbacks(clock, self.log, self.log, place="here")
-        await Poller(self._client, lanes, clock, self.log, setbacks).run()
+        queues = UpdateQueues(acceptor, clock, self.log, UpdateJournal(self._folder, self.log), failures)
+        backoff = Backoff(clock, self.log, self.log, place="here")
+        await Poller(self._client, queues, clock, self.log, backoff).run()
 
     async def trigger_of(self, address: Address) -> Trigger:
         return Trigger()

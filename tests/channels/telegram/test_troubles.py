@@ -207,7 +207,7 @@ async def test_what_a_firewall_minds_goes_in_another_form_or_is_told(
         for method in barred:
             server.faults.storm(method, status=403)
         ada.say("DROP TABLE users")
-        told = "could not be delivered (something before Telegram" if barred[1:] else AS_FILE
+        told = "could not be delivered (a proxy or firewall on the way" if barred[1:] else AS_FILE
         await house.until_shown(ada.id, told)
         ada.say("and now?")
         await house.until_shown(ada.id, "and now?")

@@ -9,12 +9,12 @@ import pytest
 from tests.channels.telegram.server.running import Server
 
 from pilothouse.channels.telegram.client import BotClient
-from pilothouse.channels.telegram.webhook import BODY_BYTES, CONNECTIONS, Door, open_webhook
+from pilothouse.channels.telegram.webhook import BODY_BYTES, CONNECTIONS, WebhookAddress, open_webhook
 from pilothouse.channels.telegram.wire import Arrived, read_update
 from pilothouse.core.secret import Secret
 
 SECRET = "s3cret-canary"
-DOOR = Door(Secret(SECRET))
+ADDRESS = WebhookAddress(Secret(SECRET))
 
 Heard = list[bytes]
 
@@ -27,7 +27,7 @@ async def webhook(keep: Callable[[bytes], bool] = lambda raw: True) -> AsyncIter
         heard.append(raw)
         return keep(raw)
 
-    async with open_webhook(DOOR, accept) as port:
+    async with open_webhook(ADDRESS, accept) as port:
         yield port, heard
 
 
@@ -124,5 +124,5 @@ async def test_a_webhook_without_a_secret_does_not_open() -> None:
         return True
 
     with pytest.raises(AssertionError):
-        async with open_webhook(Door(Secret("")), accept):
+        async with open_webhook(WebhookAddress(Secret("")), accept):
             pass

@@ -1,4 +1,4 @@
-"""Telegram as a channel. Importing this costs nothing: its HTTP client is imported when the channel is built."""
+"""Describe the Telegram channel. Importing this is cheap: the HTTP client is imported when the channel opens."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def _build(config: TelegramConfig, host: ChannelHost) -> TelegramChannel:
     return TelegramChannel(config, host)
 
 
-def _meet(config: TelegramConfig) -> BotIdentity:
-    from pilothouse.channels.telegram.receiver import meet
+def _identify(config: TelegramConfig) -> BotIdentity:
+    from pilothouse.channels.telegram.receiver import identify
 
-    return meet(config)
+    return identify(config)
 
 
 CHANNEL = ChannelSpec(
-    ChannelId("telegram"), "Telegram", TelegramConfig, _build, problem, _meet, user_ids=USER_IDS
+    ChannelId("telegram"), "Telegram", TelegramConfig, _build, problem, _identify, user_ids=USER_IDS
 )

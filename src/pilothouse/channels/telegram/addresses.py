@@ -1,9 +1,7 @@
-"""Between Telegram's numbers and our addresses, people and message ids: nobody else looks inside these.
+"""Maps Telegram's ids to our addresses, people and message ids, and decides whether a message is for us.
 
-Whether a message in a group is meant for us. In a private chat every one is.
-
-A command of ours is always meant for us, unless it names another bot; so is an answer to something that we said. In a
-group other bots have commands, too: one that we do not know is theirs, unless it names us.
+Every message in a private chat is for us. In a group our commands are, unless they name another bot, and so are
+replies to us. A command that we do not know belongs to another bot, unless it names us.
 """
 
 from __future__ import annotations
@@ -24,38 +22,49 @@ NAMELESS = "Somebody"
 
 _COMMAND = re.compile(r"/(?P<name>[A-Za-z0-9_]{1,32})(?:@(?P<bot>[A-Za-z0-9_]{3,32}))?(?=\s|$)")
 
-
 START = "start"
-"""What Telegram's own button says. It is no command of the house; `receive` knows what it means."""
+"""The text of Telegram's own button, which `receive` translates. It is not a Pilothouse command."""
+
+
+class Bot(Struct, frozen=True):
+    """Our account and the names of our commands."""
+
+    me: Me
+    commands: frozenset[str]
+
+
+def bot_with(me: Me, commands: Iterable[MenuCommand]) -> Bot:
+    names = (name for command in commands for name in (command.name, *command.aliases))
+    return Bot(me, frozenset({START, *names}))
 
 
 def address_of(message: Message) -> Address:
-    """A topic is a conversation of its own. A thread of replies is not: its number is on ordinary messages too."""
+    """Return the conversation's address. A forum topic is one; a thread of replies, which has a number too, is not."""
     thread = (
         str(message.message_thread_id) if message.is_topic_message and message.message_thread_id else None
     )
     return Address(TELEGRAM, str(message.chat.id), thread)
 
 
-def group(chat_id: int) -> Address:
-    """A group as a whole, not one of its topics."""
+def group_address(chat_id: int) -> Address:
+    """Return the address of the whole group, without a topic."""
     return Address(TELEGRAM, str(chat_id))
 
 
 def chat_of(address: Address) -> tuple[int, int | None]:
-    """The chat and the topic that an address names."""
+    """Return the numbers of the chat and the topic."""
     return int(address.place), int(address.thread) if address.thread else None
 
 
 def author_of(message: Message) -> Author | None:
-    """Who said it: a person, or a group or channel that speaks for itself. A post without either has no author."""
+    """Return the author: a person, or a group or channel that posts as itself. None if there is neither."""
     if message.sender_chat is not None:
         return Author(UserId(f"{TELEGRAM}:{message.sender_chat.id}"), chat_name(message.sender_chat))
     return person(message.from_) if message.from_ is not None else None
 
 
-def speaks_as_group(message: Message) -> bool:
-    """An administrator who is anonymous: Telegram tells the group's id, which is that of each of them."""
+def is_anonymous_admin(message: Message) -> bool:
+    """Tell whether an anonymous administrator wrote it: all of them have the group's id."""
     sender, chat = message.sender_chat, message.chat
     return sender is not None and sender.id == chat.id and chat.type in ("group", "supergroup")
 
@@ -74,24 +83,12 @@ def chat_name(chat: Chat) -> str:
     return chat.title or full.strip() or chat.username or str(chat.id)
 
 
-class Us(Struct, frozen=True):
-    """Who we are, and the names of our commands."""
-
-    me: Me
-    commands: frozenset[str]
-
-
-def us_with(me: Me, commands: Iterable[MenuCommand]) -> Us:
-    names = (name for command in commands for name in (command.name, *command.aliases))
-    return Us(me, frozenset({START, *names}))
-
-
-def is_for_us(message: Message, us: Us, trigger: Trigger) -> bool:
-    me, text, private = us.me, message.text or message.caption or "", message.chat.type == "private"
+def is_for_us(message: Message, bot: Bot, trigger: Trigger) -> bool:
+    me, text, private = bot.me, message.text or message.caption or "", message.chat.type == "private"
     if found := _COMMAND.match(text):
-        if bot := found["bot"]:
-            return bot.lower() == (me.username or "").lower()
-        return private or found["name"].lower() in us.commands or _mentions(message, text, me)
+        if named := found["bot"]:
+            return named.lower() == (me.username or "").lower()
+        return private or found["name"].lower() in bot.commands or _mentions(message, text, me)
     if private:
         return True
     mentioned, answered = _mentions(message, text, me), is_reply_to(message, me)
@@ -99,7 +96,7 @@ def is_for_us(message: Message, us: Us, trigger: Trigger) -> bool:
 
 
 def may_answer(message: Message) -> bool:
-    """Words to nobody in particular: whoever was asked something may mean them as the answer."""
+    """Tell whether this is text to nobody in particular, so that it may answer a question to its sender."""
     words = bool(message.text) and message.forward_origin is None and message.via_bot is None
     named = any(entity.type in ("mention", "text_mention") for entity in message.entities)
     return words and not named and replied_to(message) is None and not is_command(message)
@@ -110,13 +107,13 @@ def is_command(message: Message) -> bool:
 
 
 def command_units(message: Message) -> int:
-    """How long the name of the command is that it begins with; 0 if it is none."""
+    """Return the length of the command name at the beginning, or 0."""
     found = _COMMAND.match(message.text or message.caption or "")
     return found.end() if found else 0
 
 
 def overtakes(message: Message) -> bool:
-    """A command that acts on what runs, or tells of it, as it was typed and not as it was forwarded."""
+    """Tell whether this command acts on, or reports, what runs. A forwarded command does not count."""
     found = _COMMAND.match(message.text or "")
     return (
         found is not None and found["name"].lower() in IMMEDIATE_COMMANDS and message.forward_origin is None
@@ -124,12 +121,13 @@ def overtakes(message: Message) -> bool:
 
 
 def is_reply_to(message: Message, me: Me) -> bool:
-    """An answer to one of ours. In a topic, each message seems to answer the one that opened it."""
+    """Tell whether it replies to one of our messages."""
     answered = replied_to(message)
     return answered is not None and answered.from_ is not None and answered.from_.id == me.id
 
 
 def replied_to(message: Message) -> Message | None:
+    """Return the message that it replies to. In a topic, every message has its first one there: that is no reply."""
     answered = message.reply_to_message
     if answered is None or (message.is_topic_message and answered.message_id == message.message_thread_id):
         return None
@@ -137,7 +135,7 @@ def replied_to(message: Message) -> Message | None:
 
 
 def without_our_name(text: str, me: Me) -> str:
-    """`/stop@our_bot now` is `/stop now`."""
+    """Turn `/stop@our_bot now` into `/stop now`."""
     found = _COMMAND.match(text)
     if found is None or not found["bot"] or found["bot"].lower() != (me.username or "").lower():
         return text
@@ -154,6 +152,5 @@ def _mentions(message: Message, text: str, me: Me) -> bool:
 
 
 def _slice(text: str, entity: Entity) -> str:
-    """Offsets count UTF-16 units."""
     data = text.encode("utf-16-le", "surrogatepass")
     return data[entity.offset * 2 : (entity.offset + entity.length) * 2].decode("utf-16-le", "replace")

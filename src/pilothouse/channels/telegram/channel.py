@@ -1,6 +1,6 @@
-"""Telegram as the house sees it: receives until it is cancelled, renders purely, sends one part at a time.
+"""The Telegram channel: receives until it is cancelled, renders purely, sends one part at a time.
 
-What is kept in memory is a cache: what a server can do, and which progress stands where. A restart loses nothing else.
+Its memory is a cache of what the server supports and which messages show progress. A restart loses nothing else.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from anyio.abc import TaskGroup
 
 from pilothouse.channels.parts import pack
 from pilothouse.channels.progress_message import ProgressMessages
-from pilothouse.channels.telegram.addresses import TELEGRAM, chat_of, group
+from pilothouse.channels.telegram.addresses import TELEGRAM, chat_of, group_address
 from pilothouse.channels.telegram.client import open_client
 from pilothouse.channels.telegram.config import TelegramConfig
 from pilothouse.channels.telegram.pace import Gate
 from pilothouse.channels.telegram.payload import Look, Message, Payload, Progress, Rich, for_group, unpack
-from pilothouse.channels.telegram.posts import Spot
-from pilothouse.channels.telegram.receiver import Receiving
-from pilothouse.channels.telegram.sender import Powers, Sender, draft_number
+from pilothouse.channels.telegram.posts import Target
+from pilothouse.channels.telegram.receiver import Receiver
+from pilothouse.channels.telegram.sender import Sender, ServerState, draft_number
 from pilothouse.core.channel import ChannelHealth, ChannelHost, Desk
 from pilothouse.core.errors import DeliveryError, PilothouseError, Rejected, TryLater, WantsPlainer
 from pilothouse.core.ids import ChannelId, TurnId
@@ -27,57 +27,57 @@ from pilothouse.core.view import TurnView
 OPENING_S = 5.0
 DRAFT = "draft:"
 RENEW_DRAFT_S = 20.0
-"""Telegram takes a draft away half a minute after it was last written."""
-TELLS = 16
-"""How many words that nothing depends on may wait to be said."""
+"""Telegram removes a draft 30 seconds after its last update."""
+MAX_NOTICES = 16
+"""Receipts and notices that may wait to be sent at the same time; further ones are dropped."""
 
 
 class TelegramChannel:
     id: ChannelId = TELEGRAM
     type_every_s: float = 4.0
-    """Telegram takes the sign away after five."""
+    """Telegram hides the typing indicator after five seconds."""
 
     def __init__(self, config: TelegramConfig, host: ChannelHost) -> None:
         self._config = config
         self._host = host
         self._gate = Gate(host.clock)
-        self._powers = Powers()
+        self._server = ServerState()
         self._sender: Sender | None = None
         self._opened = anyio.Event()
-        self._receiving: Receiving | None = None
+        self._receiving: Receiver | None = None
         self._telling = 0
-        self._standing = ProgressMessages()
+        self._progress = ProgressMessages()
 
     async def run(self, desk: Desk) -> None:
         async with open_client(self._config.endpoint) as client, anyio.create_task_group() as tasks:
-            self._sender = Sender(client, self._host.blobs, self._gate, self._powers)
+            self._sender = Sender(client, self._host.blobs, self._gate, self._server)
             self._opened.set()
-            self._receiving = Receiving(
+            self._receiving = Receiver(
                 self._config,
                 self._host,
                 desk,
                 client,
                 self._sender,
                 tell=lambda address, text, reply_to: self._tell(tasks, address, text, reply_to),
-                moved=self._powers.move,
+                moved=self._server.record_move,
             )
-            self._powers.on_moved = lambda old, new: tasks.start_soon(self._tell_moved, desk, old, new)
+            self._server.on_moved = lambda old, new: tasks.start_soon(self._report_move, desk, old, new)
             try:
                 await self._receiving.run()
             finally:
-                self._sender, self._opened, self._powers.on_moved = None, anyio.Event(), None
+                self._sender, self._opened, self._server.on_moved = None, anyio.Event(), None
                 tasks.cancel_scope.cancel()
 
     def health(self) -> ChannelHealth:
         return self._receiving.health() if self._receiving else ChannelHealth()
 
-    # What is said.
+    # Messages.
 
     def render(self, content: Content) -> tuple[Part, ...]:
-        """Markdown, and all that is made of it, is read in with the first message: a start waits for none of it."""
+        """Render a message. The Markdown modules are imported with the first one, which keeps the start fast."""
         from pilothouse.channels.telegram.render import render
 
-        return render(content, Look(rich=self._powers.rich))
+        return render(content, Look(rich=self._server.rich))
 
     def render_plainly(self, content: Content) -> tuple[Part, ...]:
         from pilothouse.channels.telegram.render import render
@@ -85,102 +85,104 @@ class TelegramChannel:
         return render(content, Look(rich=False))
 
     async def send(self, address: Address, part: Part) -> MessageRef:
-        sender, spot, payload = await self._open(), _spot(address), unpack(part)
+        sender, target, payload = await self._opened_sender(), _target(address), unpack(part)
         turn_id = TurnId(part.data.get("turn_id", ""))
         if isinstance(payload, Progress):
-            return await self._show(sender, address, payload, turn_id)
-        stands = self._standing.of(turn_id) if part.data.get("kind") == "answer" and not part.again else None
-        if stands is not None:
-            taken = await self._take_place(sender, stands, payload)
-            self._standing.take(turn_id, taken=taken)
+            return await self._show_progress(sender, address, payload, turn_id)
+        progress_ref = (
+            self._progress.of(turn_id) if part.data.get("kind") == "answer" and not part.again else None
+        )
+        if progress_ref is not None:
+            taken = await self._replace_progress(sender, progress_ref, payload)
+            self._progress.take(turn_id, taken=taken)
             if taken:
-                return stands
-        said = for_group(payload) if spot.is_group else payload
-        number = await sender.send(spot, said, part.attachments, again=part.again)
-        return MessageRef(self._now_at(address), str(number))
+                return progress_ref
+        said = for_group(payload) if target.is_group else payload
+        number = await sender.send(target, said, part.attachments, again=part.again)
+        return MessageRef(self._current_address(address), str(number))
 
     async def type(self, address: Address) -> None:
-        await (await self._open()).type(_spot(address))
+        await (await self._opened_sender()).type(_target(address))
 
     async def open_thread(self, address: Address, name: str) -> Address:
-        """A topic of the group, whichever of its topics that was said in."""
-        number = await (await self._open()).open_topic(_spot(address), name)
+        """Open a topic of the group; `address` may be any of its topics."""
+        number = await (await self._opened_sender()).open_topic(_target(address), name)
         return Address(TELEGRAM, address.place, str(number))
 
-    # What changes.
+    # Progress and edits.
 
     def render_view(self, view: TurnView, now: float) -> Part | None:
         from pilothouse.channels.telegram.progress import render_view
 
-        shown = render_view(view, now, Look(rich=self._powers.rich))
+        shown = render_view(view, now, Look(rich=self._server.rich))
         return pack(shown, about={"turn_id": view.turn_id or ""})
 
     async def edit(self, ref: MessageRef, part: Part) -> None:
-        if self._standing.is_taken(ref):
+        if self._progress.is_taken(ref):
             return
-        sender, spot, payload = await self._open(), _spot(ref.address), unpack(part)
+        sender, target, payload = await self._opened_sender(), _target(ref.address), unpack(part)
         if not ref.native_id.startswith(DRAFT):
             try:
-                await sender.replace(spot, int(ref.native_id), payload)
-            except WantsPlainer:  # what is short enough to be put in a place is as good without its look
+                await sender.replace(target, int(ref.native_id), payload)
+            except WantsPlainer:  # an edit is short, so plain text will do
                 await sender.replace(
-                    spot, int(ref.native_id), Message(text=payload.text, reply_markup=payload.reply_markup)
+                    target, int(ref.native_id), Message(text=payload.text, reply_markup=payload.reply_markup)
                 )
         elif isinstance(payload, Progress):
-            await sender.draft(spot, int(ref.native_id.removeprefix(DRAFT)), payload)
+            await sender.draft(target, int(ref.native_id.removeprefix(DRAFT)), payload)
 
     def renew_view_s(self, ref: MessageRef) -> float | None:
         return RENEW_DRAFT_S if ref.native_id.startswith(DRAFT) else None
 
     async def delete(self, ref: MessageRef) -> None:
-        """A draft goes away by itself when the answer comes."""
-        if not ref.native_id.startswith(DRAFT) and await self._standing.leave(ref):
-            await (await self._open()).delete(_spot(ref.address), int(ref.native_id))
+        """Delete a message. A draft needs no deletion: Telegram removes it when the answer arrives."""
+        if not ref.native_id.startswith(DRAFT) and await self._progress.leave(ref):
+            await (await self._opened_sender()).delete(_target(ref.address), int(ref.native_id))
 
-    # The rest.
-
-    async def _show(self, sender: Sender, address: Address, payload: Progress, turn_id: TurnId) -> MessageRef:
-        spot = _spot(address)
+    async def _show_progress(
+        self, sender: Sender, address: Address, payload: Progress, turn_id: TurnId
+    ) -> MessageRef:
+        target = _target(address)
         if (
             self._config.final == "new"
-            and self._powers.has_drafts(spot.chat)
-            and not spot.is_group
+            and self._server.has_drafts(target.chat)
+            and not target.is_group
             and turn_id
         ):
             number = draft_number(turn_id)
-            if await sender.draft(spot, number, payload):
+            if await sender.draft(target, number, payload):
                 return MessageRef(address, f"{DRAFT}{number}")
-        number = await sender.send(spot, payload)
-        ref = MessageRef(self._now_at(address), str(number))
+        number = await sender.send(target, payload)
+        ref = MessageRef(self._current_address(address), str(number))
         if self._config.final == "edit" and turn_id:
-            self._standing.put(turn_id, ref)
+            self._progress.put(turn_id, ref)
         return ref
 
-    async def _take_place(self, sender: Sender, stands: MessageRef, payload: Payload) -> bool:
-        """Whether the answer stands in the place of its progress now."""
+    async def _replace_progress(self, sender: Sender, progress_ref: MessageRef, payload: Payload) -> bool:
+        """Edit the progress message into the answer; return whether Telegram accepted that."""
         if not isinstance(payload, Message | Rich):
             return False
-        spot, number = _spot(stands.address), int(stands.native_id)
-        sender.forget(spot, number)
+        target, number = _target(progress_ref.address), int(progress_ref.native_id)
+        sender.forget(target, number)
         try:
-            await sender.replace(spot, number, payload)
+            await sender.replace(target, number, payload)
         except Rejected:
             return False
         return True
 
-    def _now_at(self, address: Address) -> Address:
-        """Where something that was sent to this address really stands."""
-        return Address(TELEGRAM, str(self._powers.spot(_spot(address)).chat), address.thread)
+    def _current_address(self, address: Address) -> Address:
+        """Return the address with the group's current number."""
+        return Address(TELEGRAM, str(self._server.current(_target(address)).chat), address.thread)
 
-    async def _tell_moved(self, desk: Desk, old: int, new: int) -> None:
-        """Whatever is in its way now: the update about it, or the next refusal, tells it again."""
+    async def _report_move(self, desk: Desk, old: int, new: int) -> None:
+        """Report a moved group. A failure is only logged: an update or the next refusal reports the move again."""
         try:
-            await desk.moved(group(old), group(new))
+            await desk.moved(group_address(old), group_address(new))
         except PilothouseError as error:
             self._host.log("telegram.move_not_told", level="warning", why=str(error))
 
-    async def _open(self) -> Sender:
-        """Nothing was sent yet, so whoever comes too early may come again."""
+    async def _opened_sender(self) -> Sender:
+        """Return the sender, waiting briefly for it. Nothing was sent yet, so the caller may retry."""
         with anyio.move_on_after(OPENING_S):
             await self._opened.wait()
         if self._sender is None:
@@ -188,8 +190,8 @@ class TelegramChannel:
         return self._sender
 
     async def _tell(self, tasks: TaskGroup, address: Address, text: str, reply_to: str) -> None:
-        """Beside what is received: a chat that must wait holds up no update."""
-        if self._telling >= TELLS:
+        """Send a notice in the background, so that a paced chat delays no update."""
+        if self._telling >= MAX_NOTICES:
             self._host.log("telegram.not_told", level="warning", text=text)
             return
         self._telling += 1
@@ -197,15 +199,15 @@ class TelegramChannel:
 
     async def _say(self, address: Address, text: str, reply_to: str) -> None:
         try:
-            await (await self._open()).tell(_spot(address), text, reply_to)
+            await (await self._opened_sender()).tell(_target(address), text, reply_to)
         except DeliveryError as error:
             self._host.log("telegram.not_told", text=text, why=str(error))
         finally:
             self._telling -= 1
 
 
-def _spot(address: Address) -> Spot:
+def _target(address: Address) -> Target:
     try:
-        return Spot(*chat_of(address))
+        return Target(*chat_of(address))
     except ValueError:
-        raise Rejected(f"{address.place!r} is no chat of Telegram's") from None
+        raise Rejected(f"{address.place!r} is not a Telegram chat number") from None

@@ -1,4 +1,4 @@
-"""The section `[channels.telegram]`, and what may be wrong with it."""
+"""The section `[channels.telegram]` and its checks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pilothouse.core.trigger import Trigger, trigger_problem
 API_BASE = "https://api.telegram.org"
 VARIABLE = "TELEGRAM_TOKEN"
 USER_IDS = IdForm(re.compile("-?[0-9]{1,20}"), "a number, such as 12345")
-"""Below zero where a channel or a group writes in its own name."""
+"""Negative where a channel or a group writes in its own name."""
 
 _TOKEN = re.compile(r"\d{1,20}:[A-Za-z0-9_-]{1,100}", re.ASCII)
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
@@ -63,7 +63,7 @@ class Endpoint(Struct, frozen=True):
 
 
 class WebhookConfig(Struct, frozen=True, forbid_unknown_fields=True):
-    """`url` is what Telegram calls; a proxy that does TLS passes it on to `host` and `port`."""
+    """Telegram calls `url`; a reverse proxy that does TLS forwards to `host` and `port`."""
 
     url: str = ""
     secret: Secret = Secret("")
@@ -73,7 +73,7 @@ class WebhookConfig(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TelegramConfig(Struct, frozen=True, forbid_unknown_fields=True):
-    """`chats` says by a group's number what we react to there; `trigger` is for all others."""
+    """`chats` maps a group's number to its trigger; `trigger` is for all other groups."""
 
     token: Secret = Secret("")
     api_base: str = API_BASE
@@ -84,9 +84,9 @@ class TelegramConfig(Struct, frozen=True, forbid_unknown_fields=True):
     trigger: Trigger = Trigger()
     chats: dict[str, Trigger] = field(default_factory=dict)
     final: Literal["new", "edit"] = "new"
-    """Whether an answer is a new message, which makes a sound, or takes the place of the progress."""
+    """An answer is a new message, which makes a sound, or an edit of the progress message."""
     forward_wait_s: Annotated[float, Meta(ge=0, le=10, description="seconds, from 0 to 10")] = 0.3
-    """How long a text waits for forwards that belong to it."""
+    """Time that a text waits for forwards that belong to it."""
 
     @property
     def endpoint(self) -> Endpoint:
@@ -94,7 +94,7 @@ class TelegramConfig(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def problem(config: TelegramConfig) -> str:
-    """Why this cannot work, in plain words with the fix; empty if it can."""
+    """Return the first problem with its fix, or an empty string."""
     if not config.token:
         return f"the bot token is missing: @BotFather gives one; {put_missing(config.token, VARIABLE)}"
     if not config.endpoint.token_is_plausible:

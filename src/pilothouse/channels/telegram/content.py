@@ -1,7 +1,7 @@
-"""What a message says, in words, and which files come with it. Pure; nothing is fetched here.
+"""Extracts the text of a message and the files that come with it. Pure; nothing is fetched here.
 
-What has no words of its own (a place, a contact, a sticker) becomes a line in brackets. A file's name is made safe
-here: it is a name, never a path, whatever the sender called it.
+Content without text (a place, a contact, a sticker) becomes a line in brackets. File names are made safe here: a
+name is never a path.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ from msgspec import Struct
 from pilothouse.channels.parts import safe_name
 from pilothouse.channels.telegram.addresses import chat_name, command_units, user_name
 from pilothouse.channels.telegram.payload import DOWNLOAD_BYTES
-from pilothouse.channels.telegram.rich_written import rich_words
 from pilothouse.channels.telegram.wire import Checklist, Entity, FileRef, Message
-from pilothouse.channels.telegram.written import as_typed
+from pilothouse.channels.telegram.written import as_typed, rich_markdown
 
 
 class WantedFile(Struct, frozen=True):
-    """A file that Telegram keeps for us; `size` is what it says, if it says."""
+    """A file at Telegram's server; `size` is the announced size, if any."""
 
     file_id: str
     name: str
@@ -27,16 +26,16 @@ class WantedFile(Struct, frozen=True):
     size: int | None = None
 
 
-def words_of(message: Message) -> str:
-    """The text as it was typed, below what the message is otherwise."""
-    said = [*_things(message), *filter(None, [_typed(message)])]
-    # Beside what can be read; without that, its sender is told.
-    lost = [f"[{name_of(kind)}, which I cannot read]" for kind in message.unread] if said else []
+def text_of(message: Message) -> str:
+    """Return the text as it was typed, below lines for other content."""
+    said = [*_bracketed(message), *filter(None, [_typed_text(message)])]
+    # Without anything readable, the sender is told instead.
+    lost = [f"[{kind_name(kind)}, which I cannot read]" for kind in message.unread] if said else []
     return "\n".join([*said, *lost])
 
 
-def name_of(kind: str) -> str:
-    """Telegram's name for a kind of content, in plain words."""
+def kind_name(kind: str) -> str:
+    """Return Telegram's name for a kind of content in plain words."""
     return kind.replace("_", " ")
 
 
@@ -44,12 +43,12 @@ def files_of(message: Message) -> tuple[WantedFile, ...]:
     return tuple(_files(message))
 
 
-def names_of(files: Sequence[WantedFile]) -> str:
+def file_names(files: Sequence[WantedFile]) -> str:
     return "\n".join(f"[{file.name}]" for file in files)
 
 
-def origin_of(message: Message) -> str:
-    """From whom a message was forwarded; empty if it was not."""
+def forward_line(message: Message) -> str:
+    """Return a line with the origin of a forward, or an empty string."""
     origin = message.forward_origin
     if origin is None:
         return ""
@@ -58,20 +57,20 @@ def origin_of(message: Message) -> str:
     return f"[forwarded from {name or 'somebody'}]"
 
 
-def _typed(message: Message) -> str:
+def _typed_text(message: Message) -> str:
     if message.text or message.caption:
-        return as_typed(message.text or message.caption or "", _telling(message))
-    return rich_words(message.rich_message)
+        return as_typed(message.text or message.caption or "", _kept_entities(message))
+    return rich_markdown(message.rich_message)
 
 
-def _telling(message: Message) -> Sequence[Entity]:
-    """A command is known however it looks; and a name that was copied out of an answer, where it is code, is still a name."""
+def _kept_entities(message: Message) -> Sequence[Entity]:
+    """Return the entities to write as Markdown. In a command, a name that was copied as code is just the name."""
     entities = message.entities if message.text else message.caption_entities
     name = command_units(message)
     return [one for one in entities if one.offset >= name and one.type != "code"] if name else entities
 
 
-def _things(message: Message) -> Iterator[str]:
+def _bracketed(message: Message) -> Iterator[str]:
     if venue := message.venue:
         place = ", ".join(part for part in (venue.title, venue.address) if part)
         yield f"[place: {place} ({venue.location.latitude:g}, {venue.location.longitude:g})]"
@@ -109,7 +108,7 @@ def _files(message: Message) -> Iterator[WantedFile]:
         fitting = [size for size in message.photo if (size.file_size or 0) <= DOWNLOAD_BYTES]
         largest = max(fitting or message.photo, key=lambda size: size.width * size.height)
         yield WantedFile(largest.file_id, f"photo-{number}.jpg", "image/jpeg", largest.file_size)
-    # An animation comes with a document of the same content, for programs that know no animations.
+    # An animation comes with a document of the same content, for older programs.
     document = None if message.animation else message.document
     for file, name, media_type in (
         (message.animation, f"animation-{number}.mp4", "video/mp4"),

@@ -1,7 +1,7 @@
-"""Styled text into messages: each within Telegram's limits, cut where it hurts least, nothing lost.
+"""Cuts styled text into messages within Telegram's limits, without loss.
 
 A cut falls between blocks, else between lines, words, graphemes. A style that is cut goes on in the next message, a
-block of code with its language. Of more than a hundred entities the plain marks go; links and code blocks never do.
+code block with its language. Beyond 100 entities, plain marks are dropped; links and code blocks never are.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pilothouse.channels.text import grapheme_end, is_visible, longest, utf16_un
 
 _KEPT_FIRST = ("text_link", "pre", "blockquote", "code", "bold", "strikethrough", "italic")
 _HARD = frozenset({"text_link", "pre"})
-"""Styles that say something which the text does not."""
+"""Styles that carry information beyond the text."""
 
 
 class Formatted(Struct, frozen=True):
@@ -27,13 +27,13 @@ class Formatted(Struct, frozen=True):
 
 
 def cut(styled: Styled, limit: int) -> list[Formatted]:
-    """The messages, in order. What shows nothing is left out."""
+    """Return the messages in order, without invisible ones."""
     pieces = (_formatted(styled, start, end) for start, end in _pieces(styled, limit))
     return [piece for piece in pieces if is_visible(piece.text)]
 
 
 def head(styled: Styled, limit: int) -> Formatted:
-    """As much of the beginning as fits; an ellipsis says that there is more."""
+    """Return as much of the beginning as fits, with an ellipsis if there is more."""
     parts = cut(styled, limit)
     if len(parts) <= 1:
         return parts[0] if parts else Formatted("")
@@ -56,7 +56,7 @@ def _pieces(styled: Styled, limit: int) -> Iterator[tuple[int, int]]:
 
 
 def _best(styled: Styled, at: int, end: int) -> int:
-    """The last good place, unless it would leave the message too empty."""
+    """Return the last good place to cut that does not leave the message too empty."""
     size = end - at
     for places in (styled.breaks, styled.inner_breaks):
         found = bisect_right(places, end) - 1
@@ -81,7 +81,7 @@ def _formatted(styled: Styled, start: int, end: int) -> Formatted:
 
 
 def _clipped(style: Style, text: str, start: int) -> Style | None:
-    """The style within this message, without white space at its ends; code keeps how it is indented."""
+    """Clip the style to this message, without white space at its ends. Code keeps its indentation."""
     first, last = max(style.start - start, 0), min(style.end - start, len(text))
     if first >= last:
         return None

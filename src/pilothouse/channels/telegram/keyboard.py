@@ -1,6 +1,6 @@
-"""What a button of Telegram's carries: a key of at most 64 bytes.
+"""The inline keyboard of an ask. Each button carries a key of at most 64 bytes.
 
-The buttons below an ask: they hold what was chosen so far, so that a restart loses nothing of it.
+Keys hold the options chosen so far, so a restart loses nothing.
 """
 
 from __future__ import annotations
@@ -28,32 +28,34 @@ def stop_key(turn_id: TurnId | None) -> str:
 
 
 def parse_press(data: str) -> Press | None:
-    """What was pressed; None for anything that we did not write."""
+    """Parse a button's data. Return None for data that we did not write."""
     if len(data.encode(errors="replace")) > CALLBACK_BYTES:
         return None
     return button_keys.parse_key(data)
 
 
 def is_numbered(ask: Ask) -> bool:
-    """Whether the options are too long for buttons: then the text lists them, and the buttons have their numbers."""
+    """Tell whether options are too long for buttons. Then the text lists them, and buttons have their numbers."""
     return any(len(option.label) > LABEL_CHARS for option in ask.options)
 
 
 def keyboard(ask: Ask, chosen: int = 0) -> Keyboard | None:
-    """Its buttons, with what was chosen so far marked; None for a question that wants words alone."""
-    rows = [tuple(row) for row in (_many(ask, chosen) if is_many(ask) else _one(ask)) if row]
+    """Return the buttons, with chosen options marked. None for a question that only takes text."""
+    rows = [
+        tuple(row) for row in (_multi_choice(ask, chosen) if is_many(ask) else _single_choice(ask)) if row
+    ]
     return Keyboard(tuple(rows)) if rows else None
 
 
 def toggled(ask: Ask, press: AskPress, before: int | None = None) -> int:
-    """What is chosen after the press. It means the opposite of what its button showed, whatever else was chosen meanwhile."""
+    """Return the choice after the press, which flips the state that its button showed when it was pressed."""
     bit = 1 << (press.index or 0)
     others = (press.chosen if before is None else before) & ~bit
     known = (1 << len(offered(ask))) - 1
     return (others | (~press.chosen & bit)) & known
 
 
-def _one(ask: Ask) -> Iterator[list[Button]]:
+def _single_choice(ask: Ask) -> Iterator[list[Button]]:
     found = choices(ask)
     buttons = [
         Button(_label(ask, number, choice.label), ask_key(ask, "choose", number))
@@ -66,7 +68,7 @@ def _one(ask: Ask) -> Iterator[list[Button]]:
         yield from _rows(buttons)
 
 
-def _many(ask: Ask, chosen: int) -> Iterator[list[Button]]:
+def _multi_choice(ask: Ask, chosen: int) -> Iterator[list[Button]]:
     buttons = [
         Button(f"{'☑' if chosen >> number & 1 else '☐'} {_label(ask, number, option.label)}",
                ask_key(ask, "toggle", number, chosen))
@@ -86,7 +88,7 @@ def _label(ask: Ask, number: int, label: str) -> str:
 
 
 def _rows(buttons: list[Button]) -> Iterator[list[Button]]:
-    """Short ones side by side: three of a few letters, two of a word or two, else one to a row."""
+    """Lay out buttons: three to a row if they are very short, two if short, else one."""
     longest = max((len(button.text) for button in buttons), default=0)
     size = 3 if longest <= 8 else 2 if longest <= 16 else 1
     for at in range(0, len(buttons), size):

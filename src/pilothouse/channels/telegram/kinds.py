@@ -1,6 +1,6 @@
-"""Which fields of a message say that something happened, or how it was sent, and are no content (Bot API 10.3).
+"""Fields of a message that are not content (Bot API 10.3): service messages, and how a message was sent.
 
-What stands in neither list, and is not read, is content that we do not know: whoever sent it is told so.
+A field that is in neither list and that we do not read is unknown content: its sender is told.
 """
 
 from __future__ import annotations
@@ -103,4 +103,4 @@ MANNER = frozenset(
         "live_photo",
     ]
 )
-"""A live photo comes with a photo of the same moment, for programs that know no others."""
+"""A live photo comes with a photo of the same moment, for older programs."""

@@ -1,14 +1,8 @@
-"""Lines such as `[error]: failed` are definitions of links to CommonMark, which drops them: here they stay text.
+"""Parses Markdown into blocks without loss: characters that are not markup stay text.
 
-A definition is kept as one only if a link uses it and Telegram takes its address; each other gets a backslash.
-
-When stars and underscores are no emphasis: in globs, names and sums, which CommonMark would take them out of.
-
-Markdown to blocks, without loss: what is not markup stays text.
-
-The parser is pulldown-cmark (through pyromark): its time is linear in hostile input too. Three things that CommonMark
-would eat in the words of a coding agent are given back: `__init__.py` and `src/*.py` keep their marks, raw HTML is
-text, and a line such as `[error]: failed`, a link's definition to CommonMark, is text unless a link uses it.
+The parser is pulldown-cmark (through pyromark), whose time is linear for hostile input too. Three things that
+CommonMark would drop from an agent's text are kept: `__init__.py` and `src/*.py` keep their marks, raw HTML is text,
+and a line such as `[error]: failed`, a link definition to CommonMark, is text unless a link with a valid address uses it.
 """
 
 from __future__ import annotations
@@ -35,25 +29,26 @@ from pilothouse.channels.telegram.styled import (
     Span,
     Spans,
     Table,
-    bare,
-    words,
+    plain_text,
+    text_spans,
 )
 
 PASSES = 4
+"""Escaping a definition may reveal another one."""
 MAX_EVENTS = 10_000
-"""No more than this is read: 60 kB of what people write have less, and hostile marks cost time."""
+"""The bound on parsing: 60 kB of ordinary text have fewer, and hostile marks cost time."""
 _DEFINITION = re.compile(rb"^[ \t>*+\d.)-]*(?P<label>\[[^\]\n]+\]):", re.MULTILINE)
 
 Parsed = list[tuple[Any, int, int]]
-"""pulldown-cmark's events, each with the bytes of the source that it is about."""
+"""pulldown-cmark's events, each with its range of bytes in the source."""
 
 _WORD = re.compile(rb"[A-Za-z0-9_]")
 _NAME = re.compile(rb"\w+")
 
 MAX_DEPTH = 12
-"""Lists, their items and quotes within each other; what is deeper joins the one around it."""
+"""The bound on nested lists, items and quotes; deeper content joins the container around it."""
 LEVELS = {"items": 2, "item": 1, "quote": 1}
-"""A list needs room for its items too."""
+"""Levels that a container needs; a list includes its items."""
 
 _MARKS: Mapping[str, Mark] = {"Emphasis": "italic", "Strong": "bold", "Strikethrough": "strikethrough"}
 _ALIGNS: Mapping[str, Align] = {"None": "", "Left": "left", "Center": "center", "Right": "right"}
@@ -61,114 +56,8 @@ _LANGUAGE = re.compile(r"[\w+#.-]{1,24}(?![^\s:,])", re.ASCII)
 _BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 
 
-def freed(text: str) -> tuple[str, Parsed]:
-    """The text in which no definition hides words, and its events; one that is all marks is taken literally."""
-    for _ in range(PASSES):
-        events = _events(text)
-        if len(events) > MAX_EVENTS:
-            break
-        hiding = _hiding(text, events) if "]:" in text else []
-        if not hiding:
-            return text, events
-        raw, last = text.encode(), 0
-        pieces: list[bytes] = []
-        for at in hiding:
-            pieces += [raw[last:at], b"\\"]
-            last = at
-        text = b"".join([*pieces, raw[last:]]).decode()
-    return text, [({"Text": text}, 0, 0)]
-
-
-def _events(text: str) -> Parsed:
-    import pyromark
-
-    found = pyromark.events_with_range(text, options=_options(), merge_text=True)
-    return [(event, where["start"], where["end"]) for event, where in islice(found, MAX_EVENTS + 1)]
-
-
-def _options() -> Any:
-    from pyromark import Options
-
-    return Options.ENABLE_TABLES | Options.ENABLE_STRIKETHROUGH | Options.ENABLE_TASKLISTS
-
-
-def _hiding(text: str, events: Parsed) -> list[int]:
-    """Where definitions begin that are to be text, in bytes. Of two for one label Markdown would drop the second."""
-    import pyromark
-
-    defined = pyromark.reference_definitions(text, options=_options())
-    if not defined:
-        return []
-    used = {_folded(event["Start"]["Link"]["id"]) for event, _, _ in events if _is_link(event)}
-    kept = {_folded(label) for label, found in defined.items() if styled.takes(found["dest"])} & used
-    places = {found["span"]["start"] for label, found in defined.items() if _folded(label) not in kept}
-    code = [(start, end) for event, start, end in events if _is_code(event)]
-    for match in _DEFINITION.finditer(text.encode()):
-        label, at = _folded(match["label"][1:-1].decode(errors="replace")), match.start("label")
-        if label in kept:
-            kept.discard(label)
-        elif not any(start <= at < end for start, end in code):
-            places.add(at)
-    return sorted(places)
-
-
-def _is_link(event: Any) -> bool:
-    tag = event.get("Start") if isinstance(event, dict) else None
-    return isinstance(tag, dict) and "Link" in tag
-
-
-def _is_code(event: Any) -> bool:
-    if not isinstance(event, dict):
-        return False
-    tag = event.get("Start")
-    return "Code" in event or "Html" in event or (isinstance(tag, dict) and "CodeBlock" in tag)
-
-
-def _folded(label: str) -> str:
-    return " ".join(label.split()).casefold()
-
-
-def literal(raw: bytes, start: int, end: int, tag: str) -> str:
-    """The marks as text if `raw[start:end]` is no emphasis; empty if it is."""
-    size = 1 if tag == "Emphasis" else 2
-    marks, inner = raw[start : start + size], raw[start + size : end - size]
-    if marks.startswith(b"~"):
-        return ""
-    before, after = raw[start - 1 : start], raw[end : end + 1]
-    if marks.startswith(b"*"):
-        found = _is_glob(inner, before, size) or _is_within_word(inner, before, after)
-    else:
-        found = size == 2 and _NAME.fullmatch(inner) is not None
-    return marks.decode() if found or not _says_something(inner) else ""
-
-
-def _is_glob(inner: bytes, before: bytes, size: int) -> bool:
-    """`src/*.py, tests/*.py` and `**/x/**`, but not `**/etc/hosts**`."""
-    if size == 1 and (before == b"/" or inner.endswith(b"/")):
-        return True
-    return inner.startswith(b"/") and inner.endswith(b"/")
-
-
-def _is_within_word(inner: bytes, before: bytes, after: bytes) -> bool:
-    """`2*3*4` and `x**2 + y**2`. Scripts without spaces set marks within words, so this is for ASCII alone."""
-    opens = _WORD.match(before) and _WORD.match(inner[:1])
-    return bool(opens or (_WORD.match(after) and _WORD.match(inner[-1:])))
-
-
-def _says_something(inner: bytes) -> bool:
-    return any(char.isalnum() for char in inner.decode(errors="replace")) or any(byte > 127 for byte in inner)
-
-
-def parse_markdown(text: str) -> tuple[Block, ...]:
-    text, events = freed(text)
-    reader = _Reader(text.encode())
-    for event, start, end in events:
-        reader.feed(event, start, end)
-    return reader.blocks()
-
-
 class _Frame(Struct):
-    """A container that is open: its kind, what it holds so far, and what closing it needs to know."""
+    """An open container and its content so far."""
 
     kind: str
     blocks: list[Block] = field(default_factory=list)
@@ -183,12 +72,20 @@ class _Frame(Struct):
 class _Link(Struct):
     url: str
     taken: str
-    """The address that the spans carry: empty for one that Telegram refuses."""
+    """The address for the spans; empty if Telegram would refuse it."""
     begins: int
 
 
+def parse_markdown(text: str) -> tuple[Block, ...]:
+    text, events = parse_events(text)
+    reader = _Reader(text.encode())
+    for event, start, end in events:
+        reader.feed(event, start, end)
+    return reader.blocks()
+
+
 class _Reader:
-    """Events to blocks. No recursion, so that no nesting, however deep, breaks it."""
+    """Turns events into blocks, without recursion, so that deep nesting cannot break it."""
 
     def __init__(self, raw: bytes) -> None:
         self._raw = raw
@@ -196,7 +93,7 @@ class _Reader:
         self._spans: list[Span] = []
         self._marks: list[Mark] = []
         self._literal: list[str] = []
-        """For each open emphasis: what stands for it where it is none, else nothing."""
+        """For each open emphasis, its marks if they are literal, else an empty string."""
         self._links: list[_Link] = []
         self._code: list[str] | None = None
         self._info = ""
@@ -292,7 +189,7 @@ class _Reader:
                 self._end_paragraph()
 
     def _close_row(self, end: int) -> None:
-        """Cells beyond the head's would be dropped: they go into the last one."""
+        """Append cells beyond the header's, which the parser drops, to the last cell."""
         frame = self._frames[-1]
         beyond = self._raw[self._cell_end : end].decode(errors="replace").strip("| \t\r\n>")
         if beyond and frame.cells:
@@ -300,7 +197,7 @@ class _Reader:
         frame.rows.append(tuple(frame.cells))
 
     def _open_mark(self, tag: str, start: int, end: int) -> None:
-        written = literal(self._raw, start, end, tag)
+        written = literal_marks(self._raw, start, end, tag)
         self._literal.append(written)
         if written:
             self._add(written)
@@ -308,23 +205,23 @@ class _Reader:
             self._marks.append(_MARKS[tag])
 
     def _close_mark(self) -> None:
-        literal = self._literal.pop()
-        if literal:
-            self._add(literal)
+        literal_marks = self._literal.pop()
+        if literal_marks:
+            self._add(literal_marks)
         else:
             self._marks.pop()
 
     def _open_link(self, link: Mapping[str, Any]) -> None:
         url = link["dest_url"]
-        # Telegram finds an address of mail by itself.
-        taken = url if styled.takes(url) and link["link_type"] != "Email" else ""
+        # Telegram links mail addresses by itself.
+        taken = url if styled.is_valid_link(url) and link["link_type"] != "Email" else ""
         self._links.append(_Link(url, taken, len(self._spans)))
-        self._spans.append(Span("", frozenset(), "\0"))  # so that the label joins nothing before it
+        self._spans.append(Span("", frozenset(), "\0"))  # keeps the label apart from the text before it
 
     def _close_link(self) -> None:
         link = self._links[-1]
         del self._spans[link.begins]
-        label = bare(self._spans[link.begins :])
+        label = plain_text(self._spans[link.begins :])
         if not label.strip():
             self._spans[link.begins :] = [Span(link.url or "image", frozenset(self._marks), link.taken)]
         elif not link.taken and len(self._links) == 1 and link.url not in ("", label, f"mailto:{label}"):
@@ -337,7 +234,7 @@ class _Reader:
         named = _LANGUAGE.match(info)
         language = named[0] if named else ""
         if info != language or not text.strip():
-            self._frames[-1].blocks.append(Paragraph(words(info)))
+            self._frames[-1].blocks.append(Paragraph(text_spans(info)))
         self._frames[-1].blocks.append(Code(text.removesuffix("\n"), language))
 
     def _end_paragraph(self) -> None:
@@ -375,7 +272,7 @@ class _Reader:
 
 
 def _trimmed(spans: Iterable[Span]) -> Spans:
-    """Without white space at either end."""
+    """Strip white space at both ends."""
     kept = [span for span in spans if span.text]
     while kept and not kept[0].text.strip():
         del kept[0]
@@ -385,3 +282,101 @@ def _trimmed(spans: Iterable[Span]) -> Spans:
         kept[0] = Span(kept[0].text.lstrip(), kept[0].marks, kept[0].url)
         kept[-1] = Span(kept[-1].text.rstrip(), kept[-1].marks, kept[-1].url)
     return tuple(kept)
+
+
+def parse_events(text: str) -> tuple[str, Parsed]:
+    """Escape definitions that no link uses, and return the text with its events. Text over the bound stays literal."""
+    for _ in range(PASSES):
+        events = _events(text)
+        if len(events) > MAX_EVENTS:
+            break
+        hiding = _hiding(text, events) if "]:" in text else []
+        if not hiding:
+            return text, events
+        raw, last = text.encode(), 0
+        pieces: list[bytes] = []
+        for at in hiding:
+            pieces += [raw[last:at], b"\\"]
+            last = at
+        text = b"".join([*pieces, raw[last:]]).decode()
+    return text, [({"Text": text}, 0, 0)]
+
+
+def _events(text: str) -> Parsed:
+    import pyromark
+
+    found = pyromark.events_with_range(text, options=_options(), merge_text=True)
+    return [(event, where["start"], where["end"]) for event, where in islice(found, MAX_EVENTS + 1)]
+
+
+def _options() -> Any:
+    from pyromark import Options
+
+    return Options.ENABLE_TABLES | Options.ENABLE_STRIKETHROUGH | Options.ENABLE_TASKLISTS
+
+
+def _hiding(text: str, events: Parsed) -> list[int]:
+    """Return the byte offsets of definitions to escape. Of two for one label CommonMark would drop the second."""
+    import pyromark
+
+    defined = pyromark.reference_definitions(text, options=_options())
+    if not defined:
+        return []
+    used = {_folded(event["Start"]["Link"]["id"]) for event, _, _ in events if _is_link(event)}
+    kept = {_folded(label) for label, found in defined.items() if styled.is_valid_link(found["dest"])} & used
+    places = {found["span"]["start"] for label, found in defined.items() if _folded(label) not in kept}
+    code = [(start, end) for event, start, end in events if _is_code(event)]
+    for match in _DEFINITION.finditer(text.encode()):
+        label, at = _folded(match["label"][1:-1].decode(errors="replace")), match.start("label")
+        if label in kept:
+            kept.discard(label)
+        elif not any(start <= at < end for start, end in code):
+            places.add(at)
+    return sorted(places)
+
+
+def _is_link(event: Any) -> bool:
+    tag = event.get("Start") if isinstance(event, dict) else None
+    return isinstance(tag, dict) and "Link" in tag
+
+
+def _is_code(event: Any) -> bool:
+    if not isinstance(event, dict):
+        return False
+    tag = event.get("Start")
+    return "Code" in event or "Html" in event or (isinstance(tag, dict) and "CodeBlock" in tag)
+
+
+def _folded(label: str) -> str:
+    return " ".join(label.split()).casefold()
+
+
+def literal_marks(raw: bytes, start: int, end: int, tag: str) -> str:
+    """Return the marks as text if `raw[start:end]` is a glob, a name or a sum; empty if it is emphasis."""
+    size = 1 if tag == "Emphasis" else 2
+    marks, inner = raw[start : start + size], raw[start + size : end - size]
+    if marks.startswith(b"~"):
+        return ""
+    before, after = raw[start - 1 : start], raw[end : end + 1]
+    if marks.startswith(b"*"):
+        found = _is_glob(inner, before, size) or _is_within_word(inner, before, after)
+    else:
+        found = size == 2 and _NAME.fullmatch(inner) is not None
+    return marks.decode() if found or not _says_something(inner) else ""
+
+
+def _is_glob(inner: bytes, before: bytes, size: int) -> bool:
+    """Match `src/*.py, tests/*.py` and `**/x/**`, but not `**/etc/hosts**`."""
+    if size == 1 and (before == b"/" or inner.endswith(b"/")):
+        return True
+    return inner.startswith(b"/") and inner.endswith(b"/")
+
+
+def _is_within_word(inner: bytes, before: bytes, after: bytes) -> bool:
+    """Match `2*3*4` and `x**2 + y**2`. ASCII only: scripts without spaces set marks within words."""
+    opens = _WORD.match(before) and _WORD.match(inner[:1])
+    return bool(opens or (_WORD.match(after) and _WORD.match(inner[-1:])))
+
+
+def _says_something(inner: bytes) -> bool:
+    return any(char.isalnum() for char in inner.decode(errors="replace")) or any(byte > 127 for byte in inner)

@@ -1,21 +1,15 @@
-"""When what is sent: decides, and awaits nothing. Who uses it asks `next`, sends that, and says what became of it.
+"""Decides when each request may be sent (`Pacer`, which awaits nothing), and waits for that moment (`Gate`).
 
     ≤ 1 a second in a chat · ≤ 20 a minute in a group · ≤ 30 a second in all
 
-Each chat has its own clock, so a hot one slows no other. Finals go first, in order, and none is ever dropped; a share
-of every limit is kept for them. Of a view only the newest waits, and one that would change nothing is not sent.
+Each chat has its own limit, so a busy one slows no other. Finals go first, in order, are never dropped, and have a
+share of every limit reserved. Of several views of one message only the newest waits, and one that changes nothing is
+not sent. A chat has one request in flight, and its pause counts from the answer: whatever the network does,
+Telegram sees at least that pause.
 
-A chat has one request on its way at a time, and a pause counts from when its answer came. Whatever the network does,
-Telegram then sees at least that pause; counting from when a request began, two could arrive together.
-
-Where whoever sends waits for its turn: the pacer decides, this waits.
-
-    async with gate.turn(request) as turn:
-        if turn.goes:
-            …send; turn.refused(after_s) if Telegram wants a pause, turn.not_taken() if it took nothing
-
-A view that a newer one replaced, or that would change nothing, does not go. A chat that must wait longer than
-`patience_s` after a refusal is `TryLater` at once: whoever waits here holds up a place in the delivery.
+    async with gate.slot(request) as slot:
+        if slot.may_send:
+            …send; slot.refused(after_s) if Telegram asks for a pause, slot.not_taken() if it failed
 """
 
 from __future__ import annotations
@@ -32,15 +26,14 @@ from pilothouse.core.clock import Clock
 from pilothouse.core.errors import TryLater
 
 Kind = Literal["final", "removal", "view"]
-"""What people wait for; a message that goes away; how a turn looks now. In this order."""
-
+"""A message that people wait for, a deletion, the progress of a turn: in this order."""
 _ORDER: dict[Kind, int] = {"final": 0, "removal": 1, "view": 2}
 ARRIVES_S = 10.0
-"""So long a request may take to reach Telegram."""
+"""Longest time that a request may take to reach Telegram."""
 REMEMBERED = 1000
-"""How many chats without anything to do are remembered, for their last minute."""
-
+"""Idle chats that are remembered, for their last minute."""
 PATIENCE_S = 5.0
+"""A chat that Telegram paused for longer raises `TryLater`, so that the caller is not blocked."""
 
 
 class Limits(Struct, frozen=True):
@@ -49,14 +42,14 @@ class Limits(Struct, frozen=True):
     group_window_s: float = 60.0
     group_most: int = 20
     group_reserve: int = 3
-    """How many of them only finals may use."""
+    """The share of `group_most` that is reserved for finals."""
     all_window_s: float = 1.0
     all_most: int = 30
     all_reserve: int = 5
 
 
 class Request(Struct, frozen=True, eq=False):
-    """`key` names what it changes: of several views with one key the newest counts. `body` tells two apart."""
+    """`key` names the message that changes: of several views with one key only the newest waits. `body` is its content."""
 
     chat: Hashable
     kind: Kind
@@ -69,7 +62,7 @@ class _Chat(Struct):
     group: bool
     waiting: list[tuple[float, Request]] = field(default_factory=list)
     stamps: deque[float] = field(default_factory=deque)
-    """When answers came, oldest first, as far back as a limit reaches."""
+    """Times of answers, oldest first, as far back as a limit reaches."""
     view_at: float = float("-inf")
     blocked_until: float = float("-inf")
     busy: Request | None = None
@@ -80,12 +73,12 @@ class Pacer:
         self._limits = limits or Limits()
         self._chats: dict[Hashable, _Chat] = {}
         self._stamps: deque[float] = deque()
-        self._flying: dict[Request, float] = {}
-        """What is on its way, since when, oldest first."""
+        self._in_flight: dict[Request, float] = {}
+        """Requests without an answer and when they were sent, oldest first."""
         self._shown: dict[Hashable, Any] = {}
 
     def offer(self, request: Request, now: float) -> Request | None:
-        """Puts it in line. Returns the view that it replaces, or itself if it would change nothing."""
+        """Queue a request. Return the view that it replaces, or the request itself if it would change nothing."""
         chat = self._chats.setdefault(request.chat, _Chat(request.group))
         if request.kind != "view":
             chat.waiting.append((now, request))
@@ -100,7 +93,7 @@ class Pacer:
         return None
 
     def withdraw(self, request: Request) -> bool:
-        """Takes it out of the line; false if it is on its way already, or was never there."""
+        """Remove a queued request; false if it is in flight or unknown."""
         chat = self._chats.get(request.chat)
         before = len(chat.waiting) if chat else 0
         if chat:
@@ -108,17 +101,17 @@ class Pacer:
         return chat is not None and len(chat.waiting) < before
 
     def forget(self, key: Hashable) -> list[Request]:
-        """What `key` names is gone: its views that still wait are dropped."""
+        """Drop queued views of a message that was deleted; return them."""
         self._shown.pop(key, None)
         dropped: list[Request] = []
         for chat in self._chats.values():
-            gone = [request for _, request in chat.waiting if request.kind == "view" and request.key == key]
-            chat.waiting = [entry for entry in chat.waiting if entry[1] not in gone]
-            dropped += gone
+            stale = [request for _, request in chat.waiting if request.kind == "view" and request.key == key]
+            chat.waiting = [entry for entry in chat.waiting if entry[1] not in stale]
+            dropped += stale
         return dropped
 
     def next(self, now: float) -> Request | None:
-        """The request to send now, if there is one. It is on its way until `done` or `refused` is called."""
+        """Return the request to send now, if any. It is in flight until `done` or `refused` is called."""
         ready = [
             (_ORDER[first[1].kind], first[0], number, chat, first[1])
             for number, chat in enumerate(self._chats.values())
@@ -129,21 +122,20 @@ class Pacer:
         *_, chat, request = min(ready)
         chat.waiting = [entry for entry in chat.waiting if entry[1] is not request]
         chat.busy = request
-        self._flying[request] = now
+        self._in_flight[request] = now
         return request
 
     def wake_at(self, now: float) -> float | None:
-        """When `next` may have something; None if all that waits has to wait for an answer first."""
+        """Return when `next` may have a request; None if all of them wait for an answer first."""
         firsts = ((chat, _first(chat)) for chat in self._chats.values())
         return min((self._ready_at(chat, first[1], now) for chat, first in firsts if first), default=None)
 
     def __len__(self) -> int:
-        """How many chats it remembers."""
         return len(self._chats)
 
     def done(self, request: Request, now: float, *, shown: bool = True) -> None:
-        """Its answer came. `shown` is false if the platform did not take it."""
-        chat = self._land(request, now)
+        """Record an answer. `shown` is false if Telegram did not accept the request."""
+        chat = self._finish(request, now)
         if request.kind == "view":
             chat.view_at = now
             if shown:
@@ -153,11 +145,11 @@ class Pacer:
         self._tidy(now)
 
     def refused(self, request: Request, after_s: float, now: float) -> bool:
-        """Telegram wants a pause in this chat: exactly that long nothing goes there.
+        """Pause the chat for exactly `after_s`, and put the request first in its queue.
 
-        The request keeps its place, and goes first. False if a newer view took its place meanwhile: then it is gone.
+        Return false, and drop the request, if a newer view has replaced it.
         """
-        chat = self._land(request, now)
+        chat = self._finish(request, now)
         chat.blocked_until = max(chat.blocked_until, now + after_s)
         newer = any(old.kind == "view" and old.key == request.key for _, old in chat.waiting)
         if request.kind == "view" and newer:
@@ -166,20 +158,20 @@ class Pacer:
         return True
 
     def wait_s(self, chat: Hashable, now: float) -> float:
-        """How long Telegram's last refusal still forbids anything in this chat."""
+        """Return how long the chat is still paused."""
         found = self._chats.get(chat)
         return max(0.0, found.blocked_until - now) if found else 0.0
 
-    def _land(self, request: Request, now: float) -> _Chat:
+    def _finish(self, request: Request, now: float) -> _Chat:
         chat = self._chats[request.chat]
         chat.busy = None
         chat.stamps.append(now)
         self._stamps.append(now)
-        del self._flying[request]
+        del self._in_flight[request]
         return chat
 
     def _is_shown(self, chat: _Chat, request: Request) -> bool:
-        """Whether the platform shows it already; what is on its way now will be shown."""
+        """Tell whether Telegram shows this view, or will once the request in flight arrives."""
         if chat.busy is not None and chat.busy.kind == "view" and chat.busy.key == request.key:
             return chat.busy.body == request.body
         return request.key in self._shown and self._shown[request.key] == request.body
@@ -200,14 +192,15 @@ class Pacer:
         return max(times)
 
     def _free_for_all(self, most: int, now: float) -> float:
-        """What flies may arrive at any moment, and counts; what flew for long has arrived, and only its answer is slow."""
-        landing = [ends for since in self._flying.values() if (ends := since + ARRIVES_S) > now]
+        """Return when the overall limit has room. Requests in flight count, since they may arrive at any moment, until
+        `ARRIVES_S`: after that they have arrived, and only the answer is slow."""
+        landing = [ends for since in self._in_flight.values() if (ends := since + ARRIVES_S) > now]
         if len(landing) < most:
             return _free_at(self._stamps, most - len(landing), self._limits.all_window_s)
         return landing[len(landing) - most]
 
     def _tidy(self, now: float) -> None:
-        """Chats that rest are forgotten once there are many of them, and with them what they show."""
+        """Forget idle chats once there are many."""
         if len(self._chats) <= REMEMBERED:
             return
         old = now - max(self._limits.group_window_s, self._limits.gap_s)
@@ -226,7 +219,7 @@ class Pacer:
 
 
 def _first(chat: _Chat) -> tuple[float, Request] | None:
-    """What may go next in this chat: nothing while something is on its way."""
+    """Return the chat's next request; None while one is in flight."""
     if chat.busy is not None or not chat.waiting:
         return None
     return min(chat.waiting, key=lambda entry: (_ORDER[entry[1].kind], entry[0]))
@@ -238,15 +231,15 @@ def _drop_old(stamps: deque[float], until: float) -> None:
 
 
 def _free_at(stamps: deque[float], most: int, window_s: float) -> float:
-    """When fewer than `most` of the stamps are younger than the window."""
+    """Return when fewer than `most` stamps are within the window."""
     return stamps[-most] + window_s if len(stamps) >= most else float("-inf")
 
 
-class Turn:
-    """`goes` says whether to send; what became of it is told here, and counts when the block is left."""
+class Slot:
+    """One request's permission to send. Its result is recorded when the block ends."""
 
-    def __init__(self, goes: bool) -> None:
-        self.goes = goes
+    def __init__(self, may_send: bool) -> None:
+        self.may_send = may_send
         self.after_s: float | None = None
         self.shown = True
 
@@ -267,34 +260,34 @@ class Gate:
         self._news = anyio.Event()
 
     @asynccontextmanager
-    async def turn(self, request: Request) -> AsyncIterator[Turn]:
+    async def slot(self, request: Request) -> AsyncIterator[Slot]:
         wait_s = self.pause_s(request.chat)
         if wait_s > self._patience_s:
             raise TryLater(wait_s, f"Telegram asks for a pause of {wait_s:.0f} s in this chat")
-        turn = Turn(goes=await self._may_go(request))
-        if not turn.goes:
-            yield turn
+        slot = Slot(may_send=await self._may_go(request))
+        if not slot.may_send:
+            yield slot
             return
         try:
-            yield turn
+            yield slot
         except BaseException:
-            turn.not_taken()
+            slot.not_taken()
             raise
         finally:
-            self._leave(request, turn)
+            self._leave(request, slot)
 
     def pause_s(self, chat: Hashable) -> float:
-        """How long Telegram wants nothing in this chat."""
+        """Return how long the chat is still paused."""
         return self._pacer.wait_s(chat, self._clock.monotonic())
 
     def forget(self, key: Hashable) -> None:
-        """The message that `key` names is gone, or about to be: what waits to change it does not go any more."""
+        """Drop queued views of a message that is deleted, or about to be."""
         for request in self._pacer.forget(key):
             self._drop(request)
         self._tell()
 
     async def _may_go(self, request: Request) -> bool:
-        """Waits; true once it may be sent, false if it shall not be."""
+        """Wait until the request may be sent; false if it was dropped."""
         self._waiting.add(request)
         if replaced := self._pacer.offer(request, self._clock.monotonic()):
             self._drop(replaced)
@@ -312,7 +305,7 @@ class Gate:
         return True
 
     async def _pause(self) -> None:
-        """Until something changed, or the pacer may let somebody through."""
+        """Wait until the queue changes, or the pacer may have a request."""
         news, now = self._news, self._clock.monotonic()
         at = self._pacer.wake_at(now)
         if at is None:
@@ -336,19 +329,19 @@ class Gate:
         if admitted:
             self._tell()
 
-    def _leave(self, request: Request, turn: Turn) -> None:
+    def _leave(self, request: Request, slot: Slot) -> None:
         now = self._clock.monotonic()
-        if turn.after_s is None:
-            self._pacer.done(request, now, shown=turn.shown)
+        if slot.after_s is None:
+            self._pacer.done(request, now, shown=slot.shown)
         else:
-            # Whoever sends comes again by itself.
-            self._pacer.refused(request, turn.after_s, now)
+            # The caller retries.
+            self._pacer.refused(request, slot.after_s, now)
             self._pacer.withdraw(request)
         self._admit()
         self._tell()
 
     def _give_up(self, request: Request) -> None:
-        """Cancelled while it waited, or in the moment when it was let through."""
+        """Clean up a request that was cancelled while it waited, or just as it was admitted."""
         if request in self._dropped:
             self._dropped.discard(request)
         elif request in self._waiting:
@@ -364,6 +357,6 @@ class Gate:
         self._dropped.add(request)
 
     def _tell(self) -> None:
-        """Wakes all that wait: what they wait for may have moved."""
+        """Wake every waiting request to look again."""
         self._news.set()
         self._news = anyio.Event()

@@ -1,12 +1,8 @@
-"""What Telegram takes in one message, and gives in one file (Bot API 10.3). Text is counted in UTF-16 units, after its
-markup is parsed.
+"""Payloads in the Bot API's own terms, their limits (Bot API 10.3), and how they should look.
 
-How messages shall look: what the server can show, and what people prefer.
-
-What is sent, as values in the Bot API's own terms. A `Part` is one of them in its stored form.
-
-`text` is always what a person reads of it, or, for a file, what stands in the file; it is the part's own text, so it
-is stored once. The client adds where it goes: chat, topic, message, draft id.
+A `Part` is a payload in its stored form. `text` is what a person reads or, for a file, its content; it is the part's
+own text, so it is stored once. The client adds chat, topic, message and draft id. Telegram counts text in UTF-16
+units, after parsing its markup.
 """
 
 from __future__ import annotations
@@ -32,27 +28,26 @@ RICH_COLUMNS = 20
 UPLOAD_BYTES = 50_000_000
 PHOTO_BYTES = 10_000_000
 DOWNLOAD_BYTES = 20 << 20
-"""What its server gives out (MAX_DOWNLOAD_FILE_SIZE). What it takes is only documented, as 50 MB and 10 MB: the
-smaller reading of that is surely taken."""
+"""The server's MAX_DOWNLOAD_FILE_SIZE. Upload limits are only documented, as 50 MB and 10 MB: we use decimal MB."""
 URL_CHARS = 2048
 
 AGAIN_ROOM = 64
-"""Kept free in every message for the mark of a repeat."""
+"""Units reserved in every message for the mark of a repeat."""
 
 UploadKind = Literal["photo", "document"]
 FILE_NAME = "message.txt"
-AS_FILE = "Telegram did not take this as a message, so it is a file."
+AS_FILE = "Telegram refused this as a message, so it is sent as a file."
 
 
 class Look(Struct, frozen=True):
     rich: bool = False
-    """Whether the server has rich messages (Bot API 10.1)."""
+    """The server supports rich messages (Bot API 10.1)."""
     parts: int = 6
-    """An answer that would be more messages than this is a file."""
+    """An answer that needs more messages than this becomes a file."""
     table_width: int = 36
-    """How many columns of one-width letters fit on a phone; a wider table is told row by row."""
+    """Columns of monospace text that fit on a phone; a wider table is written row by row."""
     commands: bool = True
-    """Whether progress shows the commands that run, or only that one runs."""
+    """Progress shows the text of running commands."""
 
 
 class Entity(Struct, frozen=True, omit_defaults=True):
@@ -84,18 +79,18 @@ class _Payload(Struct, frozen=True, omit_defaults=True, tag_field="method", kw_o
 class Message(_Payload, frozen=True, omit_defaults=True, tag="message"):
     entities: tuple[Entity, ...] = ()
     in_group: str = ""
-    """What stands behind the text where several people talk, and nowhere else."""
+    """Text that is appended in groups only."""
 
 
 class Rich(_Payload, frozen=True, omit_defaults=True, tag="rich"):
-    """A rich message (Bot API 10.1); `text` is the same without its look."""
+    """A rich message (Bot API 10.1); `text` is its plain form."""
 
     html: str
     is_rtl: bool = False
 
 
 class File(_Payload, frozen=True, omit_defaults=True, tag="file"):
-    """A text that is too long to be split sanely, as a document. `text` is what the document holds."""
+    """A text that is too long for messages, as a document. `text` is its content."""
 
     name: str
     caption: str = ""
@@ -110,9 +105,9 @@ class Upload(_Payload, frozen=True, omit_defaults=True, tag="upload"):
 
 
 class Progress(_Payload, frozen=True, omit_defaults=True, tag="progress"):
-    """A turn as it runs: a message that is edited, or, in a private chat, a draft.
+    """A running turn: a message that is edited or, in a private chat, a draft.
 
-    `html` is the rich draft, where the server has rich messages; else the draft is the text with its entities.
+    `html` is the rich draft, if the server supports it; without it, the draft is the text with its entities.
     """
 
     entities: tuple[Entity, ...] = ()
@@ -121,12 +116,11 @@ class Progress(_Payload, frozen=True, omit_defaults=True, tag="progress"):
 
 Payload = Message | Rich | File | Upload | Progress
 
-
 _decoder: msgspec.json.Decoder[Payload] = msgspec.json.Decoder(Payload)
 
 
 def unpack(part: Part) -> Payload:
-    """What to send for a part. A repeat says that it is one: whoever sends it marks the form that is sent."""
+    """Return the payload of a part, without the mark of a repeat: the sender marks the form that it sends."""
     return read_part(part, _decoder)
 
 
@@ -136,7 +130,8 @@ def for_group(payload: Payload) -> Payload:
     return msgspec.structs.replace(payload, text=f"{payload.text} {payload.in_group}", in_group="")
 
 
-def marked(payload: Payload) -> Payload:
+def mark_repeat(payload: Payload) -> Payload:
+    """Add the note that this message may be a duplicate."""
     match payload:
         case File(caption=caption):
             return msgspec.structs.replace(payload, caption=_joined(caption))
@@ -148,10 +143,10 @@ def marked(payload: Payload) -> Payload:
             return msgspec.structs.replace(payload, text=_joined(payload.text))
 
 
-def humbler(payload: Payload) -> Payload | None:
-    """The same in a plainer form, for when Telegram refuses this one: no answer is lost for its look.
+def plainer_form(payload: Payload) -> Payload | None:
+    """Return the next plainer form, for a payload that Telegram refused; None if there is none.
 
-    None if it is as plain as it gets. What is rich is rendered anew instead: it may be several messages without.
+    A rich message is rendered again instead, because its plain form may be several messages.
     """
     match payload:
         case Message(entities=entities) | Upload(entities=entities) if entities:

@@ -1,14 +1,12 @@
-"""Which message of Telegram's goes on with which: an album, a paste, forwards below their comment. Pure.
+"""Joins the updates that are one message: an album, the pieces of a paste, forwards and their comment. Pure.
 
-Telegram's apps cut a text of more than 4096 units, and say nothing of it. Desktop cuts in the second half, at the end of a
-line, else of a sentence, else of a word; Android in the last 300 units, alike; iOS behind the last line's end or full stop.
-Where there is none of these, all cut hard. What is white at a cut is dropped.
+Telegram tells neither the number of pieces nor the last one, so a group is complete when it was quiet for a while, or
+when its sender sends something else. A later piece is a message of its own. Within a conversation nothing overtakes:
+later messages wait behind a group that may still grow.
 
-Which updates are one message: the pictures of an album, the pieces of a paste, forwards and their comment. Pure.
-
-Telegram tells neither how many there are nor which was the last, so a group is complete when it was quiet for a
-while, or when its sender goes on with something else. A piece that comes later is a message of its own. Within a
-conversation nothing overtakes: what comes behind a group that may still grow waits with it.
+Telegram's apps cut a text of more than 4096 units without a mark. Desktop cuts in the second half, at the end of a
+line, else of a sentence, else of a word; Android in the last 300 units, alike; iOS after the last line end or full
+stop. Without any of these, all cut hard. White space at a cut is dropped.
 """
 
 from __future__ import annotations
@@ -26,47 +24,46 @@ from pilothouse.channels.text import utf16_units
 from pilothouse.core.message import Address
 
 SPLIT_LEAST = TEXT // 2
-"""No app cuts earlier, but for an odd text on iOS."""
+"""No app cuts earlier, except for odd texts on iOS."""
 SPLIT_GAP_S = 5
-"""Pieces are sent at once; a slow phone needs a while. Their times are whole seconds."""
+"""Longest time between two pieces, for a slow phone. Telegram counts whole seconds."""
 FORWARD_GAP_S = 2
 DROPPED_MOST = 64
-"""How much white an app may have dropped between two pieces: blank lines, the indentation of the next."""
+"""White space that an app may have dropped between two pieces: blank lines, indentation."""
 LOOKED_BACK = 300
-
 QUIET_S = 1.0
-"""An album or a cut text is complete when it did not grow for this long. A short text waits for forwards, less long."""
+"""An album or a cut text is complete after this time without a new piece."""
 
 
-class Tail(Struct, frozen=True):
-    """The facts about a message by which its next piece is recognised."""
+class LastPiece(Struct, frozen=True):
+    """Facts about a message by which its next piece is recognised."""
 
     message_id: int
     date: int
     album: str | None = None
     units: int = 0
-    """The length of a text that may have been cut; 0 if it was not."""
+    """Length of a text that may have been cut, else 0."""
     reply: int | None = None
     solid: bool = False
-    """It was cut hard, most likely in the middle of a word."""
+    """It was cut hard, probably within a word."""
     lines: bool = False
-    """An app that looks for the end of a line had found one."""
+    """It has a line end where an app would have cut."""
     stop: bool = False
     """It ends with a full stop."""
     block: bool = False
-    """It ends within code, or a quotation: its last line is a mark."""
+    """It ends within code or a quotation."""
     before_forwards: bool = False
-    """Forwards may belong to it: it is a comment, or a forward."""
+    """It is a comment or a forward, so forwards may follow."""
 
 
-def tail_of(message: Message) -> Tail | None:
-    """None if nothing can go on with it."""
+def last_piece(message: Message) -> LastPiece | None:
+    """Return the facts; None if no piece can follow."""
     text, forward = message.text or "", message.forward_origin is not None
-    tail = Tail(message.message_id, message.date, message.media_group_id)
+    piece = LastPiece(message.message_id, message.date, message.media_group_id)
     if text and not forward:
         answered = replied_to(message)
-        tail = msgspec.structs.replace(
-            tail,
+        piece = msgspec.structs.replace(
+            piece,
             units=utf16_units(text) if utf16_units(text) >= SPLIT_LEAST else 0,
             reply=None if answered is None else answered.message_id,
             solid=_was_cut_hard(text),
@@ -75,71 +72,70 @@ def tail_of(message: Message) -> Tail | None:
             block=any(one.offset + one.length == utf16_units(text) for one in _blocks(message)),
         )
     comment = bool(text) and not text.startswith("/")
-    tail = msgspec.structs.replace(tail, before_forwards=forward or comment)
-    return tail if tail.album or tail.units or tail.before_forwards else None
+    piece = msgspec.structs.replace(piece, before_forwards=forward or comment)
+    return piece if piece.album or piece.units or piece.before_forwards else None
 
 
-def may_be_cut(tail: Tail) -> bool:
-    """An album may always grow, and a long text was probably cut: the next piece is likely."""
-    return tail.album is not None or tail.units > 0
+def expects_more(piece: LastPiece) -> bool:
+    """Tell whether another piece is likely: of an album, or of a long text."""
+    return piece.album is not None or piece.units > 0
 
 
-def goes_on(tail: Tail, message: Message) -> bool:
-    """Whether a message of the same sender in the same place is the next piece."""
-    if _same_album(tail, message):
+def is_next_piece(piece: LastPiece, message: Message) -> bool:
+    """Tell whether a message by the same sender in the same conversation is the next piece."""
+    if _same_album(piece, message):
         return True
-    gap_s = message.date - tail.date
-    if message.message_id <= tail.message_id or gap_s < 0:
+    gap_s = message.date - piece.date
+    if message.message_id <= piece.message_id or gap_s < 0:
         return False
     if message.forward_origin is not None:
-        return tail.before_forwards and gap_s <= FORWARD_GAP_S
+        return piece.before_forwards and gap_s <= FORWARD_GAP_S
     return (
         message.media_group_id is None
-        and tail.album is None
+        and piece.album is None
         and gap_s <= SPLIT_GAP_S
-        and _was_cut(tail, message)
+        and _was_cut(piece, message)
     )
 
 
-def is_by_the_same(one: Message, other: Message) -> bool:
+def is_same_sender(one: Message, other: Message) -> bool:
     return address_of(one) == address_of(other) and author_of(one) == author_of(other)
 
 
-def seam(tail: Tail, message: Message) -> str:
-    """What stood between two pieces, as far as that can be known: where in doubt, white, for a word in two is worse."""
+def text_between(piece: LastPiece, message: Message) -> str:
+    """Guess the text that an app dropped between two pieces. In doubt white space: joined words are worse."""
     text = message.text or ""
-    if not tail.units or not text or message.forward_origin is not None:
+    if not piece.units or not text or message.forward_origin is not None:
         return "\n"
-    if tail.block or any(one.offset == 0 for one in _blocks(message)):
+    if piece.block or any(one.offset == 0 for one in _blocks(message)):
         return "\n"
-    if tail.solid or (tail.stop and (text[0].islower() or text[0].isdigit())):
+    if piece.solid or (piece.stop and (text[0].islower() or text[0].isdigit())):
         return ""
     next_word = utf16_units(text.split(maxsplit=1)[0]) if text.split() else 0
-    return "\n" if tail.lines or tail.units + 1 + next_word <= TEXT else " "
+    return "\n" if piece.lines or piece.units + 1 + next_word <= TEXT else " "
 
 
 def _blocks(message: Message) -> Iterator[Entity]:
     return (one for one in message.entities if one.type in BLOCKS)
 
 
-def _same_album(tail: Tail, message: Message) -> bool:
-    return tail.album is not None and tail.album == message.media_group_id
+def _same_album(piece: LastPiece, message: Message) -> bool:
+    return piece.album is not None and piece.album == message.media_group_id
 
 
-def _was_cut(tail: Tail, message: Message) -> bool:
-    """Two texts that would have fitted into one message are two messages."""
+def _was_cut(piece: LastPiece, message: Message) -> bool:
+    """Tell whether an app cut the text here. Two texts that would fit into one message are two messages."""
     answered = replied_to(message)
     return (
         message.text is not None
-        and tail.units > 0
-        and tail.units + utf16_units(message.text) > TEXT - DROPPED_MOST
-        and (answered is None or answered.message_id == tail.reply)
+        and piece.units > 0
+        and piece.units + utf16_units(message.text) > TEXT - DROPPED_MOST
+        and (answered is None or answered.message_id == piece.reply)
     )
 
 
 def _was_cut_hard(text: str) -> bool:
-    """There is no room left in it, and nothing at which an app would have cut: Android looks back the least, and iOS
-    knows neither spaces nor tabs."""
+    """Tell whether it is full and has no place for a softer cut. Android looks back the least; iOS ignores spaces."""
     full = utf16_units(text) >= TEXT - 1
     return full and not (any(map(str.isspace, text[-LOOKED_BACK:])) and ("\n" in text or "." in text))
 
@@ -149,72 +145,71 @@ def _second_half(text: str) -> str:
     return data[SPLIT_LEAST * 2 :].decode("utf-16-le", "replace")
 
 
-class Bit(Struct, frozen=True):
-    """An update, and when we first saw it, by a clock that never jumps."""
+class SeenUpdate(Struct, frozen=True):
+    """An update and the monotonic time when it arrived."""
 
     update: Update
     seen_at: float
 
 
 class Gathered(Struct, frozen=True):
-    """`ready` in the order in which it came; `held` may still grow, or waits behind a group that may:
-    the first is complete in `wait_s`."""
+    """`ready` are complete, in order; `held` may still grow, or wait behind a group that may. Look again in `wait_s`."""
 
     ready: tuple[tuple[Update, ...], ...]
-    held: tuple[Bit, ...]
+    held: tuple[SeenUpdate, ...]
     wait_s: float = 0.0
 
 
 class _Group:
-    """Bits of one message so far."""
+    """The pieces of one message so far."""
 
-    def __init__(self, bit: Bit, forward_wait_s: float) -> None:
+    def __init__(self, one: SeenUpdate, forward_wait_s: float) -> None:
         self._forward_wait_s = forward_wait_s
-        self.bits: list[Bit] = []
-        self.place = place_of(bit.update)
+        self.seen: list[SeenUpdate] = []
+        self.place = place_of(one.update)
         self.closed = False
-        self.add(bit)
+        self.add(one)
 
-    def add(self, bit: Bit) -> None:
-        self.bits.append(bit)
-        self.last = message_of(bit.update)
-        self._tail = None if self.last is None else tail_of(self.last)
+    def add(self, one: SeenUpdate) -> None:
+        self.seen.append(one)
+        self.last = message_of(one.update)
+        self._last_piece = None if self.last is None else last_piece(self.last)
 
     def is_by_sender_of(self, message: Message) -> bool:
-        return self.last is not None and is_by_the_same(self.last, message)
+        return self.last is not None and is_same_sender(self.last, message)
 
-    def takes(self, message: Message) -> bool:
+    def accepts(self, message: Message) -> bool:
         return (
             not self.closed
-            and self._tail is not None
+            and self._last_piece is not None
             and self.is_by_sender_of(message)
-            and goes_on(self._tail, message)
+            and is_next_piece(self._last_piece, message)
         )
 
     def wait_s(self, now: float) -> float:
-        if self._tail is None or self.closed:
+        if self._last_piece is None or self.closed:
             return 0.0
-        quiet_s = QUIET_S if may_be_cut(self._tail) else self._forward_wait_s
-        return max(0.0, self.bits[-1].seen_at + quiet_s - now)
+        quiet_s = QUIET_S if expects_more(self._last_piece) else self._forward_wait_s
+        return max(0.0, self.seen[-1].seen_at + quiet_s - now)
 
 
-def gather(bits: Iterable[Bit], now: float, forward_wait_s: float = 0.0) -> Gathered:
-    """`forward_wait_s` is how long a text waits for forwards that may follow it."""
+def gather(seen: Iterable[SeenUpdate], now: float, forward_wait_s: float = 0.0) -> Gathered:
+    """Group updates into messages. `forward_wait_s` is the time that a text waits for forwards."""
     groups: list[_Group] = []
-    for bit in bits:
-        _place(groups, bit, forward_wait_s)
+    for one in seen:
+        _place(groups, one, forward_wait_s)
     ready: list[tuple[Update, ...]] = []
-    held: list[Bit] = []
-    stuck: set[Address] = set()
+    held: list[SeenUpdate] = []
+    blocked: set[Address] = set()
     waits_s: list[float] = []
     for group in groups:
-        if (wait_s := group.wait_s(now)) > 0 or group.place in stuck:
+        if (wait_s := group.wait_s(now)) > 0 or group.place in blocked:
             waits_s += [wait_s] if wait_s > 0 else []
-            held += group.bits
+            held += group.seen
             if group.place is not None:
-                stuck.add(group.place)
+                blocked.add(group.place)
         else:
-            ready.append(tuple(bit.update for bit in group.bits))
+            ready.append(tuple(one.update for one in group.seen))
     return Gathered(tuple(ready), tuple(held), min(waits_s, default=0.0))
 
 
@@ -223,24 +218,24 @@ def message_of(update: Update) -> Message | None:
 
 
 def place_of(update: Update) -> Address | None:
-    """Where order matters. A press or a stop waits for nobody."""
+    """Return the conversation whose order the update keeps. Presses and stops have none."""
     message = message_of(update) or update.edited_message or update.edited_channel_post
     return None if message is None else address_of(message)
 
 
-def _place(groups: list[_Group], bit: Bit, forward_wait_s: float) -> None:
-    message = message_of(bit.update)
+def _place(groups: list[_Group], one: SeenUpdate, forward_wait_s: float) -> None:
+    message = message_of(one.update)
     if message is not None:
         for group in reversed(groups):
-            if group.takes(message):
-                group.add(bit)
+            if group.accepts(message):
+                group.add(one)
                 return
         _close_for(groups, message)
-    groups.append(_Group(bit, forward_wait_s))
+    groups.append(_Group(one, forward_wait_s))
 
 
 def _close_for(groups: Sequence[_Group], message: Message) -> None:
-    """Whoever goes on with something else has finished what they sent before."""
+    """Close the sender's earlier groups: a new message ends them."""
     for group in groups:
         if group.is_by_sender_of(message):
             group.closed = True

@@ -1,4 +1,4 @@
-"""Which call of the Bot API shows a payload: as a new message, as a draft, or in the place of what stands there."""
+"""Chooses the Bot API call for a payload: a new message, a draft, or an edit."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from pilothouse.core.engine import Blobs
 from pilothouse.core.message import Attachment
 
 
-class Spot(Struct, frozen=True):
-    """A chat, and the topic in it."""
+class Target(Struct, frozen=True):
+    """A chat and its topic."""
 
     chat: int
     thread: int | None = None
 
     @property
     def is_group(self) -> bool:
-        """Telegram counts people upwards from zero, and groups downwards."""
+        """People have positive numbers, groups negative ones."""
         return self.chat < 0
 
 
@@ -35,13 +35,13 @@ class Poster:
         self._client = client
         self._blobs = blobs
 
-    async def post(self, spot: Spot, payload: Payload, files: Sequence[Attachment]) -> Posted | Trouble:
-        client, thread, keyboard = self._client, spot.thread, payload.reply_markup
+    async def post(self, target: Target, payload: Payload, files: Sequence[Attachment]) -> Posted | Trouble:
+        client, thread, keyboard = self._client, target.thread, payload.reply_markup
         silent, reply_to = payload.silent, _reply(payload)
         match payload:
             case Message(entities=entities) | Progress(entities=entities):
                 return await client.send_message(
-                    spot.chat,
+                    target.chat,
                     payload.text,
                     thread_id=thread,
                     entities=entities,
@@ -51,7 +51,7 @@ class Poster:
                 )
             case Rich():
                 return await client.send_rich(
-                    spot.chat,
+                    target.chat,
                     _rich(payload),
                     thread_id=thread,
                     keyboard=keyboard,
@@ -63,7 +63,7 @@ class Poster:
             case Upload(text=caption, entities=entities, kind=kind):
                 upload, photo = await self._fetch(files[0]), kind == "photo"
         return await client.send_file(
-            spot.chat,
+            target.chat,
             upload,
             kind="photo" if photo else "document",
             caption=caption,
@@ -74,34 +74,36 @@ class Poster:
             silent=silent,
         )
 
-    async def draft(self, spot: Spot, draft_id: int, payload: Progress) -> bool | Trouble:
-        client, thread = self._client, spot.thread
+    async def draft(self, target: Target, draft_id: int, payload: Progress) -> bool | Trouble:
+        client, thread = self._client, target.thread
         if payload.html:
             rich = RichShape(html=payload.html)
-            return await client.send_rich_draft(spot.chat, draft_id, rich, thread_id=thread, can_stop=True)
+            return await client.send_rich_draft(target.chat, draft_id, rich, thread_id=thread, can_stop=True)
         return await client.send_draft(
-            spot.chat, draft_id, payload.text, thread_id=thread, entities=payload.entities, can_stop=True
+            target.chat, draft_id, payload.text, thread_id=thread, entities=payload.entities, can_stop=True
         )
 
-    async def replace(self, spot: Spot, message_id: int, payload: Payload) -> Posted | Trouble:
-        """A file stays what it is: of one, only the words below it change."""
+    async def replace(self, target: Target, message_id: int, payload: Payload) -> Posted | Trouble:
+        """Edit a message. Of a file only the caption changes."""
         client, keyboard = self._client, payload.reply_markup
         match payload:
             case Message(entities=entities) | Progress(entities=entities):
                 text = payload.text
                 found = await client.edit_text(
-                    spot.chat, message_id, text, entities=entities, keyboard=keyboard
+                    target.chat, message_id, text, entities=entities, keyboard=keyboard
                 )
                 if not isinstance(found, Refused) or "no text" not in found.text:
                     return found
-                caption = text  # words that shall stand there instead of a file stand below it
+                caption = text  # the message is a file: the text becomes its caption
             case Rich():
-                return await client.edit_rich(spot.chat, message_id, _rich(payload), keyboard=keyboard)
+                return await client.edit_rich(target.chat, message_id, _rich(payload), keyboard=keyboard)
             case File(caption=caption, caption_entities=entities):
                 pass
             case Upload(text=caption, entities=entities):
                 pass
-        return await client.edit_caption(spot.chat, message_id, caption, entities=entities, keyboard=keyboard)
+        return await client.edit_caption(
+            target.chat, message_id, caption, entities=entities, keyboard=keyboard
+        )
 
     async def _fetch(self, file: Attachment) -> Bytes:
         return Bytes(sent_name(file.name, "file"), file.media_type, await self._blobs.get(file.blob))
@@ -112,5 +114,5 @@ def _rich(payload: Rich) -> RichShape:
 
 
 def _reply(payload: Payload) -> ReplyTo | None:
-    """What is no message of Telegram's, such as a reaction, cannot be answered."""
+    """Return the message to reply to. A reaction, which has no message number, cannot be replied to."""
     return ReplyTo(int(payload.reply_to)) if payload.reply_to.isdecimal() else None

@@ -1,6 +1,6 @@
-"""What people press: an answer to an ask, or a stop. Each press gets its toast, whatever became of it.
+"""Handles button presses: answers to asks, and stops. Every press gets a toast.
 
-A button says nothing that we believe: it names an ask or a turn, and the desk knows what that is, and who may do what.
+A button's data is not trusted: it names an ask or a turn, and the desk knows what that is and who may act on it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from pilothouse.channels.choices import decide
 from pilothouse.channels.telegram.client import BotClient
 from pilothouse.channels.telegram.keyboard import AskPress, StopPress, keyboard, parse_press, toggled
-from pilothouse.channels.telegram.posts import Spot
+from pilothouse.channels.telegram.posts import Target
 from pilothouse.channels.telegram.receive import Pressed, Stopped
 from pilothouse.channels.telegram.sender import Sender, draft_number
 from pilothouse.channels.telegram.shapes import KeyboardShape
@@ -34,11 +34,11 @@ ENDED = "That is over already."
 STOPPING = "Stopping."
 CHOOSE = "Choose at least one first."
 REMEMBERED = 200
-"""Messages whose ticks are in hand."""
+"""Messages whose ticked boxes are kept in memory."""
 
 
 class Toast(Struct, frozen=True):
-    """What only the person who pressed sees. `stale`: the button is left of something that is over."""
+    """The notice that only the person who pressed sees. `stale`: the button belongs to something that has ended."""
 
     text: str = ""
     alert: bool = False
@@ -46,7 +46,7 @@ class Toast(Struct, frozen=True):
 
 
 class Presses:
-    """`sender` changes keyboards, in their turn among all that is sent there."""
+    """Handles presses. `sender` changes keyboards at the chat's pace."""
 
     def __init__(self, desk: Desk, client: BotClient, sender: Sender, log: Callable[..., None]) -> None:
         self._desk = desk
@@ -54,17 +54,17 @@ class Presses:
         self._sender = sender
         self._log = log
         self._ticked: dict[tuple[int, int], int] = {}
-        """What is chosen below a message, by chat and number: buttons change more slowly than a thumb presses them."""
-        self._clearing: set[tuple[int, int]] = set()
-        """Messages whose buttons are being taken away."""
+        """Choices by chat and message: people press faster than the buttons can be updated."""
+        self._removing: set[tuple[int, int]] = set()
+        """Messages whose buttons are being removed."""
         self._in_order = anyio.Lock()
-        """Two looks at an ask may end in the other order: then a box would be ticked after it was done."""
+        """Keeps presses in order: two queries of an ask may finish in the other order."""
 
     async def pressed(self, press: Pressed) -> None:
         try:
-            toast = await self._carry_out(press)
+            toast = await self._act(press)
         except StoreError:
-            raise  # it is taken up again once the store works
+            raise  # handled again once the store works
         except PilothouseError as error:
             toast = Toast(str(error), alert=True)
         text = toast.text[:TOAST_CHARS]
@@ -72,30 +72,29 @@ class Presses:
         if isinstance(answer, Trouble) and not isinstance(answer, TooOld):
             self._log("telegram.toast_failed", why=answer.text)
         if toast.stale:
-            await self._clear(press.query)
+            await self._remove_buttons(press.query)
 
-    async def _clear(self, query: CallbackQuery) -> None:
-        """A crash may leave a message that nobody knows the number of; who presses tells us. However often they do, each
-        change of it has to wait for its turn, so one is made at a time."""
+    async def _remove_buttons(self, query: CallbackQuery) -> None:
+        """Remove buttons that a crash left behind. The press tells us the message; repeated presses cause one edit."""
         place = _place(query)
-        if place is None or place in self._clearing:
+        if place is None or place in self._removing:
             return
-        self._clearing.add(place)
+        self._removing.add(place)
         try:
-            await self._show(query, None)
+            await self._set_keyboard(query, None)
         finally:
-            self._clearing.discard(place)
+            self._removing.discard(place)
 
     async def stopped(self, stop: Stopped, address: Address) -> None:
-        """In a private chat, whoever stops a draft is the one who talks with us there."""
+        """Stop the turn of a draft. Drafts exist only in private chats, so the person is the chat."""
         by = Author(UserId(f"{address.channel}:{stop.stop.chat.id}"), "Person")
         number = stop.stop.draft_number
         if number is None:
             self._log("telegram.stop_unknown", level="warning", draft=stop.stop.draft_id)
             return
         try:
-            address = await self._where(address, lambda turn: draft_number(turn) == number)
-            live = await self._live(address, by)
+            address = await self._address_of_turn(address, lambda turn: draft_number(turn) == number)
+            live = await self._live_turn(address, by)
             if live is not None and draft_number(live) == number:
                 await self._desk.command(address, by, "/stop", f"stop:{live}")
         except StoreError:
@@ -103,7 +102,7 @@ class Presses:
         except PilothouseError as error:
             self._log("telegram.stop_refused", why=str(error))
 
-    async def _carry_out(self, press: Pressed) -> Toast:
+    async def _act(self, press: Pressed) -> Toast:
         match parse_press(press.query.data or ""):
             case StopPress(turn_id=turn_id):
                 return await self._stop(press, turn_id)
@@ -116,26 +115,26 @@ class Presses:
     async def _stop(self, press: Pressed, turn_id: TurnId | None) -> Toast:
         if press.address is None:
             return Toast(UNKNOWN)
-        address = await self._where(press.address, lambda turn: turn == turn_id)
+        address = await self._address_of_turn(press.address, lambda turn: turn == turn_id)
         try:
-            live = await self._live(address, press.by)
+            live = await self._live_turn(address, press.by)
         except StoreError:
             raise
         except PilothouseError:
             return Toast(NOT_YOURS_TO_STOP, alert=True)
         if live is None or turn_id not in (None, live):
-            # A crash may leave one; a forged press takes no other's buttons away.
+            # Remove a button that a crash left, but not the buttons of a message that a forged press names.
             message = press.query.message
             return Toast(ENDED, stale=message is not None and message.has_button(press.query.data))
         await self._desk.command(address, press.by, "/stop", f"stop:{live}")
         return Toast(STOPPING)
 
-    async def _where(self, address: Address, is_meant: Callable[[TurnId], bool]) -> Address:
-        """Where the turn that is meant runs: of what is old, and of a draft, Telegram may not tell the topic."""
+    async def _address_of_turn(self, address: Address, is_meant: Callable[[TurnId], bool]) -> Address:
+        """Return the address where the turn runs: for old messages and drafts, Telegram may omit the topic."""
         running = await self._desk.running(address)
         return next((where for turn, where in running.items() if is_meant(turn)), address)
 
-    async def _live(self, address: Address, by: Author) -> TurnId | None:
+    async def _live_turn(self, address: Address, by: Author) -> TurnId | None:
         turn = await self._desk.query("live_turn", by, conversation=conversation_id(address))
         return None if turn is None else turn.id
 
@@ -171,14 +170,14 @@ class Presses:
         )
 
     async def _is_stale(self, press: Pressed, ask_id: AskId) -> bool:
-        """Where the ask's own line will stand, that takes the buttons away: one change is enough."""
+        """Tell whether these buttons need an edit of their own. Closing the ask edits the messages that it knows."""
         message = press.query.message
         if message is None or press.address is None:
             return False
         ref = MessageRef(press.address, str(message.message_id))
         try:
             return await self._desk.query("dead_buttons", press.by, id=ask_id, ref=ref)
-        except StoreError as error:  # the answer counts: nobody shall hear that it does not
+        except StoreError as error:  # the answer was accepted, so this must not look like a failure
             self._log("telegram.buttons_stay", level="warning", why=str(error))
             return False
 
@@ -188,18 +187,18 @@ class Presses:
             del self._ticked[next(iter(self._ticked))]
 
     async def _tick(self, query: CallbackQuery, place: tuple[int, int], ask: Ask, chosen: int) -> Toast:
-        """A press that chooses only changes the buttons."""
-        if await self._show(query, keyboard(ask, chosen)):
+        """Show the new choice in the buttons."""
+        if await self._set_keyboard(query, keyboard(ask, chosen)):
             return Toast()
-        self._ticked.pop(place, None)  # what the buttons show counts again
-        return Toast("That did not work. Try again.")
+        self._ticked.pop(place, None)  # the buttons are the state again
+        return Toast("Telegram did not accept the change. Try again.")
 
-    async def _show(self, query: CallbackQuery, shown: KeyboardShape | None) -> bool:
+    async def _set_keyboard(self, query: CallbackQuery, shown: KeyboardShape | None) -> bool:
         message = query.message
         if message is None:
             return False
         try:
-            await self._sender.set_keyboard(Spot(message.chat.id), message.message_id, shown)
+            await self._sender.set_keyboard(Target(message.chat.id), message.message_id, shown)
         except DeliveryError as error:
             self._log("telegram.buttons_not_changed", why=str(error))
             return False

@@ -1,8 +1,6 @@
-"""Steps of a turn as lines of styled text.
+"""Renders a running turn in a few lines for a phone: state, elapsed time, last steps, a stop button.
 
-A turn as it runs, in a few lines for a phone: what it does, for how long, its last steps, a button to stop it.
-
-The same blocks become a message that is edited and, where the server has them, a rich draft.
+The same blocks become a message that is edited and, where the server supports it, a rich draft.
 """
 
 from __future__ import annotations
@@ -15,22 +13,21 @@ from pilothouse.channels.telegram.keyboard import stop_key
 from pilothouse.channels.telegram.markdown import parse_markdown
 from pilothouse.channels.telegram.payload import TEXT, Button, Keyboard, Look, Progress
 from pilothouse.channels.telegram.rich import write_rich
-from pilothouse.channels.telegram.styled import Block, Paragraph, Span, Spans, style_blocks, words
+from pilothouse.channels.telegram.styled import Block, Paragraph, Span, Spans, style_blocks, text_spans
 from pilothouse.channels.text import split
 from pilothouse.core.message import clean_text
 from pilothouse.core.view import TurnView, shown
 
 STEP = "\N{EM SPACE}"
-
 DRAFT_UNITS = 2800
-"""How much of a text that is being written is shown: its end, from a good place on."""
+"""Length of the end of the text in progress that is shown."""
 NOTICE_CHARS = 160
 
 
 def action_lines(view: TurnView, now: float, *, commands: bool) -> Iterator[Spans]:
     for step in last_steps(view, now, commands=commands):
-        label = words(step.label, "code") if step.is_code else words(step.label)
-        tail = words(f" {step.tail}") if step.tail else ()
+        label = text_spans(step.label, "code") if step.is_code else text_spans(step.label)
+        tail = text_spans(f" {step.tail}") if step.tail else ()
         yield Span(f"{STEP * step.depth}{step.mark} "), *label, *tail
 
 
@@ -50,11 +47,11 @@ def render_view(view: TurnView, now: float, look: Look) -> Progress:
 
 def _blocks(view: TurnView, now: float, look: Look) -> Iterator[Block]:
     yield Paragraph(
-        words(running_line(view, now) if view.phase != "ended" else status_line(view, now), "bold")
+        text_spans(running_line(view, now) if view.phase != "ended" else status_line(view, now), "bold")
     )
     if lines := list(_lines(view, now, look)):
         yield Paragraph(_by_line(lines))
-    # Once a turn has ended its answer is on its way as a message of its own.
+    # The answer of a turn that has ended is a message of its own.
     text = clean_text(shown(view, now).text) if view.phase != "ended" else ""
     if pages := split(text, DRAFT_UNITS):
         yield from parse_markdown(pages[-1])
@@ -62,13 +59,13 @@ def _blocks(view: TurnView, now: float, look: Look) -> Iterator[Block]:
 
 def _lines(view: TurnView, now: float, look: Look) -> Iterator[Spans]:
     if plan := plan_line(view):
-        yield words(plan)
+        yield text_spans(plan)
     yield from action_lines(view, now, commands=look.commands)
     for ask in view.asks:
-        yield words(f"? {one_line(ask.title)}")
+        yield text_spans(f"? {one_line(ask.title)}")
     serious = [notice for notice in view.notices if notice.level != "info"]
     if serious and view.phase != "ended":
-        yield words(one_line(serious[-1].text, NOTICE_CHARS), "italic")
+        yield text_spans(one_line(serious[-1].text, NOTICE_CHARS), "italic")
 
 
 def _by_line(lines: list[Spans]) -> Spans:

@@ -1,8 +1,7 @@
-"""What an update means to us. Pure: `translate(updates)` gives one happening for what people see as one thing.
+"""Translates updates into one happening for what people see as one event. Pure.
 
-Several updates are one message where they are an album, pieces of a long paste, or forwards with their comment; `joining`
-finds those. The first one's number is the message's, and each piece keeps its own, so that a repeat of any is known. What
-goes on with a message that was for us is for us, too.
+`pieces` groups the updates of one message. The message has the number of its first piece, and each piece keeps its
+own, so that a repeat of any is recognised. Pieces of a message for us are for us, too.
 """
 
 from __future__ import annotations
@@ -13,20 +12,27 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pilothouse.channels.telegram.addresses import (
-    Us,
+    Bot,
     address_of,
     author_of,
+    is_anonymous_admin,
     is_command,
     is_for_us,
     is_reply_to,
     may_answer,
     person,
     replied_to,
-    speaks_as_group,
     without_our_name,
 )
-from pilothouse.channels.telegram.content import WantedFile, files_of, name_of, names_of, origin_of, words_of
-from pilothouse.channels.telegram.pieces import seam, tail_of
+from pilothouse.channels.telegram.content import (
+    WantedFile,
+    file_names,
+    files_of,
+    forward_line,
+    kind_name,
+    text_of,
+)
+from pilothouse.channels.telegram.pieces import last_piece, message_of, text_between
 from pilothouse.channels.telegram.wire import (
     CallbackQuery,
     DraftStopped,
@@ -42,25 +48,25 @@ from pilothouse.core.trigger import Trigger
 
 QUOTED_CHARS = 2000
 FORGOT_S = 600
-"""For how long after it was sent a message may be changed into one for us."""
+"""Time after sending in which an edit may turn a message into one for us."""
 
 
 class Said(Struct, frozen=True):
-    """A message for the desk. Its files are still at Telegram's."""
+    """A message for the desk. Its files are not fetched yet."""
 
     message: InboundMessage
     wanted: tuple[tuple[WantedFile, ...], ...] = ()
-    """The files of each of its pieces; with the first, those of what it answers."""
+    """Files of each piece; the first includes those of the message that it replies to."""
     to_us: bool = True
-    """Whether it was said to us, and not merely overheard in a group that lets us hear everything."""
+    """It addresses us, and was not merely overheard in a group with the trigger `all`."""
 
     @property
     def files(self) -> tuple[WantedFile, ...]:
         return tuple(file for files in self.wanted for file in files)
 
 
-class ToOthers(Struct, frozen=True):
-    """Words in a group that are for us only if they answer what was asked of whoever said them: the desk knows."""
+class Overheard(Struct, frozen=True):
+    """Text in a group that is for us only if it answers a question to its author: the desk knows."""
 
     said: Said
 
@@ -68,11 +74,11 @@ class ToOthers(Struct, frozen=True):
 class Changed(Struct, frozen=True):
     edit: MessageEdited
     said: Said | None = None
-    """The message as it is for us now, if it may be one that was not: whoever forgot our name puts it in."""
+    """The message as new, if the edit may have made it one for us, for instance by adding our name."""
 
 
 class Reacted(Struct, frozen=True):
-    """A note for the desk, about the message that it replies to. Telegram does not tell in which topic that stands."""
+    """A note for the desk about the message that it replies to. Telegram does not tell that message's topic."""
 
     note: InboundMessage
 
@@ -81,11 +87,11 @@ class Pressed(Struct, frozen=True):
     query: CallbackQuery
     by: Author
     address: Address | None
-    """Where the button stands; unknown if Telegram does not say."""
+    """The button's conversation, if Telegram tells it."""
 
 
 class Stopped(Struct, frozen=True):
-    """Somebody stopped a draft that was being written."""
+    """A person stopped a draft."""
 
     stop: DraftStopped
 
@@ -104,37 +110,47 @@ class Moved(Struct, frozen=True):
 
 
 class Unread(Struct, frozen=True):
-    """Somebody sent us something of a kind that we do not know; `kinds` are Telegram's names."""
+    """A message of an unknown kind; `kinds` are Telegram's names."""
 
     message: InboundMessage
     kinds: tuple[str, ...]
 
 
-class Faceless(Struct, frozen=True):
-    """Somebody spoke to us as the group: it is nobody whom anyone could let in, or who could answer for it."""
+class Anonymous(Struct, frozen=True):
+    """A message by an anonymous administrator, who cannot be identified and so may do nothing."""
 
     message: InboundMessage
 
 
-class Nothing(Struct, frozen=True):
-    """Not for us, or nothing that we know. `why` goes to the log."""
+class Ignored(Struct, frozen=True):
+    """Not for us, or unknown. `why` goes to the log."""
 
     why: str
 
 
 Happening = (
-    Said | ToOthers | Changed | Reacted | Pressed | Stopped | Membership | Moved | Unread | Faceless | Nothing
+    Said
+    | Overheard
+    | Changed
+    | Reacted
+    | Pressed
+    | Stopped
+    | Membership
+    | Moved
+    | Unread
+    | Anonymous
+    | Ignored
 )
 
 
-def translate(updates: Sequence[Update], us: Us, trigger: Trigger) -> Happening:
-    """`updates` are one message, in pieces, or one update of any kind."""
+def translate(updates: Sequence[Update], bot: Bot, trigger: Trigger) -> Happening:
+    """Translate the pieces of one message, or one update of any kind."""
     first = updates[0]
-    messages = [message for update in updates if (message := _message(update)) is not None]
+    messages = [message for update in updates if (message := message_of(update)) is not None]
     if messages:
-        return _said(messages, us, trigger)
+        return _said(messages, bot, trigger)
     if (edited := first.edited_message or first.edited_channel_post) is not None:
-        return _changed(edited, us, trigger)
+        return _changed(edited, bot, trigger)
     if (query := first.callback_query) is not None:
         address = address_of(query.message) if query.message else None
         return Pressed(query, person(query.from_), address)
@@ -144,47 +160,45 @@ def translate(updates: Sequence[Update], us: Us, trigger: Trigger) -> Happening:
         return Membership(first.my_chat_member)
     if first.stopped_message_generation is not None:
         return Stopped(first.stopped_message_generation)
-    return Nothing("an update of a kind that we do not read")
+    return Ignored("an update of a kind that we do not read")
 
 
-def _message(update: Update) -> Message | None:
-    return update.message or update.channel_post
-
-
-def _said(messages: Sequence[Message], us: Us, trigger: Trigger) -> Happening:
+def _said(messages: Sequence[Message], bot: Bot, trigger: Trigger) -> Happening:
     first = messages[0]
     author = author_of(first)
     if first.migrate_to_chat_id is not None:
         return Moved(first.chat.id, first.migrate_to_chat_id)
-    if first.migrate_from_chat_id is not None:  # told on both sides, so that it is heard first on either
+    if first.migrate_from_chat_id is not None:  # Telegram sends both; either may come first
         return Moved(first.migrate_from_chat_id, first.chat.id)
     if author is None or author.is_bot:
-        return Nothing("nobody said it" if author is None else "a bot said it")
+        return Ignored("no author" if author is None else "a bot said it")
     if first.is_automatic_forward:
-        return Nothing("a post of the channel that is linked with the group")
-    if speaks_as_group(first):
-        to_us = any(is_for_us(message, us, Trigger("mention")) for message in messages)
-        return Faceless(_inbound(first, author, "")) if to_us else Nothing("the group itself said it")
-    return _said_by(author, messages, us, trigger)
+        return Ignored("a post of the group's linked channel")
+    if is_anonymous_admin(first):
+        to_us = any(is_for_us(message, bot, Trigger("mention")) for message in messages)
+        return (
+            Anonymous(_inbound(first, author, "")) if to_us else Ignored("an anonymous administrator said it")
+        )
+    return _said_by(author, messages, bot, trigger)
 
 
-def _said_by(author: Author, messages: Sequence[Message], us: Us, trigger: Trigger) -> Happening:
-    first, me = messages[0], us.me
+def _said_by(author: Author, messages: Sequence[Message], bot: Bot, trigger: Trigger) -> Happening:
+    first, me = messages[0], bot.me
     wanted = tuple(files_of(message) for message in messages)
-    if not any(wanted) and not any(map(words_of, messages)):
-        return _without_words(first, author, us)
-    overheard = not any(is_for_us(message, us, trigger) for message in messages)
+    if not any(wanted) and not any(map(text_of, messages)):
+        return _without_words(first, author, bot)
+    overheard = not any(is_for_us(message, bot, trigger) for message in messages)
     if overheard and not all(map(may_answer, messages)):
-        return Nothing("not for us")
+        return Ignored("not for us")
     message = replace(_inbound(first, author, ""), overheard=overheard)
-    to_us = any(is_for_us(message, us, Trigger("mention")) for message in messages)
+    to_us = any(is_for_us(message, bot, Trigger("mention")) for message in messages)
     with_answered = ((*wanted[0], *_answered_files(first, me)), *wanted[1:])
     said = Said(made_of(message, _pieces(messages, wanted, me)), with_answered, to_us)
-    return ToOthers(said) if overheard else said
+    return Overheard(said) if overheard else said
 
 
 def _answered_files(message: Message, me: Me) -> tuple[WantedFile, ...]:
-    """Whoever asks about a picture answers it. What we sent ourselves is known already, and a command needs none."""
+    """Return the files of the message that it replies to, unless we sent them or this is a command."""
     answered = replied_to(message)
     if answered is None or is_reply_to(message, me) or is_command(message):
         return ()
@@ -192,34 +206,36 @@ def _answered_files(message: Message, me: Me) -> tuple[WantedFile, ...]:
 
 
 def _pieces(messages: Sequence[Message], wanted: Sequence[Sequence[WantedFile]], me: Me) -> list[Piece]:
-    """What each says; where none says anything, the names of what came."""
-    silent = not any(map(words_of, messages))
+    """Return the pieces. Where none has text, their files are named."""
+    silent = not any(map(text_of, messages))
     pieces: list[Piece] = []
     before = None
     for message, files in zip(messages, wanted, strict=True):
-        words = names_of(files) if silent else words_of(message)
+        words = file_names(files) if silent else text_of(message)
         words = words or ("" if files else _unread_words(message))
         in_album = before is not None and before.album is not None and before.album == message.media_group_id
-        origin = "" if in_album else origin_of(message)
+        origin = "" if in_album else forward_line(message)
         if origin and (words or files):
             words = f"{origin}\n{words}" if words else origin
         if not pieces:
             words = _opened(without_our_name(words, me))
-        pieces.append(Piece(str(message.message_id), words, "" if before is None else seam(before, message)))
-        before = tail_of(message)
+        pieces.append(
+            Piece(str(message.message_id), words, "" if before is None else text_between(before, message))
+        )
+        before = last_piece(message)
     return pieces
 
 
-def _without_words(message: Message, author: Author, us: Us) -> Happening:
+def _without_words(message: Message, author: Author, bot: Bot) -> Happening:
     if not message.unread:
-        return Nothing("a service message")
-    if not is_for_us(message, us, Trigger("mention")):
-        return Nothing("not for us, and of a kind that we do not read")
+        return Ignored("a service message")
+    if not is_for_us(message, bot, Trigger("mention")):
+        return Ignored("not for us, and of a kind that we do not read")
     return Unread(_inbound(message, author, _unread_words(message)), message.unread)
 
 
 def _unread_words(message: Message) -> str:
-    return "\n".join(f"[{name_of(kind)}]" for kind in message.unread)
+    return "\n".join(f"[{kind_name(kind)}]" for kind in message.unread)
 
 
 def _inbound(message: Message, author: Author, text: str) -> InboundMessage:
@@ -238,46 +254,46 @@ def _inbound(message: Message, author: Author, text: str) -> InboundMessage:
 
 
 def _opened(text: str) -> str:
-    """Telegram's button "Start" says `/start`, and a link to us `/start WORD`: help, or the code of a pairing."""
+    """Translate Telegram's `/start` button to `/help`, and the `/start CODE` of a link to `/pair CODE`."""
     if text.partition("@")[0] == "/start":
         return "/help"
     return f"/pair {text.removeprefix('/start ')}" if text.startswith("/start ") else text
 
 
 def _quoted(message: Message, answered: Message | None) -> str | None:
-    """What the person marked, else what they answer, of which the beginning is enough to know it again."""
+    """Return the marked part of the replied-to message, else its beginning."""
     if message.quote is not None:
         return as_typed(message.quote.text, message.quote.entities)[:QUOTED_CHARS]
     if answered is None:
         return None
-    text = words_of(answered) or names_of(files_of(answered))
+    text = text_of(answered) or file_names(files_of(answered))
     return (text if len(text) <= QUOTED_CHARS else text[:QUOTED_CHARS] + "…") or None
 
 
-def _changed(message: Message, us: Us, trigger: Trigger) -> Happening:
-    """A live location, or a message that got a button, is told as an edit too; only words are news."""
+def _changed(message: Message, bot: Bot, trigger: Trigger) -> Happening:
+    """Translate an edit. Live locations and new buttons are edits too; only changed text counts."""
     author, edited_at = author_of(message), message.edit_date or message.date
     if author is None or author.is_bot or not (message.text or message.caption):
-        return Nothing("an edit that changes no words")
-    text = without_our_name(words_of(message), us.me)
+        return Ignored("an edit that changes no words")
+    text = without_our_name(text_of(message), bot.me)
     changed = Changed(MessageEdited(address_of(message), author, str(message.message_id), text))
     if edited_at - message.date > FORGOT_S:
         return changed
-    match _said([message], us, trigger):
+    match _said([message], bot, trigger):
         case Said() as said:
             anew = replace(said.message, sent_at=float(edited_at))
             return replace(changed, said=replace(said, message=anew))
-        case Faceless() as faceless:
+        case Anonymous() as faceless:
             return faceless
         case _:
             return changed
 
 
 def _reacted(change: ReactionChanged) -> Happening:
-    """A note for the next turn, and nothing that starts one: a thumb costs no money."""
+    """Translate a reaction to a note for the next turn. It starts no turn, so it costs no money."""
     emoji = "".join(one.emoji or "" for one in change.new_reaction)
     if change.user is None or change.user.is_bot or not emoji or change.chat.type != "private":
-        return Nothing("a reaction that says nothing to us")
+        return Ignored("a removed reaction, or one outside a private chat")
     by = person(change.user)
     note = InboundMessage(
         address_of(Message(change.message_id, change.chat)),

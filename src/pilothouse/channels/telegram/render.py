@@ -1,16 +1,11 @@
-"""An ask as a message with buttons: exactly what the house says about it.
+"""Renders a message, its attachments, or an ask as parts. Pure.
 
-What a person approves is shown as it is: only the fences that the house put around it are read as markup, and what could
-hide or turn around a word is made visible. A question and a plan are an engine's prose, and read as Markdown.
-
-The house's own words as blocks: in them only code is markup. Pure.
-
-Attachments, each as one message of the kind that shows it best; one that Telegram cannot take is named instead.
-
-What is said, as Telegram messages: pure, `Content` to parts.
-
-An answer is a rich message where the server has them and that shows it better, else text with entities, else, where
+An answer is a rich message where the server supports it and that shows it better, else text with entities, else, if
 that would be too many messages, a file. Only the first message of an answer makes a sound.
+
+The text of an approval is shown literally: only the fences around it are markup, and characters that could hide or
+reorder text are made visible. Questions and plans are an engine's prose, and read as Markdown. In Pilothouse's own
+texts only code is markup.
 """
 
 from __future__ import annotations
@@ -18,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from pilothouse.channels.choices import choices
@@ -42,7 +36,7 @@ from pilothouse.channels.telegram.payload import (
     Upload,
     UploadKind,
 )
-from pilothouse.channels.telegram.rich import gains, write_rich
+from pilothouse.channels.telegram.rich import is_better_rich, write_rich
 from pilothouse.channels.telegram.styled import (
     Block,
     Code,
@@ -51,7 +45,7 @@ from pilothouse.channels.telegram.styled import (
     Paragraph,
     Styled,
     style_blocks,
-    words,
+    text_spans,
 )
 from pilothouse.channels.text import is_visible, utf16_units
 from pilothouse.core.ask import Ask
@@ -60,112 +54,22 @@ from pilothouse.core.outcome import Usage
 from pilothouse.core.text import format_cost
 
 TAIL_ROOM = 500
-"""Kept free below a question for what is said about how to answer it."""
+"""Units reserved below a question for how to answer it."""
 BODY_UNITS = TEXT - AGAIN_ROOM - TAIL_ROOM
 SHORT_UNITS = 1500
 ALSO_WORDS = "Or answer in your own words."
 ONLY_WORDS = "Answer in your own words."
 IN_REPLY = "Say it in a reply to this message."
-"""In a group: with privacy mode, a bot hears nothing else that is said to nobody by name."""
-
-_PHOTOS = frozenset({"image/jpeg", "image/png", "image/webp"})
+"""For groups: with privacy mode, a bot sees only replies, commands and mentions."""
 
 NOTHING = "(no text)"
 FILE_NAME = "answer.md"
 WHOLE = "The whole answer is in the file."
 PREVIEW_CHARS = 4000
 _ROOM = TEXT - AGAIN_ROOM
+_PHOTOS = frozenset({"image/jpeg", "image/png", "image/webp"})
 
 Reader = Callable[[str], Sequence[Block]]
-
-
-def render_ask(ask: Ask, look: Look, *, said: str = "") -> Sequence[File | Message]:
-    """The question with its buttons, last; before it a file with all of it where that is too long for a message.
-
-    `said` is what the house says about the ask: its title, and what stands around it.
-    """
-    blocks = [*_blocks(ask, said or ask.title), *_options(ask)]
-    styled = style_blocks(blocks, look.table_width)
-    parts = cut(styled, BODY_UNITS)
-    if len(parts) == 1:
-        return [_question(ask, parts[0])]
-    name = f"{ask.id}.txt"
-    note = Formatted(f"This is not all of it: read {name}. SHA-256 {ask.payload_hash[:12]}…")
-    file = File(text=styled.text, name=name, caption="What is asked, whole.", silent=True)
-    return [file, _question(ask, _joined(head(styled, SHORT_UNITS), note))]
-
-
-def _question(ask: Ask, body: Formatted) -> Message:
-    words_too = ALSO_WORDS if ask.free_text else ""
-    how = words_too if choices(ask) else ONLY_WORDS
-    found = _joined(body, Formatted(how))
-    in_group = IN_REPLY if how else ""
-    return Message(text=found.text, entities=found.entities, reply_markup=keyboard(ask), in_group=in_group)
-
-
-def _joined(body: Formatted, tail: Formatted) -> Formatted:
-    if not tail.text or not body.text:
-        return body if body.text else tail
-    start = utf16_units(body.text) + 2
-    moved = (msgspec.structs.replace(entity, offset=entity.offset + start) for entity in tail.entities)
-    return Formatted(f"{body.text}\n\n{tail.text}", (*body.entities, *moved))
-
-
-def _blocks(ask: Ask, said: str) -> Iterator[Block]:
-    said, title = reveal_hidden(said), reveal_hidden(ask.title).strip()
-    before, _, after = said.partition(title) if title and title in said else ("", "", said)
-    if before.strip():
-        yield Paragraph(words(before.strip(), "italic"))
-    if not title:
-        yield from _literally(after)
-        return
-    if ask.kind == "approval":
-        first, _, rest = title.partition("\n")
-        yield Paragraph((*words(first, "bold"), *words(f"\n{rest}" if rest else "")))
-    else:
-        yield from parse_markdown(title)
-    if title in said:
-        yield from _literally(after)
-
-
-def _literally(text: str) -> Iterator[Block]:
-    for found in literals(text):
-        yield Paragraph(words(found.text)) if found.language is None else Code(found.text, found.language)
-
-
-def _options(ask: Ask) -> Iterator[Block]:
-    if ask.options and is_numbered(ask):
-        yield Items(tuple(Item((Paragraph(words(reveal_hidden(o.label))),)) for o in ask.options), 1)
-
-
-def house_blocks(text: str) -> tuple[Block, ...]:
-    return tuple(
-        _paragraph(found.text) if found.language is None else Code(found.text, found.language)
-        for found in literals(text)
-    )
-
-
-def _paragraph(text: str) -> Paragraph:
-    spans = (words(one.text, "code") if one.is_code else words(one.text) for one in phrases(text))
-    return Paragraph(tuple(span for found in spans for span in found))
-
-
-def render_uploads(attachments: tuple[Attachment, ...]) -> Iterator[tuple[Upload | Message, Attachment]]:
-    for file in attachments:
-        if file.size > UPLOAD_BYTES:
-            size, most = file.size / 1_000_000, UPLOAD_BYTES // 1_000_000
-            text = (
-                f"{clean_text(file.name)} ({size:.0f} MB) is too large to send here: {most} MB is the most."
-            )
-            yield Message(text=text), file
-        else:
-            yield Upload(text="", kind=kind_of(file)), file
-
-
-def kind_of(file: Attachment) -> UploadKind:
-    """A picture that Telegram may shrink, or the file as it is."""
-    media_type = file.media_type.partition(";")[0].strip().lower()
-    return "photo" if media_type in _PHOTOS and file.size <= PHOTO_BYTES else "document"
 
 
 def render(content: Content, look: Look) -> tuple[Part, ...]:
@@ -193,11 +97,11 @@ def render(content: Content, look: Look) -> tuple[Part, ...]:
 def render_text(
     text: str, look: Look, usage: Usage | None = None, read: Reader = parse_markdown
 ) -> Sequence[Payload]:
-    """As one message, as several, or as a file."""
+    """Render as one message, as several, or as a file."""
     if len(text) > look.parts * TEXT and len(text) > RICH_CHARS * 2:
         return [_file(text, look, usage, read)]
     cost = _cost_line(usage)
-    blocks = (*read(text), *((Paragraph(words(cost, "italic")),) if cost else ()))
+    blocks = (*read(text), *((Paragraph(text_spans(cost, "italic")),) if cost else ()))
     styled = style_blocks(blocks, look.table_width)
     if look.rich and (rich := _rich(blocks, styled)):
         return [rich]
@@ -207,8 +111,64 @@ def render_text(
     return [Message(text=part.text, entities=part.entities) for part in parts] or [Message(text=NOTHING)]
 
 
+def render_ask(ask: Ask, look: Look, *, said: str = "") -> Sequence[File | Message]:
+    """Return the question with its buttons, after a file with the whole text if that is too long for a message.
+
+    `said` is the full text about the ask, which includes its title.
+    """
+    blocks = [*_blocks(ask, said or ask.title), *_options(ask)]
+    styled = style_blocks(blocks, look.table_width)
+    parts = cut(styled, BODY_UNITS)
+    if len(parts) == 1:
+        return [_question(ask, parts[0])]
+    name = f"{ask.id}.txt"
+    note = Formatted(f"This is not all of it: read {name}. SHA-256 {ask.payload_hash[:12]}…")
+    file = File(text=styled.text, name=name, caption="The full request.", silent=True)
+    return [file, _question(ask, _joined(head(styled, SHORT_UNITS), note))]
+
+
+def render_uploads(attachments: tuple[Attachment, ...]) -> Iterator[tuple[Upload | Message, Attachment]]:
+    for file in attachments:
+        if file.size > UPLOAD_BYTES:
+            size, most = file.size / 1_000_000, UPLOAD_BYTES // 1_000_000
+            text = (
+                f"{clean_text(file.name)} ({size:.0f} MB) is too large to send here: {most} MB is the most."
+            )
+            yield Message(text=text), file
+        else:
+            yield Upload(text="", kind=upload_kind(file)), file
+
+
+def upload_kind(file: Attachment) -> UploadKind:
+    """Return `photo` for a picture, which Telegram may shrink, else `document`."""
+    media_type = file.media_type.partition(";")[0].strip().lower()
+    return "photo" if media_type in _PHOTOS and file.size <= PHOTO_BYTES else "document"
+
+
+def app_blocks(text: str) -> tuple[Block, ...]:
+    """Read a text of Pilothouse's own, in which only code is markup."""
+    return tuple(
+        _paragraph(found.text) if found.language is None else Code(found.text, found.language)
+        for found in literals(text)
+    )
+
+
+def _paragraph(text: str) -> Paragraph:
+    spans = (text_spans(one.text, "code") if one.is_code else text_spans(one.text) for one in phrases(text))
+    return Paragraph(tuple(span for found in spans for span in found))
+
+
+def _reader(content: Content) -> Reader:
+    return parse_markdown if content.is_markdown else app_blocks
+
+
+def _is_quiet(content: Content) -> bool:
+    """Receipts make no sound; notices about a turn do."""
+    return content.kind == "reply" or (content.kind == "notice" and content.turn_id is None)
+
+
 def _rich(blocks: Sequence[Block], styled: Styled) -> Rich | None:
-    if not gains(blocks) and len(styled.text) <= _ROOM // 2:
+    if not is_better_rich(blocks) and len(styled.text) <= _ROOM // 2:
         return None
     found = write_rich(blocks)
     if found is None or not is_visible(styled.text):
@@ -216,12 +176,8 @@ def _rich(blocks: Sequence[Block], styled: Styled) -> Rich | None:
     return Rich(text=styled.text, html=found.html, is_rtl=found.is_rtl)
 
 
-def _reader(content: Content) -> Reader:
-    return parse_markdown if content.is_markdown else house_blocks
-
-
 def _file(text: str, look: Look, usage: Usage | None, read: Reader) -> File:
-    """The beginning is the caption, so that people see at once whether they want to open it."""
+    """Make a file whose caption is the beginning of the text."""
     below = "\n\n".join(filter(None, (WHOLE, _cost_line(usage))))
     room = CAPTION - AGAIN_ROOM - len(below) - 2
     beginning = head(style_blocks(read(text[:PREVIEW_CHARS]), look.table_width), room)
@@ -244,6 +200,46 @@ def _short(tokens: int) -> str:
     return str(tokens) if tokens < 1000 else f"{tokens / 1000:.1f}k"
 
 
-def _is_quiet(content: Content) -> bool:
-    """A receipt makes no sound; how a turn ended does."""
-    return content.kind == "reply" or (content.kind == "notice" and content.turn_id is None)
+def _question(ask: Ask, body: Formatted) -> Message:
+    words_too = ALSO_WORDS if ask.free_text else ""
+    how = words_too if choices(ask) else ONLY_WORDS
+    found = _joined(body, Formatted(how))
+    in_group = IN_REPLY if how else ""
+    return Message(text=found.text, entities=found.entities, reply_markup=keyboard(ask), in_group=in_group)
+
+
+def _joined(body: Formatted, below: Formatted) -> Formatted:
+    if not below.text or not body.text:
+        return body if body.text else below
+    start = utf16_units(body.text) + 2
+    moved = (replace(entity, offset=entity.offset + start) for entity in below.entities)
+    return Formatted(f"{body.text}\n\n{below.text}", (*body.entities, *moved))
+
+
+def _blocks(ask: Ask, said: str) -> Iterator[Block]:
+    said, title = reveal_hidden(said), reveal_hidden(ask.title).strip()
+    before, _, after = said.partition(title) if title and title in said else ("", "", said)
+    if before.strip():
+        yield Paragraph(text_spans(before.strip(), "italic"))
+    if not title:
+        yield from _literally(after)
+        return
+    if ask.kind == "approval":
+        first, _, rest = title.partition("\n")
+        yield Paragraph((*text_spans(first, "bold"), *text_spans(f"\n{rest}" if rest else "")))
+    else:
+        yield from parse_markdown(title)
+    if title in said:
+        yield from _literally(after)
+
+
+def _literally(text: str) -> Iterator[Block]:
+    for found in literals(text):
+        yield (
+            Paragraph(text_spans(found.text)) if found.language is None else Code(found.text, found.language)
+        )
+
+
+def _options(ask: Ask) -> Iterator[Block]:
+    if ask.options and is_numbered(ask):
+        yield Items(tuple(Item((Paragraph(text_spans(reveal_hidden(o.label))),)) for o in ask.options), 1)

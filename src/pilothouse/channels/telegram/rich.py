@@ -1,6 +1,6 @@
-"""Blocks to a rich message (Bot API 10.1): HTML in Telegram's dialect, where every character of a text is literal.
+"""Writes blocks as a rich message (Bot API 10.1), in Telegram's HTML dialect, where every character of a text is literal.
 
-Not its Markdown: there `$5 and $10` is a formula, `a || b` hides what follows and `<int>` is a tag.
+Telegram's Markdown is not used: there `$5 and $10` is a formula, `a || b` hides text and `<int>` is a tag.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pilothouse.channels.telegram.styled import (
     Span,
     Spans,
     Table,
-    as_blocks,
+    table_blocks,
 )
 
 _TAGS = {"bold": "b", "italic": "i", "strikethrough": "s", "code": "code"}
@@ -36,13 +36,13 @@ class RichText(Struct, frozen=True):
     is_rtl: bool = False
 
 
-def gains(blocks: Sequence[Block]) -> bool:
-    """Whether a rich message shows this better than entities do."""
+def is_better_rich(blocks: Sequence[Block]) -> bool:
+    """Tell whether a rich message shows these blocks better than entities do."""
     return any(isinstance(block, Heading | Items | Table | Rule) for block in blocks)
 
 
 def write_rich(blocks: Sequence[Block]) -> RichText | None:
-    """None if it breaks a limit of rich messages."""
+    """Write the blocks; None if that breaks a limit of rich messages."""
     writer = _Writer()
     writer.write(blocks, 1)
     if writer.chars > RICH_CHARS or writer.count > RICH_BLOCKS or writer.depth > RICH_DEPTH:
@@ -79,7 +79,7 @@ class _Writer:
             case Items():
                 self._items(block, depth)
             case Table(head=head) if len(head) > RICH_COLUMNS:
-                self.write(as_blocks(block, _NO_WIDTH), depth)
+                self.write(table_blocks(block, _NO_WIDTH), depth)
             case Table():
                 self._table(block, depth)
             case Rule():
@@ -152,7 +152,7 @@ class _Writer:
         self.chars += len(text)
         if not self._seen_letter:
             self._look_for_letter(text)
-        # Telegram knows few named entities, but all numerical ones.
+        # Telegram knows few named entities, but all numeric ones.
         written = escape(text)
         self.pieces.append(written.replace("\n", "<br>") if breaks else written)
 

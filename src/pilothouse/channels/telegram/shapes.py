@@ -1,6 +1,6 @@
-"""What we send within a call: keyboards, replies, media, commands. Names and nesting are the Bot API's (10.3).
+"""Values within a call: keyboards, replies, media, commands. Names and nesting are the Bot API's (10.3).
 
-What many calls share: where they go, their words, their files; and how an answer is read.
+Also the parameters that many calls share, and the reading of their results.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from pilothouse.channels.telegram.trouble import NotTelegram, TooBig, Trouble
 from pilothouse.channels.telegram.wire import salvage
 
 ChatId = int | str
-"""A number, or `@name` of a public group or channel."""
+"""A number, or the `@name` of a public group or channel."""
 Action = Literal["typing", "upload_photo", "upload_document", "record_voice", "upload_voice", "find_location"]
 
 T = TypeVar("T")
 
 
 class EntityShape(Protocol):
-    """A struct that is encoded as a MessageEntity; what it holds beyond these goes along."""
+    """A struct that is encoded as a MessageEntity, with any further fields."""
 
     @property
     def type(self) -> str: ...
@@ -42,7 +42,7 @@ class KeyboardShape(Protocol):
 
 
 class ReplyTo(Struct, frozen=True):
-    """By default a message is sent also where the one that it answers was deleted meanwhile."""
+    """By default the message is sent even if the one that it replies to was deleted."""
 
     message_id: int
     allow_sending_without_reply: bool = True
@@ -50,7 +50,7 @@ class ReplyTo(Struct, frozen=True):
 
 
 class Rich(Struct, frozen=True, omit_defaults=True):
-    """A rich message: exactly one of the first three."""
+    """A rich message: exactly one of the first three fields is set."""
 
     markdown: str | None = None
     html: str | None = None
@@ -60,7 +60,7 @@ class Rich(Struct, frozen=True, omit_defaults=True):
 
 
 class Upload(Struct, frozen=True):
-    """Bytes that go with a call. They are sent in pieces, and copied nowhere."""
+    """A file to send with a call."""
 
     name: str
     media_type: str
@@ -73,7 +73,7 @@ class Command(Struct, frozen=True):
 
 
 class Scope(Struct, frozen=True, omit_defaults=True):
-    """For whom a menu of commands is."""
+    """The chats and people that see a command menu."""
 
     type: Literal[
         "default",
@@ -116,7 +116,7 @@ def too_big(upload: Upload, limit: int) -> TooBig | None:
 
 
 def read_result(method: str, raw: Raw, returns: type[T]) -> T | Trouble:
-    """What Telegram did is done, also where we cannot read what it says about it."""
+    """Read a result. One that cannot be read is `maybe_done`: Telegram has carried out the call."""
     try:
         return msgspec.json.decode(raw, type=returns)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

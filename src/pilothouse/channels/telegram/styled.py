@@ -1,16 +1,10 @@
-"""A Markdown document as values: what both looks of a message, entities and rich HTML, are written from.
+"""A Markdown document as blocks, and its form as text with entities. Offsets are characters until the text is cut.
 
-Which links Telegram takes. One that it refuses would cost the whole message, so it becomes text before it is sent.
+Such a message has no headings, lists or tables: a heading is bold, an item has a bullet, a table is set in monospace
+columns or, if that is too wide for a phone, written row by row as "column: value".
 
-Stricter than Telegram where a link could deceive: no user name before the host, no invisible characters, and no
-`tg://user`, which would call somebody.
-
-A table for a phone: columns of one width if they fit, else each row told as lines of "column: value".
-
-Blocks to text with styles: the look of a message that has entities. Offsets are characters until it is cut.
-
-Telegram has no headings, lists or tables in such a message: a heading is bold, an item has its bullet, a table is
-set in columns of one width, or, where that would be too wide for a phone, told row by row.
+A link that Telegram refuses would cost the whole message, so it becomes text. `is_valid_link` is stricter than
+Telegram where a link could deceive: no user name before the host, no invisible characters, no `tg://user` (it pings).
 """
 
 from __future__ import annotations
@@ -41,7 +35,7 @@ CHECKED: dict[bool, str] = {True: "☑ ", False: "☐ "}
 
 
 class Span(Struct, frozen=True):
-    """Text in one look. A line break in it is a break that people see."""
+    """Text in one style. Its line breaks are visible."""
 
     text: str
     marks: frozenset[Mark] = frozenset()
@@ -75,7 +69,7 @@ class Item(Struct, frozen=True):
 
 
 class Items(Struct, frozen=True):
-    """A list; `start` is the number of the first item, None where they have bullets."""
+    """A list; `start` is the number of the first item, or None for bullets."""
 
     items: tuple[Item, ...]
     start: int | None = None
@@ -94,17 +88,17 @@ class Rule(Struct, frozen=True):
 Block = Paragraph | Heading | Code | Quote | Items | Table | Rule
 
 
-def words(text: str, *marks: Mark) -> Spans:
-    """Literal text: nothing in it is markup."""
+def text_spans(text: str, *marks: Mark) -> Spans:
+    """Return literal text as spans."""
     return (Span(text, frozenset(marks)),) if text else ()
 
 
-def bare(spans: Iterable[Span]) -> str:
+def plain_text(spans: Iterable[Span]) -> str:
     return "".join(span.text for span in spans)
 
 
-def takes(url: str) -> bool:
-    """Whether Telegram takes the link as it stands (a name without dots, `localhost`, it refuses)."""
+def is_valid_link(url: str) -> bool:
+    """Tell whether Telegram accepts the link. It refuses a host without dots, such as `localhost`."""
     if len(url) > URL_CHARS or not url.isprintable() or " " in url:
         return False
     if _MAIL.fullmatch(url) or _TG.fullmatch(url):
@@ -123,17 +117,17 @@ def _has_sound_host(url: str) -> bool:
     return bool(_IPV6.fullmatch(host) if ":" in host else _HOST.fullmatch(host))
 
 
-def as_blocks(table: Table, width: int) -> tuple[Block, ...]:
-    """Links cannot stand in a block of code, so a table that has some is told row by row too."""
-    cells = [[" ".join(bare(cell).split()) for cell in row] for row in (table.head, *table.rows)]
+def table_blocks(table: Table, width: int) -> tuple[Block, ...]:
+    """Return a table as monospace code or, if it is too wide or has links, row by row."""
+    cells = [[" ".join(plain_text(cell).split()) for cell in row] for row in (table.head, *table.rows)]
     linked = any(span.url for row in (table.head, *table.rows) for cell in row for span in cell)
     if table_width(cells) <= width and not linked:
         return (Code("\n".join(table_lines(cells, table.aligns))),)
-    return _told(table)
+    return _row_items(table)
 
 
-def _told(table: Table) -> tuple[Block, ...]:
-    """Each row is an item that begins with its first cell, in bold. An empty cell is left out, an empty column not."""
+def _row_items(table: Table) -> tuple[Block, ...]:
+    """Write each row as an item that begins with its first cell in bold. Empty cells are omitted, empty columns not."""
     empty = [not any(column) for column in zip(*table.rows, strict=True)] or [True] * len(table.head)
     rows = table.rows or (table.head,)
     items = tuple(Item((Paragraph(_row(table.head, row, empty)),)) for row in rows if any(row))
@@ -145,9 +139,9 @@ def _row(head: tuple[Spans, ...], row: tuple[Spans, ...], empty: list[bool]) -> 
     for number, (name, cell) in enumerate(zip(head, row, strict=True)):
         if not cell and not (name and empty[number]):
             continue
-        label = words(f"{bare(name)}: ") if name and cell != name else ()
+        label = text_spans(f"{plain_text(name)}: ") if name and cell != name else ()
         value = tuple(map(_bold, cell)) if not number else cell
-        spans += [Span("\n" if spans else ""), *label, *(value or words("–"))]
+        spans += [Span("\n" if spans else ""), *label, *(value or text_spans("–"))]
     return tuple(span for span in spans if span.text)
 
 
@@ -164,7 +158,7 @@ class Style(Struct, frozen=True):
 
 
 class Styled(Struct, frozen=True):
-    """`breaks` are places between blocks, where a cut hurts least; the outermost are the best."""
+    """`breaks` are the places between outermost blocks, the best ones to cut; `inner_breaks` are second best."""
 
     text: str
     styles: tuple[Style, ...] = ()
@@ -220,12 +214,12 @@ class _Writer:
             case Items():
                 self._items(block, indent, depth)
             case Table():
-                self.blocks(as_blocks(block, self._table_width), indent, depth, compact=bool(depth))
+                self.blocks(table_blocks(block, self._table_width), indent, depth, compact=bool(depth))
             case Rule():
                 self._write(RULE)
 
     def _quote(self, inner: Sequence[Block], indent: str, depth: int) -> None:
-        """Telegram's quotes do not nest: one within another is marked by a sign."""
+        """Write a quote. Telegram's quotes do not nest, so an inner one is marked with a sign."""
         if self._quoted:
             self._write("» ")
             self.blocks(inner, indent + STEP, depth + 1, compact=True)
@@ -262,7 +256,7 @@ class _Writer:
         if span.url:
             self._style("text_link", start, url=span.url)
         if "code" in span.marks:
-            # Nothing else may stand in code, nor code in a link.
+            # Telegram allows no other style in code, and no code in a link.
             if not span.url:
                 self._style("code", start)
             return
@@ -275,7 +269,7 @@ class _Writer:
         self._at += len(text)
 
     def _style(self, kind: str, start: int, *, url: str = "", language: str = "") -> None:
-        """Goes on with the style before it where they touch: one look, one entity."""
+        """Add a style, or extend the same one that ends here."""
         if self._at == start:
             return
         if url or kind == "pre":

@@ -1,24 +1,24 @@
-"""What may go wrong with a call to the Bot API, as values: the caller matches on kinds and never on strings.
+"""Failures of Bot API calls as values: callers match on kinds, never on strings.
 
     Trouble
-    ├── RetryAfter      Telegram wants us to wait `after_s`, exactly
+    ├── RetryAfter      Telegram asks us to wait exactly `after_s`
     ├── NotModified     the message already looks like that: as good as done
-    ├── TooOld          a button press that waited too long for its toast
+    ├── TooOld          a button press that is too old for a toast
     ├── Blocked         we may not write there: blocked, kicked, muted, no rights
-    ├── ParseError      the markup or its entities are refused: the text may go as plain text
+    ├── ParseError      the markup or its entities are refused: plain text may pass
     ├── TooLong         the text is too long for one message
-    ├── TooBig          the file is over a limit, Telegram's or ours
-    ├── Gone            a message, topic, chat or file is not there (any more)
+    ├── TooBig          the file exceeds a limit, Telegram's or ours
+    ├── NotFound        a message, topic, chat or file does not exist (any more)
     ├── Migrated        the group became a supergroup: `to` is its new id
-    ├── Conflict        somebody else polls with this token, or a webhook is set
+    ├── Conflict        another program polls with this token, or a webhook is set
     ├── Unauthorized    the token is wrong or was revoked
-    ├── Unsupported     this server does not know the method: it speaks an older Bot API
-    ├── NetworkDown     we could not reach it, or its answer was lost
-    ├── ServerDown      it answered with 5xx
-    ├── NotTelegram     what answered is no Bot API server, or not one that we can read
+    ├── Unsupported     this server does not know the method: it has an older Bot API
+    ├── NetworkDown     the server was not reached, or its answer was lost
+    ├── ServerDown      the server answered with 5xx
+    ├── NotTelegram     the answer is not from a Bot API server, or cannot be read
     └── Refused         any other refusal
 
-Where `maybe_done` is true the call may have had its effect although we saw no answer: a repeat may double it.
+Where `maybe_done` is true, the call may have had its effect although no answer came: a repeat may double it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DEFAULT_WAIT_S = 5.0
 """For a 429 that does not say how long."""
 
 TEXT_CHARS = 300
-"""Of more nobody reads on. It is cut where the token was taken out: half of one would not be found."""
+"""Longest text. It is cut only after the token was removed: half a token would not be found."""
 
 
 class Trouble(Struct, frozen=True):
@@ -70,7 +70,7 @@ class TooBig(Trouble, frozen=True):
     pass
 
 
-class Gone(Trouble, frozen=True):
+class NotFound(Trouble, frozen=True):
     what: Literal["message", "reply", "thread", "chat", "file"] = "message"
 
 
@@ -80,7 +80,7 @@ class Migrated(Trouble, frozen=True):
 
 class Conflict(Trouble, frozen=True):
     webhook: bool = False
-    """A webhook is set, and must be deleted before polling; otherwise another process polls."""
+    """A webhook is set and must be deleted before polling; otherwise another program polls."""
 
 
 class Unauthorized(Trouble, frozen=True):
@@ -107,7 +107,7 @@ class Refused(Trouble, frozen=True):
     code: int = 400
 
 
-# What the descriptions of a refusal (400) contain, in lower case; the first that is found decides.
+# Parts of the description of a refusal (400), in lower case; the first match decides.
 _PHRASES: tuple[tuple[str, type[Trouble], Mapping[str, Any]], ...] = (
     ("message is not modified", NotModified, {}),
     ("query is too old", TooOld, {}),
@@ -120,18 +120,18 @@ _PHRASES: tuple[tuple[str, type[Trouble], Mapping[str, Any]], ...] = (
     ("entity", ParseError, {}),
     ("entities", ParseError, {}),
     ("rich_message", ParseError, {}),
-    ("replied not found", Gone, {"what": "reply"}),
-    ("replied message not found", Gone, {"what": "reply"}),
-    ("thread not found", Gone, {"what": "thread"}),
-    ("topic_", Gone, {"what": "thread"}),
-    ("chat not found", Gone, {"what": "chat"}),
-    ("file_id", Gone, {"what": "file"}),
-    ("file is temporarily unavailable", Gone, {"what": "file"}),
-    ("message to edit not found", Gone, {}),
-    ("message to delete not found", Gone, {}),
-    ("message can't be", Gone, {}),
-    ("message_id_invalid", Gone, {}),
-    ("message not found", Gone, {}),
+    ("replied not found", NotFound, {"what": "reply"}),
+    ("replied message not found", NotFound, {"what": "reply"}),
+    ("thread not found", NotFound, {"what": "thread"}),
+    ("topic_", NotFound, {"what": "thread"}),
+    ("chat not found", NotFound, {"what": "chat"}),
+    ("file_id", NotFound, {"what": "file"}),
+    ("file is temporarily unavailable", NotFound, {"what": "file"}),
+    ("message to edit not found", NotFound, {}),
+    ("message to delete not found", NotFound, {}),
+    ("message can't be", NotFound, {}),
+    ("message_id_invalid", NotFound, {}),
+    ("message not found", NotFound, {}),
     ("no rights", Blocked, {}),
     ("not enough rights", Blocked, {}),
     ("chat_write_forbidden", Blocked, {}),
@@ -141,7 +141,7 @@ _PHRASES: tuple[tuple[str, type[Trouble], Mapping[str, Any]], ...] = (
 
 
 def classify(code: int, description: str, parameters: Mapping[str, Any]) -> Trouble:
-    """An answer that is not `ok`, as a value. `code` is the body's `error_code`, which is also the HTTP status."""
+    """Classify an answer that is not `ok`. `code` is the body's `error_code`, which is also the HTTP status."""
     text = description or f"error {code} without a description"
     if isinstance(to := parameters.get("migrate_to_chat_id"), int):
         return Migrated(text, to=to)
@@ -153,7 +153,7 @@ def classify(code: int, description: str, parameters: Mapping[str, Any]) -> Trou
         case 403:
             return Blocked(text)
         case 404:
-            # A malformed token and a method from the future share this code; only the latter is named.
+            # A malformed token and an unknown method share this code; only the latter is named.
             return Unsupported(text) if "method" in text.lower() else Unauthorized(text)
         case 409:
             return Conflict(text, webhook="webhook" in text.lower())

@@ -1,16 +1,10 @@
-"""Tells Telegram where to call us, and looks every minute whether it does.
+"""Receives updates by webhook: a small HTTP server behind a reverse proxy that does TLS.
 
-A webhook that nobody can reach is silent, as a quiet day is: only Telegram knows which of the two it is, so it is asked.
+Telegram gets a 200 only when the update was handled for good or is on the disk (law 1); otherwise it sends the update
+again. Of one chat it sends the next update only after that, so pieces of a larger message are written to the disk at
+once. Requests without the secret get no information and cost little: time, size and connections are bounded.
 
-Telegram calls us: a small HTTP receiver for updates, to stand behind a reverse proxy that does TLS.
-
-Telegram is told 200 only when `accept` has the update for good (law 1); anything else makes it send the update again.
-Whoever does not know the secret is told nothing and costs little: time, size and number of connections are bounded.
-
-Receives by webhook: Telegram's call is answered when its update was taken for good, or is kept, not before (law 1).
-
-Of a chat Telegram brings the next update only after that: a piece of something larger is kept at once. What the disk does
-not take is refused: Telegram brings it again.
+An unreachable webhook looks like a quiet day, so Telegram is asked every minute whether updates wait there.
 """
 
 from __future__ import annotations
@@ -26,9 +20,9 @@ from msgspec import Struct
 
 from pilothouse.channels.telegram.client import BotClient
 from pilothouse.channels.telegram.config import WebhookConfig
-from pilothouse.channels.telegram.poll import Setbacks
+from pilothouse.channels.telegram.poll import Backoff
 from pilothouse.channels.telegram.trouble import Trouble
-from pilothouse.channels.telegram.updates import Lanes
+from pilothouse.channels.telegram.updates import UpdateQueues
 from pilothouse.channels.telegram.wire import NoUpdate, WebhookInfo, read_update
 from pilothouse.core.clock import Clock
 from pilothouse.core.errors import ConfigError
@@ -36,38 +30,39 @@ from pilothouse.core.secret import Secret
 
 LOOK_EVERY_S = 60.0
 LOUD_AFTER = 2
-"""Looks in a row, and a minute between them: something waited all the while, and nobody called; or it was not our address."""
+"""Checks in a row that find waiting updates without a call, or another address, before the alarm."""
 
-UNREACHED = (
-    "Telegram has messages for us and cannot bring them ({why}). Look whether webhook.url leads to this machine from "
-    "outside, with a certificate that is valid. They wait there, and are taken up when it does."
+UNREACHABLE = (
+    "Telegram has messages for us and cannot deliver them ({why}). Check that webhook.url leads to this machine from "
+    "outside, with a valid certificate. The messages wait at Telegram until it does."
 )
-NO_WORD = "it does not say why"
-TAKEN = (
+NO_REASON = "it gives no reason"
+REPLACED = (
     "Another program takes this bot's webhook away again and again, and gets its messages. Stop it, or give this "
     "Pilothouse a bot of its own."
 )
 
 SECRET_HEADER = b"x-telegram-bot-api-secret-token"
 BODY_BYTES = 4 << 20
-"""An update is a few kilobytes; the largest that Telegram makes are far below."""
+"""An update has a few kilobytes; the largest ones are far below this."""
 REQUEST_S = 30.0
-"""From a request's first byte to its last."""
+"""Longest time from a request's first byte to its last."""
 IDLE_S = 120.0
 CONNECTIONS = 32
 READ_BYTES = 64 << 10
-
-CLOSED = (
-    "The webhook cannot listen at {host}:{port}: {why}. End the program that has the port, or set webhook.host and "
-    "webhook.port to what is free."
+NOT_LISTENING = (
+    "The webhook cannot listen at {host}:{port}: {why}. Stop the program that uses the port, or set webhook.host and "
+    "webhook.port to a free one."
 )
 
 Accept = Callable[[bytes], Awaitable[bool]]
-"""Takes an update's bytes; true once they are durable, or need not be."""
+"""Takes an update's bytes; true once they are durable or need not be."""
 
 
-class HookWatch:
-    """`called_at` tells when Telegram last called us, `heard` is told that it can; `alarm`, once, what is wrong."""
+class WebhookWatch:
+    """Sets the webhook and checks it every minute.
+
+    `called_at` gives the time of Telegram's last call; `heard` is called when the webhook works, `alarm` once when not."""
 
     def __init__(
         self,
@@ -75,7 +70,7 @@ class HookWatch:
         hook: WebhookConfig,
         clock: Clock,
         log: Callable[..., None],
-        setbacks: Setbacks,
+        backoff: Backoff,
         *,
         called_at: Callable[[], float | None],
         heard: Callable[[], None],
@@ -85,49 +80,49 @@ class HookWatch:
         self._hook = hook
         self._clock = clock
         self._log = log
-        self._setbacks = setbacks
+        self._backoff = backoff
         self._called_at = called_at
         self._heard = heard
         self._alarm = alarm
         self._ours = hook.url
-        """As Telegram spells it: it may write a host or a path in its own way."""
+        """Our URL as Telegram spells it."""
         self._last_call: float | None = None
         self._unheard = 0
-        self._taken = 0
+        self._replaced = 0
 
     async def run(self) -> None:
         info = await self._set()
         while True:
-            if not self._taken:
-                self._judge(info)
+            if not self._replaced:
+                self._check_delivery(info)
             await self._clock.sleep(LOOK_EVERY_S)
             info = await self._look()
             if info.url == self._ours:
-                self._taken = 0
+                self._replaced = 0
                 continue
-            self._taken += 1
-            self._log("telegram.webhook_taken", level="warning", in_a_row=self._taken)
-            if self._taken == LOUD_AFTER:
-                self._alarm(TAKEN)
+            self._replaced += 1
+            self._log("telegram.webhook_taken", level="warning", in_a_row=self._replaced)
+            if self._replaced == LOUD_AFTER:
+                self._alarm(REPLACED)
             info = await self._set()
 
     async def _set(self) -> WebhookInfo:
         while isinstance(
             told := await self._client.set_webhook(self._hook.url, self._hook.secret.reveal()), Trouble
         ):
-            await self._clock.sleep(self._setbacks.wait_s(told))
+            await self._clock.sleep(self._backoff.wait_s(told))
         info = await self._look()
         self._ours = info.url or self._hook.url
         return info
 
     async def _look(self) -> WebhookInfo:
         while isinstance(info := await self._client.get_webhook_info(), Trouble):
-            await self._clock.sleep(self._setbacks.wait_s(info))
-        self._setbacks.over()
+            await self._clock.sleep(self._backoff.wait_s(info))
+        self._backoff.succeeded()
         return info
 
-    def _judge(self, info: WebhookInfo) -> None:
-        """Whether what waits at Telegram's is on its way, or stuck there."""
+    def _check_delivery(self, info: WebhookInfo) -> None:
+        """Tell whether updates that wait at Telegram are on their way or stuck."""
         last, self._last_call = self._last_call, self._called_at()
         if not info.pending_update_count or self._last_call != last:
             self._unheard = 0
@@ -135,11 +130,11 @@ class HookWatch:
             return
         self._unheard += 1
         if self._unheard == LOUD_AFTER:
-            self._alarm(UNREACHED.format(why=info.last_error_message or NO_WORD))
+            self._alarm(UNREACHABLE.format(why=info.last_error_message or NO_REASON))
 
 
-class Door(Struct, frozen=True):
-    """Where Telegram, or the proxy before us, knocks."""
+class WebhookAddress(Struct, frozen=True):
+    """The listening address, and the secret that requests must have."""
 
     secret: Secret
     host: str = "127.0.0.1"
@@ -148,41 +143,41 @@ class Door(Struct, frozen=True):
 
 
 @asynccontextmanager
-async def open_webhook(door: Door, accept: Accept) -> AsyncIterator[int]:
-    """Receives for as long as it is open; gives the port, which the system chose if `door.port` is 0."""
-    assert door.secret, "a webhook without a secret would let everybody in"
+async def open_webhook(address: WebhookAddress, accept: Accept) -> AsyncIterator[int]:
+    """Serve the webhook while open. Yields the port, which the system chooses if `address.port` is 0."""
+    assert address.secret, "a webhook needs a secret"
     try:
-        listener = await anyio.create_tcp_listener(local_host=door.host, local_port=door.port)
+        listener = await anyio.create_tcp_listener(local_host=address.host, local_port=address.port)
     except OSError as error:
-        words = CLOSED.format(host=door.host, port=door.port, why=error.strerror or error)
+        words = NOT_LISTENING.format(host=address.host, port=address.port, why=error.strerror or error)
         raise ConfigError(words) from error
-    seats = anyio.Semaphore(CONNECTIONS)
+    connections = anyio.Semaphore(CONNECTIONS)
 
-    async def greet(stream: SocketStream) -> None:
+    async def serve(stream: SocketStream) -> None:
         async with stream:
             try:
-                seats.acquire_nowait()
+                connections.acquire_nowait()
             except anyio.WouldBlock:
                 return
             try:
-                await _Visit(stream, door, accept).serve()
+                await _Connection(stream, address, accept).serve()
             except (anyio.BrokenResourceError, anyio.EndOfStream, h11.RemoteProtocolError, TimeoutError):
                 pass
             finally:
-                seats.release()
+                connections.release()
 
     async with listener, anyio.create_task_group() as tasks:
-        tasks.start_soon(listener.serve, greet)
+        tasks.start_soon(listener.serve, serve)
         yield listener.extra(SocketAttribute.local_port)  # noqa: S610 - no database here
         tasks.cancel_scope.cancel()
 
 
-class _Visit:
+class _Connection:
     """One connection, which may bring many requests."""
 
-    def __init__(self, stream: SocketStream, door: Door, accept: Accept) -> None:
+    def __init__(self, stream: SocketStream, address: WebhookAddress, accept: Accept) -> None:
         self._stream = stream
-        self._door = door
+        self._address = address
         self._accept = accept
         self._http = h11.Connection(h11.SERVER)
 
@@ -200,7 +195,7 @@ class _Visit:
             self._http.start_next_cycle()
 
     async def _answer(self, request: h11.Request) -> int:
-        if request.target.partition(b"?")[0] != self._door.path.encode():
+        if request.target.partition(b"?")[0] != self._address.path.encode():
             return 404
         if request.method != b"POST":
             return 405
@@ -213,7 +208,7 @@ class _Visit:
 
     def _knows_secret(self, request: h11.Request) -> bool:
         given = next((value for name, value in request.headers if name == SECRET_HEADER), b"")
-        return hmac.compare_digest(given, self._door.secret.reveal().encode())
+        return hmac.compare_digest(given, self._address.secret.reveal().encode())
 
     async def _body(self) -> bytes | None:
         body = bytearray()
@@ -236,31 +231,31 @@ class _Visit:
         return event
 
     async def _reply(self, status: int) -> None:
-        """What was refused unread is not waited for: the connection closes."""
+        """Answer. If the request was not read to its end, the connection closes."""
         close = [] if self._http.their_state is h11.DONE else [("Connection", "close")]
         response = h11.Response(status_code=status, headers=[("Content-Length", "0"), *close])
         data = (self._http.send(response) or b"") + (self._http.send(h11.EndOfMessage()) or b"")
         await self._stream.send(data)
 
 
-class Hooked:
-    def __init__(self, door: Door, lanes: Lanes, clock: Clock) -> None:
-        self._door = door
-        self._lanes = lanes
+class WebhookReceiver:
+    def __init__(self, address: WebhookAddress, queues: UpdateQueues, clock: Clock) -> None:
+        self._address = address
+        self._queues = queues
         self._clock = clock
         self.called_at: float | None = None
-        """When Telegram last called, by the clock that never jumps."""
+        """Monotonic time of Telegram's last call."""
         self.succeeded_at: float | None = None
-        """When something that it brought was last taken."""
+        """Monotonic time of the last accepted update."""
         self.refuses = False
-        """Whether the last that it brought was not."""
+        """The last update was not accepted."""
 
     async def run(self, opened: Callable[[int], None]) -> None:
-        """`opened` is told the port: only then may Telegram be told the address."""
-        await self._lanes.take_up()
-        async with anyio.create_task_group() as tasks, open_webhook(self._door, self._accept) as port:
+        """Serve until cancelled. `opened` gets the port: only then may Telegram learn the address."""
+        await self._queues.restore()
+        async with anyio.create_task_group() as tasks, open_webhook(self._address, self._accept) as port:
             opened(port)
-            await self._lanes.run(tasks)
+            await self._queues.run(tasks)
 
     async def _accept(self, raw: bytes) -> bool:
         self.called_at = self._clock.monotonic()
@@ -270,14 +265,14 @@ class Hooked:
         return taken
 
     async def _take(self, raw: bytes) -> bool:
-        """What is no update is taken too: Telegram would send it again for ever."""
+        """Wait until the update is safe. A body that is not an update is accepted: Telegram would repeat it for ever."""
         one = read_update(raw)
-        self._lanes.see([one])
+        self._queues.add([one])
         if isinstance(one, NoUpdate):
             return True
         number = one.update.update_id
-        while not self._lanes.is_safe(number):
-            await self._lanes.progress()
-            if self._lanes.is_refused(number):
+        while not self._queues.is_safe(number):
+            await self._queues.progress()
+            if self._queues.is_refused(number):
                 return False
         return True

@@ -1,7 +1,7 @@
-"""What Telegram tells us, as values (Bot API 10.3): only the fields that we read.
+"""Values that Telegram sends (Bot API 10.3): only the fields that we read.
 
-Rules: an unknown field, or kind of update, costs nothing; a field of an unexpected type costs that field and no
-more of its message than it must; `read_update` never raises, and keeps the bytes as they came.
+An unknown field or kind of update is ignored. A field of an unexpected type is dropped with as little of its message
+as possible. `read_update` never raises, and keeps the bytes as they came.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Entity(Struct, frozen=True, omit_defaults=True):
-    """A stretch of text with a meaning. `offset` and `length` count UTF-16 units."""
+    """A formatted or linked range of text. `offset` and `length` count UTF-16 units."""
 
     type: str
     offset: int
@@ -38,7 +38,7 @@ class User(Struct, frozen=True):
 
 
 class Me(User, frozen=True):
-    """Ourselves, as `getMe` tells it."""
+    """Our own account, from `getMe`."""
 
     can_read_all_group_messages: bool = False
 
@@ -61,7 +61,7 @@ class PhotoSize(Struct, frozen=True):
 
 
 class FileRef(Struct, frozen=True):
-    """A document, an animation, a video, an audio, a voice or a video note: for us they differ by name alone."""
+    """A document, animation, video, audio, voice or video note: for us only the name differs."""
 
     file_id: str
     file_unique_id: str = ""
@@ -111,7 +111,7 @@ class Dice(Struct, frozen=True):
 
 
 class Task(Struct, frozen=True):
-    """Of a checklist; `completion_date` is zero while it is open."""
+    """A task of a checklist; `completion_date` is zero while it is open."""
 
     text: str
     text_entities: tuple[Entity, ...] = ()
@@ -137,7 +137,7 @@ class Quote(Struct, frozen=True):
 
 
 class Origin(Struct, frozen=True):
-    """From where a message was forwarded; which of these is set depends on `type`."""
+    """The origin of a forward; `type` decides which fields are set."""
 
     type: str = ""
     date: int = 0
@@ -148,7 +148,7 @@ class Origin(Struct, frozen=True):
 
 
 class Topic(Struct, frozen=True):
-    """A forum topic as it was created, or as it was renamed."""
+    """A forum topic that was created or renamed."""
 
     name: str | None = None
     message_thread_id: int | None = None
@@ -166,7 +166,7 @@ class Message(Struct, frozen=True):
     message_id: int
     chat: Chat
     date: int = 0
-    """Zero in a message that is not accessible any more, such as a very old one whose button was pressed."""
+    """Zero in an inaccessible message, such as a very old one whose button was pressed."""
     from_: User | None = field(default=None, name="from")
     sender_chat: Chat | None = None
     message_thread_id: int | None = None
@@ -198,7 +198,7 @@ class Message(Struct, frozen=True):
     checklist: Checklist | None = None
     game: Game | None = None
     rich_message: Any = None
-    """As it came; `rich_reading` knows its blocks."""
+    """Undecoded; `written` reads its blocks."""
     new_chat_members: tuple[User, ...] = ()
     left_chat_member: User | None = None
     migrate_to_chat_id: int | None = None
@@ -209,7 +209,7 @@ class Message(Struct, frozen=True):
     forum_topic_reopened: dict[str, Any] | None = None
     reply_markup: Keyboard | None = None
     unread: tuple[str, ...] = field(default=(), name="?unread")
-    """What it holds that we do not read, by Telegram's names; we find that, Telegram does not tell it."""
+    """Names of content fields that we do not read. We add this; Telegram does not send it."""
 
     def has_button(self, data: str | None) -> bool:
         rows = self.reply_markup.inline_keyboard if self.reply_markup else ()
@@ -217,7 +217,7 @@ class Message(Struct, frozen=True):
 
 
 class CallbackQuery(Struct, frozen=True):
-    """Somebody pressed a button. `data` is what we put there, or what somebody forged."""
+    """A button press. `data` may be forged."""
 
     id: str
     from_: User = field(name="from")
@@ -256,9 +256,9 @@ class MemberChanged(Struct, frozen=True):
 
 
 class DraftStopped(Struct, frozen=True):
-    """A person pressed stop under a draft that was being written.
+    """A person pressed stop below a draft.
 
-    `draft_id` is a number by the Bot API's own words, and the official server is said to write it as text."""
+    `draft_id` is documented as a number, but the official server is said to send text."""
 
     chat: Chat
     draft_id: int | str
@@ -266,7 +266,7 @@ class DraftStopped(Struct, frozen=True):
 
     @property
     def draft_number(self) -> int | None:
-        """None if it names no draft that anybody could have sent."""
+        """The id as a number, or None."""
         try:
             return int(self.draft_id)
         except ValueError:
@@ -287,7 +287,7 @@ class WebhookInfo(Struct, frozen=True):
 
 
 class Update(Struct, frozen=True):
-    """At most one of the others is set; none, if it is of a kind that we do not read."""
+    """At most one field besides the id is set; none for a kind that we do not read."""
 
     update_id: int
     message: Message | None = None
@@ -301,11 +301,11 @@ class Update(Struct, frozen=True):
 
 
 KINDS = tuple(name for name in Update.__struct_fields__ if name != "update_id")
-"""What we ask Telegram for, in `allowed_updates`: reactions come to nobody who does not name them."""
+"""Our `allowed_updates`: Telegram sends reactions only if they are named."""
 
 
 class Arrived(Struct, frozen=True):
-    """An update and its bytes. `kind` is Telegram's word for it; `lost` names the fields that could not be read."""
+    """An update and its bytes. `kind` is Telegram's name for it; `lost` names fields that could not be read."""
 
     update: Update
     kind: str
@@ -314,14 +314,14 @@ class Arrived(Struct, frozen=True):
 
 
 class NoUpdate(Struct, frozen=True):
-    """What came is no update at all: it has no number, so it can be neither handled nor asked for again."""
+    """Bytes that are not an update. Without a number, it can be neither handled nor asked for again."""
 
     raw: bytes
     why: str
 
 
 def read_update(raw: bytes) -> Arrived | NoUpdate:
-    """msgspec learns these types with the first update, and remembers them: no start waits for it."""
+    """Decode an update. msgspec compiles the types on first use, which keeps the start fast."""
     try:
         return _arrived(msgspec.json.decode(raw, type=Update), raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -335,9 +335,9 @@ def read_update(raw: bytes) -> Arrived | NoUpdate:
 
 
 def salvage(value: Any, kind: type[T]) -> tuple[T, list[str]]:
-    """Reads what can be read: what does not fit is cut out, from the leaf upwards, until the rest fits.
+    """Convert `value`, which is changed, removing parts that do not fit until the rest does.
 
-    Raises `msgspec.ValidationError` if nothing is left to cut. `value` is changed.
+    Raises `msgspec.ValidationError` if nothing is left to remove.
     """
     lost: list[str] = []
     while True:
@@ -351,7 +351,7 @@ def salvage(value: Any, kind: type[T]) -> tuple[T, list[str]]:
 
 
 def _path(error: str) -> list[str | int]:
-    """The place that msgspec names in `… - at `$.message.entities[0].offset``; empty for the root."""
+    """Parse the path in msgspec's `… - at `$.message.entities[0].offset``; empty for the root."""
     _, found, place = error.rpartition(" - at `$")
     if not found:
         return []
@@ -394,6 +394,6 @@ def _unread(raw: bytes) -> tuple[str, ...]:
 
 
 def _kind(raw: bytes) -> str:
-    """Telegram's name for the update: the one key beside its number."""
+    """Return Telegram's name for the update: the key beside its number."""
     keys = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
     return next((key for key in keys if key != "update_id"), "")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilothouse.channels.telegram.rich_written import rich_words
+from pilothouse.channels.telegram.written import rich_markdown
 
 values = st.recursive(
     st.none() | st.integers() | st.text(max_size=5),
@@ -67,7 +67,7 @@ def item(text: str, **more: Any) -> dict[str, Any]:
     ],
 )  # fmt: skip
 def test_a_block_is_read_as_markdown(block: dict[str, Any], read: str) -> None:
-    assert rich_words({"blocks": [block]}) == read
+    assert rich_markdown({"blocks": [block]}) == read
 
 
 def test_blocks_are_parted_and_silent_ones_leave_no_gap() -> None:
@@ -76,14 +76,14 @@ def test_blocks_are_parted_and_silent_ones_leave_no_gap() -> None:
         {"type": "buttons", "buttons": [{"text": "Go"}]},
         paragraph("go"),
     ]
-    assert rich_words({"blocks": blocks}) == "# Plan\n\ngo"
+    assert rich_markdown({"blocks": blocks}) == "# Plan\n\ngo"
 
 
 @given(values)
 def test_no_message_raises(value: object) -> None:
-    rich_words(value)
-    rich_words({"blocks": value})
-    rich_words({"blocks": [value]})
+    rich_markdown(value)
+    rich_markdown({"blocks": value})
+    rich_markdown({"blocks": [value]})
 
 
 def test_a_hostile_nesting_is_cut_and_does_not_break_the_reader() -> None:
@@ -93,4 +93,4 @@ def test_a_hostile_nesting_is_cut_and_does_not_break_the_reader() -> None:
         text = {"type": "bold", "text": [text]}
         block = {"type": "blockquote", "blocks": [block]}
     rich = {"blocks": [paragraph("here"), paragraph(text), block]}
-    assert rich_words(rich).startswith("here")
+    assert rich_markdown(rich).startswith("here")

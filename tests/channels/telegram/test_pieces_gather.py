@@ -6,7 +6,7 @@ from itertools import count
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilothouse.channels.telegram.pieces import QUIET_S, Bit, gather, place_of
+from pilothouse.channels.telegram.pieces import QUIET_S, SeenUpdate, gather, place_of
 from pilothouse.channels.telegram.wire import Chat, Message, Origin, Update, User
 
 LONG = "x" * 4096
@@ -41,8 +41,8 @@ def message(
     return Update(number, said)
 
 
-def seen(updates: Iterable[Update], at: float = 0.0) -> list[Bit]:
-    return [Bit(update, at) for update in updates]
+def seen(updates: Iterable[Update], at: float = 0.0) -> list[SeenUpdate]:
+    return [SeenUpdate(update, at) for update in updates]
 
 
 def test_a_short_message_is_ready_at_once() -> None:
@@ -54,7 +54,7 @@ def test_an_album_waits_for_its_pieces_until_it_is_quiet() -> None:
     pieces = [message(album="g") for _ in range(3)]
     first = gather(seen(pieces[:2]), 0.5)
     assert (first.ready, first.wait_s) == ((), 0.5)
-    bits = [*seen(pieces[:2]), Bit(pieces[2], 0.9)]
+    bits = [*seen(pieces[:2]), SeenUpdate(pieces[2], 0.9)]
     assert gather(bits, 1.5).ready == ()
     assert gather(bits, 0.9 + QUIET_S).ready == (tuple(pieces),)
 
@@ -107,7 +107,7 @@ def test_a_text_waits_for_forwards_and_a_command_or_a_picture_does_not() -> None
     comment, forward = message("Summarise these"), message("a", forwarded=True)
     first = gather(seen([comment]), 0.1, 0.3)
     assert (first.ready, first.wait_s) == ((), 0.3 - 0.1)
-    bits = [*seen([comment]), Bit(forward, 0.2)]
+    bits = [*seen([comment]), SeenUpdate(forward, 0.2)]
     assert gather(bits, 0.4, 0.3).ready == ()
     assert gather(bits, 0.5, 0.3).ready == ((comment, forward),)
     for alone in (message("/status"), message()):
@@ -154,11 +154,11 @@ pieces = st.builds(
 def test_nothing_is_lost_doubled_or_overtaken(
     updates: list[Update], gaps: list[float], now: float, forward_wait_s: float
 ) -> None:
-    bits: list[Bit] = []
+    bits: list[SeenUpdate] = []
     at = 0.0
     for update, gap in zip(updates, gaps, strict=False):
         at += gap
-        bits.append(Bit(update, at))
+        bits.append(SeenUpdate(update, at))
     gathered = gather(bits, now, forward_wait_s)
     ready = [update for group in gathered.ready for update in group]
     held = [bit.update for bit in gathered.held]

@@ -23,8 +23,8 @@ class Sender:
         self.stayed: list[object] = []
 
     async def send(self, kind: Kind, body: object, chat: str = "p1", *, takes_s: float = 0.0) -> None:
-        async with self.gate.turn(Request(chat, kind, key=f"{chat}:view", body=body)) as turn:
-            if not turn.goes:
+        async with self.gate.slot(Request(chat, kind, key=f"{chat}:view", body=body)) as slot:
+            if not slot.may_send:
                 self.stayed.append(body)
                 return
             self.went.append((self.clock.monotonic(), body))
@@ -86,8 +86,8 @@ async def test_a_view_of_a_message_that_goes_away_does_not_go() -> None:
 
 async def test_a_refusal_is_obeyed_and_a_long_one_is_told_at_once() -> None:
     sender = Sender()
-    async with sender.gate.turn(Request("p1", "final")) as turn:
-        turn.refused(30.0)
+    async with sender.gate.slot(Request("p1", "final")) as slot:
+        slot.refused(30.0)
     with pytest.raises(TryLater) as told:
         await sender.send("final", "a")
     assert told.value.after_s == 30.0
@@ -115,7 +115,7 @@ async def test_whoever_gives_up_waiting_holds_nobody_up() -> None:
 async def test_one_that_breaks_while_it_sends_lets_the_next_go() -> None:
     sender = Sender()
     with pytest.raises(RuntimeError):
-        async with sender.gate.turn(Request("p1", "view", key="v", body="x")):
+        async with sender.gate.slot(Request("p1", "view", key="v", body="x")):
             raise RuntimeError
     async with anyio.create_task_group() as group:
         sender.start(group, "final", "a")

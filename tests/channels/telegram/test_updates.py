@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from pilothouse.channels.telegram.updates import MOST, REWRITE_AFTER, Keeping
+from pilothouse.channels.telegram.updates import MOST, REWRITE_AFTER, UpdateJournal
 from pilothouse.channels.telegram.wire import Arrived
 
 pytestmark = pytest.mark.anyio
 
 
-def make(folder: Path) -> Keeping:
+def make(folder: Path) -> UpdateJournal:
     def log(event: str, /, **fields: Any) -> None:
         raise AssertionError(event)
 
-    return Keeping(folder, log)
+    return UpdateJournal(folder, log)
 
 
 def raws(numbers: Iterable[int]) -> dict[int, bytes]:
@@ -29,27 +29,27 @@ async def read(folder: Path) -> list[int]:
 
 
 async def test_what_was_not_taken_is_read_again_and_what_was_leaves_no_file(tmp_path: Path) -> None:
-    keeping = make(tmp_path)
-    await keeping.keep(raws([2, 1]))
-    await keeping.keep(raws([3]))
-    await keeping.drop([2])
-    assert [number in keeping for number in (1, 2, 3)] == [True, False, True]
+    journal = make(tmp_path)
+    await journal.keep(raws([2, 1]))
+    await journal.keep(raws([3]))
+    await journal.drop([2])
+    assert [number in journal for number in (1, 2, 3)] == [True, False, True]
     assert await read(tmp_path) == [1, 2, 3], "what was taken comes again as a duplicate"
-    await keeping.drop([1, 3])
+    await journal.drop([1, 3])
     assert list(tmp_path.iterdir()) == []
-    await keeping.keep(raws([4]))
+    await journal.keep(raws([4]))
     assert await read(tmp_path) == [4]
 
 
 async def test_one_that_hangs_does_not_let_the_file_grow_for_ever(tmp_path: Path) -> None:
-    keeping = make(tmp_path)
-    await keeping.keep(raws([1]))
+    journal = make(tmp_path)
+    await journal.keep(raws([1]))
     for first in range(10, 10 + 4 * REWRITE_AFTER, REWRITE_AFTER):
         numbers = range(first, first + REWRITE_AFTER)
-        await keeping.keep(raws(numbers))
-        await keeping.drop(numbers)
-    await keeping.keep(raws([2]))
-    assert 1 in keeping
+        await journal.keep(raws(numbers))
+        await journal.drop(numbers)
+    await journal.keep(raws([2]))
+    assert 1 in journal
     found = await read(tmp_path)
     assert found[0] == 1
     assert found[-1] == 2
@@ -57,10 +57,10 @@ async def test_one_that_hangs_does_not_let_the_file_grow_for_ever(tmp_path: Path
 
 
 async def test_what_is_beyond_the_bound_is_left_at_telegrams(tmp_path: Path) -> None:
-    keeping = make(tmp_path)
-    await keeping.keep(raws(range(MOST + 5, 0, -1)))
-    assert MOST in keeping
-    assert MOST + 1 not in keeping
-    await keeping.drop([1])
-    await keeping.keep(raws([MOST + 1]))
-    assert MOST + 1 in keeping
+    journal = make(tmp_path)
+    await journal.keep(raws(range(MOST + 5, 0, -1)))
+    assert MOST in journal
+    assert MOST + 1 not in journal
+    await journal.drop([1])
+    await journal.keep(raws([MOST + 1]))
+    assert MOST + 1 in journal

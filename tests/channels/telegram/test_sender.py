@@ -75,17 +75,17 @@ async def test_chats_that_stream_at_once_break_no_limit_of_a_server_that_enforce
     chats = [server.person(f"P{n}").id for n in range(8)]
 
     async def stream(chat: int) -> None:
-        async with gate.turn(Request(chat, "final")):
+        async with gate.slot(Request(chat, "final")):
             first = await client.send_message(chat, "Working", silent=True)
         assert not isinstance(first, Trouble)
         gate_key = (chat, first.message_id)
         for step in range(4):
-            async with gate.turn(Request(chat, "view", gate_key, step)) as turn:
-                if turn.goes:
+            async with gate.slot(Request(chat, "view", gate_key, step)) as slot:
+                if slot.may_send:
                     edited = await client.edit_text(chat, first.message_id, f"Working, step {step}")
                     assert not isinstance(edited, Trouble)
             if step % 2 == 1:
-                async with gate.turn(Request(chat, "final")) as turn:
+                async with gate.slot(Request(chat, "final")) as slot:
                     assert not isinstance(await client.send_message(chat, f"Answer {step}"), Trouble)
 
     async with anyio.create_task_group() as group:

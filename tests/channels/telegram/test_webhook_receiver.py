@@ -11,7 +11,7 @@ from tests.channels.telegram.conftest import connect
 from tests.channels.telegram.receiving_house import House, Slow, make_house
 from tests.channels.telegram.server.running import Server
 
-from pilothouse.channels.telegram.webhook import Door, Hooked
+from pilothouse.channels.telegram.webhook import WebhookAddress, WebhookReceiver
 from pilothouse.core.channel import Receipt
 from pilothouse.core.secret import Secret
 
@@ -24,10 +24,10 @@ def house(server: Server, tmp_path: Path) -> House:
 
 
 @asynccontextmanager
-async def hooked(house: House) -> AsyncIterator[Hooked]:
+async def hooked(house: House) -> AsyncIterator[WebhookReceiver]:
     ports: list[int] = []
     async with connect(house.server) as client, anyio.create_task_group() as tasks:
-        hooked = Hooked(Door(Secret(SECRET)), await house.lanes(client), house.clock)
+        hooked = WebhookReceiver(WebhookAddress(Secret(SECRET)), await house.queues(client), house.clock)
         tasks.start_soon(hooked.run, ports.append)
         await house.until(lambda: ports)
         await client.set_webhook(f"http://127.0.0.1:{ports[0]}/telegram", SECRET)

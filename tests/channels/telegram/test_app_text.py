@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilothouse.channels.telegram.payload import Look, Message, unpack
-from pilothouse.channels.telegram.render import house_blocks, render
-from pilothouse.channels.telegram.styled import Code, Paragraph, bare
+from pilothouse.channels.telegram.render import app_blocks, render
+from pilothouse.channels.telegram.styled import Code, Paragraph, plain_text
 from pilothouse.core.message import Content, ContentKind
 
 EVIL = (
@@ -42,16 +42,16 @@ def test_what_an_engine_said_keeps_its_look_also_where_the_house_repeats_it() ->
 
 
 def test_a_listing_is_a_block_and_a_name_turns_nothing_around() -> None:
-    blocks = house_blocks("```\n/help  this *list*\n```\nby \u202eecila\u202c 👩\u200d💻")
+    blocks = app_blocks("```\n/help  this *list*\n```\nby \u202eecila\u202c 👩\u200d💻")
     assert blocks[0] == Code("/help  this *list*")
     assert isinstance(blocks[1], Paragraph)
-    assert bare(blocks[1].spans) == "by \\u202eecila\\u202c 👩\u200d💻"
+    assert plain_text(blocks[1].spans) == "by \\u202eecila\\u202c 👩\u200d💻"
 
 
 @given(st.text(alphabet=st.sampled_from("ab *_~|<>[]()#!-`\\\n😀&@/:."), max_size=80))
 def test_every_letter_is_there_but_for_the_marks_of_code(text: str) -> None:
-    blocks = house_blocks(text.replace("```", ""))
-    said = "\n".join(bare(block.spans) for block in blocks if isinstance(block, Paragraph))
+    blocks = app_blocks(text.replace("```", ""))
+    said = "\n".join(plain_text(block.spans) for block in blocks if isinstance(block, Paragraph))
     expected = re.sub(r"`([^`\n]+)`", r"\1", text.replace("```", "")).strip()
     assert said == expected
     assert not any(

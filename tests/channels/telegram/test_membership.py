@@ -9,7 +9,7 @@ from tests.channels.telegram.gateway_house import config_for, open_gateway
 from tests.channels.telegram.server.running import Server
 from tests.channels.telegram.test_troubles import alone
 
-from pilothouse.channels.telegram.receiver import hello
+from pilothouse.channels.telegram.receiver import group_greeting
 from pilothouse.channels.telegram.wire import Me
 from pilothouse.cli.status import look, render_status
 from pilothouse.core.ids import ConversationId, MessageId
@@ -142,5 +142,5 @@ async def test_nobody_is_greeted_in_a_broadcast_nor_when_rights_change(
     ],
 )
 def test_a_greeting_says_how_to_talk_to_us(trigger: Trigger, me: Me, words: str) -> None:
-    assert words in hello(me, trigger)
-    assert ("privacy mode" in hello(me, trigger)) == (not me.can_read_all_group_messages)
+    assert words in group_greeting(me, trigger)
+    assert ("privacy mode" in group_greeting(me, trigger)) == (not me.can_read_all_group_messages)
