@@ -323,7 +323,7 @@ async def test_a_tunnel_that_is_none_was_never_used(reply: bytes) -> None:
 
 ASK = """
 import anyio
-from pilothouse.channels.advice import why_unreachable
+from pilothouse.http.unreachable import why_unreachable
 from pilothouse.core.errors import ConfigError
 from pilothouse.http.client import Reply, open_http
 async def main():

@@ -35,3 +35,18 @@ class Secret:
 
     def __reduce__(self) -> str:
         raise TypeError("a secret is not pickled")
+
+
+def token_place(token: Secret, variable: str) -> str:
+    """Completes "put it …": where a new token belongs."""
+    return f"where the old one is: {token.source}" if token.source else f"into .env as {variable}"
+
+
+def put_missing(secret: Secret, variable: str) -> str:
+    """Says where to put a token that is missing."""
+    return f"put it into {secret.source or f'.env as {variable}=…'}"
+
+
+def and_put(token: Secret) -> str:
+    """Ends a sentence about a wrong token; empty if it was just typed and is stored nowhere yet."""
+    return f", and put it where the old one is: {token.source}" if token.source else ""

@@ -8,9 +8,8 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from pilothouse.channels.advice import and_put, put_missing
 from pilothouse.core.channel import IdForm
-from pilothouse.core.secret import Secret
+from pilothouse.core.secret import Secret, and_put, put_missing
 from pilothouse.core.trigger import Mode, Trigger, trigger_problem
 
 VARIABLE = "DISCORD_TOKEN"

@@ -17,7 +17,6 @@ from anyio.abc import TaskGroup
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pilothouse.channels.advice import token_place, why_unreachable
 from pilothouse.channels.discord.client import HIDDEN, Client, Hear, SessionLost, Start, logging_to
 from pilothouse.channels.discord.config import VARIABLE, DiscordConfig
 from pilothouse.channels.discord.endpoint import point_at
@@ -26,6 +25,8 @@ from pilothouse.channels.discord.rest import Calls, tracing
 from pilothouse.channels.discord.wire import Event
 from pilothouse.core.channel import ChannelHealth
 from pilothouse.core.clock import Clock
+from pilothouse.core.secret import token_place
+from pilothouse.http.unreachable import why_unreachable
 
 FIRST_S = 1.0
 LONGEST_S = 60.0

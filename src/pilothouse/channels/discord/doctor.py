@@ -14,7 +14,6 @@ import discord
 from discord.http import Route
 from msgspec import Struct
 
-from pilothouse.channels.advice import and_put, why_unreachable
 from pilothouse.channels.discord.client import intents_of, logging_to
 from pilothouse.channels.discord.config import DiscordConfig, heard_in
 from pilothouse.channels.discord.connection import PORTAL
@@ -31,6 +30,8 @@ from pilothouse.channels.discord.servers import (
 )
 from pilothouse.channels.discord.wire import FORUMS, TEXT_CHANNELS, THREADS, WITH_THREADS, Member, read
 from pilothouse.core.channel import BotIdentity, Finding
+from pilothouse.core.secret import and_put
+from pilothouse.http.unreachable import why_unreachable
 
 T = TypeVar("T")
 

@@ -23,9 +23,9 @@ from anyio.abc import TaskGroup
 from discord.http import HTTPClient, MultipartParameters, Route
 from msgspec import Struct, field
 
-from pilothouse.channels.advice import why_unreachable
 from pilothouse.channels.discord.pace import Pace, is_apart
 from pilothouse.channels.discord.trouble import LONG_S, TOO_MANY_OLD_EDITS, Trouble
+from pilothouse.http.unreachable import why_unreachable
 
 CALL_S = 20.0
 UPLOAD_S = 55.0

@@ -18,7 +18,6 @@ import msgspec
 from msgspec import Raw, Struct, field
 from msgspec.structs import replace
 
-from pilothouse.channels.advice import why_unreachable
 from pilothouse.channels.telegram.config import Endpoint
 from pilothouse.channels.telegram.shapes import Upload
 from pilothouse.channels.telegram.trouble import (
@@ -35,6 +34,7 @@ from pilothouse.channels.telegram.trouble import (
 )
 from pilothouse.core.channel import MIN_BYTES_PER_S
 from pilothouse.http.client import SECRET, Failed, File, Form, HttpClient, Reply, open_http
+from pilothouse.http.unreachable import why_unreachable
 
 T = TypeVar("T")
 

@@ -10,9 +10,8 @@ from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct, field
 
-from pilothouse.channels.advice import and_put, put_missing
 from pilothouse.core.channel import IdForm
-from pilothouse.core.secret import Secret
+from pilothouse.core.secret import Secret, and_put, put_missing
 from pilothouse.core.trigger import Trigger, trigger_problem
 
 API_BASE = "https://api.telegram.org"

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from pilothouse.channels.advice import and_put, token_place
 from pilothouse.channels.failures import Failures
 from pilothouse.channels.receipts import Tell, greeting
 from pilothouse.channels.telegram.accept import Acceptor
@@ -48,6 +47,7 @@ from pilothouse.core.channel import BotIdentity, ChannelHealth, ChannelHost, Des
 from pilothouse.core.clock import Clock
 from pilothouse.core.message import Address, Presence
 from pilothouse.core.people import at_least
+from pilothouse.core.secret import and_put, token_place
 from pilothouse.core.trigger import Trigger
 
 if TYPE_CHECKING:

@@ -1,7 +1,4 @@
-"""Advice in error messages: why a server could not be reached, and where to put a new token.
-
-A new token belongs where the old one is: what comes first in the order of settings overrides .env.
-"""
+"""Explains why a server could not be reached, in words for the person who has to fix it."""
 
 from __future__ import annotations
 
@@ -11,8 +8,6 @@ import ssl
 from collections.abc import Iterator
 
 from anyio import EndOfStream
-
-from pilothouse.core.secret import Secret
 
 OWN_AUTHORITY = "; if it is yours or your company's, start with SSL_CERT_FILE naming its authority's file, or SSL_CERT_DIR a folder"
 _OF_AUTHORITY = frozenset({2, 18, 19, 20, 21})
@@ -63,18 +58,3 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         inner = (one.__cause__, one.__context__, getattr(one, "os_error", None))
         left += [it for it in inner if isinstance(it, BaseException)]
         left += one.exceptions if isinstance(one, BaseExceptionGroup) else ()
-
-
-def token_place(token: Secret, variable: str) -> str:
-    """Completes "put it …": where a new token belongs."""
-    return f"where the old one is: {token.source}" if token.source else f"into .env as {variable}"
-
-
-def put_missing(secret: Secret, variable: str) -> str:
-    """Says where to put a token that is missing."""
-    return f"put it into {secret.source or f'.env as {variable}=…'}"
-
-
-def and_put(token: Secret) -> str:
-    """Ends a sentence about a wrong token; empty if it was just typed and is stored nowhere yet."""
-    return f", and put it where the old one is: {token.source}" if token.source else ""

@@ -10,7 +10,7 @@ import httpcore2
 import pytest
 from tests.ports import hold_port
 
-from pilothouse.channels.advice import why_unreachable
+from pilothouse.http.unreachable import why_unreachable
 
 REFUSED = "the connection was refused"
 
