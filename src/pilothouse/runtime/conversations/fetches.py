@@ -1,9 +1,8 @@
-"""Messages whose files are still being fetched: `/stop` knows of them, and takes back what would begin, with what was
-said behind them.
+"""Messages whose files are still being fetched. `/stop` withdraws them, and messages sent before it that arrive later.
 
-They are in memory alone, for their channel keeps them. One that was taken back has a row, withdrawn, under its own key:
-when it comes after all, or once more after a restart, it is a repeat and begins nothing. What waits behind it only its
-channel knows: that comes to us after the stop, and tells by its time that it was said before.
+Only memory holds them, because their channel keeps them. A withdrawn one gets a withdrawn row under its own key: when it
+arrives after all, or again after a restart, it is a repeat and starts nothing. Messages behind it are known only to their
+channel; the time of the stop is stored as a fact, and they are compared with it when they arrive.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from pilothouse.core.store import Store, Tx
 from pilothouse.runtime.conversations.pieces import head_of, without_known
 
 
-class Expected:
+class Fetches:
     def __init__(self) -> None:
         self._fetches: dict[anyio.CancelScope, InboundMessage] = {}
 
     @contextmanager
     def expecting(self, message: InboundMessage) -> Iterator[None]:
-        """What is done within is left where it is once the message was taken back."""
+        """Announce the message. The body of the `with` is cancelled once the message was withdrawn."""
         with anyio.CancelScope() as scope:
             self._fetches[scope] = message
             try:
@@ -37,24 +36,25 @@ class Expected:
     def messages(self) -> tuple[InboundMessage, ...]:
         return tuple(self._fetches.values())
 
-    async def leave_stopped(self, store: Store) -> None:
-        """Nobody waits any longer for the files of what was taken back."""
+    async def cancel_withdrawn(self, store: Store) -> None:
+        """Cancel the fetches of messages that were withdrawn."""
         fetches = list(self._fetches.items())
 
         def unit(tx: Tx) -> list[anyio.CancelScope]:
-            return [scope for scope, message in fetches if _is_taken_back(tx, message)]
+            return [scope for scope, message in fetches if _is_withdrawn(tx, message)]
 
         for scope in await store.read(unit) if fetches else ():
             scope.cancel()
 
 
-def _is_taken_back(tx: Tx, message: InboundMessage) -> bool:
-    """All of it: of one whose first piece was withdrawn before, the rest is still to come."""
+def _is_withdrawn(tx: Tx, message: InboundMessage) -> bool:
+    """Tell whether all pieces were withdrawn: if only the first was, the rest is still to come."""
     row = head_of(tx, message.address, message.native_id)
     return row is not None and row.status == "withdrawn" and without_known(tx, message) is None
 
 
 def is_stopped(tx: Tx, place: ConversationId, message: InboundMessage) -> bool:
-    """Both times are the platform's. Where they are the same, as two within one second may be, it begins."""
+    """Tell whether a chat message was sent before the last stop. Both times are the platform's; equal ones do not count,
+    because platforms count in seconds."""
     stopped_at = tx.get_fact(STOPPED.of(place))
     return bool(stopped_at) and message.kind == "chat" and 0 < message.sent_at < float(stopped_at)

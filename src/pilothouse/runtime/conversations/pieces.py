@@ -1,9 +1,7 @@
-"""Messages that came in pieces: each piece is durable under its own key.
+"""Messages that arrive in pieces, and the limits of one message: clean text, short names, a bounded size.
 
-A piece beyond the first has a row of its own in the inbox, done from the start, that names the row of its message. So a
-repeat is recognised piece by piece after a crash, and an edit finds its message by any of its pieces.
-
-What one message may bring: clean text, short names, and no more than fits into one prompt.
+Each piece beyond the first has its own row in the inbox, done from the start, that names the row of its message. So a
+repeat is recognised piece by piece after a crash, and an edit of any piece finds its message.
 """
 
 from __future__ import annotations
@@ -21,12 +19,10 @@ from pilothouse.runtime.conversations.places import message_key
 from pilothouse.runtime.settings import Settings
 
 PIECE = "piece"
-
-
-_encode = msgspec.json.Encoder().encode
-
 MAX_FILES = 20
 MAX_NAME_CHARS = 200
+
+_encode = msgspec.json.Encoder().encode
 
 
 class _PieceOf(Struct, frozen=True):
@@ -37,13 +33,13 @@ _decode_piece = msgspec.json.Decoder(_PieceOf).decode
 
 
 def head_of(tx: Tx, address: Address, native_id: str) -> QueueRow | None:
-    """Find the row of the message that this is, or is a piece of."""
+    """Return the row of the message with this id, or of the message that it is a piece of."""
     row = tx.inbox.by_key(message_key(address, native_id))
     return tx.inbox.get(_decode_piece(row.body).message) or row if row and row.kind == PIECE else row
 
 
 def without_known(tx: Tx, message: InboundMessage) -> InboundMessage | None:
-    """The message with only the pieces that the inbox lacks; None if it has them all."""
+    """Return the message with only the pieces that the inbox lacks; None if it lacks none."""
     pieces = pieces_of(message)
     known = [one for one in pieces if tx.inbox.by_key(message_key(message.address, one.native_id))]
     fresh = [piece for piece in pieces if piece not in known]
@@ -62,7 +58,7 @@ def keep_message(
     lane: str | None = None,
     ready_at: float = 0.0,
 ) -> Put:
-    """The row of a message, with its pieces and its line in the record. One that we have changes nothing."""
+    """Store a message with its pieces and an audit row. A stored message changes nothing."""
     put = tx.inbox.put(
         id=MessageId(ids("msg")),
         key=message_key(message.address, message.native_id),
@@ -81,7 +77,7 @@ def keep_message(
 
 
 def note_pieces(tx: Tx, ids: IdMaker, message: InboundMessage, head: QueueRow, at: float) -> None:
-    """Store a row for each piece of the message but the one whose key is the message's own."""
+    """Store a row for each piece whose key is not the message's own."""
     for piece in pieces_of(message):
         key = message_key(message.address, piece.native_id)
         if key != head.key:
@@ -125,12 +121,12 @@ def _cleaned(piece: Piece) -> Piece:
 
 
 def short_name(name: str) -> str:
-    """Names are data that goes into the prompt: nobody has one as long as a book."""
+    """Shorten a name: names are chosen by people and go into the prompt."""
     return clean_text(name if len(name) <= MAX_NAME_CHARS else name[: MAX_NAME_CHARS - 1] + "…")
 
 
 def too_much(message: InboundMessage, settings: Settings) -> str:
-    """Why it is too much for one message; empty if it is not."""
+    """Return why the message is too large; empty if it is not."""
     length, files = len(message.whole_text) + len(message.quoted or ""), len(message.attachments)
     if length > settings.max_message_chars:
         return too_long(length, settings.max_message_chars)

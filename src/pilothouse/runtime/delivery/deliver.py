@@ -1,16 +1,16 @@
-"""Claims the outbox and sends: in order within a conversation, side by side between conversations.
+"""Sends the rows of the outbox: in order within a conversation, and conversations side by side.
 
-A part is marked `sending` before it is sent and `sent` after, so a crash in between leaves a part that may or may
-not stand there: it is sent again with a mark that says so. A delivered part is never repeated.
+A part is marked `sending` before it is sent and `sent` after. A crash in between leaves a part that may have arrived: it
+is sent again with a mark that says so. A part that was sent is never repeated.
 
-No answer is given up because a platform is down. An unconfirmed message is sent again after pauses that grow (`retry`).
-After the quick ones a notice about it is put behind it, and tried after each failed try of it. If the notice arrives the
-platform works: a message that is still not confirmed after some more tries fails by itself, and is given up.
+No answer is given up because a platform is down. An unconfirmed message is sent again after growing pauses (`retry.py`).
+After the first sends a notice about it is queued behind it, and sent after each failed send. If the notice arrives, the
+platform works: a message that is still not confirmed after some more sends is given up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 
 import anyio
 import msgspec
@@ -29,11 +29,11 @@ from pilothouse.core.errors import (
 )
 from pilothouse.core.ids import ConversationId, MessageId
 from pilothouse.core.message import Address, MessageRef, Part
-from pilothouse.core.queue import PartRow, QueueRow
+from pilothouse.core.queue import CHANGES, PartRow, QueueRow
 from pilothouse.core.store import Tx
 from pilothouse.core.text import excerpt
-from pilothouse.runtime.asks.closed import is_shown_in_place, replace_question, shown_asks
-from pilothouse.runtime.delivery.changes import VIEW, is_taken, remove
+from pilothouse.runtime.asks.closed import is_shown_in_place
+from pilothouse.runtime.delivery.changes import apply_change
 from pilothouse.runtime.delivery.mail import AT_ONCE, Mail, Waiting
 from pilothouse.runtime.delivery.retry import MAX_SENDS, OWN_FAULT_SENDS, QUICK_SENDS, resend_pause_s
 from pilothouse.runtime.delivery.undelivered import (
@@ -43,7 +43,7 @@ from pilothouse.runtime.delivery.undelivered import (
     post_notice,
     retract_notice,
 )
-from pilothouse.runtime.outbox import content_at, content_of
+from pilothouse.runtime.outbox import content_at
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.settings import backoff_s
 from pilothouse.runtime.signals import OUTBOX, Signals
@@ -53,7 +53,6 @@ SENT = "sent"
 UNFIT = "A message could not be prepared for this channel: {text}"
 UNREADABLE = "A message of ours could not be read and was set aside. The log has the details."
 BROKEN = "A message could not be delivered after {tries} tries and was set aside. The log has the details."
-UNCHANGED = "A message that stands there could not be changed after {tries} tries: {why}"
 UNCONFIRMED = "A message could not be confirmed as delivered after {sends} tries: {text}"
 
 
@@ -65,24 +64,24 @@ class Delivery:
         self._breaks: dict[MessageId, int] = {}
         self._mail = Mail(ports)
         self._started_at = ports.clock.now()
-        # Asking a channel what it can do is slow, and it does not change.
+        # An isinstance check against a protocol is slow, and its result does not change.
         self._paced = {id: one for id, one in ports.channels.items() if isinstance(one, Paced)}
 
     async def run(self) -> None:
         async with anyio.create_task_group() as tasks:
             while True:
                 ticket = self._ports.signals.ticket(OUTBOX)
-                pause_s = await self._start_what_is_ready(tasks)
+                pause_s = await self._start_ready(tasks)
                 await Signals.wait(ticket, pause_s)
 
     async def drain(self, within_s: float) -> None:
-        """Returns when nothing is left that could be sent now, or when the time is up."""
+        """Return when no row can be sent now, or when the time is up."""
         with anyio.move_on_after(within_s):
             while self._busy or (await self._ports.read(self._unit())).ready:
                 ticket = self._ports.signals.ticket(OUTBOX)
                 await Signals.wait(ticket, 0.05)
 
-    async def _start_what_is_ready(self, tasks: TaskGroup) -> float:
+    async def _start_ready(self, tasks: TaskGroup) -> float:
         ports, poll_s = self._ports, self._ports.settings().poll_s
         try:
             seen = await ports.store.read(self._unit())
@@ -117,7 +116,7 @@ class Delivery:
             await self._not_delivered(row, error)
 
     async def _not_delivered(self, row: QueueRow, error: Exception) -> None:
-        """Nothing that one row does stops the others: it is tried again later, and set aside if that does not help."""
+        """Retry a row that raised an error, and set it aside after `MAX_BREAKS` errors. Other rows go on."""
         ports, settings = self._ports, self._ports.settings()
         why = f"{type(error).__name__}: {error}"
         ports.log("delivery.postponed", message_id=row.id, turn_id=row.turn_id, level="warning", error=error)
@@ -129,7 +128,7 @@ class Delivery:
         try:
             await ports.store.write(
                 lambda tx: tx.outbox.claim([row.id])
-            )  # it may have failed before it was ours
+            )  # the error may have come before the claim
             if breaks < MAX_BREAKS:
                 await ports.store.write(lambda tx: tx.outbox.retry(row.id, again_at, why))
             else:
@@ -141,22 +140,17 @@ class Delivery:
             await ports.clock.sleep(settings.retry_first_s)
 
     def _break(self, row: QueueRow) -> int:
-        """How often a bug of ours or of a channel's has met this row, in this process."""
+        """Count an unexpected error of this row, and return how many there were in this process."""
         self._breaks[row.id] = self._breaks.get(row.id, 0) + 1
         return self._breaks[row.id]
 
-    def _settled(self, row: QueueRow) -> None:
-        self._breaks.pop(row.id, None)
-
     async def _deliver(self, row: QueueRow, address: Address) -> None:
-        ports = self._ports
-        if row.kind == "closed":
-            await self._close(row, ports.channels[address.channel])
+        ports, channel, shown = self._ports, self._ports.channels[address.channel], ""
+        if row.kind in CHANGES:
+            if failed := await apply_change(ports, channel, row):
+                await self._fail(row, failed)
+            self._breaks.pop(row.id, None)
             return
-        if row.kind == VIEW:
-            await self._remove(row, ports.channels[address.channel])
-            return
-        channel, shown = ports.channels[address.channel], ""
         try:
             content = content_at(row, ports.clock.now())
             shown = excerpt(content)
@@ -173,52 +167,10 @@ class Delivery:
             if not await self._send(row, channel, address, part, last=part is parts[-1]):
                 return
 
-    async def _close(self, row: QueueRow, channel: Channel) -> None:
-        """Edits the question; nothing new is sent, so nothing can stand there twice."""
-        ports = self._ports
-        shown = await ports.store.write(lambda tx: shown_asks(tx, row) if tx.outbox.claim([row.id]) else [])
-
-        async def close() -> str:
-            return await replace_question(channel, content_of(row), shown, ports.settings().send_timeout_s)
-
-        await self._do(row, close)
-
-    async def _remove(self, row: QueueRow, channel: Channel) -> None:
-        """Takes away progress that could not go when it should have."""
-        ports = self._ports
-        left = await ports.store.write(lambda tx: bool(tx.outbox.claim([row.id])) and not is_taken(tx, row))
-
-        async def take_away() -> str:
-            return await remove(channel, row, ports.settings().send_timeout_s) if left else "nothing is left"
-
-        await self._do(row, take_away)
-
-    async def _do(self, row: QueueRow, change: Callable[[], Awaitable[str]]) -> None:
-        """A claimed row that sends nothing: done again it does no harm, so it is as patient as what is in doubt."""
-        ports = self._ports
-        try:
-            how = await change()
-        except TryLater as error:
-            await self._do_later(row, str(error), error.after_s)
-        except (Unconfirmed, TimeoutError) as error:
-            await self._do_later(row, f"{type(error).__name__}: {error}")
-        else:
-            await ports.persist(lambda tx: tx.outbox.done(row.id, ports.clock.now(), how))
-            self._settled(row)
-
-    async def _do_later(self, row: QueueRow, why: str, at_least_s: float = 0.0) -> None:
-        ports, tries = self._ports, row.attempts + 1
-        if tries >= MAX_SENDS:
-            await self._fail(row, UNCHANGED.format(tries=tries, why=why))
-            return
-        pause_s = max(at_least_s, resend_pause_s(ports.settings(), tries))
-        ports.log("message.postponed", message_id=row.id, turn_id=row.turn_id, after_s=pause_s, why=why)
-        await ports.persist(lambda tx: tx.outbox.retry(row.id, ports.clock.now() + pause_s, why))
-
     def _take(self, tx: Tx, row: QueueRow, rendered: Sequence[Part]) -> list[PartRow]:
-        """Claims the row, stores its parts and marks the first open one as being sent: one transaction.
+        """Claim the row, store its parts, and mark the first unsent one as `sending`, in one transaction.
 
-        The rows are returned as they were *before* that mark: one that was `sending` already is ambiguous.
+        The parts are returned as they were before that mark: one that was `sending` already may have arrived.
         """
         if not tx.outbox.claim([row.id]):
             return []
@@ -231,14 +183,14 @@ class Delivery:
             tx.outbox.done(row.id, self._ports.clock.now(), SENT)
         elif self._was_cut_short(row, first):
             again_at = self._ports.clock.now() + backoff_s(self._ports.settings(), first.sends)
-            tx.outbox.retry(row.id, again_at, "whoever sends it does not live to tell")
+            tx.outbox.retry(row.id, again_at, "the process died while it was sent")
             return []
         elif first.sends < MAX_SENDS:
             tx.outbox.sending(row.id, first.index)
         return parts
 
     def _was_cut_short(self, row: QueueRow, part: PartRow) -> bool:
-        """A message that a process dies of, again and again, must not be the first thing that the next one does."""
+        """Tell whether earlier processes died while sending this part: it must not be the first thing that this one sends."""
         return part.state == "sending" and part.sends >= QUICK_SENDS and row.ready_at <= self._started_at
 
     async def _send(
@@ -250,12 +202,12 @@ class Delivery:
         *,
         last: bool,
     ) -> bool:
-        """Sends one part and records it. False ends the row for now, or for good."""
+        """Send one part and record it. False if the row cannot go on now, or was given up."""
         ports = self._ports
         if part.sends >= MAX_SENDS:
             await self._fail(row, UNCONFIRMED.format(sends=part.sends, text=excerpt(part.part)))
             return False
-        # Sends that surely showed nothing do not count: any that does may stand there.
+        # `sends` counts only those that may have arrived.
         shown = msgspec.structs.replace(part.part, again=True) if part.sends else part.part
         try:
             await self._pace(channel, row.conversation_id)
@@ -271,10 +223,10 @@ class Delivery:
             await self._fail(row, REFUSED.format(reason=error.reason, text=excerpt(part.part)))
             return False
         except (Unconfirmed, TimeoutError) as error:
-            await self._doubt(row, address, part, f"{type(error).__name__}: {error}")
+            await self._handle_unconfirmed(row, address, part, f"{type(error).__name__}: {error}")
             return False
         except Exception as error:  # noqa: BLE001 - one delivery
-            # A bug of the channel's. Whether it stands there is not known: the next try carries the mark.
+            # A bug in the channel. The part may have arrived, so the next send has the mark.
             if (breaks := self._break(row)) >= MAX_BREAKS:
                 await self._fail(row, BROKEN.format(tries=breaks))
                 return False
@@ -284,14 +236,14 @@ class Delivery:
         if channel.id in self._paced:
             self._sent_at[row.conversation_id] = ports.clock.monotonic()
         await ports.persist(lambda tx: self._record(tx, row, part, ref, last=last))
-        self._settled(row)
+        self._breaks.pop(row.id, None)
         return True
 
     def _record(self, tx: Tx, row: QueueRow, part: PartRow, ref: MessageRef, *, last: bool) -> None:
         tx.outbox.sent(row.id, part.index, ref)
         if last:
             tx.outbox.done(row.id, now := self._ports.clock.now(), SENT)
-            if row.attempts:  # a first try is told of nowhere
+            if row.attempts:  # no notice is posted before the first retry
                 retract_notice(tx, row, now)
         else:
             following = tx.outbox.parts(row.id)[part.index + 1]
@@ -299,32 +251,33 @@ class Delivery:
                 tx.outbox.sending(row.id, following.index)
 
     async def _pace(self, channel: Channel, conversation_id: ConversationId) -> None:
-        """Each conversation has its own clock: one that is hot never slows another."""
+        """Wait for the channel's interval between messages, which each conversation has for itself."""
         paced, before = self._paced.get(channel.id), self._sent_at.get(conversation_id)
         if paced is not None and before is not None:
             await self._ports.clock.sleep(before + paced.interval_s - self._ports.clock.monotonic())
 
-    async def _doubt(self, row: QueueRow, address: Address, part: PartRow, why: str) -> None:
-        """The platform did not confirm it: it may have arrived. The next try carries the mark."""
+    async def _handle_unconfirmed(self, row: QueueRow, address: Address, part: PartRow, why: str) -> None:
+        """Postpone a part that the platform did not confirm; it may have arrived. Give it up if only this message fails."""
         sends = part.sends + 1
         pause_s = resend_pause_s(self._ports.settings(), sends)
         if sends < QUICK_SENDS:
             await self._later(row, part, pause_s, why, showed_nothing=False)
             return
         told = UNCONFIRMED.format(sends=sends, text=excerpt(part.part))
-        word = await self._ports.read(lambda tx: delivery_notice(tx, row))
-        if word is not None and word.status == "done" and sends >= OWN_FAULT_SENDS:
+        notice = await self._ports.read(lambda tx: delivery_notice(tx, row))
+        if notice is not None and notice.status == "done" and sends >= OWN_FAULT_SENDS:
             await self._fail(row, told)
             return
         await self._later(row, part, pause_s, why, showed_nothing=False, told=told)
-        word = await self._ports.read(lambda tx: delivery_notice(tx, row))
-        if word is not None and word.status == "queued" and word.ready_at <= self._ports.clock.now():
-            await self._try(word, address)
+        notice = await self._ports.read(lambda tx: delivery_notice(tx, row))
+        if notice is not None and notice.status == "queued" and notice.ready_at <= self._ports.clock.now():
+            await self._try(notice, address)
 
     async def _make_plainer(self, row: QueueRow, channel: Channel, part: PartRow, why: str) -> None:
-        """Other parts take the place of the one that the platform did not take for its form. All that stands before and
-        behind it is as it was."""
-        assert isinstance(channel, RendersPlainly), f"{channel.id} wants something plainer and has nothing"
+        """Replace a part whose markup the platform refused by plain parts. The parts before and after it stay."""
+        assert isinstance(channel, RendersPlainly), (
+            f"{channel.id} raised WantsPlainer but cannot render plainly"
+        )
         now = self._ports.clock.now()
         plain = channel.render_plainly(content_at(row, now))
         self._ports.log("message.made_plainer", message_id=row.id, turn_id=row.turn_id, why=why)
@@ -333,7 +286,7 @@ class Delivery:
             behind = len(tx.outbox.parts(row.id)) - part.index - 1
             tx.outbox.pending(row.id, part.index)
             tx.outbox.replace_part(row.id, part.index, plain[part.index : len(plain) - behind])
-            if part.sends:  # an earlier one may stand there: the mark stays
+            if part.sends:  # an earlier send may have arrived: keep the mark
                 tx.outbox.sending(row.id, part.index)
             tx.outbox.retry(row.id, now, why)
 
@@ -342,7 +295,7 @@ class Delivery:
     async def _later(
         self, row: QueueRow, part: PartRow, after_s: float, why: str, *, showed_nothing: bool, told: str = ""
     ) -> None:
-        """`told` is a word about it for the people there, if it is time for one."""
+        """Postpone the row. `told` is the text of a notice for its conversation, if one is due."""
         now = self._ports.clock.now()
         self._ports.log("message.postponed", message_id=row.id, turn_id=row.turn_id, after_s=after_s, why=why)
 
@@ -356,10 +309,10 @@ class Delivery:
         await self._ports.persist(unit)
 
     async def _fail(self, row: QueueRow, why: str) -> None:
-        """It will never stand there: the person and the session are told, whichever way still works."""
+        """Give the row up; people and the session are told."""
         ports, now = self._ports, self._ports.clock.now()
         ports.log("message.failed", level="error", message_id=row.id, turn_id=row.turn_id, why=why)
-        self._settled(row)
+        self._breaks.pop(row.id, None)
         await ports.persist(lambda tx: give_up(tx, ports.ids, ports.settings(), row, why, now))
 
 

@@ -14,9 +14,9 @@ from pilothouse.runtime.settings import Settings, exponential_s
 MAX_SENDS = 200
 """With pauses of at most five minutes: most of a day. A change of a message that was sent has as many tries."""
 QUICK_SENDS = 3
-"""A short network failure takes at most this many. After them people are told."""
+"""Sends before people are told. A short network failure rarely takes more."""
 OWN_FAULT_SENDS = 8
-"""After this many the message is given up if the notice about it arrived: then only this message fails."""
+"""Sends before the message is given up although its notice arrived: then the platform works and this message fails."""
 PLACES_AT_ONCE = 500
 
 
@@ -33,7 +33,7 @@ def resend_now(tx: Tx, channel: ChannelId, now: float) -> None:
 
 
 def _first_message(tx: Tx, conversation_id: ConversationId) -> QueueRow | None:
-    """A postponed change holds up no message behind it."""
+    """Return the first unfinished row that is a message: a postponed change blocks none."""
     return next((row for row in tx.outbox.unfinished(conversation_id) if row.kind not in CHANGES), None)
 
 

@@ -45,7 +45,7 @@ from pilothouse.runtime.commands.table import (
     run_command,
 )
 from pilothouse.runtime.conversations.binding import workspace_of
-from pilothouse.runtime.conversations.fetches import Expected
+from pilothouse.runtime.conversations.fetches import Fetches
 from pilothouse.runtime.conversations.pieces import cleaned, short_name, too_long, too_much, without_known
 from pilothouse.runtime.conversations.places import message_key, place_id
 from pilothouse.runtime.conversations.sessions import only_resumes
@@ -89,7 +89,7 @@ class Intake:
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
         self._rate_limit = RateLimit()
-        self._expected = Expected()
+        self._fetches = Fetches()
 
     async def accept(self, message: InboundMessage) -> Receipt:
         if message.overheard and not await self._answers_question(message):
@@ -138,7 +138,7 @@ class Intake:
         """Announce a message whose files are being fetched. Commands start no turn and are not announced."""
         way = route(message.text, COMMANDS, ALIASES) if message.kind == "chat" else PlainText()
         is_command = isinstance(way, Command) and not COMMANDS[way.name].opens
-        return nullcontext() if is_command else self._expected.expecting(message)
+        return nullcontext() if is_command else self._fetches.expecting(message)
 
     async def _role(self, author: Author, address: Address) -> Role:
         """Return the author's role in the conversation's workspace. A configured owner is one everywhere."""
@@ -255,14 +255,14 @@ class Intake:
         prepared = await self._prepare(way, said)
         receipt = await run_command(self._ports, way, said, prepared)
         if prepared.expected:
-            await self._expected.leave_stopped(self._ports.store)
+            await self._fetches.cancel_withdrawn(self._ports.store)
         return receipt
 
     async def _prepare(self, way: Route, said: InboundMessage) -> Prepared:
         ports = self._ports
         match way:
             case Command(name="stop"):
-                return Prepared(expected=self._expected.messages(), said_at=said.sent_at)
+                return Prepared(expected=self._fetches.messages(), said_at=said.sent_at)
             case Command(name="model"):
                 return Prepared(models=list_models(ports))
             case Command(name="topic") if await self._is_first(said, "command.topic"):
