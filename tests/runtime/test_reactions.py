@@ -84,7 +84,7 @@ async def test_whoever_was_revoked_starts_nothing_with_a_reaction_that_waits(tmp
         await react(rig, GRANTED)
         await rig.store.write(lambda tx: tx.people.revoke(GRANTED.id))
         await rig.channel.say("blue")
-        await rig.until_said("A message of Granted was dropped")
+        await rig.until_said("A message from Granted was dropped")
         await rig.until_idle()
         assert len(rig.engine.turns) == 1
 
