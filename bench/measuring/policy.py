@@ -13,6 +13,7 @@ from bench.measuring.statistics import median, quantile
 from bench.measuring.table import Row
 
 from pilothouse.core.ask import Ask
+from pilothouse.core.call import Call
 from pilothouse.core.ids import AskId
 from pilothouse.core.policy import Site
 from pilothouse.core.rules import parse_rule
@@ -62,8 +63,7 @@ def measure() -> list[Row]:
         times: dict[str, list[float]] = {}
         for round_ in range(ROUNDS):
             for name, command in texts(round_):
-                payload = {"tool": "Bash", "input": {"command": command}, "cwd": root}
-                ask = Ask(AskId("a"), "approval", "x", payload)
+                ask = Ask(AskId("a"), "approval", "x", call=Call("command", cwd=root, command=command))
                 began = time.perf_counter()
                 decide(ask, rules, site, env)
                 times.setdefault(name, []).append((time.perf_counter() - began) * 1000)

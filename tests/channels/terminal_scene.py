@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+from tests.calls import with_call
 
 from pilothouse.channels.terminal.channel import TerminalChannel
 from pilothouse.channels.terminal.config import Interactive, Mode, OneShot, TerminalConfig
@@ -92,13 +93,15 @@ PUSH = Ask(
     ),
 )
 DIFF = "\n".join(["--- a.py", "+++ a.py", "@@ -1,60 +1,61 @@", "-old", *(f"+new {n}" for n in range(60))])
-EDIT = Ask(
-    AskId("ask-5"),
-    "approval",
-    "edit: a.py",
-    {"tool": "Edit", "input": {"file_path": "a.py", "old_string": "old", "new_string": "new"}},
-    "hash-5",
-    preview=DIFF,
+EDIT = with_call(
+    Ask(
+        AskId("ask-5"),
+        "approval",
+        "edit: a.py",
+        {"tool": "Edit", "input": {"file_path": "a.py", "old_string": "old", "new_string": "new"}},
+        "hash-5",
+        preview=DIFF,
+    )
 )
 SIZES = Ask(
     AskId("ask-6"),

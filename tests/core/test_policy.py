@@ -15,6 +15,7 @@ from pilothouse.core.policy import (
     Site,
     strongest,
 )
+from pilothouse.engines.claude.calls import call_of
 from pilothouse.policy.decide import PolicyEnv, decide
 
 
@@ -52,7 +53,7 @@ def approval(tool: str, cwd: str | None = "/work/shop", **given: Any) -> Ask:
     payload: dict[str, Any] = {"tool": tool, "input": given}
     if cwd is not None:
         payload["cwd"] = cwd
-    return Ask(AskId("a"), "approval", tool, payload)
+    return Ask(AskId("a"), "approval", tool, payload, call=call_of(payload))
 
 
 def ruled(ask: Ask, mode: ApprovalMode = "minimal") -> PolicyOutcome:

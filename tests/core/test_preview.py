@@ -11,6 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pilothouse.core.ask import Ask
+from pilothouse.core.call import Change
+from pilothouse.core.ids import AskId
 from pilothouse.core.preview import (
     BRIEF_CHARS,
     BRIEF_LINES,
@@ -19,19 +22,30 @@ from pilothouse.core.preview import (
     Found,
     beside_preview,
     diff_of,
-    parse_change,
     render_change,
     shorten,
 )
+from pilothouse.engines.claude.calls import call_of
 
 TEXT = "one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nnine\n"
 LINES = st.lists(st.sampled_from(["a", "b", "c", "", "-x", "+y", "@@ z"]), max_size=14)
 
 
 def preview(tool: str, found: Found, cwd: str = "/work", **given: Any) -> str:
-    change = parse_change({"tool": tool, "input": given})
+    change = change_of(tool, given)
     assert change is not None
     return render_change(change, found, cwd)
+
+
+def change_of(tool: str, given: Any) -> Change | None:
+    call = call_of({"tool": tool, "input": given})
+    assert call is not None
+    return call.change
+
+
+def beside(tool: str, given: dict[str, Any]) -> dict[str, Any]:
+    payload = {"tool": tool, "input": given}
+    return beside_preview(Ask(AskId("a"), "approval", tool, payload, call=call_of(payload)))
 
 
 def apply_diff(before: list[str], diff: str) -> list[str]:
@@ -149,8 +163,8 @@ def test_a_diff_that_the_engine_made_is_shown_as_it_is() -> None:
     ],
 )
 def test_what_changes_no_file_has_no_preview(given: dict[str, Any]) -> None:
-    assert parse_change({"tool": "x", "input": given}) is None
-    assert parse_change({"tool": "x", "input": "text"}) is None
+    assert change_of("x", given) is None
+    assert change_of("x", "text") is None
 
 
 @given(st.text(alphabet="ab\n", max_size=9000) | st.integers(0, 9000).map("x".__mul__))
@@ -179,7 +193,7 @@ def test_line_ends_alone_are_told_in_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tool", "given", "beside"),
+    ("tool", "given", "left"),
     [
         ("Edit", {"file_path": "a", "old_string": "x", "new_string": "y", "replace_all": True}, {}),
         ("Edit", {"file_path": "a", "old_string": "x", "new_string": "y", "then": "rm"}, {"then": "rm"}),
@@ -201,17 +215,21 @@ def test_line_ends_alone_are_told_in_words() -> None:
     ],
 )
 def test_what_a_preview_does_not_show_is_left_to_be_shown_beside_it(
-    tool: str, given: dict[str, Any], beside: dict[str, Any]
+    tool: str, given: dict[str, Any], left: dict[str, Any]
 ) -> None:
-    payload = {"tool": tool, "input": given}
-    assert parse_change(payload) is not None
-    assert beside_preview(payload) == beside
+    assert change_of(tool, given) is not None
+    assert beside(tool, given) == left
 
 
 def test_an_edit_with_something_more_in_it_is_shown_as_it_is() -> None:
     edits = [{"old_string": "x", "new_string": "y", "run": "rm"}]
-    payload = {"tool": "MultiEdit", "input": {"file_path": "a", "edits": edits}}
-    assert beside_preview(payload) == {"edits": edits}
+    assert beside("MultiEdit", {"file_path": "a", "edits": edits}) == {"edits": edits}
+
+
+def test_the_whole_input_is_shown_where_the_call_is_not_known() -> None:
+    given = {"file_path": "a", "old_string": "x", "new_string": "y"}
+    ask = Ask(AskId("a"), "approval", "Edit", {"tool": "Edit", "input": given}, preview="-x\n+y")
+    assert beside_preview(ask) == given
 
 
 def test_that_a_text_is_replaced_everywhere_shows_where_the_file_does_not() -> None:

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from pilothouse.core import event, view
 from pilothouse.core.ask import Ask, Option, RuleOffer
+from pilothouse.core.call import Call, Cell, Change, Replacement
 from pilothouse.core.event import (
     SCHEMA_VERSION,
     EngineEvent,
@@ -29,6 +30,10 @@ VALUES: tuple[type[Struct], ...] = (
     ResumeToken,
     ToolCall,
     Ask,
+    Call,
+    Change,
+    Replacement,
+    Cell,
     Option,
     RuleOffer,
     PlanItem,

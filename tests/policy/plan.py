@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pilothouse.core.ask import Ask
+from pilothouse.core.call import Call
 from pilothouse.core.ids import AskId
 from pilothouse.core.policy import ApprovalMode, Ruling, Site
 from pilothouse.core.rules import parse_rule
@@ -48,6 +49,6 @@ class Plan:
         mode: ApprovalMode = "minimal",
         cwd: str | None = None,
     ) -> Ruling:
-        payload = {"tool": "Bash", "input": {"command": command}, "cwd": cwd or str(self.root)}
-        ask = Ask(AskId("a"), "approval", command, payload)
+        call = Call("command", "Bash", cwd or str(self.root), command)
+        ask = Ask(AskId("a"), "approval", command, call=call)
         return decide(ask, [parse_rule(line) for line in rules], Site(str(self.root), mode=mode), self.env)

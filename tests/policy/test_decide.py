@@ -12,6 +12,7 @@ from pilothouse.core.ask import Ask
 from pilothouse.core.ids import AskId
 from pilothouse.core.policy import MODES, ApprovalMode, PolicyOutcome, Ruling, Site
 from pilothouse.core.rules import Rule, parse_rule
+from pilothouse.engines.claude.calls import call_of
 from pilothouse.policy.decide import PolicyEnv, decide
 from pilothouse.policy.filesystem import BareFilesystem
 from pilothouse.policy.shell import BashParser
@@ -21,7 +22,8 @@ HERE = "/work/shop"
 
 
 def ruled(tool: str, *rules: str, mode: ApprovalMode = "minimal", cwd: str = HERE, **given: Any) -> Ruling:
-    ask = Ask(AskId("a"), "approval", tool, {"tool": tool, "input": given, "cwd": cwd})
+    call = call_of({"tool": tool, "input": given, "cwd": cwd})
+    ask = Ask(AskId("a"), "approval", tool, call=call)
     return decide(ask, [parse_rule(line) for line in rules], Site(HERE, mode=mode), ENV)
 
 
@@ -240,7 +242,7 @@ def test_what_a_rule_covers(rule: str, tool: str, given: dict[str, Any], outcome
         ("Bash", {"command": "rm -r a"}, ""),
         ("Bash", {"command": "git -c x=y log"}, ""),
         ("Bash", {"command": "a; b; c; d; e; f"}, ""),
-        ("Edit", {"file_path": "a.py"}, "allow tool Edit"),
+        ("Edit", {"file_path": "a.py"}, "allow path a.py"),
         ("Edit", {"file_path": ".mcp.json"}, "allow path .mcp.json"),
         ("Read", {"file_path": "/etc/hosts"}, "allow read /etc/hosts"),
         ("Glob", {"pattern": "*.h", "path": "/usr/include"}, "allow read /usr/include/**"),

@@ -4,11 +4,18 @@ from typing import Any
 
 import pytest
 
+from pilothouse.core.call import Call
+from pilothouse.engines.claude.calls import call_of
+from pilothouse.engines.script.calls import call_of as call_of_script
 from pilothouse.policy.tool_class import tool_class
 
 
-def call(tool: str, **given: Any) -> dict[str, Any]:
-    return {"tool": tool, "input": given, "cwd": "/work/shop"}
+def call(tool: str, **given: Any) -> Call | None:
+    return call_of({"tool": tool, "input": given, "cwd": "/work/shop"})
+
+
+def script_call(tool: str, **given: Any) -> Call | None:
+    return call_of_script({"tool": tool, "input": given, "cwd": "/work/shop"})
 
 
 @pytest.mark.parametrize(
@@ -105,7 +112,7 @@ def test_everyday_work_is_ordinary(command: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("payload", "expected"),
+    ("asked", "expected"),
     [
         (call("Write", file_path="/work/shop/a.py"), "ordinary"),
         (call("Write", file_path="a.py"), "ordinary"),
@@ -117,16 +124,16 @@ def test_everyday_work_is_ordinary(command: str) -> None:
         (call("mcp__db__dropTable"), "destructive"),
         (call("mcp__github__search"), "ordinary"),
         (call("WebFetch", url="https://example.org"), "ordinary"),
-        ({"tool": "Bash", "input": {"command": 7}}, "destructive"),
-        (call("local_shell", command=["rm", "-rf", "/"]), "destructive"),
-        (call("local_shell"), "destructive"),
+        (call("Bash", command=7), "destructive"),
+        (script_call("local_shell", command=["rm", "-rf", "/"]), "destructive"),
+        (script_call("local_shell"), "destructive"),
         (call("PowerShell"), "destructive"),
         (call("unheard_of", command=["rm", "-rf", "/"]), "destructive"),
-        ({"tool": "Bash", "input": "rm"}, "destructive"),
-        ({"question": "Which colour?"}, "ordinary"),
+        (call_of({"tool": "Bash", "input": "rm"}), "destructive"),
+        (call_of({"question": "Which colour?"}), "ordinary"),
     ],
 )
 def test_other_tools_are_classed_by_what_they_reach_and_by_their_names(
-    payload: dict[str, Any], expected: str
+    asked: Call | None, expected: str
 ) -> None:
-    assert tool_class(payload) == expected
+    assert tool_class(asked) == expected

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import anyio
 from anyio.abc import ObjectSendStream
+from tests.calls import with_call
 
 from pilothouse.core.ask import Ask, Decision
 from pilothouse.core.engine import Brief
@@ -66,7 +67,7 @@ class Strings:
         await self.emit(TurnEnded("failed", failure=Failure(kind, text, retry_at)))
 
     async def ask(self, ask: Ask) -> Decision:
-        await self.emit(Asked(ask))
+        await self.emit(Asked(with_call(ask)))
         return await self.answer_to(ask)
 
     async def answer_to(self, ask: Ask) -> Decision:

@@ -29,6 +29,7 @@ from pilothouse.core.policy import Classify, Policy
 from pilothouse.core.queue import QueueRow
 from pilothouse.core.store import NodeInfo, Store, Tx
 from pilothouse.core.turn import Turn
+from pilothouse.engines.claude.calls import call_of
 from pilothouse.policy.tool_class import tool_class
 from pilothouse.runtime.clock import SystemClock, new_id
 from pilothouse.runtime.gateway import Gateway
@@ -261,6 +262,7 @@ async def open_rig(
             channels={channel.id: channel} if channels is None else channels,
             policy=policy,
             tool_class=tool_class,
+            read_call=lambda _engine, payload: call_of(payload),
             alive=alive,
             engine_problem=partial(_problem_of, unusable or {}),
             log=lambda event, **fields: logged.append((event, fields)),

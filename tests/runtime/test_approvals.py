@@ -13,6 +13,8 @@ from tests.runtime.rig import ADMIN, MAIN, MEMBER, SECOND, STRANGER, Rig, only_a
 
 from pilothouse.channels.memory import PERSON
 from pilothouse.core.ask import Ask, AskRow, Decision, Option, RuleOffer
+from pilothouse.core.call import Call
+from pilothouse.core.event import Asked
 from pilothouse.core.ids import AskId, ConversationId, UserId
 from pilothouse.core.message import Author
 from pilothouse.core.people import Approvers, Grant
@@ -25,8 +27,8 @@ TWO = Approvers(("admin",), exclude_requester=True, quorum=2)
 GRANTED = Author(UserId("memory:granted"), "Granted")
 
 
-def by_words(payload: dict[str, Any]) -> ToolClass:
-    return "destructive" if "rm " in str(payload) else "ordinary"
+def by_words(call: Call | None) -> ToolClass:
+    return "destructive" if "rm " in str(call) else "ordinary"
 
 
 class Offering:
@@ -140,6 +142,36 @@ async def test_whoever_changes_what_runs_must_be_able_to_allow_that(tmp_path: Pa
         assert not await allow(MEMBER, instead)
         assert await refusals(rig) == [(MEMBER.id, "foreign")]
         assert await allow(MEMBER, {"command": "make -k"})
+        await rig.until_said("told: allow")
+
+
+async def test_a_changed_input_is_classed_by_the_engine_that_asked(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, PuppetEngine(asks(MAKE))) as rig:
+        await rig.channel.say("go", author=MEMBER)
+        asked, desk = await rig.until_asked(), rig.gateway.desk
+        for given, accepted in (
+            ({"command": "git push"}, False),
+            ({"x": 1}, False),
+            ({"command": "make -k"}, True),
+        ):
+            decision = Decision("allow", input=given)
+            taken = await desk.answer(asked.id, asked.payload_hash, decision, MEMBER)
+            assert taken.accepted is accepted
+        await rig.until_said("told: allow")
+
+
+async def test_a_call_that_its_engine_does_not_describe_is_destructive(tmp_path: Path) -> None:
+    async def play(strings: Strings) -> None:
+        await strings.start()
+        await strings.emit(Asked(MAKE))
+        await strings.end(f"told: {(await strings.answer_to(MAKE)).verdict}")
+
+    async with open_rig(tmp_path, PuppetEngine(play)) as rig:
+        await rig.channel.say("go", author=MEMBER)
+        asked = await rig.until_asked()
+        assert asked.call == Call("unreadable", "Bash")
+        assert not (await rig.channel.answer(asked, "allow", author=MEMBER)).accepted
+        assert (await rig.channel.answer(asked, "allow")).accepted
         await rig.until_said("told: allow")
 
 

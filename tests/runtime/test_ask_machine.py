@@ -23,6 +23,7 @@ from msgspec import Struct
 from tests.new_store import put_new_store
 
 from pilothouse.core.ask import Ask, Decision, Verdict
+from pilothouse.core.call import Call
 from pilothouse.core.conversation import Conversation
 from pilothouse.core.engine import EngineSession
 from pilothouse.core.event import TurnEnded
@@ -31,6 +32,7 @@ from pilothouse.core.message import Address, Author, InboundMessage
 from pilothouse.core.people import Approvers, Grant, Role
 from pilothouse.core.policy import ToolClass
 from pilothouse.core.store import NodeInfo, Store, Tx
+from pilothouse.engines.claude.calls import call_of
 from pilothouse.runtime.asks.answers import AnswerService
 from pilothouse.runtime.asks.settle import expire, supersede_lost
 from pilothouse.runtime.ports import Ports
@@ -60,8 +62,8 @@ PAYLOADS: dict[str, dict[str, Any]] = {
 TIMEOUT_S = 100.0
 
 
-def class_of(payload: dict[str, Any]) -> ToolClass:
-    return "destructive" if "rm" in str(payload) else "ordinary"
+def class_of(call: Call | None) -> ToolClass:
+    return "destructive" if "rm" in str(call) else "ordinary"
 
 
 class Model:
@@ -277,7 +279,11 @@ class World:
         before = set(self.models)
         self.asked_as[key] = (name, None)
         session: EngineSession = self.engine
-        self.run(self.asks.asked(session, Ask(AskId(key), "approval", f"Run {name}?", payload)))
+        self.run(
+            self.asks.asked(
+                session, Ask(AskId(key), "approval", f"Run {name}?", payload, call=call_of(payload))
+            )
+        )
         rows = self.write(lambda tx: tx.asks.open_in(PLACE))
         fresh = [row for row in rows if row.ask.id not in before]
         if fresh:

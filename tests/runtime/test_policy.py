@@ -8,6 +8,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from tests.calls import with_call
 from tests.runtime.puppet import PuppetEngine
 from tests.runtime.rig import open_rig
 
@@ -39,7 +40,8 @@ class SlowSegmenter:
 
 
 def asking(command: str) -> Ask:
-    return Ask(AskId("a"), "approval", "x", {"tool": "Bash", "input": {"command": command}, "cwd": "/work"})
+    payload = {"tool": "Bash", "input": {"command": command}, "cwd": "/work"}
+    return with_call(Ask(AskId("a"), "approval", "x", payload))
 
 
 @pytest.mark.anyio

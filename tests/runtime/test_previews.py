@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
+from tests.calls import with_call
 from tests.runtime.mail import end_of
 from tests.runtime.puppet import PuppetEngine, Strings
 from tests.runtime.rig import MAIN, open_rig
@@ -36,7 +37,7 @@ else:
 
 def edit(path: str, old: str, new: str, **more: Any) -> Ask:
     payload = {"tool": "Edit", "input": {"file_path": path, "old_string": old, "new_string": new}}
-    return Ask(AskId("a"), "approval", f"edit: {path}", payload, **more)
+    return with_call(Ask(AskId("a"), "approval", f"edit: {path}", payload, **more))
 
 
 def changing(ask: Ask) -> PuppetEngine:
@@ -54,7 +55,7 @@ class NotThere:
     """Asks about everything, and forbids one file."""
 
     async def judge(self, ask: Ask, site: Site) -> Ruling:
-        if ask.payload["input"].get("file_path") == "secret.txt":
+        if ask.call is not None and ask.call.paths == ("secret.txt",):
             return Ruling("deny", "deny path secret.txt")
         return Ruling("ask", "no rule matches", (RuleOffer("session", "allow edit a.txt"),))
 
@@ -295,7 +296,7 @@ async def test_what_an_approval_was_changed_to_is_held_to_the_rules_too(tmp_path
 )
 async def test_all_of_a_call_is_shown_beside_its_preview(given: dict[str, str]) -> None:
     payload = {"tool": "mcp__files__apply", "input": given, "cwd": "/w"}
-    ask = Ask(AskId("a"), "approval", "tool: files.apply", payload, "hash")
+    ask = with_call(Ask(AskId("a"), "approval", "tool: files.apply", payload, "hash"))
     ask = brief_ask(await with_preview(ask, "/w", not_looked_at))
     assert ask.preview
     said = ask_text(ask, Authority())

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import msgspec
+from tests.calls import with_call
 from tests.runtime.puppet import PuppetEngine, Strings
 from tests.runtime.rig import MAIN, Rig, open_rig
 from tests.runtime.test_trust import replace
@@ -50,7 +51,7 @@ class LatePolicy:
 def running(command: str, folder: Path) -> PuppetEngine:
     """Asks to run a command, every turn."""
     payload = {"tool": "Bash", "input": {"command": command}, "cwd": str(folder)}
-    ask = Ask(AskId("a"), "approval", command, payload)
+    ask = with_call(Ask(AskId("a"), "approval", command, payload))
 
     async def play(strings: Strings) -> None:
         await strings.start()
@@ -152,7 +153,9 @@ async def test_a_workspace_may_narrow_the_mode_and_never_widen_it(tmp_path: Path
     policy = LatePolicy()
     async with open_rig(tmp_path) as rig:
         policy.open(rig.store)
-        ask = Ask(AskId("a"), "approval", "x", {"tool": "Browser", "input": {}, "cwd": str(tmp_path)})
+        ask = with_call(
+            Ask(AskId("a"), "approval", "x", {"tool": "Browser", "input": {}, "cwd": str(tmp_path)})
+        )
         full, least = Site(str(tmp_path), mode="full-access"), Site(str(tmp_path))
         assert (await policy.judge(ask, full)).outcome == "allow"
         policy.configured = WorkspaceRules(at_most="minimal")
@@ -196,7 +199,9 @@ async def test_a_kept_rule_that_cannot_be_read_makes_everything_ask(tmp_path: Pa
         policy.open(rig.store)
         broken = RuleRow(RuleId("r"), "", "", "allow everything always", "ann", 1.0)
         await rig.store.write(lambda tx: tx.rules.add(broken))
-        ask = Ask(AskId("a"), "approval", "x", {"tool": "TodoWrite", "input": {}, "cwd": str(tmp_path)})
+        ask = with_call(
+            Ask(AskId("a"), "approval", "x", {"tool": "TodoWrite", "input": {}, "cwd": str(tmp_path)})
+        )
         assert (await policy.judge(ask, Site(str(tmp_path), mode="full-access"))).outcome == "ask"
 
 
@@ -204,5 +209,7 @@ async def test_where_the_store_cannot_be_read_nothing_is_allowed(tmp_path: Path)
     policy = LatePolicy()
     async with open_rig(tmp_path) as rig:
         policy.open(rig.store)
-    ask = Ask(AskId("a"), "approval", "x", {"tool": "TodoWrite", "input": {}, "cwd": str(tmp_path)})
+    ask = with_call(
+        Ask(AskId("a"), "approval", "x", {"tool": "TodoWrite", "input": {}, "cwd": str(tmp_path)})
+    )
     assert (await policy.judge(ask, Site(str(tmp_path), mode="full-access"))).outcome == "ask"

@@ -7,10 +7,13 @@ import stat
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.stores.sqlite_cases import HERE, change, child, open_at, output, query
 
+from pilothouse.core.ask import Ask, Decision, hash_payload
 from pilothouse.core.errors import ConfigError, StoreError, StoreTooNew
+from pilothouse.core.ids import AskId, SessionId
 from pilothouse.stores.sqlite.link import connect
 from pilothouse.stores.sqlite.migrate import (
     APPLICATION_ID,
@@ -85,6 +88,24 @@ async def test_of_an_old_session_only_what_was_told_is_known(old: Path) -> None:
     async with open_at(old) as store:
         found = await store.read(lambda tx: tx.sessions.of())
     assert {row.id: row.cost_usd for row in found} == {"session-1": None, "s-free": 0.0, "s-dear": 0.5}
+
+
+async def test_an_open_ask_from_before_calls_were_stored_is_answered_as_it_was_asked(path: Path) -> None:
+    """`0007` is the schema before; the payload and its hash stay as they are."""
+    payload = {"tool": "Bash", "input": {"command": "make"}, "cwd": "/w"}
+    ask = Ask(AskId("a1"), "approval", "make", payload, hash_payload(payload))
+    stored = {key: value for key, value in msgspec.to_builtins(ask).items() if key != "call"}
+    upgrade(path, SCRIPTS[:7])
+    change(path, f"INSERT INTO asks (id, conversation_id, session_id, turn_id, engine_key, state, asked_at, payload_hash, ask, used) VALUES ('a1','memory:1','s','t','k','open',1.0,'{ask.payload_hash}',CAST('{msgspec.json.encode(stored).decode()}' AS BLOB),0)")  # fmt: skip
+    async with open_at(path) as store:
+        row = await store.read(lambda tx: tx.asks.get(ask.id))
+        assert row is not None and row.ask == ask and row.ask.call is None
+        moved = await store.write(
+            lambda tx: tx.asks.move(ask.id, "answered", at=2.0, decision=Decision("allow"))
+        )
+        assert moved.ask == ask
+        assert await store.read(lambda tx: tx.asks.unused_answer(SessionId("s"), ask.payload_hash)) == moved
+    assert query(path, "SELECT call FROM asks") == [("",)]
 
 
 def test_step_by_step_and_at_once_give_the_same_schema(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -23,10 +24,12 @@ from pilothouse.bootstrap.machine import is_alive, sweep_leftovers
 from pilothouse.bootstrap.people import make_approvals, make_people
 from pilothouse.config import BudgetSection, Config, find_zone, mode_in
 from pilothouse.core.budget import Caps
+from pilothouse.core.call import Call
 from pilothouse.core.channel import Channel
 from pilothouse.core.engine import Brief, Engine, ResumeLines
 from pilothouse.core.ids import ChannelId, ConversationId, EngineId
 from pilothouse.core.policy import ApprovalMode
+from pilothouse.plugins import Loaded, Plugins
 from pilothouse.policy.tool_class import tool_class
 from pilothouse.runtime.clock import new_id
 from pilothouse.runtime.ports import Ports
@@ -55,6 +58,7 @@ def make_ports(
         ),
         policy=app.policy,
         tool_class=tool_class,
+        read_call=partial(read_engine_call, app.plugins),
         engines=engines,
         channels=channels,
         brief=partial(_complete_brief, app),
@@ -67,6 +71,17 @@ def make_ports(
         trail=app.trail,
         note_head=partial(note_head, heads_file(app.holder.loaded.paths.state_dir, app.marker)),
     )
+
+
+def read_engine_call(plugins: Plugins, engine: EngineId, payload: Mapping[str, Any]) -> Call | None:
+    """Read the payload of an engine's ask with the engine's own function. None if it has none, or cannot read it."""
+    for row in plugins.engines():
+        if isinstance(row, Loaded) and row.spec.id == engine and row.spec.call_of is not None:
+            try:
+                return msgspec.convert(msgspec.to_builtins(row.spec.call_of(payload)), Call | None)
+            except Exception:  # noqa: BLE001 - one call of a plugin, with an input that a person wrote
+                return None
+    return None
 
 
 def _mode_in(app: App, workspace: str) -> ApprovalMode | None:

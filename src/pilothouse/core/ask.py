@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol, get_args
 import msgspec
 from msgspec import Struct, field
 
+from pilothouse.core.call import Call
 from pilothouse.core.errors import IllegalMove
 from pilothouse.core.ids import AskId, ConversationId, SessionId, TurnId, UserId
 from pilothouse.core.people import Authority, Vote
@@ -50,7 +51,7 @@ class RuleOffer(Struct, frozen=True):
 
 
 class Ask(Struct, frozen=True):
-    """`payload` is exactly what is asked; an answer must name its `payload_hash`."""
+    """`payload` is exactly what is asked; an answer must name its `payload_hash`. The engine fills in `call` for approvals."""
 
     id: AskId
     kind: AskKind
@@ -71,6 +72,8 @@ class Ask(Struct, frozen=True):
     """Pilothouse itself asks, not an engine: the title says everything, and a denial needs no reason."""
     whose: str = ""
     """For an ask shown outside its own conversation: the requester, the place, and the people asked."""
+    call: Call | None = None
+    """What would run, in words that belong to no vendor. None where nothing runs, as for a question."""
 
 
 class Decision(Struct, frozen=True):

@@ -83,7 +83,7 @@ def _values(ask: Ask) -> Iterator[tuple[str, Any]]:
         if isinstance(tool, str) and not told.startswith(tool) and command_of(ask) is None:
             yield "tool", tool
         yield from ((name, value) for name, value in ask.payload.items() if name not in _SHOWN_APART)
-        shown = beside_preview(ask.payload) if ask.preview else given
+        shown = beside_preview(ask) if ask.preview else given
         yield from ((name, value) for name, value in shown.items() if not _repeats(told, value))
     elif not ask.payload.items() <= {"kind": ask.kind, "title": ask.title}.items():
         yield from ask.payload.items()

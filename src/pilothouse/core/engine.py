@@ -16,6 +16,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 from msgspec import Struct, field
 
 from pilothouse.core.ask import Ask, Decision
+from pilothouse.core.call import ReadCall
 from pilothouse.core.event import EngineEvent, ResumeToken
 from pilothouse.core.ids import AskId, BlobHash, ConversationId, EngineId, SessionId
 from pilothouse.core.message import Attachment
@@ -230,7 +231,7 @@ class EngineHost(Struct, frozen=True):
     """Everything that an engine is given when it is built.
 
     An engine that can hold calls back asks `judge` about every call, even those that its program would allow by
-    itself; only a ruling of `ask` becomes an `Asked`.
+    itself; only a ruling of `ask` becomes an `Asked`. Both carry the call in `Ask.call`.
     """
 
     blobs: Blobs
@@ -270,6 +271,8 @@ class EngineSpec(Struct, frozen=True):
     """For `pilothouse watch`: finds logs by a session id, the beginning of one, or a path."""
     resume_lines: Callable[[Any], ResumeLines] | None = None
     """For engines whose sessions can also be continued by hand."""
+    call_of: ReadCall | None = None
+    """Reads a payload of this engine's asks. Without it, a call whose input a person changed counts as unreadable."""
     obeys: tuple[Obeyed, ...] = ()
     """Files that this engine obeys only in a trusted workspace; listed before people grant trust."""
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
 from pilothouse.core.ask import Ask, RuleOffer
+from pilothouse.core.call import Call
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.ids import SessionId
 from pilothouse.core.rules import PolicyOutcome, Rule
@@ -74,11 +75,11 @@ Judge = Callable[[Ask, Sequence[Rule], Site], Ruling]
 ToolClass = Literal["ordinary", "destructive"]
 """Which people may answer an ask: `destructive` calls cannot be undone, or reach beyond the workspace."""
 
-Classify = Callable[[dict[str, Any]], ToolClass]
-"""Takes an ask's payload."""
+Classify = Callable[[Call | None], ToolClass]
+"""Takes an ask's call."""
 
 
-def all_destructive(payload: Mapping[str, Any]) -> ToolClass:
+def all_destructive(call: Call | None) -> ToolClass:
     """Classify every call as destructive. The default where no classifier is configured."""
     return "destructive"
 

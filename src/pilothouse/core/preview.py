@@ -1,21 +1,21 @@
 """Renders the change that an approval would make to a file as a unified diff. Pure: the current file is passed in.
 
-It goes by the shape of what was asked, not by the engine's names: a path, and either a text that replaces another, a
-whole new content, a notebook's cell, or a diff that the engine made itself. What cannot be shown is said, not shown.
-What a preview does not show of the call is shown beside it (`beside_preview`): nobody says yes to what they did not see.
+The engine says what changes (`Call.change`). A preview that cannot show all of it says so. What a preview does not show
+of the call is shown beside it (`beside_preview`): nobody says yes to what they did not see.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from difflib import SequenceMatcher
 from pathlib import PurePosixPath
 from typing import Any
 
 from msgspec import Struct
 
-from pilothouse.core.call import CHANGE_TOOLS
+from pilothouse.core.ask import Ask
+from pilothouse.core.call import Cell, Change, Replacement
 
 CONTEXT = 3
 COMPARED_LINES = 2000
@@ -27,12 +27,6 @@ LINE_CHARS = 400
 MORE = "… "
 """Start of the line that says how much is missing; no line of a diff starts so."""
 
-_PATHS = ("file_path", "notebook_path", "path", "filePath", "filename")
-_OLD = ("old_string", "old_str", "oldString", "oldText")
-_NEW = ("new_string", "new_str", "newString", "newText")
-_CONTENTS = ("content", "contents", "file_text")
-_DIFFS = ("unified_diff", "diff", "patch")
-
 
 class Found(Struct, frozen=True):
     """The current file: its text (None if there is no file), or the reason why it is not shown."""
@@ -41,79 +35,14 @@ class Found(Struct, frozen=True):
     problem: str = ""
 
 
-class Replacement(Struct, frozen=True):
-    old: str
-    new: str
-    everywhere: bool = False
-
-
-class Change(Struct, frozen=True):
-    """The change to the file at `path`: one of four kinds."""
-
-    path: str
-    replacements: tuple[Replacement, ...] = ()
-    content: str | None = None
-    cell: Mapping[str, Any] | None = None
-    diff: str | None = None
-
-
-def parse_change(payload: Mapping[str, Any]) -> Change | None:
-    """Read the change that `{"tool", "input", …}` asks for; None if there is none."""
-    given = payload.get("input")
-    if not isinstance(given, dict):
-        return None
-    path = _first(given, _PATHS)
-    if diff := _first(given, _DIFFS):
-        return Change(path or "", diff=diff)
-    if not path:
-        return None
-    if "notebook_path" in given:
-        changes = isinstance(given.get("new_source"), str) or given.get("edit_mode") == "delete"
-        return Change(path, cell=given) if changes else None
-    edits = given.get("edits") if isinstance(given.get("edits"), list) else [given]
-    found = [_replacement(edit) for edit in edits if isinstance(edit, dict)]
-    replacements = tuple(one for one in found if one is not None)
-    if replacements and len(replacements) == len(edits):
-        return Change(path, replacements)
-    content = _first(given, _CONTENTS)
-    return None if content is None else Change(path, content=content)
-
-
-def beside_preview(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part of the input that a preview does not show: all but the values that the diff contains completely.
-
-    Of a tool that we do not know only a diff of its own is left out: what it does with a path and a content is a guess,
-    and a diff against a file hides what is equal.
-    """
-    given = payload.get("input")
+def beside_preview(ask: Ask) -> dict[str, Any]:
+    """Return the part of the input that a preview does not show; the whole input if the call is not known."""
+    given = ask.payload.get("input")
     if not isinstance(given, dict):
         return {}
-    change = parse_change(payload)
-    covered = set[str]()
-    if change is not None and change.diff is not None:
-        covered.update(_named(given, _DIFFS))
-    elif change is not None and payload.get("tool") in CHANGE_TOOLS:
-        covered.update(_named(given, _PATHS), _keys_of(change, given))
-    return {key: value for key, value in given.items() if key not in covered}
-
-
-def _keys_of(change: Change, given: Mapping[str, Any]) -> Iterator[str]:
-    if change.cell is not None:
-        deletes = given.get("edit_mode") == "delete"
-        seen = ("cell_id", "edit_mode") if deletes else ("cell_id", "edit_mode", "new_source")
-        yield from (key for key in seen if isinstance(given.get(key), str))
-    elif change.content is not None:
-        yield from _named(given, _CONTENTS)
-    elif isinstance(edits := given.get("edits"), list):
-        yield from ("edits",) if all(edit.keys() <= set(_edit_keys(edit)) for edit in edits) else ()
-    else:
-        yield from _edit_keys(given)
-
-
-def _edit_keys(edit: Mapping[str, Any]) -> Iterator[str]:
-    yield from (*_named(edit, _OLD), *_named(edit, _NEW))
-    if isinstance(edit.get("replace_all"), bool):
-        yield "replace_all"
+    change = ask.call.change if ask.call is not None else None
+    shown = () if change is None else change.shown
+    return {key: value for key, value in given.items() if key not in shown}
 
 
 def render_change(change: Change, found: Found, cwd: str = "") -> str:
@@ -235,11 +164,11 @@ def _apart(change: Change, name: str) -> str:
     return "\n".join(lines)
 
 
-def _cell(given: Mapping[str, Any], found: Found, name: str) -> str:
-    mode, id = str(given.get("edit_mode") or "replace"), str(given.get("cell_id") or "")
+def _cell(cell: Cell, found: Found, name: str) -> str:
+    mode, id = cell.mode, cell.id
     where = f"{name} {f'cell {id}' if id else 'first cell'}"
     before = _source(found.text, id) if mode != "insert" else None
-    after = "" if mode == "delete" else str(given.get("new_source") or "")
+    after = "" if mode == "delete" else cell.source
     if mode == "replace" and before is None:
         return (
             f"(that cell cannot be read now; only what is asked for is shown)\n{diff_of(None, after, where)}"
@@ -256,22 +185,6 @@ def _source(notebook: str | None, id: str) -> str | None:
         return "".join(cell["source"])
     except (ValueError, KeyError, TypeError, AttributeError, StopIteration, RecursionError):
         return None
-
-
-def _replacement(edit: Mapping[str, Any]) -> Replacement | None:
-    old, new = _first(edit, _OLD), _first(edit, _NEW)
-    if old is None or new is None:
-        return None
-    return Replacement(old, new, edit.get("replace_all") is True)
-
-
-def _first(given: Mapping[str, Any], keys: tuple[str, ...]) -> str | None:
-    return next((given[key] for key in _named(given, keys)), None)
-
-
-def _named(given: Mapping[str, Any], keys: tuple[str, ...]) -> list[str]:
-    """Return the first text among these keys."""
-    return [key for key in keys if isinstance(given.get(key), str)][:1]
 
 
 def _lines(text: str) -> list[str]:

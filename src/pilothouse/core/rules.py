@@ -1,7 +1,7 @@
 """Defines rules: one short line each that allows, denies or asks about tool calls.
 
     allow command git status          deny path ~/.ssh/**          allow domain docs.python.org
-    deny glob npm publish*            ask tool Write               allow mcp github search_*
+    deny glob npm publish*            ask tool deploy              allow mcp github search_*
     allow read /usr/include/**        allow skill pdf
 
 A line is `OUTCOME KIND WHAT`, and printing a rule gives the line that it was read from. docs/rules.md

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from pilothouse.core.ask import Ask, RuleOffer
-from pilothouse.core.call import Call, read_call
+from pilothouse.core.call import Call
 from pilothouse.core.policy import Ruling, Site
 from pilothouse.core.rules import Rule, matches_glob
 from pilothouse.policy.allow import Gap, Walk
@@ -29,6 +29,10 @@ MAX_OFFERED = 5
 """Rules that one answer may save. People do not read longer lists."""
 
 
+NOT_READ = Call("unreadable")
+"""The call of an approval whose engine did not say what would run."""
+
+
 class PolicyEnv(Struct, frozen=True):
     """A parser for commands, and the file system that paths are followed in."""
 
@@ -40,7 +44,7 @@ def decide(ask: Ask, rules: Sequence[Rule], site: Site, env: PolicyEnv) -> Rulin
     """Judge an ask by rules and mode. Only approvals are ever allowed without a person."""
     if ask.kind != "approval":
         return Ruling("ask")
-    judgement = _Judgement(read_call(ask.payload), rules, site, env)
+    judgement = _Judgement(ask.call or NOT_READ, rules, site, env)
     ruling, gaps = judgement.judge()
     ruling = Ruling(ruling.outcome, _short(ruling.rule))
     if ruling.outcome != "ask":
@@ -48,7 +52,7 @@ def decide(ask: Ask, rules: Sequence[Rule], site: Site, env: PolicyEnv) -> Rulin
     wanted = tuple(dict.fromkeys(rule for gap in gaps for rule in gap.rules))
     if not gaps or len(wanted) > MAX_OFFERED or not all(gap.rules for gap in gaps):
         return ruling
-    if tool_class(ask.payload) == "destructive" or not judgement.would_pass(wanted):
+    if tool_class(ask.call) == "destructive" or not judgement.would_pass(wanted):
         return ruling
     lines = "\n".join(map(str, wanted))
     return Ruling("ask", ruling.rule, (RuleOffer("session", lines), RuleOffer("always", lines)))
@@ -155,7 +159,7 @@ class _Judgement:
         if rule := next((rule for rule in rules if rule.kind == "tool" and _is_named(rule, call)), None):
             used[rule] = None
             return None
-        return Gap(f"changes a file: {shown}", name_rule("tool", call.tool))
+        return Gap(f"changes a file: {shown}", path_rule("path", shown))
 
     def _passes_over(self, folder: str) -> Gap | None:
         for rule in self._forbidding():

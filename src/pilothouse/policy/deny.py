@@ -15,6 +15,7 @@ from functools import cached_property, lru_cache
 from pilothouse.core.call import Call, host_of
 from pilothouse.core.rules import Rule, matches_glob
 from pilothouse.policy.commands import Command, Commands, find_commands
+from pilothouse.policy.input_texts import InputTexts, find_texts
 from pilothouse.policy.mentioned_paths import MentionedPaths, find_paths
 from pilothouse.policy.options import is_another_program
 from pilothouse.policy.paths import WorkspacePaths
@@ -76,7 +77,7 @@ class DenyMatcher:
             case "path" | "read":
                 return self._doubt_path(rule) if self._concerns_paths(rule) else ""
             case "domain":
-                return TOO_LONG if self._call.cut else self._unreliable
+                return TOO_LONG if self._input.cut else self._unreliable
             case _:
                 return ""
 
@@ -87,6 +88,10 @@ class DenyMatcher:
     @cached_property
     def _commands(self) -> Commands:
         return Commands() if self._script is None else find_commands(self._script, self._parse)
+
+    @cached_property
+    def _input(self) -> InputTexts:
+        return find_texts(self._call.input)
 
     @cached_property
     def _lines(self) -> list[str]:
@@ -114,7 +119,7 @@ class DenyMatcher:
     @cached_property
     def _hosts(self) -> list[str]:
         call = self._call
-        texts = [call.command, *call.texts, *self._commands.words] if call.kind != "web" else []
+        texts = [call.command, *self._input.texts, *self._commands.words] if call.kind != "web" else []
         found = [host_of(url) for text in texts for url in _ADDRESS.findall(text)]
         found += [match[1].lower() for text in texts if (match := _HOST.fullmatch(text))]
         return [host for host in (call.host, *found) if host]
@@ -123,7 +128,7 @@ class DenyMatcher:
         return rule.kind == "path" or self._call.kind != "change"
 
     def _doubt_path(self, rule: Rule) -> str:
-        if self._call.cut:
+        if self._input.cut:
             return TOO_LONG
         if self._unreliable:
             return self._unreliable
@@ -137,7 +142,7 @@ class DenyMatcher:
 
     @cached_property
     def _paths(self) -> MentionedPaths:
-        return find_paths(self._call, self._commands, self._places)
+        return find_paths(self._call, self._input.texts, self._commands, self._places)
 
 
 def _literal_name(pattern: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
@@ -33,9 +33,11 @@ class MentionedPaths(Struct, frozen=True):
     """Every path was followed from every folder."""
 
 
-def find_paths(call: Call, commands: Commands, places: WorkspacePaths) -> MentionedPaths:
-    """Follow every path of the call, from every folder that it may begin in; expand patterns as of now."""
-    written = _written_paths(call, commands.words)
+def find_paths(
+    call: Call, texts: Sequence[str], commands: Commands, places: WorkspacePaths
+) -> MentionedPaths:
+    """Follow every path of the call, and of the texts in its input, from every folder that it may begin in; expand patterns as of now."""
+    written = _written_paths(call, [*texts, *commands.words])
     settled = (_HERE.sub(".", _HOME.sub("~", text)) for text in commands.dynamic)
     spelled_out = [path for path in settled if _UNSETTLED.search(path)]
     reals: dict[str, None] = {}
@@ -73,7 +75,7 @@ def _written_paths(call: Call, words: list[str]) -> list[str]:
     """Everything in the call that could be a path, as written; no system accepts a longer one."""
     if call.kind in ("read", "change"):
         return list(call.paths)
-    found = dict.fromkeys((*call.texts, *words))
+    found = dict.fromkeys(words)
     whole = "".join(found)
     signs = [sign for sign in "=:$" if sign in whole]
     for word in list(found):

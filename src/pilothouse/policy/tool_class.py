@@ -10,13 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
-from pilothouse.core.call import COMMAND_TOOLS, has_outer_blanks
+from pilothouse.core.call import Call
 from pilothouse.core.policy import ToolClass
-
-_COMMAND_TOOLS = frozenset(map(str.lower, COMMAND_TOOLS)) | {"powershell"}
-"""Tools that run commands; the policy cannot parse those of PowerShell."""
-_CHANGING_TOOLS = frozenset({"write", "edit", "multiedit", "notebookedit", "apply_patch"})
-_PATH_KEYS = ("file_path", "notebook_path", "path")
 
 _PROGRAMS = frozenset(
     word
@@ -101,19 +96,25 @@ _TOOL_NAME = r"(^|[_\-.])(delete|remove|drop|destroy|purge|wipe|erase|truncate|k
 _HUMP = r"(?<=[a-z0-9])(?=[A-Z])"
 
 
-def tool_class(payload: Mapping[str, Any]) -> ToolClass:
-    """Classify the call that an ask's payload describes. An unreadable one is destructive."""
-    tool, given = payload.get("tool"), payload.get("input")
-    if not isinstance(tool, str):
+def tool_class(call: Call | None) -> ToolClass:
+    """Classify a call. An unreadable one is destructive."""
+    if call is None:
         return "ordinary"  # a question, or a plan: nothing runs
-    if not isinstance(given, Mapping):
-        return "destructive"
-    name = tool.lower()
-    if name in _COMMAND_TOOLS or "command" in given:
-        return "destructive" if is_destructive_command(given.get("command")) else "ordinary"
-    if name in _CHANGING_TOOLS:
-        return "destructive" if _reaches_out(given, payload.get("cwd")) else "ordinary"
-    return "destructive" if re.search(_TOOL_NAME, re.sub(_HUMP, "_", tool), re.IGNORECASE) else "ordinary"
+    return "destructive" if _is_destructive(call) else "ordinary"
+
+
+def _is_destructive(call: Call) -> bool:
+    match call.kind:
+        case "unreadable":
+            return True
+        case "command":
+            return is_destructive_command(call.command)
+        case "change":
+            return any(_reaches_out(path, call.cwd) for path in call.paths)
+        case _ if "command" in call.input:
+            return is_destructive_command(call.input["command"])
+        case _:
+            return re.search(_TOOL_NAME, re.sub(_HUMP, "_", call.tool), re.IGNORECASE) is not None
 
 
 def is_destructive_command(command: Any) -> bool:
@@ -180,14 +181,8 @@ def _overwrites(words: Sequence[str]) -> bool:
     return "checkout" in words and ("--" in words or "." in words)
 
 
-def _reaches_out(given: Mapping[str, Any], cwd: Any) -> bool:
+def _reaches_out(path: str, cwd: str) -> bool:
     """Tell whether a path leads out of the folder that the call is made in."""
-    for key in _PATH_KEYS:
-        path = given.get(key)
-        if not isinstance(path, str):
-            continue
-        if ".." in PurePosixPath(path).parts or path.startswith("~") or has_outer_blanks(path):
-            return True
-        if path.startswith("/") and isinstance(cwd, str) and not PurePosixPath(path).is_relative_to(cwd):
-            return True
-    return False
+    if ".." in PurePosixPath(path).parts or path.startswith("~"):
+        return True
+    return path.startswith("/") and bool(cwd) and not PurePosixPath(path).is_relative_to(cwd)

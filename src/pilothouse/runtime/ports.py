@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import anyio
 
 from pilothouse.core.ask import AskRow, Decision
 from pilothouse.core.audit import AuditHead
+from pilothouse.core.call import Call
 from pilothouse.core.channel import Channel
 from pilothouse.core.clock import Clock
 from pilothouse.core.engine import Brief, Engine
@@ -69,12 +70,20 @@ def _unchanged(conversation_id: ConversationId, brief: Brief) -> Brief:
     return brief
 
 
+ReadEngineCall = Callable[[EngineId, Mapping[str, Any]], Call | None]
+
+
+def no_call(engine: EngineId, payload: Mapping[str, Any]) -> Call | None:
+    return None
+
+
 class Ports:
     """One per gateway. `settings` is a function, because configuration may be reloaded during a turn.
 
     `sweep` ends processes that a killed gateway left behind.
     `note_head` writes the head of the audit log to a place outside the store.
     `engine_problem` says why an engine would not work here, and the fix; empty if it would.
+    `read_call` reads the payload of an engine's ask.
     `look_at_file` reads the current file for the preview of a change.
     `read_file` reads a file below a folder, up to a limit: its relative path and content, or a reason why not.
     """
@@ -92,6 +101,7 @@ class Ports:
         topics: Topics,
         policy: Policy | None = None,
         tool_class: Classify = all_destructive,
+        read_call: ReadEngineCall = no_call,
         alive: Callable[[NodeInfo], bool | None] = lambda _info: None,
         sweep: Callable[[], Awaitable[None]] = _no_sweep,
         engine_problem: Callable[[EngineId], Awaitable[str]] = _no_problem,
@@ -111,6 +121,7 @@ class Ports:
         self.topics = topics
         self.policy: Policy = policy or AskAlways()
         self.tool_class = tool_class
+        self.read_call = read_call
         self.alive = alive
         self.sweep = sweep
         self.engine_problem = engine_problem

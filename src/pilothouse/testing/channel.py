@@ -17,6 +17,7 @@ import msgspec
 import pytest
 
 from pilothouse.core.ask import Ask, Option, RuleOffer, hash_payload
+from pilothouse.core.call import Call, Change, Replacement
 from pilothouse.core.channel import CanDelete, CanEdit, Channel, ChannelSpec
 from pilothouse.core.event import (
     EngineEvent,
@@ -95,7 +96,14 @@ EDIT = Ask(
     "0" * 64,
     why="no rule matches",
     preview="--- a.py\n+++ a.py\n@@ -1 +1 @@\n-1\n+2",
-    offers=(RuleOffer("session", "allow edit a.py"),),
+    offers=(RuleOffer("session", "allow path a.py"),),
+    call=Call(
+        "change",
+        "Edit",
+        "/work",
+        paths=("a.py",),
+        change=Change("a.py", (Replacement("1", "2"),), shown=("file_path", "old_string", "new_string")),
+    ),
 )
 FILE = Attachment("plan.txt", "text/plain", 4, BlobHash("0" * 64))
 CONTENTS = (

@@ -324,6 +324,7 @@ class EngineConformance:
             )
         ask = first_ask(events).ask
         assert ask.payload_hash == hash_payload(ask.payload)
+        assert ask.call is not None or ask.kind == "question" or "tool" not in ask.payload
         assert ending(events).outcome == "completed"
         assert is_after(events, first_ask(events))
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
+import msgspec
 import pytest
 
 from pilothouse.core.ask import ASK_MOVES, ASK_STATES, AskKind, AskRow, AskState, Decision
+from pilothouse.core.call import Call, Change, Replacement
 from pilothouse.core.errors import IllegalMove, StoreError
 from pilothouse.core.ids import AskId, ConversationId, ScheduleId, TurnId, UserId
 from pilothouse.core.people import Approvers, Authority, Grant, Vote
@@ -31,6 +33,16 @@ class AskSuite(StoreSuite):
         assert await store.read(lambda tx: tx.asks.get(A2)) is None
         with pytest.raises(StoreError):
             await store.write(lambda tx: tx.asks.add(row))
+
+    async def test_an_ask_keeps_its_call(self, store: Store) -> None:
+        change = Change("a.py", (Replacement("1", "2"),), shown=("path",))
+        call = Call("change", "patch", "/w", paths=("a.py",), change=change)
+        row = ask_row("a1")
+        row = msgspec.structs.replace(row, ask=msgspec.structs.replace(row.ask, call=call))
+        await store.write(lambda tx: tx.asks.add(row))
+        assert await store.read(lambda tx: tx.asks.get(A1)) == row
+        moved = await store.write(lambda tx: tx.asks.move(A1, "answered", at=2.0, decision=YES))
+        assert moved.ask.call == call
 
     @pytest.mark.parametrize(("state", "to"), list(product(ASK_STATES, ASK_STATES)))
     async def test_every_move_of_an_ask_is_in_the_table(

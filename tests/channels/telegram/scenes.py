@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from tests.calls import with_call
+
 from pilothouse.core.ask import Ask, AskKind, Option, RuleOffer, hash_payload
 from pilothouse.core.event import (
     Asked,
@@ -48,7 +50,7 @@ def done(id: str, ok: bool = True) -> ToolFinished:
 
 
 def ask(kind: AskKind, title: str, payload: dict[str, Any], **more: Any) -> Ask:
-    return Ask(AskId("ask-8d2j1xq4m7zr"), kind, title, payload, hash_payload(payload), **more)
+    return with_call(Ask(AskId("ask-8d2j1xq4m7zr"), kind, title, payload, hash_payload(payload), **more))
 
 
 PUSH = ask(

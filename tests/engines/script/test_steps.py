@@ -10,7 +10,6 @@ import pytest
 from tests.engines.script.rig import Rig, answer_with, play, read
 
 from pilothouse.core.ask import Decision, Option
-from pilothouse.core.call import read_call
 from pilothouse.core.event import (
     Asked,
     EngineEvent,
@@ -316,7 +315,8 @@ async def test_rules_and_modes_can_read_what_the_demo_asks(rig: Rig) -> None:
     async with rig.engine(script=str(hurried)) as engine, engine.open(brief) as session:
         events = await read(session, when=answer_with(session, Decision("allow")))
     ask = next(event.ask for event in events if isinstance(event, Asked))
-    call = read_call(ask.payload)
+    call = ask.call
+    assert call is not None
     assert (call.kind, call.command, call.cwd) == ("command", "rm -rf build", brief.workspace)
     outcomes: dict[ApprovalMode, str] = {"minimal": "ask", "trusted": "ask", "full-access": "allow"}
     for mode, outcome in outcomes.items():

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import pilothouse
 from pilothouse.core.ask import hash_payload
+from pilothouse.core.call import Call
 from pilothouse.core.event import Asked, EngineEvent, Notice, ResumeToken, SessionStarted, TurnEnded
 from pilothouse.core.grammar import well_formed
 from pilothouse.core.ids import BlobHash, EngineId
@@ -168,6 +169,31 @@ def test_the_hash_of_an_ask_is_ours() -> None:
     ask = {"id": "a", "kind": "approval", "title": "t", "payload": {"x": 1}, "payload_hash": "forged"}
     event = next(e for e in translate([line({"type": "asked", "ask": ask})]) if isinstance(e, Asked))
     assert event.ask.payload_hash == hash_payload({"x": 1})
+
+
+@pytest.mark.parametrize(
+    ("more", "call"),
+    [
+        (
+            {"payload": {"tool": "Bash", "input": {"command": "make"}, "cwd": "/w"}},
+            Call("command", "Bash", "/w", "make"),
+        ),
+        (
+            {"payload": {"x": 1}, "call": {"kind": "command", "command": "make", "cwd": "/w"}},
+            Call("command", cwd="/w", command="make"),
+        ),
+        ({"payload": {"tool": "Bash"}, "call": {"kind": "notes"}}, Call("notes")),
+        ({"payload": {"x": 1}}, None),
+        ({"payload": {"tool": "Bash", "input": {}}, "kind": "question"}, None),
+    ],
+)
+def test_the_call_of_an_ask_is_the_program_s_or_is_read_from_its_payload(
+    more: dict[str, Any], call: Call | None
+) -> None:
+    ask = {"id": "a", "kind": "approval", "title": "t", **more}
+    event = next(e for e in translate([line({"type": "asked", "ask": ask})]) if isinstance(e, Asked))
+    assert event.ask.call == call
+    assert event.ask.payload == more["payload"]
 
 
 def test_a_program_cannot_name_a_blob_of_the_store() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from pilothouse.core.ask import Ask, AskKind, Decision, Option, hash_payload
 from pilothouse.core.ids import AskId
+from pilothouse.engines.claude.calls import call_of
 from pilothouse.engines.claude.control import CanUseTool
 from pilothouse.engines.claude.texts import describe_call
 
@@ -79,7 +80,8 @@ def _ask(
     free_text: bool = False,
     many: bool = False,
 ) -> Ask:
-    return Ask(id, kind, title, payload, hash_payload(payload), options, free_text, many=many)
+    call = None if kind == "question" else call_of(payload)
+    return Ask(id, kind, title, payload, hash_payload(payload), options, free_text, many=many, call=call)
 
 
 def answer_request(request: CanUseTool, decisions: Sequence[Decision]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from pilothouse.core.ask import Ask, Decision
 from pilothouse.core.ids import AskId
 from pilothouse.core.policy import NO_RULE, Ruling
 from pilothouse.engines.claude.asks import PLAN, QUESTION, PendingAsk, deny
+from pilothouse.engines.claude.calls import call_of
 from pilothouse.engines.claude.control import (
     CanUseTool,
     ControlCancel,
@@ -53,7 +54,7 @@ class Gate:
         if not isinstance(tool, str) or not isinstance(given, dict):
             return NO_CALL
         payload = {"tool": tool, "input": given, "cwd": hook.cwd or self._cwd}
-        ruling = await self.judge(Ask(AskId(""), "approval", tool, payload))
+        ruling = await self.judge(Ask(AskId(""), "approval", tool, payload, call=call_of(payload)))
         return NO_RULE if tool in INTERACTIVE and ruling.outcome == "allow" else ruling
 
 

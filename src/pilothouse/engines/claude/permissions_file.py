@@ -13,8 +13,8 @@ from typing import Literal, get_args
 import msgspec
 from msgspec import Struct
 
-from pilothouse.core.call import MCP_PREFIX
 from pilothouse.engines.claude.config import FILE_TOOLS, HELPER_TOOLS
+from pilothouse.engines.tool_calls import MCP_PREFIX
 from pilothouse.engines.workspace_files import PERMISSIONS
 
 NOTE_CHARS = 500

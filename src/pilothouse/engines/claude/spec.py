@@ -11,8 +11,10 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from pilothouse.core.call import Call
 from pilothouse.core.engine import (
     Engine,
     EngineHost,
@@ -130,6 +132,12 @@ def find_logs(config: ClaudeConfig, word: str) -> Sequence[SessionLog]:
     return find_watched(os.environ, word)
 
 
+def call_of(payload: Mapping[str, Any]) -> Call | None:
+    from pilothouse.engines.claude.calls import call_of
+
+    return call_of(payload)
+
+
 def resume_lines(config: ClaudeConfig) -> ResumeLines:
     return ResumeLines(
         parse_resume_lines,
@@ -151,6 +159,7 @@ ENGINE = EngineSpec(
     translator=translator,
     find_logs=find_logs,
     resume_lines=resume_lines,
+    call_of=call_of,
     obeys=(
         Obeyed(".claude/settings.json", "settings and hooks, which run programs"),
         Obeyed(".claude/settings.local.json", "settings and hooks, which run programs"),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
+from pilothouse.core.call import Call
 from pilothouse.core.engine import Engine, EngineHost, EngineSpec, EngineStatus, LineTranslator
 from pilothouse.core.ids import EngineId
 from pilothouse.engines.script.config import ScriptConfig
@@ -23,6 +25,12 @@ def translator() -> LineTranslator:
     from pilothouse.engines.script.replay import ScriptReplay
 
     return ScriptReplay()
+
+
+def call_of(payload: Mapping[str, Any]) -> Call | None:
+    from pilothouse.engines.script.calls import call_of
+
+    return call_of(payload)
 
 
 def probe(config: ScriptConfig) -> EngineStatus:
@@ -58,6 +66,7 @@ def program_engine(id: str, title: str, command: Sequence[str]) -> EngineSpec:
         build=build,
         probe=lambda config: probe(filled(config)),
         translator=translator,
+        call_of=call_of,
     )
 
 
@@ -80,4 +89,5 @@ ENGINE = EngineSpec(
     probe=probe,
     aliases=("demo",),
     translator=translator,
+    call_of=call_of,
 )

@@ -27,6 +27,7 @@ from pilothouse.core.message import Attachment
 from pilothouse.core.outcome import Failure
 from pilothouse.engines.link import Exit, explain_exit
 from pilothouse.engines.script import wire
+from pilothouse.engines.script.calls import call_of
 
 ENGINE_ID = EngineId("script")
 
@@ -82,15 +83,15 @@ class TurnTranslator:
         return self._grammar.end(failure)
 
     def _ours(self, event: EngineEvent) -> EngineEvent:
-        """Fill in what a program may not decide: the token's engine and folder, and the hash of an ask."""
+        """Fill in the token's engine and folder and the hash of an ask, and the call where a program sends none."""
         match event:
             case SessionStarted(resume=ResumeToken() as token) | TurnEnded(resume=ResumeToken() as token):
                 return msgspec.structs.replace(event, resume=self._token(token))
             case SessionChanged(resume=token):
                 return SessionChanged(self._token(token))
             case Asked(ask=ask):
-                hashed = msgspec.structs.replace(ask, payload_hash=hash_payload(ask.payload))
-                return Asked(hashed)
+                call = ask.call if ask.call is not None or ask.kind == "question" else call_of(ask.payload)
+                return Asked(msgspec.structs.replace(ask, payload_hash=hash_payload(ask.payload), call=call))
             case _:
                 return event
 

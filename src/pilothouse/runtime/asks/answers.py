@@ -16,7 +16,7 @@ from pilothouse.core.channel import Answered
 from pilothouse.core.errors import Fenced, StoreError
 from pilothouse.core.event import clean_values
 from pilothouse.core.facts import REFUSED_ANSWERS
-from pilothouse.core.ids import AskId, ConversationId, IdMaker, UserId
+from pilothouse.core.ids import AskId, ConversationId, EngineId, IdMaker, UserId
 from pilothouse.core.message import Author, InboundMessage, MessageRef, clean_text
 from pilothouse.core.people import (
     Authority,
@@ -32,11 +32,12 @@ from pilothouse.core.people import (
 from pilothouse.core.policy import Classify
 from pilothouse.core.store import Tx
 from pilothouse.core.text import first_line
+from pilothouse.runtime.asks.call import with_input
 from pilothouse.runtime.asks.closed import closed_line, decision_text
 from pilothouse.runtime.asks.settle import apply_answer, expire
 from pilothouse.runtime.asks.show import ask_of, places_of, tell_places
 from pilothouse.runtime.audit import record, record_ask
-from pilothouse.runtime.ports import Ports, Topics
+from pilothouse.runtime.ports import Ports, ReadEngineCall, Topics, no_call
 from pilothouse.runtime.roles import name_of, role_of
 from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.signals import ASKS, INBOX, OUTBOX, Signals, control_of
@@ -46,6 +47,7 @@ REFUSALS_A_DAY = 20
 """Audited refusals of one stranger; of all strangers together, fifty times as many."""
 EXPIRE_AT_ONCE = 200
 MOST_INPUT_BYTES = 4_000_000
+NO_ENGINE = EngineId("")
 
 
 class Answer(Struct, frozen=True):
@@ -80,11 +82,13 @@ class Answers:
         ids: IdMaker,
         tool_class: Classify,
         topics: Topics,
+        read_call: ReadEngineCall = no_call,
     ) -> None:
         self._settings = settings
         self._ids = ids
         self._tool_class = tool_class
         self._topics = topics
+        self._read_call = read_call
 
     def take(self, tx: Tx, answer: Answer, *, tell: bool = False) -> AnswerResult:
         """Take an answer. `tell` posts the result in the conversation too, for answers from elsewhere."""
@@ -160,10 +164,12 @@ class Answers:
         if decision.verdict == "answer" and row.authority.approvers.quorum > 1:
             return _Refusal("misfit", "Several people must approve this: allow it, or deny it.")
         if decision.verdict != "deny":
-            return self._yes_refusal(row, decision, by, role)
+            return self._yes_refusal(tx, row, decision, by, role)
         return None
 
-    def _yes_refusal(self, row: AskRow, decision: Decision, by: UserId, role: Role) -> _Refusal | None:
+    def _yes_refusal(
+        self, tx: Tx, row: AskRow, decision: Decision, by: UserId, role: Role
+    ) -> _Refusal | None:
         authority = row.authority
         if not may_say_yes(authority, by, role):
             return _Refusal("foreign", f"You may not allow this. {_who(row)}".rstrip())
@@ -178,8 +184,10 @@ class Answers:
         if decision.input is None:
             return None
         # A changed input was not shown to others: the person must be allowed to approve it alone.
-        changed = {**row.ask.payload, "input": decision.input}
-        approvers = self._settings.approvals[self._tool_class(changed)]
+        session = tx.sessions.get(row.session_id)
+        read = partial(self._read_call, session.engine if session else NO_ENGINE)
+        changed = with_input(row.ask, decision.input, read)
+        approvers = self._settings.approvals[self._tool_class(changed.call)]
         instead = msgspec.structs.replace(authority, approvers=approvers)
         if approvers.quorum > 1 or authority.approvers.quorum > 1 or not may_say_yes(instead, by, role):
             return _Refusal("foreign", "You may allow this only as it was asked, without changes.")
@@ -280,7 +288,7 @@ class AnswerService:
             return Answered(False, "Your changed input is too long and was not accepted.")
         decision = msgspec.structs.replace(decision, by=by.id, text=text, input=instead)
         answer = Answer(ask_id, payload_hash, decision, by, at)
-        answers = Answers(ports.settings(), ports.ids, ports.tool_class, ports.topics)
+        answers = Answers(ports.settings(), ports.ids, ports.tool_class, ports.topics, ports.read_call)
         taken = await ports.store.write(lambda tx: answers.take(tx, answer))
         ports.signals.poke(OUTBOX)
         if taken.row is not None:

@@ -8,9 +8,8 @@ Every call of every engine is judged here. The store is read for each decision, 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -18,6 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from pilothouse.core.ask import Ask, AskRow, Decision
+from pilothouse.core.call import Call
 from pilothouse.core.errors import ConfigError, StoreError
 from pilothouse.core.ids import IdMaker, RuleId, SessionId
 from pilothouse.core.policy import ApprovalMode, Judge, Ruling, Site, narrower
@@ -140,13 +140,13 @@ class RulePolicy:
         told = self._told(site.workspace)
         here = msgspec.structs.replace(site, mode=narrower(site.mode, told.at_most))
         judge = partial(self._judge, ask, [*told.rules, *kept], here)
-        if _size(ask.payload) <= MAX_AT_ONCE:
+        if _size(ask.call) <= MAX_AT_ONCE:
             return judge()
         return await anyio.to_thread.run_sync(judge, limiter=self._limiter)
 
 
-def _size(payload: Mapping[str, Any]) -> int:
+def _size(call: Call | None) -> int:
     try:
-        return len(msgspec.json.encode(payload))
+        return len(msgspec.json.encode(call))
     except (TypeError, ValueError):
         return MAX_AT_ONCE + 1  # not JSON, so not from an engine: judge it in a thread

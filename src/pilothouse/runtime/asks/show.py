@@ -19,6 +19,7 @@ from pilothouse.core.people import Authority, People, may_say_yes
 from pilothouse.core.queue import QueueRow
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import LIVE, Turn
+from pilothouse.runtime.asks.call import complete_call
 from pilothouse.runtime.asks.text import ask_text, brief_ask, file_name, is_long
 from pilothouse.runtime.audit import record_ask
 from pilothouse.runtime.outbox import ask_key, parse_ask_key, say
@@ -121,6 +122,7 @@ def _ready(asked: Ask, ids: IdMaker) -> Ask:
         title=title,
         options=tuple(Option(clean_text(o.key), clean_text(o.label)) for o in asked.options),
         payload=payload,
+        call=complete_call(asked),
         payload_hash=hash_payload(payload),
     )
 

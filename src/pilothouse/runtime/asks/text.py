@@ -21,7 +21,6 @@ from pilothouse.core.preview import (
     LookAtFile,
     beside_preview,
     is_cut,
-    parse_change,
     render_change,
     shorten,
 )
@@ -59,7 +58,7 @@ def _beside(ask: Ask) -> str:
     """Format the payload without the values that the preview shows."""
     if not ask.preview or input_of(ask) is None:
         return payload_text(ask)
-    return _joined([*_around(ask), *beside_preview(ask.payload).items()])
+    return _joined([*_around(ask), *beside_preview(ask).items()])
 
 
 def _around(ask: Ask) -> list[tuple[str, Any]]:
@@ -113,11 +112,10 @@ async def with_preview(ask: Ask, workspace: str, look: LookAtFile) -> Ask:
     """Add the full diff; `brief_ask` shortens it for display."""
     if ask.kind != "approval" or ask.preview:
         return ask
-    change = parse_change(ask.payload)
-    if change is None:
+    change = ask.call.change if ask.call is not None else None
+    if ask.call is None or change is None:
         return ask
-    said = ask.payload.get("cwd")
-    cwd = said if isinstance(said, str) else workspace
+    cwd = ask.call.cwd or workspace
     found = SLOW
     with anyio.move_on_after(LOOK_S):
         found = await look(str(PurePosixPath(cwd, change.path)), workspace)

@@ -15,6 +15,7 @@ from pathlib import PurePosixPath
 import anyio
 
 from pilothouse.core.ask import Ask
+from pilothouse.core.call import Call
 from pilothouse.core.channel import FILE_BYTES, CanOpenThread
 from pilothouse.core.errors import Rejected, TryLater
 from pilothouse.core.ids import AskId
@@ -54,8 +55,9 @@ async def find_file(ports: Ports, address: Address, by: Author, said: str) -> Na
         return USAGE
     settings = ports.settings()
     workspace, role = await ports.store.read(lambda tx: _place(tx, settings, address, by))
-    reading = {"tool": "Read", "input": {"file_path": path}, "cwd": workspace}
-    ruling = await ports.policy.judge(Ask(AskId(""), "approval", "", reading), Site(workspace))
+    reading = Call("read", "/send", workspace, paths=(path,))
+    ask = Ask(AskId(""), "approval", f"/send {path}", {"path": path}, call=reading)
+    ruling = await ports.policy.judge(ask, Site(workspace))
     if ruling.outcome == "deny":
         return f"{path} is not sent: {ruling.rule}."
     found = None

@@ -127,7 +127,7 @@ class Intake:
     async def _answers_question(self, message: InboundMessage) -> bool:
         """Tell whether an overheard message answers an open question. Most do not, and cost one read."""
         ports, at = self._ports, self._ports.clock.now()
-        answers = Answers(ports.settings(), ports.ids, ports.tool_class, ports.topics)
+        answers = Answers(ports.settings(), ports.ids, ports.tool_class, ports.topics, ports.read_call)
 
         def unit(tx: Tx) -> bool:
             return answers.question_for(tx, place_id(tx, message.address), message, at) is not None
@@ -177,7 +177,8 @@ class Intake:
         author = message.author
         if refused := await self._too_fast(message.address, author, message.native_id, "message"):
             return refused
-        answers = Answers(settings, self._ports.ids, self._ports.tool_class, self._ports.topics)
+        ports = self._ports
+        answers = Answers(settings, ports.ids, ports.tool_class, ports.topics, ports.read_call)
         unit = Accept(message, settings, answers, self._ports.ids, self._ports.clock.now(), opening)
         receipt = await self._ports.store.write(unit)
         if receipt.state == "duplicate":

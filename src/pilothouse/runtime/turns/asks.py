@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import msgspec
 
@@ -14,6 +15,7 @@ from pilothouse.core.people import QUESTION, Authority
 from pilothouse.core.policy import Site
 from pilothouse.core.store import Tx
 from pilothouse.runtime.asks.answers import Answers
+from pilothouse.runtime.asks.call import with_input
 from pilothouse.runtime.asks.closed import decision_text
 from pilothouse.runtime.asks.settle import held_back, lapse, supersede
 from pilothouse.runtime.asks.show import make_ask, route_ask, show_ask
@@ -37,6 +39,7 @@ class TurnAsks:
         self._turn = started.turn
         self._session_id = started.session.id
         self._workspace = started.session.workspace
+        self._engine = started.session.engine
         self._recorder = recorder
         self._interrupt = interrupt
         self.site = Site(started.session.workspace, started.session.id)
@@ -92,7 +95,7 @@ class TurnAsks:
         """Judge a changed input: a deny rule holds for it too."""
         if decision.verdict != "allow" or decision.input is None:
             return decision
-        changed = msgspec.structs.replace(ask, payload={**ask.payload, "input": decision.input})
+        changed = with_input(ask, decision.input, partial(self._ports.read_call, self._engine))
         ruling = await self._ports.policy.judge(changed, self.site)
         self._ports.trail.note_ruling(self._ports.clock.now(), changed, ruling, turn=self._turn.id)
         if ruling.outcome != "deny":
@@ -139,7 +142,7 @@ class TurnAsks:
         settings, turn = self._ports.settings(), tx.turns.get(self._turn.id) or self._turn
         approvers = QUESTION
         if ask.kind != "question":
-            approvers = settings.approvals[self._ports.tool_class(ask.payload)]
+            approvers = settings.approvals[self._ports.tool_class(ask.call)]
         authority = Authority(approvers, turn.prompt.authors, self._workspace)
         others, whose = route_ask(tx, settings.people, authority, turn.conversation_id)
         return AskRow(
@@ -157,7 +160,7 @@ class TurnAsks:
     async def _stored_answer(self, ask: Ask) -> AskRow | None:
         """Find an answer given before a restart, to this turn or to the one that it continues. Later turns ask again."""
         ports = self._ports
-        answers = Answers(ports.settings(), ports.ids, ports.tool_class, ports.topics)
+        answers = Answers(ports.settings(), ports.ids, ports.tool_class, ports.topics, ports.read_call)
 
         def unit(tx: Tx) -> AskRow | None:
             found = self._unused_answer(tx, ask)

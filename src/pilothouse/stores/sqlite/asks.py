@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from pilothouse.core.ask import Ask, AskRow, AskState, Decision, move_ask
+from pilothouse.core.call import Call
 from pilothouse.core.errors import StoreError
 from pilothouse.core.ids import AskId, ConversationId, SessionId, TurnId
 from pilothouse.core.people import Authority, Vote
@@ -16,6 +17,7 @@ from pilothouse.stores.sqlite.link import Link, Row, to_json
 from pilothouse.stores.sqlite.turns import AFTER_ANY
 
 _decode_ask = msgspec.json.Decoder(Ask).decode
+_decode_call = msgspec.json.Decoder(Call).decode
 _decode_decision = msgspec.json.Decoder(Decision).decode
 _decode_authority = msgspec.json.Decoder(Authority).decode
 _decode_votes = msgspec.json.Decoder(tuple[Vote, ...]).decode
@@ -28,11 +30,23 @@ def ask_row(row: Row) -> AskRow:
     ask = _decode_ask(row[0])
     if ask.expires_at != row[1]:
         ask = msgspec.structs.replace(ask, expires_at=row[1])
+    if row[16]:
+        ask = msgspec.structs.replace(ask, call=_decode_call(row[16]))
     decision = None if row[8] is None else _decode_decision(row[8])
     authority = _DEFAULT_AUTHORITY if row[11] is None else _decode_authority(row[11])
     votes = () if row[12] is None else _decode_votes(row[12])
     places = () if row[13] is None else _decode_places(row[13])
-    fields: list[Any] = [ask, *row[2:8], decision, row[9], bool(row[10]), authority, votes, places, *row[14:]]
+    fields: list[Any] = [
+        ask,
+        *row[2:8],
+        decision,
+        row[9],
+        bool(row[10]),
+        authority,
+        votes,
+        places,
+        *row[14:16],
+    ]
     return AskRow(*fields)
 
 
@@ -54,7 +68,7 @@ class AskTable:
                 asked_at=row.asked_at,
                 expires_at=row.ask.expires_at,
                 payload_hash=row.ask.payload_hash,
-                ask=to_json(row.ask),
+                ask=to_json(msgspec.structs.replace(row.ask, call=None)),
                 decision=_decision(row.decision),
                 answered_at=row.answered_at,
                 ended_at=ended_at,
@@ -65,6 +79,7 @@ class AskTable:
                 topic=row.topic,
                 about=row.about,
                 kind=row.ask.kind,
+                call="" if row.ask.call is None else to_json(row.ask.call).decode(),
             )
         except sqlite3.IntegrityError as error:
             raise StoreError(f"the ask {row.ask.id} cannot be stored: {error}") from error

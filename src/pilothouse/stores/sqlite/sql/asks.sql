@@ -1,12 +1,12 @@
 -- name: _row: the columns of AskRow, in its order; expires_at is the ask's, and may have been shifted
 ask, expires_at, conversation_id, session_id, turn_id, engine_key, state, asked_at, decision, answered_at, used,
-authority, votes, shown_in, topic, about
+authority, votes, shown_in, topic, about, call
 
 -- name: add: store a new ask
 INSERT INTO asks (id, conversation_id, session_id, turn_id, engine_key, state, asked_at, expires_at, payload_hash,
-                  ask, decision, answered_at, ended_at, used, authority, votes, shown_in, topic, about, kind)
+                  ask, decision, answered_at, ended_at, used, authority, votes, shown_in, topic, about, kind, call)
 VALUES (:id, :conversation_id, :session_id, :turn_id, :engine_key, :state, :asked_at, :expires_at, :payload_hash,
-        :ask, :decision, :answered_at, :ended_at, :used, :authority, :votes, :shown_in, :topic, :about, :kind)
+        :ask, :decision, :answered_at, :ended_at, :used, :authority, :votes, :shown_in, :topic, :about, :kind, :call)
 
 -- name: get: one ask by its id
 SELECT {_row} FROM asks WHERE id = :id
