@@ -34,6 +34,8 @@ def one(step: str) -> str:
         (one("{ sleep = inf }"), '"sleep" is inf, but must be a number of seconds from 0 to 86400'),
         (one('{ plan = ["a", 1] }'), "must be a list of texts"),
         (one('{ ask = "x", kind = "aproval" }'), 'did you mean "approval"?'),
+        (one('{ ask = "x", call = { kind = "comand" } }'), 'did you mean "command"?'),
+        (one('{ ask = "x", call = { paths = ["a"] } }'), 'call: "kind" is missing'),
         (
             one('{ ask = "x", on_allow = [{ say = "a" }, { sey = "b" }] }'),
             'turn 2, step 2, on_allow, step 2: unknown step "sey"; did you mean "say"?',

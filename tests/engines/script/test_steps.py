@@ -10,6 +10,7 @@ import pytest
 from tests.engines.script.rig import Rig, answer_with, play, read
 
 from pilothouse.core.ask import Decision, Option
+from pilothouse.core.call import Call
 from pilothouse.core.event import (
     Asked,
     EngineEvent,
@@ -322,6 +323,16 @@ async def test_rules_and_modes_can_read_what_the_demo_asks(rig: Rig) -> None:
     for mode, outcome in outcomes.items():
         ruling = decide(ask, [], Site(brief.workspace, mode=mode), PolicyEnv(BashParser()))
         assert ruling.outcome == outcome
+
+
+async def test_a_step_may_say_what_would_run(rig: Rig) -> None:
+    step = {"ask": "Look?", "call": {"kind": "read", "paths": ["a.txt"]}}
+    brief = rig.brief()
+    async with rig.engine([step]) as engine, engine.open(brief) as session:
+        events = await read(session, when=answer_with(session, Decision("allow")))
+    ask = next(event.ask for event in events if isinstance(event, Asked))
+    assert ask.call == Call("read", cwd=brief.workspace, paths=("a.txt",))
+    assert ask.payload == {"kind": "approval", "title": "Look?", "call": step["call"]}
 
 
 async def test_without_a_script_the_demo_is_played(rig: Rig) -> None:

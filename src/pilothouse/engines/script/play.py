@@ -144,12 +144,18 @@ class Play:
             "id": f"ask-{uuid.uuid4().hex[:12]}",
             "kind": kind,
             "title": title,
-            "payload": self._with_cwd(step.get("payload", {"kind": kind, "title": title})),
+            "payload": self._with_cwd(step.get("payload", self._shown({"kind": kind, "title": title}, step))),
             "options": [{"key": text, "label": text} for text in step.get("options", [])],
             "free_text": step.get("free_text", kind == "question" and "options" not in step),
         }
+        if "call" in step:
+            ask["call"] = {"cwd": self._cwd, **step["call"]}
         self._stage.event({"type": "asked", "ask": ask})
         self._follow_decision(step, self._cue.await_answer(ask["id"]))
+
+    def _shown(self, plain: Table, step: Table) -> Table:
+        """Return the payload of an ask without one: people see the call, and their answer is bound to it."""
+        return {**plain, "call": step["call"]} if "call" in step else plain
 
     def _with_cwd(self, payload: Table) -> Table:
         """Add the folder in which a call runs: rules need it to tell what the call touches."""

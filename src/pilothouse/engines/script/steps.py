@@ -78,6 +78,7 @@ STEPS: Mapping[str, Mapping[str, Rule]] = {
         "options": TEXTS,
         "free_text": FLAG,
         "payload": TABLE,
+        "call": TABLE,
         "on_allow": NESTED,
         "on_deny": NESTED,
         "on_answer": NESTED,
@@ -93,6 +94,14 @@ STEPS: Mapping[str, Mapping[str, Rule]] = {
     "garbage": {"garbage": COUNT},
     "spawn": {"spawn": TEXT},
     "ignore_sigterm": {"ignore_sigterm": YES},
+}
+CALL: Mapping[str, Rule] = {
+    "kind": _one_of("command", "read", "change", "web", "mcp", "skill", "notes", "tool", "unreadable"),
+    **dict.fromkeys(("tool", "cwd", "command", "host", "url", "server", "server_tool", "skill"), TEXT),
+    "paths": TEXTS,
+    "deep": FLAG,
+    "change": TABLE,
+    "input": TABLE,
 }
 USAGE: Mapping[str, Rule] = {
     "cost_usd": AMOUNT,
@@ -189,6 +198,8 @@ def _check_step(step: Table, folder: Path) -> Iterator[str]:
     yield from _check_keys(step, STEPS[name])
     if name == "usage" and isinstance(step["usage"], dict):
         yield from _check_keys(step["usage"], USAGE)
+    if name == "ask" and isinstance(step.get("call"), dict):
+        yield from (f"call: {problem}" for problem in _check_keys(step["call"], CALL, ("kind",)))
     if name == "image" and isinstance(step["image"], str) and not (folder / step["image"]).is_file():
         yield f"image: there is no file {step['image']!r} in {folder}"
 
