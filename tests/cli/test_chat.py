@@ -113,7 +113,7 @@ def test_an_engine_that_is_not_installed_is_refused_with_what_doctor_says(tmp_pa
     assert refused.returncode == 1
     problem, fix = "There is no 'claude' on PATH.", "npm install -g @anthropic-ai/claude-code"
     assert f"claude does not work here: {problem} To fix it: {fix}." in refused.stdout
-    assert "script answers" in refused.stdout
+    assert "the engine is script" in refused.stdout
     advised = home.pilothouse("doctor").stdout
     assert problem in advised and fix in advised
     assert home.pilothouse("chat", "still there?").stdout == "heard: still there?\n"
@@ -154,7 +154,7 @@ def test_whoever_leaves_at_an_open_ask_has_left_and_the_ask_stays(tmp_path: Path
         assert terminal.text.count("? Push it?") == 1
 
 
-def test_one_message_is_no_answer_to_the_question_that_is_open_in_its_folder(tmp_path: Path) -> None:
+def test_one_message_answers_no_question_and_supersedes_that_of_a_lost_turn(tmp_path: Path) -> None:
     home = Home(tmp_path, QUESTION)
     home.write("grace_s = 0.1")
     with home.chat() as terminal:
@@ -165,6 +165,5 @@ def test_one_message_is_no_answer_to_the_question_that_is_open_in_its_folder(tmp
         assert terminal.wait() == 0
     done = home.pilothouse("chat", "by the way")
     assert (done.returncode, done.stdout) == (0, "heard: by the way\n")
-    assert "Still open here: Which colour?" in done.stderr
-    (ask,) = home.listed("asks")
-    assert ask["state"] == "open"
+    assert "No longer open: Which colour?" in done.stderr
+    assert home.listed("asks") == []

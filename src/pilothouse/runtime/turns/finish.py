@@ -39,7 +39,7 @@ PARKS_COUNT_FOR_S = 600.0
 RETIRE_AFTER = 2
 
 PARKED = "parked"
-NO_WORDS = "Done. The engine finished without a text."
+NO_WORDS = "Done. The engine sent no text."
 STATUS_OF: dict[str, TurnStatus] = {"completed": "done", "failed": "failed", "cancelled": "cancelled"}
 
 
