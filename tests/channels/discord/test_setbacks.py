@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pilothouse.channels.discord.connection import LOUD_AFTER_S, Setback, Setbacks
+from pilothouse.channels.discord.connection import Setback, Setbacks
+from pilothouse.channels.outage import LOUD_S
 from pilothouse.testing.clock import FakeClock
 
 DAY_S = 86_400.0
@@ -35,7 +36,7 @@ async def test_setbacks_of_two_kinds_by_turns_are_one_trouble_and_each_is_told_o
     clock, alarms = FakeClock(), list[str]()
     setbacks = Setbacks(clock, silent, alarms.append, place="here")
     passed_s = 0.0
-    while passed_s < 3 * LOUD_AFTER_S:
+    while passed_s < 3 * LOUD_S:
         for setback in (Setback("down", "timeout"), Setback("token")):
             wait_s = setbacks.wait_s(setback)
             await clock.advance(wait_s)

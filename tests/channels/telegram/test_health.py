@@ -13,12 +13,11 @@ from tests.channels.telegram.rival import conflicts, rival
 from tests.channels.telegram.server.running import Server
 from tests.channels.telegram.test_troubles import Alone, alone
 
+from pilothouse.channels.outage import LONGEST_S, LOUD_S
 from pilothouse.channels.telegram.addresses import TELEGRAM
 from pilothouse.channels.telegram.config import TelegramConfig, WebhookConfig
 from pilothouse.channels.telegram.poll import (
     CALM_S,
-    DOWN_LOUD_S,
-    LONGEST_S,
     LOUD_AFTER,
     OTHER_HOOK,
     OTHER_POLLER,
@@ -203,7 +202,7 @@ async def test_each_kind_of_what_to_do_is_told_once_in_a_spell() -> None:
     assert len(spell.alarms) == 3
 
 
-@pytest.mark.parametrize(("after_s", "times", "told"), [(20.0, 2, 0), (20.0, 6, 1), (DOWN_LOUD_S, 1, 1)])
+@pytest.mark.parametrize(("after_s", "times", "told"), [(20.0, 2, 0), (20.0, 6, 1), (LOUD_S, 1, 1)])
 async def test_a_long_pause_that_telegram_asks_for_is_told(after_s: float, times: int, told: int) -> None:
     spell = Spell()
     waits = await spell.suffer(*[RetryAfter("Too Many Requests", after_s=after_s)] * times)

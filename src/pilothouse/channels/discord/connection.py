@@ -23,18 +23,16 @@ from pilothouse.channels.discord.endpoint import point_at
 from pilothouse.channels.discord.pace import Pace
 from pilothouse.channels.discord.rest import Calls, tracing
 from pilothouse.channels.discord.wire import Event
+from pilothouse.channels.outage import LONGEST_S, LOUD_S, Outage, pause_s
 from pilothouse.core.channel import ChannelHealth
 from pilothouse.core.clock import Clock
 from pilothouse.core.secret import token_place
 from pilothouse.http.unreachable import why_unreachable
 
-FIRST_S = 1.0
-LONGEST_S = 60.0
 SESSION_S = 150.0
 """The longest pause where each try begins a session: after 1000 sessions in a day Discord resets the token."""
 SETTLED_S = 120.0
 """A session must hold this long before earlier short ones are forgiven."""
-LOUD_AFTER_S = 60.0
 LOUD_AFTER = 6
 """Sessions in a row that were cut short."""
 
@@ -75,72 +73,62 @@ class Setback(Struct, frozen=True):
 
 
 class Setbacks:
-    """`trouble` is what a person should know, while it lasts. `place` is where a new token belongs."""
+    """Decides the pause after each setback, and when to report it. `place` is where a new token belongs."""
 
     def __init__(
         self, clock: Clock, log: Callable[..., None], alarm: Callable[[str], None], *, place: str
     ) -> None:
-        self._clock = clock
         self._log = log
-        self._alarm = alarm
         self._place = place
-        self._count = 0
-        self._since: float | None = None
-        self._told: set[Kind] = set()
+        self._outage = Outage(clock, alarm)
         self._short = False
-        self.trouble = ""
+
+    @property
+    def trouble(self) -> str:
+        """The last alarm, while its trouble lasts."""
+        return self._outage.trouble
 
     def wait_s(self, setback: Setback, *, at_once: bool = False) -> float:
         """Return how long to wait: longer after each setback in a row. With `at_once` the first retry does not wait."""
-        self._count += 1
+        in_a_row = self._outage.fail()
         self.note(setback)
-        self._log("discord.not_connected", kind=setback.kind, why=setback.text, in_a_row=self._count)
-        if at_once and self._count == 1:
+        self._log("discord.not_connected", kind=setback.kind, why=setback.text, in_a_row=in_a_row)
+        if at_once and in_a_row == 1:
             return 0.0
         if setback.kind == "intent":
             return SESSION_S
         if setback.kind == "token":
             return LONGEST_S
-        longest_s = SESSION_S if setback.began else LONGEST_S
-        return min(FIRST_S * 2 ** min(self._count - 1, 10), longest_s)
+        return pause_s(in_a_row, SESSION_S if setback.began else LONGEST_S)
 
     def note(self, setback: Setback, since: float | None = None) -> None:
         """Report a setback once it is time to. `since` is when it began, if not now."""
-        now = self._clock.monotonic()
-        self._short = self._short or setback.kind == "short"
-        if self._since is None:
-            self._since = now if since is None else since
-        down_s = now - self._since
-        if not self._told & _as_one(setback.kind) and self._is_loud(setback.kind, down_s):
-            self._told.add(setback.kind)
-            words = _WORDS[setback.kind]
-            self.trouble = words.format(
-                seconds=down_s, text=setback.text, app=setback.app or "…", place=self._place
-            )
-            self._alarm(self.trouble)
+        kind, outage = setback.kind, self._outage
+        self._short = self._short or kind == "short"
+        outage.begin(since)
+        if self._is_loud(kind):
+            text, app, seconds = setback.text, setback.app or "…", outage.lasted_s
+            words = _WORDS[kind].format(seconds=seconds, text=text, app=app, place=self._place)
+            # Short sessions and a network that is down count as the same trouble.
+            outage.tell("down" if kind == "short" else kind, words)
 
     def ready(self) -> None:
         """Note an accepted session. It ends the trouble, unless recent sessions did not hold."""
         if self._short:
-            self._since = self._clock.monotonic()
+            self._outage.begin_anew()
         else:
             self.over()
 
     def over(self) -> None:
-        if self._since is not None:
-            self._log("discord.recovered", after_s=round(self._clock.monotonic() - self._since, 1))
-        self._since, self._count, self._short, self.trouble = None, 0, False, ""
-        self._told.clear()
+        self._short = False
+        after_s = self._outage.end()
+        if after_s is not None:
+            self._log("discord.recovered", after_s=round(after_s, 1))
 
-    def _is_loud(self, kind: Kind, down_s: float) -> bool:
+    def _is_loud(self, kind: Kind) -> bool:
         if kind == "short":
-            return self._count >= LOUD_AFTER
-        return kind != "down" or down_s >= LOUD_AFTER_S
-
-
-def _as_one(kind: Kind) -> set[Kind]:
-    """Short sessions and a network that is down count as the same trouble."""
-    return {"short", "down"} if kind in ("short", "down") else {kind}
+            return self._outage.in_a_row >= LOUD_AFTER
+        return kind != "down" or self._outage.lasted_s >= LOUD_S
 
 
 STUCK_S = 180.0
@@ -265,7 +253,7 @@ class Connection:
                 heard_at = max(heard_at, now - ago)
                 self._heard_at = max(self._heard_at or 0.0, heard_at)
                 self._settle(client)
-            if now - heard_at > LOUD_AFTER_S:
+            if now - heard_at > LOUD_S:
                 self._setbacks.note(Setback("down", "nothing comes from its gateway"), heard_at)
             if now - heard_at > STUCK_S:
                 raise Stuck("its gateway said nothing")

@@ -4,9 +4,8 @@ An update is confirmed only when it was handled for good or is on the disk (law 
 before it, so a poll starts when all earlier updates are safe: usually a moment later. Pieces wait beside the poll
 (`UpdateQueues.run`), because Telegram delays a repeated offset by three seconds, and a second poll ends the first.
 
-The first failures are quiet: a restart overlaps with the old process, and networks blink. A lasting one raises one
-alarm of each kind until a call succeeds. Another program that polls, or that sets a webhook, is different: our calls
-succeed in between, so that trouble ends only after `CALM_S` without a conflict.
+Another program that polls, or that sets a webhook, is a trouble of its own: our calls succeed in between, so it ends
+only after `CALM_S` without a conflict. The first conflicts are quiet, because a restart overlaps with the old process.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from collections.abc import Callable
 import anyio
 from anyio.abc import TaskGroup
 
+from pilothouse.channels.outage import LONGEST_S, LOUD_S, Outage, pause_s
 from pilothouse.channels.telegram.client import POLL_S, BotClient
 from pilothouse.channels.telegram.trouble import Conflict, NotTelegram, RetryAfter, Trouble, Unauthorized
 from pilothouse.channels.telegram.updates import UpdateQueues
@@ -23,13 +23,10 @@ from pilothouse.channels.telegram.wire import Arrived
 from pilothouse.core.clock import Clock
 from pilothouse.core.text import span
 
-FIRST_S = 1.0
-LONGEST_S = 60.0
 LOUD_AFTER = 4
 """Conflicts before the alarm: after about seven seconds it is neither our restart nor an old webhook."""
 CALM_S = 90.0
 """Time without a conflict after which no other program polls. Over `LONGEST_S`, the other's longest wait."""
-DOWN_LOUD_S = 60.0
 
 OTHER_POLLER = (
     "Another program receives messages with this bot's token, so Telegram gives them now to one and now to the "
@@ -45,8 +42,6 @@ PAUSED = (
     "Telegram asks us to wait for {after} before it sends messages again ({text}). They wait there meanwhile."
 )
 
-_RIVAL_TEXTS = (OTHER_POLLER, OTHER_HOOK)
-
 CONFIRM_S = 2.0
 AGAIN_S = 1.0
 """Pause before asking again for an update that neither store nor disk took. Within half a second Telegram would
@@ -54,90 +49,69 @@ return that update alone."""
 
 
 class Backoff:
-    """Counts failures from one success to the next. `place` says where a new token belongs."""
+    """Decides the pause after each failure, and when to report it. `place` says where a new token belongs."""
 
     def __init__(
         self, clock: Clock, log: Callable[..., None], alarm: Callable[[str], None], *, place: str
     ) -> None:
         self._clock = clock
         self._log = log
-        self._alarm = alarm
         self._place = place
-        self._count = 0
-        self._since = 0.0
-        self._conflicts = 0
-        self._rival_at = 0.0
+        self._down = Outage(clock, alarm)
+        self._conflicts = Outage(clock, alarm)
         self._calm_at: float | None = None
         """The first success after the last conflict."""
-        self._told: set[str] = set()
 
     @property
     def is_failing(self) -> bool:
         """No call has succeeded since the last failure."""
-        return self._count > 0
+        return self._down.in_a_row > 0
 
     @property
     def rival(self) -> str:
         """The alarm about another program, for as long as it may still run."""
-        return next((words for words in _RIVAL_TEXTS if words in self._told), "")
+        return self._conflicts.trouble
 
     def wait_s(self, trouble: Trouble) -> float:
         """Record a failure; return how long to wait."""
-        now = self._clock.monotonic()
-        if not self._count:
-            self._since = now
-        self._count += 1
-        in_a_row = self._count
+        in_a_row = self._down.fail()
         if isinstance(trouble, Conflict):
-            if not self._conflicts:
-                self._rival_at = now
-            self._conflicts, self._calm_at = self._conflicts + 1, None
-            in_a_row = max(in_a_row, self._conflicts)
+            in_a_row = max(in_a_row, self._conflicts.fail())
+            self._calm_at = None
         self._log("telegram.poll_failed", kind=type(trouble).__name__, why=trouble.text, in_a_row=in_a_row)
         self._tell(trouble)
         if isinstance(trouble, RetryAfter):
             return trouble.after_s
-        if isinstance(trouble, Unauthorized):
-            return LONGEST_S
-        return min(FIRST_S * 2 ** min(in_a_row - 1, 10), LONGEST_S)
+        return LONGEST_S if isinstance(trouble, Unauthorized) else pause_s(in_a_row)
 
     def succeeded(self) -> None:
         """Record a success. It ends every trouble but another program, which needs `CALM_S` without a conflict."""
-        now, since = self._clock.monotonic(), self._since
-        if self._conflicts:
+        after_s = self._down.end()
+        if self._conflicts.in_a_row:
+            now = self._clock.monotonic()
             self._calm_at = now if self._calm_at is None else self._calm_at
             if now - self._calm_at < CALM_S:
-                self._count = 0
-                self._told &= {*_RIVAL_TEXTS}
                 return
-            since = self._rival_at
-        if self._count or self._conflicts:
-            self._log("telegram.poll_recovered", after_s=round(now - since, 1))
-        self._count, self._conflicts = 0, 0
-        self._told.clear()
+            after_s = self._conflicts.end()
+        if after_s is not None:
+            self._log("telegram.poll_recovered", after_s=round(after_s, 1))
 
     def _tell(self, trouble: Trouble) -> None:
-        """Raise each kind of alarm once."""
-        words = self._words(trouble)
-        if words and words not in self._told:
-            self._told.add(words)
-            since, after_s = span(self._clock.monotonic() - self._since), getattr(trouble, "after_s", 0.0)
-            self._alarm(words.format(text=trouble.text, since=since, after=span(after_s), place=self._place))
-
-    def _words(self, trouble: Trouble) -> str:
-        """Return the alarm's text, or an empty string if it is too early."""
-        down_s = self._clock.monotonic() - self._since
+        """Report the failure, unless it is too early."""
+        text, down_s = trouble.text, self._down.lasted_s
         match trouble:
             case Unauthorized():
-                return REFUSED
-            case Conflict(webhook=webhook) if self._conflicts >= LOUD_AFTER:
-                return OTHER_HOOK if webhook else OTHER_POLLER
-            case RetryAfter(after_s=after_s) if down_s + after_s >= DOWN_LOUD_S:
-                return PAUSED
-            case RetryAfter():
-                return ""
+                self._down.tell(REFUSED, REFUSED.format(text=text, place=self._place))
+            case Conflict(webhook=webhook) if self._conflicts.in_a_row >= LOUD_AFTER:
+                words = OTHER_HOOK if webhook else OTHER_POLLER
+                self._conflicts.tell(words, words)
+            case RetryAfter(after_s=after_s):
+                if down_s + after_s >= LOUD_S:
+                    self._down.tell(PAUSED, PAUSED.format(text=text, after=span(after_s)))
+            case _ if down_s >= LOUD_S:
+                self._down.tell(DOWN, DOWN.format(text=text, since=span(down_s)))
             case _:
-                return DOWN if down_s >= DOWN_LOUD_S else ""
+                pass
 
 
 class Poller:
@@ -211,6 +185,6 @@ class Poller:
                 trouble = deleted
             else:
                 self._log("telegram.webhook_deleted", level="warning", why="we are set to poll")
-        pause_s = self._backoff.wait_s(trouble)
-        self.due_at = self._clock.monotonic() + pause_s
-        await self._clock.sleep(pause_s)
+        wait_s = self._backoff.wait_s(trouble)
+        self.due_at = self._clock.monotonic() + wait_s
+        await self._clock.sleep(wait_s)
