@@ -20,7 +20,6 @@ from pilothouse.channels.discord.connection import Connection, Me
 from pilothouse.channels.discord.history import History
 from pilothouse.channels.discord.interactions import Interactions
 from pilothouse.channels.discord.journal import Hung, Incoming, Marks, Numbered
-from pilothouse.channels.discord.lanes import Lanes
 from pilothouse.channels.discord.pace import Pace
 from pilothouse.channels.discord.reactions import Reactions, is_stop
 from pilothouse.channels.discord.rest import Calls
@@ -30,6 +29,7 @@ from pilothouse.channels.discord.trouble import Away
 from pilothouse.channels.discord.welcome import Welcome
 from pilothouse.channels.discord.wire import Event, Guild, Interaction, read
 from pilothouse.channels.failures import Failures
+from pilothouse.channels.intake_queue import Broke, IntakeQueue, Item, Job
 from pilothouse.channels.receipts import Tell
 from pilothouse.core.channel import ChannelHealth, ChannelHost, Desk
 from pilothouse.core.ids import TurnId
@@ -105,13 +105,12 @@ class Receiver:
         self._calls: Calls | None = None
         """The calls of the last connection; while it is closed they fail."""
         self._tasks: TaskGroup | None = None
-        self._lanes: Lanes | None = None
+        self._queue = IntakeQueue("discord.event", clock, log, passing=(Away,))
 
     async def run(self) -> None:
         self._left = [*await self._pressed.left_over(), *await self._incoming.left_over()]
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
-            self._lanes = Lanes(tasks, self._host.clock, self._host.log, self._done)
             tasks.start_soon(self._marks.keep)
             tasks.start_soon(self._incoming.run)
             tasks.start_soon(self._pressed.run)
@@ -179,15 +178,14 @@ class Receiver:
     def _depart(self, guild: str) -> None:
         """Tell the desk that a server removed us. Not kept on disk: Discord refuses messages there anyway."""
         key, here = f"arrival:{guild}", self._welcome.leave(guild)
-        if self._lanes is not None and here is not None:
-            self._lanes.put(key, key, partial(self._welcome.tell_left, here), partial(self._log_broken, key))
+        if here is not None:
+            self._put_unkept(key, partial(self._welcome.tell_left, here))
 
     def _meet(self, guild: Guild, event: Event) -> None:
         """Greet a new server. Not kept on disk: each session lists every server again."""
         key = f"arrival:{guild.id}"
-        if self._lanes is not None and self._welcome.is_new(guild):
-            take = partial(self._act, partial(self._welcome.take, event))
-            self._lanes.put(key, key, take, partial(self._log_broken, key))
+        if self._welcome.is_new(guild):
+            self._put_unkept(key, partial(self._act, partial(self._welcome.take, event)))
 
     def _drop_left(self, ready: Event) -> None:
         """Drop leftover events of servers that we are no longer in."""
@@ -211,27 +209,36 @@ class Receiver:
         return await self._taker.is_work(event, self._me.id)
 
     def _pass_on(self, one: Numbered) -> None:
-        event, lanes = one.event, self._lanes
+        event = one.event
         if event.name == "MESSAGE_CREATE":
             self._read_to(event)
-        if lanes is None:
-            return
         match event.name:
             case "INTERACTION_CREATE":
                 if (take := self._press(event)) is not None:
-                    lanes.put(one.key, one.key, partial(self._act, take), partial(self._log_broken, one.key))
+                    self._put_unkept(one.key, partial(self._act, take))
                     return
             case "MESSAGE_REACTION_ADD" | "MESSAGE_REACTION_REMOVE":
-                self._put(lanes, one, self._reactions)
+                self._put_kept(one, self._reactions)
                 return
             case _ if one.is_work:
-                self._put(lanes, one, self._taker)
+                self._put_kept(one, self._taker)
                 return
         self._done(one.key)
 
-    def _put(self, lanes: Lanes, one: Numbered, taker: Taker | Reactions) -> None:
+    def _put_kept(self, one: Numbered, taker: Taker | Reactions) -> None:
         take = partial(self._act, partial(taker.take, one.event))
-        lanes.put(_lane(one), one.key, take, partial(self._set_aside, one, taker))
+        self._put(_place(one), one.key, take, partial(self._set_aside, one, taker))
+
+    def _put_unkept(self, key: str, take: Job) -> None:
+        """Queue something by itself whose failure is only logged."""
+        self._put(key, key, take, partial(self._log_broken, key))
+
+    def _put(self, place: str, key: str, take: Job, broke: Broke) -> None:
+        async def done() -> None:
+            self._done(key)
+
+        if self._tasks is not None:
+            self._queue.put(self._tasks, place, Item(take, broke, done, {"key": key}))
 
     async def _set_aside(self, one: Numbered, taker: Taker | Reactions, error: Exception) -> None:
         apologise = partial(self._act, partial(taker.apologise, one.event))
@@ -271,8 +278,8 @@ def _servers_in(ready: Event) -> set[str]:
     return {str(one["id"]) for one in ready.data.get("guilds") or () if "id" in one}
 
 
-def _lane(one: Numbered) -> str:
-    """Within a channel nothing overtakes, but what stops or tells what is going on: that waits for nobody's files."""
+def _place(one: Numbered) -> str:
+    """Return where an event waits: in its channel, or by itself if it stops a turn or asks what runs."""
     data, channel = one.event.data, str(one.event.data.get("channel_id"))
     match one.event.name:
         case "MESSAGE_CREATE":

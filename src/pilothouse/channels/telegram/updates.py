@@ -8,7 +8,6 @@ offset confirms all updates before it. An update that comes twice is recognised 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
@@ -19,12 +18,12 @@ import anyio
 from anyio.abc import TaskGroup
 
 from pilothouse.channels.failures import Failures
+from pilothouse.channels.intake_queue import IntakeQueue, Item
 from pilothouse.channels.journal import Journal
 from pilothouse.channels.telegram.addresses import overtakes
 from pilothouse.channels.telegram.pieces import SeenUpdate, gather, message_of, place_of
 from pilothouse.channels.telegram.wire import Arrived, NoUpdate, Update, read_update
 from pilothouse.core.clock import Clock
-from pilothouse.core.errors import Fenced, StoreUnavailable
 from pilothouse.core.message import Address
 
 MOST = 10_000
@@ -36,7 +35,6 @@ STEP_S = 0.25
 """An update that takes longer to handle is written to the disk."""
 AT_ONCE = 32
 REMEMBERED = 5000
-RETRY_S = 30.0
 
 SlowSection = Callable[[], AbstractAsyncContextManager[None]]
 """Entered for slow work, such as a download: other updates go on meanwhile."""
@@ -123,16 +121,6 @@ class UpdateHandler(Protocol):
         ...
 
 
-class _Queue:
-    """Messages that wait in one conversation. `is_slow` while the first one waits for a download."""
-
-    def __init__(self, key: object, address: Address | None) -> None:
-        self.key = key
-        self.address = address
-        self.items: deque[tuple[Update, ...]] = deque()
-        self.is_slow = False
-
-
 class UpdateQueues:
     """The queues of one run of the receiver; their work ends with its task group."""
 
@@ -157,7 +145,7 @@ class UpdateQueues:
         self._waiting: dict[int, SeenUpdate] = {}
         self._working: dict[int, float] = {}
         """Updates being handled, with the time when they arrived."""
-        self._queues: dict[object, _Queue] = {}
+        self._intake = IntakeQueue("telegram.update", clock, log)
         self._taken: dict[int, None] = {}
         self._arrival = anyio.Event()
         self._progress = anyio.Event()
@@ -228,10 +216,7 @@ class UpdateQueues:
         for updates in gathered.ready:
             numbers = [update.update_id for update in updates]
             self._working |= {number: before[number].seen_at for number in numbers}
-            place = place_of(updates[0])
-            queue = self._put(tasks, place or numbers[0], place, updates)
-            if queue.is_slow:
-                self._let_overtake(tasks, queue)
+            self._put(tasks, updates)
         return gathered.wait_s
 
     async def _keep(self) -> None:
@@ -252,74 +237,51 @@ class UpdateQueues:
         """Wait until another update was handled or written to the disk."""
         await self._progress.wait()
 
-    def _put(
-        self, tasks: TaskGroup, key: object, address: Address | None, updates: tuple[Update, ...]
-    ) -> _Queue:
-        queue = self._queues.get(key)
-        if queue is None:
-            queue = self._queues[key] = _Queue(key, address)
-            tasks.start_soon(self._work, tasks, queue)
-        queue.items.append(updates)
-        return queue
+    def _put(self, tasks: TaskGroup, updates: tuple[Update, ...]) -> None:
+        number, address = updates[0].update_id, place_of(updates[0])
+        place = address or number
+        item = Item(
+            partial(self._handle, updates, address, partial(self._slow_section, tasks, place)),
+            partial(self._set_aside, updates),
+            partial(self._finish, updates),
+            {"update_id": number},
+            overtakes=_overtakes(updates),
+        )
+        self._intake.put(tasks, place, item)
 
-    def _let_overtake(self, tasks: TaskGroup, queue: _Queue) -> None:
-        """Move overtaking commands into a queue of their own: the message before them only waits for a file."""
-        for updates in [one for one in queue.items if _overtakes(one)]:
-            queue.items.remove(updates)
-            self._put(tasks, ("overtaking", queue.key), queue.address, updates)
+    async def _handle(
+        self, updates: Sequence[Update], address: Address | None, slow_section: SlowSection
+    ) -> None:
+        async with self._workers:  # not held while waiting for the store or for a file
+            await self._handler.handle(updates, address, slow_section)
 
     @asynccontextmanager
-    async def _slow_section(self, tasks: TaskGroup, queue: _Queue) -> AsyncIterator[None]:
+    async def _slow_section(self, tasks: TaskGroup, place: object) -> AsyncIterator[None]:
         self._workers.release()
-        queue.is_slow = True
-        self._let_overtake(tasks, queue)
         try:
-            yield
+            with self._intake.slow(tasks, place):
+                yield
         finally:
-            queue.is_slow = False
             # The caller releases the worker again, also on cancellation.
             with anyio.CancelScope(shield=True):
                 await self._workers.acquire()
 
-    async def _work(self, tasks: TaskGroup, queue: _Queue) -> None:
-        while queue.items:
-            updates = queue.items.popleft()
-            await self._handle_until_done(tasks, queue, updates)
-            self._finish(updates)
-            await self._journal.drop([update.update_id for update in updates])
-        del self._queues[queue.key]
+    async def _set_aside(self, updates: Sequence[Update], error: Exception) -> None:
+        await self._failures.set_aside(
+            *(self._raws[update.update_id] for update in updates),
+            error=error,
+            apologise=partial(self._handler.apologise, updates),
+            update_id=updates[0].update_id,
+        )
 
-    async def _handle_until_done(self, tasks: TaskGroup, queue: _Queue, updates: Sequence[Update]) -> None:
-        """Retry while the store is unavailable. An update that raises is set aside, or it would fail for ever."""
-        pause_s = 1.0
-        while True:
-            try:
-                # Not held while waiting for the store or for a file.
-                async with self._workers:
-                    return await self._handler.handle(
-                        updates, queue.address, lambda: self._slow_section(tasks, queue)
-                    )
-            except StoreUnavailable as error:
-                self._log("telegram.update_waits", update_id=updates[0].update_id, why=str(error))
-                await self._clock.sleep(pause_s)
-                pause_s = min(pause_s * 2, RETRY_S)
-            except Fenced:
-                raise
-            except Exception as error:  # noqa: BLE001 - one message must not cost all others
-                return await self._failures.set_aside(
-                    *(self._raws[update.update_id] for update in updates),
-                    error=error,
-                    apologise=partial(self._handler.apologise, updates),
-                    update_id=updates[0].update_id,
-                )
-
-    def _finish(self, updates: Sequence[Update]) -> None:
+    async def _finish(self, updates: Sequence[Update]) -> None:
         for update in updates:
             del self._working[update.update_id], self._raws[update.update_id]
             self._taken[update.update_id] = None
         while len(self._taken) > REMEMBERED:
             del self._taken[next(iter(self._taken))]
         self._notify()
+        await self._journal.drop([update.update_id for update in updates])
 
     def _notify(self) -> None:
         progress, self._progress = self._progress, anyio.Event()
