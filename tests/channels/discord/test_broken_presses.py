@@ -14,8 +14,8 @@ from tests.channels.discord.server.world import Answer
 from typing_extensions import override
 
 from pilothouse.channels.button_keys import ask_key, stop_key
-from pilothouse.channels.discord.interactions import ENDED, UNKNOWN
 from pilothouse.channels.failures import NOT_TAKEN
+from pilothouse.channels.presses import ENDED, UNKNOWN
 from pilothouse.core.ask import Ask, AskRow, hash_payload
 from pilothouse.core.errors import StoreError, StoreUnavailable
 from pilothouse.core.ids import AskId, ConversationId, SessionId, TurnId

@@ -234,8 +234,8 @@ async def test_forged_buttons_change_nothing(server: Server, tmp_path: Path) -> 
         for data in forged:
             query = ada.forge(post, data or "?")
             assert await house.until_toast(query) in (
-                "This button is not known any more.",
-                "That is over already.",
+                "This button is no longer valid.",
+                "This has already ended.",
             )
         assert heard == []
         ada.press(post, "Allow once")
@@ -356,7 +356,8 @@ async def test_in_a_group_the_progress_is_a_message_with_a_stop_button(
         await house.rig.until_ended(1, place(group.id))
         await house.until(lambda: progress.deleted)
         assert (
-            await house.until_toast(ada.forge(progress, progress.buttons["Stop"])) == "That is over already."
+            await house.until_toast(ada.forge(progress, progress.buttons["Stop"]))
+            == "This has already ended."
         )
         assert server.world.drafts == []
 
@@ -378,12 +379,12 @@ async def test_a_stop_button_that_a_crash_left_goes_away_when_it_is_pressed(
     ) as house:
         await house.rig.until_ended(1, place(group.id))
         key = progress.buttons["Stop"]
-        assert await house.until_toast(ada.press(progress, "Stop")) == "That is over already."
+        assert await house.until_toast(ada.press(progress, "Stop")) == "This has already ended."
         await house.until(lambda: not progress.buttons)
         assert not progress.deleted
         ada.say("build it")
         question = await house.until_shown(ada.id, "Run make?")
-        assert await house.until_toast(ada.forge(question, key)) == "That is over already."
+        assert await house.until_toast(ada.forge(question, key)) == "This has already ended."
         ada.press(question, "Allow once")  # presses are taken one after another, and this one still can be
         await house.until_shown(ada.id, "Went on.")
 

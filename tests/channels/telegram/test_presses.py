@@ -9,9 +9,10 @@ import pytest
 from tests.channels.telegram.scenes import PARTS
 
 from pilothouse.channels.button_keys import Act
+from pilothouse.channels.presses import ENDED
 from pilothouse.channels.telegram.client import BotClient
 from pilothouse.channels.telegram.keyboard import ask_key, stop_key
-from pilothouse.channels.telegram.presses import ENDED, Presses
+from pilothouse.channels.telegram.presses import Presses
 from pilothouse.channels.telegram.receive import Pressed, Stopped
 from pilothouse.channels.telegram.sender import Sender
 from pilothouse.channels.telegram.wire import (

@@ -1,7 +1,6 @@
 """Takes button presses, choices, forms and slash commands; each is acknowledged before anything slow happens.
 
-A button only names an ask or a turn; the desk knows the rest, and who may do what. Refusals and failures are shown to the
-person who pressed, and to nobody else.
+Refusals and failures are shown to the person who pressed, and to nobody else.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from contextlib import suppress
 
 import anyio
 
-from pilothouse.channels.choices import decide, decide_words
 from pilothouse.channels.discord.accept import Taker
 from pilothouse.channels.discord.addresses import Place, author_of, is_heard
 from pilothouse.channels.discord.buttons import AskPress, StopPress, form_of, parse_press
@@ -22,25 +20,20 @@ from pilothouse.channels.discord.slash_commands import ABOUT, Done, SlashCommand
 from pilothouse.channels.discord.trouble import Away
 from pilothouse.channels.discord.wire import AUTOCOMPLETE, COMMAND, COMPONENT, Interaction, inputs
 from pilothouse.channels.failures import NOT_TAKEN
-from pilothouse.core.ask import AskRow, Decision
+from pilothouse.channels.presses import ENDED, UNKNOWN, ButtonDesk
+from pilothouse.core.ask import AskRow
 from pilothouse.core.channel import Desk
 from pilothouse.core.errors import Fenced, PilothouseError, StoreError, StoreUnavailable
 from pilothouse.core.ids import AskId, TurnId
-from pilothouse.core.message import Address, Author, MessageRef, conversation_id
+from pilothouse.core.message import Address, Author, MessageRef
 
-UNKNOWN = "This button is no longer valid."
-NOT_YOURS = "You may not answer this."
-NOT_YOURS_TO_STOP = "You may not stop this."
 NOT_HERE = "I do not listen to you here."
-ENDED = "This has already ended."
-CHOOSE = "Choose at least one first."
 TOO_LONG = "That took too long. Press again."
-SAY_IT = "Please answer in words."
 
 
 class Interactions:
     def __init__(self, desk: Desk, taker: Taker, log: Callable[..., None]) -> None:
-        self._desk = desk
+        self._buttons = ButtonDesk(desk, "discord", log)
         self._taker = taker
         self._log = log
         self._commands = SlashCommands(desk, taker, log)
@@ -86,7 +79,7 @@ class Interactions:
     async def stop_quietly(self, address: Address, by: Author, turn: TurnId) -> None:
         """Somebody put the sign for "stop" on the progress of this turn; nobody can be told anything."""
         try:
-            await self._stop(address, by, turn)
+            await self._buttons.stop(address, by, lambda live: live == turn)
         except StoreError:
             raise
         except PilothouseError as error:
@@ -119,32 +112,19 @@ class Interactions:
             case AskPress():
                 return await self._answer(scene, found)
             case None:
-                self._log("discord.press_unknown", level="warning", by=scene.by.id)
-                return UNKNOWN
+                return self._buttons.unknown(scene.by)
 
     async def _press_stop(self, scene: Done, turn_id: TurnId | None) -> str:
-        try:
-            word = await self._stop(scene.place.address, scene.by, turn_id)
-        except StoreError:
-            raise
-        except PilothouseError:
-            return NOT_YOURS_TO_STOP
+        word = await self._buttons.press_stop(scene.place.address, scene.by, turn_id)
         if word == ENDED:
             await self._take_buttons_away(scene)
         return word
-
-    async def _stop(self, address: Address, by: Author, turn_id: TurnId | None) -> str:
-        turn = await self._desk.query("live_turn", by, conversation=conversation_id(address))
-        if turn is None or turn_id not in (None, turn.id):
-            return ENDED
-        await self._desk.command(address, by, "/stop", f"stop:{turn.id}")
-        return ""
 
     async def _open_form(self, scene: Done, found: AskPress) -> None:
         """Open a form. It must be the first answer, so the ask is looked up before, for a moment only."""
         row: AskRow | str = TOO_LONG
         with anyio.move_on_after(LOOK_S), suppress(StoreError):
-            row = await self._row(scene, found)
+            row = await self._buttons.ask(found, scene.by)
         if not isinstance(row, AskRow):
             await scene.reply.say(row)
             return
@@ -155,35 +135,16 @@ class Interactions:
             return
         await scene.reply.ask(form)
 
-    async def _row(self, scene: Done, found: AskPress) -> AskRow | str:
-        """The ask that was pressed, or why there is none for this person."""
-        try:
-            row = await self._desk.query("ask", scene.by, id=found.ask_id)
-        except StoreError:
-            raise
-        except PilothouseError:
-            return NOT_YOURS
-        if row is None or not found.is_about(row.ask):
-            self._log("discord.press_unknown", level="warning", by=scene.by.id)
-            return UNKNOWN
-        return row
-
     async def _answer(self, scene: Done, found: AskPress) -> str:
-        row = await self._row(scene, found)
+        row = await self._buttons.ask(found, scene.by)
         if not isinstance(row, AskRow):
             return row
-        decision = self._decision(scene.interaction, row, found)
-        if isinstance(decision, str):
-            return decision
-        answered = await self._desk.answer(row.ask.id, row.ask.payload_hash, decision, scene.by)
+        words = "\n".join(inputs(scene.interaction.data.components).values())
+        answered = await self._buttons.answer(row, found, scene.by, words)
+        if isinstance(answered, str):
+            return answered
         await self._tidy(scene, row.ask.id)
         return "" if answered.accepted else answered.text
-
-    def _decision(self, interaction: Interaction, row: AskRow, found: AskPress) -> Decision | str:
-        if found.act == "words":
-            text = "\n".join(inputs(interaction.data.components).values())
-            return decide_words(row.ask, found, text) or SAY_IT
-        return decide(row.ask, found) or (CHOOSE if found.act == "pick" else UNKNOWN)
 
     async def _tidy(self, scene: Done, ask_id: AskId) -> None:
         """Remove the buttons of an answered ask, unless its closing line will replace them anyway."""
@@ -191,12 +152,7 @@ class Interactions:
         if message is None:
             return
         ref = MessageRef(scene.place.address, message.id)
-        try:
-            is_dead = await self._desk.query("dead_buttons", scene.by, id=ask_id, ref=ref)
-        except StoreError as error:  # the answer counts: nobody shall hear that it does not
-            self._log("discord.buttons_stay", level="warning", why=str(error))
-            return
-        if is_dead:
+        if await self._buttons.has_dead_buttons(ref, ask_id, scene.by):
             await self._take_buttons_away(scene)
 
     async def _take_buttons_away(self, scene: Done) -> None:

@@ -1,7 +1,4 @@
-"""Handles button presses: answers to asks, and stops. Every press gets a toast.
-
-A button's data is not trusted: it names an ask or a turn, and the desk knows what that is and who may act on it.
-"""
+"""Handles button presses: answers to asks, and stops. Every press gets a toast."""
 
 from __future__ import annotations
 
@@ -11,7 +8,14 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pilothouse.channels.choices import decide
+from pilothouse.channels.presses import (
+    CHOOSE,
+    ENDED,
+    NOT_YOURS,
+    NOT_YOURS_TO_STOP,
+    UNKNOWN,
+    ButtonDesk,
+)
 from pilothouse.channels.telegram.client import BotClient
 from pilothouse.channels.telegram.keyboard import AskPress, StopPress, keyboard, parse_press, toggled
 from pilothouse.channels.telegram.posts import Target
@@ -20,19 +24,14 @@ from pilothouse.channels.telegram.sender import Sender, draft_number
 from pilothouse.channels.telegram.shapes import KeyboardShape
 from pilothouse.channels.telegram.trouble import TooOld, Trouble
 from pilothouse.channels.telegram.wire import CallbackQuery
-from pilothouse.core.ask import Ask
+from pilothouse.core.ask import Ask, AskRow
 from pilothouse.core.channel import Desk
 from pilothouse.core.errors import DeliveryError, PilothouseError, StoreError
 from pilothouse.core.ids import AskId, TurnId, UserId
-from pilothouse.core.message import Address, Author, MessageRef, conversation_id
+from pilothouse.core.message import Address, Author, MessageRef
 
 TOAST_CHARS = 200
-UNKNOWN = "This button is not known any more."
-NOT_YOURS = "You may not answer this."
-NOT_YOURS_TO_STOP = "You may not stop this."
-ENDED = "That is over already."
 STOPPING = "Stopping."
-CHOOSE = "Choose at least one first."
 REMEMBERED = 200
 """Messages whose ticked boxes are kept in memory."""
 
@@ -50,6 +49,7 @@ class Presses:
 
     def __init__(self, desk: Desk, client: BotClient, sender: Sender, log: Callable[..., None]) -> None:
         self._desk = desk
+        self._buttons = ButtonDesk(desk, "telegram", log)
         self._client = client
         self._sender = sender
         self._log = log
@@ -94,9 +94,7 @@ class Presses:
             return
         try:
             address = await self._address_of_turn(address, lambda turn: draft_number(turn) == number)
-            live = await self._live_turn(address, by)
-            if live is not None and draft_number(live) == number:
-                await self._desk.command(address, by, "/stop", f"stop:{live}")
+            await self._buttons.stop(address, by, lambda turn: draft_number(turn) == number)
         except StoreError:
             raise
         except PilothouseError as error:
@@ -109,45 +107,30 @@ class Presses:
             case AskPress() as found:
                 return await self._answer(press, found)
             case None:
-                self._log("telegram.press_unknown", level="warning", by=press.by.id)
-                return Toast(UNKNOWN)
+                return Toast(self._buttons.unknown(press.by))
 
     async def _stop(self, press: Pressed, turn_id: TurnId | None) -> Toast:
         if press.address is None:
             return Toast(UNKNOWN)
         address = await self._address_of_turn(press.address, lambda turn: turn == turn_id)
-        try:
-            live = await self._live_turn(address, press.by)
-        except StoreError:
-            raise
-        except PilothouseError:
-            return Toast(NOT_YOURS_TO_STOP, alert=True)
-        if live is None or turn_id not in (None, live):
-            # Remove a button that a crash left, but not the buttons of a message that a forged press names.
-            message = press.query.message
-            return Toast(ENDED, stale=message is not None and message.has_button(press.query.data))
-        await self._desk.command(address, press.by, "/stop", f"stop:{live}")
-        return Toast(STOPPING)
+        refused = await self._buttons.press_stop(address, press.by, turn_id)
+        # Remove a button that a crash left, but not the buttons of a message that a forged press names.
+        message = press.query.message
+        has_button = message is not None and message.has_button(press.query.data)
+        return Toast(
+            refused or STOPPING, alert=refused == NOT_YOURS_TO_STOP, stale=refused == ENDED and has_button
+        )
 
     async def _address_of_turn(self, address: Address, is_meant: Callable[[TurnId], bool]) -> Address:
         """Return the address where the turn runs: for old messages and drafts, Telegram may omit the topic."""
         running = await self._desk.running(address)
         return next((where for turn, where in running.items() if is_meant(turn)), address)
 
-    async def _live_turn(self, address: Address, by: Author) -> TurnId | None:
-        turn = await self._desk.query("live_turn", by, conversation=conversation_id(address))
-        return None if turn is None else turn.id
-
     async def _answer(self, press: Pressed, found: AskPress) -> Toast:
         async with self._in_order:
-            try:
-                row = await self._desk.query("ask", press.by, id=found.ask_id)
-            except StoreError:
-                raise
-            except PilothouseError:
-                return Toast(NOT_YOURS, alert=True)
-            if row is None or not found.is_about(row.ask):
-                return Toast(UNKNOWN)
+            row = await self._buttons.ask(found, press.by)
+            if not isinstance(row, AskRow):
+                return Toast(row, alert=row == NOT_YOURS)
             place = _place(press.query)
             before = None if place is None else self._ticked.get(place)
             chosen = toggled(row.ask, found, before)
@@ -161,25 +144,18 @@ class Presses:
             return Toast(CHOOSE) if place is None else await self._tick(press.query, place, row.ask, chosen)
         if found.act == "done" and before is not None:
             found = replace(found, chosen=before)
-        decision = decide(row.ask, found)
-        if decision is None:
-            return Toast(UNKNOWN if found.act == "choose" else CHOOSE if row.state == "open" else ENDED)
-        answered = await self._desk.answer(row.ask.id, row.ask.payload_hash, decision, press.by)
-        return Toast(
-            answered.text, alert=not answered.accepted, stale=await self._is_stale(press, row.ask.id)
-        )
+        answered = await self._buttons.answer(row, found, press.by)
+        if isinstance(answered, str):
+            return Toast(answered)
+        is_stale = await self._is_stale(press, row.ask.id)
+        return Toast(answered.text, alert=not answered.accepted, stale=is_stale)
 
     async def _is_stale(self, press: Pressed, ask_id: AskId) -> bool:
-        """Tell whether these buttons need an edit of their own. Closing the ask edits the messages that it knows."""
         message = press.query.message
         if message is None or press.address is None:
             return False
         ref = MessageRef(press.address, str(message.message_id))
-        try:
-            return await self._desk.query("dead_buttons", press.by, id=ask_id, ref=ref)
-        except StoreError as error:  # the answer was accepted, so this must not look like a failure
-            self._log("telegram.buttons_stay", level="warning", why=str(error))
-            return False
+        return await self._buttons.has_dead_buttons(ref, ask_id, press.by)
 
     def _keep_ticks(self, place: tuple[int, int], chosen: int) -> None:
         self._ticked[place] = chosen
