@@ -115,7 +115,7 @@ async def test_law_4_every_message_has_one_terminal_state_and_one_visible_outcom
         states = [(await rig.inbox_row(receipt)).status for receipt in receipts]
         assert states == ["done", "failed", "done", "done"]
         assert len(rig.said()) == 4
-        assert "without a text" in rig.said()[2]
+        assert "sent no text" in rig.said()[2]
 
 
 @pytest.mark.parametrize(

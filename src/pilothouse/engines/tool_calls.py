@@ -103,7 +103,7 @@ def _file_call(
 def _has_outer_blanks(path: str) -> bool:
     """Tell whether a path begins or ends with a blank.
 
-    Claude Code (2.1) trims the paths of Grep and Glob: " /root" is absolute to it, and relative to the system.
+    Some engines trim the paths of their searching tools: " /root" is absolute to them, and relative to the system.
     """
     return any(char.isspace() or char == "\ufeff" for char in (path[:1], path[-1:]))
 
