@@ -34,8 +34,9 @@ def end_of(tx: Tx, turn_id: str) -> QueueRow:
 
 
 def postponed(tx: Tx, now: float) -> QueueRow | None:
-    rows = [row for row in tx.outbox.unfinished(MAIN) if row.status == "queued" and row.ready_at > now]
-    return rows[0] if rows else None
+    """Return the first unfinished message if it waits for its next try. A notice behind it does not count."""
+    first = next(iter(tx.outbox.unfinished(MAIN)), None)
+    return first if first is not None and first.status == "queued" and first.ready_at > now else None
 
 
 def say_in(tx: Tx, text: str, place: str = "main") -> None:
