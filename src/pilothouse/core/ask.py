@@ -23,6 +23,11 @@ from pilothouse.core.people import Authority, Vote
 MARKS = "*_`~|"
 """Formatting characters around a copied label."""
 
+YES = frozenset({"yes", "y", "allow", "allow once"})
+NO = frozenset({"no", "n", "deny"})
+"""Words that answer an approval or a plan when nothing else can be meant."""
+SAID_NO = "The person said no."
+
 AskKind = Literal["approval", "question", "plan"]
 AskState = Literal["open", "answered", "expired", "withdrawn", "superseded"]
 Verdict = Literal["allow", "deny", "answer"]
@@ -71,17 +76,18 @@ class Ask(Struct, frozen=True):
     of_house: bool = False
     """Pilothouse itself asks, not an engine: the title says everything, and a denial needs no reason."""
     whose: str = ""
-    """For an ask shown outside its own conversation: the requester, the place, and the people asked."""
+    """In the ask's own conversation: the people who are asked elsewhere. In other places: where it comes from."""
     call: Call | None = None
     """What would run, in words that belong to no vendor. None where nothing runs, as for a question."""
+    asker: str = ""
+    """The engine's name in sentences, as in “Claude wants to run …”."""
 
 
 class Decision(Struct, frozen=True):
     """The decision of a person or a rule. A deny with a `text` lets the engine continue; a deny without one ends the turn.
 
     An allow may carry an `input` that replaces the one that was asked for. A deny with `reason_wanted` counts at once,
-    but reaches the engine only when its reason has arrived or timed out.
-    """
+    but reaches the engine only when its reason has arrived or timed out."""
 
     verdict: Verdict
     options: tuple[str, ...] = ()
@@ -98,6 +104,17 @@ def payload_bytes(payload: dict[str, Any]) -> bytes:
         return msgspec.json.encode(payload, order="deterministic")
     except UnicodeEncodeError:  # a lone surrogate: the standard library escapes what msgspec refuses
         return json.dumps(payload, sort_keys=True).encode()
+
+
+def input_of(ask: Ask) -> dict[str, Any] | None:
+    """Return the tool's input, which a person may change; None for an ask of another shape."""
+    given = ask.payload.get("input")
+    return given if isinstance(given, dict) else None
+
+
+def is_secret(ask: Ask) -> bool:
+    """Tell whether the answer is a secret, such as an API key. It is shown nowhere, and forgotten once the engine has it."""
+    return ask.payload.get("secret") is True
 
 
 def hash_payload(payload: dict[str, Any]) -> str:
@@ -135,8 +152,7 @@ def answer_problem(ask: Ask, decision: Decision) -> str:
 def parse_reply(ask: Ask, text: str) -> Decision:
     """Read a reply to a question: the options that it names by number, key or label, else its text.
 
-    Of a label such as `Red: warm`, `Red` is enough. Formatting around a copied label is ignored.
-    """
+    Of a label such as `Red: warm`, `Red` is enough. Formatting around a copied label is ignored."""
     names = {
         name.casefold(): option.key
         for number, option in reversed(list(enumerate(ask.options, 1)))
@@ -153,6 +169,19 @@ def parse_reply(ask: Ask, text: str) -> Decision:
     if ask.many and all(chosen):
         return Decision("answer", tuple(dict.fromkeys(key for key in chosen if key)))
     return Decision("answer", text=text)
+
+
+def parse_word(ask: Ask, text: str) -> Decision | None:
+    """Read a typed answer to an approval or a plan: yes or no, or one of its options. None for any other text."""
+    if ask.kind == "question":
+        return None
+    if ask.options:
+        named = parse_reply(ask, text)
+        return named if named.options else None
+    word = text.strip().strip(MARKS).rstrip(".!").casefold()
+    if word in YES:
+        return Decision("allow")
+    return Decision("deny", text=SAID_NO if ask.kind == "plan" else "") if word in NO else None
 
 
 class AskRow(Struct, frozen=True):
@@ -228,6 +257,13 @@ class Asks(Protocol):
 
     def open_in(self, conversation_id: ConversationId) -> list[AskRow]:
         """Oldest first."""
+        ...
+
+    def open_at(
+        self, place: ConversationId, now: float, accepts: Callable[[Authority], bool]
+    ) -> list[AskRow]:
+        """Return the oldest two accepted asks that the conversation shows, its own and others, among the 20 oldest
+        not expired."""
         ...
 
     def open_question(

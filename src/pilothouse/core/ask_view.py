@@ -5,13 +5,13 @@ Long values are shortened, and a `more` line says by how much; `/show`, or the c
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
 
-from pilothouse.core.ask import Ask
+from pilothouse.core.ask import Ask, input_of
 from pilothouse.core.preview import beside_preview, shorten
 
 VALUE_LINES = 20
@@ -39,7 +39,7 @@ def ask_lines(ask: Ask) -> list[AskLine]:
     if isinstance(cwd, str) and cwd and input_of(ask) is not None:
         lines.append(AskLine("where", cwd, "in"))
     if ask.whose:
-        lines.append(AskLine("where", ask.whose, "for"))
+        lines.append(AskLine("where", ask.whose))
     if ask.why:
         lines.append(AskLine("why", " ".join(ask.why.split()), "why"))
     return lines
@@ -56,12 +56,6 @@ def whole_ask(ask: Ask) -> list[AskLine]:
     ]
 
 
-def input_of(ask: Ask) -> dict[str, Any] | None:
-    """The tool's input, which a person may change; None for an ask of another shape."""
-    given = ask.payload.get("input")
-    return given if isinstance(given, dict) else None
-
-
 def command_of(ask: Ask) -> str | None:
     """The command line that would run, if the ask is about one."""
     given = input_of(ask)
@@ -75,7 +69,7 @@ def rule_offered(ask: Ask, remember: str) -> str:
 
 
 def _values(ask: Ask) -> Iterator[tuple[str, Any]]:
-    """Yield the values that the title does not already show."""
+    """Yield the values that the title does not already show. The title of a call is not shown."""
     given = input_of(ask)
     if given is not None:
         tool = ask.payload.get("tool")
@@ -84,7 +78,8 @@ def _values(ask: Ask) -> Iterator[tuple[str, Any]]:
             yield "tool", tool
         yield from ((name, value) for name, value in ask.payload.items() if name not in _SHOWN_APART)
         shown = beside_preview(ask) if ask.preview else given
-        yield from ((name, value) for name, value in shown.items() if not _repeats(told, value))
+        is_told = ask.call is None
+        yield from ((name, value) for name, value in shown.items() if not (is_told and _repeats(told, value)))
     elif not ask.payload.items() <= {"kind": ask.kind, "title": ask.title}.items():
         yield from ask.payload.items()
 
@@ -104,3 +99,23 @@ def _value(name: str, value: Any) -> Iterator[AskLine]:
         yield AskLine("more", f"… and {missing} more lines")
     elif len(words) > VALUE_CHARS:
         yield AskLine("more", f"… and {len(words) - VALUE_CHARS:,} more characters")
+
+
+def payload_text(ask: Ask) -> str:
+    """Format the whole payload: each value under its name."""
+    given = input_of(ask)
+    return join_values(ask.payload.items() if given is None else [*beside_input(ask), *given.items()])
+
+
+def beside_input(ask: Ask) -> list[tuple[str, Any]]:
+    """Return the values beside the input, even if the input has the same names."""
+    return [(key, value) for key, value in ask.payload.items() if key != "input"]
+
+
+def join_values(values: Iterable[tuple[str, Any]]) -> str:
+    return "\n".join(_named(key, value) for key, value in values)
+
+
+def _named(key: str, value: Any) -> str:
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return f"{key}:\n{text}" if "\n" in text else f"{key}: {text}"

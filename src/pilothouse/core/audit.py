@@ -60,9 +60,9 @@ def verify(rows: Iterable[AuditRow], head: AuditHead, noted: Sequence[AuditHead]
         if row.seq != last.seq + 1:
             return Verified(last.seq, last, last.seq + 1, f"row {last.seq + 1} is missing")
         if row.hash != row_hash(last.hash, row.seq, row.at, row.who, row.what, row.detail):
-            return Verified(last.seq, last, row.seq, f"row {row.seq} was changed, or put there")
+            return Verified(last.seq, last, row.seq, f"row {row.seq} was changed or inserted")
         if wanted.get(row.seq, row.hash) != row.hash:
-            why = f"row {row.seq} is not the one that was noted: the log was written anew"
+            why = f"row {row.seq} is not the one that was noted before: the log was rewritten"
             return Verified(last.seq, last, row.seq, why)
         last = AuditHead(row.seq, row.hash)
     return _check_end(last, max((head, *noted), key=lambda known: known.seq))
@@ -70,7 +70,7 @@ def verify(rows: Iterable[AuditRow], head: AuditHead, noted: Sequence[AuditHead]
 
 def _check_end(last: AuditHead, known: AuditHead) -> Verified:
     if last.seq < known.seq:
-        why = f"it ends with row {last.seq}, but row {known.seq} was written once"
+        why = f"it ends with row {last.seq}, although row {known.seq} was written"
         return Verified(last.seq, last, last.seq + 1, why)
     if last != known:
         return Verified(last.seq, last, last.seq, f"row {last.seq} is not the last one that was written")

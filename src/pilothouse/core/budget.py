@@ -120,8 +120,7 @@ def share_of(cap: CapStatus, amount_usd: float, max_turns: int) -> float:
     """The most that a turn may spend if it reserves `amount_usd` and `max_turns` may run at once.
 
     Half of what is left stays for other turns, and at least `amount_usd` for each that may still start. A turn always
-    gets its reservation; the last one that fits gets everything left.
-    """
+    gets its reservation; the last one that fits gets everything left."""
     others, left = max(0, max_turns - cap.running - 1), cap.left_usd
     return max(amount_usd, min(left - others * amount_usd, left / 2) if others else left)
 

@@ -16,6 +16,11 @@ from msgspec import Struct, field
 CallKind = Literal["command", "read", "change", "web", "mcp", "skill", "notes", "tool", "unreadable"]
 """`notes` only uses the engine's own notes, or commands that were allowed before; `tool` is any other tool."""
 
+OWN_SERVER = "pilothouse"
+"""The MCP server with Pilothouse's own tools, which decide themselves what they may do: no person is asked about a call."""
+ASKED_TOOLS = frozenset({"schedule_task", "update_task", "resume_task", "watch_pull_request"})
+"""Own tools that people are asked about, unless a rule allows them: they start turns later."""
+
 CellMode = Literal["replace", "insert", "delete"]
 
 
@@ -65,6 +70,8 @@ class Call(Struct, frozen=True, omit_defaults=True):
     """For the preview. A call of another kind may have one, if it looks like a change."""
     input: dict[str, Any] = field(default_factory=dict)
     """The input of a tool of an MCP server, or of any other tool."""
+    shown: tuple[str, ...] = ()
+    """Keys of the payload's `input` that this call names in full, or that change nothing about what runs."""
 
 
 ReadCall = Callable[[Mapping[str, Any]], Call | None]

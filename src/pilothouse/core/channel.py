@@ -172,6 +172,11 @@ class CanDelete(Protocol):
 
 
 @runtime_checkable
+class CanReact(Protocol):
+    async def react(self, ref: MessageRef, emoji: str) -> None: ...
+
+
+@runtime_checkable
 class FindsViews(Protocol):
     """A marker: a view whose send was not confirmed may be sent again. If the first did arrive, the platform keeps that
     one and returns its ref."""
@@ -198,11 +203,6 @@ class CanType(Protocol):
     """A little less than the time after which the platform hides the indicator."""
 
     async def type(self, address: Address) -> None: ...
-
-
-@runtime_checkable
-class CanReact(Protocol):
-    async def react(self, ref: MessageRef, emoji: str) -> None: ...
 
 
 @runtime_checkable
@@ -239,12 +239,28 @@ class HoldsMessages(Protocol):
     def messages(self) -> tuple[MessageId, ...] | None: ...
 
 
+@runtime_checkable
+class SharesPlaces(Protocol):
+    """A channel whose places several processes show at once, as two terminals in one folder do.
+
+    The replies to a message are left to the process that sent it, for a moment: it may have ended."""
+
+    def was_sent_elsewhere(self, native_id: str) -> bool: ...
+
+
 def serves(channel: Channel, place: ConversationId) -> bool:
     """True if this channel shows the conversation."""
     if not isinstance(channel, HoldsPlaces):
         return True
     held = channel.holds()
     return place in held or parent_id(place) in held
+
+
+@runtime_checkable
+class AtMachine(Protocol):
+    """A marker: people of this channel sit at this machine. They are told where a file is, instead of being sent it."""
+
+    at_machine: bool
 
 
 class ChannelHealth(Struct, frozen=True):
@@ -260,6 +276,10 @@ class HasHealth(Protocol):
     def health(self) -> ChannelHealth: ...
 
 
+Menu = Literal["private", "group"]
+"""The kinds of chat that a menu of commands is for."""
+
+
 class MenuCommand(Struct, frozen=True):
     """A command for a platform's menu, and the lowest role that may use it."""
 
@@ -270,6 +290,8 @@ class MenuCommand(Struct, frozen=True):
     """The command with its arguments: `/cancel N`."""
     aliases: tuple[str, ...] = ()
     """Further names, not shown in menus."""
+    menus: tuple[Menu, ...] = ("private", "group")
+    """The menus that list it."""
 
 
 class ChannelHost(Struct, frozen=True):
@@ -288,6 +310,8 @@ class BotIdentity(Struct, frozen=True):
     name: str = ""
     link: str = ""
     problem: str = ""
+    idle: str = ""
+    """Of a channel that only a running gateway can answer for, while none does: what was tried instead."""
 
 
 class Finding(Struct, frozen=True):
@@ -314,7 +338,7 @@ class ChannelSpec(Struct, frozen=True):
     build: Callable[[Any, ChannelHost], Channel]
     problem: Callable[[Any], str]
     """Says why this configuration cannot work, and the fix; empty if it can."""
-    meet: Callable[[Any], BotIdentity] | None = None
+    identify: Callable[[Any], BotIdentity] | None = None
     """Asks the platform who we are, so that setup can check the credentials."""
     examine: Callable[[Any], Sequence[Finding]] | None = None
     """For `doctor`: asks the platform which permissions or settings are missing. Bounded in time, changes nothing."""

@@ -18,7 +18,10 @@ from msgspec import Struct, field
 from pilothouse.core.ask import Ask, Decision
 from pilothouse.core.call import ReadCall
 from pilothouse.core.event import EngineEvent, ResumeToken
-from pilothouse.core.ids import AskId, BlobHash, ConversationId, EngineId, SessionId
+from pilothouse.core.ids import AskId, BlobHash, ConversationId, EngineId, SessionId, TurnId
+from pilothouse.core.isolation import Needs
+from pilothouse.core.lane import LaneDesk
+from pilothouse.core.mcp import OpenMcp, no_mcp
 from pilothouse.core.message import Attachment
 from pilothouse.core.policy import NO_RULE, ApprovalMode, Ruling, Site
 from pilothouse.core.turn import Prompt
@@ -38,23 +41,28 @@ class Brief(Struct, frozen=True):
     workspace: str
     trusted: bool = False
     resume: ResumeToken | None = None
+    resume_at: str = ""
+    """A `SessionPoint` of that session: go on after it, in a session of its own. The resumed one stays as it is."""
     model: str | None = None
     approval_mode: ApprovalMode = "minimal"
     environment: Mapping[str, str] = field(default_factory=dict)
     mcp_servers: Mapping[str, Any] = field(default_factory=dict)
+    preferences: Mapping[str, Any] = field(default_factory=dict)
+    """The tables `search` and `model` of a trusted workspace's own file."""
     system_prompt: str = ""
     budget_usd: float | None = None
     """The most this turn may cost, if a cap is set. Engines that can enforce a limit do."""
     settings_dir: str = ""
     """The owner's folder with files about this workspace, outside of it; empty if there is none."""
     conversation_id: ConversationId = ConversationId("")
+    turn_id: TurnId = TurnId("")
     wake: str = ""
     """The `Wake` that this session is opened for: `run` streams the turn that the engine began, and sends no prompt."""
 
     @property
     def site(self) -> Site:
         """The context in which the session's calls are judged."""
-        return Site(self.workspace, self.session_id, self.approval_mode)
+        return Site(self.workspace, self.session_id, self.approval_mode, trusted=self.trusted)
 
 
 class EngineSession(Protocol):
@@ -103,14 +111,21 @@ class DetectsHangs(Protocol):
 
 @runtime_checkable
 class AcceptsImages(Protocol):
-    """A marker: image attachments reach the model as images."""
+    """A marker: images of a prompt reach the model as they are, not as files in the workspace."""
 
     accepts_images: bool
 
 
 class Model(Struct, frozen=True):
+    """`release_date` is an ISO day; prices are in US dollars for a million tokens. None is "not known"."""
+
     name: str
     title: str = ""
+    release_date: str = ""
+    context_window: int | None = None
+    max_output_tokens: int | None = None
+    input_usd: float | None = None
+    output_usd: float | None = None
 
 
 @runtime_checkable
@@ -118,6 +133,36 @@ class ListsModels(Protocol):
     """On the engine, not on the session. Lists the models known now, likeliest first, without starting a process."""
 
     def models(self) -> Sequence[Model]: ...
+
+
+class FoundSession(Struct, frozen=True):
+    """A session that the engine's program keeps, also one begun in a terminal. `title` is its name or its first words."""
+
+    resume: ResumeToken
+    title: str = ""
+    used_at: float = 0.0
+
+
+@runtime_checkable
+class ListsSessions(Protocol):
+    """On the engine, not on the session. Lists the sessions of a folder, last used first. May start a process."""
+
+    async def sessions(self, workspace: str) -> Sequence[FoundSession]: ...
+
+
+class SessionPoint(Struct, frozen=True):
+    """The end of a turn of a session; `title` is what was asked."""
+
+    id: str
+    title: str = ""
+    at: float = 0.0
+
+
+@runtime_checkable
+class Forks(Protocol):
+    """On the engine, not on the session. It obeys `Brief.resume_at`, and lists the turns of a session, oldest first."""
+
+    async def points(self, token: ResumeToken) -> Sequence[SessionPoint]: ...
 
 
 class Wake(Struct, frozen=True):
@@ -133,8 +178,7 @@ class Wakes(Protocol):
     """On the engine, not on the session.
 
     The turn's stream is kept until a session is opened with `Brief.wake`. If another turn of the session has consumed
-    it, the stream has no text; if its process is gone, the stream fails.
-    """
+    it, the stream has no text; if its process is gone, the stream fails."""
 
     def wakes(self) -> AsyncIterator[Wake]: ...
 
@@ -146,6 +190,27 @@ class EngineStatus(Struct, frozen=True):
     version: str = ""
     problem: str = ""
     fix: str = ""
+    asks: bool = False
+    """Not available yet, but its first turn asks a person for what is missing."""
+
+
+class ModelCallRecord(Struct, frozen=True):
+    """One request of a turn to its model, for `pilothouse trace --calls`. `shared_prefix` is the part of the request
+    before it with which it begins; None for the first."""
+
+    at: float
+    seq: int
+    model: str = ""
+    bytes: int = 0
+    hash: str = ""
+    shared_prefix: float | None = None
+    duration_s: float | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cost_usd: float | None = None
+    problem: str = ""
+    """Empty for a whole reply."""
 
 
 class Blobs(Protocol):
@@ -167,7 +232,7 @@ class MediaFound(Struct, frozen=True):
 class LineTranslator(Protocol):
     """Translates an engine's recorded output into events, without the engine. Several turns give several streams."""
 
-    puzzle: str
+    line_problem: str
     """The problem with the last line; empty if it was understood."""
 
     def feed(self, line: bytes) -> Sequence[EngineEvent | MediaFound]: ...
@@ -178,16 +243,16 @@ class LineTranslator(Protocol):
 
 
 class SessionLog(Protocol):
-    """An engine's own log of one session, which another process may be writing. Read-only."""
+    """An engine's own record of one session, which another process may be writing. Read-only."""
 
     where: str
 
     @property
-    def found(self) -> bool:
-        """True once the log exists."""
+    def used_at(self) -> float:
+        """The time of its last change; 0 until it exists."""
         ...
 
-    def follow(self) -> AsyncIterator[Sequence[EngineEvent | MediaFound]]:
+    def open(self) -> AbstractAsyncContextManager[AsyncIterator[Sequence[EngineEvent | MediaFound]]]:
         """Yield the current or last turn, then everything added, without end."""
         ...
 
@@ -205,6 +270,14 @@ class ResumeLines(Struct, frozen=True):
     """A short form for the end of an answer, which `parse` understands."""
     shown: bool = False
     """Answers end with that line."""
+    word: str = ""
+    """A lower-case word that every such line contains: a text without it is not parsed."""
+    beside: str = ""
+    """A command that shows the session live beside the gateway; `{state}` is the engine's folder, `{id}` the session."""
+
+
+PORT = "{port}"
+"""A word of a jailed command line, in place of the port on which the program shall serve: a free one."""
 
 
 class ProcessStart(Struct, frozen=True):
@@ -216,11 +289,19 @@ class ProcessStart(Struct, frozen=True):
     environment: Mapping[str, str]
     workspace: str = ""
     """The folder that the agent works in; empty for a process that serves no workspace, or several."""
+    trusted: bool = False
+    """The hooks of the folder's own git repository may run."""
+    needs: Needs = Needs()
+    """For a jail."""
 
 
 Jail = Callable[[ProcessStart], AbstractAsyncContextManager[ProcessStart]]
 """Yields the start that is really made, for as long as the process lives: a sandbox changes the command, and removes
 afterwards what it set up."""
+
+
+def no_jail(workspace: str) -> bool:
+    return False
 
 
 async def ask_always(ask: Ask, site: Site) -> Ruling:
@@ -231,8 +312,7 @@ class EngineHost(Struct, frozen=True):
     """Everything that an engine is given when it is built.
 
     An engine that can hold calls back asks `judge` about every call, even those that its program would allow by
-    itself; only a ruling of `ask` becomes an `Asked`. Both carry the call in `Ask.call`.
-    """
+    itself; only a ruling of `ask` becomes an `Asked`. Both carry the call in `Ask.call`."""
 
     blobs: Blobs
     environment: Mapping[str, str]
@@ -242,20 +322,31 @@ class EngineHost(Struct, frozen=True):
     judge: Judge = ask_always
     jail: Jail = nullcontext
     """For `pilothouse.processes.Launcher`, which starts every process of an engine."""
+    confines: Callable[[str], bool] = no_jail
+    """Tells whether processes for a workspace get a jail. A process that serves several workspaces then serves this one alone."""
+    open_mcp: OpenMcp = no_mcp
+    """For engines without an MCP client of their own: entered by the engine for as long as it lives."""
+    retention_days: int = 30
+    """An engine deletes logs of its own that are older; sessions stay."""
+    lanes: LaneDesk | None = None
+    """For engines whose agent may create lanes; None where there can be none."""
 
 
-class Obeyed(Struct, frozen=True):
-    """A file or folder of a workspace that an engine obeys, and its effect."""
+class TrustedFile(Struct, frozen=True):
+    """A file or folder of a workspace that an engine reads only if the workspace is trusted, and its effect."""
 
     path: str
     means: str
+    runs: bool = True
+    """True if it can run programs or redirect the engine: trust ends when it changes. Instructions may change."""
+    section: str = ""
+    """The only table of a TOML file that counts. A file without it is not looked at."""
 
 
 class EngineSpec(Struct, frozen=True):
     """The object that an entry point of `pilothouse.engines` names.
 
-    `config` is a `msgspec.Struct` type: the shape of the section `[engines.<id>]`.
-    """
+    `config` is a `msgspec.Struct` type: the shape of the section `[engines.<id>]`."""
 
     id: EngineId
     title: str
@@ -265,16 +356,35 @@ class EngineSpec(Struct, frozen=True):
     aliases: tuple[str, ...] = ()
     examine: Callable[[Any], str] | None = None
     """For `doctor`: a slower check than `probe`. Says why turns would not start, and the fix; empty if they would."""
+    login: Callable[[Any], EngineStatus] | None = None
+    """For `doctor`: asks the engine's program whether it is logged in. `version` says how, in a few words."""
+    try_model: Callable[[Any], EngineStatus] | None = None
+    """For `doctor --model`: sends the model one short message, which may cost a little."""
     translator: Callable[[], LineTranslator] | None = None
     """For `pilothouse replay`: reads this engine's recorded output."""
     find_logs: Callable[[Any, str], Sequence[SessionLog]] | None = None
-    """For `pilothouse watch`: finds logs by a session id, the beginning of one, or a path."""
+    """For `pilothouse watch`: finds logs by a session id, the beginning of one, or a path; for a folder, the last used."""
+    read_calls: Callable[[str, str, float], Sequence[ModelCallRecord]] | None = None
+    """For `pilothouse trace --calls`: reads the requests of a turn from the engine's folder, by its id and its start."""
     resume_lines: Callable[[Any], ResumeLines] | None = None
     """For engines whose sessions can also be continued by hand."""
     call_of: ReadCall | None = None
     """Reads a payload of this engine's asks. Without it, a call whose input a person changed counts as unreadable."""
-    obeys: tuple[Obeyed, ...] = ()
-    """Files that this engine obeys only in a trusted workspace; listed before people grant trust."""
+    classes: Callable[[], tuple[type, type]] | None = None
+    """Returns the engine's class and its sessions': what they implement is told to people as what the engine can do."""
+    varies: tuple[str, ...] = ()
+    """Abilities that depend on the program behind the engine."""
+    short_name: str = ""
+    """The name in sentences such as “Claude wants to run …”; without one, the title."""
+    trusted_files: tuple[TrustedFile, ...] = ()
+    """Listed before people grant trust; a later change of those that run something ends it."""
+    named: Callable[[str], EngineSpec] | None = None
+    """Makes the same kind of engine under another name: for another entry point, and for a section `[engines.NAME]` whose
+    `type` is this engine's id."""
+    compact_line: str = ""
+    """The message that makes a session compact its history; empty if there is none."""
+    is_found: Callable[[], bool] | None = None
+    """For one of many ready-made engines: whether its program is here. One that is not is listed only if it has a section."""
 
 
 Step = EngineEvent | MediaFound

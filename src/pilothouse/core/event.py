@@ -10,7 +10,7 @@ Grammar of a turn:
 The start is missing only when the turn ended, not completed, before a session existed. There is exactly one end
 and it is last; a failed one says why, a completed one has no failure. A tool opens once and closes once, changes
 only in between, and every tool is closed before the end. An ask is made once and changes at most once, by the
-table in `ask.py`; it may stay open at the end. `grammar.py` repairs streams that break these rules.
+table in `ask.py`; it may stay open at the end. `Grammar` repairs streams that break these rules.
 
 Text lives in blocks: a `TextSet` replaces all deltas of its block (an empty one withdraws it), and text with a
 `parent_id` is a sub-agent's, never the answer's. A plugin may not add kinds.
@@ -19,12 +19,13 @@ Text lives in blocks: a `TextSet` replaces all deltas of its block (an empty one
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct, field
 
-from pilothouse.core.ask import Ask, AskState
+from pilothouse.core.ask import ASK_MOVES, Ask, AskState
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.ids import AskId, CallId, EngineId, UserId
 from pilothouse.core.message import Attachment, clean_text
@@ -112,9 +113,12 @@ class ToolUpdated(_Event, frozen=True):
 
 
 class ToolFinished(_Event, frozen=True):
+    """`denied` is why the call was not run, if a rule denied it."""
+
     call_id: CallId
     ok: bool
     output: str = ""
+    denied: str = ""
 
 
 class Asked(_Event, frozen=True):
@@ -223,3 +227,115 @@ def merge_deltas(before: EngineEvent, event: EngineEvent) -> EngineEvent | None:
             return ThinkingDelta(before.text + event.text)
         case _:
             return None
+
+
+NO_END = Failure("crash", "The engine stopped without finishing its turn.")
+NO_REASON = Failure("crash", "The engine failed and did not say why.")
+
+
+class Grammar:
+    """The repair of one turn. Feed events in order, then call `end` once."""
+
+    def __init__(self) -> None:
+        self._started = False
+        self._ended = False
+        self._resume: ResumeToken | None = None
+        self._open: dict[CallId, None] = {}
+        self._closed: set[CallId] = set()
+        self._asks: dict[AskId, AskState] = {}
+
+    @property
+    def ended(self) -> bool:
+        return self._ended
+
+    def feed(self, event: EngineEvent) -> list[EngineEvent]:
+        if self._ended:
+            return []
+        match event:
+            case SessionStarted():
+                return self._start(event)
+            case TurnEnded():
+                return self._end(event)
+            case Notice() if not self._started:
+                return [event]
+            case _:
+                return [*self._ensure_started(), *self._step(event)]
+
+    def end(self, failure: Failure | None = None) -> list[EngineEvent]:
+        """Close the stream: nothing after a `TurnEnded`, else a failed one."""
+        if self._ended:
+            return []
+        return self._end(TurnEnded("failed", failure=failure or NO_END, resume=self._resume))
+
+    def _start(self, event: SessionStarted) -> list[EngineEvent]:
+        if not self._started:
+            self._started = True
+            self._resume = event.resume
+            return [event]
+        if event.resume is None or event.resume == self._resume:
+            return []
+        self._resume = event.resume
+        return [SessionChanged(event.resume)]
+
+    def _ensure_started(self) -> list[EngineEvent]:
+        if self._started:
+            return []
+        self._started = True
+        return [SessionStarted()]
+
+    def _step(self, event: EngineEvent) -> list[EngineEvent]:
+        match event:
+            case ToolStarted(call=call):
+                return self._open_tool(event, call)
+            case ToolUpdated(call_id=call_id):
+                return [event] if call_id in self._open else []
+            case ToolFinished(call_id=call_id):
+                return self._close_tool(event, call_id)
+            case Asked(ask=ask):
+                if ask.id in self._asks:
+                    return []
+                self._asks[ask.id] = "open"
+            case AskChanged(ask_id=ask_id, state=state):
+                before = self._asks.get(ask_id)
+                if before is None or state not in ASK_MOVES[before]:
+                    return []
+                self._asks[ask_id] = state
+            case SessionChanged(resume=resume):
+                self._resume = resume
+        return [event]
+
+    def _open_tool(self, event: ToolStarted, call: ToolCall) -> list[EngineEvent]:
+        if call.id in self._closed:
+            return []
+        if call.id in self._open:
+            return [ToolUpdated(call.id, title=call.title)]
+        self._open[call.id] = None
+        return [event]
+
+    def _close_tool(self, event: ToolFinished, call_id: CallId) -> list[EngineEvent]:
+        if call_id in self._closed:
+            return []
+        self._closed.add(call_id)
+        if call_id in self._open:
+            del self._open[call_id]
+            return [event]
+        return [ToolStarted(ToolCall(call_id, "tool", "tool")), event]
+
+    def _end(self, event: TurnEnded) -> list[EngineEvent]:
+        if event.outcome == "failed" and event.failure is None:
+            event = msgspec.structs.replace(event, failure=NO_REASON)
+        if event.outcome == "completed" and event.failure is not None:
+            event = msgspec.structs.replace(event, failure=None)
+        before = self._ensure_started() if event.outcome == "completed" else []
+        dangling = [ToolFinished(call_id, ok=False) for call_id in self._open]
+        self._open.clear()
+        self._ended = True
+        return [*before, *dangling, event]
+
+
+def well_formed(events: Iterable[EngineEvent]) -> Iterator[EngineEvent]:
+    """Repair a whole stream."""
+    grammar = Grammar()
+    for event in events:
+        yield from grammar.feed(event)
+    yield from grammar.end()

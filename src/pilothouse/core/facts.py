@@ -47,21 +47,45 @@ WISHES = KeyFamily("wishes")
 """By conversation, JSON `Wishes`: what the workspace's own file asks for."""
 HEALTH = KeyFamily("health")
 """By channel, JSON `HealthNote`: the last health of the channel."""
+HANDOVER = KeyFamily("handover")
+"""By session, JSON `Handover`: the sessions of other engines that it goes on from."""
+FORK = KeyFamily("fork")
+"""By session, JSON `Fork`: the point of another session that it goes on from, until it has a history of its own."""
+OUTAGE = KeyFamily("outage")
+"""By engine: the kind of the failure that the owners were told of; empty once a turn completed."""
+WATCHERS = KeyFamily("watchers")
+"""By pull request, as `owner/name#7`: JSON list of the conversations that its failed checks and reviews wake."""
+ATTENDED = KeyFamily("attended")
+"""By conversation, JSON list of epochs: the nodes at which somebody may read it. Not set where everybody always can."""
 NAME = KeyFamily("name")
 """By user: the name to show for them."""
 PRIVATE_CHAT = KeyFamily("home")
 """By user: the conversation in which to reach them in private."""
 PICKED_MODE = KeyFamily("mode")
-"""By resolved folder: the approval mode picked when a chat was first opened there."""
+"""By resolved folder: the approval mode picked when a chat was first opened there, or with `/mode`."""
 TRUST = KeyFamily("trust")
 """By resolved folder: the mark of the trusted folder; empty if trust was refused or revoked."""
+TRUSTED_CONTENT = KeyFamily("trusted-content")
+"""By resolved folder, JSON `TrustedContent`: the files that a person saw when they trusted it."""
 
+ALLOWED_HOSTS = KeyFamily("hosts")
+"""By folder, JSON `AllowedHosts`: hosts that people allowed for good to jailed programs there."""
+PARKED_QUESTION = KeyFamily("parked")
+"""By ask: set while the answer to an agent's question is not awaited by its call any more."""
+
+THREADS = KeyFamily("threads")
+"""By conversation: `own` or `shared`, the sessions of its threads where somebody chose them for this place."""
+AGENT_GROUP = KeyFamily("agent-group")
+"""By name, JSON `AgentGroup`: a workspace that an agent registered and an admin allowed."""
+
+CHAIN = KeyFamily("chain")
+"""Tally by turn: messages between agents, and follow-ups, that go back to this turn."""
 ADDED = KeyFamily("added")
 """Tally by user, and of all under the name alone: strangers who added us to a place."""
 PAIR_TRIES = KeyFamily("pair")
-"""Tally by user: tries of pairing codes. Under the name alone: wrong tries of everyone."""
+"""Tally by user: tries of pairing codes. By the hash of a code: wrong tries of everyone while it was offered."""
 REFUSED_ANSWERS = KeyFamily("refused")
-"""Tally by user, and of all under the name alone: audited answers of strangers to asks."""
+"""Tally by user: refused answers to asks. Under the name alone: those of all strangers."""
 REFUSED_STRANGERS = KeyFamily("told")
 """Tally by user: refusals that a stranger was sent."""
 DECLINED = KeyFamily("unwanted")

@@ -16,10 +16,11 @@ from msgspec.structs import replace
 from pilothouse.core.ask import Ask
 from pilothouse.core.ids import BlobHash, ChannelId, ConversationId, SessionId, TurnId, UserId
 from pilothouse.core.outcome import Usage
+from pilothouse.core.policy import ApprovalMode
 
 MessageKind = Literal["chat", "task", "webhook", "system", "agent", "reaction", "wake"]
-"""All kinds start a turn except `system`, a note that joins the next turn. An emoji reaction that should start a turn is
-sent as `reaction`, one that should not as `system`."""
+"""All kinds start a turn except `system`, a note that joins the next turn unless it has a `chain`. An emoji reaction that
+should start a turn is sent as `reaction`, one that should not as `system`."""
 BY_PEOPLE: frozenset[MessageKind] = frozenset({"chat", "reaction"})
 """Kinds for which a person is responsible."""
 ContentKind = Literal["answer", "notice", "ask", "closed", "reply"]
@@ -44,8 +45,7 @@ class Address(Struct, frozen=True):
 def conversation_id(address: Address) -> ConversationId:
     """Return the conversation of an address, the same on every node and after every restart.
 
-    Separators are escaped inside the parts, so place `a#b` is not thread `b` of place `a`.
-    """
+    Separators are escaped inside the parts, so place `a#b` is not thread `b` of place `a`."""
     channel = address.channel.replace("%", "%25").replace(":", "%3A")
     place = address.place.replace("%", "%25").replace("#", "%23")
     tail = "" if address.thread is None else f"#{address.thread}"
@@ -111,6 +111,34 @@ class Piece(Struct, frozen=True):
     file_text: str = ""
 
 
+class Chain(Struct, frozen=True):
+    """The origin of work that the gateway starts by itself: a message of another agent, or a follow-up, which tells a
+    session something that came after its turn."""
+
+    root: TurnId
+    """The first turn, which the gateway did not start by itself."""
+    hops: int = 0
+    """How often an agent passed the work on to another."""
+    depth: int = 0
+    """Follow-ups in a row."""
+    heading: str = ""
+    """The cause, shown above the answer."""
+    authors: tuple[UserId, ...] = ()
+    """The people for whom the first turn worked."""
+    folder: str = ""
+    """The workspace of the first turn, in which these people need access."""
+    mode: ApprovalMode | None = None
+    """The approval mode is never wider than this; None sets no limit."""
+    asker: TurnId | None = None
+    """The turn of the agent that waits for the answer. None for a follow-up."""
+    agent: str = ""
+    """The name of the agent that is asked."""
+
+    @property
+    def is_follow_up(self) -> bool:
+        return self.asker is None
+
+
 class InboundMessage(Struct, frozen=True):
     """`native_id` is the dedupe key within its conversation: the same one twice is the same message."""
 
@@ -128,16 +156,15 @@ class InboundMessage(Struct, frozen=True):
     session_id: SessionId | None = None
     """The session that the message asks for, or that woke. Filled by intake; channels leave it empty."""
     file_text: str = ""
-    """Text of attached files for the prompt, and the names of refused ones. Kept apart from `text`, because only `text`
-    can be edited or be a command."""
+    """Text of attached files, and names of refused ones. Only `text` can be edited or be a command."""
     alone: bool = False
-    """Whoever sent it waits for the answer to this and to nothing else: it is a turn by itself, whatever the busy
-    policy, and answers nothing that is asked here."""
+    """Its sender waits for the answer to this alone: it is a turn by itself, and answers no open ask."""
     pieces: tuple[Piece, ...] = ()
     """What it was made of, where that is more than one message of the platform's; see `pieces.py`."""
     overheard: bool = False
-    """It was said to others, where several people talk: it is taken if it answers a question that was put to its sender, and
-    is nothing else. Nothing is kept of it then, and its receipt is a refusal without words."""
+    """Said to others in a group: only an answer to its sender's open question is taken; nothing is kept of anything else."""
+    chain: Chain | None = None
+    """Set for what the gateway itself says to a session. Channels leave it empty."""
 
     @property
     def whole_text(self) -> str:
@@ -162,6 +189,21 @@ class MessageDeleted(Struct, frozen=True):
     native_id: str
 
 
+class CommandButton(Struct, frozen=True):
+    """A button below a message. A press runs `line` as if the person who pressed had typed it."""
+
+    label: str
+    line: str
+
+
+class DoneStep(Struct, frozen=True):
+    """A command that ran, or a file that changed, in a turn. `ok` is false if it failed, was denied or did not end."""
+
+    label: str
+    ok: bool = True
+    is_command: bool = False
+
+
 class Content(Struct, frozen=True):
     """An outgoing message: its text, its kind, and the turn or ask it belongs to. The channel decides how it looks."""
 
@@ -177,6 +219,10 @@ class Content(Struct, frozen=True):
     """Shown late, it starts with the time it was written."""
     formatted: bool = False
     """It contains an engine's text."""
+    buttons: tuple[CommandButton, ...] = ()
+    """Commands to tap. The text names them too: not every channel has buttons, and a long line fits on none."""
+    steps: tuple[DoneStep, ...] = ()
+    """The steps of the turn that it answers, for a short list below the text."""
 
     @property
     def is_markdown(self) -> bool:

@@ -23,12 +23,16 @@ FailureKind = Literal[
 
 
 class Failure(Struct, frozen=True):
-    """`text` is for people; `detail` is for a bug report."""
+    """`text` is for people, and names no time: `retry_at` does. `detail` is for a bug report.
+
+    `fix` is for a person to do before a retry can help: one imperative sentence without its full stop, in which
+    `{machine}` stands for the machine's name."""
 
     kind: FailureKind
     text: str
     retry_at: float | None = None
     detail: str = ""
+    fix: str = ""
 
 
 class Usage(Struct, frozen=True):
@@ -40,3 +44,8 @@ class Usage(Struct, frozen=True):
     cache_read_tokens: int | None = None
     cache_write_tokens: int | None = None
     steps: int | None = None
+    estimated: bool | None = None
+    """The cost is computed from list prices; the vendor did not report it."""
+    context_tokens: int | None = None
+    """Tokens of the conversation as the model last counted them, of the `context_window` tokens that it can hold."""
+    context_window: int | None = None

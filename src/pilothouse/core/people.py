@@ -41,6 +41,7 @@ AUTHORITY: Mapping[str, Role] = {
     "query.message": "member",
     "query.conversation": "member",
     "query.sessions": "member",
+    "query.watching": "member",
     "query.turns": "member",
     "query.live_turn": "member",
     "query.asks": "member",
@@ -50,11 +51,18 @@ AUTHORITY: Mapping[str, Role] = {
     "query.last_seq": "member",
     "query.engines": "member",
     "query.models": "member",
+    "query.model_facts": "member",
+    "query.engine": "member",
+    "query.mode": "member",
+    "query.places": "owner",
+    "query.history": "member",
+    "query.turn": "member",
     "query.across": "owner",
     # Commands. Changing a binding needs an admin.
     "command.help": "member",
     "command.new": "member",
     "command.stop": "member",
+    "command.retry": "member",
     "command.status": "member",
     "command.queue": "member",
     "command.cancel": "member",
@@ -65,16 +73,29 @@ AUTHORITY: Mapping[str, Role] = {
     "command.model.set": "admin",
     "command.bind": "member",
     "command.bind.set": "admin",
+    "command.mode": "member",
+    "command.mode.set": "owner",
     "command.topic": "member",
     "command.trigger": "member",
     "command.trigger.set": "admin",
+    "command.sessions": "member",
     "command.resume": "member",
     "command.resume.foreign": "owner",
+    "command.search": "member",
+    "command.watch": "member",
     "command.session": "member",
     "command.cost": "member",
+    "command.lanes": "member",
+    "command.lanes.change": "admin",
+    "command.mcp": "member",
+    "command.mcp.auth": "owner",
     "command.show": "member",
+    "command.asks": "member",
+    "command.asks.all": "owner",
     "command.send": "member",
     "command.send.guarded": "owner",
+    "command.tasks": "member",
+    "command.tasks.foreign": "admin",
     "command.pair": "stranger",
     "command.engines_own": "owner",
     # Buttons. These are minimum roles; each ask also has its own `Authority`.
@@ -88,7 +109,7 @@ AUTHORITY: Mapping[str, Role] = {
 """The lowest role for each action. An action without a row is forbidden for everyone."""
 
 Approver = Literal["requester", "member", "admin", "owner"]
-RouteTo = Literal["here", "private"]
+RouteTo = Literal["auto", "here", "private"]
 
 
 class Grant(Struct, frozen=True):
@@ -162,12 +183,13 @@ class PeopleTable(Protocol):
 
 
 class Approvers(Struct, frozen=True):
-    """The section `[approvals.<class>]`. With `route = "private"`, approvers also see the ask in their own chats."""
+    """The section `[approvals.<class>]`. With `route = "private"`, approvers also see the ask in their own chats; with
+    `auto`, owners do while nobody is at its own place."""
 
     roles: tuple[Approver, ...] = ("requester", "admin")
     exclude_requester: bool = False
     quorum: Annotated[int, Meta(ge=1, description="a whole number of at least 1")] = 1
-    route: RouteTo = "here"
+    route: RouteTo = "auto"
 
     def __post_init__(self) -> None:
         if not self.roles:
@@ -232,16 +254,20 @@ def valid_votes(authority: Authority, votes: Iterable[Vote], role_of: Callable[[
 
 
 def describe_approvers(approvers: Approvers) -> str:
-    """Say in words who must approve; empty for the default."""
+    """Say in a sentence who may answer; empty for the default."""
     if approvers.roles == ORDINARY.roles and approvers.quorum == 1 and not approvers.exclude_requester:
         return ""
+    names = _named(approvers)
+    but = ", but not the requester" if approvers.exclude_requester else ""
     who = " or ".join(
         "the requester" if name == "requester" else f"an {name}" if name != "member" else "a member"
-        for name in _named(approvers)
+        for name in names
     )
-    many = f"{approvers.quorum} people must say yes, each of them " if approvers.quorum > 1 else "Needs "
-    but = ", but not the requester" if approvers.exclude_requester else ""
-    return f"{many}{who}{but}."
+    if approvers.quorum > 1:
+        return f"{approvers.quorum} people must allow this, each of them {who}{but}."
+    if "member" in names:
+        return f"Any member may answer{but}."
+    return f"Only {who} may answer{but}."
 
 
 def _named(approvers: Approvers) -> list[str]:

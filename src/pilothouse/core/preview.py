@@ -37,12 +37,20 @@ class Found(Struct, frozen=True):
 
 def beside_preview(ask: Ask) -> dict[str, Any]:
     """Return the part of the input that a preview does not show; the whole input if the call is not known."""
-    given = ask.payload.get("input")
-    if not isinstance(given, dict):
-        return {}
     change = ask.call.change if ask.call is not None else None
-    shown = () if change is None else change.shown
-    return {key: value for key, value in given.items() if key not in shown}
+    return _without(ask, () if change is None else change.shown)
+
+
+def beside_headline(ask: Ask) -> dict[str, Any]:
+    """Return the part of the input that neither the headline nor the preview, if there is one, shows."""
+    named = () if ask.call is None else ask.call.shown
+    change = ask.call.change if ask.call is not None and ask.preview else None
+    return _without(ask, (*named, *(() if change is None else change.shown)))
+
+
+def _without(ask: Ask, shown: tuple[str, ...]) -> dict[str, Any]:
+    given = ask.payload.get("input")
+    return {key: value for key, value in given.items() if key not in shown} if isinstance(given, dict) else {}
 
 
 def render_change(change: Change, found: Found, cwd: str = "") -> str:

@@ -7,7 +7,7 @@ A row is `queued → claimed → done | failed | withdrawn`, and `claimed → qu
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Literal, Protocol
 
 from msgspec import Raw, Struct
@@ -26,18 +26,18 @@ PART_MOVES: dict[PartState, frozenset[PartState]] = {
 }
 """A part found `sending` may be sent again: it is unknown whether it arrived, and `sends` counts the attempts."""
 
-CONTROL_LANE = "control"
+CONTROL_WAITLIST = "control"
 """Answers, commands and steering, which must not wait behind the turn that waits for them."""
 
 NEVER = 4_000_000_000.0
 """The `ready_at` of a note, which never starts a turn by itself."""
 
-CHANGES = frozenset({"closed", "view"})
+CHANGES = frozenset({"closed", "view", "edit", "reaction"})
 """Outbox kinds that edit an existing message. A postponed one blocks no later row, and a failed one is not reported."""
 
 
-def notes_lane(conversation_id: ConversationId) -> str:
-    """The lane of notes, which start no turn and join the next one."""
+def notes_waitlist(conversation_id: ConversationId) -> str:
+    """Return the waitlist of notes, which start no turn and join the next one."""
     return f"notes {conversation_id}"
 
 
@@ -49,12 +49,14 @@ def move_part(state: PartState, to: PartState) -> PartState:
 
 
 class QueueRow(Struct, frozen=True):
-    """`body` is the item's JSON, of the type that `kind` names. `seq` is small and stable, so that people can type it."""
+    """`body` is the item's JSON, of the type that `kind` names. `seq` is small and stable, so that people can type it.
+
+    `waitlist` (the column `lane`) names the rows that wait together: those of a conversation, its notes, or control."""
 
     seq: int
     id: MessageId
     key: str
-    lane: str
+    waitlist: str
     conversation_id: ConversationId
     kind: str
     body: Raw
@@ -89,43 +91,34 @@ class Queue(Protocol):
         *,
         id: MessageId,
         key: str,
-        lane: str,
         conversation_id: ConversationId,
         kind: str,
         body: bytes,
         at: float,
         ready_at: float = 0.0,
         turn_id: TurnId | None = None,
+        waitlist: str | None = None,
     ) -> Put:
-        """Add a row. Raises `StoreError` unless the conversation is stored."""
+        """Add a row; without a `waitlist`, to that of its conversation. Raises `StoreError` unless the conversation is stored."""
         ...
 
     def get(self, id: MessageId) -> QueueRow | None: ...
 
     def by_key(self, key: str) -> QueueRow | None: ...
 
-    def ready_lanes(self, now: float, *, limit: int, skip: Iterable[str] = ()) -> list[str]:
-        """Return lanes whose first unfinished row is queued and ready, oldest first.
-
-        Lanes in `skip` do not count towards the limit. A lane with a claimed row is not ready, except the control
-        lane, in which each row is independent.
-        """
-        ...
-
-    def waiting(self, lane: str, *, ready_by: float = math.inf, limit: int = 100) -> list[QueueRow]:
-        """The queued rows of a lane, oldest first: those that are ready at `ready_by`. The filter is in the query."""
+    def waiting(self, waitlist: str, *, ready_by: float = math.inf, limit: int = 100) -> list[QueueRow]:
+        """The queued rows of a waitlist, oldest first: those that are ready at `ready_by`. The filter is in the query."""
         ...
 
     def unfinished(self, conversation_id: ConversationId, *, limit: int = 100) -> list[QueueRow]:
-        """Queued and claimed rows of a conversation in any lane, oldest first."""
+        """Queued and claimed rows of a conversation in any waitlist, oldest first."""
         ...
 
     def claim(self, ids: Sequence[MessageId], *, turn_id: TurnId | None = None) -> list[QueueRow]:
         """Take queued rows for this node and count an attempt; rows no longer queued are left out.
 
         A `turn_id` is written into the row and survives `retry` and `reap`; `release` restores the one of `put`.
-        Raises `StoreError` before `join`.
-        """
+        Raises `StoreError` before `join`."""
         ...
 
     def done(self, id: MessageId, at: float, why: str = "") -> bool:
@@ -171,14 +164,13 @@ class InboxQueue(Queue, Protocol):
         self, now: float, *, engines: Sequence[EngineId] | None, limit: int
     ) -> list[ConversationId]:
         """Conversations with ready work, no row of theirs claimed, no turn of theirs queued or parked, and no live
-        turn in their session; the oldest work first. The control lane is not work. A row that is not ready yet
+        turn in their session; the oldest work first. The control waitlist is not work. A row that is not ready yet
         hides no later one that is.
 
         Nothing starts behind an open ask of their session whose turn has ended: that ask goes first.
 
         With `engines`, only those whose engine is among them: the session's, else the binding's; a conversation
-        that has neither is "as configured" and always counts.
-        """
+        that has neither is "as configured" and always counts."""
         ...
 
 

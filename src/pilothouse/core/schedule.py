@@ -1,25 +1,27 @@
-"""Schedules: pure time arithmetic. A slot is the planned instant, not the time at which it was noticed.
+"""Schedules and their runs, and the table that keeps them. `runtime/schedules` does the work.
 
-The next slot is computed from the slot before, so a late start shifts nothing. The schedule's `missed` rule decides
-which missed slots still run, and a slot's key makes it run once.
+A *slot* is the planned instant, not the time at which it was noticed. Every slot that came due has one `Run`, which
+ends as `ran`, `skipped` or `failed`. To users a schedule is a *task*.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Literal, Protocol
 
 from msgspec import Struct
 
 from pilothouse.core.errors import ConfigError
-from pilothouse.core.ids import ConversationId, ScheduleId
+from pilothouse.core.ids import ConversationId, ScheduleId, UserId
+from pilothouse.core.policy import ApprovalMode
 
 Missed = Literal["skip", "once", "all"]
-MAX_CATCH_UP = 100
-"""At most this many missed slots run, the newest ones."""
+Overlap = Literal["skip", "queue"]
+RunState = Literal["script", "waiting", "ran", "skipped", "failed"]
+"""`script`: its script is to run; `waiting`: its message is in the inbox, or its turn runs."""
 MIN_EVERY_S = 1.0
-SKIP_AFTER_S = 60.0
-"""A slot that is later than this counts as missed, and `skip` skips it."""
+DAY_S = 86_400.0
 
 
 class At(Struct, frozen=True, tag="at"):
@@ -43,13 +45,9 @@ class Cron(Struct, frozen=True, tag="cron"):
 Timing = At | Every | Cron
 
 
-class CronSteps(Protocol):
-    """Returns the next instant after `after` that the expression names in its zone; None if there is none."""
-
-    def __call__(self, cron: Cron, after: float) -> float | None: ...
-
-
 class Schedule(Struct, frozen=True):
+    """`next_at` is the next slot; None if there is none left."""
+
     id: ScheduleId
     conversation_id: ConversationId
     timing: Timing
@@ -57,76 +55,55 @@ class Schedule(Struct, frozen=True):
     missed: Missed = "once"
     next_at: float | None = None
     paused: bool = False
+    overlap: Overlap = "skip"
+    max_age_s: float = DAY_S
+    """A slot that is noticed later than this never runs."""
+    own_session: bool = True
+    """False: it runs in the session of its conversation, and waits there like a message."""
+    zone: str = "UTC"
+    """For showing its times; a cron has its own."""
+    workspace: str = ""
+    """The folder it works in; empty for that of its conversation."""
+    by: UserId = UserId("")
+    mode: ApprovalMode | None = None
+    """It never gets a wider approval mode than this; None sets no limit of its own."""
+    created_at: float = 0.0
+    script: str = ""
+    approved: str = ""
+    """The SHA-256 of the script that may run."""
+    trouble: str = ""
+    """The error of its script that people were told of; empty after a success."""
 
 
-class Due(Struct, frozen=True):
-    """The slots to run now, and the time of the next one."""
+class Run(Struct, frozen=True):
+    """One slot that came due. `ended_at` is None until its state is final."""
 
-    slots: tuple[float, ...]
-    next_at: float | None
-
-
-def next_slot(timing: Timing, after: float, cron: CronSteps) -> float | None:
-    """Return the first slot strictly after `after`."""
-    match timing:
-        case At(at=at):
-            return at if at > after else None
-        case Every(every_s=every_s, start_at=start_at):
-            return _next_step(every_s, start_at, after)
-        case Cron():
-            return cron(timing, after)
+    schedule_id: ScheduleId
+    slot: float
+    state: RunState
+    created_at: float
+    why: str = ""
+    ended_at: float | None = None
+    attempts: int = 0
+    """How often its script was started."""
 
 
-def _next_step(every_s: float, start_at: float, after: float) -> float:
-    """Compute `start_at` plus whole steps, never a slot plus a step: rounding must not give one slot two keys."""
-    step = max(0, math.floor((after - start_at) / every_s))
-    while start_at + step * every_s <= after:
-        step += 1
-    return start_at + step * every_s
+def slot_key(id: ScheduleId, slot: float) -> str:
+    """Return the key of a slot's inbox row, which makes it unique."""
+    return f"schedule:{id}:{slot}"
 
 
-def due(schedule: Schedule, now: float, cron: CronSteps) -> Due:
-    """Return the slots to run at `now`, and the first one after it.
-
-    Of missed slots, `all` runs each, `once` the newest, and `skip` the newest unless it is late.
-    """
-    if schedule.next_at is None or schedule.next_at > now:
-        return Due((), schedule.next_at)
-    slots = _newest(schedule.timing, schedule.next_at, now, cron)
-    next_at = next_slot(schedule.timing, slots[-1], cron)
-    if schedule.missed != "all":
-        slots = slots[-1:]
-    if schedule.missed == "skip" and now - slots[-1] > SKIP_AFTER_S:
-        slots.clear()
-    return Due(tuple(slots), next_at)
+def task_place(origin: ConversationId, id: ScheduleId) -> ConversationId:
+    """Return the schedule's own conversation: below the one that made it, with the same address."""
+    return ConversationId(f"{origin}{'' if '#' in origin else '#'}~{id}")
 
 
-def _newest(timing: Timing, first: float, now: float, cron: CronSteps) -> list[float]:
-    """Return the newest slots from `first` to `now`, at most `MAX_CATCH_UP`.
-
-    Bisects the time: walking through a year of missed minutes would block the gateway.
-    """
-    slots = _walk(timing, first, now, cron)
-    if len(slots) <= MAX_CATCH_UP:
-        return slots
-    early, late = first, now  # too many slots follow `early`, not too many follow `late`
-    while late - early > MIN_EVERY_S / 2:
-        middle = (early + late) / 2
-        following = _walk(timing, next_slot(timing, middle, cron), now, cron)
-        if len(following) > MAX_CATCH_UP:
-            early = middle
-        else:
-            late, slots = middle, following
-    return slots
-
-
-def _walk(timing: Timing, slot: float | None, now: float, cron: CronSteps) -> list[float]:
-    """Return the slots from `slot` to `now`, at most one more than `MAX_CATCH_UP`."""
-    slots: list[float] = []
-    while slot is not None and slot <= now and len(slots) <= MAX_CATCH_UP:
-        slots.append(slot)
-        slot = next_slot(timing, slot, cron)
-    return slots
+def split_task_place(place: ConversationId) -> tuple[ConversationId, ScheduleId | None]:
+    """Return the conversation that made the schedule, and the schedule; for any other place, the place and None."""
+    origin, mark, id = place.rpartition("~")
+    if not mark or "#" not in origin:
+        return place, None
+    return ConversationId(origin.removesuffix("#")), ScheduleId(id)
 
 
 class Schedules(Protocol):
@@ -134,10 +111,40 @@ class Schedules(Protocol):
 
     def get(self, id: ScheduleId) -> Schedule | None: ...
 
-    def remove(self, id: ScheduleId) -> bool: ...
+    def remove(self, id: ScheduleId) -> bool:
+        """Forget a schedule. Its runs stay until they are pruned."""
+        ...
 
     def of(self, conversation_id: ConversationId | None = None) -> list[Schedule]: ...
 
-    def due(self, now: float) -> list[Schedule]: ...
+    def due(self, now: float, *, limit: int = 100) -> list[Schedule]: ...
 
     def next_at(self) -> float | None: ...
+
+    def add_runs(self, runs: Sequence[Run]) -> None:
+        """Add new runs. Raises `StoreError` if a slot has one already."""
+        ...
+
+    def known_slots(self, id: ScheduleId, first: float, last: float) -> set[float]:
+        """Return the slots from `first` to `last` that have a run."""
+        ...
+
+    def save_run(self, run: Run) -> None:
+        """Change an unfinished run; one that is final stays as it is."""
+        ...
+
+    def open_runs(self, id: ScheduleId | None = None) -> list[Run]:
+        """Return the unfinished runs, of one schedule or of all, by slot."""
+        ...
+
+    def runs(self, id: ScheduleId | None = None, *, limit: int = 20) -> list[Run]:
+        """Return runs, the latest slot first."""
+        ...
+
+    def skipped_at(self, id: ScheduleId, at: float) -> int:
+        """Count the slots of a schedule that were skipped at this time."""
+        ...
+
+    def working(self) -> int:
+        """Count the runs that need a place: queued or running, and not waiting for a person or a vendor."""
+        ...

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import final
+
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_AT = re.compile("[@\N{FULLWIDTH COMMERCIAL AT}\N{SMALL COMMERCIAL AT}]")
 
 
 @final
@@ -50,3 +54,9 @@ def put_missing(secret: Secret, variable: str) -> str:
 def and_put(token: Secret) -> str:
     """Ends a sentence about a wrong token; empty if it was just typed and is stored nowhere yet."""
     return f", and put it where the old one is: {token.source}" if token.source else ""
+
+
+def without_login(address: str) -> str:
+    """Return the address as it may be shown. A password may hold anything, even the end of a scheme."""
+    scheme = begin[0] if (begin := _SCHEME.match(address)) else ""
+    return scheme + _AT.split(address[len(scheme) :])[-1]

@@ -1,22 +1,16 @@
-"""Port: the store, and the nodes that share it.
-
-Whatever it has claimed is held under that lease. A node that was `fence`d can write nothing any more: every `write`
-checks it first.
-
-Port: where truth is kept.
+"""Port: the store, and the nodes that share it. A node that was `fence`d can write nothing: every `write` checks it first.
 
 `write(unit)` runs `unit(tx)` as one transaction and returns when it is durable; if the unit raises, nothing of it
 was written. A unit is plain, quick, synchronous code that touches nothing but its `tx`: stores may run it on
-another thread, and may commit several units together. `read(unit)` sees one consistent state.
-
-Each table stands beside the rows it keeps: `queue.py`, `conversation.py`, `turn.py`, `ask_rows.py`, `people.py`,
-`schedule.py`, `rules.py`, `spending.py`, `audit.py`, `node.py`.
+another thread, and may commit several units together. `read(unit)` sees one consistent state. The protocol of each
+table stands in the file of its rows, such as `queue.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
 from msgspec import Struct
@@ -30,9 +24,10 @@ from pilothouse.core.event import EngineEvent
 from pilothouse.core.ids import BlobHash, ConversationId, Epoch, TurnId
 from pilothouse.core.message import Attachment
 from pilothouse.core.people import PeopleTable
+from pilothouse.core.policy import Rules
 from pilothouse.core.queue import InboxQueue, OutboxQueue
-from pilothouse.core.rules import Rules
 from pilothouse.core.schedule import Schedules
+from pilothouse.core.transcript import Transcripts
 from pilothouse.core.turn import Turns
 
 Role = Literal["engines", "channels", "scheduler"]
@@ -125,6 +120,7 @@ class Tx(Protocol):
     blobs: BlobTable
     spending: Spending
     audit: Audit
+    transcripts: Transcripts
     nodes: Nodes
 
     def get_fact(self, key: str) -> str | None:
@@ -132,6 +128,10 @@ class Tx(Protocol):
         ...
 
     def set_fact(self, key: str, value: str) -> None: ...
+
+    def facts_of(self, prefix: str) -> list[tuple[str, str]]:
+        """Return the facts whose key begins so, in order: the rest of each key, and its value."""
+        ...
 
     def tally(self, key: str, at: float, window_s: float) -> int:
         """Count one under `key`, and return the count of the current window."""
@@ -186,5 +186,8 @@ class StoreSpec(Struct, frozen=True):
     open: Callable[..., Any]
     """`open(config, *, on_commit=None) -> AsyncContextManager[Store]`. `on_commit` is called after each commit, before
     its caller returns and off the event loop: tests crash the process there."""
-    look: Callable[[Any], AbstractContextManager[ReadOnlyStore]] | None = None
+    save: Callable[[Any, Path], Path] | None = None
+    """`save(config, folder)` writes a consistent copy of the store into the folder, also while a gateway runs, and returns
+    its main file. Everything in the folder belongs to the copy."""
+    open_read_only: Callable[[Any], AbstractContextManager[ReadOnlyStore]] | None = None
     """Opens the store of a config read-only. Raises `StoreTooNew` or `StoreTooOld` for another schema."""

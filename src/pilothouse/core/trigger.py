@@ -13,7 +13,9 @@ from typing import Literal, get_args
 
 from msgspec import Struct
 
-IMMEDIATE_COMMANDS = frozenset({"stop", "cancel", "status", "queue", "session", "cost", "show", "help"})
+IMMEDIATE_COMMANDS = frozenset(
+    {"stop", "cancel", "status", "queue", "session", "sessions", "cost", "show", "asks", "help"}
+)
 """Commands about running or waiting work, which a channel passes on before messages whose files it still fetches.
 `/new` is not one of them: messages sent before it belong to the old session."""
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from pilothouse.core.errors import IllegalMove
 from pilothouse.core.ids import ConversationId, EngineId, Epoch, SessionId, TurnId, UserId
-from pilothouse.core.message import Attachment
+from pilothouse.core.message import Attachment, Chain, CommandButton
 from pilothouse.core.outcome import Failure, Usage
 
 TurnStatus = Literal["queued", "running", "waiting", "parked", "lost", "done", "failed", "cancelled"]
@@ -45,6 +45,13 @@ class Prompt(Struct, frozen=True):
     """Typed by one owner alone, so the engine's own commands are allowed in it."""
     wake: str = ""
     """The id of the `Wake`, if the engine began this turn by itself."""
+    chain: Chain | None = None
+    """Set if the gateway started this work by itself, and no person wrote a part of the prompt."""
+
+    @property
+    def is_text_only(self) -> bool:
+        """True for a follow-up: its files are saved, and none goes with the prompt as an image."""
+        return self.chain is not None and self.chain.is_follow_up
 
 
 class Turn(Struct, frozen=True):
@@ -82,6 +89,17 @@ def may_run_again(turn: Turn) -> bool:
     return not (turn.began or turn.stop_requested or turn.prompt.wake) and turn.attempts < 2
 
 
+def is_movable(turn: Turn) -> bool:
+    """True if another engine may run the turn: nothing was done or shown, and its prompt is the people's own."""
+    asked = turn.cause not in ("answer", "continue") and turn.prompt.by != "pilothouse"
+    return asked and not (turn.began or turn.answer or turn.prompt.wake)
+
+
+def retry_button(turn: Turn) -> CommandButton:
+    """Return the button below a failure that runs this very turn again, for as long as no other came after it."""
+    return CommandButton("Retry", f"/retry {turn.id}")
+
+
 class Turns(Protocol):
     def add(self, turn: Turn) -> None:
         """Raises `SessionBusy` if it is live and the session has a live turn (law 2).
@@ -99,8 +117,7 @@ class Turns(Protocol):
         """Move along `TURN_MOVES`; `changes` are fields of `Turn`. Raises `IllegalMove` or `SessionBusy`.
 
         Moving to `running` takes the turn for this node (`StoreError` before `join`). A live turn of another node cannot
-        be moved (`Fenced`), unless that node was fenced.
-        """
+        be moved (`Fenced`), unless that node was fenced."""
         ...
 
     def note(self, id: TurnId, **changes: Any) -> Turn:
@@ -119,6 +136,10 @@ class Turns(Protocol):
         limit: int = 100,
     ) -> list[Turn]:
         """Newest first."""
+        ...
+
+    def first_of(self, conversation_id: ConversationId, session_id: SessionId) -> Turn | None:
+        """Return the oldest turn that a session has in a conversation."""
         ...
 
     def startable(self, *, limit: int) -> list[Turn]:

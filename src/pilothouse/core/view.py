@@ -56,13 +56,15 @@ THINKING_TAIL = 200
 Phase = Literal["idle", "buffering", "tool", "ended"]
 
 
-class Action(Struct, frozen=True):
+class Action(Struct, frozen=True, omit_defaults=True):
     """A tool call for display; `ok` is None while it runs."""
 
     id: CallId
     call: ToolCall
     started_at: float
     ok: bool | None = None
+    denied: str = ""
+    """Why it was not run, if a rule denied it."""
 
 
 class Block(Struct, frozen=True):
@@ -165,8 +167,8 @@ def fold(view: TurnView, event: EngineEvent, at: float) -> TurnView:
             return _open(view, Action(call.id, call, at))
         case ToolUpdated(call_id=call_id, title=title) if title is not None:
             return _retitle(view, call_id, title)
-        case ToolFinished(call_id=call_id, ok=ok):
-            return _close(view, call_id, ok)
+        case ToolFinished(call_id=call_id, ok=ok, denied=why):
+            return _close(view, call_id, ok, why)
         case Asked(ask=ask):
             return change(view, asks=(*view.asks, ask))
         case AskChanged(ask_id=ask_id):
@@ -244,12 +246,12 @@ def _retitle(view: TurnView, call_id: CallId, title: str) -> TurnView:
     )
 
 
-def _close(view: TurnView, call_id: CallId, ok: bool) -> TurnView:
+def _close(view: TurnView, call_id: CallId, ok: bool, denied: str) -> TurnView:
     still_open = tuple(action for action in view.open_actions if action.id != call_id)
     if len(still_open) == len(view.open_actions):
         return view
     recent = tuple(
-        msgspec.structs.replace(action, ok=ok) if action.id == call_id else action
+        msgspec.structs.replace(action, ok=ok, denied=denied) if action.id == call_id else action
         for action in view.recent_actions
     )
     if still_open:

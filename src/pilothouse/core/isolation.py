@@ -1,0 +1,77 @@
+"""How far the agents of a workspace are shut in, as the configuration says it; and what a program needs inside. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct, field
+
+Kind = Literal["none", "jail", "container"]
+Network = Literal["open", "model", "none"]
+WhenMissing = Literal["refuse", "open"]
+
+KINDS: tuple[Kind, ...] = ("none", "jail", "container")
+NETWORKS: tuple[Network, ...] = ("open", "model", "none")
+"""Both from the loosest to the tightest."""
+INSIDE_USER = 1000
+"""The user id that a jail of root shows: programs such as Claude Code refuse some things to root."""
+
+
+def inside_user(user: int) -> int:
+    """Return the user id that a program of this user has inside of a jail."""
+    return user or INSIDE_USER
+
+
+class Isolation(Struct, frozen=True):
+    """`allow_hosts` may be reached besides the model's when the network is "model". Paths are absolute."""
+
+    kind: Kind = "none"
+    allow_read: tuple[str, ...] = ()
+    allow_write: tuple[str, ...] = ()
+    network: Network = "open"
+    allow_hosts: tuple[str, ...] = ()
+    when_missing: WhenMissing = "refuse"
+
+    @property
+    def confines(self) -> bool:
+        return self.kind != "none"
+
+
+def tightened(isolation: Isolation, kind: Kind | None, network: Network | None) -> Isolation:
+    """Return the tighter of what the operator set and what a workspace's own file wishes."""
+    return msgspec.structs.replace(
+        isolation,
+        kind=max(isolation.kind, kind or "none", key=KINDS.index),
+        network=max(isolation.network, network or "open", key=NETWORKS.index),
+    )
+
+
+class Needs(Struct, frozen=True):
+    """What a program must reach inside a jail, besides the system and its workspace. Paths that are missing are left out."""
+
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+    copies: tuple[str, ...] = ()
+    """Files below the home folder that it may change as it likes: the changes end with the jail."""
+    mounts: Mapping[str, str] = field(default_factory=dict)
+    """Folders of ours (values) that it finds, and may write, under other paths (keys)."""
+    fixed: tuple[str, ...] = ()
+    """Plain files in such a folder that it may not change."""
+    endpoints: tuple[str, ...] = ()
+    """URLs of its model and of its servers."""
+    programs: tuple[str, ...] = ()
+    """Programs that it starts, and their files."""
+
+
+def server_endpoints(servers: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the URLs of the MCP servers of a brief."""
+    return tuple(str(one["url"]) for one in servers.values() if one.get("url"))
+
+
+def server_programs(servers: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the programs of the MCP servers of a brief, and the files that their arguments name."""
+    given = [one for one in servers.values() if one.get("command")]
+    named = [word for one in given for word in one.get("args") or () if str(word).startswith("/")]
+    return (*(str(one["command"]) for one in given), *map(str, named))
