@@ -1,34 +1,39 @@
 """Checks whether mode and rules allow a command, segment by segment, and follows `cd` through the chain.
 
 Strict: every segment must be known to be harmless, or be named by an allow rule. Everything else becomes a `Gap`, with
-the reason and, where there is one, the rule that would allow it.
+the reason and, where there is one, the rule that would allow it: "for this session" and "always" save that rule. About a
+command it is the very command that was shown, with its options and paths; what runs another program or a text, and what
+cannot be taken back, is never offered.
 """
 
 from __future__ import annotations
 
+import os
+import re
 import shlex
 import unicodedata
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from pilothouse.core.rules import Rule, matches_glob
-from pilothouse.policy.edit import AWKS, edit_only
-from pilothouse.policy.filesystem import joined
-from pilothouse.policy.offers import exact_rule, path_rule, remember_command
-from pilothouse.policy.options import is_another_program
-from pilothouse.policy.paths import NOWHERE, WorkspacePaths
-from pilothouse.policy.reader_table import READERS
-from pilothouse.policy.readers import NO_GLOB, Reads, Unknown, read_only
-from pilothouse.policy.script import Chain, Node, Pipe, Redirect, Script, Segment, Subshell, Word
+from pilothouse.core.errors import ConfigError
+from pilothouse.core.policy import MAX_CHARS, Rule, RuleKind, matches_glob, parse_rule
+from pilothouse.policy.paths import NOWHERE, WorkspacePaths, joined, paths_in
+from pilothouse.policy.programs import (
+    INTERPRETERS,
+    NEVER_REMEMBERED,
+    NO_RETURN,
+    is_another_program,
+    plain_name,
+)
+from pilothouse.policy.reader_table import ANY_OPTION, MANY, READERS, Reads, Unknown
+from pilothouse.policy.readers import read_only
+from pilothouse.policy.script import Group, Items, Redirect, Script, Segment
 
 MAX_FOLDERS = 8
 """Folders that a chain of `cd … ||` may end up in."""
-
-_ALIKE = str.maketrans(
-    "аеорсухіјѕԁһӏԛԝαορνικτυΑΒΕΖΗΙΚΜΝΟΡΤΥΧАВЕКМНОРСТХЅІЈɡɑℓ‐‑‒–—−﹣－",
-    "aeopcyxijsdhlqwaopviktuABEZHIKMNOPTYXABEKMHOPCTXSIJgal--------",
-)
+_FILE = re.compile(r"[A-Za-z0-9_@./][^\s]*")
+_TELLS_STATUS = frozenset({"echo", "printf", "test", "["})
 
 Folders = frozenset[str]
 
@@ -43,240 +48,280 @@ class Gap(Struct, frozen=True):
 class Walk:
     """Walks one script once. `gaps` is empty when all of it may run."""
 
-    def __init__(self, places: WorkspacePaths, rules: Sequence[Rule], mode: str) -> None:
+    def __init__(
+        self, places: WorkspacePaths, rules: Sequence[Rule], mode: str, forbidding: Sequence[Rule] = ()
+    ) -> None:
+        """`forbidding` holds deny and ask rules about paths: a command that reads a whole folder must not cover them."""
         self._places = places
         self._mode = mode
         self._commands = [rule for rule in rules if rule.kind in ("command", "glob")]
         self._readable = [rule for rule in rules if rule.kind in ("path", "read")]
         self._changeable = [rule for rule in rules if rule.kind == "path"]
-        self._forbidding: Sequence[Rule] = ()
-        self._linked: set[str] = set()
-        self._git_dirs: dict[str, bool] = {}
-        self._walked: set[tuple[Segment, Folders]] = set()
+        self._forbidding = forbidding
+        self._linked = False
+        self._walked: set[tuple[Segment, str]] = set()
+        self._lists = self._changes = self._uses_git = False
         self.gaps: list[Gap] = []
         self.used: dict[Rule, None] = {}
 
-    def walk(self, script: Script, cwd: str, forbidding: Sequence[Rule] = ()) -> None:
-        """`forbidding` holds deny and ask rules about paths: a command that reads a whole folder must not cover them."""
-        self._forbidding = forbidding
+    def walk(self, script: Script, cwd: str) -> None:
         here = self._places.resolve("/", cwd) if cwd.startswith("/") else None
         if here is None or not self._places.is_inside(here):
-            self.gaps.append(Gap("runs outside the workspace"))
+            self._gap("runs outside the workspace")
             return
-        if here != cwd.rstrip("/"):
-            self._linked.add(here)
-        self._node(script.body, frozenset({here}))
+        self._linked = here != cwd.rstrip("/")
+        if not script.items:
+            self._gap("contains no command")
+        self._chain(script.items, frozenset({here}))
+        if self._changes and (self._lists or self._uses_git):
+            self._gap("writes files that it may then execute")
 
-    def _node(self, node: Node, folders: Folders) -> tuple[Folders, Folders]:
-        """Return the folders that the shell may be in after success, and after failure."""
-        match node:
-            case Segment() as segment:
-                return self._segment(segment, folders)
-            case Pipe(parts=parts):
-                for part in parts:
-                    self._node(part, folders)
-            case Subshell(body=body, redirects=redirects):
-                self._node(body, folders)
-                self._redirects(redirects, folders)
-            case Chain(items=items):
-                return self._chain(items, folders)
-        return folders, folders
+    def _gap(self, why: str, rules: tuple[Rule, ...] = ()) -> None:
+        self.gaps.append(Gap(why, rules))
 
-    def _chain(self, items: Sequence[tuple[str, Node]], folders: Folders) -> tuple[Folders, Folders]:
-        good, bad = folders, folders
-        for joint, node in items:
-            if joint == "&&":
-                better, worse = self._node(node, good)
-                good, bad = better, bad if worse is bad else bad | worse
-            elif joint == "||":
-                better, worse = self._node(node, bad)
-                good, bad = good | better, worse
+    def _chain(self, items: Items, folders: Folders) -> None:
+        """Follow the folders that the shell may be in after success (`good`) and after failure (`bad`)."""
+        good = bad = start = folders
+        for at, (joint, item) in enumerate(items):
+            piped = joint == "|" or (at + 1 < len(items) and items[at + 1][0] == "|")
+            if joint != "|":
+                start = good if joint == "&&" else bad if joint == "||" else good | bad
+            if isinstance(item, Segment) and item.name == "cd" and not piped:
+                self._redirects(item.redirects, start)
+                better, worse = self._cd(item, start), start
             else:
-                good, bad = self._node(node, good | bad)
-            if good is not bad and len(good | bad) > MAX_FOLDERS:
-                self.gaps.append(Gap("changes folders in too many ways"))
-                return folders, folders
-        return good, bad
+                self._item(item, start)
+                better, worse = start, start
+            if joint == "|":
+                continue
+            good, bad = {"&&": (better, bad | worse), "||": (good | better, worse)}.get(
+                joint, (better, worse)
+            )
+            if len(good | bad) > MAX_FOLDERS:
+                self._gap("changes folders in too many ways")
+                return
 
-    def _segment(self, segment: Segment, folders: Folders) -> tuple[Folders, Folders]:
-        if (segment, folders) in self._walked:
-            return folders, folders
-        self._redirects(segment.redirects, folders)
-        if segment.assignments:
-            self.gaps.append(Gap("sets a variable"))
-        if segment.name == "cd":
-            return self._cd(segment, folders)
-        self._walked.add((segment, folders))
-        if any(map(_is_alike, [text for text in segment.texts if not text.isascii()])):
-            self.gaps.append(Gap("contains letters that look like ASCII letters"))
-        elif segment.words:
-            self._command(segment, folders)
-        elif not segment.redirects:
-            self.gaps.append(Gap("contains no command"))
-        return folders, folders
+    def _item(self, item: Segment | Group, folders: Folders) -> None:
+        self._redirects(item.redirects, folders)
+        if isinstance(item, Group):
+            self._chain(item.items, folders)
+        elif item.name == "cd":
+            self._gap("changes the folder inside of a pipe")
+        elif item.words:
+            for folder in sorted(folders):
+                if (item, folder) not in self._walked:
+                    self._walked.add((item, folder))
+                    self._command(item, folder)
 
-    def _command(self, segment: Segment, folders: Folders) -> None:
-        rule = self._allowing(segment, folders)
-        if rule is not None:
+    def _command(self, segment: Segment, folder: str) -> None:
+        texts = self._expanded(segment, folder)
+        if texts is None:
+            return
+        if rule := self._allowing(texts, folder):
             self.used[rule] = None
             return
-        found = read_only(segment)
-        if isinstance(found, Unknown) and self._mode == "trusted":
-            self._edit(segment, found, folders)
-        elif isinstance(found, Unknown):
-            self.gaps.append(Gap(found.why, self._to_remember(segment, found)))
+        found = read_only(texts)
+        if isinstance(found, Unknown):
+            plain = all(word.form == "plain" for word in segment.words)
+            self._gap(found.why, remember_command(texts) if plain else ())
         else:
-            self._read(found, folders)
+            self._read(found, folder)
 
-    def _allowing(self, segment: Segment, folders: Folders) -> Rule | None:
-        forms = {word.form for word in segment.words}
-        if "dynamic" in forms:
+    def _expanded(self, segment: Segment, folder: str) -> tuple[str, ...] | None:
+        """Return the words that the program gets: patterns are expanded as of now."""
+        texts: list[str] = []
+        for word in segment.words:
+            if not word.text.isascii() and _is_alike(word.text):
+                self._gap("contains letters that look like ASCII letters")
+                return None
+            if word.form in ("plain", "home"):
+                texts.append(word.text)
+            elif word.form == "status" and segment.name in _TELLS_STATUS:
+                texts.append(word.text.replace("$?", "0"))
+            elif word.form == "glob" and (found := self._matches(segment.name, word.text, folder)):
+                texts += found
+            else:
+                self._gap(f"cannot tell which files {word.text} means")
+                return None
+        return tuple(texts)
+
+    def _matches(self, name: str, pattern: str, folder: str) -> Sequence[str] | None:
+        """Expand a pattern as of now. One that may become an option, or anything, is for harmless programs alone."""
+        found = self._places.filesystem.expand(folder, pattern)
+        reader = READERS.get(name)
+        if found is None or any(text.startswith("-") for text in found) or (reader and reader.most < MANY):
             return None
-        if "glob" in forms and any(word.form == "glob" and word.text[0] in "*?[" for word in segment.words):
-            return None
-        texts, line = segment.texts, ""
-        for rule in self._commands if self._is_same_program(texts[0], folders) else ():
+        if pattern.startswith("*"):
+            self._lists = True
+        elif found:
+            return found
+        return (found or (pattern,)) if name in ANY_OPTION else None
+
+    def _allowing(self, texts: tuple[str, ...], folder: str) -> Rule | None:
+        """Return the rule that names the command, and every word of it that leads out of the workspace."""
+        if "/" in texts[0] and not texts[0].startswith("/") and folder != self._places.root:
+            return None  # `./run` is another program in each folder
+        for rule in self._commands:
             if rule.kind == "glob":
-                line = line or shlex.join(texts)
-                if matches_glob(rule.pattern, line):
-                    return rule
+                if not matches_glob(rule.pattern, shlex.join(texts)):
+                    continue
+                named = texts if rule.pattern == shlex.join(texts) else rule.pattern.split()
             elif texts[: len(rule.words)] == rule.words and not is_another_program(texts, rule.words):
+                named = rule.words
+            else:
+                continue
+            if folder != self._places.root:
+                named = ()
+            if all(text in named or self._stays_inside(text, folder) for text in texts[1:]):
                 return rule
         return None
 
-    def _is_same_program(self, name: str, folders: Folders) -> bool:
-        """A relative program such as `./run` counts only in the root of the workspace."""
-        return "/" not in name or name.startswith("/") or folders == {self._places.root}
+    def _stays_inside(self, text: str, folder: str) -> bool:
+        """Tell whether a word, if it is a path, leads to an unprotected file of the workspace."""
+        if "://" in text or "@" in text.partition(":")[0] * (":" in text):
+            return False
+        for path in (text, *paths_in(text)):
+            real = self._places.resolve(folder, path)
+            if real is None or not (
+                self._places.may_change(real) or self._places.allowed_by(self._changeable, real)
+            ):
+                return False
+        return True
 
-    def _to_remember(self, segment: Segment, found: Unknown) -> tuple[Rule, ...]:
-        if found.why == NO_GLOB or any(word.form != "plain" for word in segment.words):
-            return ()
-        if not found.program or segment.name in READERS:
-            return exact_rule(segment.texts)
-        return remember_command(segment.texts)
+    def _read(self, reads: Reads, folder: str) -> None:
+        for text in reads.paths:
+            self._read_path(text, folder, deep=reads.deep, files=reads.files)
+        for text in reads.changes:
+            self._change_path(text, folder)
+        if reads.git:
+            self._check_git(reads, folder)
+        elif reads.deep and not reads.paths:
+            self._check_below(folder)
 
-    def _edit(self, segment: Segment, found: Unknown, folders: Folders) -> None:
-        edits = edit_only(segment)
-        if isinstance(edits, Unknown):
-            known = segment.name == "sed" or segment.name in AWKS
-            reason = edits if known else found
-            self.gaps.append(Gap(reason.why, self._to_remember(segment, reason)))
+    def _check_git(self, reads: Reads, folder: str) -> None:
+        """git obeys the settings of a repository, and may tell all that is in it."""
+        self._uses_git = True
+        reals = [self._places.resolve(folder, path) for path in (reads.git, *reads.paths)]
+        if any(map(self._places.is_in_git_dir, [folder, *filter(None, reals)])):
+            self._gap("runs git in a folder that looks like a git directory")
+        if self._places.git_problem and (why := self._places.git_problem(reals[0] or folder)):
+            self._gap(f"runs git in an untrusted repository that {why}")
+        if reads.deep:
+            if reals[0] is None or not self._places.has_repository(reals[0]):
+                self._gap("shows contents of a repository that begins outside the workspace")
+            for root in self._places.roots:
+                self._check_below(root)
+
+    def _read_path(self, path: str, folder: str, *, deep: bool = False, files: bool = False) -> None:
+        if path in ("-", *NOWHERE):
             return
-        for word in edits.reads:
-            self._read_path(word, folders, deep=False)
-        for word in edits.changes:
-            self._change_path(word, folders)
-
-    def _read(self, reads: Reads, folders: Folders) -> None:
-        for word in reads.paths:
-            self._read_path(word, folders, deep=reads.deep)
-        if reads.deep and (reads.git or not reads.paths):
-            for folder in self._places.roots if reads.git else folders:
-                self._check_below(folder)
-        if reads.git and any(self._is_in_git_dir(folder) for folder in self._git_folders(reads, folders)):
-            self.gaps.append(Gap("runs git in a folder that looks like a git directory"))
-
-    def _git_folders(self, reads: Reads, folders: Folders) -> Iterable[str]:
-        yield from folders
-        for word in reads.paths:
-            for folder in folders:
-                if real := self._places.resolve(folder, word.text):
-                    yield real
-
-    def _is_in_git_dir(self, folder: str) -> bool:
-        """Check the folder and its parents, as git does. The workspace's own `.git` does not count."""
-        while self._places.is_inside(folder):
-            if folder not in self._git_dirs:
-                self._git_dirs[folder] = self._places.filesystem.is_git_dir(folder)
-            if self._git_dirs[folder]:
-                return True
-            if folder == "/":
-                break
-            folder = folder.rpartition("/")[0] or "/"
-        return False
-
-    def _read_path(self, word: Word, folders: Folders, *, deep: bool) -> None:
-        if word.text in ("-", *NOWHERE):
-            return
-        for folder in folders:
-            paths = self._places.expand(folder, word)
-            if paths is None:
-                self.gaps.append(Gap(f"cannot tell which files {word.text} means"))
-                return
-            for path in paths:
-                self._read_real(path, self._places.resolve(folder, path), deep=deep)
-
-    def _read_real(self, path: str, real: str | None, *, deep: bool) -> None:
+        real = self._places.resolve(folder, path)
         if real is None:
-            self.gaps.append(Gap(f"cannot resolve the path {path}"))
+            self._gap(f"cannot resolve the path {path}")
+        elif files and os.path.isdir(real):
+            self._gap(f"compares a folder: {path}")
         elif self._places.is_inside(real):
             if deep:
                 self._check_below(real)
         elif rule := self._places.allowed_by(self._readable, real, deep=deep):
             self.used[rule] = None
         else:
-            self.gaps.append(Gap(f"reads outside the workspace: {real}", path_rule("read", real, deep=deep)))
+            self._gap(f"reads outside the workspace: {real}", path_rule("read", real, deep=deep))
 
     def _check_below(self, folder: str) -> None:
-        for rule in self._forbidding:
-            if self._places.forbids_below(rule, folder):
-                self.gaps.append(Gap(f"may read files that a rule is about: `{rule}`"))
-                return
+        if rule := self._places.rule_below(self._forbidding, folder):
+            self._gap(f"may read files that this rule is about: `{rule}`")
 
     def _redirects(self, redirects: Iterable[Redirect], folders: Folders) -> None:
         for redirect in redirects:
-            if redirect.target is None or redirect.target.text in NOWHERE:
+            target = redirect.target
+            if target is None or target.text in NOWHERE:
                 continue
-            if redirect.changes:
-                self._change_path(redirect.target, folders)
-            elif redirect.op == "<":
-                self._read_path(redirect.target, folders, deep=False)
+            if target.form not in ("plain", "home"):
+                self._gap(f"cannot tell which file {target.text} means")
+                continue
+            for folder in folders:
+                if redirect.changes:
+                    self._change_path(target.text, folder)
+                else:
+                    self._read_path(target.text, folder)
 
-    def _change_path(self, word: Word, folders: Folders) -> None:
-        if word.form == "glob":
-            self.gaps.append(Gap(f"cannot tell which file {word.text} means"))
-            return
-        for folder in folders:
-            real = self._places.resolve(folder, word.text)
-            if real is None:
-                self.gaps.append(Gap(f"cannot resolve the path {word.text}"))
-            elif rule := self._places.allowed_by(self._changeable, real):
-                self.used[rule] = None
-            elif (
-                self._mode != "trusted" or not self._places.is_inside(real) or self._places.is_protected(real)
-            ):
-                shown = self._places.shown(real)
-                self.gaps.append(Gap(f"writes to a file: {shown}", path_rule("path", shown)))
+    def _change_path(self, path: str, folder: str) -> None:
+        self._changes = True
+        real = self._places.resolve(folder, path)
+        if real is None:
+            self._gap(f"cannot resolve the path {path}")
+        elif rule := self._places.allowed_by(self._changeable, real):
+            self.used[rule] = None
+        elif self._mode != "trusted" or not self._places.may_change(real):
+            shown = self._places.shown(real)
+            offered = () if self._places.is_protected(real) else path_rule("path", shown)
+            self._gap(f"writes to a file: {shown}", offered)
 
-    def _cd(self, segment: Segment, folders: Folders) -> tuple[Folders, Folders]:
+    def _cd(self, segment: Segment, folders: Folders) -> Folders:
         words = segment.words
-        if len(words) != 2 or words[1].form != "plain" or words[1].text.startswith("-") or not words[1].text:
-            self.gaps.append(Gap("cannot tell where cd leads"))
-            return folders, folders
+        if len(words) != 2 or words[1].form != "plain" or words[1].text[:1] in ("", "-", "+", "="):
+            self._gap("cannot tell where cd leads")
+            return folders
         reached = {self._step(folder, words[1].text) for folder in folders}
         found = frozenset(place for place in reached if place is not None)
         if len(found) < len(reached):
-            self.gaps.append(Gap(f"cd {words[1].text} leaves the workspace"))
-        return found or folders, folders
+            self._gap(f"cd {words[1].text} leaves the workspace, or follows a link")
+        return found or folders
 
     def _step(self, folder: str, path: str) -> str | None:
-        """Return where `cd` leads; None if out of the workspace, or if shells may disagree about it."""
-        parts = [part for part in path.split("/") if part not in ("", ".")]
-        upward = ".." in parts
-        if upward and (folder in self._linked or ".." in parts[len([p for p in parts if p == ".."]) :]):
-            return None
+        """Return where `cd` leads; None if out of the workspace, or through a link, about which shells disagree."""
         real = self._places.resolve(folder, path)
-        if real is None or not self._places.is_inside(real):
+        if real is None or not self._places.is_inside(real) or joined(folder, path) != real:
             return None
-        if joined(folder, path) != real:
-            if upward:
-                return None
-            self._linked.add(real)
-        return real
+        return None if self._linked and ".." in path.split("/") else real
 
 
 def _is_alike(text: str) -> bool:
-    """Tell whether a word looks like plain ASCII: look-alike or wide letters, dashes that are not hyphens."""
-    if text.isascii() or any(char.isspace() for char in text):
-        return False
-    return unicodedata.normalize("NFKC", text.translate(_ALIKE)).isascii()
+    """Tell whether a word looks like plain ASCII: wide letters, or dashes that are not hyphens."""
+    if any(unicodedata.category(char) == "Pd" and char != "-" for char in text) and " " not in text:
+        return True
+    return unicodedata.normalize("NFKC", text).isascii() and not any(map(str.isspace, text))
+
+
+def remember_command(texts: Sequence[str]) -> tuple[Rule, ...]:
+    """Return the rule for a command; none if the command may only be allowed once."""
+    name = plain_name(texts[0])
+    if name in NEVER_REMEMBERED or "=" in texts[0] or not NO_RETURN.get(name, frozenset()).isdisjoint(texts):
+        return ()
+    if name in INTERPRETERS and not _runs_file(texts[1:]):
+        return ()
+    line = shlex.join(texts)
+    return () if re.search(r"[*?]", line) else _checked("glob", line)
+
+
+def _runs_file(args: Sequence[str]) -> bool:
+    """Tell whether an interpreter is given a file or a module, and not a text or its input."""
+    if args and args[0] == "-m":
+        args = args[1:]
+    return bool(args) and _FILE.fullmatch(args[0]) is not None
+
+
+def path_rule(kind: RuleKind, path: str, *, deep: bool = False) -> tuple[Rule, ...]:
+    if re.search(r"[*?]", path):
+        return ()
+    return _checked(kind, shlex.quote(path.rstrip("/") + "/**" if deep else path))
+
+
+def name_rule(kind: RuleKind, *names: str) -> tuple[Rule, ...]:
+    """Return a rule for a tool, server, skill or domain; none if its name would be read as a pattern."""
+    if any(re.search(r"[*?]", name) or not name for name in names):
+        return ()
+    return _checked(kind, shlex.join(names))
+
+
+def _checked(kind: RuleKind, what: str) -> tuple[Rule, ...]:
+    """Return the rule only if it fits on a line and survives being read again."""
+    line = f"allow {kind} {what}"
+    if len(line) > MAX_CHARS or not line.isprintable():
+        return ()
+    try:
+        rule = parse_rule(line)
+    except ConfigError:
+        return ()
+    return (rule,) if str(parse_rule(str(rule))) == str(rule) else ()

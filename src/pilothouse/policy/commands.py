@@ -15,27 +15,25 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from pilothouse.policy.edit import AWKS, SEDS, Edits, edit_only
-from pilothouse.policy.options import is_another_program
+from pilothouse.policy.editors import AWKS, SEDS
 from pilothouse.policy.programs import (
-    ARGUMENT_ADDERS,
     DEFINERS,
     GIT_WORDS,
     INTERPRETERS,
     KEEP_WORDS,
     LAUNCHERS,
     SHELLS,
+    is_another_program,
     plain_name,
 )
-from pilothouse.policy.reader_table import READERS, VERSIONS
-from pilothouse.policy.readers import Reads, read_only
-from pilothouse.policy.script import Chain, Form, Node, Parse, Pipe, Script, Segment, Subshell, Word
+from pilothouse.policy.reader_table import READERS, VERSIONS, Reads
+from pilothouse.policy.readers import read_only
+from pilothouse.policy.script import Group, Items, Script, Segment, Word
+from pilothouse.policy.shell import parse_shell
 
 MAX_COMMANDS = 3000
 MAX_DEPTH = 8
 """Launchers and texts for shells within others."""
-MAX_LAUNCHED = 200
-"""Words of a launched command that rules see."""
 MAX_SKIPPED = 16
 """Words of a launcher before the program that it runs."""
 _NOT_A_PROGRAM = re.compile(r"[\d.]+[smhd]?|0x[0-9a-f]+|\w+\+?=.*", re.DOTALL | re.IGNORECASE)
@@ -45,16 +43,14 @@ _INPUT = re.compile(r"-|\d+|/dev/(stdin|fd/.*)|/proc/.*")
 _SHELL_TEXT = re.compile(r"-[A-Za-z]*c[A-Za-z]*")
 _ENV_TEXT = re.compile(r"-[A-Za-z0]*S|--s")
 """`env -S` takes a whole command in one word."""
-_AWK_RUNS = re.compile(r"\||@|system")
 _STEERING = re.compile(
     r"(GIT_\w+|PATH|LD_\w+|DYLD_\w+|BASH_ENV|ENV|IFS|PROMPT_COMMAND|SHELL|PAGER|EDITOR|VISUAL|NODE_OPTIONS|RUBYOPT|PERL5OPT"
     r"|PYTHON(PATH|STARTUP|HOME))\+?="
 )
 """Variables that make a program run others."""
-_SHELL_VALUES = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
+_SHELL_VALUES = ("-o", "+o", "-O", "+O", "--rcfile", "--init-file")
 _HARMLESS = frozenset({"-n", "--version", "--help", "-V"})
-_INTERPRETER_OPTIONS = frozenset({"-u", "-B", "-I", "-s", "-S", "-O", "-w", "-W0"})
-"""Options of interpreters that no value follows, and that run nothing."""
+_INTERPRETER_OPTIONS = ("-u", "-B", "-I", "-s", "-S", "-O", "-w", "-W0")
 _RUN_BY_FIND = frozenset({"-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"})
 _ANYTHING = Word("", "dynamic")
 
@@ -80,12 +76,10 @@ class Command(Struct, frozen=True, dict=True):
     @cached_property
     def small(self) -> tuple[str, ...]:
         """The texts behind the program in small letters; `\\0` for each that the shell, or a launcher, still replaces."""
-        rest = tuple(
-            [
-                word.text.casefold() if _is_plain(word, home=True) and word.text.isascii() else "\0"
-                for word in self.words[1:]
-            ]
-        )
+        plain = [_is_plain(word, home=True) and word.text.isascii() for word in self.words[1:]]
+        rest = [
+            word.text.casefold() if known else "\0" for word, known in zip(self.words[1:], plain, strict=True)
+        ]
         return (*self.texts[1 : len(self.texts) - len(rest)], *rest)
 
     @cached_property
@@ -109,38 +103,29 @@ class Commands:
 
     def __init__(self) -> None:
         self.found: list[Command] = []
-        self.words: list[str] = []
-        """Every word, target and value: what may be a path or an address."""
-        self.dynamic: list[str] = []
-        """Words that the shell replaces by others."""
-        self.globs: list[str] = []
-        """Words that the shell replaces by names of files."""
+        self.words: list[str] = []  # every word, target and value: what may be a path or an address
+        self.dynamic: list[str] = []  # words that the shell replaces by others
+        self.globs: list[str] = []  # words that the shell replaces by names of files
         self.opaque = False
 
 
-def find_commands(script: Script, parse: Parse) -> Commands:
-    search = _Search(parse)
-    search.take(script, 0)
-    return search.result
-
-
 class _Search:
-    def __init__(self, parse: Parse) -> None:
-        self._parse = parse
+    def __init__(self, script: Script) -> None:
         self._seen: set[str] = set()
         self._launched: set[tuple[Word, ...]] = set()
         self.result = Commands()
+        self._take(script, 0)
 
-    def take(self, script: Script, depth: int) -> None:
+    def _take(self, script: Script, depth: int) -> None:
         result = self.result
         result.opaque = result.opaque or script.uncertain
         segments = list(dict.fromkeys(script.segments()))
-        whole = " ".join(_all_texts(segments)) if script.nested or _has_pipe(script.body) else ""
+        whole = " ".join(_all_texts(segments)) if script.nested or _has_pipe(script.items) else ""
         for segment in segments:
             own = _all_texts((segment,))
             result.words += own
             result.dynamic += _texts_of(segment, "dynamic")
-            result.globs += _texts_of(segment, "glob")
+            result.globs += _texts_of(segment, "glob", "pattern")
             if segment.words:
                 around = whole or " ".join(own)
                 self._add(segment.words, around, depth)
@@ -170,10 +155,10 @@ class _Search:
         elif name in ("find", "fd"):
             for at, word in enumerate(words[:-1]):
                 if word.text in _RUN_BY_FIND:
-                    self._add(_launched(words, at + 1), around, depth + 1)
+                    self._add(words[at + 1 :], around, depth + 1)
         elif program in SHELLS:
             self._shell(words, around, depth)
-        elif len(words) == 2 and words[1].text in VERSIONS.get(name, ()):
+        elif len(words) == 2 and f"{name}+{words[1].text}" in VERSIONS:
             return
         elif program in INTERPRETERS or name in ("source", "."):
             result.opaque = result.opaque or not _runs_file(words)
@@ -234,7 +219,11 @@ class _Search:
             self.result.opaque = True
         elif text not in self._seen:
             self._seen.add(text)
-            self.take(self._parse(text), depth + 1)
+            self._take(parse_shell(text), depth + 1)
+
+
+def find_commands(script: Script) -> Commands:
+    return _Search(script).result
 
 
 def _is_plain(word: Word, *, home: bool = False) -> bool:
@@ -262,19 +251,13 @@ def _launch_points(words: Sequence[Word], skip: int) -> Iterator[int]:
 
 def _with_input(name: str, words: tuple[Word, ...], at: int) -> tuple[Word, ...]:
     """`xargs` adds words behind those that it is given, or among them; `parallel` anywhere."""
-    rest = _launched(words, at)
-    if name not in ARGUMENT_ADDERS:
+    rest = words[at:]
+    if name not in ("xargs", "parallel"):
         return rest
     replaces = any(word.text.startswith(("-I", "-i", "-J", "--replace")) for word in words[1:at])
     if name == "xargs" and not replaces:
         return (*rest, _ANYTHING)
     return (rest[0], _ANYTHING, *rest[1:])
-
-
-def _launched(words: tuple[Word, ...], at: int) -> tuple[Word, ...]:
-    """The words from one on; what is cut off might be anything."""
-    rest = words[at : at + MAX_LAUNCHED]
-    return rest if at + MAX_LAUNCHED >= len(words) else (*rest, _ANYTHING)
 
 
 def _runs_file(words: tuple[Word, ...]) -> bool:
@@ -291,12 +274,10 @@ def _runs_file(words: tuple[Word, ...]) -> bool:
 
 
 def _only_edits(words: tuple[Word, ...]) -> bool:
-    segment = Segment((Word(words[0].text.rpartition("/")[2]), *words[1:]))
+    texts = (words[0].text.rpartition("/")[2], *[word.text for word in words[1:]])
     if any(word.form == "dynamic" for word in words):
         return False
-    if segment.name in AWKS and any(_AWK_RUNS.search(text) for text in segment.texts):
-        return False
-    return isinstance(read_only(segment), Reads) or isinstance(edit_only(segment), Edits)
+    return isinstance(read_only(texts), Reads)
 
 
 def _reads_input(word: Word) -> bool:
@@ -318,23 +299,17 @@ def _set_by(segment: Segment) -> Iterator[str]:
     yield from (assigned.text for assigned in segment.assignments)
     if segment.name in ("env", "sudo", "export", "make"):
         yield from segment.texts
+    elif segment.name in ("for", "select"):
+        yield from (f"{text}=" for text in segment.texts[1:2])
 
 
-def _texts_of(segment: Segment, form: Form) -> list[str]:
+def _texts_of(segment: Segment, *forms: str) -> list[str]:
     targets = [one.target for one in segment.redirects if one.target and not one.op.startswith("<<")]
-    return [word.text for word in (*segment.words, *targets) if word.form == form]
+    return [word.text for word in (*segment.words, *targets) if word.form in forms]
 
 
-def _has_pipe(node: Node) -> bool:
-    match node:
-        case Pipe():
-            return True
-        case Chain(items=items):
-            return any(_has_pipe(item) for _, item in items)
-        case Subshell(body=body):
-            return _has_pipe(body)
-        case _:
-            return False
+def _has_pipe(items: Items) -> bool:
+    return any(joint == "|" or (isinstance(item, Group) and _has_pipe(item.items)) for joint, item in items)
 
 
 def _runs_written_file(segments: Sequence[Segment]) -> bool:

@@ -7,37 +7,38 @@ and `Ruling.offers` the rules that would allow the call next time.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from pilothouse.core.ask import Ask, RuleOffer
-from pilothouse.core.call import Call
-from pilothouse.core.policy import Ruling, Site
-from pilothouse.core.rules import Rule, matches_glob
-from pilothouse.policy.allow import Gap, Walk
+from pilothouse.core.call import ASKED_TOOLS, OWN_SERVER, Call
+from pilothouse.core.policy import Rule, RuleKind, Ruling, Site, ToolClass, matches_glob
+from pilothouse.policy.allow import Gap, Walk, name_rule, path_rule
 from pilothouse.policy.deny import DenyMatcher
-from pilothouse.policy.filesystem import BareFilesystem, Filesystem
-from pilothouse.policy.offers import name_rule, path_rule
-from pilothouse.policy.paths import WorkspacePaths
-from pilothouse.policy.script import Parse, no_parser
-from pilothouse.policy.tool_class import tool_class
+from pilothouse.policy.paths import Filesystem, GitProblem, WorkspacePaths
+from pilothouse.policy.shell import parse_shell
 
 MAX_REASON = 600
 MAX_OFFERED = 5
 """Rules that one answer may save. People do not read longer lists."""
-
+_RUNS = re.compile(r"run|exec|eval|shell|bash|command|script|terminal|code|sql|query", re.IGNORECASE)
+"""Names of tools, and of their inputs, that may run anything. No rule by name is offered for them."""
 
 NOT_READ = Call("unreadable")
 """The call of an approval whose engine did not say what would run."""
 
 
 class PolicyEnv(Struct, frozen=True):
-    """A parser for commands, and the file system that paths are followed in."""
+    """`own` are Pilothouse's files and folders: a call that names one is asked about in every mode.
+    `git_problem` tells what could make git run a program in a folder that is not trusted.
+    """
 
-    parse: Parse = no_parser
-    filesystem: Filesystem = BareFilesystem()
+    filesystem: Filesystem = Filesystem()
+    own: tuple[str, ...] = ()
+    git_problem: GitProblem = None
 
 
 def decide(ask: Ask, rules: Sequence[Rule], site: Site, env: PolicyEnv) -> Ruling:
@@ -52,10 +53,23 @@ def decide(ask: Ask, rules: Sequence[Rule], site: Site, env: PolicyEnv) -> Rulin
     wanted = tuple(dict.fromkeys(rule for gap in gaps for rule in gap.rules))
     if not gaps or len(wanted) > MAX_OFFERED or not all(gap.rules for gap in gaps):
         return ruling
-    if tool_class(ask.call) == "destructive" or not judgement.would_pass(wanted):
+    if not judgement.would_pass(wanted):
         return ruling
     lines = "\n".join(map(str, wanted))
     return Ruling("ask", ruling.rule, (RuleOffer("session", lines), RuleOffer("always", lines)))
+
+
+def tool_class(call: Call | None, workspace: str, env: PolicyEnv) -> ToolClass:
+    """Classify a call: `ordinary` is what is known to stay in the workspace and can be undone.
+
+    That is what the mode `trusted` allows without a rule. A call that names Pilothouse's own files needs an owner.
+    """
+    if call is None:
+        return "ordinary"  # a question, or a plan: nothing runs
+    judgement = _Judgement(call, (), Site(workspace or call.cwd, mode="trusted"), env)
+    if judgement.named_own():
+        return "own"
+    return "ordinary" if judgement.judge()[0].outcome == "allow" else "destructive"
 
 
 class _Judgement:
@@ -65,15 +79,27 @@ class _Judgement:
         self._call = call
         self._rules = rules
         self._site = site
-        self._places = WorkspacePaths(site.workspace, site.folders, env.filesystem)
+        git_problem = None if site.trusted else env.git_problem
+        self._places = WorkspacePaths(site.workspace, site.folders, env.filesystem, git_problem)
         self._allowing = [rule for rule in rules if rule.outcome == "allow"]
-        self._script = env.parse(call.command) if self._needs_script() else None
-        self._matcher = DenyMatcher(call, self._script, self._places, env.parse)
+        self._own = [self._places.resolve("/", folder) or folder for folder in env.own]
+        self._script = parse_shell(call.command) if self._needs_script() else None
+        self._matcher = DenyMatcher(call, self._script, self._places)
 
     def _needs_script(self) -> bool:
         if self._call.kind != "command":
             return False
-        return self._site.mode != "full-access" or any(rule.outcome != "allow" for rule in self._rules)
+        if self._own or self._site.mode != "full-access":
+            return True
+        return any(rule.outcome != "allow" for rule in self._rules)
+
+    def named_own(self) -> str:
+        """Return a file of Pilothouse itself that the call names. A workspace among those files is none of them."""
+        if not self._own:
+            return ""
+        above = tuple(folder + "/" for folder in self._own)
+        inside = [root for root in self._places.roots if root.startswith(above)]
+        return self._matcher.named_below(self._own, inside)
 
     def judge(self) -> tuple[Ruling, list[Gap]]:
         """Return the ruling, and what is missing where no rule decided."""
@@ -81,6 +107,8 @@ class _Judgement:
             for rule in self._rules:
                 if rule.outcome == outcome and self._matcher.matches(rule):
                     return Ruling(outcome, f"matches the rule `{rule}`"), []
+        if own := self.named_own():
+            return Ruling("ask", f"names a file of Pilothouse itself: {own}"), []
         for rule in self._rules:
             if rule.outcome != "allow" and (why := self._matcher.doubt(rule)):
                 return Ruling("ask", f"{why}, so this rule might apply: `{rule}`"), []
@@ -95,7 +123,7 @@ class _Judgement:
 
     def _allowed(self, rules: Sequence[Rule]) -> tuple[Ruling, list[Gap]]:
         call = self._call
-        if call.kind == "notes":
+        if call.kind == "notes" or (call.server == OWN_SERVER and call.server_tool not in ASKED_TOOLS):
             return Ruling("allow", "changes no files"), []
         if call.kind == "command":
             return self._command(rules)
@@ -104,7 +132,9 @@ class _Judgement:
         for rule in rules:
             if _is_named(rule, call):
                 return Ruling("allow", f"matches the rule `{rule}`"), []
-        return Ruling("ask", f"no rule allows {_what(call)}"), [Gap("", _by_name(call))]
+        kind, *names = _names(call)
+        offered = () if _may_run_anything(call) else name_rule(kind, *names)
+        return Ruling("ask", f"not on your allow list: the {kind} {' '.join(names)}"), [Gap("", offered)]
 
     def _command(self, rules: Sequence[Rule]) -> tuple[Ruling, list[Gap]]:
         for rule in rules:
@@ -113,14 +143,17 @@ class _Judgement:
         assert self._script is not None, "parsed in every other mode"
         if self._script.oddities:
             return Ruling("ask", self._script.oddities[0]), []
-        walk = Walk(self._places, rules, self._site.mode)
-        walk.walk(self._script, self._call.cwd, self._forbidding())
+        walk = Walk(self._places, rules, self._site.mode, self._forbidding())
+        walk.walk(self._script, self._call.cwd)
         if walk.gaps:
             return Ruling("ask", walk.gaps[0].why), walk.gaps
         return Ruling("allow", _because(walk.used, "only reads inside the workspace")), []
 
     def _forbidding(self) -> list[Rule]:
-        return [rule for rule in self._rules if rule.outcome != "allow" and rule.kind in ("path", "read")]
+        own = [Rule("ask", "path", (folder,)) for folder in self._own]
+        return own + [
+            rule for rule in self._rules if rule.outcome != "allow" and rule.kind in ("path", "read")
+        ]
 
     def _files(self, rules: Sequence[Rule]) -> tuple[Ruling, list[Gap]]:
         call, places = self._call, self._places
@@ -148,12 +181,13 @@ class _Judgement:
         if call.kind == "read":
             if not inside:
                 return Gap(f"reads outside the workspace: {real}", path_rule("read", real, deep=call.deep))
-            return self._passes_over(real) if call.deep else None
+            below = places.rule_below(self._forbidding(), real) if call.deep else None
+            return Gap(f"may read files that this rule is about: `{below}`") if below else None
         shown = places.shown(real)
+        if places.is_protected(real):
+            return Gap(f"edits a file that other tools execute: {shown}")
         if not inside:
             return Gap(f"changes a file outside the workspace: {real}", path_rule("path", real))
-        if places.is_protected(real):
-            return Gap(f"edits a file that other tools execute: {shown}", path_rule("path", shown))
         if self._site.mode == "trusted":
             return None
         if rule := next((rule for rule in rules if rule.kind == "tool" and _is_named(rule, call)), None):
@@ -161,57 +195,37 @@ class _Judgement:
             return None
         return Gap(f"changes a file: {shown}", path_rule("path", shown))
 
-    def _passes_over(self, folder: str) -> Gap | None:
-        for rule in self._forbidding():
-            if self._places.forbids_below(rule, folder):
-                return Gap(f"may read files that a rule is about: `{rule}`")
-        return None
-
 
 def _is_named(rule: Rule, call: Call) -> bool:
     """Tell whether an allow rule names the call. Strict: case matters, and a domain does not cover its subdomains."""
-    match rule.kind:
-        case "tool":
-            return matches_glob(rule.pattern, call.tool)
-        case "domain":
-            return call.kind == "web" and is_domain(rule.pattern, call.host)
-        case "mcp":
-            tool = rule.words[1] if len(rule.words) > 1 else "*"
-            server = call.kind == "mcp" and matches_glob(rule.pattern, call.server)
-            return bool(server) and matches_glob(tool, call.server_tool)
-        case "skill":
-            return call.kind == "skill" and matches_glob(rule.pattern, call.skill)
-        case _:
-            return False
+    if rule.kind == "tool":
+        return matches_glob(rule.pattern, call.tool)
+    kind, *names = _names(call)
+    if rule.kind != kind:
+        return False
+    return all(
+        map(matches_glob, (*rule.words, "*"), names)
+    )  # `*.example.org` is every name below `example.org`
 
 
-def is_domain(pattern: str, host: str) -> bool:
-    """Match a host: `*.example.org` covers every name below it, not `example.org` itself."""
-    return host.endswith(pattern[1:]) if pattern.startswith("*.") else host == pattern
+def _may_run_anything(call: Call) -> bool:
+    """Tell whether a tool may run what its input says."""
+    return call.kind in ("mcp", "tool") and any(
+        map(_RUNS.search, (call.server_tool or call.tool, *call.input))
+    )
 
 
-def _by_name(call: Call) -> tuple[Rule, ...]:
+def _names(call: Call) -> tuple[RuleKind, *tuple[str, ...]]:
+    """Return the kind of rule that names a call, and the names in it."""
     match call.kind:
         case "web":
-            return name_rule("domain", call.host)
+            return "domain", call.host
         case "mcp":
-            return name_rule("mcp", call.server, call.server_tool)
+            return "mcp", call.server, call.server_tool
         case "skill":
-            return name_rule("skill", call.skill)
+            return "skill", call.skill
         case _:
-            return name_rule("tool", call.tool)
-
-
-def _what(call: Call) -> str:
-    match call.kind:
-        case "web":
-            return f"{call.host}"
-        case "mcp":
-            return f"{call.server_tool} of {call.server}"
-        case "skill":
-            return f"the skill {call.skill}"
-        case _:
-            return f"the tool {call.tool}"
+            return "tool", call.tool
 
 
 def _short(why: str) -> str:

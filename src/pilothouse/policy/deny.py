@@ -13,13 +13,12 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
 
 from pilothouse.core.call import Call, host_of
-from pilothouse.core.rules import Rule, matches_glob
+from pilothouse.core.policy import Rule, matches_glob
 from pilothouse.policy.commands import Command, Commands, find_commands
-from pilothouse.policy.input_texts import InputTexts, find_texts
-from pilothouse.policy.mentioned_paths import MentionedPaths, find_paths
-from pilothouse.policy.options import is_another_program
+from pilothouse.policy.mentions import MentionedPaths, find_paths, find_texts
 from pilothouse.policy.paths import WorkspacePaths
-from pilothouse.policy.script import Parse, Script
+from pilothouse.policy.programs import is_another_program
+from pilothouse.policy.script import Script
 
 _LONG = {"o": "output", "f": "force", "r": "recursive", "i": "in-place", "d": "delete", "a": "all"}
 """The long name of a letter in nearly every program that has it."""
@@ -37,11 +36,10 @@ MAX_LINES = 1000
 class DenyMatcher:
     """Matches one call against any number of rules. Work is done when the first rule needs it."""
 
-    def __init__(self, call: Call, script: Script | None, places: WorkspacePaths, parse: Parse) -> None:
+    def __init__(self, call: Call, script: Script | None, places: WorkspacePaths) -> None:
         self._call = call
         self._script = script
         self._places = places
-        self._parse = parse
 
     def matches(self, rule: Rule) -> bool:
         """Tell whether the rule applies for sure."""
@@ -56,14 +54,18 @@ class DenyMatcher:
             case "domain":
                 return any(_is_host(rule.pattern, host) for host in self._hosts)
             case "mcp":
-                tool = rule.words[1] if len(rule.words) > 1 else "*"
-                server = matches_glob(rule.pattern, call.server, case=False)
-                named = matches_glob(tool, call.server_tool, case=False)
-                return call.kind == "mcp" and bool(server and named)
+                named = zip((*rule.words, "*"), (call.server, call.server_tool), strict=False)
+                return call.kind == "mcp" and all(matches_glob(*pair, case=False) for pair in named)
             case "skill":
-                return call.kind == "skill" and bool(matches_glob(rule.pattern, call.skill, case=False))
+                return call.kind == "skill" and matches_glob(rule.pattern, call.skill, case=False)
             case "path" | "read":
-                return self._concerns_paths(rule) and self._places.forbids(rule, self._paths.reals)
+                return self._is_meant(rule) and self._places.forbids(rule, self._paths.reals)
+
+    def named_below(self, folders: Sequence[str], but: Sequence[str]) -> str:
+        """Return a path of the call that leads into one of `folders` and not into one of `but`; empty if there is none."""
+        inside, outside = (tuple(folder.rstrip("/") + "/" for folder in some) for some in (folders, but))
+        named = (real for real in self._paths.reals if (real + "/").startswith(inside))
+        return next((real for real in named if not (real + "/").startswith(outside)), "")
 
     def doubt(self, rule: Rule) -> str:
         """Say why the rule might apply, although no plain word says so; empty if it does not."""
@@ -75,11 +77,14 @@ class DenyMatcher:
                 may = self._commands.opaque or self._may_be_line(rule.pattern)
                 return self._unreliable or (RUN_TIME if may else "")
             case "path" | "read":
-                return self._doubt_path(rule) if self._concerns_paths(rule) else ""
+                return self._doubt_path(rule) if self._is_meant(rule) else ""
             case "domain":
-                return TOO_LONG if self._input.cut else self._unreliable
+                return TOO_LONG if self._input[1] else self._unreliable
             case _:
                 return ""
+
+    def _is_meant(self, rule: Rule) -> bool:
+        return rule.kind == "path" or self._call.kind != "change"
 
     @property
     def _unreliable(self) -> str:
@@ -87,10 +92,10 @@ class DenyMatcher:
 
     @cached_property
     def _commands(self) -> Commands:
-        return Commands() if self._script is None else find_commands(self._script, self._parse)
+        return Commands() if self._script is None else find_commands(self._script)
 
     @cached_property
-    def _input(self) -> InputTexts:
+    def _input(self) -> tuple[list[str], bool]:
         return find_texts(self._call.input)
 
     @cached_property
@@ -119,36 +124,27 @@ class DenyMatcher:
     @cached_property
     def _hosts(self) -> list[str]:
         call = self._call
-        texts = [call.command, *self._input.texts, *self._commands.words] if call.kind != "web" else []
+        texts = [call.command, *self._input[0], *self._commands.words] if call.kind != "web" else []
         found = [host_of(url) for text in texts for url in _ADDRESS.findall(text)]
         found += [match[1].lower() for text in texts if (match := _HOST.fullmatch(text))]
         return [host for host in (call.host, *found) if host]
 
-    def _concerns_paths(self, rule: Rule) -> bool:
-        return rule.kind == "path" or self._call.kind != "change"
-
     def _doubt_path(self, rule: Rule) -> str:
-        if self._input.cut:
+        if self._input[1]:
             return TOO_LONG
         if self._unreliable:
             return self._unreliable
         if not self._paths.complete:
             return TOO_MANY
-        if self._commands.opaque and _literal_name(rule.pattern) in self._call.command.casefold():
+        name = re.split(r"[/*?~]", rule.pattern.rstrip("/*?"))[-1].casefold()
+        if self._commands.opaque and name in self._call.command.casefold():
             return RUN_TIME
-        if any(self._places.forbids_below(rule, folder) for folder in self._paths.unseen):
-            return PATTERN
-        return ""
+        unseen = any(self._places.forbids_below(rule, folder) for folder in self._paths.unseen)
+        return PATTERN if unseen or self._places.forbids(rule, self._paths.maybe) else ""
 
     @cached_property
     def _paths(self) -> MentionedPaths:
-        return find_paths(self._call, self._input.texts, self._commands, self._places)
-
-
-def _literal_name(pattern: str) -> str:
-    """The last name in a pattern of paths, without its wildcards."""
-    names = [name for name in re.split(r"[/*?~]+", pattern) if name]
-    return names[-1].casefold() if names else ""
+        return find_paths(self._call, self._input[0], self._commands, self._places)
 
 
 def _is_host(pattern: str, host: str) -> bool:

@@ -1,140 +1,163 @@
-"""Lists programs that run other programs or texts.
+"""Lists programs that run other programs or texts, and options that make a program do so or write files.
 
-Rules that deny look through launchers and into texts for shells. No allow rule is offered for a program that may run
-anything; where the second word decides, `BY_TWO` lists the safe ones.
+Rules that deny look through launchers and into texts for shells. A rule that allows a program by its name does not cover
+the options listed here, joined (`sort -uo`), shortened (`sort --out`) or with a value (`sed -i.bak`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+
+from msgspec import Struct
 
 from pilothouse.policy.reader_table import GIT, READERS, word_set
 
 SHELLS = word_set("sh bash dash zsh ksh mksh ash fish csh tcsh pdksh rbash su")
-LAUNCHERS: Mapping[str, int] = {
-    **dict.fromkeys(
-        [
-            "sudo",
-            "doas",
-            "env",
-            "nice",
-            "ionice",
-            "nohup",
-            "timeout",
-            "time",
-            "command",
-            "builtin",
-            "exec",
-            "stdbuf",
-            "setsid",
-            "unshare",
-            "runuser",
-            "coproc",
-            "watch",
-            "trap",
-            "xargs",
-            "parallel",
-            "busybox",
-            "toybox",
-            "systemd-run",
-            "chronic",
-            "strace",
-            "ltrace",
-            "pkexec",
-            "script",
-            "setarch",
-            "chrt",
-            "nsenter",
-        ],
-        0,
+LAUNCHERS = dict.fromkeys(("chroot", "flock", "ssh", "taskset"), 1) | dict.fromkeys(
+    word_set(
+        "sudo doas env nice ionice nohup timeout time command builtin exec stdbuf setsid unshare runuser coproc watch trap xargs "
+        "parallel busybox toybox systemd-run chronic strace ltrace pkexec script setarch chrt nsenter"
     ),
-    **dict.fromkeys(["chroot", "flock", "ssh", "taskset"], 1),
-}
+    0,
+)
 """Programs that run the program, or the text, that they are given, and how many words stand before it."""
-ARGUMENT_ADDERS = word_set("xargs parallel")
-"""Launchers that add to its words what they read."""
 DEFINERS = word_set("alias hash enable at batch crontab ed red ex m4 expect")
 """Programs that give commands other names, or run what they read."""
 KEEP_WORDS = frozenset(READERS) | word_set(
-    "echo printf find fd test [ mkdir touch cp mv rm ln chmod chown tee pytest ruff mypy black tsc eslint cd pushd "
+    "echo printf find fd test [ [[ mkdir touch cp mv rm ln chmod chown tee pytest ruff mypy black tsc eslint cd pushd "
     "export set unset for read true false curl wget"
 )
-"""Programs that run none of the words that they are given, unless an option says so (`options.py`), or they are launchers."""
+"""Programs that run none of the words that they are given, unless an option below says so, or they are launchers."""
 GIT_WORDS = frozenset(GIT) | word_set(
     "add commit push pull fetch checkout switch merge reset tag stash rm mv clean restore revert cherry-pick"
-) - {"config"}
-"""Subcommands of git that run none of their words."""
-WRAPPERS = word_set(
-    "env command builtin nohup time sudo nice ionice chrt timeout stdbuf doas su xargs exec eval source . setsid watch "
-    "parallel trap alias unalias export set unset ssh script flock unshare chroot nsenter strace ltrace gdb expect "
-    "busybox toybox osascript cd pushd popd coproc pkexec runuser capsh setarch taskset systemd-run chronic entr"
 )
-"""Programs that run something else; no allow rule is offered for them."""
+"""Subcommands of git that run none of their words."""
 INTERPRETERS = word_set(
     "python pypy node nodejs deno ruby irb perl php lua luajit bash sh zsh dash ksh mksh ash csh tcsh fish rbash pwsh "
     "Rscript R julia tclsh wish guile racket sbcl clisp ghci scala groovy jshell elixir iex erl ocaml swipl octave tsx ts-node "
     "ipython"
 )
-OPEN = word_set(
-    "awk gawk mawk nawk sed gsed ed red ex vi vim view nvim vimdiff rvim emacs emacsclient nano pico joe micro kak hx "
-    "less more most man info sqlite sqlite3 psql mysql mariadb mongo mongosh redis-cli duckdb clickhouse-client sqlplus "
-    "tar bsdtar cpio zip unzip rsync scp sftp find fd fdfind rg ag ack git-lfs "
-    "m4 bc dc gcc cc clang ld cpp ghc rustc javac java kotlin kotlinc ant sbt bazel buck ninja meson scons cmake ctest tox "
-    "pre-commit gradlew mvnw gmake nmake qmake invoke fab ansible ansible-playbook vagrant packer nix nix-shell nix-build guix "
-    "conda mamba micromamba pixi easy_install gem cpan cpanm luarocks opam stack cabal lein npm-run-all concurrently "
-    "nodemon onchange watchexec direnv dotenv foreman overmind honcho tmux screen byobu zellij at batch crontab "
-    "socat nc ncat netcat telnet openssl gpg tcpdump tshark wireshark nmap curl wget aria2c ftp lftp "
-    "hg svn bzr fossil pijul puppet chef salt aws gcloud az ssm-session fzf peco dialog rlwrap unbuffer valgrind perf "
-    "lldb rr qemu install start-stop-daemon run-parts logrotate rpm dpkg snap flatpak pacman yum dnf zypper apk emerge "
-    "latex pdflatex xelatex lualatex tex latexmk gnuplot ffmpeg convert magick yq"
+NEVER_REMEMBERED = frozenset(LAUNCHERS) | word_set(
+    "su eval source . alias unalias export set unset gdb expect osascript cd pushd popd capsh entr "
+    "rm rmdir unlink shred srm dd truncate wipefs mkfs fdisk parted sgdisk mkswap chown chgrp chmod setfacl mount umount insmod "
+    "rmmod modprobe sysctl systemctl launchctl shutdown reboot halt poweroff kill pkill killall crontab iptables nft ufw useradd "
+    "userdel usermod visudo terraform tofu pulumi ansible ansible-playbook dropdb dropuser pilothouse"
 )
-"""Programs that accept commands, programs or output files among their words."""
-MODULES = word_set(
-    "timeit cProfile profile pdb code runpy trace pip ensurepip coverage IPython ipdb doctest idlelib zipapp"
-)
-"""Modules of Python that run other code."""
-BY_TWO: Mapping[str, frozenset[str]] = {
+"""Programs that run something else, or whose deeds cannot be taken back: they are allowed once, and never for good."""
+NO_RETURN: Mapping[str, frozenset[str]] = {
     name: word_set(words)
     for names, words in {
-        "git": "add apply branch checkout cherry-pick commit fetch merge mv pull reset restore revert rm stash switch tag "
-        "worktree " + " ".join(GIT),
-        "jj": "abandon bookmark commit describe diff edit log new show squash status",
-        "npm": "audit ci ls outdated prune start stop test view",
-        "pnpm yarn bun": "audit build dev format lint ls outdated start test typecheck",
-        "cargo": "bench build check clippy doc fmt metadata test tree",
-        "go": "build doc fmt list mod test vet",
-        "docker podman": "build images inspect logs ps pull",
-        "kubectl": "describe get logs top",
-        "gh": "search status",
-        "uv": "build lock sync tree version",
-        "pip pip3": "check freeze list show",
-        "poetry": "build check lock show version",
-        "hatch": "build version",
-        "dotnet": "build format restore test",
-        "terraform tofu": "fmt plan validate",
-        "helm": "lint list status",
-        "brew apt": "info list search show",
-        "composer bundle": "check list show validate",
-        "mix": "compile format test",
-        "swift flutter": "analyze build test",
+        "git": "push clean filter-branch filter-repo gc prune update-ref expire rebase --hard --merge --keep restore --force -f "
+        "--discard-changes -d -D --delete drop clear -c",
+        "find": "-delete -exec -execdir -ok -okdir -fprint -fprintf -fprint0 -fls",
+        "docker podman": "rm rmi prune kill down run exec",
+        "kubectl helm aws gcloud az gsutil rclone gh": "delete drain apply replace scale exec uninstall upgrade rm destroy "
+        "terminate purge sync merge close release",
+        "npm pnpm yarn bun cargo gem poetry uv twine flit hatch": "publish upload unpublish yank",
+        "rsync": "--delete --delete-after --delete-before --remove-source-files",
+        "mv cp": "-f --force",
     }.items()
     for name in names.split()
 }
+"""Words with which an everyday program does what cannot be taken back, at any position."""
+
+
+class Options(Struct, frozen=True):
+    """`letters` may be bundled behind one dash; a letter of `values` ends the bundle with its value."""
+
+    letters: str
+    values: str
+    long: tuple[str, ...]
+    begins: tuple[str, ...]
+    old: bool
+
+
+def _parse_options(text: str) -> dict[str, Options]:
+    """Parse lines of `PROGRAM OPTIONS`: `-abc`, `-abc:` harmless ones with a value, `--name`, `^-x…`, `old` as in `tar xzf`."""
+    found: dict[str, Options] = {}
+    for row in re.sub(r"\n[ \t]+", " ", text).strip().splitlines():
+        names, *words = row.split()
+        short = [word[1:] for word in words if word[:1] == "-" and word[1:2] != "-"]
+        options = Options(
+            "".join(word for word in short if word[-1] != ":"),
+            "".join(word[:-1] for word in short if word[-1] == ":"),
+            tuple(word for word in words if word.startswith("--")),
+            tuple(word[1:] for word in words if word[0] == "^"),
+            "old" in words,
+        )
+        found.update(dict.fromkeys(names.replace("+", " ").split(","), options))
+    return found
+
+
+ANOTHER_PROGRAM = _parse_options("""
+find ^-delete ^-exec ^-ok ^-fprint ^-fls
+fd -xX -dtEeSo: --exec --exec-batch
+sort -oT -ktS: --output --compress-program --temporary-directory
+git -O -mCFSGLUut: ^-c --config-env --exec-path --exec --output --ext-diff --upload-pack --receive-pack --open-files-in-pager
+  --output-directory --extcmd --template
+git+rebase -x -C:
+git+difftool -x
+git+clone -cu
+git+archive,git+format-patch -o
+rg --pre --hostname-bin
+tar -IF old --to-command --checkpoint-action --use-compress-program --rsh-command --rmt-command --info-script
+  --new-volume-script
+sed -if -el: --in-place --file
+awk,gawk,mawk -fiElopdDe -Fv: --file --include --load --exec --source --profile --dump-variables
+xxd -r -cglos:
+tree -o
+date -s -dfrI: --set
+make,gmake -fE -jlIoWC: --file --makefile --eval
+go ^-exec ^--exec ^-toolexec ^--toolexec ^-vettool ^--vettool ^-ldflags ^--ldflags ^-overlay ^--overlay
+cargo --config --manifest-path
+npm --script-shell --node-options --git --call
+rsync -e -fTMB: --rsh --rsync-path
+split --filter
+prettier --plugin --config
+eslint --plugin --rulesdir --resolve-plugins-relative-to --config -c
+pandoc -FL --filter --lua-filter --pdf-engine
+pytest -pc --rootdir --confcutdir --override-ini
+""")
 MAX_NAME = 64
 _VERSION = re.compile(r"-?\d[\d.]*$")
+_LETTERS = re.compile(r"-[A-Za-z0-9]")
 
 
 @lru_cache(maxsize=1024)
 def plain_name(program: str) -> str:
     """Strip folder and version: `.venv/bin/python3.12` is `python`."""
     name = program.rpartition("/")[2]
-    if len(name) > MAX_NAME:
-        return name
-    return name if name in OPEN or name in BY_TWO else _VERSION.sub("", name) or name
+    return name if len(name) > MAX_NAME else _VERSION.sub("", name) or name
 
 
-def is_open(program: str) -> bool:
-    name = plain_name(program)
-    return name in OPEN or name in INTERPRETERS or name in WRAPPERS or name in BY_TWO
+def is_another_program(texts: Sequence[str], named: Sequence[str]) -> bool:
+    """Tell whether an option makes the program do more than a rule that names `named` covers."""
+    name = texts[0].rpartition("/")[2]
+    found = [ANOTHER_PROGRAM.get(name), ANOTHER_PROGRAM.get(" ".join((name, *texts[1:2])))]
+    return any(options is not None and _has_one(options, texts, named) for options in found)
+
+
+def _has_one(options: Options, texts: Sequence[str], named: Sequence[str]) -> bool:
+    if options.old and len(texts) > 1 and not texts[1].startswith("-") and _has_letter(options, texts[1]):
+        return texts[1] not in named
+    return any(text[:1] == "-" and text not in named and _is_one(options, text) for text in texts[1:])
+
+
+def _is_one(options: Options, text: str) -> bool:
+    if text.startswith(options.begins or "\0"):
+        return True
+    if text.startswith("--"):
+        name = text.partition("=")[0]
+        return len(name) > 2 and any(one.startswith(name) for one in options.long)
+    return _LETTERS.match(text) is not None and _has_letter(options, text[1:])
+
+
+def _has_letter(options: Options, letters: str) -> bool:
+    for letter in letters:
+        if letter in options.letters:
+            return True
+        if letter in options.values:
+            return False
+    return False

@@ -1,16 +1,18 @@
-"""Recognises commands that only read, by the table of readers.
+"""Recognises commands that only read, by the table of readers; and the few that change only the files that they name.
 
-Strict: nothing is guessed. Returns the paths that a command reads, which the caller must check, or the reason why it is
-not known to only read.
+Strict: nothing is guessed. Returns the paths that a command reads and changes, which the caller must check, or the reason
+why it may do more. The words are what the program gets: patterns are expanded before.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from itertools import pairwise
 
 from msgspec import Struct
 
+from pilothouse.policy.editors import AWKS, read_awk, read_sed
 from pilothouse.policy.reader_table import (
     FIND_FLAGS,
     FIND_TESTS,
@@ -20,114 +22,93 @@ from pilothouse.policy.reader_table import (
     GIT_PATCHES,
     READERS,
     SEPARATE,
-    TWO,
     VERSIONS,
     Reader,
+    Reads,
+    Unknown,
+    word_set,
 )
-from pilothouse.policy.script import Segment, Word
-
-
-class Reads(Struct, frozen=True):
-    """The paths that a command reads; with `deep` everything below them, too.
-
-    `git`: it obeys the repository's settings, and reads the whole repository where it is deep.
-    """
-
-    paths: tuple[Word, ...] = ()
-    deep: bool = False
-    git: bool = False
-
-
-class Unknown(Struct, frozen=True):
-    """The reason why a command is not known to only read. With `program` not even its program is known."""
-
-    why: str
-    program: bool = False
 
 
 class _Split(Struct, frozen=True):
     options: tuple[str, ...]
-    operands: tuple[Word, ...]
+    operands: tuple[str, ...]
 
 
-_LINES = re.compile(r"(\d+|\$)(,(\d+|\$|\+\d+))?p(;(\d+|\$)(,(\d+|\$|\+\d+))?p)*")
-"""Scripts of `sed -n` that print some lines of a file."""
+TWO = word_set(
+    "git jj npm pnpm yarn bun npx cargo go docker podman kubectl gh uv pip pip3 poetry make just gradle dotnet"
+)
+"""Programs whose second word says what they do."""
+_SUBCOMMAND = re.compile(r"[A-Za-z][\w:-]{0,30}", re.ASCII)
 _FILTER = re.compile(r"[A-Za-z0-9_.\[\]|:,\"' ?()/\-]*")
 _TELLS_TOO_MUCH = re.compile(
     r"env|input|import|include|modulemeta|debug|getpath|@sh|limit|error|halt", re.IGNORECASE
 )
 _FORMAT = re.compile(r"(?:[^%\\]|%%|%[-+ #]*\d*(?:\.\d+)?[bcqs]|\\(?:[abefnrtv\\\"']|0?33|x1[bB]))*")
 """Formats that only print. `%n` sets a variable, and some shells evaluate numbers with side effects."""
+_RUNS_GPG = re.compile(r"(?:format|pretty|sort)=.*(?:%[-+ ]?G|signature)", re.DOTALL)
+"""Formats for which git starts gpg to check signatures."""
 _COUNTING = re.compile(r"%([-+ #]*\d*(?:\.\d+)?)[dioxXueEfFgG]")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
-_NEWER = re.compile(r"-newer[aBcm][aBcmt]")
-_CHECKS = frozenset({"-d", "-e", "-f", "-L", "-h", "-r", "-s", "-w", "-x"})
+_CHECKS = word_set("-d -e -f -L -h -r -s -w -x")
+_COMPARES = word_set("-eq -ne -lt -le -gt -ge")
+_BRANCHES = word_set("-o -or , ! -not ( )")
+_COUNTERS = word_set("du stat wc")
+"""Programs that tell no contents of a file to which a link leads."""
 
-_SUBCOMMAND = re.compile(r"[A-Za-z][\w:-]{0,30}", re.ASCII)
 
-NO_GLOB = "a pattern could become an option"
-
-
-def read_only(segment: Segment) -> Reads | Unknown:
-    """Classify a segment. Call it only if all words are static."""
-    name, args = segment.name, segment.words[1:]
-    if len(args) == 1 and args[0].text in VERSIONS.get(name, ()):
+def read_only(texts: Sequence[str]) -> Reads | Unknown:
+    """Classify a command by the words that its program gets."""
+    name, args = texts[0], texts[1:]
+    if name in ("echo", ":") or (len(args) == 1 and f"{name}+{args[0]}" in VERSIONS):
         return Reads()
     special = _SPECIAL.get(name)
     if special is not None:
         return special(args)
     reader = READERS.get(name)
     if reader is None:
-        return unallowed(segment)
+        return Unknown(f"not on your allow list: {told_name(texts)}")
     return _by_table(name, reader, args)
 
 
-def unallowed(segment: Segment) -> Unknown:
-    """Name the command as a rule would: `npm test`, but `touch`."""
-    name, args = segment.name, segment.words[1:]
-    what = args[0].text if name in TWO and args else ""
-    told = f"{name} {what}" if _SUBCOMMAND.fullmatch(what) else name
-    return Unknown(f"no rule allows {told}", program=True)
+def told_name(texts: Sequence[str]) -> str:
+    """Name a command as a person would: `npm test`, but `touch`."""
+    what = texts[1] if texts[0] in TWO and len(texts) > 1 else ""
+    return f"{texts[0]} {what}" if _SUBCOMMAND.fullmatch(what) else texts[0]
 
 
-def _by_table(name: str, reader: Reader, args: Sequence[Word]) -> Reads | Unknown:
+def _by_table(name: str, reader: Reader, args: Sequence[str]) -> Reads | Unknown:
     split = _split(name, reader, args)
     if isinstance(split, Unknown):
         return split
-    operands = split.operands
-    if len(operands) > reader.most or (reader.operands == "none" and operands):
+    operands, kind = split.operands, reader.operands
+    if len(operands) > reader.most or (kind == "none" and operands):
         return Unknown(f"{name} is given more than it needs to only read")
-    if reader.operands == "stamp" and not all(word.text.startswith("+") for word in operands):
+    if kind == "stamp" and not all(text.startswith("+") for text in operands):
         return Unknown(f"{name} might set the clock")
-    deep = reader.deep == "*" or not frozenset(reader.deep.split()).isdisjoint(split.options)
-    if reader.operands == "paths":
-        return Reads(operands, deep)
-    if reader.operands == "text then paths":
-        given = {"e", "regexp", "files", "type-list"} & set(split.options)
-        return Reads(operands if given else operands[1:], deep)
-    return Reads()
+    if kind not in ("paths", "pattern"):
+        return Reads()
+    if kind == "pattern" and {"e", "regexp", "files", "type-list"}.isdisjoint(split.options):
+        operands = operands[1:]
+    if any(text.startswith("@") for text in operands):
+        return Unknown(f"{name} may read a list of names from @file")
+    deep = "*" in reader.deep or not reader.deep.isdisjoint(split.options)
+    return Reads(operands, deep, files=name == "diff")  # of two folders it follows the links in them
 
 
-def _split(name: str, reader: Reader, args: Sequence[Word]) -> _Split | Unknown:
+def _split(name: str, reader: Reader, args: Sequence[str]) -> _Split | Unknown:
     """Separate options from operands as getopt does; options may follow operands."""
     options: list[str] = []
-    operands: list[Word] = []
+    operands: list[str] = []
     pending = list(reversed(args))
     while pending:
-        word = pending.pop()
-        text = word.text
-        if word.form == "glob" and text[0] in "*?[":
-            return Unknown(NO_GLOB)
+        text = pending.pop()
         if text == "--":
             operands.extend(reversed(pending))
-            if any(word.form == "glob" and word.text[0] in "*?[" for word in pending):
-                return Unknown(NO_GLOB)
             break
         if text == "-" or not text.startswith("-"):
-            operands.append(word)
+            operands.append(text)
             continue
-        if word.form != "plain":
-            return Unknown(NO_GLOB)
         if text in reader.exact or (reader.numbers and text[1:].isascii() and text[1:].isdigit()):
             continue
         found = _long(reader, text, pending) if text.startswith("--") else _short(reader, text, pending)
@@ -137,18 +118,18 @@ def _split(name: str, reader: Reader, args: Sequence[Word]) -> _Split | Unknown:
     return _Split(tuple(options), tuple(operands))
 
 
-def _long(reader: Reader, text: str, pending: list[Word]) -> list[str] | None:
-    name, equals, _ = text[2:].partition("=")
-    if equals:
-        return [name] if name in reader.long_values else None
-    if name in reader.long:
+def _long(reader: Reader, text: str, pending: list[str]) -> list[str] | None:
+    name, equals, value = text[2:].partition("=")
+    if not equals and name in reader.long:
         return [name]
-    if name in reader.long_values and name in SEPARATE and _take_value(pending):
-        return [name]
-    return None
+    if not equals and name in SEPARATE:
+        value = pending[-1] if pending else ""
+    if name not in reader.long_values or _RUNS_GPG.match(f"{name}={value}"):
+        return None
+    return [name] if equals or (name in SEPARATE and _take_value(pending)) else None
 
 
-def _short(reader: Reader, text: str, pending: list[Word]) -> list[str] | None:
+def _short(reader: Reader, text: str, pending: list[str]) -> list[str] | None:
     found: list[str] = []
     for at, letter in enumerate(text[1:], 1):
         rest = text[at + 1 :]
@@ -158,139 +139,157 @@ def _short(reader: Reader, text: str, pending: list[Word]) -> list[str] | None:
             if rest and reader.apart:
                 return None
             return [*found, letter] if rest or _take_value(pending) else None
-        if letter not in reader.flags:
+        if letter not in reader.letters:
             return None
         found.append(letter)
     return found
 
 
-def _take_value(pending: list[Word]) -> bool:
-    """Take the next word as the value, unless it might be an option or a pattern."""
-    if not pending or pending[-1].form == "glob" or pending[-1].text.startswith("-"):
+def _take_value(pending: list[str]) -> bool:
+    """Take the next word as the value, unless it might be an option."""
+    if not pending or pending[-1].startswith("-"):
         return False
     pending.pop()
     return True
 
 
-def _echo(args: Sequence[Word]) -> Reads | Unknown:
-    return Reads() if all(word.form != "glob" for word in args) else Unknown(NO_GLOB)
-
-
-def _printf(args: Sequence[Word]) -> Reads | Unknown:
+def _printf(args: Sequence[str]) -> Reads | Unknown:
     found = _split("printf", READERS["printf"], args)
-    if isinstance(found, Unknown):
-        return found
-    if not found.operands or found.operands[0].form != "plain":
-        return Unknown(NO_GLOB)
-    given, values = found.operands[0].text, found.operands[1:]
-    if all(word.form == "plain" and _NUMBER.fullmatch(word.text) for word in values):
+    if isinstance(found, Unknown) or not found.operands:
+        return Unknown("printf may set a variable")
+    given, values = found.operands[0], found.operands[1:]
+    if all(map(_NUMBER.fullmatch, values)):
         given = _COUNTING.sub(r"%\1s", given)
     return Reads() if _FORMAT.fullmatch(given) else Unknown("printf may set a variable")
 
 
-def _command(args: Sequence[Word]) -> Reads | Unknown:
-    if len(args) == 2 and args[0].text in ("-v", "-V") and not args[1].text.startswith("-"):
+def _command(args: Sequence[str]) -> Reads | Unknown:
+    if len(args) == 2 and args[0] in ("-v", "-V") and not args[1].startswith("-"):
         return Reads()
     return Unknown("command runs another program")
 
 
-def _test(args: Sequence[Word]) -> Reads | Unknown:
-    """Accept a check of one file. Other forms of `test` may evaluate their words."""
-    if len(args) == 2 and args[0].text in _CHECKS and args[1].form in ("plain", "home"):
-        return Reads((args[1],))
-    return Unknown("no rule allows this test", program=True)
+def _bracket(args: Sequence[str]) -> Reads | Unknown:
+    return _test(args[:-1]) if args and args[-1] == "]" else Unknown("not on your allow list: this test")
 
 
-def _sed(args: Sequence[Word]) -> Reads | Unknown:
-    texts = [word.text for word in args]
-    if len(texts) >= 2 and texts[0] == "-n" and _LINES.fullmatch(texts[1]):
-        files = args[2:]
-        if not any(word.text.startswith("-") or word.text[:1] in "*?[" for word in files):
-            return Reads(tuple(files))
-    return Unknown("sed may change files", program=True)
+def _test(args: Sequence[str]) -> Reads | Unknown:
+    """Accept a check of one file, text or number. Other forms may evaluate their words."""
+    match list(args[1:] if args and args[0] == "!" else args):
+        case [check, path] if check in _CHECKS:
+            return Reads((path,))
+        case ["-n" | "-z", _]:
+            return Reads()
+        case [one, "=" | "!=", other] if not one.startswith(("-", "(")) and not other.startswith("("):
+            return Reads()
+        case [one, sign, other] if sign in _COMPARES and one.isdigit() and other.isdigit():
+            return Reads()
+        case _:
+            return Unknown("not on your allow list: this test")
 
 
-def _jq(args: Sequence[Word]) -> Reads | Unknown:
-    split = _split("jq", _JQ, args)
+def _make(args: Sequence[str]) -> Reads | Unknown:
+    """`mkdir` and `touch` make what they name."""
+    names = [text for text in args if text not in ("-p", "-v")]
+    if not names or any(text.startswith("-") for text in names):
+        return Unknown("creates folders with options other than -p and -v")
+    return Reads(changes=tuple(names))
+
+
+def _jq(args: Sequence[str]) -> Reads | Unknown:
+    split = _split("jq", READERS["jq"], args)
     if isinstance(split, Unknown):
         return split
     if not split.operands:
         return Unknown("jq has no filter")
-    text = split.operands[0].text
+    text = split.operands[0]
     if not _FILTER.fullmatch(text) or _TELLS_TOO_MUCH.search(text):
         return Unknown("this filter may do more than pick values")
     return Reads(split.operands[1:])
 
 
-_JQ = Reader(
-    "text then paths", "cMCrjaSes", long=frozenset({"compact-output", "raw-output", "sort-keys", "slurp"})
-)
-
-
-def _find(args: Sequence[Word]) -> Reads | Unknown:
-    at = 1 if args and args[0].text == "-P" else 0
-    places: list[Word] = []
-    while at < len(args) and not _begins_expression(args[at].text):
-        if args[at].form == "glob" and args[at].text[0] in "*?[":
-            return Unknown(NO_GLOB)
+def _find(args: Sequence[str]) -> Reads | Unknown:
+    at = 1 if args and args[0] == "-P" else 0
+    places: list[str] = []
+    deep = False
+    while at < len(args) and not args[at].startswith(("-", "(", "!", ",")):
         places.append(args[at])
         at += 1
     while at < len(args):
-        text = args[at].text
-        if args[at].form == "glob":
-            return Unknown(NO_GLOB)
-        if text in FIND_TESTS or _NEWER.fullmatch(text):
-            if at + 1 >= len(args) or args[at + 1].form == "glob":
-                return Unknown(NO_GLOB)
+        text = args[at]
+        if text == "-exec":
+            found = _run_by_find(args, at)
+            if isinstance(found, Unknown):
+                return found
+            places += [path for path in found.paths if path != "{}"]
+            deep = True
+            at = min(end for end in range(at, len(args)) if args[end] in (";", "+")) + 1
+        elif text in FIND_TESTS:
+            if at + 1 >= len(args):
+                return Unknown(f"find {text} has no value")
             at += 2
         elif text in FIND_FLAGS:
             at += 1
         else:
             return Unknown(f"find {text} may do more than look")
-    return Reads(tuple(places))
+    return Reads(tuple(places), deep)
 
 
-def _begins_expression(text: str) -> bool:
-    return text.startswith(("-", "(", "!", ","))
+def _run_by_find(args: Sequence[str], at: int) -> Reads | Unknown:
+    """Accept a reader of the found file. A found link may lead out: only plain files may be read, or sizes be told."""
+    inner = list(args[at + 1 :])
+    end = next((end for end, text in enumerate(inner) if text in (";", "+")), 0)
+    inner = inner[:end]
+    if not inner or any("{}" in text and text != "{}" for text in inner):
+        return Unknown("find -exec runs another program")
+    several = [
+        more
+        for text in inner
+        for more in ([text] * 3 if text == "{}" and args[at + 1 + end] == "+" else [text])
+    ]
+    found = read_only(several)
+    if isinstance(found, Unknown) or "{}" not in found.paths or found.changes or found.git:
+        return Unknown(f"find -exec {inner[0]} may do more than read")
+    before = list(args[:at])
+    plain = ("-type", "f") in pairwise(before) and _BRANCHES.isdisjoint(args)
+    if found.deep or not (plain or inner[0] in _COUNTERS):
+        return Unknown(f"find -exec {inner[0]} may follow links; add -type f before it")
+    return found
 
 
-def _git(args: Sequence[Word]) -> Reads | Unknown:
-    place: list[Word] = []
+def _git(args: Sequence[str]) -> Reads | Unknown:
+    place: list[str] = []
     at = 0
-    while at < len(args) and args[at].text in ("-C", "--no-pager", "-P"):
-        if args[at].text == "-C":
-            if (
-                at + 1 >= len(args)
-                or args[at + 1].form != "plain"
-                or args[at + 1].text.startswith("-")
-                or place
-            ):
-                return Unknown("cannot tell where git -C leads")
-            place.append(args[at + 1])
+    while at < len(args) and args[at] in ("-C", "--no-pager", "-P"):
+        if args[at] == "-C":
             at += 1
+            if at >= len(args) or args[at].startswith(("-", "~")) or place:
+                return Unknown("cannot tell where git -C leads")
+            place.append(args[at])
         at += 1
-    rest = args[at:]
-    if tuple(word.text for word in rest) in GIT_FIXED:
-        return Reads(tuple(place), git=True)
+    rest = tuple(args[at:])
+    if "+".join(rest) in GIT_FIXED:
+        return Reads(tuple(place), git=(place or ["."])[0])
     if not rest:
         return Unknown("git has no subcommand")
-    name = rest[0].text
+    name = rest[0]
     reader = GIT.get(name)
-    if reader is None or name.startswith("-"):
-        return Unknown(f"no rule allows git {name}", program=True)
+    if reader is None:
+        return Unknown(f"not on your allow list: {told_name(('git', name))}")
     found = _split(f"git {name}", reader, rest[1:])
     if isinstance(found, Unknown):
         return found
-    if len(found.operands) > reader.most or (reader.operands == "none" and found.operands):
+    operands = found.operands
+    if len(operands) > reader.most or (reader.operands == "none" and operands):
         return Unknown(f"git {name} may do more than read here")
-    outward = _outward(found.operands)
+    outward = [text for text in operands if text.startswith(("/", "~")) or ".." in text.split("/")]
     if place and outward:
         return Unknown("cannot tell where git -C leads")
     if name == "diff":  # outside of a repository it compares any two files, links and all
-        outward = [
-            Word(f"{place[0].text}/{word.text}", word.form) if place else word for word in found.operands
-        ]
-    return Reads((*place, *outward), deep=_tells_contents(name, frozenset(found.options)), git=True)
+        outward = [f"{place[0]}/{text}" if place else text for text in operands]
+    return Reads(
+        (*place, *outward), deep=_tells_contents(name, frozenset(found.options)), git=(place or ["."])[0]
+    )
 
 
 def _tells_contents(name: str, options: frozenset[str]) -> bool:
@@ -310,23 +309,16 @@ def _tells_contents(name: str, options: frozenset[str]) -> bool:
             return False
 
 
-def _outward(operands: Iterable[Word]) -> list[Word]:
-    """Return the operands of git that might lead out of the repository."""
-    return [
-        word
-        for word in operands
-        if word.form != "plain" or word.text.startswith("/") or ".." in word.text.split("/")
-    ]
-
-
 _SPECIAL = {
-    ":": _echo,
+    "[": _bracket,
     "command": _command,
-    "echo": _echo,
     "find": _find,
     "git": _git,
     "jq": _jq,
+    "mkdir": _make,
     "printf": _printf,
-    "sed": _sed,
+    "sed": read_sed,
     "test": _test,
+    "touch": _make,
+    **dict.fromkeys(AWKS, read_awk),
 }

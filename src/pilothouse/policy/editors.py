@@ -1,4 +1,4 @@
-"""Recognises `sed` and `awk` commands that only edit, which the mode `trusted` adds.
+"""Recognises `sed` and `awk` programs that only print and compute.
 
 Accepts a subset that every version of these programs reads alike. A sed script prints, deletes and substitutes; where a
 pattern ends is never in doubt. An awk program consists of tokens from one short list: none names a file or a command.
@@ -9,15 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from msgspec import Struct
-
-from pilothouse.policy.reader_table import word_set
-from pilothouse.policy.readers import Unknown, unallowed
-from pilothouse.policy.script import Segment, Word
+from pilothouse.policy.reader_table import Reads, Unknown, word_set
 
 SEDS = frozenset({"sed", "gsed"})
-MAX_SCRIPT = 1000
-_DELIMITERS = "/|#,@"
+AWKS = word_set("awk gawk mawk nawk")
+MAX_SCRIPT = 2000
 _ESCAPE = r"\\[^\n\[cdox]"
 """`\\[` has its own place; `\\c`, `\\d`, `\\o` and `\\x` make other characters, the delimiter too."""
 
@@ -32,13 +28,13 @@ def _substitute(end: str) -> str:
 
 
 _ADDRESS = rf"(?:\d+|\$|\d+~\d+|/{_pattern('/')}/I?)"
-_COMMAND = "|".join(_substitute(re.escape(end)) for end in _DELIMITERS)
-_ONE = re.compile(
-    rf"[ \t]*(?:{_ADDRESS}(?:,(?:{_ADDRESS}|\+\d+))?[ \t]*)?!?[ \t]*(?:[pdqnN=]|{_COMMAND})[ \t]*(?=[;\n]|\Z)"
+_SUBSTITUTE = "|".join(_substitute(re.escape(end)) for end in "/|#,@")
+_SED = re.compile(
+    rf"[ \t]*(?:{_ADDRESS}(?:,(?:{_ADDRESS}|\+\d+))?[ \t]*)?!?[ \t]*(?:[pdqnN=]|{_SUBSTITUTE})[ \t]*(?=[;\n]|\Z)"
 )
+_SED_OPTION = re.compile(r"-[nErsuz]+|--quiet|--silent|--regexp-extended")
+_IN_PLACE = re.compile(r"(?:-i|--in-place=?)(\.[A-Za-z]+)?")
 
-AWKS = word_set("awk gawk mawk nawk")
-MAX_PROGRAM = 2000
 _STRING = r'"(?:[^"\\\n]|\\[^\n])*"'
 _BRACKET = r"\[\^?(?:\[:[a-z]+:\]|[^\\\[\]/\n])+\]"
 _TOKEN = re.compile(
@@ -51,94 +47,74 @@ _WORDS = word_set(
     "break continue length"
 )
 _FUNCTIONS = word_set("length substr index split sub gsub match sprintf tolower toupper int")
-_KEYWORDS = word_set("if for while print printf in")
-"""A parenthesis behind them calls nothing."""
+_CALLED = _FUNCTIONS | word_set("if for while print printf in")
+"""Names before a parenthesis: behind the last six it calls nothing."""
 _NO_VARIABLES = word_set("getline function func nextfile switch case default return system close fflush")
 _VARIABLE = re.compile(r"[a-z_][A-Za-z0-9_]*")
 _BEFORE_REGEX = word_set("( { } ; , ! ~ !~ && ||")
 _LAST_BLANKS = re.compile(r"[ \t\n]*")
 
 
-class Edits(Struct, frozen=True):
-    reads: tuple[Word, ...] = ()
-    changes: tuple[Word, ...] = ()
-
-
-_SED_LETTERS = "nErsuz"
-
-
-def edit_only(segment: Segment) -> Edits | Unknown:
-    """Only for a segment whose words are all static."""
-    if any(word.form == "glob" and word.text[0] in "*?[" for word in segment.words):
-        return Unknown("a pattern could become an option")
-    if segment.name == "sed":
-        return _sed(segment.words[1:])
-    if segment.name in AWKS:
-        return _awk(segment.words[1:])
-    return unallowed(segment)
-
-
-def _sed(args: Sequence[Word]) -> Edits | Unknown:
-    scripts: list[Word] = []
-    files: list[Word] = []
+def read_sed(args: Sequence[str]) -> Reads | Unknown:
+    """Return the files of a `sed` command, or the reason why it may do more than edit."""
+    scripts: list[str] = []
+    files: list[str] = []
     in_place, suffix, given, pending = False, "", False, list(reversed(args))
     while pending:
-        word = pending.pop()
-        text = word.text
+        text = pending.pop()
         if text in ("-e", "--expression") and pending:
             scripts.append(pending.pop())
             given = True
-        elif found := re.fullmatch(r"(?:-i|--in-place=?)(\.[A-Za-z]+)?", text):
+        elif found := _IN_PLACE.fullmatch(text):
             in_place, suffix = True, found[1] or suffix
-        elif text in ("--quiet", "--silent", "--regexp-extended") or re.fullmatch(
-            rf"-[{_SED_LETTERS}]+", text
-        ):
+        elif _SED_OPTION.fullmatch(text):
             continue
         elif text.startswith("-") and text != "-":
             return Unknown(f"sed {text} may do more than edit")
         else:
-            files.append(word)
+            files.append(text)
     if not given and files:
         scripts.append(files.pop(0))
-    if not scripts or not all(word.form == "plain" and is_plain_sed(word.text) for word in scripts):
+    if not scripts or not all(map(is_plain_sed, scripts)):
         return Unknown("this sed script may do more than edit")
     if not in_place:
-        return Edits(tuple(files))
-    kept = [Word(word.text + suffix, word.form) for word in files] if suffix else []
-    return Edits((), (*files, *kept))
+        return Reads(tuple(files))
+    return Reads(changes=(*files, *([text + suffix for text in files] if suffix else [])))
 
 
-def _awk(args: Sequence[Word]) -> Edits | Unknown:
+def read_awk(args: Sequence[str]) -> Reads | Unknown:
+    """Return the files of an `awk` command, or the reason why it may do more than read."""
     rest = list(args)
-    while rest and rest[0].text.startswith("-"):
-        text = rest.pop(0).text
-        if text in ("-F", "-v") and rest and not rest[0].text.startswith("-"):
-            text += rest.pop(0).text
+    while rest and rest[0].startswith("-"):
+        text = rest.pop(0)
+        if text in ("-F", "-v") and rest and not rest[0].startswith("-"):
+            text += rest.pop(0)
         if not (text.startswith("-F") and text != "-F") and not (
-            text.startswith("-v") and is_plain_variable(text[2:])
+            text.startswith("-v") and _is_plain_variable(text[2:])
         ):
             return Unknown(f"awk {text} may do more than read")
-    if not rest or rest[0].form != "plain" or not is_plain_awk(rest[0].text):
+    if not rest or not is_plain_awk(rest[0]):
         return Unknown("this awk program may do more than read")
-    return Edits(tuple(rest[1:]))
+    if any("=" in text for text in rest[1:]):
+        return Unknown("awk takes a word with = for a variable")
+    return Reads(tuple(rest[1:]))
 
 
 def is_plain_sed(script: str) -> bool:
-    """Whether it prints, deletes and substitutes, and neither runs, reads nor writes anything by itself."""
-    if len(script) > MAX_SCRIPT:
-        return False
+    """Tell whether it prints, deletes and substitutes, and neither runs, reads nor writes anything by itself."""
     at = 0
-    while True:
-        found = _ONE.match(script, at)
+    while len(script) <= MAX_SCRIPT:
+        found = _SED.match(script, at)
         if found is None:
             return False
         at = found.end() + 1
         if not script[at:].strip(" \t\n"):
             return True
+    return False
 
 
 def is_plain_awk(program: str) -> bool:
-    if len(program) > MAX_PROGRAM:
+    if len(program) > MAX_SCRIPT:
         return False
     at, before = 0, ";"
     while found := _TOKEN.match(program, at):
@@ -156,14 +132,14 @@ def _is_known(token: re.Match[str], before: str) -> bool:
     if not name:
         return True
     if token["called"]:
-        return name in _FUNCTIONS or name in _KEYWORDS
+        return name in _CALLED
     return name in _WORDS or (
         _VARIABLE.fullmatch(name) is not None and name not in _FUNCTIONS | _NO_VARIABLES
     )
 
 
-def is_plain_variable(assigned: str) -> bool:
-    """Of `-v`: a name that means nothing to awk itself, or how it splits and joins."""
+def _is_plain_variable(assigned: str) -> bool:
+    """Tell whether `-v` names a variable that means nothing to awk, or how awk splits and joins."""
     name, equals, _ = assigned.partition("=")
     return bool(equals) and (
         name in ("FS", "OFS", "ORS", "RS")

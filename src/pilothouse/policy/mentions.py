@@ -1,33 +1,55 @@
-"""Finds the paths that a call mentions, and where each leads, for rules that deny or ask."""
+"""Finds the texts and the paths that a call mentions, and where each path leads, for rules that deny or ask."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct
 
 from pilothouse.core.call import Call
 from pilothouse.policy.commands import Command, Commands
-from pilothouse.policy.filesystem import joined
-from pilothouse.policy.paths import MAX_CHARS, WorkspacePaths
+from pilothouse.policy.paths import MAX_CHARS, WorkspacePaths, joined, paths_in
 
 _HOME = re.compile(r"\$\{?HOME\}?")
 _HERE = re.compile(r"\$\{?(?:OLD)?PWD\}?|^~[+\-](?=/|$)")
 """The folder before the last `cd` counts as this one: every folder that a `cd` leads to is searched."""
+_WILD = re.compile(r"[?\[(][^/]*")
 _UNSETTLED = re.compile(r"(?<!\$)\{[^{}]*(?:,|\.\.)|(?<!\$)\([^()]*\|[^()]*\)|^[^$]*/[^$]*\$")
 """A word that a shell spells out: `src/{a,b}.py`, `src/(a|b).py`, `src/$x`."""
-_ATTACHED = re.compile(r"-\w[/~.\w]")
+MAX_TEXTS = 1000
+MAX_INPUT = 200_000
+"""Characters of all texts together."""
 MAX_FOLDERS = 64
 """Folders that a path may begin in, by all the ways that `cd` may go."""
 MAX_LOOKS = 30_000
 """Paths that are followed, from all folders together."""
 
 
+def find_texts(given: Any) -> tuple[list[str], bool]:
+    """Return the texts of an input, and whether there are more of them."""
+    found: list[str] = []
+    pending, room = [given], MAX_INPUT
+    while pending and len(found) < MAX_TEXTS and room >= 0:
+        match pending.pop():
+            case str() as text:
+                found.append(text[:room])
+                room -= len(text)
+            case Mapping() as inner:
+                pending.extend(inner.values())
+            case list() as items:
+                pending.extend(items)
+            case _:
+                pass
+    return found, bool(pending) or room < 0
+
+
 class MentionedPaths(Struct, frozen=True):
-    """Where the paths of a call lead. In the folders `unseen` a pattern may mean more files than were found."""
+    """Where the paths of a call lead; a pattern may mean those in `maybe`, and others in the folders `unseen`."""
 
     reals: list[str]
+    maybe: list[str]
     unseen: list[str]
     complete: bool
     """Every path was followed from every folder."""
@@ -42,6 +64,7 @@ def find_paths(
     spelled_out = [path for path in settled if _UNSETTLED.search(path)]
     reals: dict[str, None] = {}
     unseen: dict[str, None] = {}
+    maybe: dict[str, None] = {}
     folders = _folders(call, commands, places)
     room = min(MAX_FOLDERS, max(1, MAX_LOOKS // max(1, len(written))))
     for folder in folders[:room]:
@@ -50,12 +73,18 @@ def find_paths(
         for path in dict.fromkeys(commands.globs):
             expanded = places.filesystem.expand(folder, path)
             meant += expanded or ()
-            unclear += [path] if expanded is None else []
+            if expanded is None:
+                unclear.append(path)
+                wide = places.filesystem.expand(folder, _WILD.sub("*", path)) or ()
+                maybe |= {real: None for one in wide if (real := places.resolve(folder, one))}
+                unseen |= {"/": None} if "**" in path else {}
         unseen.update((places.resolve(folder, _fixed_part(path)) or "/", None) for path in unclear)
-        paths = [*written, *meant]
-        for path, real in zip(paths, places.resolve_all(folder, paths), strict=True):
+        for path in (*written, *meant):
+            real = places.resolve(folder, path)
             reals[real or joined(folder, path)] = None
-    return MentionedPaths(list(reals), list(unseen), len(folders) <= room)
+            if real is None and not path.startswith("~"):
+                unseen["/"] = None  # a loop, or a path that means another file to each process
+    return MentionedPaths(list(reals), list(maybe), list(unseen), len(folders) <= room)
 
 
 def _folders(call: Call, commands: Commands, places: WorkspacePaths) -> list[str]:
@@ -92,14 +121,7 @@ def _inside(word: str) -> Iterator[str]:
     if "$" in word or word[:1] == "~":
         word = _HERE.sub(".", _HOME.sub("~", word))
         yield word
-    if "=" in word:
-        yield word.partition("=")[2]
-    if word[:1] == "-" and _ATTACHED.match(word):
-        yield word[2:]
-    if word[:1] == "@":
-        yield word[1:]
-    if ":" in word:
-        yield from word.split(":")
+    yield from paths_in(word)
 
 
 def _moves(commands: list[Command]) -> Iterator[str]:
