@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -26,12 +27,23 @@ def open_store(
     return open_sqlite(config.path, config.busy_timeout_s, on_commit)
 
 
-def look_at_store(config: SqliteConfig) -> AbstractContextManager[ReadOnlyStore]:
-    from pathlib import Path
-
+def open_read_only(config: SqliteConfig) -> AbstractContextManager[ReadOnlyStore]:
     from pilothouse.stores.sqlite.readonly import open_look
 
     return open_look(Path(config.path), config.busy_timeout_s)
 
 
-STORE = StoreSpec(id="sqlite", title="SQLite", config=SqliteConfig, open=open_store, look=look_at_store)
+def save_store(config: SqliteConfig, folder: Path) -> Path:
+    from pilothouse.stores.sqlite.snapshot import save_snapshot
+
+    return save_snapshot(Path(config.path), config.busy_timeout_s, folder)
+
+
+STORE = StoreSpec(
+    id="sqlite",
+    title="SQLite",
+    config=SqliteConfig,
+    open=open_store,
+    save=save_store,
+    open_read_only=open_read_only,
+)

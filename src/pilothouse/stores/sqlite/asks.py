@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -33,7 +34,7 @@ def ask_row(row: Row) -> AskRow:
     if row[16]:
         ask = msgspec.structs.replace(ask, call=_decode_call(row[16]))
     decision = None if row[8] is None else _decode_decision(row[8])
-    authority = _DEFAULT_AUTHORITY if row[11] is None else _decode_authority(row[11])
+    authority = _authority(row[11])
     votes = () if row[12] is None else _decode_votes(row[12])
     places = () if row[13] is None else _decode_places(row[13])
     fields: list[Any] = [
@@ -129,6 +130,14 @@ class AskTable:
     def open_in(self, conversation_id: ConversationId) -> list[AskRow]:
         return self._all("open_in", conversation_id=conversation_id)
 
+    def open_at(
+        self, place: ConversationId, now: float, accepts: Callable[[Authority], bool]
+    ) -> list[AskRow]:
+        found = self._link.rows("asks.open_at", place=place, now=now)
+        accepted = (id for id, authority in found if accepts(_authority(authority)))
+        rows = [self.get(id) for id in islice(accepted, 2)]
+        return [row for row in rows if row is not None]
+
     def open_question(
         self,
         conversation_id: ConversationId,
@@ -142,7 +151,7 @@ class AskTable:
             "asks.open_questions", conversation_id=conversation_id, session_id=session_id, now=now
         )
         for id, authority in found:
-            if accepts(_DEFAULT_AUTHORITY if authority is None else _decode_authority(authority)):
+            if accepts(_authority(authority)):
                 return self.get(id)
         return None
 
@@ -182,6 +191,10 @@ class AskTable:
 
     def _all(self, name: str, **values: Any) -> list[AskRow]:
         return [ask_row(row) for row in self._link.rows(f"asks.{name}", **values)]
+
+
+def _authority(stored: bytes | None) -> Authority:
+    return _DEFAULT_AUTHORITY if stored is None else _decode_authority(stored)
 
 
 def _decision(decision: Decision | None) -> bytes | None:

@@ -94,6 +94,10 @@ class SessionTable:
         row = self._link.row("sessions.by_resume", engine=engine, value=value)
         return session_of(row) if row else None
 
+    def find(self, prefix: str) -> list[Session]:
+        rows = self._link.rows("sessions.find", first=prefix, last=prefix + AFTER_ANY)
+        return [session_of(row) for row in rows]
+
 
 def _conversation_values(conversation: Conversation) -> dict[str, Any]:
     address = conversation.address

@@ -1,7 +1,7 @@
 """Wake-ups on commit: subscribers in this process, and a datagram to each other process.
 
-Each store listens on a socket in a folder beside its file. A datagram may be lost, and without a socket there are none:
-code that needs certainty polls.
+Each store listens on a socket in a folder beside its file. A datagram may be lost, so code that needs certainty also looks
+now and then. Without a socket there are none: then subscribers are woken every second.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ LONGEST_ADDRESS = 100
 """The kernel's limit for a Unix socket's path is 108 bytes on Linux, 104 elsewhere."""
 
 LONGEST_NAME = 24
+POLL_S = 1.0
 
 
 class CommitSignal:
@@ -70,6 +71,7 @@ class Hints:
         self._short = str(folder)
         self._descriptor: int | None = None
         self._socket: socket.socket | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
     def listen(self) -> None:
         """Bind the socket; retry if another process has just removed the empty folder."""
@@ -81,11 +83,12 @@ class Hints:
             except FileNotFoundError:
                 self._forget_folder()
             except (OSError, AttributeError):
-                break  # works without, by polling
+                break
             else:
                 asyncio.get_running_loop().add_reader(self._socket.fileno(), self._heard)
                 return
         self._forget_folder()
+        self._poll()
 
     def send(self) -> None:
         if self._socket is None:
@@ -97,6 +100,8 @@ class Hints:
 
     def close(self) -> None:
         """Close the socket. Call it after the writer's thread has ended."""
+        if self._timer is not None:
+            self._timer.cancel()
         if self._socket is None:
             return
         asyncio.get_running_loop().remove_reader(self._socket.fileno())
@@ -133,6 +138,14 @@ class Hints:
         with suppress(OSError):
             while self._socket.recv(16):
                 pass
+        self._fire()
+
+    def _poll(self) -> None:
+        """Wake the subscribers every second, for want of a socket."""
+        self._timer = asyncio.get_running_loop().call_later(POLL_S, self._poll)
+        self._fire()
+
+    def _fire(self) -> None:
         for signal in self._signals:
             signal.fire()
 

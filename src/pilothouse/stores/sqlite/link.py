@@ -10,7 +10,9 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
+import stat
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -139,9 +141,27 @@ def quick_check(path: Path) -> str:
 
 
 def make_file(path: Path) -> None:
-    """Create the file with mode 0600 from the start; SQLite gives its journal the same mode."""
+    """Create the file with mode 0600 from the start; SQLite gives its journal the same mode.
+
+    What others could read or replace, as after a backup was copied by hand, is made private. A link that another user
+    made is refused.
+    """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if path.is_symlink() and path.lstat().st_uid not in (0, os.geteuid()):
+        raise StoreError(f"{path} is a link that another user made; remove it, or name another path")
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    for tail in ("", "-wal", "-shm", ".blobs"):
+        _take_away(path.with_name(path.name + tail), 0o077)
+    if not path.parent.stat().st_mode & stat.S_ISVTX:  # as in /tmp
+        _take_away(path.parent, 0o002)
+
+
+def _take_away(path: Path, rights: int) -> None:
+    """Remove rights of others from a file or folder, if it exists and is ours."""
+    with suppress(FileNotFoundError, PermissionError):
+        mode = stat.S_IMODE(path.stat().st_mode)
+        if mode & rights:
+            path.chmod(mode & ~rights)
 
 
 def make_durable(db: sqlite3.Connection, path: Path) -> None:

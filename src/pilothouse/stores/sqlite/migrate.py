@@ -46,10 +46,19 @@ def schema_version(db: sqlite3.Connection) -> int:
 
 
 def check_ours(db: sqlite3.Connection, path: Path, newest: int) -> None:
-    """Raise if the file belongs to another program or to a newer Pilothouse."""
-    version = schema_version(db)
-    mark = db.execute("PRAGMA application_id").fetchone()[0]
-    if mark != APPLICATION_ID and db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+    """Raise if the file belongs to another program or to a newer Pilothouse.
+
+    One transaction reads all three: another process may be creating the store at this moment.
+    """
+    db.execute("BEGIN")
+    try:
+        version = schema_version(db)
+        mark = db.execute("PRAGMA application_id").fetchone()[0]
+        tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    finally:
+        if db.in_transaction:  # a damaged file ends it by itself
+            db.execute("COMMIT")
+    if mark != APPLICATION_ID and tables:
         raise StoreError(f"{path} is a SQLite database of another program; name another path for the store")
     if version > newest:
         raise StoreTooNew(

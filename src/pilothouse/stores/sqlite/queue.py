@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Raw
@@ -36,20 +36,20 @@ class QueueTable:
         *,
         id: MessageId,
         key: str,
-        lane: str,
         conversation_id: ConversationId,
         kind: str,
         body: bytes,
         at: float,
         ready_at: float = 0.0,
         turn_id: TurnId | None = None,
+        waitlist: str | None = None,
     ) -> Put:
         try:
             row = self._link.row(
                 f"{self._table}.put",
                 id=id,
                 key=key,
-                lane=lane,
+                lane=waitlist or conversation_id,
                 conversation_id=conversation_id,
                 kind=kind,
                 body=body,
@@ -72,14 +72,9 @@ class QueueTable:
         row = self._link.row(f"{self._table}.by_key", key=key)
         return queue_row(row) if row else None
 
-    def ready_lanes(self, now: float, *, limit: int, skip: Iterable[str] = ()) -> list[str]:
-        skipped = to_json(list(skip)).decode()
-        rows = self._link.rows(f"{self._table}.ready_lanes", now=now, limit=limit, skip=skipped)
-        return [row[0] for row in rows]
-
-    def waiting(self, lane: str, *, ready_by: float = math.inf, limit: int = 100) -> list[QueueRow]:
+    def waiting(self, waitlist: str, *, ready_by: float = math.inf, limit: int = 100) -> list[QueueRow]:
         name = f"{self._table}.waiting"
-        rows = self._link.rows(name, lane=lane, ready_by=ready_by, limit=limit)
+        rows = self._link.rows(name, lane=waitlist, ready_by=ready_by, limit=limit)
         return [queue_row(row) for row in rows]
 
     def unfinished(self, conversation_id: ConversationId, *, limit: int = 100) -> list[QueueRow]:

@@ -6,6 +6,7 @@ It never migrates because an older Pilothouse may be using the file.
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,7 @@ from pilothouse.stores.sqlite.migrate import check_ours, load_migrations, schema
 from pilothouse.stores.sqlite.tx import SqliteTx
 
 T = TypeVar("T")
+MADE_WITHIN_S = 1.5
 
 
 class SqliteLook:
@@ -63,7 +65,7 @@ def _check_schema(db: sqlite3.Connection, path: Path) -> None:
     newest = len(load_migrations())
     try:
         check_ours(db, path, newest)
-        version = schema_version(db)
+        version = schema_version(db) or _version_soon(db)
     except sqlite3.Error as error:
         raise translate(error, path) from error
     if version == 0:  # a store is made in one transaction, so it is empty
@@ -75,3 +77,11 @@ def _check_schema(db: sqlite3.Connection, path: Path) -> None:
             f"{path} was last used by an older Pilothouse: its schema is {version}, this one reads {newest}."
             " Stop the older one if it still runs, then start this one: `pilothouse up` brings the store up to date."
         )
+
+
+def _version_soon(db: sqlite3.Connection) -> int:
+    """Wait a moment for a gateway that is creating the store right now; returns 0 if none does."""
+    deadline = time.monotonic() + MADE_WITHIN_S
+    while not (version := schema_version(db)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return version

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from pilothouse.core.ids import RuleId, SessionId
-from pilothouse.core.rules import RuleRow
+from pilothouse.core.policy import RuleRow
 from pilothouse.stores.sqlite.link import Link
 
 

@@ -86,6 +86,10 @@ class TurnTable:
             name += "_unended"
         return self._all(name, conversation_id=conversation_id, statuses=wanted, limit=limit)
 
+    def first_of(self, conversation_id: ConversationId, session_id: SessionId) -> Turn | None:
+        row = self._link.row("turns.first_of", conversation_id=conversation_id, session_id=session_id)
+        return turn_of(row) if row else None
+
     def startable(self, *, limit: int) -> list[Turn]:
         return self._all("startable", limit=limit)
 

@@ -7,10 +7,11 @@ from pilothouse.core.audit import Audit
 from pilothouse.core.budget import Spending
 from pilothouse.core.conversation import Conversations, Sessions
 from pilothouse.core.people import PeopleTable
+from pilothouse.core.policy import Rules
 from pilothouse.core.queue import InboxQueue, OutboxQueue
-from pilothouse.core.rules import Rules
 from pilothouse.core.schedule import Schedules
 from pilothouse.core.store import BlobTable, Events, Nodes
+from pilothouse.core.transcript import Transcripts
 from pilothouse.core.turn import Turns
 from pilothouse.stores.sqlite.asks import AskTable
 from pilothouse.stores.sqlite.audit import AuditTable
@@ -25,6 +26,7 @@ from pilothouse.stores.sqlite.people import GrantTable
 from pilothouse.stores.sqlite.queue import InboxTable
 from pilothouse.stores.sqlite.rules import RuleTable
 from pilothouse.stores.sqlite.schedules import ScheduleTable
+from pilothouse.stores.sqlite.transcripts import TranscriptTable
 from pilothouse.stores.sqlite.turns import TurnTable
 
 
@@ -45,6 +47,7 @@ class SqliteTx:
         self.blobs: BlobTable = self._blobs
         self.spending: Spending = SpendingTable(link)
         self.audit: Audit = AuditTable(link)
+        self.transcripts: Transcripts = TranscriptTable(link)
         self.nodes: Nodes = NodeTable(link)
 
     def get_fact(self, key: str) -> str | None:
@@ -57,6 +60,9 @@ class SqliteTx:
     def set_fact(self, key: str, value: str) -> None:
         self._link.run("facts.set", key=key, value=value)
         self._link.seen["facts", key] = value
+
+    def facts_of(self, prefix: str) -> list[tuple[str, str]]:
+        return [(key[len(prefix) :], value) for key, value in self._link.rows("facts.of", prefix=prefix)]
 
     def tally(self, key: str, at: float, window_s: float) -> int:
         row = self._link.row("tallies.add", key=key, at=at, after=at - window_s)
@@ -75,7 +81,8 @@ class SqliteTx:
         left -= self._prune_turns(before, left)
         left -= self._blobs.prune(before, left)
         left -= self._link.run("rules.prune", before=before, limit=left)
-        left -= self._link.run("nodes.prune", before=before, limit=left)
+        for name in ("schedule_runs.prune", "schedules.prune", "nodes.prune"):
+            left -= self._link.run(name, before=before, limit=left)
         return limit - left
 
     def _prune_turns(self, before: float, limit: int) -> int:

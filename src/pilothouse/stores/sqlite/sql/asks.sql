@@ -38,6 +38,21 @@ UPDATE asks SET used = 0 WHERE id = :id
 -- name: open_in: open asks of a conversation
 SELECT {_row} FROM asks WHERE conversation_id = :conversation_id AND state = 'open' ORDER BY seq
 
+-- name: open_at: open asks that a place shows
+SELECT id, authority FROM (
+  SELECT * FROM (
+    SELECT id, authority, seq FROM asks INDEXED BY asks_open
+    WHERE state = 'open' AND conversation_id = :place AND (expires_at IS NULL OR expires_at > :now)
+    ORDER BY seq LIMIT 20
+  )
+  UNION ALL
+  SELECT id, authority, seq FROM asks INDEXED BY asks_shown
+  WHERE state = 'open' AND shown_in IS NOT NULL AND conversation_id <> :place
+    AND (expires_at IS NULL OR expires_at > :now)
+    AND EXISTS (SELECT 1 FROM json_each(shown_in) WHERE value = :place)
+)
+ORDER BY seq LIMIT 20
+
 -- name: open_questions: open questions that a plain reply in a conversation may answer
 SELECT id, authority FROM asks INDEXED BY asks_questions
 WHERE conversation_id = :conversation_id AND state = 'open' AND kind = 'question'

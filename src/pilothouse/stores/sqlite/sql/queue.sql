@@ -16,20 +16,7 @@ SELECT {_row} FROM {queue} WHERE id = :id
 -- name: by_key: one row by its dedupe key
 SELECT {_row} FROM {queue} WHERE key = :key
 
--- name: ready_lanes: lanes whose head may be claimed; in the control lane every row is its own head
-WITH heads (lane, seq) AS (
-    SELECT lane, min(seq) FROM {queue} WHERE ended_at IS NULL AND lane <> 'control' GROUP BY lane
-    UNION ALL
-    SELECT lane, min(seq) FROM {queue}
-    WHERE ended_at IS NULL AND lane = 'control' AND status = 'queued' AND ready_at <= :now GROUP BY lane
-)
-SELECT heads.lane FROM heads CROSS JOIN {queue} AS head ON head.seq = heads.seq
-WHERE head.status = 'queued' AND head.ready_at <= :now
-  AND heads.lane NOT IN (SELECT value FROM json_each(:skip))
-  AND (heads.lane = 'control' OR heads.lane NOT IN (SELECT lane FROM {queue} WHERE status = 'claimed'))
-ORDER BY heads.seq LIMIT :limit
-
--- name: waiting: the queued rows of a lane that are ready by a time
+-- name: waiting: the queued rows of a waitlist (column lane) that are ready by a time
 SELECT {_row} FROM {queue}
 WHERE lane = :lane AND ended_at IS NULL AND status = 'queued' AND ready_at <= :ready_by
 ORDER BY seq LIMIT :limit

@@ -18,6 +18,9 @@ WHERE id = :id
 -- name: get: one session by its id
 SELECT {_row} FROM sessions WHERE id = :id
 
+-- name: find: sessions whose id lies in a range, newest first
+SELECT {_row} FROM sessions WHERE id >= :first AND id < :last ORDER BY seq DESC LIMIT 20
+
 -- name: newest: all sessions, newest first
 SELECT {_row} FROM sessions ORDER BY seq DESC LIMIT :limit
 

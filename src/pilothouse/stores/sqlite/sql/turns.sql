@@ -39,6 +39,9 @@ WHERE :statuses IS NULL OR status IN (SELECT value FROM json_each(:statuses)) OR
 SELECT {_row} FROM turns WHERE conversation_id = :conversation_id
   AND (:statuses IS NULL OR status IN (SELECT value FROM json_each(:statuses))) ORDER BY seq DESC LIMIT :limit
 
+-- name: first_of: the oldest turn of a session in a conversation
+SELECT {_row} FROM turns WHERE conversation_id = :conversation_id AND session_id = :session_id ORDER BY seq LIMIT 1
+
 -- name: newest_unended: turns that have not ended, of every conversation, newest first
 SELECT {_row} FROM turns INDEXED BY turns_unended WHERE status NOT IN ('done', 'failed', 'cancelled')
   AND status IN (SELECT value FROM json_each(:statuses)) ORDER BY seq DESC LIMIT :limit
