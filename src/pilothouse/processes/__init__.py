@@ -15,7 +15,15 @@ from pilothouse.processes.errors import (
 from pilothouse.processes.launcher import Launcher, read_version
 from pilothouse.processes.life import Ending, Leftover, StopDeadlines, Stopped, sweep_leftovers
 from pilothouse.processes.lines import MAX_LINE_BYTES, Line, LineReader, LineSplitter
-from pilothouse.processes.process import PROCESS_MARKER, Process, ProcessLimits, SharedProcess, open_process
+from pilothouse.processes.process import (
+    PROCESS_MARKER,
+    LineSource,
+    Process,
+    ProcessLimits,
+    SharedProcess,
+    Talker,
+    open_process,
+)
 from pilothouse.processes.procfs import Marker, ProcessId
 from pilothouse.processes.subreaper import become_subreaper, collect_orphans
 
@@ -31,6 +39,7 @@ __all__ = [
     "Leftover",
     "Line",
     "LineReader",
+    "LineSource",
     "LineSplitter",
     "Marker",
     "Process",
@@ -42,6 +51,7 @@ __all__ = [
     "SpawnProblem",
     "StopDeadlines",
     "Stopped",
+    "Talker",
     "allowed_environment",
     "become_subreaper",
     "collect_orphans",

@@ -1,8 +1,9 @@
 """Ends a process tree: asks, then forces, each step with its own deadline.
 
 Rules: every wait ends, and a process that survives SIGKILL is reported, not waited for. The leader's end, however it
-came, ends its tree. Stopping twice gives the same answer. Nothing outlives the gateway: what one that got `kill -9` left
-running, the next one finds by the marker that every process carries in its environment, and ends.
+came, ends its tree. Stopping twice gives the same answer. Nothing outlives the gateway but what a keeper keeps for a while:
+what one that got `kill -9` left running, the next one finds by the marker that every process carries in its environment,
+and ends.
 """
 
 import os
@@ -17,7 +18,7 @@ import anyio
 
 from pilothouse.processes.leader import wait_reaped, wait_unreaped
 from pilothouse.processes.procfs import Marker, ProcessId, ancestors, procfs_works, read_command
-from pilothouse.processes.tree import GroupTree, ProcessTree, Tree
+from pilothouse.processes.tree import KEPT_MARKER, GroupTree, ProcessTree, Tree
 
 _LOOK_AGAIN_S = 0.02
 
@@ -70,9 +71,9 @@ async def clear(tree: Tree, *, terminate_s: float, kill_s: float) -> tuple[Proce
 async def _signal_until_ended(tree: Tree, signum: signal.Signals, limit_s: float) -> None:
     # Signalled in a loop: the next round finds what a member forked before its signal came.
     with anyio.move_on_after(limit_s):
-        while tree.alive():
+        while (alive := tree.alive()) or not tree.is_settled:
             tree.signal(signum)
-            await anyio.sleep(_LOOK_AGAIN_S)
+            await anyio.sleep(_LOOK_AGAIN_S if alive else 0)
             tree.refresh()
 
 
@@ -90,12 +91,12 @@ async def sweep_leftovers(
     """End all processes that carry `marker`, and their descendants; return them.
 
     Call it at start, when this gateway alone holds the marker's store and has started no process yet. This process and
-    its ancestors are spared: a gateway may be restarted from a shell that its predecessor had started. Finds nothing
-    where there is no /proc.
+    its ancestors are spared: a gateway may be restarted from a shell that its predecessor had started. So are processes
+    under a keeper, which ends them itself. Finds nothing where there is no /proc.
     """
     if not procfs_works():
         return ()
-    tree = ProcessTree(marker=marker, spared=frozenset(ancestors(os.getpid())))
+    tree = ProcessTree(marker=marker, spared=frozenset(ancestors(os.getpid())), spared_name=KEPT_MARKER)
     tree.refresh(thorough=True)
     commands = {member: read_command(member.pid) for member in tree.alive()}
     survivors = await clear(tree, terminate_s=terminate_s, kill_s=kill_s) if commands else ()

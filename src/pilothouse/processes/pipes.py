@@ -100,7 +100,7 @@ class PipeWriter:
             rest = memoryview(data)
             try:
                 while rest:
-                    rest = rest[await self._write(rest) :]
+                    rest = rest[await self.write_some(rest) :]
             finally:
                 self._torn = self._torn or 0 < len(rest) < len(data)
 
@@ -109,7 +109,8 @@ class PipeWriter:
             anyio.notify_closing(self._file.fileno())
             self._file.close()
 
-    async def _write(self, data: memoryview) -> int:
+    async def write_some(self, data: memoryview) -> int:
+        """Write as much as there is room for; wait and return 0 if there is none. A cancelled wait wrote nothing."""
         try:
             return self._take(data)
         except BlockingIOError:

@@ -6,18 +6,18 @@ when asked for. Every wait has a deadline, also while the owner is being cancell
 
 import os
 import secrets
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from subprocess import Popen
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import anyio
 
 from pilothouse.processes.errors import InputClosed, InputFailed, InputStalled
 from pilothouse.processes.leader import start
 from pilothouse.processes.life import Life, StopDeadlines, Stopped
-from pilothouse.processes.lines import MAX_LINE_BYTES, LineReader
+from pilothouse.processes.lines import MAX_LINE_BYTES, Line, LineReader
 from pilothouse.processes.pipes import TAIL_BYTES, PipeReader, PipeWriter, Tail
 from pilothouse.processes.procfs import Marker
 
@@ -173,6 +173,35 @@ class Process:
         self._life.reap()
 
 
+class LineSource(Protocol):
+    """Lines in order, to the end."""
+
+    @property
+    def waiting(self) -> int:
+        """Number of lines that can be read without waiting, as far as it is known."""
+        ...
+
+    def __aiter__(self) -> AsyncIterator[Line]: ...
+
+
+class Talker(Protocol):
+    """The part of a process that its users share: a child with pipes, or a server behind a socket."""
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def exit_code(self) -> int | None: ...
+
+    def lines(self) -> LineSource: ...
+
+    def stderr_tail(self) -> str: ...
+
+    async def write_line(self, data: bytes, *, deadline_s: float | None = None) -> None: ...
+
+    async def stop(self, deadlines: StopDeadlines | None = None) -> Stopped: ...
+
+
 class SharedProcess(Generic[Reason]):
     """A process that several tasks use while one reads it.
 
@@ -184,7 +213,7 @@ class SharedProcess(Generic[Reason]):
         self.alive = True
         self._unreachable = unreachable
         self._why: Reason | None = None
-        self._process: Process | None = None
+        self._process: Talker | None = None
         self._reading = anyio.CancelScope()
 
     def condemn(self, why: Reason) -> None:

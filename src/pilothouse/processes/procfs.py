@@ -80,11 +80,13 @@ def read_process(pid: int) -> ProcessInfo | None:
 def carries(pid: int, marker: Marker) -> bool | None:
     """Return whether the process was started with this variable.
 
-    None if it shows no environment: it is a zombie, or in the middle of an exec, so ask again later.
+    None if it shows no environment: it has ended, or is in the middle of an exec, so ask again later.
     """
     try:
         environment = _read_bytes(pid, "environ")
-    except _ENDED_OR_FOREIGN:
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    except PermissionError:
         return False
     wanted = os.fsencode(f"\0{marker.name}={marker.value}\0")
     return wanted in b"\0" + environment if environment else None

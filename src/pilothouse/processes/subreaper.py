@@ -12,6 +12,7 @@ from contextlib import suppress
 
 import anyio
 
+from pilothouse.core.clock import until_next
 from pilothouse.processes.procfs import ProcessId, list_pids, procfs_works, read_process
 
 _PR_SET_CHILD_SUBREAPER = 36
@@ -25,7 +26,7 @@ def become_subreaper() -> bool:
     return libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
 
 
-async def collect_orphans(*, patience_s: float = 60.0, every_s: float = 15.0) -> None:
+async def collect_orphans(*, patience_s: float = 60.0, every_s: float = 30.0) -> None:
     """Reap adopted orphans that no process tree saw alive. Runs in the daemon's task group until cancelled.
 
     A tree reaps the orphans that it knows. One that left its session, lost its parent and ended between two looks would
@@ -40,7 +41,7 @@ async def collect_orphans(*, patience_s: float = 60.0, every_s: float = 15.0) ->
         for zombie, since in first_seen.items():
             if now - since >= patience_s:
                 reap(zombie.pid)
-        await anyio.sleep(every_s)
+        await anyio.sleep(until_next(every_s, anyio.current_time()))
 
 
 def reap(pid: int) -> bool:

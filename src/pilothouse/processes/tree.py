@@ -11,8 +11,19 @@ import sys
 from contextlib import suppress
 from typing import Protocol
 
-from pilothouse.processes.procfs import Marker, ProcessId, ProcessInfo, carries, list_pids, read_process
+from pilothouse.processes.procfs import (
+    Marker,
+    ProcessId,
+    ProcessInfo,
+    carries,
+    list_pids,
+    read_process,
+    variable_names,
+)
 from pilothouse.processes.subreaper import reap
+
+KEPT_MARKER = "PILOTHOUSE_KEPT"
+"""The environment variable of a keeper and of everything below it."""
 
 
 class Tree(Protocol):
@@ -22,6 +33,9 @@ class Tree(Protocol):
 
     def alive(self) -> tuple[ProcessId, ...]: ...
 
+    @property
+    def is_settled(self) -> bool: ...
+
     def signal(self, signum: signal.Signals) -> None: ...
 
 
@@ -29,17 +43,24 @@ class ProcessTree:
     """The whole tree, by way of /proc.
 
     A process belongs if its parent does, if it is in the leader's session or group (exact until the leader is reaped: its
-    zombie keeps the number), or if it carries the marker.
+    zombie keeps the number), or if it carries the marker and no variable of `spared_name`.
     """
 
     def __init__(
-        self, leader: int | None = None, marker: Marker | None = None, spared: frozenset[int] = frozenset()
+        self,
+        leader: int | None = None,
+        marker: Marker | None = None,
+        spared: frozenset[int] = frozenset(),
+        spared_name: str = "",
     ) -> None:
         self._leader = leader
         self._marker = marker
         self._spared = spared
+        self._spared_name = spared_name
         self._members: dict[ProcessId, ProcessInfo] = {}
         self._looked_at: set[int] = set()
+        self._unclear: set[ProcessId] = set()
+        self._settled = False
         self._signalled: set[tuple[ProcessId, signal.Signals]] = set()
         if leader is not None and (info := read_process(leader)):
             self._members[info.id] = info
@@ -52,6 +73,12 @@ class ProcessTree:
     def alive(self) -> tuple[ProcessId, ...]:
         """Return the members that run. Collects adopted orphans that have ended."""
         return tuple(info.id for info in self._survey() if info.alive)
+
+    @property
+    def is_settled(self) -> bool:
+        """False if the last look found a living member, or a process that ended while it was looked at: either may have
+        left a child that was not seen."""
+        return self._settled
 
     def signal(self, signum: signal.Signals) -> None:
         """Signal every living member, once each; SIGKILL every time."""
@@ -74,9 +101,14 @@ class ProcessTree:
         )
         candidates = {pid: info for pid in fresh if (info := read_process(pid))}
         verdicts = {pid: self._is_ours(info) for pid, info in candidates.items()}
-        self._looked_at = pids - {pid for pid, ours in verdicts.items() if ours is None}
+        unclear = {candidates[pid].id for pid, ours in verdicts.items() if ours is None}
+        self._looked_at = pids - {id.pid for id in unclear}
+        known, vanished = len(self._members), len(fresh) - len(candidates)
+        forking = any(info.alive for info in present)  # a child may have come after the list of pids
         self._adopt([candidates[pid] for pid, ours in verdicts.items() if ours], candidates)
         self._adopt(present, candidates)
+        self._settled = not (forking or vanished) and unclear <= self._unclear and len(self._members) == known
+        self._unclear = unclear
 
     def _survey(self) -> list[ProcessInfo]:
         infos = [info for member in self._members.values() if (info := _look_again(member))]
@@ -95,6 +127,8 @@ class ProcessTree:
         if self._leader is not None and self._leader in (info.session, info.group):
             return True
         if self._marker is None or info.kernel:
+            return False
+        if self._spared_name and self._spared_name in variable_names(info.id.pid):
             return False
         return carries(info.id.pid, self._marker)
 
@@ -119,6 +153,10 @@ class GroupTree:
 
     def alive(self) -> tuple[ProcessId, ...]:
         return (ProcessId(self._leader, 0),) if self._send(0) else ()
+
+    @property
+    def is_settled(self) -> bool:
+        return True
 
     def signal(self, signum: signal.Signals) -> None:
         if signum is signal.SIGKILL or signum not in self._signalled:

@@ -1,0 +1,237 @@
+"""Puts a jail around a process that starts for an agent, by the settings of its workspace.
+
+Rules: a process without a workspace runs no agent, and is started as it is. Where a jail is wanted and cannot be made,
+nothing starts, unless the operator chose otherwise; then it is logged and told.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import sys
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+
+import anyio.to_thread
+import msgspec
+from msgspec import Struct
+
+from pilothouse.core.engine import ProcessStart
+from pilothouse.core.isolation import Isolation, Needs
+from pilothouse.isolation.canaries import is_proved
+from pilothouse.isolation.host_answers import AskPeople, HostAnswers
+from pilothouse.isolation.hosts import Target
+from pilothouse.isolation.network import Wiring, open_network
+from pilothouse.isolation.profile import Mount, Profile, is_within, jail_arguments, refusal
+from pilothouse.isolation.repository import repository_mounts
+from pilothouse.isolation.support import Support, find_support
+from pilothouse.isolation.system import is_system, program_mounts, system_mounts
+from pilothouse.processes.errors import SpawnFailed, SpawnProblem
+
+NO_JAIL = "The workspace {workspace} wants isolation = {kind!r}, which cannot be had here, so nothing was started. {problem}"
+NO_CONTAINER = 'Containers are not built yet. Set isolation = "jail".'
+JAILED = "jailed, network: {network}"
+UNPROVED = "in a jail, not proved with this engine, network: {network}"
+NOT_ISOLATED = "NOT ISOLATED: {problem}"
+MAX_COPY_BYTES = 16_000_000
+HOME, NETWORK = "home", "network"
+_DROPPED = ("XDG_RUNTIME_DIR", "TMPDIR")
+
+
+async def nobody(workspace: str, host: str) -> str:
+    """Nobody can be asked: no gateway runs."""
+    return "no"
+
+
+class Places(Struct, frozen=True):
+    """Where our own things are."""
+
+    scratch: str
+    """The folder for the private homes of jails."""
+    hidden: tuple[str, ...]
+    """Folders and files."""
+    home: str
+
+
+class Jails:
+    """`settings` are asked anew for every start, so that a reload counts for the next one."""
+
+    def __init__(
+        self,
+        settings: Callable[[str], Isolation],
+        places: Places,
+        log: Callable[..., None],
+        support: Callable[[], Support] = find_support,
+    ) -> None:
+        self._settings = settings
+        self.places = places
+        self._log = log
+        self._support = support
+        self.ask_people: AskPeople = nobody
+        """Asks about hosts; set once there is a gateway."""
+
+    def confines(self, workspace: str) -> bool:
+        """Tell whether processes for this workspace get a jail."""
+        isolation = self._settings(workspace)
+        return isolation.confines and not (self.problem(workspace) and isolation.when_missing == "open")
+
+    def problem(self, workspace: str) -> str:
+        """Say why the wanted jail cannot be made; empty if it can, or if none is wanted."""
+        isolation = self._settings(workspace)
+        if not isolation.confines:
+            return ""
+        if isolation.kind == "container":
+            return NO_CONTAINER
+        real = os.path.realpath(workspace)
+        return refusal(real, self.places.home, self.places.hidden) or self._support().problem
+
+    def describe(self, workspace: str, engine: str) -> str:
+        """Say how an engine is shut in there, as far as it was proved; empty if nobody wants it to be."""
+        isolation = self._settings(workspace)
+        if not isolation.confines:
+            return ""
+        if problem := self.problem(workspace):
+            return NOT_ISOLATED.format(problem=problem) if isolation.when_missing == "open" else problem
+        words = JAILED if is_proved(engine) else UNPROVED
+        return words.format(network=isolation.network)
+
+    @asynccontextmanager
+    async def open(self, start: ProcessStart) -> AsyncGenerator[ProcessStart, None]:
+        """`EngineHost.jail`. Raises `SpawnFailed` where the wanted jail cannot be made."""
+        isolation = self._settings(start.workspace) if start.workspace else Isolation()
+        if not isolation.confines:
+            yield start
+            return
+        if problem := self.problem(start.workspace):
+            self._refuse(start, isolation, problem)
+            yield start
+            return
+        with open_scratch(self.places.scratch) as scratch:
+            note = partial(self._note_refused, start)
+            ask = HostAnswers(start.workspace, self.ask_people)
+            async with open_network(isolation, start, scratch / NETWORK, note, ask) as wiring:
+                make = partial(self._jailed, start, isolation, scratch / HOME, wiring)
+                yield await anyio.to_thread.run_sync(make)
+
+    def _note_refused(self, start: ProcessStart, target: Target) -> None:
+        self._log("isolation.host_refused", process=start.name, workspace=start.workspace, host=str(target))
+
+    def _refuse(self, start: ProcessStart, isolation: Isolation, problem: str) -> None:
+        if isolation.when_missing == "open":
+            self._log("isolation.missing", level="warning", process=start.name, problem=problem)
+            return
+        text = NO_JAIL.format(workspace=start.workspace, kind=isolation.kind, problem=problem)
+        raise SpawnFailed(text, argv0=start.argv[0], cwd=start.cwd, reason=SpawnProblem.OTHER)
+
+    def _jailed(
+        self, start: ProcessStart, isolation: Isolation, private_home: Path, wiring: Wiring
+    ) -> ProcessStart:
+        home = start.environment.get("HOME") or self.places.home
+        if not os.path.isdir(start.workspace):
+            text = f"The workspace {start.workspace} does not exist. Create it, or choose another."
+            raise SpawnFailed(text, argv0=start.argv[0], cwd=start.cwd, reason=SpawnProblem.MISSING_FOLDER)
+        profile = make_profile(start, isolation, self.places, home, private_home, wiring)
+        copy_files(start.needs, home, private_home)
+        for source in start.needs.mounts.values():
+            os.makedirs(source, mode=0o700, exist_ok=True)
+        argv = [self._support().program, *jail_arguments(profile, wiring.argv)]
+        environment = {**inside(start.environment), **wiring.environment}
+        return msgspec.structs.replace(start, argv=argv, environment=environment)
+
+
+def make_profile(
+    start: ProcessStart,
+    isolation: Isolation,
+    places: Places,
+    home: str,
+    private_home: Path,
+    wiring: Wiring,
+) -> Profile:
+    """Return the jail of one start."""
+    workspace, needs = os.path.realpath(start.workspace), start.needs
+    path = start.environment.get("PATH", os.defpath)
+    own = [
+        *(mount for one in (start.argv[0], *needs.programs) for mount in program_mounts(one, path)),
+        *our_program(),
+        *(Mount("write", target, source) for target, source in needs.mounts.items()),
+        *(Mount("read", one) for one in needs.read),
+        *(Mount("write", one) for one in needs.write),
+        *(Mount("read", one) for one in needs.fixed if not os.path.islink(one)),
+        *wiring.mounts,
+    ]
+    seen = (workspace, home, *isolation.allow_read, *isolation.allow_write)
+    if start.workspace != workspace and not any(is_within(start.workspace, above) for above in seen):
+        own.append(Mount("link", start.workspace, workspace))
+    return Profile(
+        workspace,
+        home,
+        str(private_home),
+        system_mounts(),
+        read=isolation.allow_read,
+        write=isolation.allow_write,
+        hidden=tuple(_covers(places.hidden)),
+        guarded=(*repository_mounts(workspace),),
+        own=tuple(own),
+        cwd=start.cwd,
+        shares_network=wiring.shares_network,
+        is_root=os.geteuid() == 0,
+        limiter=shutil.which("prlimit") or "",
+    )
+
+
+def _covers(hidden: Iterable[str]) -> Iterator[Mount]:
+    """Cover folders before what is in them. What does not exist needs no cover, and would be made on the machine."""
+    for path in sorted(set(map(os.path.realpath, hidden))):
+        if os.path.isdir(path):
+            yield Mount("empty", path)
+        elif os.path.exists(path):
+            yield Mount("hide_file", path)
+
+
+def our_program() -> Iterator[Mount]:
+    """Show our Python and package, which the bridge to our tools runs with."""
+    package = str(Path(__file__).parents[1])
+    for path in dict.fromkeys((sys.base_prefix, sys.prefix, package)):
+        if not is_system(path):
+            yield Mount("read", path)
+
+
+def inside(environment: Mapping[str, str]) -> dict[str, str]:
+    """Drop the variables that name folders which are not inside."""
+    return {name: value for name, value in environment.items() if name not in _DROPPED}
+
+
+def copy_files(needs: Needs, home: str, private_home: Path) -> None:
+    """Copy files into the private home. One that is missing, too large or outside of the home folder is left out."""
+    for path in needs.copies:
+        relative = os.path.relpath(path, home)
+        if relative.startswith("..") or not os.path.isfile(path) or os.path.getsize(path) > MAX_COPY_BYTES:
+            continue
+        target = private_home / relative
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
+        target.chmod(0o600)
+
+
+@contextmanager
+def open_scratch(folder: str) -> Iterator[Path]:
+    """Make the folders of one jail, its private home and its sockets, and remove them afterwards."""
+    path = Path(folder, f"{os.getpid()}-{secrets.token_hex(6)}")
+    for name in (HOME, NETWORK):
+        (path / name).mkdir(parents=True, mode=0o700)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def sweep_scratch(folder: str) -> None:
+    """Remove the private homes that killed gateways left."""
+    with suppress(OSError):
+        for name in os.listdir(folder):
+            pid = name.partition("-")[0]
+            if pid.isdigit() and not os.path.exists(f"/proc/{pid}"):
+                shutil.rmtree(Path(folder, name), ignore_errors=True)

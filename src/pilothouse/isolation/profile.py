@@ -1,0 +1,113 @@
+"""What a jailed program finds, as arguments of bubblewrap. Pure.
+
+Rule: a path exists inside only if a mount here names it. Later mounts lie on top of earlier ones, so the order is the
+meaning: system, private home and /tmp, folders that may be read, folders that may be written, then what is ours is hidden
+again, and last what the program itself needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from pilothouse.core.isolation import INSIDE_USER
+
+Kind = Literal["read", "write", "empty", "hide_file", "link"]
+_FLAGS: dict[str, str] = {"read": "--ro-bind-try", "write": "--bind-try", "link": "--symlink"}
+
+
+class Mount(Struct, frozen=True):
+    """`source` is a path of the machine; for a link, its text."""
+
+    kind: Kind
+    target: str
+    source: str = ""
+
+    def words(self) -> list[str]:
+        if self.kind == "empty":
+            return ["--tmpfs", self.target]
+        if self.kind == "hide_file":
+            return ["--ro-bind", "/dev/null", self.target]
+        return [_FLAGS[self.kind], self.source or self.target, self.target]
+
+
+class Profile(Struct, frozen=True):
+    """One jail. All paths are absolute and real, but for `aliases`."""
+
+    workspace: str
+    home: str
+    private_home: str
+    """The folder of the machine that is the home folder inside."""
+    system: tuple[Mount, ...] = ()
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+    hidden: tuple[Mount, ...] = ()
+    """Cover our own files and folders wherever a mount would show them."""
+    guarded: tuple[Mount, ...] = ()
+    """Parts of the workspace that are protected from change."""
+    own: tuple[Mount, ...] = ()
+    """What the program and its helpers need."""
+    cwd: str = ""
+    shares_network: bool = True
+    is_root: bool = False
+    processes: int = 2048
+    limiter: str = ""
+    """The path of `prlimit`, if the system has it."""
+
+
+def jail_arguments(profile: Profile, argv: Sequence[str]) -> list[str]:
+    """Return the arguments of bubblewrap that start `argv` inside."""
+    words = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
+    if profile.is_root:
+        words += ["--uid", str(INSIDE_USER), "--gid", str(INSIDE_USER)]
+    if not profile.shares_network:
+        words.append("--unshare-net")
+    words += ["--die-with-parent", "--cap-drop", "ALL", "--hostname", "jail"]
+    words += ["--dev", "/dev", "--proc", "/proc"]
+    for mount in mounts(profile):
+        words += mount.words()
+    words += ["--chdir", profile.cwd or profile.workspace, "--"]
+    if profile.limiter:
+        words += [profile.limiter, "--core=0:0", f"--nproc={profile.processes}:{profile.processes}", "--"]
+    return [*words, *argv]
+
+
+def mounts(profile: Profile) -> list[Mount]:
+    """Return every mount, in the order in which they are made."""
+    shown = [
+        Mount("write", profile.home, profile.private_home),
+        *(Mount("read", path) for path in profile.read),
+        Mount("write", profile.workspace),
+        *(Mount("write", path) for path in profile.write),
+    ]
+    return [
+        *profile.system,
+        *shown,
+        *profile.guarded,
+        *_hide(profile.hidden, [mount.target for mount in shown]),
+        *profile.own,
+    ]
+
+
+def _hide(hidden: Iterable[Mount], shown: Sequence[str]) -> Iterator[Mount]:
+    """Cover what is ours where a mount shows it. The private home, which comes first, shows nothing of the real one."""
+    for cover in hidden:
+        if any(is_within(cover.target, above) for above in shown[1:]):
+            yield cover
+
+
+def is_within(path: str, folder: str) -> bool:
+    return folder in (path, "/") or path.startswith(folder.rstrip("/") + "/")
+
+
+def refusal(workspace: str, home: str, hidden: Iterable[str]) -> str:
+    """Say why a folder cannot be the workspace of a jail; empty if it can."""
+    if workspace == "/":
+        return "A workspace that is / cannot be jailed: everything would be inside."
+    if is_within(home, workspace):
+        return f"The workspace {workspace} holds the home folder, so a jail would hide nothing. Use a folder below it."
+    if any(is_within(workspace, path) for path in hidden):
+        return f"The workspace {workspace} is inside Pilothouse's own folders. Use another one."
+    return ""
