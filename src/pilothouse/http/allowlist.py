@@ -47,7 +47,7 @@ class Fetch(Protocol):
 
 
 NOT_PLAIN = Unfetched("address", "its address is not a plain https address")
-NOT_ALLOWED = Unfetched("address", "it lies on a host that nothing is fetched from")
+NOT_ALLOWED = Unfetched("address", "it is on a host that Pilothouse does not fetch from")
 
 
 class Origin(Struct, frozen=True):

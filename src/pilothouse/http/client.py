@@ -9,7 +9,7 @@ rules: `SSL_CERT_FILE` and `SSL_CERT_DIR`, else the machine's certificates; the 
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from io import BytesIO
 from typing import TYPE_CHECKING, Literal
@@ -61,6 +61,14 @@ class Reply(Struct, frozen=True):
     data: bytes
 
 
+class Stream(Struct, frozen=True):
+    """An answer whose body is read as it comes; it ends early if the connection breaks. Header names are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    pieces: AsyncIterator[bytes]
+
+
 class Failed(Struct, frozen=True):
     """A request without a whole answer.
 
@@ -105,6 +113,47 @@ class HttpClient:
         with anyio.move_on_after(whole_s):
             return await self._send(request, body, auth, limit)
         return Failed("late", sent=body.sent)
+
+    @asynccontextmanager
+    async def follow(
+        self, url: str, *, headers: Mapping[str, str], wait_s: float
+    ) -> AsyncIterator[AsyncIterator[bytes] | Reply | Failed]:
+        """Open a stream that the server ends when it likes, and yield its pieces as they come.
+
+        Another answer than 200 is a `Reply` without its body. A stream that breaks, or is silent for `wait_s`, ends."""
+        request = self._build("GET", httpx2.URL(url), b"", headers, None, wait_s)
+        try:
+            response = await self._library.send(request, stream=True)
+        except (httpx2.TransportError, OSError) as error:
+            yield Failed("unreachable", sent=False, cause=error)
+            return
+        try:
+            yield _pieces(response) if response.status_code == 200 else Reply(response.status_code, b"")
+        finally:
+            with anyio.CancelScope(shield=True):
+                await response.aclose()
+
+    @asynccontextmanager
+    async def stream(
+        self, method: str, url: str, content: bytes, *, headers: Mapping[str, str], wait_s: float
+    ) -> AsyncIterator[Stream | Failed]:
+        """Send one request and yield its answer, whatever its status. The server may be silent for `wait_s`."""
+        try:
+            request = self._build(method, httpx2.URL(url), content, headers, None, wait_s)
+            response = await self._library.send(request, stream=True)
+        except httpx2.TimeoutException as error:
+            yield Failed("late", sent=True, cause=error)
+            return
+        except (httpx2.TransportError, httpx2.InvalidURL, OSError, UnicodeError) as error:
+            yield Failed("unreachable", sent=True, cause=error)
+            return
+        try:
+            told = {name.lower(): value for name, value in response.headers.items()}
+            async with aclosing(_pieces(response)) as pieces:
+                yield Stream(response.status_code, told, pieces)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await response.aclose()
 
     def _build(
         self,
@@ -156,11 +205,17 @@ class HttpClient:
 
 
 @asynccontextmanager
-async def open_http(proxy: str = "") -> AsyncIterator[HttpClient]:
-    """Open a client; `proxy` overrides the environment's. Raises `ConfigError` for settings that cannot be used."""
+async def open_http(proxy: str = "", *, direct: bool = False) -> AsyncIterator[HttpClient]:
+    """Open a client; `proxy` overrides the environment's, and a `direct` one uses none: its servers are on this machine.
+
+    Raises `ConfigError` for settings that cannot be used."""
     try:
         library = httpx2.AsyncClient(
-            verify=httpx2.create_ssl_context(), proxy=proxy or None, limits=LIMITS, headers=HEADERS
+            verify=httpx2.create_ssl_context(),
+            proxy=proxy or None,
+            limits=LIMITS,
+            headers=HEADERS,
+            trust_env=not direct,
         )
     except OSError as error:
         why = error.strerror or error
@@ -191,6 +246,15 @@ class _Body(httpx2.AsyncByteStream):
         async for piece in self._stream:
             self._left -= len(piece)
             yield piece
+
+
+async def _pieces(response: httpx2.Response) -> AsyncGenerator[bytes, None]:
+    try:
+        async with aclosing(response.aiter_raw()) as pieces:
+            async for piece in pieces:
+                yield piece
+    except (httpx2.TransportError, OSError):
+        return
 
 
 async def _read(response: httpx2.Response, limit: int) -> Reply | Failed:

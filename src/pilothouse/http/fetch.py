@@ -23,8 +23,8 @@ CONNECT_S = 4.0
 """The limit for one address, so that another one can be tried in the remaining time."""
 
 _HEADERS = ((b"Accept-Encoding", b"identity"), (b"User-Agent", b"pilothouse"), (b"Connection", b"close"))
-_LATE = Unfetched("late", "it did not come in time")
-_BROKEN = Unfetched("broken", "the connection broke off before all of it had come")
+_LATE = Unfetched("late", "it did not arrive in time")
+_BROKEN = Unfetched("broken", "the connection was lost before all of it arrived")
 
 
 class Fetcher:
@@ -83,13 +83,13 @@ def _refusal(response: httpcore2.Response, limit: int) -> Unfetched | None:
     headers = {name.lower(): value.strip().lower() for name, value in response.headers}
     length = headers.get(b"content-length", b"")
     if 300 <= response.status < 400:
-        return Unfetched("redirect", "its host wanted to send us elsewhere")
+        return Unfetched("redirect", "its host redirects to another address")
     if response.status in (404, 410):
-        return Unfetched("status", "it is not there any more")
+        return Unfetched("status", "it no longer exists")
     if response.status != 200:
         return Unfetched("status", f"its host answered {response.status}")
     if headers.get(b"content-encoding", b"identity") != b"identity":
-        return Unfetched("encoded", "it came compressed, although it was asked for as it is")
+        return Unfetched("encoded", "its host sent it compressed, which is not supported")
     if not length and b"transfer-encoding" not in headers:
         # The end of such a body looks like a broken connection.
         return Unfetched("broken", "its host did not say how long it is")
@@ -119,7 +119,5 @@ def _size(limit: int) -> str:
 def _unreachable(error: httpcore2.ConnectError) -> Unfetched:
     # The pool drops the chain of causes (httpcore2 2.16), but the error's arguments hold the original one.
     if any(isinstance(cause, ssl.SSLError) for cause in error.args):
-        return Unfetched(
-            "unreachable", "its host could not prove who it is: its certificate was not accepted"
-        )
+        return Unfetched("unreachable", "the certificate of its host was not accepted")
     return Unfetched("unreachable", "its host could not be reached")
