@@ -24,7 +24,7 @@ from pilothouse.core.facts import DECLINED, PAIR_TRIES, PAIRING, REFUSED_STRANGE
 from pilothouse.core.ids import AskId, ChannelId, IdMaker, MessageId, UserId
 from pilothouse.core.message import Address, Author, Content, InboundMessage, conversation_id
 from pilothouse.core.people import OWNERS, Authority, Grant, People, Role, at_least
-from pilothouse.core.queue import CONTROL_LANE
+from pilothouse.core.queue import CONTROL_WAITLIST
 from pilothouse.core.store import Tx
 from pilothouse.core.text import first_line
 from pilothouse.runtime.asks.settle import lapse
@@ -153,7 +153,7 @@ def pair(
         return None, "Too many attempts. Wait an hour, then ask for a new code."
     pairing = _offered(tx, at)
     if pairing is None or not hmac.compare_digest(pairing.hash, _digest(code)):
-        if tx.tally(PAIR_TRIES.name, at, CODE_OPEN_S) >= MAX_TRIES_BY_ANYONE:
+        if pairing and tx.tally(PAIR_TRIES.of(pairing.hash), at, CODE_OPEN_S) >= MAX_TRIES_BY_ANYONE:
             save_fact(tx, PAIRING, None)
         record(tx, at, author.id, "pairing.refused")
         return (
@@ -232,7 +232,7 @@ def _pair(tx: Tx, ids: IdMaker, people: People, code: str, message: InboundMessa
     put = tx.inbox.put(
         id=MessageId(ids("msg")),
         key=key,
-        lane=CONTROL_LANE,
+        waitlist=CONTROL_WAITLIST,
         conversation_id=place.id,
         kind="command",
         body=b'{"command":"pair"}',

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+import anyio
 import msgspec
 from msgspec import Struct
 
@@ -81,6 +82,7 @@ class Trail:
 
     def __init__(self) -> None:
         self._notes: dict[tuple[str, str, str], Note] = {}
+        self._noted = anyio.Event()
 
     def note(self, at: float, who: str, what: str, **fields: object) -> None:
         self._keep(Note(at, _short(who), what, _detail(fields)))
@@ -92,6 +94,12 @@ class Trail:
         tool = ask.payload.get("tool", ask.title)
         digest = ask.payload_hash or hash_payload(ask.payload)
         self.note(at, APP, f"rule.{ruling.outcome}", tool=tool, rule=ruling.rule, hash=digest, **fields)
+
+    async def wait(self) -> None:
+        """Wait until there is a note."""
+        if not self._notes:
+            self._noted = anyio.Event()
+            await self._noted.wait()
 
     def take(self) -> tuple[Note, ...]:
         """Remove and return the notes; the caller writes them or puts them back."""
@@ -113,6 +121,7 @@ class Trail:
         times = note.times + (self._notes[key].times if key in self._notes else 0)
         first = self._notes.get(key, note)
         self._notes[key] = msgspec.structs.replace(first, times=times)
+        self._noted.set()
 
 
 def write_notes(tx: Tx, notes: Iterable[Note]) -> None:

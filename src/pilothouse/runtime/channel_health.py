@@ -13,18 +13,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pilothouse.core.channel import ChannelHealth, HasHealth
-from pilothouse.core.channel_status import SILENT_AFTER_S, HealthNote, health_of, note_health
+from pilothouse.core.clock import until_next
 from pilothouse.core.errors import Fenced, PilothouseError, StoreError, main_error
 from pilothouse.core.ids import ChannelId, ConversationId
 from pilothouse.core.message import Content
 from pilothouse.core.people import OWNERS, Authority
 from pilothouse.core.store import Tx
 from pilothouse.core.text import first_line
+from pilothouse.runtime.channel_status import SILENT_AFTER_S, HealthNote, health_of, note_health
 from pilothouse.runtime.delivery.retry import resend_now
 from pilothouse.runtime.outbox import alert_key, is_alert, is_unsent, say
-from pilothouse.runtime.ports import Ports
+from pilothouse.runtime.ports import OUTBOX, Ports
 from pilothouse.runtime.roles import approver_chats
-from pilothouse.runtime.signals import OUTBOX
 
 CHECK_EVERY_S = 5.0
 NOTE_EVERY_S = 30.0
@@ -96,7 +96,7 @@ class ChannelMonitor:
             if not self._healths and not any(state.trouble for state in self._states.values()):
                 await failed.wait()
             else:
-                await self._ports.clock.sleep(CHECK_EVERY_S)
+                await self._ports.clock.sleep(until_next(CHECK_EVERY_S, self._ports.clock.monotonic()))
 
     async def check(self) -> None:
         """Check every channel once; store and report what changed."""

@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from pilothouse.core.ask import AskRow, Decision
 from pilothouse.core.channel import PAGE, Answered, LoggedEvent, PlaceSettings, Receipt
-from pilothouse.core.conversation import Conversation, Session
+from pilothouse.core.conversation import Conversation
+from pilothouse.core.engine import Model
 from pilothouse.core.errors import PilothouseError, StoreUnavailable
-from pilothouse.core.ids import AskId, ConversationId, MessageId, TurnId
+from pilothouse.core.ids import AskId, ConversationId, EngineId, MessageId, SessionId, TurnId
 from pilothouse.core.message import (
     Address,
     Author,
@@ -29,24 +30,31 @@ from pilothouse.core.message import (
     Presence,
 )
 from pilothouse.core.people import Role, allows
+from pilothouse.core.policy import ApprovalMode, narrower
 from pilothouse.core.queue import QueueRow
+from pilothouse.core.schedule import split_task_place
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import LIVE, Turn
 from pilothouse.runtime.asks.answers import AnswerService
-from pilothouse.runtime.asks.closed import has_dead_buttons
+from pilothouse.runtime.asks.settle import has_dead_buttons
 from pilothouse.runtime.commands.call import Listed
-from pilothouse.runtime.commands.settings import list_models, models_to_choose
-from pilothouse.runtime.conversations.binding import bound, workspace_of
+from pilothouse.runtime.commands.sessions import session_choices
+from pilothouse.runtime.commands.settings import list_models, model_facts, models_to_choose
+from pilothouse.runtime.commands.watch import addresses_watching
+from pilothouse.runtime.conversations.binding import bound, mode_of, wishes_of, workspace_of
 from pilothouse.runtime.conversations.places import Places, find_address, resolve
+from pilothouse.runtime.delivery.known_secrets import without_secrets
 from pilothouse.runtime.delivery.mail import unsent_of
 from pilothouse.runtime.inbox.intake import Intake
-from pilothouse.runtime.ports import Ports
+from pilothouse.runtime.ports import INBOX, OUTBOX, PLACES, Ports, Signals, events_of
 from pilothouse.runtime.presence import arrive, leave, move_place
 from pilothouse.runtime.roles import role_of
-from pilothouse.runtime.signals import INBOX, OUTBOX, PLACES, Signals, events_of
+from pilothouse.runtime.turn_history import list_places, past_turns, turn_facts
+
+T = TypeVar("T", Receipt, Answered)
 
 MAX_TURNS = 500
-ACROSS = ("sessions", "turns")
+ACROSS = ("turns", "places")
 """Queries that cover every conversation when none is named: for owners only."""
 
 
@@ -88,25 +96,29 @@ class GatewayDesk:
         self._places = Places(ports)
 
     async def accept(self, message: InboundMessage) -> Receipt:
-        return await self._intake.accept(message)
+        return self._shown(await self._intake.accept(message))
 
     def expecting(self, message: InboundMessage) -> AbstractContextManager[object]:
         """Announce a message whose files are still being fetched. Roles are checked on `/stop` and on arrival."""
         return self._intake.expecting(message)
 
     async def edited(self, message: MessageEdited) -> Receipt:
-        return await self._intake.edited(message)
+        return self._shown(await self._intake.edited(message))
 
     async def deleted(self, message: MessageDeleted) -> Receipt:
-        return await self._intake.deleted(message)
+        return self._shown(await self._intake.deleted(message))
 
     async def answer(self, ask_id: AskId, payload_hash: str, decision: Decision, by: Author) -> Answered:
-        return await self._answering.answer(ask_id, payload_hash, decision, by)
+        return self._shown(await self._answering.answer(ask_id, payload_hash, decision, by))
 
     async def command(
         self, address: Address, by: Author, line: str, native_id: str, *, sent_at: float = 0.0
     ) -> Receipt:
-        return await self._intake.command(address, by, line, native_id, sent_at)
+        return self._shown(await self._intake.command(address, by, line, native_id, sent_at))
+
+    def _shown(self, told: T) -> T:
+        """Remove known secrets: channels show these texts without the outbox."""
+        return without_secrets(told, self._ports.redact)
 
     async def follow(
         self, conversation: ConversationId, after_seq: int, by: Author
@@ -121,7 +133,16 @@ class GatewayDesk:
     async def query(self, what: str, by: Author, **terms: Any) -> Any:
         """Answer a query. Permission and result come from one read, so a revoked role takes effect at once."""
         models = partial(self._models, listed=list_models(self._ports) if what == "models" else {})
-        queries = {**QUERIES, "engines": self._engines, "models": models}
+        facts = model_facts(self._ports) if what == "model_facts" else {}
+        own = {
+            "engines": self._engines,
+            "engine": self._engine,
+            "mode": self._mode,
+            "models": models,
+            "model_facts": partial(self._model_facts, facts=facts),
+            "sessions": self._sessions,
+        }
+        queries = {**QUERIES, **own}
 
         def unit(tx: Tx) -> Any:
             asked = _resolved(tx, what, terms)
@@ -190,11 +211,37 @@ class GatewayDesk:
         """List the engines that people may choose from."""
         return sorted(set(self._ports.settings().engine_names.values()))
 
+    def _engine(self, tx: Tx, conversation: ConversationId) -> str:
+        """Return the engine that the next message goes to."""
+        known = tx.conversations.get(conversation)
+        return (
+            bound(tx, known).engine if known is not None else None
+        ) or self._ports.settings().default_engine
+
+    def _mode(self, tx: Tx, conversation: ConversationId) -> ApprovalMode:
+        """Return the approval mode of the next message."""
+        settings = self._ports.settings()
+        workspace = workspace_of(tx, conversation, settings.default_workspace)
+        wished = wishes_of(tx, conversation).approval_mode
+        return narrower(wished or mode_of(tx, settings, workspace, None), settings.widest_in(workspace))
+
     def _models(self, tx: Tx, conversation: ConversationId, *, listed: Listed) -> list[str]:
         engine, known = self._ports.settings().default_engine, tx.conversations.get(conversation)
         if known is None:
             return list(listed.get(engine, ()))
         return models_to_choose(tx, known, bound(tx, known).engine or engine, listed)
+
+    def _model_facts(
+        self, tx: Tx, conversation: ConversationId, *, facts: Mapping[EngineId, tuple[Model, ...]]
+    ) -> dict[str, Model]:
+        """Return what is known about the models of the conversation's engine, by name."""
+        engine = EngineId(self._engine(tx, conversation))
+        return {model.name: model for model in facts.get(engine, ())}
+
+    def _sessions(self, tx: Tx, conversation: ConversationId) -> list[tuple[str, SessionId]]:
+        """List the sessions that people may continue: a label and an id for each, last used first."""
+        found = session_choices(tx, conversation, self._ports.clock.now())
+        return [(self._ports.redact(label), id) for label, id in found]
 
     def _role(self, tx: Tx, by: Author, place: ConversationId | None) -> Role:
         settings = self._ports.settings()
@@ -216,6 +263,9 @@ def _place(tx: Tx, what: str, terms: Mapping[str, Any]) -> ConversationId | None
     if what in ("ask", "dead_buttons"):
         asked = tx.asks.get(AskId(terms.get("id", "")))
         return asked.conversation_id if asked else None
+    if what == "turn":
+        turn = tx.turns.get(TurnId(terms.get("id", "")))
+        return turn.conversation_id if turn else None
     return terms.get("id" if what == "conversation" else "conversation")
 
 
@@ -231,15 +281,17 @@ def _conversation(tx: Tx, id: ConversationId) -> Conversation | None:
     return tx.conversations.get(id)
 
 
-def _sessions(tx: Tx, conversation: ConversationId | None = None) -> list[Session]:
-    return tx.sessions.of(conversation)
-
-
 def _turns(tx: Tx, conversation: ConversationId | None = None) -> list[Turn]:
     return tx.turns.of(conversation)
 
 
-def _live_turn(tx: Tx, conversation: ConversationId) -> Turn | None:
+def _live_turn(tx: Tx, conversation: ConversationId, turn: TurnId | None = None) -> Turn | None:
+    """Return the live turn of a conversation; or, if it is named, that of a schedule which the conversation made."""
+    named = tx.turns.get(turn) if turn is not None else None
+    if named is not None and named.status in LIVE:
+        origin, schedule = split_task_place(named.conversation_id)
+        if schedule is not None and origin == conversation:
+            return named
     return tx.turns.live_in(conversation)
 
 
@@ -263,7 +315,6 @@ def _last_seq(tx: Tx, conversation: ConversationId) -> int:
 QUERIES: Mapping[str, Callable[..., Any]] = {
     "message": _message,
     "conversation": _conversation,
-    "sessions": _sessions,
     "turns": _turns,
     "live_turn": _live_turn,
     "asks": _asks,
@@ -271,4 +322,8 @@ QUERIES: Mapping[str, Callable[..., Any]] = {
     "dead_buttons": has_dead_buttons,
     "queue": _queue,
     "last_seq": _last_seq,
+    "watching": addresses_watching,
+    "places": list_places,
+    "history": past_turns,
+    "turn": turn_facts,
 }

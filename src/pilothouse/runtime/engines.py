@@ -22,8 +22,7 @@ from pilothouse.core.errors import find_fenced
 from pilothouse.core.ids import EngineId, MessageId, UserId
 from pilothouse.core.message import WAKE, Author, InboundMessage, clean_text
 from pilothouse.core.store import Tx
-from pilothouse.runtime.ports import Ports
-from pilothouse.runtime.signals import INBOX
+from pilothouse.runtime.ports import INBOX, Ports
 
 _encode = msgspec.json.Encoder().encode
 
@@ -66,7 +65,6 @@ def put_wake(tx: Tx, ports: Ports, engine: EngineId, wake: Wake) -> bool:
     tx.inbox.put(
         id=MessageId(ports.ids("msg")),
         key=f"{conversation.id}|wake:{wake.id}",
-        lane=conversation.id,
         conversation_id=conversation.id,
         kind=WAKE,
         body=_encode(message),

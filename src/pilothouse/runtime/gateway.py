@@ -14,28 +14,38 @@ from collections.abc import Callable
 import anyio
 
 from pilothouse.core.channel import Channel, ChannelHealth
+from pilothouse.core.clock import until_next
 from pilothouse.core.errors import Fenced, RoleHeld, StoreError, find_fenced, main_error
-from pilothouse.core.ids import ChannelId
+from pilothouse.core.ids import ChannelId, ConversationId
 from pilothouse.core.store import NodeInfo, Role
-from pilothouse.runtime.asks.answers import AnswerService
+from pilothouse.runtime.asks.deadlines import Expiry, Reminders
 from pilothouse.runtime.channel_health import ChannelMonitor
 from pilothouse.runtime.delivery.deliver import Delivery
 from pilothouse.runtime.delivery.live import LiveViews
+from pilothouse.runtime.delivery.typing_indicator import ViewCalls
 from pilothouse.runtime.desk import GatewayDesk
 from pilothouse.runtime.engines import EngineHost
 from pilothouse.runtime.maintenance import AuditWriter, prune_forever
 from pilothouse.runtime.node import Membership
 from pilothouse.runtime.ports import Ports
-from pilothouse.runtime.schedules import Scheduler
+from pilothouse.runtime.roles import note_attendance
+from pilothouse.runtime.schedules.scheduler import Scheduler
+from pilothouse.runtime.transcripts.archive import Archive
 from pilothouse.runtime.turns.dispatch import Dispatch
 
 STANDBY_EVERY_S = 1.0
+LOOK_AGAIN_S = 30.0
+"""Time after which every task looks at the store again, in case it missed a signal."""
 REACT_EVERY_S = 0.02
 """Bounds how often commits of other processes wake the tasks of this one."""
 
 
 class Gateway:
-    """Runs one gateway. When the `primary` channel ends, such as a terminal chat, the gateway stops."""
+    """Runs one gateway. When the `primary` channel ends, such as a terminal chat, the gateway stops.
+
+    `terminal` is the conversation of a terminal of this process, which people can only read here, and `is_attended` tells
+    whether somebody sits at it: asks of a terminal that nobody sits at go to its owners' private chats.
+    """
 
     def __init__(
         self,
@@ -44,17 +54,22 @@ class Gateway:
         *,
         primary: ChannelId | None = None,
         standby: bool = False,
+        terminal: ConversationId | None = None,
+        is_attended: bool = True,
         on_ready: Callable[[], None] = lambda: None,
         on_stopping: Callable[[int], None] = lambda _running: None,
     ) -> None:
         self._ports = ports
         self._primary = primary
         self._standby = standby
+        self._terminal = terminal
+        self._is_attended = is_attended
         self._on_ready = on_ready
         self._on_stopping = on_stopping
         self._membership = Membership(ports, info)
         self._dispatch = Dispatch(ports)
-        self._delivery = Delivery(ports)
+        self._view_calls = ViewCalls()
+        self._delivery = Delivery(ports, self._view_calls)
         self._monitor = ChannelMonitor(ports)
         self._stopping = anyio.Event()
         self.desk = GatewayDesk(ports)
@@ -90,14 +105,18 @@ class Gateway:
             if not self._standby:
                 await self._membership.leave()
                 raise
+        if (place := self._terminal) is not None:
+            epoch = self._membership.epoch if self._is_attended else None
+            await self._ports.store.write(lambda tx: note_attendance(tx, place, epoch))
 
     async def _serve(self) -> None:
         ports = self._ports
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._membership.beat_forever)
             tasks.start_soon(self._watch_other_processes)
+            tasks.start_soon(self._look_again_forever)
             tasks.start_soon(self._delivery.run)
-            tasks.start_soon((live := LiveViews(ports)).run)
+            tasks.start_soon((live := LiveViews(ports, self._view_calls)).run)
             tasks.start_soon((audit := AuditWriter(ports)).run)
             tasks.start_soon(self._monitor.run)
             turns_done = anyio.Event()
@@ -141,10 +160,15 @@ class Gateway:
     async def _run_turns_with_engines(self) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(Scheduler(self._ports).run)
-            tasks.start_soon(AnswerService(self._ports).run)
+            tasks.start_soon(Expiry(self._ports).run)
+            tasks.start_soon(Reminders(self._ports).run)
             tasks.start_soon(prune_forever, self._ports)
+            tasks.start_soon((archive := Archive(self._ports)).run)
+            tasks.start_soon(self._ports.tools.run, self._ports)
             await self._dispatch.run()
             tasks.cancel_scope.cancel()
+        with anyio.move_on_after(self._ports.settings().drain_s):
+            await archive.catch_up()
 
     async def _get_engines(self) -> bool:
         while not self._membership.has_engines:
@@ -194,3 +218,10 @@ class Gateway:
         async for _ in self._ports.store.changes(of_others=True):
             self._ports.signals.poke_all()
             await anyio.sleep(REACT_EVERY_S)
+
+    async def _look_again_forever(self) -> None:
+        """Wake every task now and then: signals are hints, and one may be lost."""
+        clock = self._ports.clock
+        while True:
+            await clock.sleep(until_next(LOOK_AGAIN_S, clock.monotonic()))
+            self._ports.signals.poke_all()

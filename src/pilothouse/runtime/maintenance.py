@@ -6,7 +6,10 @@ start, every hour and at the end, so that a rewritten log is found out unless th
 
 from __future__ import annotations
 
+import anyio
+
 from pilothouse.core.audit import AuditHead
+from pilothouse.core.clock import until_next
 from pilothouse.core.errors import Fenced, StoreError
 from pilothouse.core.people import People
 from pilothouse.core.store import Tx
@@ -14,6 +17,8 @@ from pilothouse.runtime.audit import record_roles, write_notes
 from pilothouse.runtime.ports import Ports
 
 WRITE_EVERY_S = 1.0
+LOOK_EVERY_S = 5.0
+"""Interval of looking whether the configured roles changed, or the head is due."""
 NOTE_HEAD_EVERY_S = 3600.0
 PRUNE_EVERY_S = 3600.0
 PRUNE_STEP = 500
@@ -45,7 +50,9 @@ class AuditWriter:
             await self.catch_up()
             if self._ports.clock.monotonic() >= self._note_at:
                 await self.note_head()
-            await self._ports.clock.sleep(WRITE_EVERY_S)
+            with anyio.move_on_after(until_next(LOOK_EVERY_S, self._ports.clock.monotonic())):
+                await self._ports.trail.wait()
+                await self._ports.clock.sleep(WRITE_EVERY_S)
 
     async def catch_up(self) -> None:
         """Write the waiting notes. If the store is unavailable they stay in the trail."""

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import anyio
 
+from pilothouse.core.clock import until_next
 from pilothouse.core.errors import Fenced, RoleHeld, StoreError
 from pilothouse.core.ids import Epoch
 from pilothouse.core.store import Node, NodeInfo, Role, Tx
 from pilothouse.runtime.ports import Ports
 from pilothouse.runtime.turns.recover import recover
+
+BEATS_PER_LEASE = 3
 
 
 class Membership:
@@ -28,7 +31,7 @@ class Membership:
         wanted = [role for role in roles if role != "engines"]
         lease_until = self._lease_until()
         self.epoch = await self._ports.store.write(lambda tx: tx.nodes.join(self._info, wanted, lease_until))
-        await self._fence_dead_nodes()
+        await self._fence_dead(await self._ports.store.read(lambda tx: tx.nodes.list()))
         if "engines" in roles:
             await self.take_engines()
 
@@ -46,7 +49,15 @@ class Membership:
             again = self._ports.settings().resume_lost
             fenced = tx.nodes.claimants()
             return sum(
-                recover(tx, self._ports.ids, self._ports.settings(), epoch, now, run_again=again)
+                recover(
+                    tx,
+                    self._ports.ids,
+                    self._ports.settings(),
+                    epoch,
+                    now,
+                    run_again=again,
+                    topics=self._ports.topics,
+                )
                 for epoch in fenced
             )
 
@@ -59,13 +70,13 @@ class Membership:
         """Beat until cancelled. Raises `Fenced` when another node took over: then everything here must stop."""
         while True:
             try:
-                await self._beat()
-                await self._fence_dead_nodes()
+                await self._fence_dead(await self._beat())
             except Fenced:
                 raise
             except StoreError as error:
                 self._ports.log("node.beat_failed", level="warning", error=str(error))
-            await self._ports.clock.sleep(self._ports.settings().lease_s / 5)
+            every_s = self._ports.settings().lease_s / BEATS_PER_LEASE
+            await self._ports.clock.sleep(until_next(every_s, self._ports.clock.monotonic()))
 
     async def leave(self) -> None:
         try:
@@ -73,28 +84,30 @@ class Membership:
         except StoreError as error:
             self._ports.log("node.leave_failed", level="warning", error=str(error))
 
-    async def _beat(self) -> None:
+    async def _beat(self) -> list[Node]:
+        """Renew the lease; return the nodes that are not fenced."""
         jumped_s = self._ports.jumped_s()
         lease_until = self._lease_until()
         now = self._ports.clock.now()
 
-        def unit(tx: Tx) -> None:
+        def unit(tx: Tx) -> list[Node]:
             tx.nodes.beat(lease_until)
             if jumped_s and self.has_engines:
                 _shift_due_times(tx, jumped_s, now)
+            return tx.nodes.list()
 
-        await self._ports.store.write(unit)
+        nodes = await self._ports.store.write(unit)
         if jumped_s:
             self._ports.accept_jump(jumped_s)
             self._ports.log("clock.jumped", seconds=jumped_s)
             self._ports.signals.poke_all()
+        return nodes
 
-    async def _fence_dead_nodes(self) -> None:
+    async def _fence_dead(self, nodes: list[Node]) -> None:
         """Fence dead nodes and free their claims.
 
         A dead holder of the engines role is left to `take_engines`, which also recovers its turns.
         """
-        nodes = await self._ports.store.read(lambda tx: tx.nodes.list())
         dead = [
             node
             for node in nodes
@@ -102,6 +115,7 @@ class Membership:
         ]
         if dead:
             await self._ports.store.write(lambda tx: self._fence(tx, dead))
+            self._ports.signals.poke_all()
 
     def _fence(self, tx: Tx, dead: list[Node]) -> None:
         for node in dead:

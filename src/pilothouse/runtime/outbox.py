@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from pilothouse.core.ask import AskRow
 from pilothouse.core.ids import AskId, ChannelId, ConversationId, IdMaker, MessageId, SessionId, TurnId
-from pilothouse.core.message import Content, clean_text
+from pilothouse.core.message import Content, MessageRef, clean_text
 from pilothouse.core.queue import QueueRow
 from pilothouse.core.store import Tx
 from pilothouse.core.text import moment
@@ -36,6 +36,11 @@ def reply_key(message: MessageId) -> str:
 def end_key(turn: TurnId) -> str:
     """Return the key of a turn's last message."""
     return f"end:{turn}"
+
+
+def end_elsewhere_key(turn: TurnId, place: ConversationId) -> str:
+    """Return the key of the copy of a turn's last message in another place, where somebody answered its ask."""
+    return f"end:{turn}:{place}"
 
 
 def retired_key(session: SessionId) -> str:
@@ -64,6 +69,26 @@ def is_alert(row: QueueRow, channel: ChannelId) -> bool:
 
 def _alerts(channel: ChannelId) -> str:
     return f"alert:{channel}:"
+
+
+SAY = "/say "
+"""The line of a button that sends words as a message of the person who presses it."""
+
+
+class Edit(Struct, frozen=True):
+    """The body of a row that changes the text of a sent message."""
+
+    ref: MessageRef
+    content: Content
+
+
+class Reaction(Struct, frozen=True):
+    ref: MessageRef
+    emoji: str
+
+
+TOOL_KEYS = "tool:"
+"""The beginning of the keys of rows that an agent's tool made."""
 
 
 class AskKey(Struct, frozen=True):
@@ -100,7 +125,6 @@ def say(
     tx.outbox.put(
         id=MessageId(ids("out")),
         key=key,
-        lane=conversation_id,
         conversation_id=conversation_id,
         kind=content.kind,
         body=_encode(content),

@@ -1,28 +1,112 @@
-"""Ports: everything that the rooms of the gateway share (store, clock, engines, channels, …). Filled by bootstrap."""
+"""Ports: everything that the rooms of the gateway share (store, clock, signals, engines, channels, …). Filled by bootstrap.
+
+`Signals` are wake-ups inside one process: hints that save a poll, never a guarantee. A writer pokes the topic that it
+changed, and a waiter reads the store again. To miss no poke, a waiter takes a ticket, then reads, then waits for it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from math import inf
 from typing import Any, Protocol, TypeVar
 
 import anyio
+from msgspec import Struct, field
 
 from pilothouse.core.ask import AskRow, Decision
 from pilothouse.core.audit import AuditHead
 from pilothouse.core.call import Call
 from pilothouse.core.channel import Channel
 from pilothouse.core.clock import Clock
-from pilothouse.core.engine import Brief, Engine
+from pilothouse.core.engine import Engine
 from pilothouse.core.errors import StoreError, StoreUnavailable
-from pilothouse.core.ids import BlobHash, ChannelId, ConversationId, EngineId, IdMaker
+from pilothouse.core.ids import BlobHash, ChannelId, ConversationId, EngineId, IdMaker, SessionId, TurnId
+from pilothouse.core.lane import LaneDesk, NoLanes
+from pilothouse.core.mcp import McpDesk, NoMcpDesk
 from pilothouse.core.message import Attachment
 from pilothouse.core.policy import AskAlways, Classify, Policy, all_destructive
 from pilothouse.core.preview import LookAtFile, not_looked_at
 from pilothouse.core.store import NodeInfo, Store, Tx
 from pilothouse.runtime.audit import Trail
-from pilothouse.runtime.settings import Briefer, Settings
-from pilothouse.runtime.signals import Signals
+from pilothouse.runtime.engine_report import EngineReport
+from pilothouse.runtime.settings import Settings
+
+INBOX = "inbox"
+OUTBOX = "outbox"
+ASKS = "asks"
+SCHEDULES = "schedules"
+PLACES = "places"
+"""The settings of some place may have changed."""
+TURNS = "turns"
+"""A turn began: for live views and typing indicators."""
+TRANSCRIPTS = "transcripts"
+"""A turn ended, or its engine forgets its beginning."""
+
+
+def control_of(conversation_id: ConversationId) -> str:
+    """A message, a stop or an answer in the conversation: for its running turn."""
+    return f"control:{conversation_id}"
+
+
+def end_of(turn_id: TurnId) -> str:
+    """The turn ended in any way."""
+    return f"end:{turn_id}"
+
+
+def events_of(conversation_id: ConversationId) -> str:
+    """The conversation's event log grew: for its followers."""
+    return f"events:{conversation_id}"
+
+
+class Signals:
+    def __init__(self) -> None:
+        self._events: dict[str, anyio.Event] = {}
+
+    def ticket(self, topic: str) -> anyio.Event:
+        event = self._events.get(topic)
+        if event is None:
+            event = self._events[topic] = anyio.Event()
+        return event
+
+    def poke(self, *topics: str) -> None:
+        for topic in topics:
+            event = self._events.pop(topic, None)
+            if event is not None:
+                event.set()
+
+    def poke_all(self) -> None:
+        self.poke(*list(self._events))
+
+    @staticmethod
+    async def wait(ticket: anyio.Event, timeout_s: float = inf) -> None:
+        with anyio.move_on_after(timeout_s):
+            await ticket.wait()
+
+
+ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+"""Crockford's base 32, without letters that look alike, because people type these ids."""
+
+
+class SystemClock:
+    def now(self) -> float:
+        return time.time()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await anyio.sleep(seconds)
+
+
+def new_id(prefix: str) -> str:
+    """Return an id with sixty random bits, enough for any one store."""
+    drawn = secrets.randbits(60)
+    return f"{prefix}-{''.join([ALPHABET[drawn >> shift & 31] for shift in range(0, 60, 5)])}"
+
 
 T = TypeVar("T")
 Settle = Callable[[Tx, IdMaker, AskRow, Decision, float], None]
@@ -62,12 +146,54 @@ async def _no_problem(engine: EngineId) -> str:
     return ""
 
 
+async def _no_reports() -> Sequence[EngineReport]:
+    return ()
+
+
 async def _no_file(path: str, folder: str, most: int) -> tuple[str, bytes] | str:
     return "no file can be read here"
 
 
-def _unchanged(conversation_id: ConversationId, brief: Brief) -> Brief:
-    return brief
+class ScriptEnd(Struct, frozen=True):
+    """How a script ended. `problem` says why it did not run to its end."""
+
+    last_line: bytes = b""
+    stderr: str = ""
+    exit_code: int | None = None
+    problem: str = ""
+
+
+async def _no_scripts(script: str, folder: str, within_s: float, most_bytes: int) -> ScriptEnd:
+    return ScriptEnd(problem="no script can be run here")
+
+
+async def _no_append(folder: str, name: str, size: int, data: bytes) -> int | None:
+    return 0
+
+
+async def _no_removal(folder: str, name: str) -> None:
+    """The default: no files are kept."""
+
+
+class ToolServer(Protocol):
+    """Serves Pilothouse's own tools to agents."""
+
+    def lease(self, ports: Ports, session_id: SessionId) -> AbstractContextManager[Mapping[str, Any]]:
+        """Return the MCP servers for a session's brief. They serve the session at least until the context ends."""
+        ...
+
+    async def run(self, ports: Ports) -> None: ...
+
+
+class NoTools:
+    def lease(self, ports: Ports, session_id: SessionId) -> AbstractContextManager[Mapping[str, Any]]:
+        return nullcontext({})
+
+    async def run(self, ports: Ports) -> None: ...
+
+
+async def _no_servers(workspace: str, trusted: bool) -> Mapping[str, Any]:
+    return {}
 
 
 ReadEngineCall = Callable[[EngineId, Mapping[str, Any]], Call | None]
@@ -77,61 +203,57 @@ def no_call(engine: EngineId, payload: Mapping[str, Any]) -> Call | None:
     return None
 
 
-class Ports:
+class Ports(Struct, kw_only=True, eq=False):
     """One per gateway. `settings` is a function, because configuration may be reloaded during a turn.
 
     `sweep` ends processes that a killed gateway left behind.
     `note_head` writes the head of the audit log to a place outside the store.
     `engine_problem` says why an engine would not work here, and the fix; empty if it would.
+    `engine_reports` asks every enabled engine for its program and its login, which may start programs.
     `read_call` reads the payload of an engine's ask.
     `look_at_file` reads the current file for the preview of a change.
+    `run_script` runs a script of a schedule in a folder, through the launcher of everything that agents run.
+    `redact` removes known secrets from a text that is about to be shown in a chat.
+    `append_file` cuts a transcript's file in a workspace to a size, appends to it and returns its new size; None if it is
+    smaller. With size 0 it replaces the file. `remove_file` deletes one.
+    `mcp_servers` returns the configured MCP servers of a workspace, as `Brief.mcp_servers` has them; `preferences` the
+    tables of its file. `mcp` reports on those servers, and logs in to them. `lanes` makes worktrees for agents.
     `read_file` reads a file below a folder, up to a limit: its relative path and content, or a reason why not.
     """
 
-    def __init__(  # noqa: PLR0913 - each by its name
-        self,
-        *,
-        store: Store,
-        clock: Clock,
-        ids: IdMaker,
-        settings: Callable[[], Settings],
-        engines: Mapping[EngineId, Engine],
-        channels: Mapping[ChannelId, Channel],
-        brief: Briefer = _unchanged,
-        topics: Topics,
-        policy: Policy | None = None,
-        tool_class: Classify = all_destructive,
-        read_call: ReadEngineCall = no_call,
-        alive: Callable[[NodeInfo], bool | None] = lambda _info: None,
-        sweep: Callable[[], Awaitable[None]] = _no_sweep,
-        engine_problem: Callable[[EngineId], Awaitable[str]] = _no_problem,
-        look_at_file: LookAtFile = not_looked_at,
-        read_file: Callable[[str, str, int], Awaitable[tuple[str, bytes] | str]] = _no_file,
-        log: Log = lambda _event, **_fields: None,
-        trail: Trail | None = None,
-        note_head: Callable[[AuditHead, float], None] = lambda _head, _at: None,
-    ) -> None:
-        self.store = store
-        self.clock = clock
-        self.ids = ids
-        self.settings = settings
-        self.engines = engines
-        self.channels = channels
-        self.brief = brief
-        self.topics = topics
-        self.policy: Policy = policy or AskAlways()
-        self.tool_class = tool_class
-        self.read_call = read_call
-        self.alive = alive
-        self.sweep = sweep
-        self.engine_problem = engine_problem
-        self.look_at_file = look_at_file
-        self.read_file = read_file
-        self.log = log
-        self.trail = trail or Trail()
-        self.note_head = note_head
-        self.signals = Signals()
-        self._wall_minus_monotonic = clock.now() - clock.monotonic()
+    store: Store
+    clock: Clock
+    ids: IdMaker
+    settings: Callable[[], Settings]
+    engines: Mapping[EngineId, Engine]
+    channels: Mapping[ChannelId, Channel]
+    topics: Topics
+    policy: Policy = field(default_factory=AskAlways)
+    tool_class: Classify = all_destructive
+    read_call: ReadEngineCall = no_call
+    alive: Callable[[NodeInfo], bool | None] = lambda _info: None
+    sweep: Callable[[], Awaitable[None]] = _no_sweep
+    engine_problem: Callable[[EngineId], Awaitable[str]] = _no_problem
+    engine_reports: Callable[[], Awaitable[Sequence[EngineReport]]] = _no_reports
+    look_at_file: LookAtFile = not_looked_at
+    read_file: Callable[[str, str, int], Awaitable[tuple[str, bytes] | str]] = _no_file
+    run_script: Callable[[str, str, float, int], Awaitable[ScriptEnd]] = _no_scripts
+    append_file: Callable[[str, str, int, bytes], Awaitable[int | None]] = _no_append
+    remove_file: Callable[[str, str], Awaitable[None]] = _no_removal
+    mcp_servers: Callable[[str, bool], Awaitable[Mapping[str, Any]]] = _no_servers
+    preferences: Callable[[str, bool], Awaitable[Mapping[str, Any]]] = _no_servers
+    mcp: McpDesk = field(default_factory=NoMcpDesk)
+    lanes: LaneDesk = field(default_factory=NoLanes)
+    redact: Callable[[str], str] = str
+    log: Log = lambda _event, **_fields: None
+    trail: Trail = field(default_factory=Trail)
+    note_head: Callable[[AuditHead, float], None] = lambda _head, _at: None
+    tools: ToolServer = field(default_factory=NoTools)
+    signals: Signals = field(default_factory=Signals)
+    _wall_minus_monotonic: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._wall_minus_monotonic = self.clock.now() - self.clock.monotonic()
 
     def jumped_s(self) -> float:
         """Seconds by which the wall clock jumped against the monotonic one, until `accept_jump`; else 0."""

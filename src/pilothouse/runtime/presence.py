@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import msgspec
 
-from pilothouse.core.channel_status import Removal, note_removal, removal_from
 from pilothouse.core.conversation import Conversation
 from pilothouse.core.facts import ADDED, MOVED, save_fact
 from pilothouse.core.ids import ConversationId, IdMaker, MessageId
 from pilothouse.core.message import Address, Content, Presence, conversation_id, parent_id
 from pilothouse.core.people import OWNERS, Authority
-from pilothouse.core.queue import notes_lane
+from pilothouse.core.queue import notes_waitlist
 from pilothouse.core.store import Tx
 from pilothouse.core.text import first_line
 from pilothouse.runtime.asks.show import show_ask_in
 from pilothouse.runtime.audit import APP, record
+from pilothouse.runtime.channel_status import Removal, note_removal, removal_from
 from pilothouse.runtime.conversations.binding import workspace_of
 from pilothouse.runtime.conversations.places import (
     Moved,
@@ -60,13 +60,13 @@ def move_place(tx: Tx, ids: IdMaker, old: Address, new: Address, at: float) -> b
 
 def _adopt_messages(tx: Tx, ids: IdMaker, stray: ConversationId, home: ConversationId, at: float) -> None:
     """Requeue messages that arrived under the new address before we learned of the move."""
-    for row in (*tx.inbox.waiting(stray), *tx.inbox.waiting(notes_lane(stray))):
-        lane = notes_lane(home) if row.lane == notes_lane(stray) else home
+    for row in (*tx.inbox.waiting(stray), *tx.inbox.waiting(notes_waitlist(stray))):
+        waitlist = notes_waitlist(home) if row.waitlist == notes_waitlist(stray) else home
         tx.inbox.withdraw(row.id, at, f"its place is {home}")
         tx.inbox.put(
             id=MessageId(ids("msg")),
             key=f"{row.key}|moved",
-            lane=lane,
+            waitlist=waitlist,
             conversation_id=home,
             kind=row.kind,
             body=bytes(row.body),

@@ -1,15 +1,18 @@
-"""Current roles, names and private chats of people, from the configuration and the store together.
+"""Roles, names and private chats of people, from the configuration and the store together.
 
 Always read inside a transaction, so that a role revoked by any process no longer counts.
 """
 
 from __future__ import annotations
 
+import msgspec
+
 from pilothouse.core.conversation import Conversation
-from pilothouse.core.facts import NAME, PRIVATE_CHAT
-from pilothouse.core.ids import ConversationId, UserId
+from pilothouse.core.facts import ATTENDED, NAME, PRIVATE_CHAT
+from pilothouse.core.ids import ConversationId, Epoch, UserId
 from pilothouse.core.message import Author
 from pilothouse.core.people import Authority, People, Role, allows, may_say_yes
+from pilothouse.core.schedule import split_task_place
 from pilothouse.core.store import Tx
 from pilothouse.core.text import first_line
 
@@ -35,6 +38,26 @@ def note_author(tx: Tx, by: Author, conversation: Conversation) -> None:
 def private_chat_of(tx: Tx, user: UserId) -> ConversationId | None:
     kept = tx.get_fact(PRIVATE_CHAT.of(user))
     return ConversationId(kept) if kept else None
+
+
+def note_attendance(tx: Tx, place: ConversationId, epoch: Epoch | None) -> None:
+    """Note that somebody sits at this node and reads the conversation; with None, that nobody does, as in a script."""
+    epochs = [other for other in _attending(tx, place) or [] if other != epoch]
+    tx.set_fact(ATTENDED.of(place), msgspec.json.encode([*epochs, *filter(None, [epoch])]).decode())
+
+
+def is_attended(tx: Tx, place: ConversationId) -> bool:
+    """True unless the place is a terminal that was left. Other channels reach people wherever they are."""
+    return _attending(tx, place) != []
+
+
+def _attending(tx: Tx, place: ConversationId) -> list[Epoch] | None:
+    """Return the living nodes that attend the conversation; None if it needs none."""
+    kept = tx.get_fact(ATTENDED.of(split_task_place(place)[0]))
+    if not kept:
+        return None
+    living = {node.epoch for node in tx.nodes.list()}
+    return [epoch for epoch in msgspec.json.decode(kept, type=list[Epoch]) if epoch in living]
 
 
 def approver_chats(tx: Tx, people: People, authority: Authority) -> tuple[ConversationId, ...]:

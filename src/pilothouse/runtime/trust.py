@@ -1,21 +1,28 @@
-"""Trusted workspaces: a fact in the store, bound to the folder itself. None is trusted by default; no chat can grant it.
+"""Trusted workspaces: whether an engine obeys the settings, hooks and servers that a folder brings along.
 
-A folder's mark is its inode and its creation time, so trust and saved rules never pass to a copy, a clone, or a folder
-that replaced the old one. The inode alone is not enough: ext4 reuses the number of a removed folder at once. Where the
-file system keeps no creation time there is no mark, and the folder cannot be trusted.
+Trust is a fact in the store, bound to the folder and to its content. No folder is trusted by default, and no chat can
+grant it. A folder's mark is its inode and its creation time, so trust and saved rules never pass to a copy, a clone, or a
+folder that replaced the old one. The inode alone is not enough: ext4 reuses the number of a removed folder at once. Where
+the file system keeps no creation time there is no mark, and the folder cannot be trusted. Where the content has changed,
+the folder is not trusted until a person says so again.
 """
 
 from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
+from pilothouse.core.engine import TrustedFile
 from pilothouse.core.errors import ConfigError
-from pilothouse.core.facts import TRUST
+from pilothouse.core.facts import TRUST, TRUSTED_CONTENT, load_fact, save_fact
 from pilothouse.core.store import Tx
-from pilothouse.runtime.audit import record
+from pilothouse.runtime.audit import APP, record
+from pilothouse.runtime.trust_files import MAX_FILES, Change, TrustedContent, compare, read_content
 
 if TYPE_CHECKING:
     from ctypes import CDLL
@@ -27,11 +34,123 @@ _STATX_BTIME = 0x800
 _SIZE = 256
 _MASK_AT, _INO_AT, _BTIME_AT = 0, 32, 80
 
+LISTED = 5
 UNTRUSTED = ""
 LAPSED = (
     "The trust in this folder no longer counts: another folder has taken its place, "
     "or an older version of Pilothouse stored too little to tell."
 )
+
+
+class TrustState(Struct, frozen=True):
+    """The trust in a folder, as it is now."""
+
+    was_given: bool
+    content: TrustedContent
+    before: TrustedContent | None = None
+    """What was trusted; None where an older version stored only that it was."""
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        return compare(self.before, self.content) if self.was_given and self.before is not None else ()
+
+    @property
+    def holds(self) -> bool:
+        return self.was_given and self.content.whole and not self.changes
+
+
+class StoredTrust(Struct, frozen=True):
+    """The trust in a folder, as it was given: the folder's mark, and the content that was trusted."""
+
+    mark: str
+    content: TrustedContent | None
+
+
+def stored_trust(tx: Tx, real: str) -> StoredTrust:
+    content = load_fact(tx, TRUSTED_CONTENT.of(real), TrustedContent)
+    return StoredTrust(tx.get_fact(TRUST.of(real)) or UNTRUSTED, content)
+
+
+def check_trust(stored: StoredTrust, real: str, files: Sequence[TrustedFile]) -> TrustState:
+    """`real` is a resolved path; `files` are what engines obey in a trusted folder. Reads them only if it was trusted."""
+    if not stored.mark or stored.mark != folder_mark(real):
+        return TrustState(False, TrustedContent({}))
+    return TrustState(True, read_content(real, files), stored.content)
+
+
+def look_at_trust(tx: Tx, real: str, files: Sequence[TrustedFile]) -> TrustState:
+    return check_trust(stored_trust(tx, real), real, files)
+
+
+def changed_notice(folder: str, state: TrustState) -> str:
+    """Say what changed in a folder that was trusted, and what to do."""
+    shown = [str(change) for change in state.changes[:LISTED]]
+    more = len(state.changes) - len(shown)
+    named = ", ".join([*shown, *([f"{more} more"] if more else [])]) or "too many files to check"
+    return (
+        f"The folder was trusted, but the settings and programs it brings along have changed: {named}. Engines ignore its "
+        f"CLAUDE.md, hooks and MCP servers now. To look at the changes and trust it again, on the machine: "
+        f"`pilothouse trust {folder}`"
+    )
+
+
+def was_decided(tx: Tx, workspace: str) -> bool:
+    """True if this very folder was trusted or refused, so that people are not asked again."""
+    kept = tx.get_fact(_key(workspace))
+    return kept == UNTRUSTED or (kept is not None and kept == folder_mark(workspace))
+
+
+def has_lapsed(tx: Tx, workspace: str) -> bool:
+    """True if this path was trusted, but the folder there now is not known to be the same."""
+    kept = tx.get_fact(_key(workspace))
+    return bool(kept) and kept != folder_mark(workspace)
+
+
+def trusted_folders(tx: Tx) -> list[str]:
+    """Return the paths that were trusted, also where that no longer counts."""
+    return [folder for folder, mark in tx.facts_of(TRUST.of("")) if mark != UNTRUSTED]
+
+
+def trust(tx: Tx, workspace: str, by: str, at: float, content: TrustedContent | None = None) -> None:
+    """Trust the folder with the content that a person was shown. Raises `OSError` where there is no such folder."""
+    os.stat(workspace)
+    mark = folder_mark(workspace)
+    if mark is None:
+        raise ConfigError(
+            f"{workspace} cannot be trusted: its file system stores no creation time, so a folder that replaced it "
+            "would be trusted too. Move it to a file system that does (ext4, xfs, btrfs, APFS)."
+        )
+    content = content or TrustedContent({})
+    if not content.whole:
+        raise ConfigError(
+            f"{workspace} cannot be trusted: it has more than {MAX_FILES:,} files of settings, hooks and skills, too "
+            "many to notice a change in them. Remove those that no engine needs."
+        )
+    tx.set_fact(_key(workspace), mark)
+    save_fact(tx, TRUSTED_CONTENT.of(os.path.realpath(workspace)), content)
+    record(tx, at, by, "trust.granted", workspace=os.path.realpath(workspace), content=content.digest)
+
+
+def keep_first_content(tx: Tx, real: str, content: TrustedContent, at: float) -> None:
+    """Take the present content as what was trusted, where an older version stored none."""
+    key = TRUSTED_CONTENT.of(real)
+    if tx.get_fact(TRUST.of(real)) and not tx.get_fact(key):
+        save_fact(tx, key, content)
+        record(tx, at, APP, "trust.noted", workspace=real, content=content.digest)
+
+
+def untrust(tx: Tx, workspace: str, by: str, at: float) -> bool:
+    """Remove the trust; True if the folder was trusted."""
+    was = bool(tx.get_fact(_key(workspace)))
+    tx.set_fact(_key(workspace), UNTRUSTED)
+    save_fact(tx, TRUSTED_CONTENT.of(os.path.realpath(workspace)), None)
+    if was:
+        record(tx, at, by, "trust.revoked", workspace=os.path.realpath(workspace))
+    return was
+
+
+def _key(workspace: str) -> str:
+    return TRUST.of(os.path.realpath(workspace))
 
 
 def folder_mark(folder: str) -> str | None:
@@ -73,51 +192,3 @@ def _libc() -> CDLL | None:
 
     libc = CDLL(None)
     return libc if hasattr(libc, "statx") else None
-
-
-def is_trusted(tx: Tx, workspace: str) -> bool:
-    return is_trusted_folder(tx, os.path.realpath(workspace))
-
-
-def is_trusted_folder(tx: Tx, real: str) -> bool:
-    """Like `is_trusted`, for a path that is already resolved, which saves disk access."""
-    kept = tx.get_fact(TRUST.of(real))
-    return bool(kept) and kept == folder_mark(real)
-
-
-def was_decided(tx: Tx, workspace: str) -> bool:
-    """True if this very folder was trusted or refused, so that people are not asked again."""
-    kept = tx.get_fact(_key(workspace))
-    return kept == UNTRUSTED or (kept is not None and kept == folder_mark(workspace))
-
-
-def has_lapsed(tx: Tx, workspace: str) -> bool:
-    """True if this path was trusted, but the folder there now is not known to be the same."""
-    kept = tx.get_fact(_key(workspace))
-    return bool(kept) and kept != folder_mark(workspace)
-
-
-def trust(tx: Tx, workspace: str, by: str, at: float) -> None:
-    """Raises `OSError` where there is no such folder."""
-    os.stat(workspace)
-    mark = folder_mark(workspace)
-    if mark is None:
-        raise ConfigError(
-            f"{workspace} cannot be trusted: its file system stores no creation time, so a folder that replaced it "
-            "would be trusted too. Move it to a file system that does (ext4, xfs, btrfs, APFS)."
-        )
-    tx.set_fact(_key(workspace), mark)
-    record(tx, at, by, "trust.granted", workspace=os.path.realpath(workspace))
-
-
-def untrust(tx: Tx, workspace: str, by: str, at: float) -> bool:
-    """Remove the trust; True if the folder was trusted."""
-    was = bool(tx.get_fact(_key(workspace)))
-    tx.set_fact(_key(workspace), UNTRUSTED)
-    if was:
-        record(tx, at, by, "trust.revoked", workspace=os.path.realpath(workspace))
-    return was
-
-
-def _key(workspace: str) -> str:
-    return TRUST.of(os.path.realpath(workspace))

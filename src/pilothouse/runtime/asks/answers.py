@@ -1,4 +1,4 @@
-"""Answers to asks, by the same rules for a button, a reply and the shell (law 6); and the expiry of open asks.
+"""Answers to asks, by the same rules for a button, a reply and the shell (law 6).
 
 One transaction checks the payload hash, the person's current role, and that the ask is still open. The answer then
 counts, or it is refused and audited.
@@ -6,14 +6,15 @@ counts, or it is refused and audited.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 
 import msgspec
 from msgspec import Struct
 
-from pilothouse.core.ask import Ask, AskRow, Decision, answer_problem, parse_reply
+from pilothouse.core.ask import Ask, AskRow, Decision, answer_problem, parse_reply, parse_word
+from pilothouse.core.ask_words import subject
 from pilothouse.core.channel import Answered
-from pilothouse.core.errors import Fenced, StoreError
 from pilothouse.core.event import clean_values
 from pilothouse.core.facts import REFUSED_ANSWERS
 from pilothouse.core.ids import AskId, ConversationId, EngineId, IdMaker, UserId
@@ -30,24 +31,33 @@ from pilothouse.core.people import (
     was_asked,
 )
 from pilothouse.core.policy import Classify
+from pilothouse.core.schedule import split_task_place
 from pilothouse.core.store import Tx
-from pilothouse.core.text import first_line
-from pilothouse.runtime.asks.call import with_input
-from pilothouse.runtime.asks.closed import closed_line, decision_text
-from pilothouse.runtime.asks.settle import apply_answer, expire
-from pilothouse.runtime.asks.show import ask_of, places_of, tell_places
+from pilothouse.runtime.asks.outcome import closed_line, decision_text
+from pilothouse.runtime.asks.settle import apply_answer, unseen_places
+from pilothouse.runtime.asks.show import ask_of, places_of, tell_places, with_input
 from pilothouse.runtime.audit import record, record_ask
-from pilothouse.runtime.ports import Ports, ReadEngineCall, Topics, no_call
+from pilothouse.runtime.ports import (
+    ASKS,
+    INBOX,
+    OUTBOX,
+    PLACES,
+    Ports,
+    ReadEngineCall,
+    Topics,
+    control_of,
+    no_call,
+)
 from pilothouse.runtime.roles import name_of, role_of
 from pilothouse.runtime.settings import Settings
-from pilothouse.runtime.signals import ASKS, INBOX, OUTBOX, Signals, control_of
 
 DAY_S = 86_400.0
 REFUSALS_A_DAY = 20
-"""Audited refusals of one stranger; of all strangers together, fifty times as many."""
-EXPIRE_AT_ONCE = 200
+"""Audited refusals of one stranger; of a known person three times as many, of all strangers together fifty times."""
 MOST_INPUT_BYTES = 4_000_000
 NO_ENGINE = EngineId("")
+TASK_TOPICS = "schedule."
+"""The topics of asks about a schedule begin so."""
 
 
 class Answer(Struct, frozen=True):
@@ -73,22 +83,14 @@ class _Refusal(Struct, frozen=True):
     text: str
 
 
-class Answers:
+class Answers(Struct, frozen=True):
     """Checks and applies answers, inside a transaction."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        ids: IdMaker,
-        tool_class: Classify,
-        topics: Topics,
-        read_call: ReadEngineCall = no_call,
-    ) -> None:
-        self._settings = settings
-        self._ids = ids
-        self._tool_class = tool_class
-        self._topics = topics
-        self._read_call = read_call
+    settings: Settings
+    ids: IdMaker
+    tool_class: Classify
+    topics: Topics
+    read_call: ReadEngineCall = no_call
 
     def take(self, tx: Tx, answer: Answer, *, tell: bool = False) -> AnswerResult:
         """Take an answer. `tell` posts the result in the conversation too, for answers from elsewhere."""
@@ -104,10 +106,10 @@ class Answers:
 
     def apply(self, tx: Tx, row: AskRow, decision: Decision, at: float, *, name: str = "") -> None:
         """Settle an open ask by a checked decision."""
-        apply_answer(tx, self._ids, self._topics, row, decision, at, name=name)
+        apply_answer(tx, self.ids, self.topics, row, decision, at, name=name)
 
     def role(self, tx: Tx, authority: Authority, user: UserId) -> Role:
-        return role_of(tx, self._settings.people, user, authority.workspace)
+        return role_of(tx, self.settings.people, user, authority.workspace)
 
     def may_answer(self, tx: Tx, authority: Authority, user: UserId) -> bool:
         if not may_say_yes(authority, user, "owner"):
@@ -133,13 +135,64 @@ class Answers:
             return row
         return row if parse_reply(row.ask, message.whole_text).options else None
 
+    def typed_answer(
+        self, tx: Tx, place: ConversationId, message: InboundMessage, at: float, *, elsewhere: bool
+    ) -> tuple[AskRow, Decision] | None:
+        """Return the ask that a typed message answers, and its decision; None if it is a message like any other.
+        `elsewhere` tells that it replies to a message of another conversation.
+
+        In its own conversation, any text answers a question. Everything else needs words that can mean nothing else:
+        yes, no, or an option, while exactly one ask is open to this person in this place, or in reply to it."""
+        text = message.whole_text
+        question = None if elsewhere else self.question_for(tx, place, message, at)
+        if question is not None:
+            return question, parse_reply(question.ask, text)
+        replied = _shown_by(tx, place, message)
+        if message.overheard or (elsewhere and replied is None):
+            return None
+        by = message.author.id
+        accepts = partial(self._may_settle, tx, by)
+        if replied is None:
+            found = tx.asks.open_at(place, at, accepts)
+        else:
+            found = [replied] if _is_open(replied, at) and accepts(replied.authority) else []
+        if len(found) != 1 or (replied is None and not _takes_a_word(found[0])):
+            return None
+        decision = parse_word(found[0].ask, text)
+        if decision is None and found[0].ask.kind == "question":
+            reply = parse_reply(found[0].ask, text)
+            decision = reply if reply.options or replied is not None else None
+        return None if decision is None else (found[0], decision)
+
+    def _may_settle(self, tx: Tx, user: UserId, authority: Authority) -> bool:
+        """Tell whether the person may answer. An ask that not even an owner could answer needs no look at roles."""
+        return may_say_no(authority, user, "owner") and may_say_no(
+            authority, user, self.role(tx, authority, user)
+        )
+
     def still_holds(self, tx: Tx, row: AskRow) -> bool:
         """True if the stored yes would still count: roles may have been revoked since."""
         if row.decision is None or row.decision.verdict == "deny" or row.decision.by is None:
             return True
         votes = (*row.votes, Vote(row.decision.by, "", 0.0))
-        role = partial(self.role, tx, row.authority)
-        return len(valid_votes(row.authority, votes, role)) >= row.authority.approvers.quorum
+        return len(self._valid_votes(tx, row, votes)) >= self._quorum(row)
+
+    def _authorities(self, row: AskRow) -> tuple[Authority, ...]:
+        """Return who may answer by the rules when it was asked and, for a call of an engine, by those of now: a rule that
+        was tightened meanwhile holds too."""
+        if row.topic or row.ask.kind == "question":
+            return (row.authority,)
+        current = self.settings.approvals[self.tool_class(row.ask.call, row.authority.workspace)]
+        return row.authority, msgspec.structs.replace(row.authority, approvers=current)
+
+    def _quorum(self, row: AskRow) -> int:
+        return max(authority.approvers.quorum for authority in self._authorities(row))
+
+    def _valid_votes(self, tx: Tx, row: AskRow, votes: Iterable[Vote]) -> list[Vote]:
+        found, role = list(votes), partial(self.role, tx, row.authority)
+        for authority in self._authorities(row):
+            found = valid_votes(authority, found, role)
+        return found
 
     def _refusal(self, tx: Tx, row: AskRow | None, answer: Answer) -> _Refusal | None:
         """Return why this answer does not count; None if it does."""
@@ -148,7 +201,7 @@ class Answers:
         decision, by = answer.decision, answer.by.id
         role = self.role(tx, row.authority, by)
         if not allows(role, "desk.answer") or not may_say_no(row.authority, by, role):
-            return _Refusal("foreign", f"You may not answer this. {_who(row)}".rstrip())
+            return _Refusal("foreign", f"You may not answer this. {_who(row.authority)}")
         if row.ask.payload_hash != answer.payload_hash:
             text = "The question has changed since you saw it. Nothing was done; look at it again."
             return _Refusal("forged", text)
@@ -161,7 +214,7 @@ class Answers:
             return _Refusal("stale", f"This question is no longer open ({state}).")
         if wrong := answer_problem(row.ask, decision):
             return _Refusal("misfit", wrong)
-        if decision.verdict == "answer" and row.authority.approvers.quorum > 1:
+        if decision.verdict == "answer" and self._quorum(row) > 1:
             return _Refusal("misfit", "Several people must approve this: allow it, or deny it.")
         if decision.verdict != "deny":
             return self._yes_refusal(tx, row, decision, by, role)
@@ -171,13 +224,14 @@ class Answers:
         self, tx: Tx, row: AskRow, decision: Decision, by: UserId, role: Role
     ) -> _Refusal | None:
         authority = row.authority
-        if not may_say_yes(authority, by, role):
-            return _Refusal("foreign", f"You may not allow this. {_who(row)}".rstrip())
+        for rule in self._authorities(row):
+            if not may_say_yes(rule, by, role):
+                return _Refusal("foreign", f"You may not allow this. {_who(rule)}")
         if not (allows(role, f"button.{decision.verdict}") and allows(role, f"button.{decision.remember}")):
             return _Refusal(
                 "foreign", "Only an admin may always allow this. Allow it once, or for this session."
             )
-        if authority.approvers.quorum > 1 and decision.remember != "once":
+        if self._quorum(row) > 1 and decision.remember != "once":
             return _Refusal(
                 "misfit", "Several people must approve this each time: it can only be allowed once."
             )
@@ -185,34 +239,33 @@ class Answers:
             return None
         # A changed input was not shown to others: the person must be allowed to approve it alone.
         session = tx.sessions.get(row.session_id)
-        read = partial(self._read_call, session.engine if session else NO_ENGINE)
+        read = partial(self.read_call, session.engine if session else NO_ENGINE)
         changed = with_input(row.ask, decision.input, read)
-        approvers = self._settings.approvals[self._tool_class(changed.call)]
+        approvers = self.settings.approvals[self.tool_class(changed.call, authority.workspace)]
         instead = msgspec.structs.replace(authority, approvers=approvers)
-        if approvers.quorum > 1 or authority.approvers.quorum > 1 or not may_say_yes(instead, by, role):
+        if approvers.quorum > 1 or self._quorum(row) > 1 or not may_say_yes(instead, by, role):
             return _Refusal("foreign", "You may allow this only as it was asked, without changes.")
         return None
 
     def _vote(self, tx: Tx, row: AskRow, answer: Answer) -> AnswerResult | None:
         """Count one yes of several; None if it is enough, or if the answer is a no."""
-        authority, needed = row.authority, row.authority.approvers.quorum
+        needed = self._quorum(row)
         if needed < 2 or answer.decision.verdict == "deny":
             return None
-        role = partial(self.role, tx, authority)
-        before = valid_votes(authority, row.votes, role)
+        before = self._valid_votes(tx, row, row.votes)
         said = any(vote.by == answer.by.id for vote in before)
         votes = before if said else [*before, Vote(answer.by.id, answer.by.name, answer.at)]
         if votes != list(row.votes):
             tx.asks.vote(row.ask.id, votes)
         if len(votes) >= needed:
             return None
-        text = f"{len(votes)} of {needed} said yes: {first_line(row.ask.title, 200)}"
+        text = f"{len(votes)} of {needed} said yes: {subject(row.ask)}"
         if said:
             return AnswerResult(Answered(False, f"You have already said yes. {text}"))
         record_ask(tx, row, "vote", answer.at, answer.by.id)
         occasion = f"vote:{answer.by.id}:{answer.at}"
         tell_places(
-            tx, self._ids, row, f"{text} (the last was {answer.by.name})", occasion=occasion, at=answer.at
+            tx, self.ids, row, f"{text} (the last was {answer.by.name})", occasion=occasion, at=answer.at
         )
         return AnswerResult(Answered(True, text))
 
@@ -224,30 +277,32 @@ class Answers:
         )
         self.apply(tx, row, decision, answer.at, name=answer.by.name)
         text = closed_line(row.ask, "answered", decision, answer.by.name)
-        if tell or row.shown_in:  # for people who cannot see the question's message change
-            tell_places(tx, self._ids, row, text, occasion="settled", at=answer.at)
+        by_other = answer.by.id not in row.authority.requesters
+        if tell or row.shown_in or by_other:  # for people who cannot see the question's message change
+            unseen = unseen_places(tx, row)
+            tell_places(tx, self.ids, row, text, occasion="settled", at=answer.at, but=unseen)
         turn = tx.turns.get(row.turn_id)
         wake = (*places_of(row), *((turn.conversation_id,) if turn else ()))
         return AnswerResult(Answered(True, text), row, wake)
 
     def _write_down(self, tx: Tx, answer: Answer, refused: _Refusal) -> None:
-        """Audit a refused answer, with a daily limit for strangers so that they cannot fill the disk."""
+        """Audit a refused answer, with a daily limit for each person so that nobody can fill the disk."""
         by, at = answer.by.id, answer.at
         if refused.kind == "repeated":
             return
-        if role_of(tx, self._settings.people, by) == "stranger" and not tx.people.of(by):
-            if tx.tally(REFUSED_ANSWERS.of(by), at, DAY_S) > REFUSALS_A_DAY:
-                return
-            if tx.tally(REFUSED_ANSWERS.name, at, DAY_S) > REFUSALS_A_DAY * 50:
-                return
+        stranger = role_of(tx, self.settings.people, by) == "stranger" and not tx.people.of(by)
+        if tx.tally(REFUSED_ANSWERS.of(by), at, DAY_S) > REFUSALS_A_DAY * (1 if stranger else 3):
+            return
+        if stranger and tx.tally(REFUSED_ANSWERS.name, at, DAY_S) > REFUSALS_A_DAY * 50:
+            return
         digest, verdict = answer.payload_hash, answer.decision.verdict
         record(tx, at, by, "ask.refused", ask=answer.ask_id, hash=digest, verdict=verdict, why=refused.kind)
 
 
-def _who(row: AskRow) -> str:
-    if row.authority.only is not None:
+def _who(authority: Authority) -> str:
+    if authority.only is not None:
         return "It was addressed to another person."
-    return describe_approvers(row.authority.approvers) or "Needs the requester, an admin or an owner."
+    return describe_approvers(authority.approvers) or "Only the requester, an admin or an owner may answer."
 
 
 def _plain(ask: Ask, decision: Decision) -> Decision:
@@ -262,17 +317,34 @@ def _same(before: Decision, now: Decision, by: UserId) -> bool:
     return before.by == by and (before.verdict, before.options) == (now.verdict, now.options)
 
 
+def _is_open(row: AskRow, at: float) -> bool:
+    return row.state == "open" and (row.ask.expires_at is None or row.ask.expires_at > at)
+
+
+def _takes_a_word(row: AskRow) -> bool:
+    """Tell whether a yes answers it that replies to nothing: asks of a turn, and those about a task of this chat. For our
+    other asks nothing waits here, and a stray yes must not let a stranger in."""
+    return not row.topic or bool(row.turn_id) or row.topic.startswith(TASK_TOPICS)
+
+
+def _shown_by(tx: Tx, place: ConversationId, message: InboundMessage) -> AskRow | None:
+    """Return the ask whose message this one replies to."""
+    said = tx.outbox.find_ref(MessageRef(message.address, message.reply_to)) if message.reply_to else None
+    row = None if said is None else ask_of(tx, said)
+    return None if row is None or place not in {split_task_place(one)[0] for one in places_of(row)} else row
+
+
 def _replied_to(tx: Tx, place: ConversationId, message: InboundMessage, at: float) -> AskRow | None:
     """Return the open question that the message replies to."""
     said = tx.outbox.find_ref(MessageRef(message.address, message.reply_to)) if message.reply_to else None
     row = None if said is None else ask_of(tx, said)
-    if row is None or row.conversation_id != place or row.state != "open" or row.ask.kind != "question":
+    if row is None or split_task_place(row.conversation_id)[0] != place or row.ask.kind != "question":
         return None
-    return None if row.ask.expires_at is not None and row.ask.expires_at <= at else row
+    return row if _is_open(row, at) else None
 
 
 class AnswerService:
-    """Takes answers from channels, and expires asks."""
+    """Takes answers from channels."""
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
@@ -292,7 +364,7 @@ class AnswerService:
         taken = await ports.store.write(lambda tx: answers.take(tx, answer))
         ports.signals.poke(OUTBOX)
         if taken.row is not None:
-            ports.signals.poke(INBOX, ASKS, *map(control_of, taken.wake))
+            ports.signals.poke(INBOX, ASKS, PLACES, *map(control_of, taken.wake))
         ports.log(
             "ask.answered",
             ask_id=ask_id,
@@ -301,35 +373,3 @@ class AnswerService:
             accepted=taken.answered.accepted,
         )
         return taken.answered
-
-    async def run(self) -> None:
-        """Expire asks until cancelled. An expired ask is a "no"."""
-        ports = self._ports
-        while True:
-            ticket = ports.signals.ticket(ASKS)
-            try:
-                if not ports.jumped_s():
-                    await self.expire()
-                next_at = await ports.store.read(lambda tx: tx.asks.next_expiry())
-            except Fenced:
-                raise
-            except StoreError as error:
-                ports.log("asks.expiry_postponed", level="warning", error=str(error))
-                next_at = None
-            pause_s = 5.0 if next_at is None else min(5.0, max(0.05, next_at - ports.clock.now()))
-            await Signals.wait(ticket, pause_s)
-
-    async def expire(self) -> None:
-        ports, now = self._ports, self._ports.clock.now()
-        if not await ports.store.read(lambda tx: tx.asks.expired(now, limit=1)):
-            return
-
-        def unit(tx: Tx) -> set[ConversationId]:
-            rows = tx.asks.expired(now, limit=EXPIRE_AT_ONCE)
-            for row in rows:
-                expire(tx, ports.ids, ports.topics, row, now)
-            turns = [tx.turns.get(row.turn_id) for row in rows]
-            return {turn.conversation_id for turn in turns if turn}
-
-        wake = await ports.store.write(unit)
-        ports.signals.poke(ASKS, INBOX, OUTBOX, *map(control_of, wake))

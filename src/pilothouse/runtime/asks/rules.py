@@ -20,8 +20,7 @@ from pilothouse.core.ask import Ask, AskRow, Decision
 from pilothouse.core.call import Call
 from pilothouse.core.errors import ConfigError, StoreError
 from pilothouse.core.ids import IdMaker, RuleId, SessionId
-from pilothouse.core.policy import ApprovalMode, Judge, Ruling, Site, narrower
-from pilothouse.core.rules import Rule, RuleRow, parse_rule
+from pilothouse.core.policy import MODES, ApprovalMode, Judge, Rule, RuleRow, Ruling, Site, parse_rule
 from pilothouse.core.store import Store, Tx
 from pilothouse.runtime.audit import record
 from pilothouse.runtime.trust import folder_mark
@@ -138,7 +137,7 @@ class RulePolicy:
         except StoreError:
             return NO_STORE
         told = self._told(site.workspace)
-        here = msgspec.structs.replace(site, mode=narrower(site.mode, told.at_most))
+        here = msgspec.structs.replace(site, mode=min(site.mode, told.at_most, key=MODES.index))
         judge = partial(self._judge, ask, [*told.rules, *kept], here)
         if _size(ask.call) <= MAX_AT_ONCE:
             return judge()

@@ -4,32 +4,136 @@ If the turn that asked has died, an answer starts a new turn in the same session
 again; a plain no starts nothing. Our own asks are settled by their topic's function; an expired one counts as a "deny".
 “Deny, and say why” counts at once and asks the denier for a reason. The engine gets the no with the reason, or without
 one after `HOLD_S`. All of that is stored in rows, so a crash changes nothing.
+
+A closed ask's message is replaced by one line that says who answered what. The line goes through the outbox, behind the
+question. Only channels that can edit show it; the event log has the same line. An unsent question is withdrawn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+import anyio
 import msgspec
 
 from pilothouse.core.ask import Ask, AskRow, AskState, Decision, ends_turn, hash_payload
+from pilothouse.core.ask_words import subject
+from pilothouse.core.channel import CanDelete, CanEdit, Channel
+from pilothouse.core.errors import Rejected
 from pilothouse.core.event import AskChanged
-from pilothouse.core.ids import AskId, IdMaker, SessionId, TurnId, UserId
-from pilothouse.core.message import Content
+from pilothouse.core.ids import AskId, ConversationId, IdMaker, SessionId, TurnId, UserId
+from pilothouse.core.message import Content, MessageRef
 from pilothouse.core.people import Approvers, Authority
+from pilothouse.core.queue import QueueRow
 from pilothouse.core.store import Tx
-from pilothouse.core.text import first_line
 from pilothouse.core.turn import LIVE, Prompt, Turn
-from pilothouse.runtime.asks.closed import closed_line, decision_text, show_closed
+from pilothouse.runtime.asks.outcome import closed_line, decision_text, reason_line, waited
 from pilothouse.runtime.asks.rules import remember_answer
-from pilothouse.runtime.asks.show import raise_ask, tell_places
+from pilothouse.runtime.asks.show import REMINDER, places_of, raise_ask, tell_places
 from pilothouse.runtime.audit import APP, record_ask
-from pilothouse.runtime.outbox import end_key, say
+from pilothouse.runtime.outbox import ask_key, end_key, is_unsent, parse_ask_key, say
 from pilothouse.runtime.ports import Topics
 from pilothouse.runtime.roles import note_name, private_chat_of
 
-TITLE_CHARS = 300
-"""Length of a title in a sentence about its ask."""
+IN_PLACE = "in place"
+"""The `why` of a `closed` row whose line has replaced the question."""
+
+
+def show_closed(tx: Tx, ids: IdMaker, row: AskRow, line: str, at: float) -> None:
+    """Replace the question in every place; withdraw it where it was not sent yet."""
+    for asked in _questions(tx, row.ask.id, _shown_keys(row), row.turn_id):
+        if is_unsent(tx, asked):
+            tx.outbox.withdraw(asked.id, at, "it was closed before it was shown")
+    content = Content(line, "closed", turn_id=row.turn_id or None)
+    for place in places_of(row):
+        say(tx, ids, place, content, key=ask_key(row, "closed", place), at=at)
+
+
+def unseen_places(tx: Tx, row: AskRow) -> set[ConversationId]:
+    """Return the places whose question was withdrawn before anybody saw it: nobody there is told how it ended."""
+    asked = {place: tx.outbox.by_key(ask_key(row, "asked", place)) for place in places_of(row)}
+    return {place for place, sent in asked.items() if sent is not None and sent.status == "withdrawn"}
+
+
+def _shown_keys(row: AskRow) -> list[str]:
+    """Return the keys of the messages that showed the ask: the first ones, and the reminders."""
+    return [ask_key(row, occasion, place) for place in places_of(row) for occasion in ("asked", REMINDER)]
+
+
+def shown_asks(tx: Tx, row: QueueRow) -> list[list[MessageRef]]:
+    """Return the messages of a `closed` row's question in its conversation, one list for each time it was shown."""
+    key = parse_ask_key(row)
+    if key is None:
+        return []
+    asked = _questions(tx, key.ask, [key.on("asked"), key.on(REMINDER)], row.turn_id)
+    here = [one for one in asked if one.conversation_id == row.conversation_id]
+    return [[part.ref for part in tx.outbox.parts(one.id) if part.ref is not None] for one in here]
+
+
+def _questions(tx: Tx, id: AskId, keys: Iterable[str], turn_id: TurnId | None) -> list[QueueRow]:
+    """Return every outbox row that showed the ask: under these keys, and again during its turn."""
+    again = tx.outbox.of_turn(turn_id) if turn_id else []
+    found = [*map(tx.outbox.by_key, keys), *(one for one in again if _is_about(one, id))]
+    return list({one.id: one for one in found if one is not None and one.kind == "ask"}.values())
+
+
+def _is_about(row: QueueRow, id: AskId) -> bool:
+    key = parse_ask_key(row)
+    return key is not None and key.ask == id
+
+
+def is_shown_in_place(tx: Tx, row: QueueRow) -> bool:
+    """True if the question's own message already shows what this row would say."""
+    key = parse_ask_key(row)
+    if key is None or key.occasion not in ("settled", "superseded", "withdrawn"):
+        return False
+    closed = tx.outbox.by_key(key.on("closed"))
+    return closed is not None and closed.why == IN_PLACE
+
+
+def has_dead_buttons(tx: Tx, id: AskId, ref: MessageRef) -> bool:
+    """True if this message still shows a settled ask and will not be replaced soon: its id was lost in a crash, or the
+    platform rejected or delayed the edit."""
+    row = tx.asks.get(id)
+    if row is None or row.state == "open":
+        return False
+    asked = tx.outbox.find_ref(ref)
+    if asked is None or not _is_about(asked, id):
+        return True
+    closed = tx.outbox.by_key(ask_key(row, "closed", asked.conversation_id))
+    if closed is None:
+        return True
+    if closed.status == "queued":
+        return closed.attempts > 0  # the next try may be half an hour away
+    return closed.ended_at is not None and closed.why != IN_PLACE
+
+
+async def _leave(ref: MessageRef) -> None:
+    """Do nothing: the platform cannot delete messages."""
+
+
+async def replace_question(
+    channel: Channel, content: Content, shown: Sequence[Sequence[MessageRef]], within_s: float
+) -> str:
+    """Edit the first message of each question into the line, and delete its other messages.
+
+    Returns `IN_PLACE` if at least one edit succeeded, else the reason. Errors worth a retry are raised."""
+    if not isinstance(channel, CanEdit):
+        return "this channel cannot edit messages"
+    part = channel.render(content)[0]
+    remove = channel.delete if isinstance(channel, CanDelete) else _leave
+    edited, why = False, "the question was not shown"
+    for first, *others in filter(None, shown):
+        with anyio.fail_after(within_s):
+            try:
+                await channel.edit(first, part)
+                edited = True
+                for other in others:
+                    await remove(other)
+            except Rejected as error:  # deleted, or too old to edit: the log has the line anyway
+                why = error.reason
+    return IN_PLACE if edited else why
+
 
 STOPPED = "Stopped."
 GO_ON = "Continue. Pilothouse restarted while you waited for an answer to: {title}. Ask again; it is answered now."
@@ -37,7 +141,7 @@ GO_ON = "Continue. Pilothouse restarted while you waited for an answer to: {titl
 REASON = "reason"
 HOLD_S = 60.0
 WHY = (
-    "Denied: {title}\nWhy not? Say it within a minute, and the work goes on with your reason; else it stops."
+    "Denied: {what}\nWhy? Tell me within a minute, and the work goes on with your reason; otherwise it stops."
 )
 
 
@@ -75,15 +179,18 @@ def log_change(tx: Tx, row: AskRow, state: AskState, by: UserId | None, at: floa
 def _close(tx: Tx, ids: IdMaker, row: AskRow, state: AskState, because: str, at: float) -> None:
     tx.asks.move(row.ask.id, state, at=at)
     record_ask(tx, row, state, at)
-    show_closed(tx, ids, row, closed_line(row.ask, state, because=because), at)
+    line = closed_line(row.ask, state, because=because)
+    show_closed(tx, ids, row, line, at)
     if because:
-        text = f"No longer open: {first_line(row.ask.title, TITLE_CHARS)} ({because})"
-        tell_places(tx, ids, row, text, occasion=state, at=at)
+        tell_places(tx, ids, row, line, occasion=state, at=at, but=unseen_places(tx, row))
 
 
 def resume_with_answer(tx: Tx, ids: IdMaker, lost: Turn, row: AskRow, at: float) -> None:
     """Queue a turn that continues a lost one, for the same authors."""
-    prompt = Prompt(GO_ON.format(title=row.ask.title), by="pilothouse", authors=lost.prompt.authors)
+    said = lost.prompt
+    prompt = Prompt(
+        GO_ON.format(title=row.ask.title), by="pilothouse", authors=said.authors, chain=said.chain
+    )
     turn = Turn(
         TurnId(ids("turn")),
         lost.session_id,
@@ -97,15 +204,19 @@ def resume_with_answer(tx: Tx, ids: IdMaker, lost: Turn, row: AskRow, at: float)
     tx.turns.add(turn)
 
 
+def place_of_answer(tx: Tx, row: AskRow, by: UserId | None) -> ConversationId:
+    """Return the private chat in which a person saw the ask, or else the ask's own conversation."""
+    home = private_chat_of(tx, by) if by else None
+    return home if home is not None and home in row.shown_in else row.conversation_id
+
+
 def want_reason(tx: Tx, ids: IdMaker, denied: AskRow, decision: Decision, at: float) -> None:
     """Ask the denier for a reason, in the place where they saw the ask."""
     by, turn = decision.by, tx.turns.get(denied.turn_id)
-    home = private_chat_of(tx, by) if by else None
-    place = home if home in denied.shown_in else None
     asked = Ask(
         AskId(""),
         "question",
-        WHY.format(title=first_line(denied.ask.title, 200)),
+        WHY.format(what=subject(denied.ask, 200)),
         {"reason_for": denied.ask.id},
         free_text=True,
         expires_at=at + HOLD_S,
@@ -117,7 +228,7 @@ def want_reason(tx: Tx, ids: IdMaker, denied: AskRow, decision: Decision, at: fl
         asked,
         topic=REASON,
         authority=authority,
-        places=(place or denied.conversation_id,),
+        places=(place_of_answer(tx, denied, by),),
         at=at,
         turn=turn,
         about=denied.ask.id,
@@ -155,7 +266,10 @@ def apply_answer(
     instead = "" if decision.input is None else hash_payload(decision.input)
     record_ask(tx, row, decision.verdict, at, decision.by or APP, instead=instead)
     remember_answer(tx, ids, row, decision, at)
-    show_closed(tx, ids, row, closed_line(row.ask, "answered", decision, name), at)
+    line = closed_line(row.ask, "answered", decision, name)
+    if row.topic == REASON and decision.text:
+        line = reason_line(decision, name)
+    show_closed(tx, ids, row, line, at)
     said, turn = decision_text(row.ask, decision), tx.turns.get(row.turn_id)
     if row.topic:
         _settle_topic(tx, ids, topics, row, "answered", decision, at)
@@ -195,9 +309,7 @@ def expire(tx: Tx, ids: IdMaker, topics: Topics, row: AskRow, at: float) -> None
         _settle_topic(tx, ids, topics, row, "expired", decision, at)
     elif turn is None or turn.status not in LIVE:
         log_change(tx, row, "expired", None, at)
-    title = first_line(row.ask.title, TITLE_CHARS)
-    text = "No reason came, so it stays a plain no." if row.topic == REASON else _a_no(title)
-    tell_places(tx, ids, row, text, occasion="expired", at=at)
+    tell_places(tx, ids, row, _expiry_text(row, turn), occasion="expired", at=at)
 
 
 def _settle_topic(
@@ -211,5 +323,14 @@ def _settle_topic(
     topics[row.topic](tx, ids, row, decision, at)
 
 
-def _a_no(title: str) -> str:
-    return f"Nobody answered, so it is a no: {title}"
+def _expiry_text(row: AskRow, turn: Turn | None) -> str:
+    """Say what becomes of the work. Where no engine waits any more, none is called for it."""
+    if row.topic == REASON:
+        return "No reason came, so it is denied and the work stops."
+    what = subject(row.ask)
+    asked_by_tool = row.topic and row.ask.kind == "question" and row.ask.asker
+    if row.topic and not asked_by_tool:
+        return f"No answer in {waited(row)}, so it was denied: {what}"
+    if asked_by_tool or (turn is not None and turn.status in LIVE):
+        return f"No answer in {waited(row)}; {row.ask.asker or 'the engine'} goes on without one: {what}"
+    return f"No answer in {waited(row)}, so the work has stopped. Send a message to go on: {what}"

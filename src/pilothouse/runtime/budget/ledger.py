@@ -215,7 +215,7 @@ def _plus(line: CostLine, row: Spent) -> CostLine:
 
 def describe_line(line: CostLine) -> str:
     told = f"{dollars(line.cost_usd)} in {line.turns} turn{'' if line.turns == 1 else 's'}"
-    return f"{told}, {line.untold} not told" if line.untold else told
+    return f"{told}, {line.untold} without a price" if line.untold else told
 
 
 def describe_cap(cap: CapStatus) -> str:

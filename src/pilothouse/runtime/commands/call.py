@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct, field
 
+from pilothouse.core.channel import Menu
 from pilothouse.core.conversation import Conversation, Session
 from pilothouse.core.ids import EngineId, IdMaker
-from pilothouse.core.message import Address, Attachment, Author, InboundMessage
+from pilothouse.core.lane import Lane
+from pilothouse.core.mcp import McpStatus
+from pilothouse.core.message import Address, Attachment, Author, CommandButton, InboundMessage
 from pilothouse.core.people import AUTHORITY, Role, allows
 from pilothouse.core.queue import QueueRow
 from pilothouse.core.store import Tx
+from pilothouse.runtime.commands.engine_sessions import Elsewhere
 from pilothouse.runtime.conversations.binding import bound, session_owner
+from pilothouse.runtime.engine_report import EngineReport
 from pilothouse.runtime.settings import Settings
 
 Listed = Mapping[EngineId, tuple[str, ...]]
@@ -29,6 +34,22 @@ class NamedFile(Struct, frozen=True):
     data: bytes
 
 
+class Folders(Struct, frozen=True):
+    """Folders below the configured roots: all of them by name, or the one that was named; empty if there is none."""
+
+    listed: Mapping[str, str] = field(default_factory=dict)
+    named: str = ""
+
+
+class LanesAnswer(Struct, frozen=True):
+    """Lanes that are listed, created or closed. `place` is the thread of a new one."""
+
+    lanes: Sequence[Lane] = ()
+    made: Lane | None = None
+    place: Address | None = None
+    closed: Lane | None = None
+
+
 class Prepared(Struct, frozen=True):
     """Results of work done before the transaction, which must not wait. Each field belongs to one command."""
 
@@ -38,12 +59,22 @@ class Prepared(Struct, frozen=True):
     """`/topic`: the address of the new thread, or why there is none."""
     unusable: str = ""
     """`/engine`: why the named engine cannot be used here, and what to do; empty if it can."""
+    elsewhere: Elsewhere = Elsewhere()
+    """`/sessions` and `/resume`: what the engine knows of its sessions."""
+    engines: Sequence[EngineReport] = ()
+    """`/engine`: the engines, with their programs and logins."""
     expected: tuple[InboundMessage, ...] = ()
     """`/stop`: messages of any conversation whose files are still being fetched."""
     said_at: float = 0.0
     """`/stop`: its time by the platform's clock; 0 if unknown."""
     file: NamedFile | str = ""
     """`/send`: the file, or why it is not sent."""
+    folders: Folders = Folders()
+    """`/bind`: the folders to choose from."""
+    servers: Sequence[McpStatus] | str = ()
+    """`/mcp`: the servers with their states, or what a login says."""
+    lanes: LanesAnswer | str = LanesAnswer()
+    """`/lanes`: the lanes, the one that was created or closed, or why not."""
 
 
 class CommandCall(Struct, frozen=True):
@@ -66,6 +97,7 @@ class Reply(Struct, frozen=True):
     attachments: tuple[Attachment, ...] = ()
     formatted: bool = False
     """True if the text is an engine's and keeps its markup."""
+    buttons: tuple[CommandButton, ...] = ()
 
 
 class NotDone(Reply, frozen=True):
@@ -82,6 +114,10 @@ class CommandSpec(Struct, frozen=True):
     run: Callable[[CommandCall], Reply]
     opens: bool = False
     """True if text and files after the command are a message, stored once the command has run."""
+    topic: str = ""
+    """The heading in `/help`."""
+    menus: tuple[Menu, ...] = ("private", "group")
+    """The chats whose menu and `/help` list it."""
 
 
 def save(call: CommandCall, **changes: object) -> None:

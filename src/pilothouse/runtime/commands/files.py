@@ -1,7 +1,7 @@
 """`/send PATH` and `/topic NAME`: commands that use the disk or a platform before their transaction, which must not wait.
 
-`/send` sends only a regular file inside the workspace, links resolved. Files that the rules would ask about before an
-engine reads them, and files whose names suggest secrets, are for owners.
+`/send` sends only a regular file inside the workspace, links resolved; in a terminal it says where the file is. Files
+that the rules would ask about before an engine reads them, and files whose names suggest secrets, are for owners.
 
 `/topic` opens a thread where the channel can. If the gateway is killed before the command is stored, the platform
 repeats the command and an empty second thread is left over; none is ever announced and missing.
@@ -13,10 +13,11 @@ import re
 from pathlib import PurePosixPath
 
 import anyio
+from msgspec import Struct
 
 from pilothouse.core.ask import Ask
 from pilothouse.core.call import Call
-from pilothouse.core.channel import FILE_BYTES, CanOpenThread
+from pilothouse.core.channel import FILE_BYTES, AtMachine, CanOpenThread
 from pilothouse.core.errors import Rejected, TryLater
 from pilothouse.core.ids import AskId
 from pilothouse.core.media import sniff
@@ -36,8 +37,8 @@ READ_S = 10.0
 USAGE = "/send PATH sends a file of the workspace here, such as /send build/report.pdf."
 
 _SECRET = re.compile(
-    r"(?:^|/)(?:\.env[^/]*|\.ssh|\.git|\.aws|\.gnupg|\.netrc|\.npmrc|\.pypirc|id_(?:rsa|dsa|ecdsa|ed25519))(?:/|$)"
-    r"|\.(?:pem|key|p12|pfx|jks|kdbx)$",
+    r"(?:^|/)(?:\.env[^/]*|\.ssh|\.git|\.git-credentials|\.aws|\.kube|\.docker|\.gnupg|\.netrc|\.pgpass|\.npmrc|\.pypirc)(?:/|$)"
+    r"|(?:^|/)(?:id_(?:rsa|dsa|ecdsa|ed25519)|credentials|secrets?)(?:\.[^/]*)?(?:/|$)|\.(?:pem|key|p12|pfx|jks|kdbx)$",
     re.IGNORECASE,
 )
 
@@ -55,6 +56,34 @@ async def find_file(ports: Ports, address: Address, by: Author, said: str) -> Na
         return USAGE
     settings = ports.settings()
     workspace, role = await ports.store.read(lambda tx: _place(tx, settings, address, by))
+    found = await look_for_file(ports, workspace, path)
+    if isinstance(found, str):
+        return found
+    if found.guarded and not allows(role, "command.send.guarded"):
+        return f"{path} is sent only to owners: {found.guarded}."
+    if isinstance(ports.channels.get(address.channel), AtMachine):
+        return at_machine(workspace, found)
+    return found.named()
+
+
+class FoundFile(Struct, frozen=True):
+    """A file of a workspace: its path there, and why only owners may have it, if so."""
+
+    path: str
+    data: bytes
+    guarded: str = ""
+
+    def named(self, name: str = "") -> NamedFile:
+        media_type = sniff(self.data) or "application/octet-stream"
+        return NamedFile(name or PurePosixPath(self.path).name, media_type, self.data)
+
+
+def at_machine(workspace: str, found: FoundFile) -> str:
+    return f"{found.path} is on this machine: {PurePosixPath(workspace, found.path)}"
+
+
+async def look_for_file(ports: Ports, workspace: str, path: str) -> FoundFile | str:
+    """Read a file that may be sent, or tell why it is not."""
     reading = Call("read", "/send", workspace, paths=(path,))
     ask = Ask(AskId(""), "approval", f"/send {path}", {"path": path}, call=reading)
     ruling = await ports.policy.judge(ask, Site(workspace))
@@ -71,11 +100,9 @@ async def find_file(ports: Ports, address: Address, by: Author, said: str) -> Na
     guarded = (
         ruling.rule if ruling.outcome == "ask" else "it may hold secrets" if _SECRET.search(inner) else ""
     )
-    if guarded and not allows(role, "command.send.guarded"):
-        return f"{path} is sent only to owners: {guarded}."
     if not data:  # platforms may refuse it
         return f"{path} is not sent: it is empty."
-    return NamedFile(PurePosixPath(inner).name, sniff(data) or "application/octet-stream", data)
+    return FoundFile(inner, data, guarded)
 
 
 def send_file(call: CommandCall) -> Reply:

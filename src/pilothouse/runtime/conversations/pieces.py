@@ -1,19 +1,28 @@
-"""Messages that arrive in pieces, and the limits of one message: clean text, short names, a bounded size.
+"""Messages on their way in: their pieces, their limits (clean text, short names, a bounded size), and `/stop`.
 
 Each piece beyond the first has its own row in the inbox, done from the start, that names the row of its message. So a
 repeat is recognised piece by piece after a crash, and an edit of any piece finds its message.
+
+`Fetches` are messages whose files are still being fetched, in memory only, because their channel keeps them. `/stop`
+withdraws them: a withdrawn row under its own key makes a later arrival a repeat. Messages behind them are known only to
+their channel, so the time of the stop is a fact in the store, and they are compared with it when they arrive.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import anyio
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pilothouse.core.facts import STOPPED
 from pilothouse.core.ids import ConversationId, IdMaker, MessageId
 from pilothouse.core.message import Address, InboundMessage, Piece, clean_text, made_of, pieces_of
-from pilothouse.core.queue import CONTROL_LANE, Put, QueueRow
-from pilothouse.core.store import Tx
+from pilothouse.core.queue import CONTROL_WAITLIST, Put, QueueRow
+from pilothouse.core.store import Store, Tx
 from pilothouse.runtime.audit import record
 from pilothouse.runtime.conversations.places import message_key
 from pilothouse.runtime.settings import Settings
@@ -55,14 +64,14 @@ def keep_message(
     place: ConversationId,
     at: float,
     *,
-    lane: str | None = None,
+    waitlist: str | None = None,
     ready_at: float = 0.0,
 ) -> Put:
     """Store a message with its pieces and an audit row. A stored message changes nothing."""
     put = tx.inbox.put(
         id=MessageId(ids("msg")),
         key=message_key(message.address, message.native_id),
-        lane=lane or place,
+        waitlist=waitlist,
         conversation_id=place,
         kind=message.kind,
         body=_encode(message),
@@ -88,7 +97,7 @@ def _note_piece(tx: Tx, ids: IdMaker, key: str, head: QueueRow, at: float) -> No
     put = tx.inbox.put(
         id=MessageId(ids("msg")),
         key=key,
-        lane=CONTROL_LANE,
+        waitlist=CONTROL_WAITLIST,
         conversation_id=head.conversation_id,
         kind=PIECE,
         body=_encode(_PieceOf(head.id)),
@@ -131,12 +140,53 @@ def too_much(message: InboundMessage, settings: Settings) -> str:
     if length > settings.max_message_chars:
         return too_long(length, settings.max_message_chars)
     if files > MAX_FILES:
-        return f"Your message has {files} files and was not taken: at most {MAX_FILES} go into one message."
+        return f"Not accepted: your message has {files} files, and one message may have {MAX_FILES}."
     return ""
 
 
 def too_long(length: int, limit: int) -> str:
     return (
-        f"Your message has {length:,} characters and was not taken: at most {limit:,} go into one prompt. "
+        f"Not accepted: your message has {length:,} characters, and one prompt may have {limit:,}. "
         "Send it as a file, or in parts."
     )
+
+
+class Fetches:
+    def __init__(self) -> None:
+        self._fetches: dict[anyio.CancelScope, InboundMessage] = {}
+
+    @contextmanager
+    def expecting(self, message: InboundMessage) -> Iterator[None]:
+        """Announce the message. The body of the `with` is cancelled once the message was withdrawn."""
+        with anyio.CancelScope() as scope:
+            self._fetches[scope] = message
+            try:
+                yield
+            finally:
+                del self._fetches[scope]
+
+    def messages(self) -> tuple[InboundMessage, ...]:
+        return tuple(self._fetches.values())
+
+    async def cancel_withdrawn(self, store: Store) -> None:
+        """Cancel the fetches of messages that were withdrawn."""
+        fetches = list(self._fetches.items())
+
+        def unit(tx: Tx) -> list[anyio.CancelScope]:
+            return [scope for scope, message in fetches if _is_withdrawn(tx, message)]
+
+        for scope in await store.read(unit) if fetches else ():
+            scope.cancel()
+
+
+def _is_withdrawn(tx: Tx, message: InboundMessage) -> bool:
+    """Tell whether all pieces were withdrawn: if only the first was, the rest is still to come."""
+    row = head_of(tx, message.address, message.native_id)
+    return row is not None and row.status == "withdrawn" and without_known(tx, message) is None
+
+
+def is_stopped(tx: Tx, place: ConversationId, message: InboundMessage) -> bool:
+    """Tell whether a chat message was sent before the last stop. Both times are the platform's; equal ones do not count,
+    because platforms count in seconds."""
+    stopped_at = tx.get_fact(STOPPED.of(place))
+    return bool(stopped_at) and message.kind == "chat" and 0 < message.sent_at < float(stopped_at)

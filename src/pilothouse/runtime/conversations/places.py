@@ -20,8 +20,7 @@ from pilothouse.core.ids import ConversationId
 from pilothouse.core.message import Address, MessageRef, conversation_id, inbox_key, parent_id
 from pilothouse.core.store import Tx
 from pilothouse.core.trigger import Trigger
-from pilothouse.runtime.ports import Ports
-from pilothouse.runtime.signals import PLACES
+from pilothouse.runtime.ports import PLACES, Ports
 
 MAX_CACHED = 10_000
 

@@ -6,11 +6,14 @@ is sent again with a mark that says so. A part that was sent is never repeated.
 No answer is given up because a platform is down. An unconfirmed message is sent again after growing pauses (`retry.py`).
 After the first sends a notice about it is queued behind it, and sent after each failed send. If the notice arrives, the
 platform works: a message that is still not confirmed after some more sends is given up.
+
+Changes of sent messages are rows too (`changes.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 
 import anyio
 import msgspec
@@ -32,10 +35,12 @@ from pilothouse.core.message import Address, MessageRef, Part
 from pilothouse.core.queue import CHANGES, PartRow, QueueRow
 from pilothouse.core.store import Tx
 from pilothouse.core.text import excerpt
-from pilothouse.runtime.asks.closed import is_shown_in_place
+from pilothouse.runtime.asks.settle import is_shown_in_place
 from pilothouse.runtime.delivery.changes import apply_change
+from pilothouse.runtime.delivery.known_secrets import without_secrets
 from pilothouse.runtime.delivery.mail import AT_ONCE, Mail, Waiting
 from pilothouse.runtime.delivery.retry import MAX_SENDS, OWN_FAULT_SENDS, QUICK_SENDS, resend_pause_s
+from pilothouse.runtime.delivery.typing_indicator import ViewCalls
 from pilothouse.runtime.delivery.undelivered import (
     REFUSED,
     delivery_notice,
@@ -43,10 +48,9 @@ from pilothouse.runtime.delivery.undelivered import (
     post_notice,
     retract_notice,
 )
-from pilothouse.runtime.outbox import content_at
-from pilothouse.runtime.ports import Ports
+from pilothouse.runtime.outbox import content_at, end_key
+from pilothouse.runtime.ports import INBOX, OUTBOX, Ports, Signals
 from pilothouse.runtime.settings import backoff_s
-from pilothouse.runtime.signals import OUTBOX, Signals
 
 MAX_BREAKS = 3
 SENT = "sent"
@@ -57,8 +61,9 @@ UNCONFIRMED = "A message could not be confirmed as delivered after {sends} tries
 
 
 class Delivery:
-    def __init__(self, ports: Ports) -> None:
+    def __init__(self, ports: Ports, calls: ViewCalls) -> None:
         self._ports = ports
+        self._calls = calls
         self._busy: set[ConversationId] = set()
         self._sent_at: dict[ConversationId, float] = {}
         self._breaks: dict[MessageId, int] = {}
@@ -95,7 +100,8 @@ class Delivery:
         for row, conversation in seen.ready[: AT_ONCE - len(self._busy)]:
             self._busy.add(row.conversation_id)
             tasks.start_soon(self._deliver_one, row, conversation.address)
-        return poll_s if seen.next_at is None else min(poll_s, max(0.01, seen.next_at - ports.clock.now()))
+        most_s = poll_s if self._busy else inf
+        return most_s if seen.next_at is None else min(most_s, max(0.01, seen.next_at - ports.clock.now()))
 
     def _unit(self) -> Callable[[Tx], Waiting]:
         return self._mail.look(tuple(self._busy))
@@ -145,22 +151,25 @@ class Delivery:
         return self._breaks[row.id]
 
     async def _deliver(self, row: QueueRow, address: Address) -> None:
-        ports, channel, shown = self._ports, self._ports.channels[address.channel], ""
+        ports, channel = self._ports, self._ports.channels[address.channel]
         if row.kind in CHANGES:
             if failed := await apply_change(ports, channel, row):
                 await self._fail(row, failed)
             self._breaks.pop(row.id, None)
             return
+        content = None
         try:
-            content = content_at(row, ports.clock.now())
-            shown = excerpt(content)
+            content = without_secrets(content_at(row, ports.clock.now()), ports.redact)
             rendered = channel.render(content)
         except Exception as error:  # noqa: BLE001 - one delivery
             ports.log("message.unfit", message_id=row.id, level="error", error=error)
             await ports.store.write(lambda tx: tx.outbox.claim([row.id]))
+            shown = excerpt(content) if content else ""
             await self._fail(row, UNFIT.format(text=shown) if shown else UNREADABLE)
             return
         parts = await ports.store.write(lambda tx: self._take(tx, row, rendered))
+        if parts and row.turn_id is not None and row.key == end_key(row.turn_id):
+            await self._calls.end(row.turn_id)
         for part in parts:
             if part.state == "sent":
                 continue
@@ -279,7 +288,7 @@ class Delivery:
             f"{channel.id} raised WantsPlainer but cannot render plainly"
         )
         now = self._ports.clock.now()
-        plain = channel.render_plainly(content_at(row, now))
+        plain = channel.render_plainly(without_secrets(content_at(row, now), self._ports.redact))
         self._ports.log("message.made_plainer", message_id=row.id, turn_id=row.turn_id, why=why)
 
         def unit(tx: Tx) -> None:
@@ -314,6 +323,7 @@ class Delivery:
         ports.log("message.failed", level="error", message_id=row.id, turn_id=row.turn_id, why=why)
         self._breaks.pop(row.id, None)
         await ports.persist(lambda tx: give_up(tx, ports.ids, ports.settings(), row, why, now))
+        ports.signals.poke(INBOX)
 
 
 def _bytes(part: Part) -> int:

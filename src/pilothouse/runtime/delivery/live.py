@@ -10,6 +10,8 @@ by a new one; one that cannot be removed now is left to the outbox. Errors are l
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
+from math import inf
 
 import anyio
 from anyio.abc import TaskGroup
@@ -40,9 +42,9 @@ from pilothouse.core.store import Tx
 from pilothouse.core.turn import LIVE, Turn
 from pilothouse.core.view import TurnView, fold
 from pilothouse.runtime.delivery.changes import remove_later
-from pilothouse.runtime.delivery.typing_indicator import TypingIndicators
-from pilothouse.runtime.ports import Ports
-from pilothouse.runtime.signals import OUTBOX, TURNS, Signals, end_of
+from pilothouse.runtime.delivery.known_secrets import without_secrets
+from pilothouse.runtime.delivery.typing_indicator import TypingIndicators, ViewCalls
+from pilothouse.runtime.ports import OUTBOX, TURNS, Ports, Signals, end_of
 
 CHECK_SHARE = 0.2
 """Share of `edit_every_s` between two checks for new turns, so that turns that start together cost one check."""
@@ -54,15 +56,18 @@ REMOVE_TRIES = 5
 class LiveViews:
     """Finds the live turns on channels that can edit, and shows each until it ends."""
 
-    def __init__(self, ports: Ports) -> None:
+    def __init__(self, ports: Ports, calls: ViewCalls) -> None:
         self._ports = ports
+        self._calls = calls
         self._shown: set[TurnId] = set()
         self._due: dict[TurnId, float] = {}
         """When each young turn will be shown, by the monotonic clock."""
-        self._typing = TypingIndicators(ports)
+        self._typing = TypingIndicators(ports, calls)
         """Shares the query for live turns."""
         self._open: set[ProgressMessage] = set()
         self._leaving = False
+        self._has_turns = False
+        """A turn was live at the last look, or that look failed."""
         self._all_removed = anyio.Event()
 
     async def clear(self, within_s: float) -> None:
@@ -86,7 +91,7 @@ class LiveViews:
                 ticket = self._ports.signals.ticket(TURNS)
                 for progress in await self._changes(tasks):
                     tasks.start_soon(self._show, progress)
-                await Signals.wait(ticket, self._pause_s(settings.poll_s))
+                await Signals.wait(ticket, self._pause_s(settings.poll_s if self._has_turns else inf))
                 await anyio.sleep(settings.edit_every_s * CHECK_SHARE)
 
     async def _changes(self, tasks: TaskGroup) -> list[ProgressMessage]:
@@ -94,14 +99,20 @@ class LiveViews:
         read = self._ports.store.read
         try:
             live = await read(lambda tx: tx.turns.of(statuses=tuple(LIVE), limit=500))
+            self._has_turns = bool(live)
             await self._typing.update(live, tasks)
             due = self._take_due(live)
-            places = await read(lambda tx: tx.conversations.some(turn.conversation_id for turn in due))
+            places = (
+                await read(lambda tx: tx.conversations.some(turn.conversation_id for turn in due))
+                if due
+                else {}
+            )
         except StoreError as error:
             self._ports.log("live.postponed", level="warning", error=str(error))
+            self._has_turns = True
             return []
         return [
-            ProgressMessage(self._ports, turn, place.address, channel)
+            ProgressMessage(self._ports, self._calls, turn, place.address, channel)
             for turn in due
             if (place := places.get(turn.conversation_id)) is not None
             and isinstance(channel := self._ports.channels.get(place.address.channel), CanEdit)
@@ -177,9 +188,12 @@ async def _leave_to_outbox(ports: Ports, shown: Collection[ProgressMessage]) -> 
 class ProgressMessage:
     """One progress message: sent, edited while it changes, removed at the end."""
 
-    def __init__(self, ports: Ports, turn: Turn, address: Address, channel: Channel) -> None:
+    def __init__(
+        self, ports: Ports, calls: ViewCalls, turn: Turn, address: Address, channel: Channel
+    ) -> None:
         self.turn = turn
         self._ports = ports
+        self._calls = calls
         self._address = address
         self._channel = channel
         self._view = TurnView(turn_id=turn.id)
@@ -240,15 +254,15 @@ class ProgressMessage:
         """Show the view if it changed. A refused update is not repeated: the next view may differ."""
         if not isinstance(self._channel, CanEdit):
             return
-        part = self._channel.render_view(self._view, self._ports.clock.now())
+        view = without_secrets(self._view, self._ports.redact)
+        part = self._channel.render_view(view, self._ports.clock.now())
         if part is None or (part == self._last and not self._needs_renewal()):
             return
         now = self._ports.clock.monotonic()
         ended = self._ports.signals.ticket(end_of(self.turn.id))
         try:
             with anyio.fail_after(self._ports.settings().send_timeout_s):
-                if self._ref is None or not await self._edit(self._channel, self._ref, part):
-                    await self._send(self._channel, part)
+                await self._update(self._channel, part)
                 self._last_at = now
                 if isinstance(self._channel, CanDelete):
                     await self._delete_all(self._channel)
@@ -259,6 +273,14 @@ class ProgressMessage:
                 raise  # a retry might leave a second message that is never removed
             await self._skip(ended, error, self._ports.settings().retry_first_s)
 
+    async def _update(self, channel: CanEdit, part: Part) -> None:
+        """Edit the message, or send one. Nothing is shown once the turn's last message is on its way."""
+        show, id = self._calls.show, self.turn.id
+        if self._ref is not None:
+            await show(id, partial(self._edit, channel, self._ref, part))
+        if self._ref is None:
+            await show(id, partial(self._send, self._channel, part), may_cancel=False)
+
     def _needs_renewal(self) -> bool:
         """Tell whether the message will expire unless it is shown again."""
         if self._ref is None or not isinstance(self._channel, RenewsViews):
@@ -266,8 +288,8 @@ class ProgressMessage:
         renew_s = self._channel.renew_view_s(self._ref)
         return renew_s is not None and self._ports.clock.monotonic() - self._last_at >= renew_s
 
-    async def _edit(self, channel: CanEdit, ref: MessageRef, part: Part) -> bool:
-        """Edit the message. False if a new one must be sent; raises if a new one could not be edited either."""
+    async def _edit(self, channel: CanEdit, ref: MessageRef, part: Part) -> None:
+        """Edit the message, or forget it if a new one must be sent. Raises if a new one could not be edited either."""
         try:
             await channel.edit(ref, part)
         except CannotEdit as error:
@@ -276,9 +298,8 @@ class ProgressMessage:
             self._ports.log("live.renewed", turn_id=self.turn.id, why=error.reason)
             self._to_remove.append(ref)
             self._ref, self._is_renewed = None, True
-            return False
+            return
         self._last, self._is_renewed = part, False
-        return True
 
     async def _send(self, channel: Channel, part: Part) -> None:
         """Send a new message. One found from an unconfirmed try shows the older view, so it is edited next."""

@@ -1,7 +1,8 @@
 """Finds the outbox rows that this node delivers: those of its channels, and of single places and messages it holds.
 
 A client that holds only some messages is given the replies to these and rows that reply to no message. Replies to other
-clients are left for them and delay nothing.
+clients are left for them and delay nothing. Of several processes that show one place, each delivers the replies to the
+messages that came in through it; after `LEFT_S` any of them does.
 """
 
 from __future__ import annotations
@@ -10,17 +11,18 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from pilothouse.core.channel import HoldsMessages, HoldsPlaces
-from pilothouse.core.channel_status import served_channels
+from pilothouse.core.channel import HoldsMessages, HoldsPlaces, SharesPlaces
 from pilothouse.core.conversation import Conversation
 from pilothouse.core.ids import ChannelId, ConversationId, MessageId
-from pilothouse.core.queue import QueueRow
+from pilothouse.core.queue import CHANGES, QueueRow
 from pilothouse.core.store import Tx
 from pilothouse.runtime.audit import APP, record
-from pilothouse.runtime.outbox import REPLIES, reply_key
+from pilothouse.runtime.channel_status import served_channels
+from pilothouse.runtime.outbox import REPLIES, content_of, reply_key
 from pilothouse.runtime.ports import Ports
 
 AT_ONCE = 64
+LEFT_S = 5.0
 
 _Client = tuple[tuple[ConversationId, ...], tuple[MessageId, ...]]
 """The places that a client holds, and the messages there whose replies it waits for."""
@@ -48,6 +50,16 @@ def next_for_client(
     return heads
 
 
+def senders_of(tx: Tx, row: QueueRow) -> list[str]:
+    """Return the platform's ids of the messages that an outbox row replies to."""
+    if row.kind in CHANGES:
+        return []
+    if (said := content_of(row).reply_to) is not None:
+        return [said]
+    turn = tx.inbox.of_turn(row.turn_id) if row.turn_id else []
+    return [message.key.rpartition("|")[2] for message in turn]
+
+
 class Waiting(Struct, frozen=True):
     """Rows that are ready, channels that are not configured, and when the next row is ready."""
 
@@ -62,6 +74,7 @@ class Mail:
         # An isinstance check against a protocol is slow, and its result does not change.
         found = ports.channels.items()
         self._holders = {id: channel for id, channel in found if isinstance(channel, HoldsPlaces)}
+        self._sharing = {id: channel for id, channel in found if isinstance(channel, SharesPlaces)}
 
     def look(self, skip: Sequence[ConversationId]) -> Callable[[Tx], Waiting]:
         """Return the read for one delivery round, leaving out the conversations in `skip`."""
@@ -76,17 +89,28 @@ class Mail:
             for held, messages in clients:
                 rows += next_for_client(tx, [place for place in held if place not in skip], messages, now)
             places_of = tx.conversations.some({row.conversation_id for row in rows})
+            found = [(row, places_of[id]) for row in rows if (id := row.conversation_id) in places_of]
+            left = {row.id: row for row, place in found if self._is_left(tx, row, place.address.channel, now)}
+            times = [tx.outbox.next_ready_at(now), *(row.created_at + LEFT_S for row in left.values())]
             return Waiting(
-                ready=[(row, places_of[id]) for row in rows if (id := row.conversation_id) in places_of],
+                ready=[(row, place) for row, place in found if row.id not in left],
                 unknown=[
                     channel
                     for channel in tx.outbox.channels_waiting()
                     if channel not in known and channel not in served_channels(tx)
                 ],
-                next_at=tx.outbox.next_ready_at(now),
+                next_at=min((at for at in times if at is not None), default=None),
             )
 
         return unit
+
+    def _is_left(self, tx: Tx, row: QueueRow, channel: ChannelId, now: float) -> bool:
+        """Tell whether another process should deliver the row."""
+        shared = self._sharing.get(channel)
+        if shared is None or now - row.created_at >= LEFT_S:
+            return False
+        senders = senders_of(tx, row)
+        return bool(senders) and all(map(shared.was_sent_elsewhere, senders))
 
     def _held(self) -> tuple[list[ChannelId], list[ConversationId], list[_Client]]:
         """Return what this node serves: whole channels, single places, and clients of single messages."""

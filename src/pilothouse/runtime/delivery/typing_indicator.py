@@ -1,12 +1,18 @@
-"""Shows "is typing …" while a turn runs, on channels that can (`CanType`).
+"""Shows "is typing …" while a turn runs (`TypingIndicators`), and keeps progress before a turn's last message (`ViewCalls`).
 
 A turn that waits for an answer does not type. The indicator expires by itself after a few seconds, so it is renewed
 every `type_every_s` of its channel, and stopping needs no call. Errors are logged and cost only the indicator.
+
+A draft, an edit or a typing indicator that reached the platform after the answer would stay below it. `LiveViews` and
+`TypingIndicators` make their calls through `show`; `Delivery` calls `end` before it sends the last message of a turn. No
+call begins after `end`, and `end` waits for the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
@@ -17,15 +23,64 @@ from pilothouse.core.ids import TurnId
 from pilothouse.core.message import Address
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import LIVE, Turn
-from pilothouse.runtime.ports import Ports
-from pilothouse.runtime.signals import Signals, end_of
+from pilothouse.runtime.ports import Ports, Signals, end_of
+
+T = TypeVar("T")
+REMEMBERED = 1000
+"""Ended turns that are remembered. A live view looks at its turn again within seconds."""
+END_S = 2.0
+"""The longest time that a last message waits for a progress message that is being created."""
+
+
+class ViewCalls:
+    def __init__(self) -> None:
+        self._ended: dict[TurnId, None] = {}
+        self._open: dict[TurnId, list[tuple[anyio.CancelScope | None, anyio.Event]]] = {}
+
+    async def show(
+        self, turn_id: TurnId, call: Callable[[], Awaitable[T]], *, may_cancel: bool = True
+    ) -> T | None:
+        """Make the call, unless the turn has ended; None if it was not made or was cancelled.
+
+        A call that creates a message must not be cancelled: nobody would know the message to remove it."""
+        if turn_id in self._ended:
+            return None
+        scope, done = anyio.CancelScope(), anyio.Event()
+        entry = (scope if may_cancel else None, done)
+        self._open.setdefault(turn_id, []).append(entry)
+        try:
+            with scope:
+                return await call()
+        finally:
+            self._close(turn_id, entry)
+        return None
+
+    async def end(self, turn_id: TurnId) -> None:
+        """Return when no call of this turn is under way, or after `END_S`."""
+        self._ended[turn_id] = None
+        if len(self._ended) > REMEMBERED:
+            del self._ended[next(iter(self._ended))]
+        under_way = list(self._open.get(turn_id, ()))
+        for scope, _ in under_way:
+            if scope is not None:
+                scope.cancel()
+        with anyio.move_on_after(END_S):
+            for _, done in under_way:
+                await done.wait()
+
+    def _close(self, turn_id: TurnId, entry: tuple[anyio.CancelScope | None, anyio.Event]) -> None:
+        entry[1].set()
+        self._open[turn_id].remove(entry)
+        if not self._open[turn_id]:
+            del self._open[turn_id]
 
 
 class TypingIndicators:
     """Runs one task for each live turn. `LiveViews` reports the live turns."""
 
-    def __init__(self, ports: Ports) -> None:
+    def __init__(self, ports: Ports, calls: ViewCalls) -> None:
         self._ports = ports
+        self._calls = calls
         self._channels = {id: one for id, one in ports.channels.items() if isinstance(one, CanType)}
         self._known: set[TurnId] = set()
 
@@ -69,7 +124,7 @@ class TypingIndicators:
             if await self._status(turn_id) == "running":
                 try:
                     with anyio.move_on_after(channel.type_every_s):
-                        await channel.type(address)
+                        await self._calls.show(turn_id, partial(channel.type, address))
                 except TryLater as error:
                     pause_s = max(pause_s, error.after_s)
                 except Rejected as error:  # we may be removed from a place at any time: not an error

@@ -14,19 +14,29 @@ from pilothouse.core.ask import AskRow
 from pilothouse.core.ids import ConversationId, IdMaker, MessageId, TurnId, UserId
 from pilothouse.core.message import Author, Content, InboundMessage
 from pilothouse.core.people import OWNERS, Authority
-from pilothouse.core.queue import CHANGES, NEVER, QueueRow, notes_lane
+from pilothouse.core.queue import CHANGES, NEVER, QueueRow, notes_waitlist
 from pilothouse.core.store import Tx
 from pilothouse.core.text import excerpt
+from pilothouse.core.turn import ENDED
 from pilothouse.runtime.asks.show import ask_of, places_of, show_ask_in
 from pilothouse.runtime.audit import APP, record
-from pilothouse.runtime.outbox import ask_key, content_of, notice_key, row_of_notice, say
+from pilothouse.runtime.conversations.follow_up import RESPONSE, put_follow_up
+from pilothouse.runtime.outbox import (
+    TOOL_KEYS,
+    ask_key,
+    content_of,
+    end_elsewhere_key,
+    notice_key,
+    row_of_notice,
+    say,
+)
 from pilothouse.runtime.roles import approver_chats, may, private_chat_of
 from pilothouse.runtime.settings import Settings
 
 REFUSED = "A message could not be delivered ({reason}): {text}"
 ELSEWHERE = (
-    "In {place}: {text} Nothing reaches that place any more, so you are told here. On the machine, "
-    "`pilothouse trace {turn}` shows the whole turn."
+    "In {place}: {text} Nothing reaches that place any more, so you are told here. "
+    "/show {turn} shows the answer in full."
 )
 
 WAITS = "{why} It still waits for an answer: /show {ask} shows it in full, and `pilothouse asks` on the machine answers it."
@@ -59,6 +69,8 @@ def give_up(tx: Tx, ids: IdMaker, settings: Settings, row: QueueRow, why: str, n
     elif row.kind not in CHANGES:
         post_notice(tx, ids, row, why, now)
         _tell_session(tx, ids, row, why, now)
+    elif row.key.startswith(TOOL_KEYS):
+        _tell_session(tx, ids, row, why, now)
 
 
 def drop_message(tx: Tx, ids: IdMaker, settings: Settings, row: QueueRow, why: str, now: float) -> bool:
@@ -74,7 +86,9 @@ def drop_message(tx: Tx, ids: IdMaker, settings: Settings, row: QueueRow, why: s
 
 
 def was_told_in(tx: Tx, turn: TurnId, place: ConversationId) -> bool:
-    """Tell whether this place was told that the turn's answer could not be delivered."""
+    """Tell whether this place got a copy of the turn's answer, or was told that it could not be delivered."""
+    if tx.outbox.by_key(end_elsewhere_key(turn, place)) is not None:
+        return True
     return any(row_of_notice(row) and row.conversation_id == place for row in tx.outbox.of_turn(turn))
 
 
@@ -169,7 +183,19 @@ def _may_arrive(tx: Tx, key: str) -> bool:
 
 
 def _tell_session(tx: Tx, ids: IdMaker, row: QueueRow, why: str, now: float) -> None:
-    conversation = tx.conversations.get(row.conversation_id)
+    """Tell the session: by a follow-up if a tool's message failed after its turn, else in its next turn. What a tool sent
+    elsewhere is told where its turn came from."""
+    turn = tx.turns.get(row.turn_id) if row.turn_id and row.key.startswith(TOOL_KEYS) else None
+    if turn is not None:
+        starts = turn.status in ENDED and row.kind not in CHANGES
+        text = RESPONSE.format(action=row.key.split(":")[2], status="failed", result=why)
+        heading = f"not delivered: {_beginning(row)}"
+        put_follow_up(
+            tx, ids, turn, key=notice_key(row.id), heading=heading, text=text, at=now, starts=starts
+        )
+        return
+    place = row.conversation_id
+    conversation = tx.conversations.get(place)
     if conversation is None:
         return
     author, key = Author(UserId("pilothouse:delivery"), "Pilothouse"), notice_key(row.id)
@@ -177,8 +203,8 @@ def _tell_session(tx: Tx, ids: IdMaker, row: QueueRow, why: str, now: float) -> 
     tx.inbox.put(
         id=MessageId(ids("msg")),
         key=key,
-        lane=notes_lane(row.conversation_id),
-        conversation_id=row.conversation_id,
+        waitlist=notes_waitlist(place),
+        conversation_id=place,
         kind="system",
         body=msgspec.json.encode(message),
         at=now,

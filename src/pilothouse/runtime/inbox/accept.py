@@ -7,32 +7,31 @@ from __future__ import annotations
 
 import msgspec
 
-from pilothouse.core.ask import AskRow, parse_reply
+from pilothouse.core.ask import AskRow, Decision
 from pilothouse.core.channel import Receipt
 from pilothouse.core.conversation import Conversation
-from pilothouse.core.ids import IdMaker, MessageId
+from pilothouse.core.ids import ConversationId, IdMaker, MessageId
 from pilothouse.core.message import BY_PEOPLE, Content, InboundMessage, conversation_id
-from pilothouse.core.queue import NEVER, QueueRow, notes_lane
+from pilothouse.core.queue import NEVER, QueueRow, notes_waitlist
 from pilothouse.core.store import Tx
-from pilothouse.core.text import first_line
+from pilothouse.core.text import first_line, moment
 from pilothouse.core.turn import Turn
-from pilothouse.runtime.asks.answers import Answers
+from pilothouse.runtime.asks.answers import Answer, Answers
 from pilothouse.runtime.asks.settle import supersede_lost
 from pilothouse.runtime.commands.call import NotDone, Opening, Reply
-from pilothouse.runtime.conversations.binding import bound
-from pilothouse.runtime.conversations.fetches import is_stopped
-from pilothouse.runtime.conversations.pieces import head_of, keep_message, without_known
+from pilothouse.runtime.conversations.binding import GOES_ON, bound, find_target, replies_elsewhere
+from pilothouse.runtime.conversations.pieces import head_of, is_stopped, keep_message, without_known
 from pilothouse.runtime.conversations.places import ensure_place, message_key
-from pilothouse.runtime.conversations.sessions import GOES_ON, find_target, replies_elsewhere
 from pilothouse.runtime.outbox import say
 from pilothouse.runtime.roles import note_author
 from pilothouse.runtime.settings import Settings
 
-BUSY = "Still working on your previous request."
-STOPPED = "Stopped before it began: it was said before the last /stop."
-ANSWER_IN_CHAT = "pilothouse chat shows it and takes the answer"
+GOT_IT = "Got it."
+BUSY = "I'm still busy."
+STOPPED = "Not run: it was sent before the last /stop."
+ANSWER_IN_CHAT = "to answer it: pilothouse chat"
 """For a sender on a command line, which shows no question that could be answered."""
-ANSWER_THERE = "it is answered where it was asked, above"
+ANSWER_THERE = "answer it above"
 
 
 class Accept:
@@ -53,6 +52,8 @@ class Accept:
         self._opening = opening
         self.place = conversation_id(message.address)
         """The conversation of the message; final once the transaction ran."""
+        self.wake: tuple[ConversationId, ...] = ()
+        """Conversations whose turns the message answered."""
 
     def __call__(self, tx: Tx) -> Receipt:
         message = self._message
@@ -73,7 +74,7 @@ class Accept:
             if target.refusal:
                 return Receipt("refused", text=target.refusal)
             message = self._message = target.message
-        asked = self._question(tx, conversation)
+        asked = self._typed_answer(tx, conversation)
         if message.overheard and asked is None:  # intake saw one, but it was answered since
             return Receipt("refused")
         key, opened = message_key(message.address, message.native_id), Reply("")
@@ -89,7 +90,7 @@ class Accept:
             message,
             conversation.id,
             self._at,
-            lane=notes_lane(conversation.id) if note else None,
+            waitlist=notes_waitlist(conversation.id) if note else None,
             ready_at=NEVER if note else 0.0,
         )
         if not put.fresh:
@@ -97,9 +98,9 @@ class Accept:
         if message.kind == "chat":
             note_author(tx, message.author, conversation)
         if note:
-            return Receipt("queued", put.row.id, "Noted: it goes along with the next message.")
-        if asked is not None and self._answer(tx, asked, put.row.id):
-            return Receipt("queued", put.row.id, "Taken as the answer.")
+            return Receipt("queued", put.row.id, "Noted; it is passed on with your next message.")
+        if asked is not None and (told := self._answer(tx, *asked, put.row.id)):
+            return Receipt("queued", put.row.id, told)
         if message.kind in BY_PEOPLE:
             supersede_lost(tx, self._ids, {conversation.session_id, message.session_id}, self._at)
         told = f"{opened.text} {self._place_in_line(tx, conversation, put.row)}".strip()
@@ -108,17 +109,18 @@ class Accept:
             told = f"{told} {_still_open(tx, conversation, how)}".strip()
         return Receipt("queued", put.row.id, told)
 
-    def _question(self, tx: Tx, conversation: Conversation) -> AskRow | None:
-        """Return the open question that the message answers. It never answers an approval.
+    def _typed_answer(self, tx: Tx, conversation: Conversation) -> tuple[AskRow, Decision] | None:
+        """Return the open ask that the message answers, and how.
 
         A message with attachments answers nothing, because an answer is text and the attachments would be lost. Nor
         does a reply to a message of another conversation.
         """
         message = self._message
         is_text = message.kind == "chat" and not message.attachments and not message.alone
-        if not is_text or replies_elsewhere(tx, message):
+        if not is_text:
             return None
-        return self._answers.question_for(tx, conversation.id, message, self._at)
+        elsewhere = replies_elsewhere(tx, message)
+        return self._answers.typed_answer(tx, conversation.id, message, self._at, elsewhere=elsewhere)
 
     def _keep_stopped(self, tx: Tx, conversation: Conversation) -> Receipt:
         put = keep_message(tx, self._ids, self._message, conversation.id, self._at)
@@ -133,38 +135,54 @@ class Accept:
         head = head_of(tx, self._message.address, self._message.native_id)
         return Receipt("duplicate", None if head is None else head.id)
 
-    def _answer(self, tx: Tx, asked: AskRow, id: MessageId) -> bool:
-        by = self._message.author
-        decision = msgspec.structs.replace(parse_reply(asked.ask, self._message.whole_text), by=by.id)
-        self._answers.apply(tx, asked, decision, self._at, name=by.name)
+    def _answer(self, tx: Tx, asked: AskRow, decision: Decision, id: MessageId) -> str:
+        """Take the message as an answer, and return what its sender is told; empty if it does not count as one."""
+        by, ask = self._message.author, asked.ask
+        decision = msgspec.structs.replace(decision, by=by.id)
+        taken = self._answers.take(tx, Answer(ask.id, ask.payload_hash, decision, by, self._at))
+        if not taken.answered.accepted:
+            return ""
+        self.wake = taken.wake
         tx.inbox.claim([id])
-        return tx.inbox.done(id, self._at, f"answered {asked.ask.id}")
+        tx.inbox.done(id, self._at, f"answered {ask.id}")
+        return GOT_IT if ask.kind == "question" else f"{taken.answered.text}."
 
     def _place_in_line(self, tx: Tx, conversation: Conversation, put: QueueRow) -> str:
         live = tx.turns.live_in(conversation.id)
         ahead = [row for row in tx.inbox.waiting(conversation.id) if row.id != put.id]
-        if live is None and tx.turns.of(conversation.id, statuses=("parked",), limit=1):
-            return "The turn before this one waits to be tried again, and this waits behind it. /stop drops that one."
+        parked = tx.turns.of(conversation.id, statuses=("parked",), limit=1)
+        if live is None and parked:
+            return _behind_parked(parked[0], self._at)
         elsewhere = self._message.session_id not in (None, conversation.session_id)
         if live is None:
-            told = "" if not ahead else _queued(put, len(ahead))
+            told = "" if not ahead else _queued(len(ahead))
             return f"{told} {GOES_ON}".strip() if elsewhere else told
-        return self._during(tx, live, conversation, put, len(ahead))
+        return self._during(tx, live, conversation, len(ahead))
 
-    def _during(self, tx: Tx, live: Turn, conversation: Conversation, put: QueueRow, ahead: int) -> str:
+    def _during(self, tx: Tx, live: Turn, conversation: Conversation, ahead: int) -> str:
         elsewhere = self._message.session_id not in (None, live.session_id)
+        alone = self._message.alone
         match bound(tx, conversation).busy or self._settings.busy:
             case "interrupt":
                 tx.turns.note(live.id, stop_requested=True)
                 return "Stopping the running turn to take this one."
+            case policy if policy != "steer" and live.status == "waiting" and not (elsewhere or alone):
+                return self._behind_ask(tx, live)
             case _ if elsewhere:
-                return f"{BUSY} {_queued(put, ahead)} {GOES_ON}"
-            case policy if policy == "queue" or self._message.alone:
-                return f"{BUSY} {_queued(put, ahead)}"
+                return f"{BUSY} {_queued(ahead)} {GOES_ON}"
+            case policy if policy == "queue" or alone:
+                return f"{BUSY} {_queued(ahead)}"
             case "steer":
                 return "Passing it on to the running turn."
             case _:
-                return f"{BUSY} {_queued(put, 0, ' with what else you send')}"
+                return f"{BUSY} {_queued(0)}"
+
+    def _behind_ask(self, tx: Tx, live: Turn) -> str:
+        """Say that the turn waits for a person, and for whom."""
+        asks = [row for row in tx.asks.of_turn(live.id) if row.state == "open"]
+        by = self._message.author.id
+        whose = "your" if any(self._answers.may_answer(tx, row.authority, by) for row in asks) else "an"
+        return f"I'm waiting for {whose} answer above; your message comes after it (/cancel drops it)."
 
 
 def _still_open(tx: Tx, conversation: Conversation, how: str) -> str:
@@ -176,7 +194,12 @@ def _still_open(tx: Tx, conversation: Conversation, how: str) -> str:
     return f"Still open here: {first_line(first.title)}{more} ({how})"
 
 
-def _queued(row: QueueRow, ahead: int, company: str = "") -> str:
-    """Name the message by its number, which stays the same while its place in the queue changes."""
-    place = f"behind {ahead} other{'s' if ahead > 1 else ''}" if ahead else f"next in line{company}"
-    return f"Your message has been queued as #{row.seq}, {place}; /cancel #{row.seq} drops it."
+def _behind_parked(parked: Turn, now: float) -> str:
+    when = f" {moment(parked.retry_at, now)}" if parked.retry_at and parked.retry_at > now else ""
+    why = f"{parked.failure.text} " if parked.failure else ""
+    return f"{why}An earlier message runs again{when}, and yours comes after it. /stop drops the earlier one."
+
+
+def _queued(ahead: int) -> str:
+    place = f"comes after {ahead} other{'s' if ahead > 1 else ''}" if ahead else "is next"
+    return f"Your message {place} (/cancel drops it)."

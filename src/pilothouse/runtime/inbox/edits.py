@@ -21,14 +21,13 @@ from pilothouse.core.message import (
     words_of,
 )
 from pilothouse.core.people import Role, allows
-from pilothouse.core.queue import CONTROL_LANE, QueueRow
+from pilothouse.core.queue import CONTROL_WAITLIST, QueueRow
 from pilothouse.core.store import Tx
+from pilothouse.runtime.conversations.binding import find_target
 from pilothouse.runtime.conversations.pieces import head_of, too_much
 from pilothouse.runtime.conversations.places import ensure_place
-from pilothouse.runtime.conversations.sessions import find_target
 from pilothouse.runtime.outbox import say
-from pilothouse.runtime.ports import Ports
-from pilothouse.runtime.signals import INBOX, OUTBOX
+from pilothouse.runtime.ports import INBOX, OUTBOX, Ports
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(InboundMessage).decode
@@ -92,7 +91,7 @@ async def _amend(
         row = head_of(tx, message.address, message.native_id)
         if row is None:
             return Receipt("duplicate")
-        if row.lane == CONTROL_LANE or row.status in ("done", "failed", "withdrawn"):
+        if row.waitlist == CONTROL_WAITLIST or row.status in ("done", "failed", "withdrawn"):
             return Receipt("duplicate", row.id)
         said = _decode(row.body)
         if message.author is not None and said.author.id != message.author.id:

@@ -16,6 +16,7 @@ from pilothouse.core.budget import Pace
 from pilothouse.core.channel import Receipt
 from pilothouse.core.ids import UserId
 from pilothouse.core.message import (
+    BY_PEOPLE,
     Address,
     Author,
     InboundMessage,
@@ -29,8 +30,12 @@ from pilothouse.core.people import Role, allows
 from pilothouse.core.store import Tx
 from pilothouse.runtime.admission import handle_stranger, offered_code, should_reply_to_stranger
 from pilothouse.runtime.asks.answers import Answers
-from pilothouse.runtime.commands.call import Opening, Prepared
+from pilothouse.runtime.commands.call import QUOTES, Opening, Prepared
+from pilothouse.runtime.commands.engine_sessions import ask_engine
 from pilothouse.runtime.commands.files import find_file, open_thread
+from pilothouse.runtime.commands.folders import look_for_folders
+from pilothouse.runtime.commands.lanes import ask_lanes, deed_of
+from pilothouse.runtime.commands.servers import ask_servers
 from pilothouse.runtime.commands.settings import list_models
 from pilothouse.runtime.commands.table import (
     ALIASES,
@@ -44,17 +49,22 @@ from pilothouse.runtime.commands.table import (
     route,
     run_command,
 )
-from pilothouse.runtime.conversations.binding import workspace_of
-from pilothouse.runtime.conversations.fetches import Fetches
-from pilothouse.runtime.conversations.pieces import cleaned, short_name, too_long, too_much, without_known
+from pilothouse.runtime.conversations.binding import only_resumes, workspace_of
+from pilothouse.runtime.conversations.pieces import (
+    Fetches,
+    cleaned,
+    short_name,
+    too_long,
+    too_much,
+    without_known,
+)
 from pilothouse.runtime.conversations.places import message_key, place_id
-from pilothouse.runtime.conversations.sessions import only_resumes
 from pilothouse.runtime.inbox.accept import Accept
 from pilothouse.runtime.inbox.edits import delete, edit
-from pilothouse.runtime.ports import Ports
+from pilothouse.runtime.outbox import SAY
+from pilothouse.runtime.ports import ASKS, INBOX, OUTBOX, Ports, control_of
 from pilothouse.runtime.roles import role_of
 from pilothouse.runtime.settings import Settings
-from pilothouse.runtime.signals import ASKS, INBOX, OUTBOX, control_of
 
 TOO_FAST = "Rate limit: {limit} messages a minute. This one was not accepted; send it again in {wait_s} s."
 SWEEP_AT = 1000
@@ -96,7 +106,7 @@ class Intake:
             return Receipt("refused")
         settings, role = self._ports.settings(), await self._role(message.author, message.address)
         if not allows(role, "desk.accept"):
-            return await self._handle_stranger(message)
+            return await self._handle_stranger(message) if message.kind in BY_PEOPLE else Receipt("refused")
         if why := too_much(message, settings):
             return Receipt("refused", text=why)
         whole = cleaned(message)
@@ -183,8 +193,9 @@ class Intake:
         receipt = await self._ports.store.write(unit)
         if receipt.state == "duplicate":
             self._rate_limit.uncount(author.id, settings.messages_per_minute)
-        told = (OUTBOX,) if receipt.state == "refused" else ()
-        self._ports.signals.poke(INBOX, ASKS, control_of(unit.place), *told)
+        told = (OUTBOX,) if receipt.state == "refused" or unit.wake else ()
+        answered = (ASKS,) if unit.wake else ()
+        self._ports.signals.poke(INBOX, *answered, *map(control_of, {unit.place, *unit.wake}), *told)
         self._ports.log("message.accepted", message_id=receipt.message_id, state=receipt.state)
         return receipt
 
@@ -198,6 +209,9 @@ class Intake:
         if len(line) > settings.max_message_chars:
             return Receipt("refused", text=too_long(len(line), settings.max_message_chars))
         line = clean_text(line)
+        if line.startswith(SAY):
+            said = await self._as_message(address, by, line.removeprefix(SAY), native_id, sent_at)
+            return await self.accept(said)
         way = route(line if line.startswith("/") else f"/{line}", COMMANDS, ALIASES)
         if line.startswith("/") and self._is_message(way, role):
             return await self._store(await self._as_message(address, by, line, native_id, sent_at), settings)
@@ -268,8 +282,24 @@ class Intake:
                 return Prepared(models=list_models(ports))
             case Command(name="topic") if await self._is_first(said, "command.topic"):
                 return Prepared(opened=await open_thread(ports, said.address, way.args))
+            case Command(name="sessions" | "resume" as name) if await self._is_first(said, f"command.{name}"):
+                may_list = allows(await self._role(said.author, said.address), "command.resume.foreign")
+                return Prepared(elsewhere=await ask_engine(ports, said.address, way.args, may_list=may_list))
+            case Command(name="engine") if not way.args and await self._is_first(said, "command.engine"):
+                return Prepared(engines=await ports.engine_reports())
             case Command(name="engine") if await self._is_first(said, "command.engine.set"):
                 return Prepared(unusable=await self._why_unusable(way.args))
+            case Command(name="retry") if way.args and await self._is_first(said, "command.engine.set"):
+                return Prepared(unusable=await self._why_unusable(way.args))
+            case Command(name="lanes") if await self._is_first(said, deed_of(way.args)):
+                return Prepared(lanes=await ask_lanes(ports, said.address, way.args))
+            case Command(name="mcp") if await self._is_first(
+                said, "command.mcp.auth" if way.args else "command.mcp"
+            ):
+                return Prepared(servers=await ask_servers(ports, said.address, way.args))
+            case Command(name="bind"):
+                said_folder = way.args.strip(QUOTES)
+                return Prepared(folders=await look_for_folders(ports.settings().roots, said_folder))
             case Command(name="send") if await self._is_first(said, "command.send"):
                 return Prepared(file=await find_file(ports, said.address, said.author, way.args))
             case _:
@@ -281,9 +311,10 @@ class Intake:
         known = await self._ports.store.read(lambda tx: tx.inbox.by_key(key))
         return known is None and allows(await self._role(said.author, said.address), deed)
 
-    async def _why_unusable(self, name: str) -> str:
-        """Check an engine before the transaction: the check may start a program."""
-        engine = self._ports.settings().engine_names.get(name.lower())
+    async def _why_unusable(self, words: str) -> str:
+        """Check the engine that is named before the transaction: the check may start a program."""
+        names = self._ports.settings().engine_names
+        engine = next((names[word] for word in words.lower().split() if word in names), None)
         return "" if engine is None else await self._ports.engine_problem(engine)
 
     async def _open_with(self, way: Command, said: InboundMessage) -> Receipt:

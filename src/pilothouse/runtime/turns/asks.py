@@ -4,27 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
+from zlib import crc32
 
 import msgspec
 
-from pilothouse.core.ask import Ask, AskRow, Decision, ends_turn
+from pilothouse.core.ask import Ask, AskRow, Decision, ends_turn, is_secret
 from pilothouse.core.engine import Answerable, EngineSession
 from pilothouse.core.event import AskChanged, Asked, Notice
-from pilothouse.core.ids import AskId
+from pilothouse.core.ids import AskId, TurnId
+from pilothouse.core.message import Content
 from pilothouse.core.people import QUESTION, Authority
-from pilothouse.core.policy import Site
+from pilothouse.core.policy import Site, denial_text
 from pilothouse.core.store import Tx
+from pilothouse.core.text import first_line
 from pilothouse.runtime.asks.answers import Answers
-from pilothouse.runtime.asks.call import with_input
-from pilothouse.runtime.asks.closed import decision_text
+from pilothouse.runtime.asks.outcome import decision_text
 from pilothouse.runtime.asks.settle import held_back, lapse, supersede
-from pilothouse.runtime.asks.show import make_ask, route_ask, show_ask
-from pilothouse.runtime.asks.text import brief_ask, with_preview
+from pilothouse.runtime.asks.show import brief_ask, make_ask, route_ask, show_ask, with_input, with_preview
 from pilothouse.runtime.audit import record_ask
-from pilothouse.runtime.ports import Ports
-from pilothouse.runtime.signals import INBOX, OUTBOX
+from pilothouse.runtime.outbox import say
+from pilothouse.runtime.ports import INBOX, OUTBOX, Ports
 from pilothouse.runtime.turns.record import Recorder
 from pilothouse.runtime.turns.start import Started
+
+TITLE_CHARS = 100
 
 
 class TurnAsks:
@@ -51,9 +54,13 @@ class TurnAsks:
     def open(self) -> bool:
         return bool(self._open)
 
+    @property
+    def count(self) -> int:
+        return len(self._open)
+
     async def asked(self, session: EngineSession, asked: Ask) -> None:
         ports = self._ports
-        ask = make_ask(asked, ports.settings(), ports.ids, ports.clock.now())
+        ask = make_ask(asked, ports.settings(), self._engine, ports.ids, ports.clock.now())
         ruling = await ports.policy.judge(ask, self.site)
         ports.trail.note_ruling(ports.clock.now(), ask, ruling, turn=self._turn.id)
         if not isinstance(session, Answerable):
@@ -62,10 +69,23 @@ class TurnAsks:
         elif ruling.outcome == "allow":
             await session.answer(asked.id, Decision("allow"))
         elif ruling.outcome == "deny":
-            await session.answer(asked.id, Decision("deny", text=ruling.rule or "a rule forbids it"))
+            why = ruling.rule or "a rule forbids it"
+            await self.tell_denial(ask.title, why)
+            await session.answer(asked.id, Decision("deny", text=why))
         else:
             told = msgspec.structs.replace(ask, why=ruling.rule, offers=ruling.offers)
             await self._ask_people(session, asked, told)
+
+    async def tell_denial(self, title: str, why: str) -> None:
+        """Tell the conversation of a call that was denied without asking anybody: once per reason and turn."""
+        ports, turn = self._ports, self._turn
+        key = f"denied:{turn.id}:{crc32(why.encode())}"
+        content = Content(denial_text(first_line(title, TITLE_CHARS), why), "notice", turn_id=turn.id)
+        at = ports.clock.now()
+        await self._recorder.commit(
+            lambda tx: say(tx, ports.ids, turn.conversation_id, content, key=key, at=at)
+        )
+        ports.signals.poke(OUTBOX)
 
     def settled_in(self, tx: Tx) -> list[AskRow]:
         """Return our open asks that are settled in the store by now, including their reason."""
@@ -142,9 +162,9 @@ class TurnAsks:
         settings, turn = self._ports.settings(), tx.turns.get(self._turn.id) or self._turn
         approvers = QUESTION
         if ask.kind != "question":
-            approvers = settings.approvals[self._ports.tool_class(ask.call)]
+            approvers = settings.approvals[self._ports.tool_class(ask.call, self._workspace)]
         authority = Authority(approvers, turn.prompt.authors, self._workspace)
-        others, whose = route_ask(tx, settings.people, authority, turn.conversation_id)
+        others, whose = route_ask(tx, settings.people, authority, turn.conversation_id, self._ports.channels)
         return AskRow(
             msgspec.structs.replace(ask, whose=whose),
             turn.conversation_id,
@@ -170,7 +190,8 @@ class TurnAsks:
 
     def _unused_answer(self, tx: Tx, ask: Ask) -> AskRow | None:
         for row in tx.asks.of_turn(self._turn.id):
-            unused = row.state == "answered" and not row.used and row.ask.id not in self._asked
+            settled = row.state in ("answered", "expired") and not row.topic
+            unused = settled and not row.used and row.ask.id not in self._asked
             if unused and row.ask.payload_hash == ask.payload_hash:
                 return row
         if self._turn.cause != "answer":
@@ -183,7 +204,7 @@ class TurnAsks:
         said = decision_text(stored.ask, decision)
         self._recorder.take(AskChanged(stored.ask.id, "answered", decision.by, said))
         self._expect_deeds(decision)
-        await self._recorder.commit(lambda tx: tx.asks.mark_used(stored.ask.id, turn_id=self._turn.id))
+        await self._recorder.commit(lambda tx: _use_up(tx, stored, self._turn.id))
         await self._tell(session, asked.id, stored.ask, decision)
 
     def _expect_deeds(self, decision: Decision) -> None:
@@ -203,7 +224,7 @@ class TurnAsks:
         show_ask(tx, self._ports.ids, row, now)
 
     def _go_on(self, tx: Tx, row: AskRow) -> None:
-        tx.asks.mark_used(row.ask.id)
+        _use_up(tx, row)
         turn = tx.turns.get(row.turn_id)
         if turn is not None and turn.status == "waiting" and not self._open:
             tx.turns.move(row.turn_id, "running")
@@ -216,3 +237,10 @@ class TurnAsks:
             self._ports.log("ask.tell_failed", turn_id=self._turn.id, level="error", error=error)
         if ends_turn(ask, decision):
             await self._interrupt()
+
+
+def _use_up(tx: Tx, row: AskRow, turn_id: TurnId | None = None) -> None:
+    """Mark the answer as used. A secret is forgotten."""
+    tx.asks.mark_used(row.ask.id, turn_id=turn_id)
+    if row.decision is not None and is_secret(row.ask):
+        tx.asks.amend(row.ask.id, msgspec.structs.replace(row.decision, text=""))

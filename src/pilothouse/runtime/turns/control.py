@@ -6,6 +6,8 @@ the queue, and its sender is told.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import anyio
 import msgspec
 
@@ -22,11 +24,11 @@ from pilothouse.core.store import Tx
 from pilothouse.core.turn import Prompt, Turn
 from pilothouse.runtime.conversations.binding import bound
 from pilothouse.runtime.outbox import say
-from pilothouse.runtime.ports import Ports
-from pilothouse.runtime.signals import OUTBOX, Signals, control_of
+from pilothouse.runtime.ports import OUTBOX, Ports, Signals, control_of
 from pilothouse.runtime.turns.asks import TurnAsks
 from pilothouse.runtime.turns.prompt import frame
 from pilothouse.runtime.turns.record import Recorder
+from pilothouse.runtime.turns.start import sender_has_access
 
 _decode = msgspec.json.Decoder(InboundMessage).decode
 
@@ -45,12 +47,14 @@ class TurnControl:
         asks: TurnAsks,
         scope: anyio.CancelScope,
         hint: anyio.Event,
+        release: Callable[[], None],
     ) -> None:
         self._ports = ports
         self._turn = turn
         self._recorder = recorder
         self._asks = asks
         self._hint = hint
+        self._release = release
         self._not_passed_on: set[MessageId] = set()
         self._heard_at = ports.clock.monotonic()
         self.scope = scope
@@ -74,6 +78,7 @@ class TurnControl:
             except StoreError as error:
                 self._log("turn.look_failed", level="warning", error=str(error))
             self._check_hang()
+            self._check_hold()
             await self._pause(ticket)
 
     async def _pause(self, ticket: anyio.Event) -> None:
@@ -133,8 +138,23 @@ class TurnControl:
             return
         self.give_up(Failure("hang", f"The engine said nothing for {quiet_s:.0f} s and was stopped."))
 
+    def _check_hold(self) -> None:
+        """Let the engine go once only answers are missing, for long. Another tool that runs, or a session that cannot be
+        resumed, keeps it."""
+        asks, quiet_s = self._asks.count, self._ports.clock.monotonic() - self._heard_at
+        if not asks or self.stopping or quiet_s < self._ports.settings().hold_s:
+            return
+        if self._recorder.resume is not None and len(self._recorder.view.open_actions) <= asks:
+            self._release()
+
     async def _pass_on(self, rows: list[QueueRow]) -> None:
+        place, settings = self._turn.conversation_id, self._ports.settings()
         for row in rows:
+            if not await self._ports.store.read(
+                lambda tx, row=row: sender_has_access(tx, settings, place, row)
+            ):
+                self._not_passed_on.add(row.id)  # the next turn drops it, and says so
+                continue
             prompt = frame([_decode(row.body)])
             if await self._steer(prompt):
                 self._recorder.take(PromptAdded(prompt.text, prompt.by))

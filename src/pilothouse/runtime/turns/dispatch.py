@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from math import inf
 
 import anyio
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
 from pilothouse.core.errors import Fenced, SessionBusy, StoreError, find_fenced
-from pilothouse.core.ids import ConversationId
+from pilothouse.core.ids import ConversationId, TurnId
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import Turn
 from pilothouse.runtime.budget.hold import release_hold
-from pilothouse.runtime.ports import Ports
-from pilothouse.runtime.signals import INBOX, OUTBOX, TURNS, Signals, control_of, events_of
+from pilothouse.runtime.ports import INBOX, OUTBOX, SCHEDULES, TURNS, Ports, Signals, control_of, events_of
 from pilothouse.runtime.turns.finish import cancel
+from pilothouse.runtime.turns.recover import is_settled, lose, resume_released
 from pilothouse.runtime.turns.run import TurnRun
-from pilothouse.runtime.turns.start import Started, set_aside, start_again, start_from_inbox
+from pilothouse.runtime.turns.start import Started, lost_access, set_aside, start_again, start_from_inbox
 
 Begin = partial[Started | None]
 
@@ -36,6 +37,8 @@ class Dispatch:
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
         self._running: dict[ConversationId, TurnRun] = {}
+        self._released: set[TurnId] = set()
+        """Turns of this process that wait for an answer without an engine."""
         self._stopping = anyio.Event()
         self._hurried = False
 
@@ -68,11 +71,27 @@ class Dispatch:
                 await Signals.wait(ticket, 0.2)
         for run in list(self._running.values()):
             run.abandon()
+        for turn_id in self._released:
+            await self._lose_released(turn_id)
+
+    async def _lose_released(self, turn_id: TurnId) -> None:
+        """Leave a turn that waits without an engine to the next start, as a turn that waits with one is left."""
+        ports = self._ports
+
+        def unit(tx: Tx) -> None:
+            turn = tx.turns.get(turn_id)
+            if turn is not None and turn.status == "waiting":
+                now, rows = ports.clock.now(), tx.inbox.of_turn(turn_id)
+                lose(tx, ports.ids, ports.settings(), turn, rows, now, on_purpose=True)
+
+        with anyio.move_on_after(ports.settings().drain_s):
+            await ports.persist(unit)
 
     async def _start_what_is_ready(self, tasks: TaskGroup) -> float:
         """Start all that there is room for; return how long to wait for a signal."""
         poll_s = self._ports.settings().poll_s
         try:
+            await self._resume_released()
             seen = await self._ports.store.read(self._look())
             if seen.parked:
                 await self._release_parked()
@@ -83,9 +102,11 @@ class Dispatch:
         except StoreError as error:
             self._ports.log("dispatch.postponed", level="warning", error=str(error))
             return poll_s
-        if seen.next_at is None:
-            return poll_s
-        return min(poll_s, max(0.01, seen.next_at - self._ports.clock.now()))
+        is_idle = not (self._running or seen.queued or seen.ready)
+        most_s = inf if is_idle else poll_s
+        return (
+            most_s if seen.next_at is None else min(most_s, max(0.01, seen.next_at - self._ports.clock.now()))
+        )
 
     def _look(self) -> Callable[[Tx], _Seen]:
         """Read everything a round needs, in one transaction."""
@@ -104,7 +125,24 @@ class Dispatch:
         return unit
 
     def _room(self) -> int:
-        return self._ports.settings().max_turns_at_once - len(self._running)
+        """Return how many turns may start. Those that wait for an answer need no place."""
+        busy = sum(not run.is_waiting for run in self._running.values())
+        return self._ports.settings().max_turns_at_once - busy
+
+    async def _resume_released(self) -> None:
+        """Queue the released turns whose asks are settled by now, and end those that were stopped."""
+        ports, now = self._ports, self._ports.clock.now()
+        waiting = frozenset(self._released)
+        settled = (
+            await ports.store.read(lambda tx: [id for id in waiting if is_settled(tx, id)]) if waiting else []
+        )
+        for turn_id in settled:
+            await ports.store.write(
+                lambda tx, id=turn_id: resume_released(tx, ports.ids, ports.settings(), id, now)
+            )
+            self._released.discard(turn_id)
+        if settled:
+            ports.signals.poke(OUTBOX, TURNS)
 
     async def _release_parked(self) -> None:
         """Queue parked turns that are due; cancel those that were stopped."""
@@ -161,10 +199,13 @@ class Dispatch:
         now, current = self._ports.clock.now(), tx.turns.get(turn.id)
         if current is None or current.status != "queued":
             return None
-        if current.stop_requested:
-            cancel(tx, self._ports.ids, current, now)
+        ids, settings = self._ports.ids, self._ports.settings()
+        refused = lost_access(tx, settings, current)
+        if current.stop_requested or refused is not None:
+            release_hold(tx, ids, current, now)
+            cancel(tx, ids, current, now, refused)
             return None
-        return start_again(tx, self._ports.ids, self._ports.settings(), current, now)
+        return start_again(tx, ids, settings, current, now)
 
     def _from_inbox(self, conversation_id: ConversationId, tx: Tx) -> Started | None:
         ports = self._ports
@@ -195,4 +236,6 @@ class Dispatch:
             await run.run()
         finally:
             del self._running[conversation_id]
-            self._ports.signals.poke(INBOX)
+            if run.is_released:
+                self._released.add(run.turn_id)
+            self._ports.signals.poke(INBOX, SCHEDULES)

@@ -9,7 +9,7 @@ cancel    a queued or parked turn was stopped or refused
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from zlib import crc32
 
 import msgspec
@@ -17,19 +17,37 @@ from msgspec import Struct
 
 from pilothouse.core.conversation import Session
 from pilothouse.core.event import EngineEvent, Notice, ResumeToken, TurnEnded
-from pilothouse.core.ids import IdMaker, SessionId, TurnId
-from pilothouse.core.message import Attachment, Content, clean_text
+from pilothouse.core.facts import OUTAGE
+from pilothouse.core.ids import EngineId, IdMaker, SessionId, TurnId
+from pilothouse.core.message import Attachment, Content, DoneStep, clean_text
 from pilothouse.core.outcome import Failure, FailureKind
 from pilothouse.core.store import Tx
-from pilothouse.core.turn import Prompt, Turn, TurnStatus
+from pilothouse.core.turn import Prompt, Turn, TurnStatus, is_movable
 from pilothouse.runtime.asks.settle import lapse
 from pilothouse.runtime.budget.ledger import settle
 from pilothouse.runtime.conversations.binding import session_owner, set_session, wishes_of
+from pilothouse.runtime.conversations.exchange import answer_asker
+from pilothouse.runtime.conversations.handover import fork_of, lineage, note_told
 from pilothouse.runtime.outbox import end_key, retired_key, say
 from pilothouse.runtime.settings import Settings, backoff_s
-from pilothouse.runtime.turns.prompt import retired_notice, with_recap, write_recap
+from pilothouse.runtime.turns.last_message import (
+    cause_heading,
+    closing_content,
+    elsewhere_buttons,
+    elsewhere_text,
+    is_parking_told,
+    last_text,
+    note_outage,
+    parked_text,
+    retry_buttons,
+    tell_answerers,
+    with_resume_line,
+)
+from pilothouse.runtime.turns.recap import retired_notice, with_recap, write_recap
 
-TEMPORARY: frozenset[FailureKind] = frozenset({"transport", "overloaded", "rate_limit", "crash"})
+OUTAGES: frozenset[FailureKind] = frozenset({"transport", "overloaded", "rate_limit"})
+QUICK: frozenset[FailureKind] = frozenset({"crash", "stale_session"})
+"""Failures of one process: tried again soon, and not often."""
 LIMITS: frozenset[FailureKind] = frozenset({"quota", "rate_limit", "overloaded"})
 JITTER_S = 20
 LONGEST_PARK_S = 32 * 86_400.0
@@ -39,7 +57,6 @@ PARKS_COUNT_FOR_S = 600.0
 RETIRE_AFTER = 2
 
 PARKED = "parked"
-NO_WORDS = "Done. The engine sent no text."
 STATUS_OF: dict[str, TurnStatus] = {"completed": "done", "failed": "failed", "cancelled": "cancelled"}
 
 
@@ -53,6 +70,9 @@ class Ending(Struct, frozen=True):
     attachments: tuple[Attachment, ...] = ()
     began: bool = False
     resume: ResumeToken | None = None
+    steps: tuple[DoneStep, ...] = ()
+    others: tuple[EngineId, ...] = ()
+    """Engines that work, if this one was not available."""
 
 
 def finish(tx: Tx, ids: IdMaker, settings: Settings, ending: Ending, at: float) -> Turn:
@@ -67,8 +87,10 @@ def finish(tx: Tx, ids: IdMaker, settings: Settings, ending: Ending, at: float) 
     if afresh:
         return _begin_afresh(tx, ids, settings, turn, ending, at)
     if retry_at is not None:
-        return _park(tx, ids, turn, ending, retry_at, at)
-    end = _explained(turn, ending.end, settings, retired=retired)
+        return _park(tx, ids, settings, turn, ending, retry_at, at)
+    note_outage(tx, ids, settings, turn, ending.end, at)
+    others = _alternatives(tx, turn, ending)
+    end = _explained(tx, turn, ending.end, settings, at, retired=retired, others=others)
     closing = withdraw_asks(tx, ids, turn, at)
     tx.events.append(turn.conversation_id, turn.id, [*ending.events, *closing, end], at)
     turn = _to(
@@ -86,27 +108,38 @@ def finish(tx: Tx, ids: IdMaker, settings: Settings, ending: Ending, at: float) 
     wished = wishes_of(tx, turn.conversation_id).show_cost
     show_cost = settings.show_cost if wished is None else wished
     content = closing_content(end, ending.text, ending.attachments, turn_id=turn.id, show_cost=show_cost)
-    content = _with_resume_line(tx, settings, turn, content)
+    answer_asker(tx, ids, turn, content.text, content.attachments, at)
+    content = with_resume_line(tx, settings, turn, content)
+    content = msgspec.structs.replace(
+        content,
+        text=f"{cause_heading(tx, turn)}{content.text}",
+        steps=_cleaned(ending.steps),
+        buttons=retry_buttons(turn, end.failure, settings, others),
+    )
     if not (
         turn.prompt.wake
         and end.outcome == "completed"
         and not (end.answer or ending.text or ending.attachments)
     ):
         say(tx, ids, turn.conversation_id, content, key=end_key(turn.id), at=at)
+        told = closing_content(ending.end, ending.text, ()).text
+        tell_answerers(tx, ids, settings, turn, end.outcome, told, at)
     return turn
 
 
-def cancel(tx: Tx, ids: IdMaker, turn: Turn, at: float) -> None:
-    """End a queued or parked turn that was stopped, or whose budget was refused."""
-    refused = turn.failure if turn.failure is not None and turn.failure.kind == "budget" else None
+def cancel(tx: Tx, ids: IdMaker, turn: Turn, at: float, refused: Failure | None = None) -> None:
+    """End a queued or parked turn that was stopped, that was `refused`, or whose budget was."""
+    if refused is None and turn.failure is not None and turn.failure.kind == "budget":
+        refused = turn.failure
     end = TurnEnded("failed" if refused else "cancelled", failure=refused)
     tx.events.append(turn.conversation_id, turn.id, [end], at)
     if refused and turn.status == "parked":
         tx.turns.move(turn.id, "queued")
     turn = tx.turns.move(turn.id, STATUS_OF[end.outcome], failure=refused, ended_at=at)
     _finish_rows(tx, turn, at)
+    content = closing_content(end, "", (), turn_id=turn.id)
+    answer_asker(tx, ids, turn, content.text, (), at)
     if refused:  # a person who used /stop was told at once
-        content = closing_content(end, "", (), turn_id=turn.id)
         say(tx, ids, turn.conversation_id, content, key=end_key(turn.id), at=at)
 
 
@@ -119,30 +152,33 @@ def _settle(
     settle(tx, ids, settings, turn, cost_usd, at, ran=ran, ended=ended)
 
 
-def _park(tx: Tx, ids: IdMaker, turn: Turn, ending: Ending, retry_at: float, at: float) -> Turn:
+def _park(
+    tx: Tx, ids: IdMaker, settings: Settings, turn: Turn, ending: Ending, retry_at: float, at: float
+) -> Turn:
     """Park the turn. If it had begun, it continues later; if not, it gets its prompt again.
 
     The text so far is sent now; the next attempt sends only what follows.
     """
-    failure = ending.end.failure
-    text = failure.text if failure else "It failed."
-    word = f"{text} It continues by itself {_when(retry_at, at)}. /stop drops it."
+    failure = ending.end.failure or Failure("crash", "It failed.")
+    others = _alternatives(tx, turn, ending)
+    word = f"{parked_text(failure, retry_at, at)}{elsewhere_text(turn, settings, others)}"
     closing = withdraw_asks(tx, ids, turn, at)
     events = [*ending.events, *closing, Notice("warning", PARKED, word)]
     tx.events.append(turn.conversation_id, turn.id, events, at)
     if ending.text or ending.attachments:
         content = Content(ending.text, "notice", ending.attachments, turn_id=turn.id, formatted=True)
         say(tx, ids, turn.conversation_id, content, key=f"so_far:{turn.id}:{turn.attempts}", at=at)
-    if failure is not None and failure.retry_at is not None:
-        content = Content(word, "notice", turn_id=turn.id)
-        say(tx, ids, turn.conversation_id, content, key=f"parked:{turn.id}:{failure.retry_at:.0f}", at=at)
+    if is_parking_told(failure, retry_at, at):
+        which = f"try{turn.attempts}" if failure.retry_at is None else f"{failure.retry_at:.0f}"
+        content = Content(word, "notice", turn_id=turn.id, buttons=elsewhere_buttons(turn, settings, others))
+        say(tx, ids, turn.conversation_id, content, key=f"parked:{turn.id}:{which}", at=at)
     if turn.status == "waiting":
         turn = tx.turns.move(turn.id, "running", began=turn.began)
     return tx.turns.move(
         turn.id,
         "parked",
         retry_at=retry_at,
-        prompt=_prompt_after(tx, turn),
+        prompt=prompt_after(tx, turn),
         began=False,
         answer=_joined(turn.answer, ending.text),
         failure=failure,
@@ -163,7 +199,11 @@ def _begin_afresh(tx: Tx, ids: IdMaker, settings: Settings, turn: Turn, ending: 
     tx.sessions.add(new)
     if kept.session_id == old.id:
         set_session(tx, kept, conversation, new.id)
-    recap = write_recap(tx, conversation.id, old.id)
+    if turn.cause == "answer":  # the answers were given in the old session
+        for row in tx.asks.unused_of(old.id):
+            tx.asks.mark_used(row.ask.id, turn_id=turn.id)
+            tx.asks.mark_unused(row.ask.id)
+    recap = write_recap(tx, conversation.id, lineage(tx, old.id))
     word = retired_notice(recap)
     events = [*ending.events, *withdraw_asks(tx, ids, turn, at), Notice("warning", "session_retired", word)]
     tx.events.append(conversation.id, turn.id, events, at)
@@ -181,7 +221,7 @@ def _begin_afresh(tx: Tx, ids: IdMaker, settings: Settings, turn: Turn, ending: 
     )
 
 
-def _prompt_after(tx: Tx, turn: Turn) -> Prompt:
+def prompt_after(tx: Tx, turn: Turn) -> Prompt:
     """Return the prompt of the next attempt: "Continue." if the turn had begun, or is a wake, and its session can be
     resumed; else the same prompt."""
     session = tx.sessions.get(turn.session_id)
@@ -202,23 +242,28 @@ def _retry_at(tx: Tx, turn: Turn, end: TurnEnded, settings: Settings, at: float)
         failure.kind in LIMITS
         and failure.retry_at is not None
         and at < failure.retry_at < at + LONGEST_PARK_S
-        and _parks(tx, turn, at - PARKS_COUNT_FOR_S) < settings.max_attempts
+        and sum(when >= at - PARKS_COUNT_FOR_S for when in _parked_at(tx, turn)) < settings.max_attempts
     ):
         return max(failure.retry_at, backed_off) + crc32(turn.id.encode()) % JITTER_S
     if turn.prompt.wake:  # a wake cannot be repeated
         return None
-    temporary = failure.kind in TEMPORARY or failure.kind == "stale_session"
-    if temporary and not turn.began and turn.attempts < settings.max_attempts:
-        return backed_off
-    return None
+    if turn.began:
+        return None
+    if failure.kind in OUTAGES and turn.attempts <= len(settings.outage_pauses_s):
+        return at + settings.outage_pauses_s[turn.attempts - 1]
+    return backed_off if failure.kind in QUICK and turn.attempts < settings.max_attempts else None
 
 
-def _parks(tx: Tx, turn: Turn, since: float) -> int:
-    """How often the turn was parked since then."""
+def _parked_at(tx: Tx, turn: Turn) -> list[float]:
+    """List the times at which the turn was parked."""
     if turn.attempts < 2:
-        return 0
-    logged = [row.event for row in tx.events.of_turn(turn.id) if row.at >= since]
-    return sum(isinstance(event, Notice) and event.kind == PARKED for event in logged)
+        return []
+    logged = tx.events.of_turn(turn.id)
+    return [row.at for row in logged if isinstance(row.event, Notice) and row.event.kind == PARKED]
+
+
+def _cleaned(steps: Sequence[DoneStep]) -> tuple[DoneStep, ...]:
+    return tuple(msgspec.structs.replace(step, label=clean_text(step.label)) for step in steps)
 
 
 def _joined(*texts: str) -> str:
@@ -229,20 +274,35 @@ def _storable(ending: Ending) -> Ending:
     """Clean all texts, so that the transaction that ends the turn cannot fail on them."""
     end, failure = ending.end, ending.end.failure
     if failure is not None:
-        text, detail = clean_text(failure.text), clean_text(failure.detail)
-        failure = msgspec.structs.replace(failure, text=text, detail=detail)
+        text, detail, fix = map(clean_text, (failure.text, failure.detail, failure.fix))
+        failure = msgspec.structs.replace(failure, text=text, detail=detail, fix=fix)
     end = msgspec.structs.replace(end, answer=clean_text(end.answer), failure=failure)
     return msgspec.structs.replace(ending, end=end, text=clean_text(ending.text))
 
 
-def _explained(turn: Turn, end: TurnEnded, settings: Settings, *, retired: bool) -> TurnEnded:
-    """Add to the failure that the turn was tried often, or that its session is retired."""
+def _alternatives(tx: Tx, turn: Turn, ending: Ending) -> tuple[EngineId, ...]:
+    """Return the engines to offer for a turn that its own engine could not begin, without those known to be out."""
+    if not is_movable(turn):
+        return ()
+    return tuple(id for id in ending.others if not tx.get_fact(OUTAGE.of(id)))
+
+
+def _explained(
+    tx: Tx,
+    turn: Turn,
+    end: TurnEnded,
+    settings: Settings,
+    at: float,
+    *,
+    retired: bool,
+    others: Sequence[EngineId] = (),
+) -> TurnEnded:
+    """Add to the failure what to do next, and that its session is retired."""
     failure = end.failure
     if failure is None:
         return end
-    text = failure.text
-    if failure.kind in TEMPORARY | LIMITS and turn.attempts >= settings.max_attempts:
-        text = f"{text} It was tried {turn.attempts} times and is set aside now."
+    first_at = next(iter(_parked_at(tx, turn)), at)
+    text = last_text(failure, turn, settings, tried_s=at - first_at) + elsewhere_text(turn, settings, others)
     if retired:
         text = f"{text} This session is given up; your next message starts a new one."
     return msgspec.structs.replace(end, failure=msgspec.structs.replace(failure, text=text))
@@ -293,47 +353,21 @@ def _save_session(tx: Tx, turn: Turn, ending: Ending, at: float) -> bool:
     session = msgspec.structs.replace(
         session,
         used_at=at,
-        resume=end.resume or ending.resume or session.resume,
+        resume=_own_token(tx, session, end.resume or ending.resume),
         turns=session.turns + 1,
         cost_usd=sum(told) if told else None,
         failed_resumes=failed,
         retired=failed >= RETIRE_AFTER,
     )
     tx.sessions.save(session)
+    if ending.began or end.outcome == "completed":
+        note_told(tx, session.id)
     return session.retired
 
 
-def closing_content(
-    end: TurnEnded,
-    text: str,
-    attachments: tuple[Attachment, ...],
-    *,
-    turn_id: TurnId | None = None,
-    show_cost: bool = True,
-) -> Content:
-    """The last message of a turn; `text` is its streamed text, used if the end repeats no answer."""
-    text = end.answer or text
-    if end.outcome == "completed":
-        text = text or ("" if attachments else NO_WORDS)
-        return Content(text, "answer", attachments, turn_id, usage=end.usage if show_cost else None)
-    last = "Stopped." if end.outcome == "cancelled" else _failure_line(end.failure)
-    body = f"{text}\n\n{last}" if text else last
-    return Content(body, "notice", attachments, turn_id, formatted=bool(text))
-
-
-def _with_resume_line(tx: Tx, settings: Settings, turn: Turn, content: Content) -> Content:
-    session, lines = tx.sessions.get(turn.session_id), settings.resume_lines.get(turn.engine)
-    if lines is None or not lines.shown or session is None or session.resume is None:
-        return content
-    text = _joined(content.text, lines.line(session.resume))
-    return msgspec.structs.replace(content, text=text)
-
-
-def _failure_line(failure: Failure | None) -> str:
-    return f"Failed: {failure.text}" if failure else "Failed."
-
-
-def _when(retry_at: float, now: float) -> str:
-    if retry_at - now < 120:
-        return f"in {max(1, round(retry_at - now))} s"
-    return datetime.fromtimestamp(retry_at, UTC).strftime("at %H:%M UTC on %d %b")
+def _own_token(tx: Tx, session: Session, told: ResumeToken | None) -> ResumeToken | None:
+    """Return the session's token. That of the session it was to go on from is never its own."""
+    fork = fork_of(tx, session)
+    if told is None or (fork is not None and told.value == fork.resume.value):
+        return session.resume
+    return told

@@ -2,7 +2,7 @@
 
 One message from one person in a private chat is passed as typed. Everything else is framed: each message with its
 sender, time and a small number, each kind under its own tag, in order, and escaped so that no message can forge a
-frame. Routing fields never get in. A recap of a retired session is bounded, keeps the newest turns, and is escaped.
+frame. Routing fields never get in.
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from html import escape, unescape
 
-import msgspec
+from pilothouse.core.message import BY_PEOPLE, Attachment, Chain, InboundMessage
+from pilothouse.core.turn import Cause, Prompt
 
-from pilothouse.core.ids import ConversationId, SessionId
-from pilothouse.core.message import BY_PEOPLE, Attachment, InboundMessage
-from pilothouse.core.store import Tx
-from pilothouse.core.turn import Cause, Prompt, Turn
-
+_RECAP = re.compile(r"\A<recap>\n.*?\n</recap>\n\n", re.DOTALL)
 _FRAMED = re.compile(
-    r"(?:<messages>\n)?<(message|task|webhook|system|agent|reaction)(?: [^>\n]*)?>\n(.*?)\n</\1>\n?", re.S
+    r"(?:<messages>\n)?<(message|task|webhook|system|agent|reaction)((?: [^>\n]*)?)>\n(.*?)\n</\1>\n?", re.S
 )
+_TASK_HEAD = re.compile(r"\A\[SCHEDULED TASK\]\n(?:.*\n)*?Instructions:\n")
+_AGENT_HEAD = re.compile(r"\A\[AGENT MESSAGE\]\n.*\n\n")
+_FROM = re.compile(r' from="([^"]*)"')
 _QUOTED = re.compile(r"^<quoted>.*?</quoted>\n", re.S)
+AGENT_HEAD = "[AGENT MESSAGE]\nThe agent named above asks this. The answer of this turn is sent back to it."
 _CAUSES: dict[str, Cause] = {
     "chat": "message",
     "task": "schedule",
@@ -33,37 +34,56 @@ _CAUSES: dict[str, Cause] = {
     "wake": "wake",
 }
 
-MAX_CHARS = 8000
-MAX_TURNS = 20
-ASKED_CHARS = 800
-ANSWERED_CHARS = 2000
 
-GIVEN_UP = "The previous session could not be resumed and is given up. This continues in a new one{how}."
-WITH_RECAP = ", with a recap of what was said"
-_HEAD = "The session before this one is lost. What was said in it, oldest first, shortened:"
-_OLD_RECAP = re.compile(r"\A<recap>\n.*?\n</recap>\n\n", re.DOTALL)
+def without_recap(text: str) -> str:
+    """Return a prompt's own text, without what its session was told of earlier turns."""
+    return _RECAP.sub("", text)
 
 
 def frame(messages: Sequence[InboundMessage]) -> Prompt:
     attachments = tuple(a for message in messages for a in message.attachments)
     by = ", ".join(dict.fromkeys(message.author.name for message in messages))
     authors = tuple(dict.fromkeys(m.author.id for m in messages if m.kind in BY_PEOPLE))
+    chain = None if authors else _longest_chain(messages)
     if len(messages) == 1 and passes_as_typed(messages[0]):
         return Prompt(messages[0].whole_text, attachments, by, authors)
     if len(messages) == 1 and messages[0].kind == "wake":
         return Prompt(messages[0].text, by=by, wake=messages[0].native_id)
     body = "\n".join(_element(number, message) for number, message in enumerate(messages, 1))
     text = f"<messages>\n{body}\n</messages>" if len(messages) > 1 else body
-    return Prompt(text, attachments, by, authors)
+    return Prompt(text, attachments, by, authors or (chain.authors if chain else ()), chain=chain)
+
+
+def _longest_chain(messages: Sequence[InboundMessage]) -> Chain | None:
+    """Return the chain that is nearest to its limits; None if one of the messages comes from outside."""
+    if any(message.kind not in ("system", "agent") for message in messages):
+        return None
+    chains = [message.chain for message in messages if message.chain is not None]
+    return max(chains, key=lambda chain: (chain.depth, chain.hops), default=None)
 
 
 def unframe(text: str) -> str:
-    """Remove the frame, for lists. A text without one is returned unchanged."""
+    """Remove the recap and the frame, for lists. A text without them is returned unchanged."""
+    said = [words for _, words in spoken(text)]
+    return said[0] if len(said) == 1 else f"{len(said)} messages: {' · '.join(said)}"
+
+
+def spoken(text: str) -> list[tuple[str, str]]:
+    """Split a prompt into its messages, without recap and frame: the sender, if the frame names one, and the words."""
+    text = without_recap(text)
     if not _FRAMED.match(text):
-        return text
-    said = [_QUOTED.sub("", body).strip() for _, body in _FRAMED.findall(text)]
-    words = " · ".join(unescape(one) for one in said)
-    return words if len(said) == 1 else f"{len(said)} messages: {words}"
+        return [("", text)]
+    return [
+        (
+            unescape(found[1]) if (found := _FROM.search(attributes)) else "",
+            unescape(_without_head(_QUOTED.sub("", body)).strip()),
+        )
+        for _, attributes, body in _FRAMED.findall(text)
+    ]
+
+
+def _without_head(body: str) -> str:
+    return _AGENT_HEAD.sub("", _TASK_HEAD.sub("", body))
 
 
 def cause_of(messages: Sequence[InboundMessage]) -> Cause:
@@ -85,14 +105,34 @@ def _element(number: int, message: InboundMessage) -> str:
         "source": message.source,
         "time": _clock_time(message.sent_at),
     }
-    shown = "".join(f' {key}="{escape(value)}"' for key, value in attributes.items() if value)
+    shown = "".join(f' {key}="{_attribute(value)}"' for key, value in attributes.items() if value)
     quoted = "" if message.quoted is None else f"<quoted>{escape(message.quoted, quote=False)}</quoted>\n"
     files = "".join(f"\n{_file(attachment)}" for attachment in message.attachments)
-    return f"<{name}{shown}>\n{quoted}{escape(message.whole_text, quote=False)}{files}\n</{name}>"
+    words = _words(message)
+    return f"<{name}{shown}>\n{quoted}{escape(words, quote=False)}{files}\n</{name}>"
+
+
+def _words(message: InboundMessage) -> str:
+    if message.kind == "task":
+        return _task_text(message)
+    if message.kind == "agent" and message.chain is not None and not message.chain.is_follow_up:
+        return f"{AGENT_HEAD}\n\n{message.whole_text}"
+    return message.whole_text
+
+
+def _task_text(message: InboundMessage) -> str:
+    """Frame a schedule's task. The output of its script is one line of JSON, so it cannot forge a heading."""
+    output = f"Script output:\n{message.file_text}\n\n" if message.file_text else ""
+    return f"[SCHEDULED TASK]\n\n{output}Instructions:\n{message.text}"
 
 
 def _file(attachment: Attachment) -> str:
-    return f'<file name="{escape(attachment.name)}" type="{escape(attachment.media_type)}"/>'
+    return f'<file name="{_attribute(attachment.name)}" type="{_attribute(attachment.media_type)}"/>'
+
+
+def _attribute(value: str) -> str:
+    """Escape a value that somebody else chose. It stays on one line, so a tag of the frame is always one line."""
+    return escape(" ".join(value.split()))
 
 
 def _clock_time(at: float) -> str:
@@ -102,43 +142,3 @@ def _clock_time(at: float) -> str:
         return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
     except (OverflowError, ValueError, OSError):  # beyond the calendar: a channel sent milliseconds, say
         return ""
-
-
-def write_recap(tx: Tx, conversation_id: ConversationId, session_id: SessionId) -> str:
-    """Write the recap of a session; empty if nothing was said."""
-    turns = tx.turns.of(conversation_id, statuses=("done", "failed", "cancelled"), limit=MAX_TURNS * 5)
-    return recap_of([turn for turn in turns if turn.session_id == session_id and turn.answer])
-
-
-def recap_of(turns: Sequence[Turn]) -> str:
-    """`turns` are newest first, as many as there is room for."""
-    told: list[str] = []
-    room = MAX_CHARS
-    for text in map(_turn, turns[:MAX_TURNS]):
-        room -= len(text)
-        if room < 0:
-            break
-        told.append(text)
-    return "\n".join(["<recap>", _HEAD, *reversed(told), "</recap>"]) if told else ""
-
-
-def with_recap(prompt: Prompt, recap: str) -> Prompt:
-    return msgspec.structs.replace(prompt, text=f"{recap}\n\n{prompt.text}") if recap else prompt
-
-
-def retired_notice(recap: str) -> str:
-    """The notice to people that a session is given up."""
-    return GIVEN_UP.format(how=WITH_RECAP if recap else "")
-
-
-def _turn(turn: Turn) -> str:
-    asked = _OLD_RECAP.sub("", turn.prompt.text)
-    return (
-        f"<asked>{_short(asked, ASKED_CHARS)}</asked>\n"
-        f"<answered>{_short(turn.answer, ANSWERED_CHARS)}</answered>"
-    )
-
-
-def _short(text: str, limit: int) -> str:
-    text = text.strip()
-    return escape(text if len(text) <= limit else text[: limit - 1] + "…", quote=False)

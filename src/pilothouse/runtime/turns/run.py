@@ -16,13 +16,14 @@ import msgspec
 
 from pilothouse.core.engine import EngineSession
 from pilothouse.core.errors import EngineError, find_fenced
-from pilothouse.core.event import AskChanged, Asked, EngineEvent, TurnEnded, UsageChanged
+from pilothouse.core.event import AskChanged, Asked, EngineEvent, ToolFinished, TurnEnded, UsageChanged
+from pilothouse.core.ids import CallId, TurnId
 from pilothouse.core.outcome import Failure
 from pilothouse.core.store import Tx
-from pilothouse.core.turn import LIVE
+from pilothouse.core.turn import LIVE, Turn
 from pilothouse.runtime.budget.ledger import extend
-from pilothouse.runtime.ports import Ports
-from pilothouse.runtime.signals import INBOX, OUTBOX, control_of, end_of, events_of
+from pilothouse.runtime.ports import INBOX, OUTBOX, TRANSCRIPTS, Ports, control_of, end_of, events_of
+from pilothouse.runtime.turns.alternatives import find_alternatives
 from pilothouse.runtime.turns.asks import TurnAsks
 from pilothouse.runtime.turns.control import TurnControl
 from pilothouse.runtime.turns.finish import Ending, finish
@@ -51,12 +52,25 @@ class TurnRun:
         self._scope = anyio.CancelScope()
         self._helpers = anyio.create_task_group()
         self._asks = TurnAsks(ports, started, self._recorder, self._interrupt)
-        self._control = TurnControl(ports, started.turn, self._recorder, self._asks, self._scope, hint)
+        self._control = TurnControl(
+            ports, started.turn, self._recorder, self._asks, self._scope, hint, self._release
+        )
         self._taken_usd = math.inf if started.budget_usd is None else started.budget_usd
         self._ended = False
         self._abandoned = False
+        self.is_released = False
+        """The turn waits for an answer, and its engine was let go."""
         self._unwritable = False
         """The result could not be stored: the turn ends with a failure and no text."""
+
+    @property
+    def turn_id(self) -> TurnId:
+        return self._turn.id
+
+    @property
+    def is_waiting(self) -> bool:
+        """True while only a person's answer is needed."""
+        return self._asks.open
 
     async def run(self) -> None:
         self._log(
@@ -72,6 +86,11 @@ class TurnRun:
 
     def abandon(self) -> None:
         self._abandoned = True
+        self._scope.cancel()
+
+    def _release(self) -> None:
+        """Let the engine go. The row keeps waiting, and the answer queues the turn again."""
+        self.is_released = True
         self._scope.cancel()
 
     async def _interrupt(self) -> None:
@@ -123,6 +142,10 @@ class TurnRun:
             text = f"The engine {self._turn.engine!r} is not available here. /engine lists those that are."
             raise EngineError(Failure("bad_request", text))
         brief = await make_brief(self._ports, self._started)
+        configured = await self._ports.mcp_servers(brief.workspace, brief.trusted)
+        own = stack.enter_context(self._ports.tools.lease(self._ports, brief.session_id))
+        wished = await self._ports.preferences(brief.workspace, brief.trusted)
+        brief = msgspec.structs.replace(brief, mcp_servers={**configured, **own}, preferences=wished)
         self._asks.site = brief.site
         return await stack.enter_async_context(engine.open(brief))
 
@@ -142,6 +165,9 @@ class TurnRun:
                 await self._asks.asked(session, asked)
             case AskChanged():
                 await self._asks.settled_by_engine(event)
+            case ToolFinished(call_id=call_id, denied=why) if why:
+                self._recorder.take(event)
+                await self._asks.tell_denial(self._title_of(call_id), why)
             case UsageChanged(usage=usage):
                 self._recorder.take(event)
                 await self._check_budget(usage.cost_usd)
@@ -149,6 +175,10 @@ class TurnRun:
                 self._recorder.take(event)
                 if self._recorder.urgent:
                     await self._recorder.commit()
+
+    def _title_of(self, call_id: CallId) -> str:
+        recent = self._recorder.view.recent_actions
+        return next((action.call.title for action in reversed(recent) if action.id == call_id), "")
 
     async def _check_budget(self, cost_usd: float | None) -> None:
         """Stop an engine that reports its cost while it works once the day's budget is used up."""
@@ -166,6 +196,12 @@ class TurnRun:
         if self._abandoned:
             await self._give_up()
             return
+        if self.is_released:
+            await self._recorder.settle()
+            await self._recorder.commit()
+            await self._stop_helpers()
+            self._log("turn.released")
+            return
         self._recorder.close(self._control.failure)
         await self._finish()
 
@@ -173,15 +209,22 @@ class TurnRun:
         """End the turn in one transaction (law 3). The only place that ends a turn that is not lost."""
         ports = self._ports
         await self._stop_helpers()
-        ending = self._ending()
+        ending = await self._with_alternatives(self._ending())
         turn = await ports.persist(
             lambda tx: finish(tx, ports.ids, ports.settings(), ending, ports.clock.now())
         )
         self._recorder.drain()
         self._ended = True
-        self._log("turn.ended", status=turn.status, outcome=ending.end.outcome)
+        self._log_end(turn, ending.end)
         ports.signals.poke(OUTBOX)
         self._wake_followers()
+
+    async def _with_alternatives(self, ending: Ending) -> Ending:
+        failure = ending.end.failure
+        if ending.began or ending.end.outcome != "failed":
+            return ending
+        others = await find_alternatives(self._ports, self._turn.engine, failure)
+        return msgspec.structs.replace(ending, others=others)
 
     def _ending(self) -> Ending:
         recorder, view, failure = self._recorder, self._recorder.view, self._control.failure
@@ -195,6 +238,7 @@ class TurnRun:
             view.attachments,
             recorder.began,
             recorder.resume,
+            recorder.steps.listed(),
         )
 
     async def _stop_helpers(self) -> None:
@@ -246,8 +290,14 @@ class TurnRun:
     def _wake_followers(self) -> None:
         conversation_id = self._turn.conversation_id
         self._ports.signals.poke(
-            events_of(conversation_id), control_of(conversation_id), end_of(self._turn.id)
+            events_of(conversation_id), control_of(conversation_id), end_of(self._turn.id), TRANSCRIPTS
         )
+
+    def _log_end(self, turn: Turn, end: TurnEnded) -> None:
+        """Log the end, with its reason: the text before next steps were added to it."""
+        failure = end.failure
+        why = {} if failure is None else {"level": "warning", "failure": failure.kind, "why": failure.text}
+        self._log("turn.ended", status=turn.status, outcome=end.outcome, **why)
 
     def _log(self, event: str, **fields: object) -> None:
         self._ports.log(event, turn_id=self._turn.id, **fields)

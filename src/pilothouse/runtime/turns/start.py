@@ -9,6 +9,7 @@ import os
 from collections.abc import Sequence
 from itertools import takewhile
 
+import anyio.to_thread
 import msgspec
 from msgspec import Struct
 
@@ -16,16 +17,17 @@ from pilothouse.core.conversation import Conversation, Session
 from pilothouse.core.engine import Brief
 from pilothouse.core.errors import EngineError, SessionBusy
 from pilothouse.core.ids import ConversationId, EngineId, IdMaker, SessionId, TurnId
-from pilothouse.core.message import BY_PEOPLE, WAKE, Author, Content, InboundMessage
+from pilothouse.core.message import BY_PEOPLE, WAKE, Content, InboundMessage
 from pilothouse.core.outcome import Failure
 from pilothouse.core.policy import ApprovalMode
-from pilothouse.core.queue import QueueRow, notes_lane
+from pilothouse.core.queue import QueueRow, notes_waitlist
 from pilothouse.core.store import Tx
 from pilothouse.core.turn import Prompt, Turn
-from pilothouse.runtime.audit import record_turn
+from pilothouse.runtime.audit import APP, record, record_turn
 from pilothouse.runtime.budget.hold import hold, release_hold
 from pilothouse.runtime.budget.ledger import reserve
 from pilothouse.runtime.conversations.binding import (
+    bind,
     bound,
     chat_mode,
     picked_mode,
@@ -33,21 +35,24 @@ from pilothouse.runtime.conversations.binding import (
     set_session,
     workspace_of,
 )
-from pilothouse.runtime.conversations.sessions import bind
+from pilothouse.runtime.conversations.follow_up import count, may_start
+from pilothouse.runtime.conversations.handover import Fork, fork_of, handover_of, lineage
 from pilothouse.runtime.outbox import retired_key, say
-from pilothouse.runtime.ports import Ports
-from pilothouse.runtime.roles import may, role_of
+from pilothouse.runtime.ports import OUTBOX, Ports
+from pilothouse.runtime.roles import may, name_of, role_of
 from pilothouse.runtime.settings import Settings
-from pilothouse.runtime.trust import is_trusted_folder
-from pilothouse.runtime.turns.prompt import (
-    cause_of,
-    frame,
-    passes_as_typed,
-    retired_notice,
-    with_recap,
-    write_recap,
+from pilothouse.runtime.trust import (
+    StoredTrust,
+    TrustState,
+    changed_notice,
+    check_trust,
+    keep_first_content,
+    stored_trust,
 )
+from pilothouse.runtime.turns.prompt import cause_of, frame, passes_as_typed
+from pilothouse.runtime.turns.recap import MEANWHILE, MOVED, retired_notice, with_recap, write_recap
 
+HOUR_S = 3600
 _decode = msgspec.json.Decoder(InboundMessage).decode
 
 
@@ -58,6 +63,8 @@ class Started(Struct, frozen=True):
     budget_usd: float | None = None
     """Its share under the day's caps; None without a cap."""
     chat_mode: ApprovalMode | None = None
+    fork: Fork | None = None
+    """The point of another session that a new one goes on from."""
 
 
 def start_from_inbox(
@@ -86,7 +93,7 @@ def start_from_inbox(
         session.engine,
         "running",
         cause_of(messages),
-        _with_lost_recap(tx, ids, before, session, _prompt(tx, settings, session, messages), at),
+        _recapped(tx, ids, before, session, _prompt(tx, settings, session, messages), at),
         at,
         attempts=1,
         epoch=None,
@@ -94,22 +101,35 @@ def start_from_inbox(
     )
     tx.turns.add(turn)
     tx.inbox.claim([row.id for row in rows], turn_id=turn.id)
+    if turn.prompt.is_text_only and turn.prompt.chain is not None:
+        count(tx, turn.prompt.chain, at)
     return _started(
         tx, ids, settings, turn, session, conversation, at, [message.author.id for message in messages]
     )
 
 
-def _with_lost_recap(
+def _recapped(
     tx: Tx, ids: IdMaker, conversation: Conversation, session: Session, prompt: Prompt, at: float
 ) -> Prompt:
-    """Add a recap to the first prompt after a retired session."""
+    """Add a recap to the first prompt after a move to this session, or after a retired one."""
+    if prompt.wake:
+        return prompt
+    if handover_of(tx, session.id).is_due:
+        return with_recap(prompt, recap_for(tx, conversation.id, session))
     old = tx.sessions.get(conversation.session_id) if conversation.session_id else None
     if old is None or not old.retired or session.turns:
         return prompt
-    recap = write_recap(tx, conversation.id, old.id)
+    recap = write_recap(tx, conversation.id, lineage(tx, old.id))
     word = Content(retired_notice(recap), "notice")
     say(tx, ids, conversation.id, word, key=retired_key(old.id), at=at)
     return with_recap(prompt, recap)
+
+
+def recap_for(tx: Tx, conversation_id: ConversationId, session: Session) -> str:
+    """Write the recap that is due to a session after a move."""
+    due = handover_of(tx, session.id)
+    head = MEANWHILE if due.since else MOVED
+    return write_recap(tx, conversation_id, due.told, since=due.since, head=head)
 
 
 def _prompt(tx: Tx, settings: Settings, session: Session, messages: list[InboundMessage]) -> Prompt:
@@ -170,19 +190,21 @@ def _started(
         session,
         bound(tx, conversation),
         None if reserved is None else reserved.share_usd,
-        chat_mode=chat_mode(tx, conversation.id, turn),
+        chat_mode=chat_mode(tx, settings, turn, session.workspace),
+        fork=fork_of(tx, session),
     )
 
 
 def _requested_session(
     tx: Tx, settings: Settings, conversation: Conversation, messages: Sequence[InboundMessage]
 ) -> Session | None:
-    """Return the session that the messages ask for, and bind the conversation to it."""
+    """Return the session that the messages ask for, and bind the conversation to it: but not by a follow-up alone."""
     id = next((message.session_id for message in messages if message.session_id), None)
     session = tx.sessions.get(id) if id else None
     if session is None or session.retired:
         return None
-    bind(tx, settings, conversation, session)
+    if any(message.session_id and message.chain is None for message in messages):
+        bind(tx, settings, conversation, session)
     return session
 
 
@@ -194,7 +216,8 @@ def open_session(tx: Tx, ids: IdMaker, settings: Settings, conversation: Convers
     kept = session_owner(tx, settings, conversation, at)
     if kept.session_id is not None:
         session = tx.sessions.get(kept.session_id)
-        if session is not None and _fits(session, engine, workspace, chosen):
+        fits = session is not None and fits_engine(session, chosen.engine, engine, settings.demo_engine)
+        if session is not None and fits and _fits(session, workspace, chosen):
             set_session(tx, kept, conversation, session.id)
             return session
     session = Session(SessionId(ids("session")), kept.id, engine, workspace, at, at, model=chosen.model)
@@ -203,10 +226,16 @@ def open_session(tx: Tx, ids: IdMaker, settings: Settings, conversation: Convers
     return session
 
 
-def _fits(session: Session, engine: EngineId, workspace: str, conversation: Conversation) -> bool:
-    chosen = conversation.engine is None or session.engine == engine
+def fits_engine(session: Session, chosen: EngineId | None, engine: EngineId, demo: EngineId | None) -> bool:
+    """Tell whether the session goes on: with the chosen engine, or with its own where nobody chose one.
+
+    A session of the demo gives way as soon as there is a real engine."""
+    return session.engine == engine or (chosen is None and session.engine != demo)
+
+
+def _fits(session: Session, workspace: str, conversation: Conversation) -> bool:
     placed = session.workspace == workspace if conversation.workspace else session.workspace != ""
-    return chosen and placed and not session.retired
+    return placed and not session.retired
 
 
 def _take_rows(
@@ -217,6 +246,8 @@ def _take_rows(
     A wake, and a message with `alone`, is a turn by itself. Notes never start a turn; they join the next one.
     """
     ready = tx.inbox.waiting(conversation.id, ready_by=at, limit=settings.batch_limit)
+    if all(row.kind == "system" for row in ready):
+        ready = [row for row in ready if may_start(tx, ids, settings, conversation, row, at)]
     allowed = [row for row in ready if _sender_is_allowed(tx, ids, settings, conversation, row, at)]
     if not allowed:
         return []
@@ -228,7 +259,7 @@ def _take_rows(
         others.clear()
     target = message.session_id or conversation.session_id
     others = takewhile(lambda row: _joins(row, conversation, target), others)
-    notes = tx.inbox.waiting(notes_lane(conversation.id), limit=settings.batch_limit)
+    notes = tx.inbox.waiting(notes_waitlist(conversation.id), limit=settings.batch_limit)
     return sorted([first, *others, *notes], key=lambda row: row.seq)
 
 
@@ -236,25 +267,40 @@ def _sender_is_allowed(
     tx: Tx, ids: IdMaker, settings: Settings, conversation: Conversation, row: QueueRow, at: float
 ) -> bool:
     """Drop messages of people whose access was revoked after they wrote."""
-    author = _author(row) if row.kind in BY_PEOPLE else None
-    if author is None:
-        return True
-    workspace = workspace_of(tx, conversation.id, settings.default_workspace)
-    if may(tx, settings.people, author.id, "desk.accept", workspace):
+    message = _readable(row)
+    if message is None or sender_has_access(tx, settings, conversation.id, row):
         return True
     tx.inbox.claim([row.id])
     tx.inbox.fail(row.id, at, "its sender has no access any more")
-    text = f"A message from {author.name} was dropped: they no longer have access."
+    text = f"A message from {message.author.name} was dropped: they no longer have access."
     say(tx, ids, conversation.id, Content(text, "notice"), key=f"revoked:{row.id}", at=at)
     return False
 
 
-def _author(row: QueueRow) -> Author | None:
-    """None if the row cannot be read; `set_aside` handles it later."""
-    try:
-        return _decode(row.body).author
-    except Exception:  # noqa: BLE001 - any error here is the row's fault
+def sender_has_access(tx: Tx, settings: Settings, place: ConversationId, row: QueueRow) -> bool:
+    """True if the person who wrote the message may still write, here and to the session that it names."""
+    message = _readable(row)
+    if message is not None and message.chain is not None:
+        chain = message.chain
+        return all(may(tx, settings.people, user, "desk.accept", chain.folder) for user in chain.authors)
+    if message is None or row.kind not in BY_PEOPLE:
+        return True
+    named = tx.sessions.get(message.session_id) if message.session_id else None
+    folders = [workspace_of(tx, place, settings.default_workspace), *([named.workspace] if named else [])]
+    return all(may(tx, settings.people, message.author.id, "desk.accept", folder) for folder in folders)
+
+
+def lost_access(tx: Tx, settings: Settings, turn: Turn) -> Failure | None:
+    """Return why a turn that waited may not run: somebody who wrote its prompt has no access any more."""
+    session, chain = tx.sessions.get(turn.session_id), turn.prompt.chain
+    if session is None or turn.prompt.wake:
         return None
+    folder = chain.folder if chain else session.workspace
+    for user in turn.prompt.authors:
+        if not may(tx, settings.people, user, "desk.accept", folder):
+            name = name_of(tx, user)
+            return Failure("permission", f"{name} no longer has access, so this does not run.")
+    return None
 
 
 def _joins(row: QueueRow, conversation: Conversation, target: SessionId | None) -> bool:
@@ -267,7 +313,10 @@ def _joins(row: QueueRow, conversation: Conversation, target: SessionId | None) 
 
 def set_aside(tx: Tx, ids: IdMaker, conversation_id: ConversationId, why: str, at: float) -> None:
     """Something that would begin here cannot be read: it ends, visibly, and the rest goes on."""
-    rows = [*tx.inbox.waiting(conversation_id, ready_by=at), *tx.inbox.waiting(notes_lane(conversation_id))]
+    rows = [
+        *tx.inbox.waiting(conversation_id, ready_by=at),
+        *tx.inbox.waiting(notes_waitlist(conversation_id)),
+    ]
     for row in [row for row in rows if not _readable(row)] or rows[:1]:
         tx.inbox.claim([row.id])
         tx.inbox.fail(row.id, at, why)
@@ -275,18 +324,21 @@ def set_aside(tx: Tx, ids: IdMaker, conversation_id: ConversationId, why: str, a
         say(tx, ids, conversation_id, Content(text, "notice"), key=f"quarantine:{row.id}", at=at)
 
 
-def _readable(row: QueueRow) -> bool:
+def _readable(row: QueueRow) -> InboundMessage | None:
+    """Return the message; None if it cannot be read, which `set_aside` handles."""
     try:
-        frame([_decode(row.body)])
+        message = _decode(row.body)
+        frame([message])
     except Exception:  # noqa: BLE001 - any error here is the row's fault
-        return False
-    return True
+        return None
+    return message
 
 
 async def make_brief(ports: Ports, started: Started) -> Brief:
     """Build the brief. Raises `EngineError` if the folder is missing.
 
-    The folder is read here and not in the transaction that starts the turn, because a slow disk would block all writes.
+    The folder is looked up here and not in the transaction that starts the turn, because a slow disk would block all
+    writes; the content that a person trusted is read outside of the store's threads.
     """
     session = started.session
     if not session.workspace:
@@ -296,6 +348,7 @@ async def make_brief(ports: Ports, started: Started) -> Brief:
                 "No workspace is chosen for this conversation. Set gateway.default_workspace to a folder.",
             )
         )
+    settings = ports.settings()
     found = await ports.read(lambda tx: _folder_state(tx, session.workspace))
     if found is None:
         raise EngineError(
@@ -304,24 +357,45 @@ async def make_brief(ports: Ports, started: Started) -> Brief:
                 f"The workspace {session.workspace} does not exist. Create the folder, or choose another.",
             )
         )
-    trusted, picked = found
-    brief = Brief(
+    real, stored, picked = found
+    state = await anyio.to_thread.run_sync(
+        check_trust, stored, real, settings.trusted_files, abandon_on_cancel=True
+    )
+    if state.was_given and (state.before is None or not state.holds):
+        await ports.persist(lambda tx: _note_trust(tx, ports, started, real, state))
+        ports.signals.poke(OUTBOX)
+    return Brief(
         session.id,
         session.workspace,
-        trusted=trusted,
-        resume=session.resume,
+        trusted=state.holds,
+        resume=started.fork.resume if started.fork else session.resume,
+        resume_at=started.fork.at if started.fork else "",
         model=started.conversation.model or session.model,
-        approval_mode=started.chat_mode or ports.settings().mode_in(session.workspace) or picked or "minimal",
+        approval_mode=started.chat_mode or settings.mode_in(session.workspace) or picked or "minimal",
         budget_usd=started.budget_usd,
         conversation_id=started.conversation.id,
+        turn_id=started.turn.id,
         wake=started.turn.prompt.wake,
+        settings_dir=settings.settings_dirs.get(real, ""),
     )
-    return ports.brief(started.conversation.id, brief)
 
 
-def _folder_state(tx: Tx, workspace: str) -> tuple[bool, ApprovalMode | None] | None:
-    """Return whether the folder is trusted, and the mode picked in it; None if there is no folder."""
+def _folder_state(tx: Tx, workspace: str) -> tuple[str, StoredTrust, ApprovalMode | None] | None:
+    """Return the resolved folder, the trust that it was given, and the mode picked in it; None if there is no folder."""
     real = os.path.realpath(workspace)
     if not os.path.isdir(real):
         return None
-    return is_trusted_folder(tx, real), picked_mode(tx, real)
+    return real, stored_trust(tx, real), picked_mode(tx, real)
+
+
+def _note_trust(tx: Tx, ports: Ports, started: Started, real: str, state: TrustState) -> None:
+    """Take the content of a folder that an older version trusted; of one that changed, tell the conversation once an hour."""
+    at = ports.clock.now()
+    if state.holds:
+        keep_first_content(tx, real, state.content, at)
+        return
+    place = started.conversation.id
+    key = f"trust:{real}:{state.content.digest}:{place}:{at // HOUR_S:.0f}"
+    if tx.outbox.by_key(key) is None:
+        say(tx, ports.ids, place, Content(changed_notice(real, state), "notice"), key=key, at=at)
+        record(tx, at, APP, "trust.changed", workspace=real, content=state.content.digest)

@@ -1,0 +1,1 @@
+"""The effects of agents' tool calls: the caller, messages, questions, files."""
