@@ -1,0 +1,1 @@
+"""A client of MCP servers, for engines without one of their own, and for `pilothouse mcp`."""

@@ -1,0 +1,186 @@
+"""The connections of one process: opened by the first lease of a workspace, kept for a while after the last one.
+
+Implements `McpConnections` of `core/mcp.py`. A program is started for each workspace; an address is shared by all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+from msgspec import Struct
+
+from pilothouse.core.call import OWN_SERVER
+from pilothouse.core.engine import NODE_MARKER, ProcessStart
+from pilothouse.core.mcp import McpResult, McpServer, McpStatus, McpTool, McpTools, program_of
+from pilothouse.mcp_client.connection import Connection, Named, Waits
+from pilothouse.mcp_client.elicitation import Elicit
+from pilothouse.mcp_client.login_file import LoginFile
+from pilothouse.mcp_client.oauth import Authorize, OAuth
+from pilothouse.mcp_client.quiet import quiet
+from pilothouse.mcp_client.result import error_result
+from pilothouse.mcp_client.transport import Fault, Streams, open_http, open_stdio
+from pilothouse.processes import BASE_NAMES, Launcher, allowed_environment
+
+IDLE_S = 600.0
+"""A connection without a lease is kept so long."""
+NO_TOOL = "There is no tool {name}. Its server may have ended, or have another name for it."
+
+Key = tuple[str, str]
+
+
+class McpEnvironment(Struct, frozen=True):
+    """What connections are made from. `find` returns the servers of a workspace, with the file that names each."""
+
+    find: Callable[[str, bool], Mapping[str, tuple[McpServer, str]]]
+    launcher: Launcher
+    environment: Mapping[str, str]
+    node_marker: str
+    log: Callable[..., None]
+    idle_s: float = IDLE_S
+    waits: Waits = Waits()
+    logins: Path | None = None
+    """The folder of the logins; without one, no server is logged in to."""
+    authorize: Authorize | None = None
+    """A person who can log in at once. Without one, a server that wants a login is `auth_required`."""
+    elicit: Elicit | None = None
+    """A person who answers questions of servers. Without one, servers are told that they cannot ask."""
+
+
+class _Kept:
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.scope = anyio.CancelScope()
+        self.leases = 0
+        self.released = 0
+        """Counts releases: a wait for the end of an idle time is over if another lease came between."""
+
+
+class Connections:
+    def __init__(self, env: McpEnvironment, tasks: TaskGroup) -> None:
+        self._env = env
+        self._tasks = tasks
+        self._kept: dict[Key, _Kept] = {}
+
+    @contextmanager
+    def lease(self, workspace: str, *, trusted: bool, own: Mapping[str, Any]) -> Iterator[McpTools]:
+        named = [
+            Named(id, server, source) for id, (server, source) in self._env.find(workspace, trusted).items()
+        ]
+        if OWN_SERVER in own:
+            given = own[OWN_SERVER]
+            server = McpServer(url=given["url"], headers=given["headers"], timeout_s=3600)
+            named.append(Named(OWN_SERVER, server, ""))
+        kept = {one.id: self._take(one, workspace, trusted) for one in named if one.server.enabled}
+        try:
+            yield _Leased(named, {id: one.connection for id, one in kept.items()})
+        finally:
+            for id, one in kept.items():
+                self._release(one, 0.0 if id == OWN_SERVER else self._env.idle_s)
+
+    def _take(self, named: Named, workspace: str, trusted: bool) -> _Kept:
+        key = (named.id, workspace if named.server.transport == "stdio" else "")
+        kept = self._kept.get(key)
+        if kept is None or kept.connection.named != named:
+            if kept is not None:
+                kept.scope.cancel()
+            open_streams = partial(self._open, named, workspace, trusted)
+            env = self._env
+            kept = self._kept[key] = _Kept(Connection(named, open_streams, env.log, env.waits, env.elicit))
+            self._tasks.start_soon(self._run, key, kept)
+        else:
+            kept.connection.want()
+        kept.leases += 1
+        return kept
+
+    async def _run(self, key: Key, kept: _Kept) -> None:
+        with kept.scope:
+            await kept.connection.run()
+        if self._kept.get(key) is kept:
+            del self._kept[key]
+
+    def _release(self, kept: _Kept, idle_s: float) -> None:
+        kept.leases -= 1
+        kept.released += 1
+        if kept.leases == 0:
+            self._tasks.start_soon(self._end_idle, kept, kept.released, idle_s)
+
+    async def _end_idle(self, kept: _Kept, released: int, idle_s: float) -> None:
+        await anyio.sleep(idle_s)
+        if kept.leases == 0 and kept.released == released:
+            kept.scope.cancel()
+
+    def _open(
+        self, named: Named, workspace: str, trusted: bool, fault: Fault
+    ) -> AbstractAsyncContextManager[Streams]:
+        env, server = self._env, named.server
+        if server.url:
+            return open_http(server, fault, self._auth(named, fault))
+        own = {**server.env, NODE_MARKER: env.node_marker}
+        start = ProcessStart(
+            f"MCP server {named.id}",
+            program_of(server),
+            workspace,
+            allowed_environment(env.environment, BASE_NAMES, own),
+            workspace,
+            trusted=trusted,
+        )
+        return open_stdio(env.launcher, start, fault)
+
+    def _auth(self, named: Named, fault: Fault) -> OAuth | None:
+        env, server = self._env, named.server
+        if env.logins is None or server.has_own_login:
+            return None
+        file = LoginFile(env.logins, named.id, server.url)
+        return OAuth(named.id, server, file, fault, env.authorize)
+
+
+class _Leased:
+    """The servers of one workspace, for one turn."""
+
+    def __init__(self, named: Sequence[Named], connections: Mapping[str, Connection]) -> None:
+        self._named = named
+        self._connections = connections
+
+    def statuses(self) -> Sequence[McpStatus]:
+        return [
+            self._connections[one.id].status
+            if one.id in self._connections
+            else McpStatus(one.id, one.server.transport, one.server.target, one.source, "disabled")
+            for one in self._named
+        ]
+
+    def tools(self) -> Sequence[McpTool]:
+        ready = [one for one in self._connections.values() if one.state == "ready"]
+        return [tool for one in ready for tool in one.tools]
+
+    async def settle(self, within_s: float) -> None:
+        with anyio.move_on_after(within_s):
+            for one in self._connections.values():
+                await one.settle()
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> McpResult:
+        for connection in self._connections.values():
+            for tool in connection.tools:
+                if tool.name == name:
+                    return await connection.call(tool.tool, arguments)
+        server = name.removeprefix("mcp__").partition("__")[0]
+        if (ended := self._connections.get(server)) is not None and ended.state != "ready":
+            return await ended.call(name.removeprefix(f"mcp__{server}__"), arguments)
+        return error_result(NO_TOOL.format(name=name))
+
+
+@asynccontextmanager
+async def open_connections(env: McpEnvironment) -> AsyncIterator[Connections]:
+    """Leaving it ends every connection and every program."""
+    with quiet():
+        async with anyio.create_task_group() as tasks:
+            try:
+                yield Connections(env, tasks)
+            finally:
+                tasks.cancel_scope.cancel()
