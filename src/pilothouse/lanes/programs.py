@@ -1,0 +1,121 @@
+"""The programs of a lane: git makes its worktree, and tmux holds its chat.
+
+The worktree has a branch of its own, and a repository's hooks do not run. The chat is the only program of its tmux session:
+when the chat ends, so does the session.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from subprocess import DEVNULL, PIPE
+
+import anyio
+
+from pilothouse.lanes.lane import LaneError
+from pilothouse.processes.git import git_problem, safe_git
+
+
+async def find_repository(folder: str) -> str:
+    """Return the top folder of the repository around `folder`. Raises `LaneError` if a worktree cannot be made of it."""
+    try:
+        top = (await _git(folder, "rev-parse", "--show-toplevel")).strip()
+    except LaneError as error:
+        raise LaneError(f"{folder} is in no git repository. A lane needs one. ({error})") from None
+    if problem := git_problem(top):
+        raise LaneError(f"The git settings of {top} could run a program: {problem}. No lane was created.")
+    return top
+
+
+async def add_worktree(repository: str, path: str, branch: str, base: str) -> None:
+    try:
+        await _git(repository, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{base}^{{commit}}")
+    except LaneError:
+        known = await _git(repository, "rev-list", "--all", "--max-count=1")
+        why = f"has no commit {base!r}" if known else "has no commits yet; make the first one"
+        raise LaneError(f"The repository {repository} {why}.") from None
+    await _git(repository, "worktree", "add", "-b", branch, "--", path, base)
+
+
+async def is_dirty(path: str) -> bool:
+    """Tell whether files were changed or added and not committed. A folder that is gone has none."""
+    return await anyio.Path(path).is_dir() and bool(await _git(path, "status", "--porcelain"))
+
+
+async def remove_worktree(repository: str, path: str, *, force: bool) -> None:
+    """Remove the folder; its branch stays. A folder that is gone is forgotten."""
+    if not await anyio.Path(repository).is_dir():
+        raise LaneError(f"The repository {repository} is gone. Remove the folder {path} yourself.")
+    if await anyio.Path(path).is_dir():
+        await _git(repository, "worktree", "remove", *(["--force"] if force else []), "--", path)
+    await _git(repository, "worktree", "prune")
+
+
+async def remove_branch(repository: str, branch: str) -> None:
+    await _git(repository, "branch", "-D", "--", branch)
+
+
+async def _git(folder: str, *words: str) -> str:
+    return await run(["git", *words], cwd=folder, env=safe_git(os.environ, trusted=False))
+
+
+PASSED = (
+    "HOME",
+    "PATH",
+    "LANG",
+    "LC_ALL",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_STATE_HOME",
+    "XDG_CACHE_HOME",
+)
+"""Also passed: every `PILOTHOUSE_…`. A tmux server that runs already has the environment of whoever started it."""
+
+
+async def check_tmux() -> None:
+    await run(["tmux", "-V"])
+
+
+async def start_session(name: str, folder: str, argv: Sequence[str]) -> None:
+    passed = {
+        key: value for key, value in os.environ.items() if key in PASSED or key.startswith("PILOTHOUSE_")
+    }
+    variables = [word for key, value in passed.items() for word in ("-e", f"{key}={value}")]
+    await run(["tmux", "new-session", "-d", "-s", name, "-c", folder, *variables, "--", *argv])
+
+
+async def is_running(name: str) -> bool:
+    try:
+        await run(["tmux", "has-session", "-t", f"={name}"])
+    except LaneError:
+        return False
+    return True
+
+
+async def end_session(name: str) -> None:
+    if await is_running(name):
+        await run(["tmux", "kill-session", "-t", f"={name}"])
+
+
+WITHIN_S = 30.0
+WORDS = 500
+
+
+async def run(argv: Sequence[str], *, cwd: str | None = None, env: Mapping[str, str] | None = None) -> str:
+    """Return what the command printed. Raises `LaneError` with its own words if it fails."""
+    name = " ".join(argv[:2])
+    try:
+        with anyio.fail_after(WITHIN_S):
+            done = await anyio.run_process(
+                argv, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, check=False, cwd=cwd, env=env or os.environ
+            )
+    except FileNotFoundError:
+        raise LaneError(f"{argv[0]} was not found. Install it: a lane needs git and tmux.") from None
+    except OSError as error:
+        raise LaneError(f"`{name}` could not be started: {error}") from error
+    except TimeoutError:
+        raise LaneError(f"`{name}` did not end within {WITHIN_S:g} s.") from None
+    if done.returncode:
+        words = done.stderr.decode(errors="replace").strip()[-WORDS:] or f"exit code {done.returncode}"
+        raise LaneError(f"`{name}` failed: {words}")
+    return done.stdout.decode(errors="replace")
