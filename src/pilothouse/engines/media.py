@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import binascii
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -15,7 +15,7 @@ from msgspec import Struct
 from pilothouse.core.engine import Blobs, MediaFound, Step
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.event import EngineEvent, MediaProduced, Notice
-from pilothouse.core.media import EXTENSIONS, sniff
+from pilothouse.core.media import EXTENSIONS, PDF, sniff
 
 MAX_IMAGE_BYTES = 20 * 1024 * 1024
 MAX_TOTAL_BYTES = 50 * 1024 * 1024
@@ -43,14 +43,16 @@ class Attached(Struct, frozen=True):
     refused: tuple[str, ...] = ()
 
 
-def attach(files: Sequence[File], program: str) -> Attached:
+def attach(
+    files: Sequence[File], program: str, inline_types: Collection[str] = (*EXTENSIONS, PDF)
+) -> Attached:
     inline: list[File] = []
     others: list[File] = []
     refused: list[str] = []
     room = MAX_TOTAL_BYTES
     for file in files:
         media_type = sniff(file.data)
-        if media_type is None:
+        if media_type is None or media_type not in inline_types:
             others.append(file)
         elif why := _refusal(file, room, len(inline)):
             refused.append(f"{show_name(file.name)} was not given to {program}: {why}.")
@@ -58,6 +60,10 @@ def attach(files: Sequence[File], program: str) -> Attached:
             room -= len(file.data)
             inline.append(msgspec.structs.replace(file, media_type=media_type))
     return Attached(tuple(inline), tuple(others), tuple(refused))
+
+
+def data_url(file: File) -> str:
+    return f"data:{file.media_type};base64,{binascii.b2a_base64(file.data, newline=False).decode('ascii')}"
 
 
 def show_name(name: str) -> str:

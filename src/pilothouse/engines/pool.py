@@ -1,4 +1,4 @@
-"""A pool of warm processes. `choose` decides, without awaiting, which process serves a session; `Pool` acts.
+"""A pool of warm processes. `pool_choice` decides which process serves a session; `Pool` acts.
 
     state      enters by                  leaves by
     starting   spawned                    ready → busy · it did not start in time, or died → ending
@@ -6,141 +6,45 @@
     idle       given back                 leased → busy · idle_timeout_s passed, or room is needed → ending
     ending     any of the above           the process has ended
 
-Rules: one session has one process; the process that was idle longest makes room first; a busy process is never ended
-for another session. Beyond `max_processes` a turn gets a process that ends with it. A process with work in the
-background is neither ended for another session nor by its idle time. Every process runs in the engine's task group, so
-leaving the engine ends them all.
+If memory gets short, idle processes end, and a turn that needs a new one waits until another turn ends. Every process runs
+in the engine's task group, so leaving the engine ends them all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import anyio
 import msgspec
 from anyio.abc import TaskGroup
-from msgspec import Struct
 
-from pilothouse.core.errors import EngineError, IllegalMove
+from pilothouse.core.clock import until_next
+from pilothouse.core.errors import EngineError
 from pilothouse.core.outcome import Failure
+from pilothouse.engines.pool_choice import (
+    Choice,
+    Limits,
+    Member,
+    State,
+    choose,
+    expired,
+    move,
+    next_expiry,
+    surplus,
+)
 
 L = TypeVar("L", bound="Launch")
-
-State = Literal["starting", "busy", "idle", "ending"]
-
-MOVES: dict[State, frozenset[State]] = {
-    "starting": frozenset({"busy", "ending"}),
-    "busy": frozenset({"idle", "ending"}),
-    "idle": frozenset({"busy", "ending"}),
-    "ending": frozenset(),
-}
 
 LONG_S = 3600.0
 HELD_S = 5.0
 """Interval of looking at a process with background work: programs do not tell when that ends."""
-
-
-class Limits(Struct, frozen=True):
-    program: str
-    """The engine's name, for messages."""
-    max_processes: int = 5
-    idle_timeout_s: float = 300.0
-    process_mb: float = 250.0
-    """Memory that one process needs."""
-    spare_mb: float = 250.0
-    """Memory that must stay free for everything else."""
-
-
-class Member(Struct, frozen=True):
-    id: int
-    key: object
-    session: str
-    state: State
-    used_at: float
-    kept: bool = True
-    held: bool = False
-    """It works although no turn runs: on a background task, or in a woken turn that no session has read yet. Only its
-    own session may have it then."""
-
-
-class Choice(Struct, frozen=True):
-    """`reuse` is a member's id, or None for a new process. Those in `end` must have ended before it starts: two
-    processes would write into the same session."""
-
-    reuse: int | None = None
-    end: tuple[int, ...] = ()
-    keep: bool = True
-    refusal: str = ""
-    in_use: bool = False
-
-
-def choose(
-    members: Sequence[Member], key: object, session: str, free_mb: float | None, limits: Limits
-) -> Choice:
-    """Decide for one session. `free_mb` is None where the system does not tell."""
-    living = [member for member in members if member.state != "ending"]
-    own = [member for member in living if member.session == session]
-    fitting = next((member for member in own if member.key == key and member.state == "idle"), None)
-    if fitting is not None:
-        return Choice(reuse=fitting.id)
-    if any(member.state != "idle" for member in own):
-        return Choice(refusal="This session is in use. Wait for its turn to end.", in_use=True)
-    choice = _make_room(living, own, free_mb, limits)
-    leaving = tuple(m.id for m in members if m.session == session and m.state == "ending")
-    return choice if choice.refusal else msgspec.structs.replace(choice, end=(*leaving, *choice.end))
-
-
-def expired(members: Iterable[Member], now: float, limits: Limits) -> tuple[int, ...]:
-    return tuple(member.id for member in members if _is_free(member) and now >= _expiry(member, limits))
-
-
-def next_expiry(members: Iterable[Member], limits: Limits) -> float | None:
-    return min((_expiry(member, limits) for member in members if _is_free(member)), default=None)
-
-
-def _is_free(member: Member) -> bool:
-    return member.state == "idle" and not member.held
-
-
-def _expiry(member: Member, limits: Limits) -> float:
-    """Return the time at which an idle member ends: at once, if it was started for a single turn."""
-    return member.used_at + (limits.idle_timeout_s if member.kept else 0.0)
-
-
-def move(state: State, to: State) -> State:
-    if to not in MOVES[state]:
-        raise IllegalMove("a process", state, to)
-    return to
-
-
-def _make_room(
-    living: Sequence[Member], own: Sequence[Member], free_mb: float | None, limits: Limits
-) -> Choice:
-    """End the session's old process first, then the longest idle ones: for a place, and for memory."""
-    idle = sorted((m for m in living if _is_free(m) and m not in own), key=lambda m: m.used_at)
-    leaving = list(own)
-    places = sum(member.kept for member in living) - len(own)
-    while places >= limits.max_processes and idle:
-        leaving.append(idle.pop(0))
-        places -= 1
-    missing = 0.0 if free_mb is None else limits.process_mb + limits.spare_mb - free_mb
-    missing -= len(leaving) * limits.process_mb
-    while missing > 0 and idle:
-        leaving.append(idle.pop(0))
-        missing -= limits.process_mb
-        places -= 1
-    if missing > 0 and len(living) > len(leaving):  # a first process may try: waiting would free no memory
-        return Choice(refusal=_too_little(free_mb, limits))
-    return Choice(end=tuple(member.id for member in leaving), keep=places < limits.max_processes)
-
-
-def _too_little(free_mb: float | None, limits: Limits) -> str:
-    return (
-        f"There is too little memory for another {limits.program}: {free_mb or 0:.0f} MB are free and it needs about "
-        f"{limits.process_mb + limits.spare_mb:.0f} MB. Try again when another turn has ended."
-    )
+MEMORY_EVERY_S = 30.0
+"""Interval of looking at the free memory while there are idle processes."""
+WAIT_S = 60.0
+"""Time that a turn waits for memory before it is refused."""
+WAIT_STEP_S = 5.0
 
 
 class Launch(Protocol):
@@ -218,8 +122,7 @@ class Pool(Generic[L, P]):
 
     async def lease(self, launch: L) -> P:
         """Return a ready process for this session alone. Raises `EngineError`."""
-        free_mb = self._free_mb()
-        choice = choose(self._members_for(launch), launch.key, launch.session, free_mb, self._limits)
+        choice = await self._choose(launch)
         if choice.refusal:
             raise EngineError(Failure("bad_request" if choice.in_use else "overloaded", choice.refusal))
         if choice.reuse is not None:
@@ -233,6 +136,18 @@ class Pool(Generic[L, P]):
         if id in self._members:
             self._move(id, "busy")
         return process
+
+    async def _choose(self, launch: L) -> Choice:
+        """Choose; for want of memory, wait for a while until another turn ends."""
+        until = self._now() + WAIT_S
+        while True:
+            changed, members = self._changed, self._members_for(launch)
+            now, free_mb = self._now(), self._free_mb()
+            choice = choose(members, launch.key, launch.session, free_mb, now, self._limits)
+            if not choice.refusal or choice.in_use or now >= until:
+                return choice
+            with anyio.move_on_after(WAIT_STEP_S):
+                await changed.wait()
 
     def _members_for(self, launch: L) -> list[Member]:
         """Return the members; one whose spending cap does not fit this launch matches no key."""
@@ -294,11 +209,16 @@ class Pool(Generic[L, P]):
             changed = self._changed
             for id in expired(self.members, self._now(), self._limits):
                 self._end(id)
-            members = self.members
-            at = next_expiry(members, self._limits)
-            most_s = HELD_S if any(member.held for member in members) else LONG_S
-            with anyio.move_on_after(most_s if at is None else min(most_s, max(0.0, at - self._now()))):
+            for id in surplus(self.members, self._free_mb(), self._now(), self._limits):
+                self._end(id)
+            with anyio.move_on_after(self._pause_s()):
                 await changed.wait()
+
+    def _pause_s(self) -> float:
+        members, now = self.members, self._now()
+        most_s = HELD_S if any(member.held for member in members) else LONG_S
+        at = next_expiry(members, self._limits)
+        return most_s if at is None else min(most_s, until_next(MEMORY_EVERY_S, now), max(0.0, at - now))
 
     def stop(self) -> None:
         for id in list(self._members):
@@ -323,6 +243,7 @@ class Pool(Generic[L, P]):
     def _forget(self, id: int) -> None:
         self._members.pop(id, None)
         self._processes.pop(id, None)
+        self._wake()
 
     def _end(self, id: int) -> None:
         member = self._members.get(id)

@@ -27,6 +27,7 @@ TOOLS = ToolNames(
     patterns=frozenset({"Glob"}),
     web={"WebFetch": "url"},
     skills={"Skill": ("skill", "command", "name")},
+    remarks=("description", "timeout"),
     other_shells=frozenset({"PowerShell"}),
     notes=frozenset(
         {"TaskCreate", "TaskUpdate", "TaskList", "TaskGet", "TodoRead", "TodoWrite", "ToolSearch"}

@@ -16,7 +16,9 @@ from msgspec import Meta, Struct, field
 
 from pilothouse.core.engine import Model
 from pilothouse.core.errors import ConfigError
+from pilothouse.core.ids import EngineId
 
+ENGINE_ID = EngineId("claude")
 ALIASES = (Model("opus", "Opus"), Model("sonnet", "Sonnet"), Model("haiku", "Haiku"))
 OWN_CHOICE = "default"
 """Lets Claude choose; not offered, because `/model default` means the same for every engine."""
@@ -94,6 +96,7 @@ class ClaudeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     output: OutputFormat | None = None
     pool: bool | None = None
     max_processes: Count | None = None
+    """None: as many as the free memory allows."""
     idle_timeout_s: Positive | None = None
     hang_after_s: Positive | None = None
     session_scanning: bool | None = None
@@ -154,7 +157,7 @@ FALLBACKS: tuple[Fallback, ...] = (
     Fallback("pool", "DISCOCLAW_MULTI_TURN", _flag, True),
     Fallback("hang_after_s", "DISCOCLAW_MULTI_TURN_HANG_TIMEOUT_MS", _milliseconds),
     Fallback("idle_timeout_s", "DISCOCLAW_MULTI_TURN_IDLE_TIMEOUT_MS", _milliseconds, 300.0),
-    Fallback("max_processes", "DISCOCLAW_MULTI_TURN_MAX_PROCESSES", int, 5),
+    Fallback("max_processes", "DISCOCLAW_MULTI_TURN_MAX_PROCESSES", int),
     Fallback("session_scanning", "DISCOCLAW_SESSION_SCANNING", _flag, False),
     Fallback("tool_aware_streaming", "DISCOCLAW_TOOL_AWARE_STREAMING", _flag, False),
 )

@@ -16,41 +16,43 @@ from typing import Self
 from urllib.parse import quote
 
 import anyio
+import anyio.to_thread
 import msgspec
 from anyio.abc import TaskGroup
 
 from pilothouse.core.ask import Ask
-from pilothouse.core.engine import NODE_MARKER, Brief, EngineHost, Model, Wake
+from pilothouse.core.call import OWN_SERVER
+from pilothouse.core.engine import NODE_MARKER, Brief, EngineHost, FoundSession, Model, SessionPoint, Wake
 from pilothouse.core.errors import EngineError
 from pilothouse.core.event import Notice, ResumeToken
 from pilothouse.core.outcome import Failure
 from pilothouse.core.policy import ApprovalMode, Ruling, Site
-from pilothouse.engines.claude.config import ALIASES, ClaudeConfig, resolve
+from pilothouse.engines.claude.config import ALIASES, ENGINE_ID, ClaudeConfig, resolve
 from pilothouse.engines.claude.gate import Gate, ask_about_every_call
 from pilothouse.engines.claude.gate_proof import ProvenGate
 from pilothouse.engines.claude.launch import (
     SKIPS,
-    WITHOUT,
     Launch,
     check_token,
-    explain_unknown,
     plan_launch,
     plan_text_launch,
     resuming,
-    say_missing,
     skip_problem,
-    unknown_flag,
+    use_scratch,
     without_servers,
 )
-from pilothouse.engines.claude.permissions_file import Permissions, read_permissions, render_note
+from pilothouse.engines.claude.old_program import WITHOUT, explain_unknown, say_missing, unknown_flag
+from pilothouse.engines.claude.permissions_file import Permissions, read_permissions
 from pilothouse.engines.claude.process import ClaudeProcess, KnownSessions
 from pilothouse.engines.claude.prompt import PromptComposer
 from pilothouse.engines.claude.session import ClaudeSession, PoolAccess
-from pilothouse.engines.claude.session_log import describe_other_use
+from pilothouse.engines.claude.session_list import list_points, list_sessions
+from pilothouse.engines.claude.session_log import refuse_other_use
 from pilothouse.engines.claude.text_mode import READS_ONLY, TextProcess, TextSession, TextTranslator
-from pilothouse.engines.claude.turns import ENGINE_ID
 from pilothouse.engines.machine import free_memory_mb, make_scratch, remove_scratch
-from pilothouse.engines.pool import Limits, Pool
+from pilothouse.engines.permissions_file import render_note
+from pilothouse.engines.pool import Pool
+from pilothouse.engines.pool_choice import Limits
 from pilothouse.engines.wakes import WokenTurns
 from pilothouse.engines.workspace_files import Context, ContextReader, permissions_text, render_context
 from pilothouse.processes import Launcher, Marker
@@ -60,10 +62,6 @@ HANG_MARGIN_S = 60.0
 WAKE_REASONS = {"background_task": "A background task ended.", "loop_wakeup": "It had asked to be woken."}
 
 IN_USE = "This session is in use. Wait for its turn to end."
-IN_TERMINAL = (
-    "This session is open elsewhere on this machine ({where}), and two programs at once would lose turns. "
-    "Leave it there and send this again, or start another session here with /new."
-)
 Plan = Callable[..., Launch]
 NOT_RUNNING = Failure("bad_request", "The Claude engine is not running; enter it first.")
 
@@ -94,16 +92,19 @@ class ClaudeEngine:
         self._offered: tuple[Model, ...] = ALIASES
         self._in_text: set[str] = set()
         self._scratch = ""
+        self._own: dict[str, str] = {}
         self._node = Marker(NODE_MARKER, host.node_marker)
         self._gate = ProvenGate(self._config.command, host, self._node)
 
     async def __aenter__(self) -> Self:
         self._scratch = make_scratch(self._host.node_marker)
+        scratch = use_scratch(self._scratch, self._host.environment)
+        self._own = {self._node.name: self._node.value, **scratch}
         tasks = self._tasks = anyio.create_task_group()
         await tasks.__aenter__()
         config = self._config
         # 160 MB at its start, 265 MB after a hundred turns (2.1.325).
-        limits = Limits(PROGRAM, config.max_processes or 5, config.idle_timeout_s or 300.0)
+        limits = Limits(PROGRAM, config.max_processes, config.idle_timeout_s or 300.0)
         self._pool = Pool(tasks, limits, self._make, free_memory_mb)
         tasks.start_soon(self._pool.expire_for_ever)
         tasks.start_soon(self._gate.prove)
@@ -137,8 +138,8 @@ class ClaudeEngine:
         check_token(brief)
         if problem := skip_problem(self._config, is_root=os.geteuid() == 0):
             raise EngineError(Failure("permission", problem))
-        self._refuse_other_use(brief)
-        in_text = self._config.output == "text" and not brief.wake
+        refuse_other_use({**self._host.environment, **brief.environment}, brief, self._node)
+        in_text = self._config.output == "text" and not (brief.wake or brief.resume_at)
         opening = self._open_text if in_text else self._open_stream
         async with opening(brief, self._new_uuid()) as session:
             yield session
@@ -176,13 +177,13 @@ class ClaudeEngine:
         if context.bootstraps and session.completed:
             self._context.end_first_run(brief)
 
-    def _refuse_other_use(self, brief: Brief) -> None:
-        """Refuse a session that another process has open. A wake is of our own process, whatever became of it."""
-        if brief.wake:
-            return
-        environment = {**self._host.environment, **brief.environment}
-        if brief.resume and (where := describe_other_use(environment, brief.resume.value, self._node)):
-            raise EngineError(Failure("bad_request", IN_TERMINAL.format(where=where)))
+    async def sessions(self, workspace: str) -> Sequence[FoundSession]:
+        source = self._host.environment
+        return await anyio.to_thread.run_sync(list_sessions, source, workspace, abandon_on_cancel=True)
+
+    async def points(self, token: ResumeToken) -> Sequence[SessionPoint]:
+        source = self._host.environment
+        return await anyio.to_thread.run_sync(list_points, source, token, abandon_on_cancel=True)
 
     def wakes(self) -> AsyncIterator[Wake]:
         return self._wakes.announce()
@@ -192,10 +193,6 @@ class ClaudeEngine:
             raise EngineError(NOT_RUNNING)
         if self._mode(brief) != "full-access":
             await self._gate.need()
-
-    @property
-    def _marker(self) -> dict[str, str]:
-        return {self._node.name: self._node.value, "CLAUDE_CODE_TMPDIR": self._scratch}
 
     def _text_session(self, brief: Brief, context: Context, session: str) -> TextSession:
         allowed, cwd = self._permissions(brief), self._cwd(brief)
@@ -211,7 +208,7 @@ class ClaudeEngine:
                 self._host.environment,
                 cwd=cwd,
                 session=session,
-                extra=self._marker,
+                extra=self._own,
                 tools=allowed.tools,
                 prompt=prompt,
                 full_access=full_access,
@@ -248,7 +245,7 @@ class ClaudeEngine:
             config,
             source=self._host.environment,
             cwd=self._cwd(brief),
-            extra=self._marker,
+            extra=self._own,
             tools=allowed.tools,
             context=render_context(context),
         )
@@ -338,7 +335,7 @@ class ClaudeEngine:
 
     async def _lease_again(self, brief: Brief, plan: Plan, dead: ClaudeProcess) -> ClaudeProcess:
         """Lease a process for one turn, after `dead` ended. A session without an ended turn cannot be resumed."""
-        if dead.launch.resumed or dead.turns:
+        if dead.turns or (dead.launch.resumed and not brief.resume_at):
             brief = resuming(brief, dead.session, dead.launch.cwd)
         return await self._lease(brief, plan, self._new_uuid(), once=True)
 
@@ -378,7 +375,9 @@ class ClaudeEngine:
         return read_permissions(permissions_text(brief), self._config.tools or ())
 
     def _narrowed(self, brief: Brief, allowed: Permissions) -> tuple[ClaudeConfig, Brief]:
-        return without_servers(self._config, brief) if allowed.without_servers else (self._config, brief)
+        if not allowed.without_servers:
+            return self._config, brief
+        return without_servers(self._config, brief, but=(OWN_SERVER,))
 
     async def _judge(self, site: Site, allowed: Permissions, ask: Ask) -> Ruling:
         """Deny what PERMISSIONS.json forbids, because `--tools` does not cover the tools of MCP servers; then ask the policy."""

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from pilothouse.core.outcome import Failure, FailureKind
-from pilothouse.engines.claude.launch import INSTALL
+from pilothouse.engines.claude.old_program import INSTALL
 from pilothouse.engines.claude.wire import Assistant, Result
 from pilothouse.engines.claude.wire_system import RateLimit, describe_limit
 from pilothouse.processes import SpawnFailed, SpawnProblem
@@ -22,10 +22,18 @@ DIAGNOSTIC = "[ede_diagnostic]"
 TEXT_CHARS = 600
 DETAIL_CHARS = 4000
 
-LOG_IN = (
-    "Claude Code is not logged in on this machine. Run `claude` there and type /login. If you have a key in "
-    "`ANTHROPIC_API_KEY` instead, Claude sees it once `environment` under `[engines.claude]` names it."
+LOG_IN = "Run `claude auth login` on {machine}"
+LOG_IN_OR_KEY = (
+    f"{LOG_IN} (if you use an API key: name its variable in `environment` under `[engines.claude]`)"
 )
+CORRECT_KEY = "Correct the key on {machine} and restart Pilothouse there"
+ADD_CREDIT = "Add credit at console.anthropic.com"
+NOT_LOGGED_IN = "Claude Code is not logged in."
+EXPIRED = "Claude's login has expired."
+KEY_REFUSED = "Anthropic refused the API key."
+NO_CREDIT = "Claude's credit is used up."
+OVERLOADED = "Claude's servers are overloaded."
+RATE_LIMIT = "Anthropic's rate limit for this account is reached."
 NOT_FOUND = (
     f"Claude Code was not found where the gateway runs. Install it there: {INSTALL}; or name its file in "
     "engines.claude.command."
@@ -33,6 +41,7 @@ NOT_FOUND = (
 STOPPED_INSIDE = "Claude Code stopped in the middle of the turn and did not say why."
 LIMIT_WORDS = ("hit your limit", "usage limit reached")
 """Words for a spent limit; some older versions say it in nothing else."""
+CREDIT_WORDS = "Credit balance"
 _EPOCH = re.compile(r"\|(\d{10})\b")
 
 
@@ -61,10 +70,8 @@ ROWS: tuple[Row, ...] = (
     (lambda t: t.text.startswith("No conversation found"), "stale_session"),
     (lambda t: t.startup == "bypass_root", "permission"),
     (lambda t: t.reason == "prompt_too_long" or t.status == 413, "context_overflow"),
-    (
-        lambda t: t.api_error == "usage_limit_reached" or t.error == "billing_error" or t.status == 402,
-        "quota",
-    ),
+    (lambda t: t.api_error == "usage_limit_reached" or t.error == "billing_error", "quota"),
+    (lambda t: t.status == 402 or CREDIT_WORDS in t.text, "quota"),
     (lambda t: any(words in t.text for words in LIMIT_WORDS) and t.status in (None, 429), "quota"),
     (lambda t: t.error == "authentication_failed" or t.status in (401, 403), "auth"),
     (lambda t: t.status == 429 or t.error == "rate_limit", "rate_limit"),
@@ -89,12 +96,20 @@ def was_interrupted(result: Result) -> bool:
     return (result.terminal_reason or "").startswith("aborted_")
 
 
-def explain_result(result: Result, last: Assistant | None, limit: RateLimit | None) -> Failure:
-    """`last` is the turn's line with an API error, `limit` the last rate limit that was reported."""
+def explain_result(
+    result: Result, last: Assistant | None, limit: RateLimit | None, server: str = ""
+) -> Failure:
+    """`last` is the turn's line with an API error, `limit` the last rate limit that was reported, `server` the address
+    that Claude Code talks to."""
     trouble, limit = _gather(result, last), _limit_of(last) or limit
+    return _explain(trouble, limit, _detail(result, trouble), server)
+
+
+def _explain(trouble: Trouble, limit: RateLimit | None, detail: str, server: str = "") -> Failure:
     kind = next(kind for holds, kind in ROWS if holds(trouble))
     retry_at = _retry_at(trouble, limit) if kind in ("quota", "rate_limit") else None
-    return Failure(kind, _words(kind, trouble, limit), retry_at, _detail(result, trouble))
+    text, fix = _words(kind, trouble, limit, server)
+    return Failure(kind, text, retry_at, detail, fix)
 
 
 def explain_exit(exit_code: int | None, stderr_tail: str) -> Failure:
@@ -111,6 +126,7 @@ def explain_exit(exit_code: int | None, stderr_tail: str) -> Failure:
 _STATUS = re.compile(r"API Error:[^\n]*?\b([45]\d\d)\b")
 _PRINTED: tuple[tuple[str, Trouble], ...] = (
     ("/login", Trouble("", error="authentication_failed")),
+    ("Invalid API key", Trouble("", error="authentication_failed")),
     ("Prompt is too long", Trouble("", reason="prompt_too_long")),
     ("Request too large", Trouble("", reason="prompt_too_long")),
     ("Reached max turns", Trouble("", subtype="error_max_turns")),
@@ -125,9 +141,7 @@ def explain_printed(text: str) -> Failure:
     known = next((trouble for words, trouble in _PRINTED if words in text), Trouble(""))
     status = _STATUS.search(text)
     trouble = msgspec.structs.replace(known, text=text, status=int(status[1]) if status else None)
-    kind = next(kind for holds, kind in ROWS if holds(trouble))
-    retry_at = _retry_at(trouble, None) if kind in ("quota", "rate_limit") else None
-    return Failure(kind, _words(kind, trouble, None), retry_at, text[:DETAIL_CHARS])
+    return _explain(trouble, None, text[:DETAIL_CHARS])
 
 
 def _gather(result: Result, last: Assistant | None) -> Trouble:
@@ -158,12 +172,56 @@ def _told(result: Result) -> str:
     return "" if text.startswith(DIAGNOSTIC) else text.strip()
 
 
-def _words(kind: FailureKind, trouble: Trouble, limit: RateLimit | None) -> str:
-    if kind == "auth" and "/login" in trouble.text:
-        return LOG_IN
-    if kind == "quota" and limit is not None and limit.status == "rejected":
-        return describe_limit(limit)
-    return _EPOCH.sub("", trouble.text)[:TEXT_CHARS] or STOPPED_INSIDE
+def _words(kind: FailureKind, trouble: Trouble, limit: RateLimit | None, server: str) -> tuple[str, str]:
+    """Return the text and the fix."""
+    told = _EPOCH.sub("", trouble.text)[:TEXT_CHARS]
+    match kind:
+        case "auth":
+            return _refused_words(told)
+        case "quota" if CREDIT_WORDS in told:
+            return NO_CREDIT, ADD_CREDIT
+        case "quota" if limit is not None and limit.status == "rejected":
+            return describe_limit(limit), ""
+        case "rate_limit":
+            return RATE_LIMIT, ""
+        case "overloaded":
+            return OVERLOADED, ""
+        case "transport":
+            return _unreachable_words(trouble, server), ""
+        case _:
+            return told or STOPPED_INSIDE, ""
+
+
+def _refused_words(told: str) -> tuple[str, str]:
+    if "expired" in told:
+        return EXPIRED, LOG_IN
+    if "API key" in told:
+        return KEY_REFUSED, CORRECT_KEY
+    if not told or "/login" in told:
+        return NOT_LOGGED_IN, LOG_IN_OR_KEY
+    return f"Anthropic refused Claude's login ({_API_ERROR.sub('', told).rstrip('.')}).", LOG_IN
+
+
+_API_ERROR = re.compile(r"^(Failed to authenticate\. )?(API Error: )?")
+_ERROR_CODE = re.compile(r"\((E[A-Z_]+)\)")
+_CODES = {
+    "ECONNREFUSED": "connection refused",
+    "ECONNRESET": "connection lost",
+    "ENOTFOUND": "name not found",
+    "ETIMEDOUT": "no answer in time",
+}
+
+
+def _unreachable_words(trouble: Trouble, server: str) -> str:
+    code, failed = _ERROR_CODE.search(trouble.text), trouble.status is not None
+    if failed:
+        why = f"HTTP {trouble.status}"
+    elif code:
+        why = _CODES.get(code[1], code[1])
+    else:
+        why = _API_ERROR.sub("", trouble.text)[:TEXT_CHARS].rstrip(".")
+    facts = ": ".join(filter(None, (server, why)))
+    return f"Claude's server {'failed' if failed else 'does not answer'} ({facts})."
 
 
 def _retry_at(trouble: Trouble, limit: RateLimit | None) -> float | None:

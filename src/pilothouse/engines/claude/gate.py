@@ -47,10 +47,19 @@ class Gate:
         self._cwd = cwd
         self.seen: set[str] = set()
         """Ids of the judged calls. A call that ran without being judged is a hole in the gate."""
+        self.denials: dict[str, str] = {}
+        """Why calls of this turn were denied, by the call's id: only the gate knows it."""
 
     async def rule_on(self, hook: HookCallback) -> Ruling:
+        id = hook.tool_use_id or str(hook.input.get("tool_use_id"))
+        self.seen.add(id)
+        ruling = await self._judge_call(hook)
+        if ruling.outcome == "deny":
+            self.denials[id] = ruling.rule
+        return ruling
+
+    async def _judge_call(self, hook: HookCallback) -> Ruling:
         tool, given = hook.input.get("tool_name"), hook.input.get("tool_input")
-        self.seen.add(hook.tool_use_id or str(hook.input.get("tool_use_id")))
         if not isinstance(tool, str) or not isinstance(given, dict):
             return NO_CALL
         payload = {"tool": tool, "input": given, "cwd": hook.cwd or self._cwd}

@@ -78,12 +78,12 @@ _ENVIRONMENT = {
     "NO_PROXY": "127.0.0.1",
 }
 
-NO_HOOK = "its calls do not come to Pilothouse before they run"
+NO_HOOK = "it runs calls without asking Pilothouse"
 NO_REQUEST = "it does not ask Pilothouse for permission"
-NO_TOOL_CALL = "it did not get as far as a call"
+NO_TOOL_CALL = "the test call never happened"
 
 UNPROVEN = (
-    "Pilothouse cannot hold back what Claude Code does: {problem}. So turns start in full access only. "
+    "Pilothouse cannot control what Claude Code does: {problem}. So turns start in full access only. "
     "Update Claude Code, then run `pilothouse doctor`."
 )
 REPLACED = "it was replaced each time it was tried"

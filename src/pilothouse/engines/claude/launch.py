@@ -1,4 +1,4 @@
-"""Configuration and brief -> the command line and the environment of a `claude` process. Pure.
+"""Configuration and brief -> the command line and the environment of a `claude` process. Pure, but for `use_scratch`.
 
 Rules: a prompt stands in argv in text mode only, behind `--`: `ps` shows it there, and it can read `@files`. An untrusted
 workspace brings no settings, hooks or servers. No other session of Claude reaches ours. The environment passes by an allowlist. If the program does not know a
@@ -10,18 +10,23 @@ from __future__ import annotations
 
 import json
 import re
-import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
 
 from pilothouse.core.engine import Brief, ProcessStart
 from pilothouse.core.errors import EngineError
-from pilothouse.core.event import Notice, ResumeToken
+from pilothouse.core.event import ResumeToken
+from pilothouse.core.isolation import Needs
 from pilothouse.core.outcome import Failure
-from pilothouse.engines.claude.config import REFUSED_TOOLS, ClaudeConfig, split_settings
-from pilothouse.engines.claude.turns import ENGINE_ID
+from pilothouse.engines.claude.config import ENGINE_ID, REFUSED_TOOLS, ClaudeConfig, split_settings
+from pilothouse.engines.claude.needs import session_needs
+from pilothouse.engines.claude.old_program import leave_out
+from pilothouse.engines.resume_lines import is_uuid
 from pilothouse.processes import BASE_NAMES, allowed_environment
 
 ROOT_MAY_NOT = (
@@ -42,19 +47,17 @@ _ENVIRONMENT = {
     "DISABLE_AUTOUPDATER": "1",
 }
 
-INSTALL = "npm install -g @anthropic-ai/claude-code"
-_UNKNOWN = re.compile(r"unknown option '?(--[\w-]+)")
+_KEYS = re.compile(
+    r"(?:ANTHROPIC|CLAUDE|OPENAI|CODEX|TELEGRAM|DISCORD|PILOTHOUSE)_\w*(?:KEY|TOKEN|SECRET|PASSWORD|HEADERS)|AWS_BEARER_TOKEN_\w+"
+)
 
-WITHOUT: Mapping[str, str] = {
-    "--include-partial-messages": "answers appear block by block, not word by word",
-    "--fallback-model": "engines.claude.fallback_model is off",
-    "--system-prompt-snapshot": "a changed system prompt, or context file, reaches new sessions only",
-    "--debug-file": "engines.claude.debug_file is off",
-}
-"""Flags that can be left out, and the effect of that."""
-_SWITCHES = frozenset({"--include-partial-messages"})
-
-_SESSION_FLAGS = ("--session-id=", "--resume=")
+_SERVER_SECRET = "PILOTHOUSE_MCP_{number}_SECRET"  # noqa: S105 - the name of a variable
+"""A variable with one header, or one variable, of an MCP server."""
+_UNSET_SECRETS = """\
+for name in $(env | sed -n 's/^\\(PILOTHOUSE_MCP_[0-9]*_SECRET\\)=.*/\\1/p'); do unset -v "$name"; done
+"""
+_SECRET_PARTS = ("headers", "env")
+_SESSION_FLAGS = ("--session-id=", "--resume=", "--resume-session-at=", "--fork-session")
 A_CENT = 0.01
 CLOSE_ENOUGH = 0.05
 """Share of the cap by which a warm process may stop earlier than a new one; it may stop a cent later."""
@@ -109,7 +112,18 @@ def child_environment(
     if config.sandboxed:
         own["IS_SANDBOX"] = "1"
     names = [*BASE_NAMES, "CLAUDE_CONFIG_DIR", *config.environment]
-    return allowed_environment(source, names, {**own, **brief.environment, **(extra or {})})
+    more = {**own, **_server_secrets(brief), **brief.environment, **(extra or {})}
+    return allowed_environment(source, names, more)
+
+
+def use_scratch(folder: str, environment: Iterable[str]) -> dict[str, str]:
+    """Write a script that Claude Code runs before each command: commands need none of its keys, or ours. Return the variables
+    that name the folder and the script."""
+    names = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"]
+    found = dict.fromkeys([*names, *filter(_KEYS.fullmatch, environment)])
+    script = Path(folder, "commands.sh")
+    script.write_text(f"unset -v {' '.join(found)}\n{_UNSET_SECRETS}")
+    return {"CLAUDE_CODE_TMPDIR": folder, "CLAUDE_ENV_FILE": str(script)}
 
 
 def _head(config: ClaudeConfig) -> list[str]:
@@ -117,12 +131,10 @@ def _head(config: ClaudeConfig) -> list[str]:
 
 
 def _tail(config: ClaudeConfig, brief: Brief, session_id: str, tools: Sequence[str] | None) -> list[str]:
-    # The equals form: the value of --resume is optional, so one that begins with a dash would be another flag.
-    session = f"--resume={brief.resume.value}" if brief.resume else f"--session-id={session_id}"
     surface = tools if tools is not None else config.tools
     settings, extra_args = split_settings(config.extra_args)
     return [
-        session,
+        *_session_words(brief, session_id),
         *([] if (cap := turn_cap(config, brief)) is None else [f"{TURN_CAP}{cap:g}"]),
         *_values(config, brief),
         *([] if surface is None else ["--tools", ",".join(surface)]),
@@ -131,6 +143,22 @@ def _tail(config: ClaudeConfig, brief: Brief, session_id: str, tools: Sequence[s
         "--settings",
         json.dumps(settings | _SETTINGS),
         *extra_args,
+    ]
+
+
+def _session_words(brief: Brief, session_id: str) -> list[str]:
+    """Name the session to begin or to resume. One that is resumed at a point becomes a new one."""
+    if brief.resume is None:
+        return [f"--session-id={session_id}"]
+    # The equals form: the value of --resume is optional, so one that begins with a dash would be another flag.
+    resumed = f"--resume={brief.resume.value}"
+    if not brief.resume_at:
+        return [resumed]
+    return [
+        resumed,
+        "--fork-session",
+        f"--session-id={session_id}",
+        f"--resume-session-at={brief.resume_at}",
     ]
 
 
@@ -162,7 +190,7 @@ def _values(config: ClaudeConfig, brief: Brief) -> list[str]:
 
 
 def _lists(config: ClaudeConfig, brief: Brief) -> list[str]:
-    servers = [json.dumps({"mcpServers": dict(brief.mcp_servers)})] if brief.mcp_servers else []
+    servers = [json.dumps({"mcpServers": _named_servers(brief)})] if brief.mcp_servers else []
     lists = {
         "--allowedTools": [",".join(config.allowed_tools)] if config.allowed_tools else [],
         "--disallowedTools": [",".join(dict.fromkeys([*REFUSED_TOOLS, *config.disallowed_tools]))],
@@ -172,46 +200,39 @@ def _lists(config: ClaudeConfig, brief: Brief) -> list[str]:
     return [word for flag, values in lists.items() for value in values for word in (flag, value)]
 
 
+def _named_servers(brief: Brief) -> dict[str, Any]:
+    """Return the servers of the brief without headers and variables: `ps` shows a command line to everybody."""
+    names = {place: name for name, (place, _) in _secrets(brief).items()}
+    found: dict[str, Any] = {}
+    for server, given in brief.mcp_servers.items():
+        found[server] = {key: value for key, value in given.items() if key != "stdio"}
+        for part in _SECRET_PARTS:
+            if given.get(part):
+                found[server][part] = {key: f"${{{names[server, part, key]}}}" for key in given[part]}
+    return found
+
+
+def _server_secrets(brief: Brief) -> dict[str, str]:
+    return {name: value for name, (_, value) in _secrets(brief).items()}
+
+
+def _secrets(brief: Brief) -> dict[str, tuple[tuple[str, str, str], str]]:
+    """Return the variables: the server, the part of it and the key that each stands for, and its value."""
+    found = [
+        ((server, part, key), str(value))
+        for server, given in brief.mcp_servers.items()
+        for part in _SECRET_PARTS
+        for key, value in (given.get(part) or {}).items()
+    ]
+    return {_SERVER_SECRET.format(number=number): one for number, one in enumerate(found, 1)}
+
+
 def _switches(config: ClaudeConfig, brief: Brief) -> list[str]:
     switches = {
         "--strict-mcp-config": config.strict_mcp_config or not brief.trusted,
         "--dangerously-skip-permissions": config.dangerously_skip_permissions,
     }
     return [flag for flag, on in switches.items() if on]
-
-
-def unknown_flag(failure: Failure) -> str:
-    """Return the flag that the program did not know; empty if that is not what happened."""
-    found = _UNKNOWN.search(f"{failure.text}\n{failure.detail}")
-    return found[1] if found else ""
-
-
-def leave_out(argv: Sequence[str], flags: Iterable[str]) -> list[str]:
-    """Return `argv` without these flags and their values."""
-    missing, kept = set(flags), list[str]()
-    words = iter(argv)
-    for word in words:
-        if word not in missing:
-            kept.append(word)
-        elif word not in _SWITCHES:
-            next(words, None)
-    return kept
-
-
-def say_missing(flags: Iterable[str]) -> list[Notice]:
-    return [
-        Notice(
-            "warning",
-            "old_program",
-            f"This Claude Code does not know {flag}: {WITHOUT[flag]}. Update it: {INSTALL}",
-        )
-        for flag in sorted(flags)
-    ]
-
-
-def explain_unknown(flag: str, failure: Failure) -> Failure:
-    text = f"This Claude Code does not know {flag}, which its settings need. Update it: {INSTALL}"
-    return Failure("bad_request", text, detail=failure.detail or failure.text)
 
 
 class Launch(Struct, frozen=True):
@@ -231,6 +252,8 @@ class Launch(Struct, frozen=True):
     system_prompt: str = ""
     """Sent on stdin instead of `--append-system-prompt`: it may be long, and `ps` must not show it."""
     workspace: str = ""
+    trusted: bool = False
+    needs: Needs = Needs()
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -238,11 +261,18 @@ class Launch(Struct, frozen=True):
         changed while it runs."""
         told = leave_out(self.argv, [MODEL])
         words = tuple(word for word in told if not word.startswith((*_SESSION_FLAGS, TURN_CAP)))
-        return self.session, words, self.cwd, tuple(sorted(self.environment.items())), self.system_prompt
+        environment = tuple(sorted(self.environment.items()))
+        return self.session, words, self.cwd, self.trusted, environment, self.system_prompt
+
+    @property
+    def server(self) -> str:
+        """The address of the API, as far as the environment names it."""
+        return urlsplit(self.environment.get("ANTHROPIC_BASE_URL", "")).netloc or "api.anthropic.com"
 
     @property
     def start(self) -> ProcessStart:
-        return ProcessStart("claude session", self.argv, self.cwd, self.environment, self.workspace)
+        place = (self.cwd, self.environment, self.workspace, self.trusted, self.needs)
+        return ProcessStart("claude session", self.argv, *place)
 
 
 def plan_launch(
@@ -266,11 +296,12 @@ def plan_launch(
     """
     if context:
         config = msgspec.structs.replace(config, system_prompt_snapshot=False)
-    session = brief.resume.value if brief.resume else new_session
+    session = brief.resume.value if brief.resume and not brief.resume_at else new_session
+    environment = child_environment(config, source, brief, extra)
     return Launch(
         tuple(leave_out(pooled_argv(config, brief, session, tools), missing)),
         cwd,
-        child_environment(config, source, brief, extra),
+        environment,
         session,
         brief.resume is not None,
         once,
@@ -279,6 +310,8 @@ def plan_launch(
         mode=config.permission_mode or "",
         system_prompt="\n\n".join(filter(None, (appended_prompt(config, brief), context))) if context else "",
         workspace=brief.workspace,
+        trusted=brief.trusted,
+        needs=session_needs(environment, cwd, brief, config.add_dirs),
     )
 
 
@@ -311,14 +344,28 @@ def plan_text_launch(
         tools = [tool for tool in tools if tool in TEXT_TOOLS]
     argv = text_argv(config, brief, session, prompt, tools)
     environment = child_environment(config, source, brief, extra)
-    resumed = brief.resume is not None
-    return Launch(tuple(argv), cwd, environment, session, resumed, once=True, workspace=brief.workspace)
+    resumed, place = brief.resume is not None, brief.workspace
+    needs = session_needs(environment, cwd, brief, config.add_dirs)
+    return Launch(
+        tuple(argv),
+        cwd,
+        environment,
+        session,
+        resumed,
+        once=True,
+        workspace=place,
+        trusted=brief.trusted,
+        needs=needs,
+    )
 
 
-def without_servers(config: ClaudeConfig, brief: Brief) -> tuple[ClaudeConfig, Brief]:
+def without_servers(
+    config: ClaudeConfig, brief: Brief, *, but: Collection[str] = ()
+) -> tuple[ClaudeConfig, Brief]:
     """Name no MCP server, and ignore those that Claude would find by itself."""
     config = msgspec.structs.replace(config, mcp_config=[], strict_mcp_config=True)
-    return config, msgspec.structs.replace(brief, mcp_servers={})
+    left = {name: server for name, server in brief.mcp_servers.items() if name in but}
+    return config, msgspec.structs.replace(brief, mcp_servers=left)
 
 
 def has_same_cap(running: Launch, spent_usd: float, wanted: Launch) -> bool:
@@ -339,16 +386,13 @@ def check_token(brief: Brief) -> None:
             f"This session belongs to the engine {token.engine!r}, not to {ENGINE_ID!r}. Start a new session."
         )
         raise EngineError(Failure("stale_session", text))
-    if not is_session_id(token.value):
+    if not is_uuid(token.value):
         raise EngineError(Failure("stale_session", f"{token.value[:80]!r} is not a session of Claude Code."))
-
-
-def is_session_id(value: str) -> bool:
-    try:
-        return str(uuid.UUID(value)) == value
-    except ValueError:
-        return False
+    if brief.resume_at and not is_uuid(brief.resume_at):
+        raise EngineError(
+            Failure("bad_request", f"{brief.resume_at[:80]!r} is not a message of Claude Code.")
+        )
 
 
 def resuming(brief: Brief, session: str, cwd: str) -> Brief:
-    return msgspec.structs.replace(brief, resume=ResumeToken(ENGINE_ID, session, cwd))
+    return msgspec.structs.replace(brief, resume=ResumeToken(ENGINE_ID, session, cwd), resume_at="")

@@ -11,7 +11,7 @@ the whole list; `TaskCreate`, `TaskUpdate` and `TaskList` change it one by one, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -20,6 +20,7 @@ from msgspec import Raw, Struct, field
 from pilothouse.core.engine import MediaFound, Step
 from pilothouse.core.event import (
     EngineEvent,
+    Grammar,
     PlanChanged,
     PlanItem,
     TextDelta,
@@ -29,7 +30,6 @@ from pilothouse.core.event import (
     ToolFinished,
     ToolStarted,
 )
-from pilothouse.core.grammar import Grammar
 from pilothouse.core.ids import CallId
 from pilothouse.core.view import join_blocks
 from pilothouse.engines.claude import texts, wire_blocks
@@ -37,6 +37,7 @@ from pilothouse.engines.claude.asks import PLAN
 from pilothouse.engines.claude.texts import describe_call
 from pilothouse.engines.claude.wire import Assistant, StreamEvent, User
 from pilothouse.engines.media import Pictures
+from pilothouse.engines.titles import short_output
 
 MAX_PLAN_ITEMS = 100
 
@@ -45,7 +46,6 @@ _STATUSES: dict[str, Status] = {"in_progress": "active", "completed": "done"}
 
 Out = list[Step]
 
-OUTPUT_CHARS = 10_000
 _PLAN_TOOLS = ("TaskCreate", "TaskUpdate", "TaskList")
 
 
@@ -203,10 +203,11 @@ class OpenTurn:
 
 
 class Messages:
-    """Paths in titles are relative to `workspace`."""
+    """Paths in titles are relative to `workspace`. `denials` has the reasons of calls that were not run."""
 
-    def __init__(self, workspace: str) -> None:
+    def __init__(self, workspace: str, denials: Mapping[str, str]) -> None:
         self.workspace = workspace
+        self._denials = denials
         self._plan = Plan()
 
     def stream(self, turn: OpenTurn, heard: StreamEvent) -> Sequence[Step]:
@@ -246,7 +247,7 @@ class Messages:
             notice = texts.cut_off(_text_of(content))
             return [notice] if notice else []
         results = [block for block in content if isinstance(block, wire_blocks.ToolResult)]
-        steps: list[Step] = [step for result in results for step in _finished(turn, result)]
+        steps: list[Step] = [step for result in results for step in self._finished(turn, result)]
         if len(results) == 1 and _tool(turn, results[0]) in _PLAN_TOOLS:
             steps += self._planned(self._plan.changed(heard.tool_use_result))
         return steps
@@ -281,6 +282,16 @@ class Messages:
         written = name == "TodoWrite" and self._plan.written(given)
         return [ToolStarted(call), *self._planned(written)]
 
+    def _finished(self, turn: OpenTurn, result: wire_blocks.ToolResult) -> Sequence[Step]:
+        content, id = result.content or "", result.tool_use_id
+        parts = () if isinstance(content, str) else content
+        images = [part for part in parts if isinstance(part, wire_blocks.Image)]
+        why = self._denials.get(id, "")
+        if why:
+            turn.denied.add(id)
+        ended = ToolFinished(CallId(id), result.is_error is not True, short_output(_text_of(content)), why)
+        return [*(step for image in images for step in turn.pictures.take(image.source.data)), ended]
+
     def _planned(self, changed: bool) -> Sequence[Step]:
         return [PlanChanged(self._plan.items)] if changed else []
 
@@ -288,19 +299,6 @@ class Messages:
 def _tool(turn: OpenTurn, result: wire_blocks.ToolResult) -> str:
     call = turn.calls.get(result.tool_use_id)
     return call.detail["tool"] if call else ""
-
-
-def _finished(turn: OpenTurn, result: wire_blocks.ToolResult) -> Sequence[Step]:
-    content = result.content or ""
-    parts = () if isinstance(content, str) else content
-    images = [part for part in parts if isinstance(part, wire_blocks.Image)]
-    ended = ToolFinished(CallId(result.tool_use_id), result.is_error is not True, _output(content))
-    return [*(step for image in images for step in turn.pictures.take(image.source.data)), ended]
-
-
-def _output(content: str | Iterable[wire_blocks.Known]) -> str:
-    text = _text_of(content)
-    return text if len(text) <= OUTPUT_CHARS else text[: OUTPUT_CHARS - 1] + "…"
 
 
 def _text_of(content: str | Iterable[wire_blocks.Known]) -> str:

@@ -27,7 +27,7 @@ from pilothouse.engines.claude.gate import Dialogue, Gate
 from pilothouse.engines.claude.launch import Launch, has_same_cap
 from pilothouse.engines.claude.translate import Translator
 from pilothouse.engines.claude.turn_stream import TurnStream
-from pilothouse.engines.mailbox import Mailbox
+from pilothouse.engines.link import Mailbox
 from pilothouse.engines.wakes import WokenTurn
 from pilothouse.processes import Launcher, Line, SharedProcess, SpawnFailed, StopDeadlines
 
@@ -41,7 +41,7 @@ UNGATED_TOOLS = ("web_search", "web_fetch", "ToolSearch")
 
 SHUT_DOWN = Failure("crash", "Claude Code was shut down.")
 UNREACHABLE = Failure("hang", "Claude Code no longer reads its input and was stopped.")
-IGNORES_STOP = Failure("hang", "Claude Code did not obey a stop and was ended.")
+IGNORES_STOP = Failure("hang", "Claude Code did not stop when asked and was ended.")
 LEAKS = Failure(
     "permission",
     "Claude Code ran a tool without asking Pilothouse first, so it was stopped. Run `pilothouse doctor`.",
@@ -124,7 +124,9 @@ class ClaudeProcess(SharedProcess[Failure]):
         self._start_s = start_s
         self._grace_s = grace_s
         self._tell_s = tell_s
-        self._translator = Translator(launch.cwd, resumed=launch.resumed)
+        self._translator = Translator(
+            launch.cwd, resumed=launch.resumed, server=launch.server, denials=settings.gate.denials
+        )
         self._calls: dict[str, str] = {}
         self._ready = anyio.Event()
         self._initialized = False
@@ -285,6 +287,7 @@ class ClaudeProcess(SharedProcess[Failure]):
             elif isinstance(step, TurnEnded):
                 self._calls.clear()
                 self.dialogue.gate.seen.clear()
+                self.dialogue.gate.denials.clear()
                 self.dialogue.forget_asks()
 
     async def _keep_unread(self, steps: Sequence[Step], size: int) -> bool:
@@ -320,7 +323,7 @@ class ClaudeProcess(SharedProcess[Failure]):
         self._initialized = reply.subtype == "success"
         self.models = read_models(reply.response, self.launch.model)
         if not self._initialized:
-            self.condemn(Failure("bad_request", f"Claude Code refused to begin: {reply.error[:300]}"))
+            self.condemn(Failure("bad_request", f"Claude Code did not start: {reply.error[:300]}"))
         self._ready.set()
 
     def _on_interrupted(self, reply: Reply) -> None:

@@ -24,10 +24,8 @@ from pilothouse.engines.claude.prompt import PromptComposer
 from pilothouse.engines.claude.turn_stream import TurnStream
 from pilothouse.engines.media import keep_media
 from pilothouse.engines.narration import Narration
+from pilothouse.engines.turn_loop import BUSY
 
-BUSY = Failure(
-    "bad_request", "This session's last turn has not ended yet. Read it to its end, or leave the session."
-)
 AGAIN = "Claude Code stopped unexpectedly before it had done anything; it was started again."
 
 SPENT = frozenset({"auth", "budget", "stale_session", "permission"})
@@ -47,8 +45,8 @@ class ClaudeSession:
     """With `wakes`, it reads a turn that its process began by itself; `settled` is the whole stream of one that can no
     longer be read. With `tool_aware`, text waits for tools."""
 
-    accepts_images = True
     detects_hangs = True
+    accepts_images = True
 
     def __init__(
         self,
@@ -78,6 +76,8 @@ class ClaudeSession:
         self._process: ClaudeProcess | None = None
         self._stream: TurnStream | None = None
         self._retried = False
+        self._steered: list[Prompt] = []
+        """Messages that were given to the running turn."""
         self._broken = False
 
     async def run(self, prompt: Prompt) -> AsyncIterator[EngineEvent]:
@@ -115,6 +115,8 @@ class ClaudeSession:
             return False
         stream.push(uuid)
         await process.push(message.line)
+        if process.alive:
+            self._steered.append(prompt)
         return process.alive
 
     async def answer(self, ask_id: AskId, decision: Decision) -> None:
@@ -147,6 +149,7 @@ class ClaudeSession:
         uuid = self._new_uuid()
         stream = self._stream = TurnStream("" if self._wakes else uuid)
         self._retried = False
+        self._steered.clear()
         self._narration = Narration() if self._tool_aware else None
         if self._wakes and self._process is not None:
             self._process.attach(stream)
@@ -228,7 +231,7 @@ class ClaudeSession:
         except EngineError as error:
             return [*steps, *stream.fail(error.failure)]
         uuid = self._new_uuid()
-        message = await self._composer.compose(prompt, uuid)
+        message = await self._composer.compose(_joined(prompt, self._steered), uuid)
         stream.begin_again(uuid)
         await self._process.begin(stream, message.line)
         return steps
@@ -239,3 +242,13 @@ class ClaudeSession:
                 self._broken = step.failure is not None and step.failure.kind in SPENT
                 self.completed = self.completed or step.outcome == "completed"
         return steps
+
+
+def _joined(prompt: Prompt, steered: Sequence[Prompt]) -> Prompt:
+    """Return the prompt with the messages that came during its turn: the process that took them has died."""
+    if not steered:
+        return prompt
+    texts = [prompt.text, *(one.text for one in steered)]
+    files = (*prompt.attachments, *(file for one in steered for file in one.attachments))
+    # The text may be another person's.
+    return Prompt("\n\n".join(texts), files, prompt.by, prompt.authors)

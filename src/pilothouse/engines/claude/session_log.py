@@ -19,6 +19,9 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from pilothouse.core.engine import Brief
+from pilothouse.core.errors import EngineError
+from pilothouse.core.outcome import Failure
 from pilothouse.processes import LineSplitter
 from pilothouse.processes.procfs import Marker, carries, procfs_works, read_process
 
@@ -27,6 +30,10 @@ PORTION = 4 * 1024 * 1024
 MAX_LINE = 16 * 1024 * 1024
 SUFFIX = ".jsonl"
 
+IN_TERMINAL = (
+    "This session is open elsewhere on this machine ({where}), and two programs at once would lose turns. "
+    "Leave it there and send this again, or start another session here with /new."
+)
 MAX_NOTES = 1000
 MAX_BYTES = 65_536
 
@@ -129,6 +136,15 @@ class _Note(Struct, frozen=True, rename="camel"):
 
 
 _decode = msgspec.json.Decoder(_Note).decode
+
+
+def refuse_other_use(environment: Mapping[str, str], brief: Brief, ours: Marker) -> None:
+    """Refuse a session that another process has open. A wake is of our own process, whatever became of it; a session that
+    is resumed at a point is only read."""
+    if brief.wake or brief.resume is None or brief.resume_at:
+        return
+    if where := describe_other_use(environment, brief.resume.value, ours):
+        raise EngineError(Failure("bad_request", IN_TERMINAL.format(where=where)))
 
 
 def describe_other_use(environment: Mapping[str, str], session: str, ours: Marker) -> str:

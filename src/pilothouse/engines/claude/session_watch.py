@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import anyio
 import msgspec
 from msgspec import Struct
 
 from pilothouse.core.engine import Step
 from pilothouse.core.event import Notice, PromptAdded, ResumeToken, SessionStarted, TurnEnded
 from pilothouse.engines.claude import wire, wire_blocks
+from pilothouse.engines.claude.config import ENGINE_ID
 from pilothouse.engines.claude.failures import explain_printed
-from pilothouse.engines.claude.launch import is_session_id
 from pilothouse.engines.claude.messages import Messages, OpenTurn
 from pilothouse.engines.claude.session_log import (
     SUFFIX,
@@ -30,7 +30,8 @@ from pilothouse.engines.claude.session_log import (
     newest,
     projects_folder,
 )
-from pilothouse.engines.claude.turns import ENGINE_ID
+from pilothouse.engines.polled_log import PolledLog, Read
+from pilothouse.engines.resume_lines import is_uuid
 
 INTERRUPTED = "[Request interrupted by user"
 MACHINE_WORDS = ("<command-", "<local-command-", "<bash-", "<task-", "<system-reminder>")
@@ -64,8 +65,8 @@ class LogTranslator:
     """`feed` for every line; `pause` when none came for a while."""
 
     def __init__(self) -> None:
-        self.puzzle = ""
-        self._messages = Messages("")
+        self.line_problem = ""
+        self._messages = Messages("", {})
         self._turn: OpenTurn | None = None
         self._stopped = False
         self._token: ResumeToken | None = None
@@ -162,53 +163,59 @@ def _text_of(content: str | Sequence[wire_blocks.Known]) -> str:
     return "\n".join(block.text for block in content if isinstance(block, wire_blocks.Text)).strip()
 
 
-class WatchedLog:
-    def __init__(self, where: str, find: Callable[[], Path | None]) -> None:
-        self.where = where
-        self._find = find
+class LogReader:
+    """Reads what was added to a log since the last time, and notices when it stays quiet."""
 
-    @property
-    def found(self) -> bool:
-        return self._find() is not None
+    def __init__(self, find: Callable[[], Path | None]) -> None:
+        self._tail = LogTail(find, skip=lambda size: max(0, size - BACKLOG))
+        self._translator = LogTranslator()
+        self._quiet_s = 0.0
+        self._is_first = True
 
-    async def follow(self) -> AsyncIterator[Sequence[Step]]:
-        tail = LogTail(self._find, skip=lambda size: max(0, size - BACKLOG))
-        translator = LogTranslator()
-        yield _last_turn(_read(tail, translator))
-        quiet_s = 0.0
-        while True:
-            steps = _read(tail, translator)
-            quiet_s = 0.0 if steps else quiet_s + LOOK_EVERY_S
-            yield steps if quiet_s < QUIET_S else translator.pause()
-            await anyio.sleep(LOOK_EVERY_S)
+    async def read(self) -> Sequence[Step]:
+        steps = _read(self._tail, self._translator)
+        if self._is_first:
+            self._is_first = False
+            return _last_turn(steps)
+        self._quiet_s = 0.0 if steps else self._quiet_s + LOOK_EVERY_S
+        return steps if self._quiet_s < QUIET_S else self._translator.pause()
 
 
-def find_watched(environment: Mapping[str, str], word: str) -> Sequence[WatchedLog]:
+@asynccontextmanager
+async def _open_reader(find: Callable[[], Path | None]) -> AsyncIterator[Read]:
+    yield LogReader(find).read
+
+
+def _watched(where: str, find: Callable[[], Path | None]) -> PolledLog:
+    return PolledLog(where, lambda: _changed_at(find()), lambda: _open_reader(find), LOOK_EVERY_S)
+
+
+def find_watched(environment: Mapping[str, str], word: str) -> Sequence[PolledLog]:
     """Return the logs that a word may mean. A whole id may appear later; the beginning of one, or a folder, must exist."""
     projects = projects_folder(environment)
     if os.sep in word or word.endswith(SUFFIX) or word in (".", "..", "~"):
         return _by_path(projects, Path(word).expanduser())
     word = word.lower()
-    if is_session_id(word):
+    if is_uuid(word):
         return [_of(projects, word)]
     if len(word) < SHORTEST or not set(word) <= set("0123456789abcdef-"):
         return []
-    ids = {path.stem for path in projects.glob(f"*/{word}*{SUFFIX}") if is_session_id(path.stem)}
+    ids = {path.stem for path in projects.glob(f"*/{word}*{SUFFIX}") if is_uuid(path.stem)}
     return [_of(projects, id) for id in sorted(ids)]
 
 
-def _of(projects: Path, session: str) -> WatchedLog:
-    return WatchedLog(session, lambda: find_log(projects, session))
+def _of(projects: Path, session: str) -> PolledLog:
+    return _watched(session, lambda: find_log(projects, session))
 
 
-def _by_path(projects: Path, path: Path) -> Sequence[WatchedLog]:
+def _by_path(projects: Path, path: Path) -> Sequence[PolledLog]:
     """Return the log at this path; for a folder, that of the session that was last used in it."""
     if path.is_dir():
         found = newest(projects, f"*{SUFFIX}", folder_name(str(path)))
-        return [WatchedLog(found.stem, lambda: found)] if found else []
+        return [_watched(found.stem, lambda: found)] if found else []
     if path.suffix != SUFFIX or not path.parent.is_dir():
         return []
-    return [WatchedLog(str(path), lambda: path if path.exists() else None)]
+    return [_watched(str(path), lambda: path if path.exists() else None)]
 
 
 def _read(tail: LogTail, translator: LogTranslator) -> list[Step]:
@@ -216,6 +223,13 @@ def _read(tail: LogTail, translator: LogTranslator) -> list[Step]:
     while lines := tail.read():
         steps += [step for line in lines for step in translator.feed(line)]
     return steps
+
+
+def _changed_at(path: Path | None) -> float:
+    try:
+        return path.stat().st_mtime if path is not None else 0.0
+    except OSError:
+        return 0.0
 
 
 def _last_turn(steps: Sequence[Step]) -> Sequence[Step]:

@@ -20,6 +20,7 @@ from pilothouse.core.engine import Blobs, MediaFound, Step
 from pilothouse.core.errors import EngineError
 from pilothouse.core.event import (
     EngineEvent,
+    Grammar,
     Notice,
     PlanChanged,
     ResumeToken,
@@ -30,7 +31,6 @@ from pilothouse.core.event import (
     ToolUpdated,
     TurnEnded,
 )
-from pilothouse.core.grammar import Grammar
 from pilothouse.core.ids import AskId
 from pilothouse.core.outcome import Failure
 from pilothouse.core.turn import Prompt
@@ -38,11 +38,12 @@ from pilothouse.engines.claude.failures import explain_exit, explain_printed, ex
 from pilothouse.engines.claude.launch import Launch
 from pilothouse.engines.claude.process import SHUT_DOWN
 from pilothouse.engines.claude.prompt import PromptComposer
-from pilothouse.engines.claude.session import BUSY, ClaudeSession
+from pilothouse.engines.claude.session import ClaudeSession
 from pilothouse.engines.claude.session_log import LogTail, find_log, projects_folder
 from pilothouse.engines.claude.session_watch import LogTranslator
-from pilothouse.engines.mailbox import Mailbox
+from pilothouse.engines.link import Mailbox
 from pilothouse.engines.media import keep_media
+from pilothouse.engines.turn_loop import BUSY
 from pilothouse.processes import Launcher, Process, SpawnFailed, StopDeadlines
 
 BLOCK = "text:0"
@@ -193,8 +194,6 @@ class TextProcess:
 
 class TextSession:
     """`start` and `stream` open a process, or a stream-json session, that resumes this token."""
-
-    accepts_images = True
 
     def __init__(
         self,

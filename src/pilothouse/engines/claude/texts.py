@@ -6,7 +6,6 @@ Paths are relative to the workspace.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import PurePosixPath
 from typing import Any
 
 from pilothouse.core.event import Level, Notice, ToolCall, ToolKind
@@ -14,11 +13,7 @@ from pilothouse.core.ids import CallId
 from pilothouse.engines.claude import wire_system
 from pilothouse.engines.claude.wire import RateLimitEvent
 from pilothouse.engines.claude.wire_system import describe_limit
-
-TITLE_CHARS = 120
-DETAIL_CHARS = 2000
-DETAIL_ITEMS = 50
-DETAIL_DEPTH = 4
+from pilothouse.engines.titles import bounded, one_line, relative
 
 Title = Callable[[Mapping[str, Any], str], str]
 
@@ -94,18 +89,8 @@ def describe_call(
     """Return the call as people see it; `detail` is cut to what a log may hold."""
     kind, title = TOOLS[name] if name in TOOLS else ("tool", _of(f"tool: {_tool_name(name)}"))
     words = title(given, workspace)
-    detail = {**_bounded(given), "tool": name}
-    return ToolCall(CallId(call_id), kind, _line(words), detail, CallId(parent_id) if parent_id else None)
-
-
-def relative(path: str, workspace: str) -> str:
-    """Return a path inside the workspace relative to it, and any other as it is."""
-    if not workspace or not path.startswith("/"):
-        return path
-    try:
-        return str(PurePosixPath(path).relative_to(workspace))
-    except ValueError:
-        return path
+    detail = {**bounded(given), "tool": name}
+    return ToolCall(CallId(call_id), kind, one_line(words), detail, CallId(parent_id) if parent_id else None)
 
 
 def _tool_name(name: str) -> str:
@@ -117,26 +102,9 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _line(text: str) -> str:
-    line = " ".join(text[: TITLE_CHARS * 4].split())
-    return line if len(line) <= TITLE_CHARS else line[: TITLE_CHARS - 1] + "…"
-
-
-def _bounded(value: Any, depth: int = DETAIL_DEPTH) -> Any:
-    match value:
-        case str():
-            return value if len(value) <= DETAIL_CHARS else value[: DETAIL_CHARS - 1] + "…"
-        case dict() | list() if not depth:
-            return "…"
-        case dict():
-            return {key: _bounded(item, depth - 1) for key, item in list(value.items())[:DETAIL_ITEMS]}
-        case list():
-            return [_bounded(item, depth - 1) for item in value[:DETAIL_ITEMS]]
-        case _:
-            return value
-
-
-def _retry(heard: wire_system.ApiRetry) -> Notice:
+def _retry(heard: wire_system.ApiRetry) -> Notice | None:
+    if heard.error_status in (401, 403):
+        return None  # no retry helps against a refused login, and the failure says what does
     if heard.error_status is None:
         what = "The API could not be reached"
     else:

@@ -8,7 +8,7 @@ come out as `MediaFound`, because only a store can keep them.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pilothouse.core.engine import Step
@@ -17,9 +17,10 @@ from pilothouse.core.ids import AskId, CallId
 from pilothouse.core.outcome import Failure
 from pilothouse.engines.claude import control, texts, wire, wire_blocks, wire_system
 from pilothouse.engines.claude.asks import asks_of
+from pilothouse.engines.claude.config import ENGINE_ID
 from pilothouse.engines.claude.failures import explain_exit, explain_result, was_interrupted
 from pilothouse.engines.claude.messages import Messages
-from pilothouse.engines.claude.turns import ENGINE_ID, Spending, Turns
+from pilothouse.engines.claude.turns import Spending, Turns
 from pilothouse.engines.claude.wire_system import RateLimit
 
 KEPT_LINES = 20
@@ -32,11 +33,21 @@ Handler = Callable[[Any], Sequence[Step]]
 class Translator:
     """Translates one process's output. With `resumed`, its session had turns before.
 
-    Set `interrupted` when a turn was asked to stop: a process that dies then was cancelled.
+    Set `interrupted` when a turn was asked to stop: a process that dies then was cancelled. `server` is the address that
+    it talks to. `denials` has the reasons of the gate, by call.
     """
 
-    def __init__(self, workspace: str = "", *, resumed: bool = False) -> None:
-        self.puzzle = ""
+    def __init__(
+        self,
+        workspace: str = "",
+        *,
+        resumed: bool = False,
+        server: str = "",
+        denials: Mapping[str, str] | None = None,
+    ) -> None:
+        self._server = server
+        self._denials = {} if denials is None else denials
+        self.line_problem = ""
         self.interrupted = False
         self.state = ""
         self.background_tasks = 0
@@ -49,7 +60,7 @@ class Translator:
         """Why Claude began a turn by itself, as far as it tells."""
         self.unknown_lines: deque[bytes] = deque(maxlen=KEPT_LINES)
         self._turns = Turns(workspace)
-        self._messages = Messages(workspace)
+        self._messages = Messages(workspace, self._denials)
         self._spending = Spending(resumed=resumed)
         self._limit: RateLimit | None = None
         self._background: set[str] = set()
@@ -85,9 +96,9 @@ class Translator:
 
     def take(self, heard: wire.Heard, line: bytes = b"") -> Sequence[Step]:
         """Translate a decoded line."""
-        self.puzzle = ""
+        self.line_problem = ""
         steps = self._handlers[type(heard)](heard)
-        if self.puzzle:
+        if self.line_problem:
             self.unknown_lines.append(line[:KEPT_LINE_BYTES])
         return steps
 
@@ -211,7 +222,7 @@ class Translator:
             return self._close(TurnEnded("cancelled", usage=usage), heard)
         if not heard.is_error:
             return self._close(TurnEnded("completed", usage=usage), heard)
-        failure = explain_result(heard, turn.api_error if turn else None, self._limit)
+        failure = explain_result(heard, turn.api_error if turn else None, self._limit, self._server)
         return self._close(TurnEnded("failed", failure=failure, usage=usage), heard)
 
     def _close(self, end: TurnEnded, result: wire.Result | None = None) -> Sequence[Step]:
@@ -241,6 +252,8 @@ class Translator:
         if turn is not None:
             turn.denied.add(heard.tool_use_id)
             title = turn.calls[heard.tool_use_id].title if heard.tool_use_id in turn.calls else title
+        if heard.tool_use_id in self._denials:
+            return ()  # the end of the call says why
         return self._turns.mention(texts.denied(title, heard.message))
 
     def _task_started(self, heard: wire_system.TaskStarted) -> Sequence[Step]:
@@ -282,12 +295,12 @@ class Translator:
         return self._strange(heard.kind)
 
     def _strange(self, kind: str) -> Sequence[Step]:
-        self.puzzle = self.puzzle or f"unknown: {kind}"
+        self.line_problem = self.line_problem or f"unknown: {kind}"
         return self._turns.mention(texts.unknown(kind) if self._first(f"unknown {kind}") else None)
 
     def _noise(self, heard: wire.Noise) -> Sequence[Step]:
         """Quote the first such line of a turn, and count the others."""
-        self.puzzle, turn = "no JSON object", self._turns.turn
+        self.line_problem, turn = "no JSON object", self._turns.turn
         quoted = heard.raw.decode("utf-8", "replace")[:QUOTED_CHARS]
         if turn is None:
             return self._turns.mention(texts.noise(quoted) if self._first("noise") else None)

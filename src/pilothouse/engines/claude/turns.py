@@ -12,13 +12,12 @@ from collections.abc import Callable, Iterable, Sequence
 
 from pilothouse.core.engine import Step
 from pilothouse.core.event import EngineEvent, Notice, ResumeToken, SessionChanged, SessionStarted, TurnEnded
-from pilothouse.core.ids import EngineId
 from pilothouse.core.outcome import Usage
 from pilothouse.engines.claude import texts, wire_blocks
+from pilothouse.engines.claude.config import ENGINE_ID
 from pilothouse.engines.claude.messages import OpenTurn, Out
 from pilothouse.engines.claude.wire import ModelUsage, Result, Tokens
 
-ENGINE_ID = EngineId("claude")
 HELD_NOTICES = 20
 
 

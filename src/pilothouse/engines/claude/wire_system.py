@@ -5,7 +5,7 @@ Each subtype has its own shape, which msgspec cannot tell by two tags at once.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -30,11 +30,11 @@ class RateLimit(Struct, frozen=True):
 
 
 def describe_limit(limit: RateLimit) -> str:
-    """Return one sentence for people; empty if there is nothing to say."""
+    """Return one sentence for people; empty if there is nothing to say. A failure names its reset elsewhere."""
     name = NAMES.get(limit.kind or "", "usage limit")
     when = f"; it resets {_when(limit.resets_at)}" if limit.resets_at else ""
     if limit.status == "rejected":
-        return f"Claude's {name} is reached{when}."
+        return f"Claude's {name} is reached."
     if limit.status == "allowed_warning":
         used = "Most" if limit.utilization is None else f"{limit.utilization:.0%}"
         return f"{used} of Claude's {name} is used{when}."
@@ -43,7 +43,7 @@ def describe_limit(limit: RateLimit) -> str:
 
 def _when(at: float) -> str:
     try:
-        return datetime.fromtimestamp(at, UTC).strftime("at %H:%M UTC on %d %b")
+        return datetime.fromtimestamp(at).strftime("at %H:%M on %d %b")  # noqa: DTZ006 - in the machine's zone
     except (ValueError, OverflowError, OSError):
         return "later"
 

@@ -11,11 +11,6 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
-from types import TracebackType
-from typing import Self
-
-import anyio
-from anyio.abc import TaskGroup
 
 import pilothouse
 from pilothouse.core.engine import NODE_MARKER, Brief, EngineHost, ProcessStart
@@ -23,9 +18,9 @@ from pilothouse.core.errors import EngineError
 from pilothouse.core.ids import EngineId
 from pilothouse.core.outcome import Failure
 from pilothouse.engines.link import LinkPlan
+from pilothouse.engines.link_owner import LinkOwner
 from pilothouse.engines.script.config import ScriptConfig
-from pilothouse.engines.script.link import ScriptLink, ScriptPort
-from pilothouse.engines.script.session import ScriptSession
+from pilothouse.engines.script.session import ScriptLink, ScriptPort, ScriptSession
 from pilothouse.engines.script.translate import ENGINE_ID
 from pilothouse.engines.script.wire import MAX_LINE_BYTES
 from pilothouse.processes import BASE_NAMES, Launcher, ProcessLimits, allowed_environment
@@ -33,32 +28,15 @@ from pilothouse.processes import BASE_NAMES, Launcher, ProcessLimits, allowed_en
 DEMO = Path(__file__).with_name("demo.toml")
 
 
-class ScriptEngine:
+class ScriptEngine(LinkOwner[ScriptLink]):
     def __init__(self, config: ScriptConfig, host: EngineHost, id: EngineId = ENGINE_ID) -> None:
+        super().__init__()
         self._id = id
         self._config = config
         self._host = host
         self._launcher = Launcher(host.jail)
-        self._tasks: TaskGroup | None = None
-        self._links: set[ScriptLink] = set()
         self._shared: ScriptLink | None = None
         self._numbers: Iterator[int] = count(1)
-
-    async def __aenter__(self) -> Self:
-        self._tasks = anyio.create_task_group()
-        await self._tasks.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        tasks, self._tasks, self._shared = self._tasks, None, None
-        for link in self._links:
-            link.stop()
-        assert tasks is not None, "an engine is left once"
-        if isinstance(error, Exception):  # a task group would wrap the caller's own error
-            return await tasks.__aexit__(None, None, None)
-        return await tasks.__aexit__(kind, error, trace)
 
     @asynccontextmanager
     async def open(self, brief: Brief) -> AsyncIterator[ScriptSession]:
@@ -75,35 +53,26 @@ class ScriptEngine:
     async def _lease(self, brief: Brief) -> tuple[ScriptLink, ScriptPort]:
         name = f"{brief.session_id}.{next(self._numbers)}"
         while True:
-            link = self._shared if self._shared and self._shared.alive else self._start(brief)
+            shared = None if self._is_private(brief) else self._shared
+            link = shared if shared and shared.alive else self._start(brief)
             await link.wait_ready()
             if link.private and link is self._shared:
                 self._shared = None
             if port := link.lease(name):
                 return link, port
 
+    def _is_private(self, brief: Brief) -> bool:
+        """A jailed workspace has a process of its own."""
+        return self._config.process == "per-session" or self._host.confines(brief.workspace)
+
     def _start(self, brief: Brief) -> ScriptLink:
-        if self._tasks is None:
-            raise EngineError(Failure("bad_request", "The script engine is not running; enter it first."))
-        link = ScriptLink(self._plan(brief))
-        self._links.add(link)
+        link = self._begin(ScriptLink(self._plan(brief)))
         if not link.private:
             self._shared = link
-        self._tasks.start_soon(self._run_link, link)
         return link
 
-    async def _run_link(self, link: ScriptLink) -> None:
-        try:
-            await link.run()
-        finally:
-            self._links.discard(link)
-
-    def _expect_end(self, link: ScriptLink, port: ScriptPort) -> None:
-        if self._tasks is not None:
-            self._tasks.start_soon(link.expect_end, port)
-
     def _plan(self, brief: Brief) -> LinkPlan:
-        config, private = self._config, self._config.process == "per-session"
+        config, private = self._config, self._is_private(brief)
         extra = {NODE_MARKER: self._host.node_marker} | (dict(brief.environment) if private else {})
         if config.command is None:
             extra["PYTHONPATH"] = str(Path(pilothouse.__file__).parent.parent)
@@ -117,6 +86,7 @@ class ScriptEngine:
                 brief.workspace if private else self._host.state_dir,
                 allowed_environment(self._host.environment, names, extra),
                 brief.workspace if private else "",
+                private and brief.trusted,
             ),
             grace_s=config.stop_grace_s,
             open_s=config.open_s,

@@ -11,7 +11,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from pilothouse.engines.script import faults
 from pilothouse.engines.script.steps import Script, Table, step_name
@@ -77,12 +77,21 @@ class Cue:
 class Play:
     """Plays the steps of one turn. `answer` is all text so far; `usage` is reported at the end."""
 
-    def __init__(self, script: Script, prompt: str, stage: Stage, cue: Cue, cwd: str = "") -> None:
+    def __init__(
+        self,
+        script: Script,
+        prompt: str,
+        stage: Stage,
+        cue: Cue,
+        cwd: str = "",
+        servers: Table | None = None,
+    ) -> None:
         self._folder = script.folder
         self._cwd = cwd
+        self._servers = servers or {}
         self._stage = stage
         self._cue = cue
-        self._words = {"prompt": prompt, "answer": ""}
+        self._words = {"prompt": prompt, "answer": "", "result": ""}
         self._blocks: list[str] = []
         self._calls = 0
         self.usage: Table = {"steps": 0}
@@ -129,6 +138,28 @@ class Play:
             raise
         self._close_tool(call_id, step.get("ok", True), self._fill(step.get("output", "")))
 
+    def call(self, step: Table) -> None:
+        """Call one of Pilothouse's own tools; later steps may say its `{result}`."""
+        from pilothouse.engines.script.tool_call import call_tool  # slow to import, and seldom needed
+
+        name, given = step["call"], self._filled(step.get("arguments", {}))
+        call_id = self._open_tool("tool", f"pilothouse.{name}")
+        server = self._servers.get("pilothouse")
+        ok, text = call_tool(server, name, given) if server else (False, "There are no tools here.")
+        self._words["result"] = text
+        self._close_tool(call_id, ok, text)
+
+    def _filled(self, given: Any) -> Any:
+        match given:
+            case str():
+                return self._fill(given)
+            case dict():
+                return {key: self._filled(value) for key, value in given.items()}
+            case list():
+                return [self._filled(value) for value in given]
+            case _:
+                return given
+
     def plan(self, step: Table) -> None:
         done, active = step.get("done", 0), step.get("active")
         items = [
@@ -164,6 +195,8 @@ class Play:
     def _follow_decision(self, step: Table, decision: Table) -> None:
         chosen = [*decision.get("options", []), decision.get("text", "")]
         self._words["answer"] = ", ".join(text for text in chosen if text)
+        asked = step.get("payload", {}).get("input", {})
+        self._words["command"] = str((decision.get("input") or asked).get("command", ""))
         match decision.get("verdict"):
             case "allow":
                 self.run(step.get("on_allow", []))
@@ -264,6 +297,7 @@ _ACTIONS: dict[str, Callable[[Play, Table], None]] = {
     "stream": Play.stream,
     "think": Play.think,
     "tool": Play.tool,
+    "call": Play.call,
     "plan": Play.plan,
     "ask": Play.ask,
     "image": Play.image,

@@ -68,7 +68,7 @@ class Turn:
 
     def _run(self) -> None:
         session = self._session
-        play = Play(session.script, self._prompt, self, self.cue, session.cwd)
+        play = Play(session.script, self._prompt, self, self.cue, session.cwd, session.servers)
         self.event(
             {"type": "session_started", "resume": session.token, "cwd": session.cwd, "model": "script"}
         )
@@ -112,6 +112,7 @@ class Session:
         self.out = out
         self.script = script
         self.cwd: str = command.get("cwd", "")
+        self.servers: Table = command.get("mcp_servers", {})
         self._id = id
         self._name, self.ended = parse_resume(command.get("resume"))
         self._turn: Turn | None = None
@@ -210,7 +211,7 @@ def stamp_of(path: str) -> tuple[int, ...]:
 def main(script: str) -> None:
     faults.listen()
     out = Output()
-    capabilities = {"steer": True, "images": True, "parallel": True}
+    capabilities = {"steer": True, "parallel": True}
     out.line({"type": "hello", "protocol": PROTOCOL, "name": "player", "capabilities": capabilities})
     player = Player(script, out)
     for line in sys.stdin.buffer:

@@ -1,4 +1,4 @@
-"""One leased session: turns in, events out.
+"""One leased session, turns in, events out; and the link that carries the protocol of all sessions of one process.
 
 Rules: once `run` has begun, a failure is an event. `leave` frees everything within the grace and the deadlines of a stop,
 also when it is cancelled. A session whose process died opens itself again on the next one.
@@ -13,21 +13,89 @@ import anyio
 from pilothouse.core.ask import Decision
 from pilothouse.core.engine import Blobs, Brief
 from pilothouse.core.errors import EngineError, PilothouseError
-from pilothouse.core.event import EngineEvent, Notice, SessionChanged, SessionStarted, TurnEnded
+from pilothouse.core.event import (
+    EngineEvent,
+    Notice,
+    SessionChanged,
+    SessionStarted,
+    TextDelta,
+    ThinkingDelta,
+    TurnEnded,
+    merge_deltas,
+)
 from pilothouse.core.ids import AskId, EngineId
 from pilothouse.core.message import Attachment
 from pilothouse.core.outcome import Failure
 from pilothouse.core.turn import Prompt
-from pilothouse.engines.link import Exit, explain_exit
+from pilothouse.engines.link import Exit, Link, LinkPlan, Port, explain_exit
 from pilothouse.engines.script import wire
-from pilothouse.engines.script.link import ScriptLink, ScriptPort
 from pilothouse.engines.script.translate import TurnTranslator
+from pilothouse.engines.turn_loop import BUSY
+from pilothouse.processes import Line
+
+Item = wire.Event | wire.Media | wire.Noise
+Reply = wire.Opened | wire.Refused | wire.Steered
+ScriptPort = Port[Item, Reply]
+Mail = Item | Exit | Failure
+
+
+class ScriptLink(Link[Item, Reply]):
+    def __init__(self, plan: LinkPlan) -> None:
+        super().__init__(plan, join_items)
+        self.hello: wire.Hello | None = None
+
+    async def send(self, command: wire.Command) -> None:
+        in_a_hurry = isinstance(command, wire.Interrupt | wire.Close)
+        await self._write(wire.encode(command), self._plan.grace_s if in_a_hurry else self._plan.open_s)
+
+    async def _end_session(self, port: ScriptPort) -> None:
+        await self.send(wire.Close(port.session))
+
+    def _route(self, line: Line) -> Awaitable[None] | None:
+        heard = wire.Noise(line.data[: wire.NOISE_BYTES]) if line.cut else wire.decode(line.data)
+        match heard:
+            case wire.Event() | wire.Media():
+                port = self._ports.get(heard.session)
+                if port is None or heard.turn != port.turn:
+                    return None
+                event = heard.event if isinstance(heard, wire.Event) else None
+                delta = isinstance(event, TextDelta | ThinkingDelta)
+                ends = isinstance(event, TurnEnded)
+                return self._hand_over(port, heard, len(line.data), delta=delta, ends=ends)
+            case wire.Hello():
+                self._check_hello(heard)
+            case wire.Noise():
+                for port in self._ports.values():
+                    port.mailbox.put_last(heard)
+            case _:
+                if port := self._ports.get(heard.session):
+                    port.reply(heard)
+        return None
+
+    def _check_hello(self, hello: wire.Hello) -> None:
+        if hello.protocol != wire.PROTOCOL:
+            words = f"speaks protocol {hello.protocol}, and this Pilothouse speaks {wire.PROTOCOL}"
+            self.condemn(Failure("bad_request", f"The engine {hello.name!r} {words}. Upgrade the older one."))
+            return
+        self.hello = self.hello or hello
+        self.private = self.private or not hello.capabilities.parallel
+        self._greet()
+
+
+def join_items(last: Mail, new: Mail) -> Mail | None:
+    """Join deltas of one block, and count lines of noise instead of collecting them."""
+    match last, new:
+        case wire.Event(), wire.Event():
+            both = merge_deltas(last.event, new.event)
+            return wire.Event(new.session, new.turn, both) if both is not None else None
+        case wire.Noise(), wire.Noise():
+            return wire.Noise(last.raw, last.lines + new.lines)
+        case _:
+            return None
+
 
 MAX_ATTACHED_BYTES = 20 * 1024 * 1024
 
-BUSY = Failure(
-    "bad_request", "This session's last turn has not ended yet. Read it to its end, or leave the session."
-)
 
 Lease = Callable[[Brief], Awaitable[tuple[ScriptLink, ScriptPort]]]
 ExpectEnd = Callable[[ScriptLink, ScriptPort], None]
@@ -35,6 +103,8 @@ ExpectEnd = Callable[[ScriptLink, ScriptPort], None]
 
 class ScriptSession:
     """Has every capability; if its program lacks one, it answers no."""
+
+    accepts_images = True
 
     def __init__(
         self, engine: EngineId, brief: Brief, blobs: Blobs, lease: Lease, expect_end: ExpectEnd, open_s: float
@@ -50,10 +120,6 @@ class ScriptSession:
         self._port: ScriptPort | None = None
         self._turn: TurnTranslator | None = None
         self._one_steer = anyio.Lock()
-
-    @property
-    def accepts_images(self) -> bool:
-        return self._can.images
 
     async def run(self, prompt: Prompt) -> AsyncIterator[EngineEvent]:
         if self._running:
@@ -103,6 +169,7 @@ class ScriptSession:
                 brief.model,
                 system_prompt=brief.system_prompt,
                 environment=brief.environment,
+                mcp_servers=brief.mcp_servers,
             )
         )
         with anyio.move_on_after(self._open_s):

@@ -14,6 +14,9 @@ from pilothouse.core.ids import EngineId
 from pilothouse.engines.script.config import ScriptConfig
 from pilothouse.engines.script.steps import check_script
 
+VARIES = ("steer",)
+"""A program says in its hello whether it offers this; the demo does."""
+
 
 def build(config: ScriptConfig, host: EngineHost) -> Engine:
     from pilothouse.engines.script.engine import ScriptEngine
@@ -22,13 +25,13 @@ def build(config: ScriptConfig, host: EngineHost) -> Engine:
 
 
 def translator() -> LineTranslator:
-    from pilothouse.engines.script.replay import ScriptReplay
+    from pilothouse.engines.script.translate import ScriptReplay
 
     return ScriptReplay()
 
 
 def call_of(payload: Mapping[str, Any]) -> Call | None:
-    from pilothouse.engines.script.calls import call_of
+    from pilothouse.engines.script.translate import call_of
 
     return call_of(payload)
 
@@ -43,6 +46,13 @@ def probe(config: ScriptConfig) -> EngineStatus:
             False, problem="\n".join(problems), fix="Correct the script; docs/engines/script.md"
         )
     return EngineStatus(True, version="script" if config.script else "demo")
+
+
+def classes() -> tuple[type, type]:
+    from pilothouse.engines.script.engine import ScriptEngine
+    from pilothouse.engines.script.session import ScriptSession
+
+    return ScriptEngine, ScriptSession
 
 
 def program_engine(id: str, title: str, command: Sequence[str]) -> EngineSpec:
@@ -67,6 +77,8 @@ def program_engine(id: str, title: str, command: Sequence[str]) -> EngineSpec:
         probe=lambda config: probe(filled(config)),
         translator=translator,
         call_of=call_of,
+        classes=classes,
+        varies=VARIES,
     )
 
 
@@ -84,10 +96,13 @@ def _probe_command(command: list[str]) -> EngineStatus:
 ENGINE = EngineSpec(
     id=EngineId("script"),
     title="Script",
+    short_name="The demo",
     config=ScriptConfig,
     build=build,
     probe=probe,
     aliases=("demo",),
     translator=translator,
     call_of=call_of,
+    classes=classes,
+    varies=VARIES,
 )

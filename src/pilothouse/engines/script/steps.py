@@ -71,6 +71,7 @@ STEPS: Mapping[str, Mapping[str, Rule]] = {
     "stream": {"stream": TEXT, "chunk": POSITIVE, "every_s": SECONDS},
     "think": {"think": TEXT},
     "tool": {"tool": _one_of(*TOOL_KINDS), "title": TEXT, "output": TEXT, "ok": FLAG, "for_s": SECONDS},
+    "call": {"call": TEXT, "arguments": TABLE},
     "plan": {"plan": TEXTS, "active": COUNT, "done": COUNT},
     "ask": {
         "ask": TEXT,
@@ -109,6 +110,8 @@ USAGE: Mapping[str, Rule] = {
     "output_tokens": COUNT,
     "cache_read_tokens": COUNT,
     "cache_write_tokens": COUNT,
+    "context_tokens": COUNT,
+    "context_window": COUNT,
 }
 TURN: Mapping[str, Rule] = {"match": TEXT, "steps": NESTED}
 

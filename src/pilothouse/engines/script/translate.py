@@ -1,19 +1,24 @@
 """Lines of one turn -> events. Pure: `feed` for every line, `end` once when the process has ended.
 
 Rules: whatever is fed, the events keep the grammar of core/event.py. A line outside the protocol costs at most two
-notices per turn and harms no other line. A process that dies ends the turn with the reason.
+notices per turn and harms no other line. A process that dies ends the turn with the reason. `TOOLS` are the names that
+a script's payload, or a program that sends no `call`, may use; docs/engines/script.md lists them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from pilothouse.core.ask import hash_payload
+from pilothouse.core.call import Call
+from pilothouse.core.engine import MediaFound
 from pilothouse.core.event import (
     Asked,
     EngineEvent,
+    Grammar,
     MediaProduced,
     Notice,
     ResumeToken,
@@ -21,13 +26,46 @@ from pilothouse.core.event import (
     SessionStarted,
     TurnEnded,
 )
-from pilothouse.core.grammar import Grammar
 from pilothouse.core.ids import EngineId
 from pilothouse.core.message import Attachment
 from pilothouse.core.outcome import Failure
 from pilothouse.engines.link import Exit, explain_exit
 from pilothouse.engines.script import wire
-from pilothouse.engines.script.calls import call_of
+from pilothouse.engines.tool_calls import ToolNames, read_tool_call
+
+_PATH = ("file_path", "filePath", "path")
+
+TOOLS = ToolNames(
+    commands=frozenset({"Bash", "bash", "shell", "Shell", "exec_command", "local_shell"}),
+    reads={
+        "Read": _PATH,
+        "read": _PATH,
+        "LS": ("path",),
+        "list": ("path",),
+        "Glob": ("path", "pattern"),
+        "glob": ("path", "pattern"),
+        "Grep": ("path",),
+        "grep": ("path",),
+    },
+    changes={
+        "Write": _PATH,
+        "write": _PATH,
+        "Edit": _PATH,
+        "edit": _PATH,
+        "MultiEdit": _PATH,
+        "NotebookEdit": ("notebook_path",),
+    },
+    deep=frozenset({"Glob", "glob", "Grep", "grep"}),
+    patterns=frozenset({"Glob", "glob"}),
+    web={"WebFetch": "url", "webfetch": "url"},
+    skills={"Skill": ("skill", "command", "name"), "skill": ("name",)},
+)
+
+
+def call_of(payload: Mapping[str, Any]) -> Call | None:
+    """Return the call that `{"tool", "input", "cwd"}` describes; None if it names no tool."""
+    return read_tool_call(TOOLS, payload)
+
 
 ENGINE_ID = EngineId("script")
 
@@ -115,3 +153,41 @@ class TurnTranslator:
 
     def _warn(self, text: str) -> list[EngineEvent]:
         return self._grammar.feed(Notice("warning", "engine_noise", text))
+
+
+Step = EngineEvent | MediaFound
+
+
+class ScriptReplay:
+    """Translates recorded output, in which turns are mixed: each turn as one stream, in the order in which they end."""
+
+    def __init__(self) -> None:
+        self.line_problem = ""
+        self._open: dict[tuple[str, int], tuple[TurnTranslator, list[Step]]] = {}
+
+    def feed(self, line: bytes) -> Sequence[Step]:
+        heard = wire.decode(line)
+        self.line_problem = "not of the protocol" if isinstance(heard, wire.Noise) else ""
+        match heard:
+            case wire.Event(session=session, turn=turn) | wire.Media(session=session, turn=turn):
+                return self._take((session, turn), heard)
+            case _:
+                return ()
+
+    def end(self, exit_code: int | None = None, stderr_tail: str = "") -> Sequence[Step]:
+        last = Exit(exit_code, stderr_tail)
+        left = [step for turn, steps in self._open.values() for step in (*steps, *turn.end(last))]
+        self._open.clear()
+        return left
+
+    def _take(self, key: tuple[str, int], heard: wire.Heard) -> Sequence[Step]:
+        turn, steps = self._open.setdefault(key, (TurnTranslator(key[0], key[1], ""), []))
+        steps += [_found(step) for step in turn.take(heard)]
+        if not turn.ended:
+            return ()
+        del self._open[key]
+        return steps
+
+
+def _found(step: EngineEvent | wire.Media) -> Step:
+    return MediaFound(step.name, step.media_type, step.data) if isinstance(step, wire.Media) else step

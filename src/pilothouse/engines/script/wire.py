@@ -6,6 +6,7 @@ Unknown fields are ignored, so that either side may add some. docs/engines/scrip
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 from msgspec import Struct, field
@@ -39,6 +40,7 @@ class Open(_Line, frozen=True):
     model: str | None = None
     system_prompt: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
+    mcp_servers: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Prompt(_Line, frozen=True):
@@ -72,7 +74,6 @@ Command = Open | Prompt | Answer | Interrupt | Steer | Close
 
 class Capabilities(Struct, frozen=True):
     steer: bool = False
-    images: bool = False
     parallel: bool = False
     """One process may hold several sessions at once."""
 

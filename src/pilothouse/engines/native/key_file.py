@@ -1,0 +1,134 @@
+"""Keys, logins and choices that people gave in a chat: one JSON file that only its owner can read.
+
+Several processes may use it: a change is made under a lock, to what the file holds then, and replaces the file as a whole. A
+key in the configuration or in the environment counts before one in this file.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+from anyio.to_thread import run_sync
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from pilothouse.core.secret import Secret
+from pilothouse.engines.native.config import NativeConfig, ProviderName
+
+FILE = "keys.json"
+MAX_BYTES = 256 * 1024
+
+
+class Login(Struct, frozen=True, omit_defaults=True):
+    """A login at OpenAI. `account` is the ChatGPT account that pays."""
+
+    access: str
+    refresh: str
+    expires_at: float
+    account: str = ""
+
+    def __repr__(self) -> str:
+        return "Login(…)"
+
+
+class Kept(Struct, frozen=True, omit_defaults=True):
+    keys: Mapping[str, str] = field(default_factory=dict)
+    login: Login | None = None
+    provider: ProviderName | None = None
+    model: str = ""
+    base_url: str = ""
+
+    def __repr__(self) -> str:
+        return "Kept(…)"
+
+
+class KeyFile:
+    def __init__(self, state_dir: str) -> None:
+        self.path = Path(state_dir, FILE)
+
+    def read(self) -> Kept:
+        """Return what is kept; nothing if the file is missing or is not ours."""
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            return Kept()
+        with os.fdopen(descriptor, "rb") as file:
+            try:
+                return msgspec.json.decode(file.read(MAX_BYTES), type=Kept)
+            except (msgspec.MsgspecError, UnicodeError, RecursionError):
+                return Kept()
+
+    def change(self, change: Callable[[Kept], Kept]) -> Kept:
+        """Replace what is kept. Raises `OSError` if it cannot be written."""
+        with self._locked():
+            kept = change(self.read())
+            self._write(kept)
+        return kept
+
+    async def renew(self, renew: Callable[[Kept], Awaitable[Kept]]) -> Kept:
+        """Replace what is kept by what a server answers. Other processes wait: a token may be renewed once only."""
+        locked = self._locked()
+        await run_sync(locked.__enter__)
+        try:
+            before = self.read()
+            kept = await renew(before)
+            if kept != before:
+                self._write(kept)
+            return kept
+        finally:
+            locked.__exit__(None, None, None)
+
+    def _write(self, kept: Kept) -> None:
+        new = self.path.with_suffix(".new")
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(descriptor, 0o600)
+            file.write(msgspec.json.encode(kept))
+            file.flush()
+            os.fsync(descriptor)
+        os.replace(new, self.path)
+
+    def forget(self, provider: ProviderName) -> bool:
+        """Remove the key or the login of a provider that did not accept it; False if there was none."""
+        kept = self.read()
+        if provider not in kept.keys and not (provider == "openai" and kept.login):
+            return False
+        self.change(lambda now: _without(now, provider))
+        return True
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def _without(kept: Kept, provider: ProviderName) -> Kept:
+    keys = {name: key for name, key in kept.keys.items() if name != provider}
+    return replace(kept, keys=keys, login=None if provider == "openai" else kept.login)
+
+
+def with_kept(config: NativeConfig, kept: Kept) -> NativeConfig:
+    """Fill in what the configuration leaves open."""
+    found = {name: Secret(key, FILE) for name, key in kept.keys.items()}
+    provider = config.provider or kept.provider
+    same = provider == kept.provider
+    return replace(
+        config,
+        provider=provider,
+        model=config.model or (kept.model if same and kept.model else None),
+        base_url=config.base_url or (kept.base_url if same and kept.base_url else None),
+        anthropic_api_key=config.anthropic_api_key or found.get("anthropic", config.anthropic_api_key),
+        openai_api_key=config.openai_api_key or found.get("openai", config.openai_api_key),
+        openrouter_api_key=config.openrouter_api_key or found.get("openrouter", config.openrouter_api_key),
+        api_key=config.api_key or found.get("compatible", config.api_key),
+    )

@@ -1,0 +1,74 @@
+"""The entry point of the native engine. Cheap to import: the rest is loaded when it is used."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pilothouse.core.call import Call
+from pilothouse.core.engine import Engine, EngineHost, EngineSpec, EngineStatus, ModelCallRecord, TrustedFile
+from pilothouse.core.ids import EngineId
+from pilothouse.core.outcome import Failure
+from pilothouse.engines.native.config import NativeConfig
+from pilothouse.engines.workspace_files import BOOTSTRAP, WORKSPACE_FILES
+
+
+def build(config: NativeConfig, host: EngineHost) -> Engine:
+    from pilothouse.engines.native.engine import NativeEngine
+
+    return NativeEngine(config, host)
+
+
+def probe(config: NativeConfig) -> EngineStatus:
+    """Check that there is a key, or a server that needs none."""
+    from pilothouse.engines.native.providers import choose_target
+
+    target = choose_target(config, None, os.environ)
+    if isinstance(target, Failure):
+        fix = target.fix.format(machine="this machine")
+        return EngineStatus(False, problem=target.text, fix=fix, asks=target.kind == "auth")
+    return EngineStatus(True, version=target.title)
+
+
+def read_calls(state_dir: str, turn_id: str, at: float) -> Sequence[ModelCallRecord]:
+    from pathlib import Path
+
+    from pilothouse.engines.native.run_log import read_calls
+
+    return read_calls(Path(state_dir, "sessions"), turn_id, at)
+
+
+def call_of(payload: Mapping[str, Any]) -> Call | None:
+    from pilothouse.engines.native.calls import call_of
+
+    return call_of(payload)
+
+
+def classes() -> tuple[type, type]:
+    from pilothouse.engines.native.engine import NativeEngine
+    from pilothouse.engines.native.session import NativeSession
+
+    return NativeEngine, NativeSession
+
+
+ENGINE = EngineSpec(
+    id=EngineId("native"),
+    title="Native agent",
+    short_name="The native agent",
+    config=NativeConfig,
+    build=build,
+    probe=probe,
+    call_of=call_of,
+    read_calls=read_calls,
+    classes=classes,
+    compact_line="/compact",
+    trusted_files=(
+        TrustedFile(".agents/skills", "skills, which may run programs"),
+        TrustedFile("AGENTS.md", "instructions", runs=False),
+        *(
+            TrustedFile(name, "words for the system prompt", runs=False)
+            for name in (*WORKSPACE_FILES, BOOTSTRAP)
+        ),
+    ),
+)

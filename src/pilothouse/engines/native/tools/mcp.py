@@ -1,0 +1,42 @@
+"""Tools of MCP servers as tools of the agent. Everything that goes wrong is a failed result; images stay images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from pilothouse.core.mcp import McpImage, McpTool, McpTools
+from pilothouse.engines.native.tools.tool import Output, Tool, Workbench
+from pilothouse.engines.tool_calls import MCP_PREFIX
+
+NO_WORDS = "[the tool answered nothing]"
+
+
+def make_tools(servers: McpTools) -> Sequence[Tool]:
+    """Return the tools of the servers that are ready now."""
+    return [_tool(servers, tool) for tool in servers.tools()]
+
+
+def _tool(servers: McpTools, tool: McpTool) -> Tool:
+    return Tool(
+        tool.name,
+        tool.description,
+        "tool",
+        dict[str, Any],
+        partial(_call, servers, tool.name),
+        title=(f"{tool.server}: {tool.tool}", ""),
+        schema=tool.schema,
+        rule_name=f"{MCP_PREFIX}{tool.server}__{tool.tool}",
+    )
+
+
+async def _call(servers: McpTools, name: str, given: dict[str, Any], bench: Workbench) -> Output:
+    result = await servers.call(name, given)
+    images = tuple(
+        bench.history.keep_image(part.data, part.media_type)
+        for part in result.content
+        if isinstance(part, McpImage)
+    )
+    text = result.text or ("" if images else NO_WORDS)
+    return Output(text, ok=not result.is_error, images=images)
