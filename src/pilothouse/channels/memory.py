@@ -42,6 +42,7 @@ MEMORY = ChannelId("memory")
 PERSON = Author(UserId("memory:person"), "Person")
 NOTHING = "(no text)"
 KEEP = 10_000
+EMOJI = frozenset("👍👎❤🔥🎉👀✅")
 
 
 class MemoryConfig(Struct, frozen=True, forbid_unknown_fields=True):
@@ -87,6 +88,7 @@ class MemoryChannel:
     ) -> None:
         self.id = id
         self._posted: dict[MessageRef, Posted] = {}
+        self.reactions: list[tuple[MessageRef, str]] = []
         self.keep = KEEP
         self.never = never
         self.rejected = rejected
@@ -143,6 +145,15 @@ class MemoryChannel:
     async def delete(self, ref: MessageRef) -> None:
         await self._apply_faults()
         self._show("delete", msgspec.structs.replace(self._find(ref), deleted=True))
+
+    async def react(self, ref: MessageRef, emoji: str) -> None:
+        """Any message may be reacted to; the platform knows some emoji only."""
+        await self._apply_faults()
+        if emoji not in EMOJI:
+            raise Rejected(f"there is no reaction {emoji} here")
+        self._record({"effect": "react", "native_id": ref.native_id, "emoji": emoji})
+        self.reactions.append((ref, emoji))
+        self._wake()
 
     async def open_thread(self, address: Address, name: str) -> Address:
         await self._apply_faults()
@@ -299,6 +310,8 @@ def _data(content: Content) -> dict[str, Any]:
     data: dict[str, Any] = {"kind": content.kind, "turn_id": content.turn_id or ""}
     if content.ask:
         data |= {"ask_id": content.ask.id, "payload_hash": content.ask.payload_hash}
+    if content.buttons:
+        data["buttons"] = [[button.label, button.line] for button in content.buttons]
     return data
 
 

@@ -15,9 +15,9 @@ LOUD_S = 60.0
 """An outage that lasts this long is reported."""
 
 
-def pause_s(in_a_row: int, longest_s: float = LONGEST_S) -> float:
+def pause_s(in_a_row: int, longest_s: float = LONGEST_S, first_s: float = FIRST_S) -> float:
     """Return the pause after a number of failures in a row. It doubles with each."""
-    return min(FIRST_S * 2 ** min(in_a_row - 1, 10), longest_s)
+    return min(first_s * 2 ** min(in_a_row - 1, 10), longest_s)
 
 
 class Outage:

@@ -21,6 +21,7 @@ MY_NAME = " My name is @{name}."
 
 OLD_S = 600.0
 """A message that waited longer than this is mentioned as late."""
+LATE = "You sent this {ago} ago, while I was away. I am working on it now."
 
 Tell = Callable[[Address, str, str], Awaitable[None]]
 """Replies to a message at once. The reply may be lost; nothing depends on it."""
@@ -50,21 +51,6 @@ def greeting(name: str, trigger: Trigger) -> str:
     return HELLO.format(heard=describe_trigger(trigger), name=MY_NAME.format(name=name) if name else "")
 
 
-class Lateness:
-    def __init__(self) -> None:
-        self._late: set[Address] = set()
-
-    def notice(self, address: Address, waited_s: float, *, queued: bool) -> str:
-        """Returns a sentence about a late message; empty if it was in time or the conversation was told."""
-        if waited_s <= OLD_S:
-            self._late.discard(address)
-            return ""
-        if not queued or address in self._late:
-            return ""
-        self._late.add(address)
-        return f"You sent this {_ago(waited_s)} ago, while I was away. I am working on it now."
-
-
 def _ago(seconds: float) -> str:
     for size, name in ((86_400, "day"), (3600, "hour"), (60, "minute")):
         if seconds >= size:
@@ -77,7 +63,8 @@ class ReceiptReporter:
     def __init__(self, tell: Tell, clock: Clock) -> None:
         self._tell = tell
         self._clock = clock
-        self._lateness = Lateness()
+        self._late: set[Address] = set()
+        """Conversations that were told."""
 
     async def accepted(self, message: InboundMessage, receipt: Receipt, *, to_us: bool) -> None:
         """Replies with the receipt's text, but not to a duplicate, nor with a refusal to a message not meant for us."""
@@ -87,8 +74,11 @@ class ReceiptReporter:
         if receipt.text:
             await self._tell(message.address, receipt.text, message.native_id)
         waited_s = self._clock.now() - message.sent_at
-        if text := self._lateness.notice(message.address, waited_s, queued=receipt.state == "queued"):
-            await self._tell(message.address, text, message.native_id)
+        if waited_s <= OLD_S:
+            self._late.discard(message.address)
+        elif receipt.state == "queued" and message.address not in self._late:
+            self._late.add(message.address)
+            await self._tell(message.address, LATE.format(ago=_ago(waited_s)), message.native_id)
 
     async def edit(self, desk: Desk, edit: MessageEdited) -> Receipt:
         receipt = await desk.edited(edit)

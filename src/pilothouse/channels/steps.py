@@ -8,9 +8,9 @@ from pathlib import PurePosixPath
 
 from msgspec import Struct
 
-from pilothouse.core.event import ToolCall, ToolKind, Usage
+from pilothouse.core.event import ToolCall, ToolKind
 from pilothouse.core.ids import CallId
-from pilothouse.core.message import clean_text
+from pilothouse.core.message import DoneStep, clean_text
 from pilothouse.core.text import format_cost, format_duration
 from pilothouse.core.view import Action, TurnView, elapsed_s, shown
 
@@ -46,12 +46,22 @@ class Step(Struct, frozen=True):
     tail: str = ""
 
 
-def last_steps(view: TurnView, now: float, *, commands: bool) -> Iterator[Step]:
+def last_steps(view: TurnView, now: float) -> Iterator[Step]:
     """Yields the last steps, oldest first, each sub-agent's below its own."""
     for action, depth in _tree(view):
-        is_code = commands and action.call.kind == "command" and bool(action.call.title.strip())
+        is_code = action.call.kind == "command" and bool(action.call.title.strip())
         label = one_line(action.call.title) if is_code else _label(action)
         yield Step(MARKS[action.ok], label, depth, is_code, _tail(action, now))
+
+
+def done_lines(steps: Sequence[DoneStep], most: int) -> tuple[Sequence[Step], int]:
+    """Return the steps to list below an answer, and how many more there were."""
+    shown = [
+        Step(MARKS[step.ok], one_line(label), is_code=step.is_command)
+        for step in steps[:most]
+        for label in [step.label if step.is_command else f"changed {step.label}"]
+    ]
+    return shown, len(steps) - len(shown)
 
 
 def one_line(text: str, limit: int = LINE_CHARS) -> str:
@@ -136,6 +146,8 @@ def _tail(action: Action, now: float) -> str:
     detail = action.call.detail
     counts = [f"{sign}{detail[key]}" for sign, key in (("+", "added"), ("−", "removed")) if key in detail]
     took = now - action.started_at
+    if action.denied:
+        counts.append("· denied")
     if action.ok is None and took >= SLOW_S:
         counts.append(f"· {format_duration(took)}")
     return " ".join(counts)
@@ -145,9 +157,11 @@ def activity_label(call: ToolCall) -> str:
     """Describes a tool call in a few words."""
     match call.kind:
         case "read":
-            return f"Reading {short_path(_path(call)) or 'a file…'}"
+            return f"Reading {short_path(path_of(call)) or 'a file…'}"
         case "file_change":
-            return f"{'Writing' if _says(call, _WRITES) else 'Editing'} {short_path(_path(call)) or 'files…'}"
+            return (
+                f"{'Writing' if _says(call, _WRITES) else 'Editing'} {short_path(path_of(call)) or 'files…'}"
+            )
         case "search":
             return "Finding files…" if _says(call, _FINDS) else "Searching content…"
         case "web":
@@ -180,11 +194,13 @@ def _subject(call: ToolCall) -> str:
 
 def short_path(path: str) -> str:
     """Returns the last two parts of a path, short enough for a phone."""
-    parts = PurePosixPath(path.replace("\\", "/")).parts
-    return "/".join(parts) if len(parts) <= 2 else f"…/{parts[-2]}/{parts[-1]}"
+    whole = PurePosixPath(path.replace("\\", "/"))
+    short = f"…/{'/'.join(whole.parts[-2:])}"
+    return short if len(whole.parts) > 2 and len(short) < len(str(whole)) else str(whole) if path else ""
 
 
-def _path(call: ToolCall) -> str:
+def path_of(call: ToolCall) -> str:
+    """Returns the path that a call reads or changes; empty if it names none."""
     named = next((value for key in _PATH_KEYS if isinstance(value := call.detail.get(key), str)), "")
     words = call.title.split()
     last = words[-1].strip("`'\"") if words else ""
@@ -203,7 +219,9 @@ def status_line(view: TurnView, now: float) -> str:
     took = format_duration(elapsed_s(view, now)) if view.started_at is not None else ""
     if view.phase == "ended":
         head = {"completed": "✓", "failed": "✗ failed", "cancelled": "■ stopped", None: "✗"}[view.outcome]
-        return " · ".join(filter(None, (head, _steps(view), took, _cost(view.usage)))).replace("✓ · ", "✓ ")
+        return " · ".join(filter(None, (head, _steps(view), took, format_cost(view.usage)))).replace(
+            "✓ · ", "✓ "
+        )
     step = f"step {view.steps}" if view.steps else ""
     return " · ".join(filter(None, (_doing(view), took, step)))
 
@@ -217,9 +235,4 @@ def _doing(view: TurnView) -> str:
 
 
 def _steps(view: TurnView) -> str:
-    count = view.steps or (view.usage.steps if view.usage else None) or 0
-    return f"{count} step{'' if count == 1 else 's'}" if count else ""
-
-
-def _cost(usage: Usage | None) -> str:
-    return "" if usage is None or usage.cost_usd is None else format_cost(usage.cost_usd)
+    return f"{view.steps} step{'' if view.steps == 1 else 's'}" if view.steps else ""

@@ -1,20 +1,26 @@
-"""Splits Markdown into parts that fit a platform's limit. Pure, and shared by every channel.
+"""Text for people: split into parts that fit a platform's limit, shown literally, or set as a table. Pure. Shared by every channel.
 
-Rules: the joined bodies of all pieces are the text. A cut falls between paragraphs, else lines, else words, else
-graphemes. A cut within a fence closes it and opens it again, in a quote or a list too; an open fence is closed at the end.
+Splitting Markdown: the joined bodies of all pieces are the text. A cut falls between paragraphs, else lines, else words,
+else graphemes. A cut within a fence closes it and opens it again, in a quote or a list too; an open fence is closed at the end.
+
+Literal text: in what people approve, only our own fences are markup, and characters that could hide or reverse a word are
+made visible: people must see what they approve. In our other texts code within a line is markup too, and nothing else: they
+quote names and messages of people.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal
 
 from msgspec import Struct
 
+from pilothouse.core.text import escape_char
+
 Measure = Callable[[str], int]
 """A platform's length of a text. It must be additive: `measure(a + b) == measure(a) + measure(b)`."""
-
 SMALLEST_LIMIT = 16
 _LEAD = r"(?:[ \t]*(?:>|(?:[-*+]|[0-9]{1,9}[.)])(?=[ \t])))*[ \t]*"
 """Marks of quotes and list items that may precede a fence."""
@@ -23,6 +29,14 @@ _QUOTE = re.compile(r"[ \t]*>")
 _BULLET = re.compile(r"[^>\t]")
 _LINE = re.compile(r"[^\n]*\n|[^\n]+\Z")
 _ZWJ = "\N{ZERO WIDTH JOINER}"
+
+
+_OWN_FENCE = re.compile(r"(?P<marks>`{3,})(?P<language>[\w+#.-]*)")
+_TURNING = re.compile("[\u202a-\u202e\u2066-\u2069]")
+"""Characters that reverse what follows. The other hidden ones occur in names of people and in emoji."""
+_CODE = re.compile(r"`([^`\n]+)`")
+Align = Literal["", "left", "center", "right"]
+GAP = "  "
 
 
 def utf16_units(text: str) -> int:
@@ -268,3 +282,89 @@ def _joined(text: str, at: int) -> bool:
 
 def _is_flag(char: str) -> bool:
     return "\U0001f1e6" <= char <= "\U0001f1ff"
+
+
+class LiteralText(Struct, frozen=True):
+    """Lines to be shown letter by letter; `language` is None outside a block of code."""
+
+    text: str
+    language: str | None = None
+
+
+class Phrase(Struct, frozen=True):
+    """Letters as they are, or code within a line."""
+
+    text: str
+    is_code: bool = False
+
+
+def phrases(text: str) -> Iterator[Phrase]:
+    """Splits a paragraph of our own text into plain text and code."""
+    for n, piece in enumerate(_CODE.split(_TURNING.sub(escape_char, text))):
+        if piece:
+            yield Phrase(piece, is_code=n % 2 == 1)
+
+
+def literals(text: str) -> Iterator[LiteralText]:
+    """Splits text into paragraphs and fenced blocks; a fence is closed by the same marks alone on a line."""
+    lines = iter(text.strip("\n").split("\n"))
+    plain: list[str] = []
+    for line in lines:
+        fence = _OWN_FENCE.fullmatch(line)
+        if fence is None:
+            plain.append(line)
+            continue
+        yield from _paragraph(plain)
+        plain = []
+        inner: list[str] = []
+        for code in lines:
+            if code == fence["marks"]:
+                break
+            inner.append(code)
+        yield LiteralText("\n".join(inner).rstrip("\n"), fence["language"])
+    yield from _paragraph(plain)
+
+
+def _paragraph(lines: list[str]) -> Iterator[LiteralText]:
+    if text := "\n".join(lines).strip():
+        yield LiteralText(text)
+
+
+def table_width(cells: Sequence[Sequence[str]]) -> int:
+    widths = _widths(cells)
+    return sum(widths) + len(GAP) * (len(widths) - 1)
+
+
+def table_lines(cells: Sequence[Sequence[str]], aligns: Sequence[Align]) -> Iterator[str]:
+    """Yields the lines; the first row is the head, with a rule below it."""
+    widths = _widths(cells)
+    for number, row in enumerate(cells):
+        padded = (_pad(text, width, align) for text, width, align in zip(row, widths, aligns, strict=True))
+        yield GAP.join(padded).rstrip()
+        if not number:
+            yield GAP.join("─" * width for width in widths)
+
+
+def columns(text: str) -> int:
+    """Counts the columns of monospaced text."""
+    if text.isascii():
+        return len(text)
+    return sum(_char_columns(char) for char in text)
+
+
+def _widths(cells: Sequence[Sequence[str]]) -> list[int]:
+    return [max(map(columns, column)) for column in zip(*cells, strict=True)]
+
+
+def _pad(text: str, width: int, align: Align) -> str:
+    room = " " * (width - columns(text))
+    if align == "center":
+        half = len(room) // 2
+        return room[:half] + text + room[half:]
+    return room + text if align == "right" else text + room
+
+
+def _char_columns(char: str) -> int:
+    if unicodedata.combining(char) or unicodedata.category(char) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1

@@ -19,10 +19,10 @@ def _build(config: DiscordConfig, host: ChannelHost) -> DiscordChannel:
     return DiscordChannel(config, host)
 
 
-def _meet(config: DiscordConfig) -> BotIdentity:
-    from pilothouse.channels.discord.doctor import meet
+def _identify(config: DiscordConfig) -> BotIdentity:
+    from pilothouse.channels.discord.doctor import identify
 
-    return meet(config)
+    return identify(config)
 
 
 def _examine(config: DiscordConfig) -> Sequence[Finding]:
@@ -32,5 +32,5 @@ def _examine(config: DiscordConfig) -> Sequence[Finding]:
 
 
 CHANNEL = ChannelSpec(
-    ChannelId("discord"), "Discord", DiscordConfig, _build, problem, _meet, _examine, USER_IDS
+    ChannelId("discord"), "Discord", DiscordConfig, _build, problem, _identify, _examine, USER_IDS
 )

@@ -38,7 +38,7 @@ from pilothouse.channels.discord.wire import (
     Message,
     read,
 )
-from pilothouse.channels.failures import SORRY
+from pilothouse.channels.intake_queue import SORRY
 from pilothouse.channels.receipts import ReceiptReporter, Tell, accept_fetched, may_talk
 from pilothouse.core.channel import Desk
 from pilothouse.core.clock import Clock

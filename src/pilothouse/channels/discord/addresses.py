@@ -65,7 +65,7 @@ def target_of(address: Address) -> int:
     try:
         return int(address.thread or address.place)
     except ValueError:
-        raise Rejected(f"{address.place!r} is no channel of Discord's") from None
+        raise Rejected(f"{address.place!r} is not a Discord channel") from None
 
 
 def user_id(id: str) -> UserId:

@@ -10,13 +10,9 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from pilothouse.channels import button_keys
-from pilothouse.channels.button_keys import Act, AskPress, Press, StopPress
-from pilothouse.channels.choices import choices, is_many, offered, takes_words
 from pilothouse.channels.discord.payload import (
     BUTTONS,
     FORM_TITLE,
-    KEY,
     LABEL,
     OPTION_LABEL,
     OPTIONS,
@@ -26,21 +22,24 @@ from pilothouse.channels.discord.payload import (
     SelectOption,
     Style,
 )
+from pilothouse.channels.presses import (
+    COMMANDS,
+    DETAILS,
+    AskPress,
+    ask_key,
+    choices,
+    has_details,
+    is_many,
+    offered,
+    pressable,
+    rows_of,
+    stop_key,
+    takes_words,
+)
 from pilothouse.channels.text import clip
 from pilothouse.core.ask import Ask, Decision
 from pilothouse.core.ids import TurnId
-
-__all__ = [
-    "AskPress",
-    "Form",
-    "Press",
-    "StopPress",
-    "ask_rows",
-    "form_of",
-    "is_listed",
-    "parse_press",
-    "stop_row",
-]
+from pilothouse.core.message import CommandButton
 
 SHORT = 40
 """Characters of an option that fits on a button."""
@@ -59,8 +58,11 @@ class Form(Struct, frozen=True):
 
 def ask_rows(ask: Ask) -> tuple[Row, ...]:
     if ask.kind == "approval" or (ask.kind == "plan" and not ask.options):
-        return (Row(tuple(_button(ask, n, c.label, c.decision) for n, c in enumerate(choices(ask)))),)
-    words = Button(_key(ask, "words", None), IN_WORDS, "primary" if not _choosing(ask) else "secondary")
+        found = [_button(ask, n, c.label, c.decision) for n, c in enumerate(choices(ask))]
+        narrow, *lasting = ([found[n] for n in row] for row in rows_of(ask))
+        more = [Button(ask_key(ask, "details"), DETAILS, "secondary")] if has_details(ask) else []
+        return tuple(Row(tuple(row)) for row in ([*narrow, *more], *lasting))
+    words = Button(ask_key(ask, "words", None), IN_WORDS, "primary" if not _choosing(ask) else "secondary")
     in_words = not _choosing(ask) or (ask.kind == "question" and ask.free_text)
     return (*_choosing(ask), *((Row((words,)),) if in_words else ()))
 
@@ -71,21 +73,25 @@ def is_listed(ask: Ask) -> bool:
 
 
 def stop_row(turn_id: TurnId | None) -> Row:
-    return Row((Button(button_keys.bounded(button_keys.stop_key(turn_id), KEY), "Stop", "danger"),))
+    return Row((Button(stop_key(turn_id), "Stop", "danger"),))
 
 
-def parse_press(custom_id: str, values: Sequence[str] = ()) -> Press | None:
-    """Parse a custom id and the chosen values; None if we did not write it."""
-    if len(custom_id.encode(errors="replace")) > KEY or len(values) > OPTIONS:
-        return None
-    return button_keys.parse_key(custom_id, values)
+def command_rows(buttons: Sequence[CommandButton]) -> tuple[Row, ...]:
+    """Buttons that run commands; a list to choose from if they are many or long."""
+    found = pressable(buttons)[:OPTIONS]
+    if len(found) <= BUTTONS and all(len(button.label) <= SHORT for _, button in found):
+        row = tuple(Button(key, clip(button.label, LABEL)) for key, button in found)
+        return (Row(row),) if row else ()
+    once = {button.line: button.label for _, button in found}
+    listed = tuple(SelectOption(line, clip(label, OPTION_LABEL)) for line, label in once.items())
+    return (Row((Select(COMMANDS, listed, placeholder=CHOOSE_ONE),)),)
 
 
 def form_of(ask: Ask, press: AskPress) -> Form | None:
     """The form that a press opens; None if it asks for no words. `decide_words` reads what comes back."""
     if press.act != "words":
         return None
-    key = _key(ask, "words", press.index)
+    key = ask_key(ask, "words", press.index)
     if press.index is None:
         return Form(key, "Your answer", "In your own words") if takes_words(ask) else None
     found = choices(ask)
@@ -106,13 +112,13 @@ def _choosing(ask: Ask) -> tuple[Row, ...]:
         for number, option in enumerate(options)
     )
     most, said = (len(options), CHOOSE_MANY) if is_many(ask) else (1, CHOOSE_ONE)
-    return (Row((Select(_key(ask, "pick"), listed, max=most, placeholder=said),)),)
+    return (Row((Select(ask_key(ask, "pick"), listed, max=most, placeholder=said),)),)
 
 
 def _button(ask: Ask, number: int, label: str, decision: Decision | None = None) -> Button:
     """A button for a choice; a denial with a reason opens a form."""
     wants_words = decision is not None and decision.reason_wanted
-    key = _key(ask, "words" if wants_words else "choose", number)
+    key = ask_key(ask, "words" if wants_words else "choose", number)
     return Button(key, _label(ask, number, label, LABEL), _style(decision))
 
 
@@ -129,7 +135,3 @@ def _style(decision: Decision | None) -> Style:
 def _label(ask: Ask, number: int, label: str, limit: int) -> str:
     label = " ".join(label.split()) or "…"
     return clip(f"{number + 1}. {label}" if is_listed(ask) else label, limit)
-
-
-def _key(ask: Ask, act: Act, index: int | None = 0) -> str:
-    return button_keys.bounded(button_keys.ask_key(ask, act, index), KEY)

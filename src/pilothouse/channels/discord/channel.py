@@ -15,7 +15,7 @@ from pilothouse.channels.discord.attachments import Downloads, make_fetch
 from pilothouse.channels.discord.client import Start, start
 from pilothouse.channels.discord.config import DiscordConfig
 from pilothouse.channels.discord.pace import Pace
-from pilothouse.channels.discord.payload import Message, Payload, Progress, unpack
+from pilothouse.channels.discord.payload import Look, Message, Payload, Progress, unpack
 from pilothouse.channels.discord.posts import Poster, new_nonce
 from pilothouse.channels.discord.progress import render_view
 from pilothouse.channels.discord.receiver import Receiver
@@ -88,7 +88,7 @@ class DiscordChannel:
     # What is said.
 
     def render(self, content: Content) -> tuple[Part, ...]:
-        return render(content)
+        return render(content, Look(steps=self._config.steps))
 
     async def send(self, address: Address, part: Part) -> MessageRef:
         sender, channel, payload = await self._open(), target_of(address), unpack(part)
@@ -112,9 +112,6 @@ class DiscordChannel:
 
     async def type(self, address: Address) -> None:
         await (await self._open()).type(target_of(address))
-
-    async def react(self, ref: MessageRef, emoji: str) -> None:
-        await (await self._open()).react(target_of(ref.address), _number(ref), emoji)
 
     async def open_thread(self, address: Address, name: str) -> Address:
         sender, place = await self._open(), Address(DISCORD, address.place)
@@ -142,6 +139,9 @@ class DiscordChannel:
         self._turns.pop(ref.native_id, None)
         if await self._standing.leave(ref):
             await (await self._open()).delete(target_of(ref.address), _number(ref))
+
+    async def react(self, ref: MessageRef, emoji: str) -> None:
+        await (await self._open()).react(target_of(ref.address), _number(ref), emoji)
 
     # The rest.
 
@@ -206,4 +206,4 @@ def _number(ref: MessageRef) -> int:
     try:
         return int(ref.native_id)
     except ValueError:
-        raise Rejected(f"{ref.native_id!r} is no message of Discord's") from None
+        raise Rejected(f"{ref.native_id!r} is not a Discord message") from None

@@ -9,7 +9,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from pilothouse.core.channel import IdForm
-from pilothouse.core.secret import Secret, and_put, put_missing
+from pilothouse.core.secret import Secret, and_put, put_missing, without_login
 from pilothouse.core.trigger import Mode, Trigger, trigger_problem
 
 VARIABLE = "DISCORD_TOKEN"
@@ -62,6 +62,8 @@ class DiscordConfig(Struct, frozen=True, forbid_unknown_fields=True):
     reactions: bool = False
     final: Literal["new", "edit"] = "new"
     """`new`: an answer is a new message and makes a sound. `edit`: it replaces the progress silently."""
+    steps: bool = True
+    """Answers list the commands that ran and the files that changed, in small print."""
 
 
 class Heard(Struct, frozen=True):
@@ -105,7 +107,7 @@ def problem(config: DiscordConfig) -> str:
         )
     if not _TOKEN.fullmatch(config.token.reveal()):
         return (
-            "the bot token does not look like one (three parts with dots): copy it anew from the page Bot "
+            "the bot token does not look like one (three parts with dots): copy it again from the page Bot "
             "of your application at https://discord.com/developers/applications" + and_put(config.token)
         )
     return _url_problem(config) or _id_problem(config) or _trigger_problem(config) or _intent_problem(config)
@@ -115,7 +117,7 @@ def _url_problem(config: DiscordConfig) -> str:
     for name in ("api_base", "cdn_base", "proxy"):
         value = getattr(config, name)
         if value and not re.match(r"https?://\S+$", value):
-            return f"{name} is {value!r}; it must begin with https:// or http://"
+            return f"{name} is {without_login(value)!r}; it must begin with https:// or http://"
     if not re.match(r"wss?://\S+$", config.gateway_url):
         return f"gateway_url is {config.gateway_url!r}; it must begin with wss:// or ws://"
     return ""
@@ -125,7 +127,7 @@ def _id_problem(config: DiscordConfig) -> str:
     for name, id in _ids(config):
         if not _ID.fullmatch(id):
             return (
-                f"{name}: {id!r} is no id of Discord's; ids are long numbers (switch on Developer Mode in "
+                f"{name}: {id!r} is not a Discord id; ids are long numbers (switch on Developer Mode in "
                 "Discord's advanced settings, right-click, Copy ID)"
             )
     return ""

@@ -59,7 +59,7 @@ def invite_link(application_id: str) -> str:
     return f"https://discord.com/oauth2/authorize?client_id={application_id}&scope={scopes}&permissions={INVITED}"
 
 
-def meet(config: DiscordConfig) -> BotIdentity:
+def identify(config: DiscordConfig) -> BotIdentity:
     async def ask(client: discord.Client) -> BotIdentity:
         return BotIdentity(name_of(client), link_of(client), intent_problem(client, config))
 
@@ -123,7 +123,7 @@ async def _look(config: DiscordConfig, id: str, client: discord.Client) -> Seen:
         return Seen(problem=NO_SUCH.format(id=id))
     if isinstance(room, str) or room.guild_id is None or room.type not in WRITABLE:
         kind = (
-            "a thread; name the channel that it hangs on"
+            "a thread; name its channel instead"
             if _is_thread(room)
             else "not one that a server's people write in"
         )

@@ -21,6 +21,7 @@ from pilothouse.channels.discord.posts import MESSAGES
 from pilothouse.channels.discord.rest import Calls
 from pilothouse.channels.discord.trouble import Trouble
 from pilothouse.channels.discord.wire import FORUMS, TEXT_CHANNELS, THREADS, Channel, Event, Guild, number_at
+from pilothouse.channels.outage import pause_s
 from pilothouse.core.clock import Clock
 
 PAGE = 100
@@ -157,14 +158,14 @@ class History:
 
     async def _page(self, channel: str, after: str) -> list[dict[str, Any]] | Trouble:
         """Ask until Discord answers: taking newer messages first would move the mark past the missed ones."""
-        pause_s = 1.0
+        in_a_row = 0
         while True:
             page = await self._ask(channel, after)
             if not isinstance(page, Trouble) or not page.is_passing:
                 return page
             self._log("discord.history_waits", level="warning", channel=channel, why=page.text)
-            await self._clock.sleep(page.after_s or pause_s)
-            pause_s = min(pause_s * 2, LONGEST_S)
+            in_a_row += 1
+            await self._clock.sleep(page.after_s or pause_s(in_a_row, LONGEST_S))
 
     async def _ask(self, channel: str, after: str) -> list[dict[str, Any]] | Trouble:
         if self._calls is None:

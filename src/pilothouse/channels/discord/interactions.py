@@ -12,15 +12,24 @@ import anyio
 
 from pilothouse.channels.discord.accept import Taker
 from pilothouse.channels.discord.addresses import Place, author_of, is_heard
-from pilothouse.channels.discord.buttons import AskPress, StopPress, form_of, parse_press
+from pilothouse.channels.discord.buttons import form_of
 from pilothouse.channels.discord.replies import LOOK_S, Reply
 from pilothouse.channels.discord.rest import Calls
 from pilothouse.channels.discord.sender import MESSAGE
 from pilothouse.channels.discord.slash_commands import ABOUT, Done, SlashCommands
 from pilothouse.channels.discord.trouble import Away
 from pilothouse.channels.discord.wire import AUTOCOMPLETE, COMMAND, COMPONENT, Interaction, inputs
-from pilothouse.channels.failures import NOT_TAKEN
-from pilothouse.channels.presses import ENDED, UNKNOWN, ButtonDesk
+from pilothouse.channels.intake_queue import NOT_TAKEN
+from pilothouse.channels.presses import (
+    ENDED,
+    UNKNOWN,
+    AskPress,
+    ButtonDesk,
+    CommandPress,
+    Press,
+    StopPress,
+    parse_key,
+)
 from pilothouse.core.ask import AskRow
 from pilothouse.core.channel import Desk
 from pilothouse.core.errors import Fenced, PilothouseError, StoreError, StoreUnavailable
@@ -64,6 +73,8 @@ class Interactions:
         scene = Done(interaction, author_of(user, interaction.member), place, reply, calls)
         if not self._is_heard(scene, user.id):
             await _say(interaction, reply, NOT_HERE)
+            if interaction.type == COMPONENT:
+                await self._buttons.unknown(scene.by)
         elif interaction.type == COMMAND:
             await self._commands.command(scene)
         elif interaction.type == AUTOCOMPLETE:
@@ -96,7 +107,7 @@ class Interactions:
         if data.custom_id.startswith(ABOUT):
             await self._commands.about(scene, us)
             return
-        found = parse_press(data.custom_id, data.values)
+        found = parse_key(data.custom_id, data.values)
         if isinstance(found, AskPress) and found.act == "words" and scene.interaction.type == COMPONENT:
             await self._open_form(scene, found)
             return
@@ -104,15 +115,17 @@ class Interactions:
         if word := await self._carry_out(scene, found):
             await scene.reply.whisper(word)
 
-    async def _carry_out(self, scene: Done, found: AskPress | StopPress | None) -> str:
+    async def _carry_out(self, scene: Done, found: Press | None) -> str:
         """Do what was pressed; return a sentence for this person, or nothing."""
         match found:
             case StopPress(turn_id=turn_id):
                 return await self._press_stop(scene, turn_id)
+            case CommandPress(line=line):
+                return await self._buttons.run(scene.place.address, scene.by, line, scene.native_id)
             case AskPress():
                 return await self._answer(scene, found)
             case None:
-                return self._buttons.unknown(scene.by)
+                return await self._buttons.unknown(scene.by)
 
     async def _press_stop(self, scene: Done, turn_id: TurnId | None) -> str:
         word = await self._buttons.press_stop(scene.place.address, scene.by, turn_id)
@@ -139,6 +152,9 @@ class Interactions:
         row = await self._buttons.ask(found, scene.by)
         if not isinstance(row, AskRow):
             return row
+        if found.act == "details":
+            await self._buttons.show_details(row, scene.place.address, scene.by, scene.interaction.id)
+            return ""
         words = "\n".join(inputs(scene.interaction.data.components).values())
         answered = await self._buttons.answer(row, found, scene.by, words)
         if isinstance(answered, str):

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct, field
 
 from pilothouse.channels.discord.wire import Event
-from pilothouse.channels.journal import Journal
+from pilothouse.channels.intake_queue import Journal
 from pilothouse.core.errors import Fenced
 
 REWRITE_AFTER = 1000

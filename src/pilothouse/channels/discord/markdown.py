@@ -13,9 +13,18 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from pilothouse.channels.literal import literals, phrases
-from pilothouse.channels.tables import Align, table_lines, table_width
-from pilothouse.channels.text import Fence, Piece, is_visible, scan_lines, split_pieces
+from pilothouse.channels.text import (
+    Align,
+    Fence,
+    Piece,
+    is_visible,
+    literals,
+    phrases,
+    scan_lines,
+    split_pieces,
+    table_lines,
+    table_width,
+)
 
 _LEAD = re.compile(r"[ \t]*(?:>[ \t]?)*")
 _RULE = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*")

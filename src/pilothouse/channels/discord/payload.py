@@ -30,9 +30,6 @@ OPTIONS = 25
 LABEL = 80
 """Characters on a button: two lines on a phone."""
 OPTION_LABEL = 100
-PLACEHOLDER = 150
-KEY = 100
-"""Characters of a component's custom id."""
 UPLOAD_BYTES = 10 << 20
 """For each file, unless the server has a higher limit. An answer as a file is smaller: a turn's text has a lower bound."""
 REQUEST_BYTES = 24 << 20
@@ -49,8 +46,8 @@ class Look(Struct, frozen=True):
     """An answer that would be more messages than this is a file."""
     table_width: int = 64
     """How many columns of one-width letters fit; a wider table is told row by row."""
-    commands: bool = True
-    """Progress shows the commands that run, and not only that one runs."""
+    steps: bool = True
+    """Answers list the commands that ran and the files that changed."""
 
 
 Style = Literal["primary", "secondary", "success", "danger"]

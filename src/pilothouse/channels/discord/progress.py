@@ -21,21 +21,21 @@ INDENT = "\N{EM SPACE}"
 
 def render_view(view: TurnView, now: float, look: Look | None = None) -> Part:
     look, now = look or Look(), calm(view, now)
-    above = "\n".join(_fitting(_lines(view, now, look)))
+    above = "\n".join(_fitting(_lines(view, now)))
     draft = _draft(view, now, look, TARGET - utf16_units(above) - 2)
     text = f"{above}\n\n{draft}" if draft else above
     rows = (stop_row(view.turn_id),) if view.phase != "ended" else ()
     return pack(Progress(text=text, rows=rows, silent=True), about={"turn_id": view.turn_id or ""})
 
 
-def _lines(view: TurnView, now: float, look: Look) -> Iterator[str]:
+def _lines(view: TurnView, now: float) -> Iterator[str]:
     if view.phase == "ended":
         yield f"**{escaped(status_line(view, now))}**"
     else:
         yield f"**{escaped(running_line(view, now))}**"
     if plan := plan_line(view):
         yield escaped(plan)
-    for step in last_steps(view, now, commands=look.commands):
+    for step in last_steps(view, now):
         yield _step(step)
     for ask in view.asks:
         yield f"? {escaped(one_line(ask.title))}"

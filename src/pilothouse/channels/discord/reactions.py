@@ -23,7 +23,7 @@ from pilothouse.channels.discord.sender import MESSAGE
 from pilothouse.channels.discord.trouble import Away, Trouble
 from pilothouse.channels.discord.wire import Event, Message, read, sent_at
 from pilothouse.channels.discord.wire import Reaction as Told
-from pilothouse.channels.failures import SORRY
+from pilothouse.channels.intake_queue import SORRY
 from pilothouse.channels.parts import safe_name
 from pilothouse.channels.receipts import accept_fetched, may_talk
 from pilothouse.core.channel import Desk

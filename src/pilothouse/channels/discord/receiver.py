@@ -28,8 +28,7 @@ from pilothouse.channels.discord.slash_commands import CommandMenu
 from pilothouse.channels.discord.trouble import Away
 from pilothouse.channels.discord.welcome import Welcome
 from pilothouse.channels.discord.wire import Event, Guild, Interaction, read
-from pilothouse.channels.failures import Failures
-from pilothouse.channels.intake_queue import Broke, IntakeQueue, Item, Job
+from pilothouse.channels.intake_queue import Broke, Failures, IntakeQueue, Item, Job
 from pilothouse.channels.receipts import Tell
 from pilothouse.core.channel import ChannelHealth, ChannelHost, Desk
 from pilothouse.core.ids import TurnId

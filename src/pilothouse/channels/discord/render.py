@@ -15,8 +15,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pilothouse.channels.discord.buttons import ask_rows, is_listed
-from pilothouse.channels.discord.markdown import cut, escaped, fenced, house_words, to_discord
+from pilothouse.channels.discord.buttons import ask_rows, command_rows, is_listed
+from pilothouse.channels.discord.markdown import code, cut, escaped, house_words, to_discord
 from pilothouse.channels.discord.payload import (
     FILES,
     FILES_ROOM,
@@ -27,13 +27,14 @@ from pilothouse.channels.discord.payload import (
     Look,
     Message,
 )
-from pilothouse.channels.literal import literals, reveal_hidden
 from pilothouse.channels.parts import pack, sent_name
+from pilothouse.channels.steps import done_lines
 from pilothouse.channels.text import clip, is_visible, utf16_units
 from pilothouse.core.ask import Ask
-from pilothouse.core.message import Attachment, Content, Part, clean_text
+from pilothouse.core.ask_words import headline
+from pilothouse.core.message import Attachment, Content, DoneStep, Part, clean_text
 from pilothouse.core.outcome import Usage
-from pilothouse.core.text import format_cost
+from pilothouse.core.text import format_cost, reveal_hidden
 
 HEAD = 1200
 """Units shown of an ask or answer that is too long for a message; a file has all of it."""
@@ -41,7 +42,7 @@ HEAD = 1200
 
 def render_ask(ask: Ask, look: Look, *, said: str = "") -> Message:
     """`said` is our text about the ask: its title, and the lines around it."""
-    said = reveal_hidden(said or ask.title)
+    said = reveal_hidden(said or headline(ask))
     text = "\n".join(_blocks(ask, said, look)).strip("\n") or "…"
     if utf16_units(text) <= TARGET - FILES_ROOM:
         return Message(text=text, rows=ask_rows(ask))
@@ -62,15 +63,15 @@ def render_closed(text: str) -> Message:
 
 
 def _blocks(ask: Ask, said: str, look: Look) -> Iterator[str]:
-    title = reveal_hidden(ask.title).strip()
-    before, _, after = said.partition(title) if title and title in said else ("", "", said)
+    head = reveal_hidden(headline(ask)).strip()
+    is_known = bool(head) and head in said  # else it is a message of an older version
+    before, _, after = said.partition(head) if is_known else ("", "", said)
     if before.strip():
         yield f"*{escaped(' '.join(before.split()))}*"
-    if title:
-        yield fenced(title) if ask.kind == "approval" else to_discord(title, look.table_width)
-    if not title or title in said:
-        for found in literals(after):
-            yield escaped(found.text) if found.language is None else fenced(found.text, found.language)
+    if is_known:
+        yield house_words(head) if ask.kind == "approval" else to_discord(head, look.table_width)
+    if after.strip():
+        yield house_words(after)
     if is_listed(ask):
         yield from map(escaped, _options(ask))
 
@@ -124,6 +125,8 @@ def _free(name: str, taken: set[str]) -> str:
 NOTHING = "(no text)"
 FILE_NAME = "answer.md"
 HEAD_CHARS = 4000
+STEPS = 5
+"""Lines in the list of steps below an answer."""
 
 
 def render(content: Content, look: Look | None = None) -> tuple[Part, ...]:
@@ -133,6 +136,7 @@ def render(content: Content, look: Look | None = None) -> tuple[Part, ...]:
         about["ask_id"] = content.ask.id
     uploads = render_uploads(content.attachments)
     *above, last = _messages(content, look, with_files=bool(uploads))
+    last = replace(last, rows=last.rows or command_rows(content.buttons))
     messages = [(message, ()) for message in above] + list(_with_files(last, uploads))
     first = replace(messages[0][0], silent=_is_quiet(content), reply_to=content.reply_to or "")
     said = [
@@ -143,12 +147,19 @@ def render(content: Content, look: Look | None = None) -> tuple[Part, ...]:
 
 
 def render_text(
-    text: str, look: Look, usage: Usage | None = None, *, limit: int = TARGET, markdown: bool = True
+    text: str,
+    look: Look,
+    usage: Usage | None = None,
+    *,
+    limit: int = TARGET,
+    markdown: bool = True,
+    steps: Sequence[DoneStep] = (),
 ) -> Sequence[Message]:
     """Render a text as one message, as several, or as a file."""
     if len(text) > look.parts * TEXT:
         return [_file(text, look, usage, markdown=markdown)]
-    parts = cut(_written(text, look, markdown=markdown) + _usage_line(usage), limit)
+    below = (_steps_lines(steps) if look.steps else "") + _usage_line(usage)
+    parts = cut(_written(text, look, markdown=markdown) + below, limit)
     if len(parts) > look.parts:
         return [_file(text, look, usage, markdown=markdown)]
     return [Message(text=part) for part in parts] or [Message(text=NOTHING)]
@@ -163,7 +174,7 @@ def _messages(content: Content, look: Look, *, with_files: bool) -> Sequence[Mes
     markdown, limit = content.is_markdown, TARGET - FILES_ROOM if with_files else TARGET
     if content.kind == "closed":
         return [render_closed(_written(text, look, markdown=markdown))]
-    return render_text(text, look, content.usage, limit=limit, markdown=markdown)
+    return render_text(text, look, content.usage, limit=limit, markdown=markdown, steps=content.steps)
 
 
 def _written(text: str, look: Look, *, markdown: bool) -> str:
@@ -198,13 +209,17 @@ def _file(text: str, look: Look, usage: Usage | None, *, markdown: bool) -> Mess
     return Message(text=above + _usage_line(usage), documents=(Document(FILE_NAME, text),))
 
 
+def _steps_lines(steps: Sequence[DoneStep]) -> str:
+    """List the steps in small print: Discord has no way to fold them."""
+    lines, more = done_lines(steps, STEPS)
+    told = [f"{step.mark} {code(step.label) if step.is_code else escaped(step.label)}" for step in lines]
+    told += [f"… and {more} more"] if more else []
+    return "".join(f"\n-# {line}" for line in told)
+
+
 def _usage_line(usage: Usage | None) -> str:
-    if usage is None:
-        return ""
-    steps = f"{usage.steps} step{'' if usage.steps == 1 else 's'}" if usage.steps else ""
-    cost = format_cost(usage.cost_usd) if usage.cost_usd is not None else ""
-    line = " · ".join(filter(None, (steps, cost)))
-    return f"\n-# {line}" if line else ""
+    cost = format_cost(usage)
+    return f"\n-# {cost}" if cost else ""
 
 
 def _is_quiet(content: Content) -> bool:

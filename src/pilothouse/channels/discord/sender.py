@@ -82,8 +82,9 @@ class Sender:
             raise error_of(found, repeatable=True)
 
     async def react(self, channel: int, message: int, emoji: str) -> None:
-        path = f"{MESSAGE}/reactions/{{emoji}}/@me"
-        found = await self._calls.call("PUT", path, channel_id=channel, message_id=message, emoji=emoji)
+        found = await self._calls.call(
+            "PUT", f"{MESSAGE}/reactions/{{emoji}}/@me", channel_id=channel, message_id=message, emoji=emoji
+        )
         if isinstance(found, Trouble):
             raise error_of(found, repeatable=True)
 

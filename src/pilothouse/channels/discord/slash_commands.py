@@ -1,4 +1,4 @@
-"""CommandMenu commands and the message menu: registered in each server when they changed, carried out, and completed while typing.
+"""Slash commands and the message menu: registered in each server when they changed, carried out, and completed while typing.
 
 The answer to a command is a normal message, since Discord accepts answers to an interaction for 15 minutes only.
 """
@@ -28,6 +28,7 @@ from pilothouse.channels.discord.rest import Calls
 from pilothouse.channels.discord.sender import MESSAGE
 from pilothouse.channels.discord.trouble import Trouble
 from pilothouse.channels.discord.wire import Guild, Interaction, Message, inputs, read, sent_at
+from pilothouse.channels.outage import pause_s
 from pilothouse.channels.receipts import accept_fetched, may_talk
 from pilothouse.channels.text import clip
 from pilothouse.core.channel import Desk, MenuCommand, Receipt
@@ -54,8 +55,9 @@ PATH = "/applications/{application_id}/guilds/{guild_id}/commands"
 
 
 def shapes(commands: Sequence[MenuCommand]) -> list[dict[str, Any]]:
-    """The commands as Discord wants them, `/ask` first."""
-    return [_ask(), *(_command(command) for command in commands[: MOST - 1]), _about()]
+    """The commands of servers as Discord wants them, `/ask` first."""
+    listed = [command for command in commands if "group" in command.menus]
+    return [_ask(), *map(_command, listed[: MOST - 1]), _about()]
 
 
 def _ask() -> dict[str, Any]:
@@ -127,7 +129,7 @@ class CommandMenu:
             scope.cancel()
 
     async def _register(self, guild: Guild) -> None:
-        pause_s = FIRST_S
+        in_a_row = 0
         while (calls := self._calls()) is not None:
             key, state = f"{calls.application_id}:{guild.id}", f"{self._hash} {guild.joined_at or ''}".strip()
             if self._told.get(key) == state:
@@ -149,8 +151,8 @@ class CommandMenu:
                 self._refusals[guild.id] = REFUSED.format(server=guild.name or guild.id, link=link)
             if not again:
                 return
-            await self._clock.sleep(found.after_s or pause_s)
-            pause_s = min(pause_s * 2, LONGEST_S)
+            in_a_row += 1
+            await self._clock.sleep(found.after_s or pause_s(in_a_row, LONGEST_S, FIRST_S))
 
     async def _registered(self, guild: str, key: str, state: str) -> None:
         self._told[key] = state
@@ -251,11 +253,8 @@ class SlashCommands:
             return [
                 (name, name) for name in await self._desk.query(f"{command}s", done.by, conversation=place)
             ]
-        sessions = await self._desk.query("sessions", done.by, conversation=place)
-        newest = sorted(sessions, key=lambda one: one.used_at, reverse=True)
         return [
-            (f"{one.engine} · {one.model or 'its own model'} · {one.turns} turns · {one.id}", str(one.id))
-            for one in newest
+            (label, str(id)) for label, id in await self._desk.query("sessions", done.by, conversation=place)
         ]
 
     async def _ask(self, done: Done, text: str) -> None:

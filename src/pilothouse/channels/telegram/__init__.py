@@ -19,7 +19,7 @@ def _build(config: TelegramConfig, host: ChannelHost) -> TelegramChannel:
 
 
 def _identify(config: TelegramConfig) -> BotIdentity:
-    from pilothouse.channels.telegram.receiver import identify
+    from pilothouse.channels.telegram.account import identify
 
     return identify(config)
 

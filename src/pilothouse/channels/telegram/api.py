@@ -19,7 +19,7 @@ from msgspec import Raw, Struct, field
 from msgspec.structs import replace
 
 from pilothouse.channels.telegram.config import Endpoint
-from pilothouse.channels.telegram.shapes import Upload
+from pilothouse.channels.telegram.payload import FileBytes
 from pilothouse.channels.telegram.trouble import (
     TEXT_CHARS,
     NetworkDown,
@@ -73,10 +73,17 @@ class Api:
 
     def __init__(self, http: HttpClient, endpoint: Endpoint) -> None:
         self._http = http
-        self._endpoint = endpoint
+        self._token = endpoint.token
+        self._token_is_plausible = endpoint.token_is_plausible
+        self._methods = f"{endpoint.api_base.rstrip('/')}/bot{SECRET}"
+        self._files = f"{endpoint.files.rstrip('/')}/bot{SECRET}"
+        proxy = f" (by way of the proxy {endpoint.proxy_shown})" if endpoint.proxy else ""
+        self._shown = f"{endpoint.shown}{proxy}"
+        self._files_shown = f"{endpoint.files_shown}{proxy}"
+        self._has_file_base = bool(endpoint.file_base)
 
     async def call(
-        self, method: str, params: Mapping[str, Any], uploads: Mapping[str, Upload], wait_s: float
+        self, method: str, params: Mapping[str, Any], uploads: Mapping[str, FileBytes], wait_s: float
     ) -> Raw | Trouble:
         """Call a method. `wait_s` is the time that the server may take to begin its answer.
 
@@ -89,11 +96,11 @@ class Api:
         return self._hide_token(await self._fetch(file_path, limit))
 
     async def _call(
-        self, method: str, params: Mapping[str, Any], uploads: Mapping[str, Upload], wait_s: float
+        self, method: str, params: Mapping[str, Any], uploads: Mapping[str, FileBytes], wait_s: float
     ) -> Raw | Trouble:
-        if not self._endpoint.token_is_plausible:
+        if not self._token_is_plausible:
             return Unauthorized(
-                "the bot token does not look like one (123456:ABC…): copy it anew from @BotFather"
+                "the bot token does not look like one (123456:ABC…): copy it again from @BotFather"
             )
         try:
             content = _form(params, uploads) if uploads else msgspec.json.encode(params)
@@ -103,7 +110,7 @@ class Api:
         reply = await self._post(method, content, wait_s)
         if isinstance(reply, Trouble):
             return reply
-        answer = self._read(reply, self._endpoint.shown)
+        answer = self._read(reply, self._shown)
         return answer.result if isinstance(answer, Answer) else answer
 
     async def _post(self, method: str, content: bytes | Form, wait_s: float) -> Reply | Trouble:
@@ -111,14 +118,14 @@ class Api:
 
         Some proxies refuse a large file by closing the connection, and their 413 is lost. So an upload that breaks off
         every time counts as too large; retried for ever, it would block its conversation."""
-        shown, until = self._endpoint.shown, anyio.current_time() + wait_s + REST_S
+        until = anyio.current_time() + wait_s + REST_S
         for _ in range(UPLOAD_TRIES):
             reply = await self._http.ask(
                 "POST",
-                f"{self._endpoint.api_base.rstrip('/')}/bot{SECRET}/{method}",
+                f"{self._methods}/{method}",
                 content,
                 headers=None if isinstance(content, Form) else {"Content-Type": "application/json"},
-                secret=self._endpoint.token,
+                secret=self._token,
                 limit=ANSWER_BYTES,
                 wait_s=wait_s,
                 whole_s=until - anyio.current_time(),
@@ -127,10 +134,9 @@ class Api:
                 return reply
             broke_off = isinstance(content, Form) and not reply.sent and reply.kind in ("broken", "late")
             if not broke_off or anyio.current_time() >= until:
-                return self._failure(reply, shown, ANSWER_BYTES)
-        name = self._with_proxy(shown)
+                return self._failure(reply, self._shown, ANSWER_BYTES)
         return TooBig(
-            f"{name} closed the connection {UPLOAD_TRIES} times during this upload; it, or a proxy before it, may accept no "
+            f"{self._shown} closed the connection {UPLOAD_TRIES} times during this upload; it, or a proxy before it, may accept no "
             "file as large as this"
         )
 
@@ -140,21 +146,20 @@ class Api:
                 f"the server names a file by the path {self._quote(file_path)}, which is no path below file_base; "
                 "a Bot API server that runs with --local keeps files to itself: run it without"
             )
-        shown = self._endpoint.files_shown
         reply = await self._http.ask(
             "GET",
-            f"{self._endpoint.files.rstrip('/')}/bot{SECRET}/{quote(file_path)}",
-            secret=self._endpoint.token,
+            f"{self._files}/{quote(file_path)}",
+            secret=self._token,
             limit=limit,
             wait_s=SILENCE_S,
             whole_s=REST_S + limit / MIN_BYTES_PER_S,
         )
         if isinstance(reply, Failed):
-            return self._failure(reply, shown, limit)
+            return self._failure(reply, self._files_shown, limit)
         if reply.status == 200:
             return reply.data
-        answer = self._read(reply, shown)
-        return answer if isinstance(answer, Trouble) else self._not_an_answer(reply, shown)
+        answer = self._read(reply, self._files_shown)
+        return answer if isinstance(answer, Trouble) else self._not_an_answer(reply, self._files_shown)
 
     def _read(self, reply: Reply, shown: str) -> Answer | Trouble:
         try:
@@ -176,29 +181,25 @@ class Api:
                 why = WANTS_LOGIN if refusal.startswith("407") else f"the proxy opens no tunnel: {refusal}"
             case _:
                 why = why_unreachable(failed.cause) if failed.cause else "the connection was cut off"
-        return NetworkDown(f"{self._with_proxy(shown)}: {why}", maybe_done=failed.sent)
+        return NetworkDown(f"{shown}: {why}", maybe_done=failed.sent)
 
     def _not_an_answer(self, reply: Reply, shown: str) -> Trouble:
         """Classify what is no answer of the Bot API: a proxy's error page, or another service altogether."""
-        status, name = reply.status, self._with_proxy(shown)
+        status = reply.status
         if status >= 500:
-            return ServerDown(f"{name} answered {status}", maybe_done=True, status=status)
+            return ServerDown(f"{shown} answered {status}", maybe_done=True)
         match status:
             case 407:
-                return NetworkDown(f"{name}: {WANTS_LOGIN}")
+                return NetworkDown(f"{shown}: {WANTS_LOGIN}")
             case 413:
-                return TooBig(f"{name}, or a proxy before it, accepts nothing as large as this")
+                return TooBig(f"{shown}, or a proxy before it, accepts nothing as large as this")
             case 429:
-                return RetryAfter(f"{name}, or a proxy before it, asks us to wait")
+                return RetryAfter(f"{shown}, or a proxy before it, asks us to wait")
         begin = self._quote(reply.data[:_SEARCHED_BYTES].decode("utf-8", "replace"))
         setting = "file_base where a Bot API server has its files"
-        if shown != self._endpoint.files_shown or not self._endpoint.file_base:
+        if shown != self._files_shown or not self._has_file_base:
             setting = "api_base a Bot API server"
-        return NotTelegram(f"{name} answered {status} with {begin}: is {setting}?", 200 <= status < 300)
-
-    def _with_proxy(self, shown: str) -> str:
-        proxy = self._endpoint.proxy_shown
-        return f"{shown} (by way of the proxy {proxy})" if proxy else shown
+        return NotTelegram(f"{shown} answered {status} with {begin}: is {setting}?", 200 <= status < 300)
 
     def _hide_token(self, outcome: T | Trouble) -> T | Trouble:
         if isinstance(outcome, Trouble):
@@ -211,7 +212,7 @@ class Api:
 
     def _hide(self, text: str) -> str:
         """Hide the token, also with its colon percent-encoded, as some servers write it."""
-        token = self._endpoint.token.reveal()
+        token = self._token.reveal()
         return text.replace(token, HIDDEN).replace(quote(token), HIDDEN) if token else text
 
 
@@ -221,7 +222,7 @@ async def open_api(endpoint: Endpoint) -> AsyncIterator[Api]:
         yield Api(http, endpoint)
 
 
-def _form(params: Mapping[str, Any], uploads: Mapping[str, Upload]) -> Form:
+def _form(params: Mapping[str, Any], uploads: Mapping[str, FileBytes]) -> Form:
     """Encode every value that is not text as JSON."""
     fields = {
         name: value.encode() if isinstance(value, str) else msgspec.json.encode(value)

@@ -10,12 +10,20 @@ from anyio.abc import TaskGroup
 
 from pilothouse.channels.parts import pack
 from pilothouse.channels.progress_message import ProgressMessages
-from pilothouse.channels.telegram.addresses import TELEGRAM, chat_of, group_address
 from pilothouse.channels.telegram.client import open_client
 from pilothouse.channels.telegram.config import TelegramConfig
+from pilothouse.channels.telegram.content import TELEGRAM, chat_of, group_address
 from pilothouse.channels.telegram.pace import Gate
-from pilothouse.channels.telegram.payload import Look, Message, Payload, Progress, Rich, for_group, unpack
-from pilothouse.channels.telegram.posts import Target
+from pilothouse.channels.telegram.payload import (
+    Look,
+    Message,
+    Payload,
+    Progress,
+    Rich,
+    Target,
+    for_group,
+    unpack,
+)
 from pilothouse.channels.telegram.receiver import Receiver
 from pilothouse.channels.telegram.sender import Sender, ServerState, draft_number
 from pilothouse.core.channel import ChannelHealth, ChannelHost, Desk
@@ -77,12 +85,12 @@ class TelegramChannel:
         """Render a message. The Markdown modules are imported with the first one, which keeps the start fast."""
         from pilothouse.channels.telegram.render import render
 
-        return render(content, Look(rich=self._server.rich))
+        return render(content, Look(rich=self._server.rich, steps=self._config.steps))
 
     def render_plainly(self, content: Content) -> tuple[Part, ...]:
         from pilothouse.channels.telegram.render import render
 
-        return render(content, Look(rich=False))
+        return render(content, Look(rich=False, steps=self._config.steps))
 
     async def send(self, address: Address, part: Part) -> MessageRef:
         sender, target, payload = await self._opened_sender(), _target(address), unpack(part)
@@ -138,6 +146,9 @@ class TelegramChannel:
         """Delete a message. A draft needs no deletion: Telegram removes it when the answer arrives."""
         if not ref.native_id.startswith(DRAFT) and await self._progress.leave(ref):
             await (await self._opened_sender()).delete(_target(ref.address), int(ref.native_id))
+
+    async def react(self, ref: MessageRef, emoji: str) -> None:
+        await (await self._opened_sender()).react(_target(ref.address), int(ref.native_id), emoji)
 
     async def _show_progress(
         self, sender: Sender, address: Address, payload: Progress, turn_id: TurnId

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from msgspec import Meta, Struct, field
 
 from pilothouse.core.channel import IdForm
-from pilothouse.core.secret import Secret, and_put, put_missing
+from pilothouse.core.secret import Secret, and_put, put_missing, without_login
 from pilothouse.core.trigger import Trigger, trigger_problem
 
 API_BASE = "https://api.telegram.org"
@@ -20,8 +20,6 @@ USER_IDS = IdForm(re.compile("-?[0-9]{1,20}"), "a number, such as 12345")
 """Negative where a channel or a group writes in its own name."""
 
 _TOKEN = re.compile(r"\d{1,20}:[A-Za-z0-9_-]{1,100}", re.ASCII)
-_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
-_AT = re.compile("[@\N{FULLWIDTH COMMERCIAL AT}\N{SMALL COMMERCIAL AT}]")
 """Includes the forms that some keyboards write: no address has them, but a mistyped login may."""
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 _CHAT = re.compile(r"-?\d{1,20}")
@@ -86,6 +84,8 @@ class TelegramConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """An answer is a new message, which makes a sound, or an edit of the progress message."""
     forward_wait_s: Annotated[float, Meta(ge=0, le=10, description="seconds, from 0 to 10")] = 0.3
     """Time that a text waits for forwards that belong to it."""
+    steps: bool = True
+    """Answers list the commands that ran and the files that changed, folded."""
 
     @property
     def endpoint(self) -> Endpoint:
@@ -97,7 +97,7 @@ def problem(config: TelegramConfig) -> str:
     if not config.token:
         return f"the bot token is missing: @BotFather gives one; {put_missing(config.token, VARIABLE)}"
     if not config.endpoint.token_is_plausible:
-        how = f"copy it anew from @BotFather{and_put(config.token)}"
+        how = f"copy it again from @BotFather{and_put(config.token)}"
         return f"the bot token does not look like one (123456:ABC…): {how}"
     return (
         _address_problem(config)
@@ -105,12 +105,6 @@ def problem(config: TelegramConfig) -> str:
         or _trigger_problem(config)
         or _environment_problem(config)
     )
-
-
-def without_login(address: str) -> str:
-    """Return the address as it may be shown. A password may hold anything, even the end of a scheme."""
-    scheme = begin[0] if (begin := _SCHEME.match(address)) else ""
-    return scheme + _AT.split(address[len(scheme) :])[-1]
 
 
 def _address_problem(config: TelegramConfig) -> str:

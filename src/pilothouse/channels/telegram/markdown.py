@@ -14,8 +14,6 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from pilothouse.channels.tables import Align
-from pilothouse.channels.telegram import styled
 from pilothouse.channels.telegram.styled import (
     Block,
     Code,
@@ -29,9 +27,11 @@ from pilothouse.channels.telegram.styled import (
     Span,
     Spans,
     Table,
+    is_valid_link,
     plain_text,
     text_spans,
 )
+from pilothouse.channels.text import Align
 
 PASSES = 4
 """Escaping a definition may reveal another one."""
@@ -214,7 +214,7 @@ class _Reader:
     def _open_link(self, link: Mapping[str, Any]) -> None:
         url = link["dest_url"]
         # Telegram links mail addresses by itself.
-        taken = url if styled.is_valid_link(url) and link["link_type"] != "Email" else ""
+        taken = url if is_valid_link(url) and link["link_type"] != "Email" else ""
         self._links.append(_Link(url, taken, len(self._spans)))
         self._spans.append(Span("", frozenset(), "\0"))  # keeps the label apart from the text before it
 
@@ -323,7 +323,7 @@ def _hiding(text: str, events: Parsed) -> list[int]:
     if not defined:
         return []
     used = {_folded(event["Start"]["Link"]["id"]) for event, _, _ in events if _is_link(event)}
-    kept = {_folded(label) for label, found in defined.items() if styled.is_valid_link(found["dest"])} & used
+    kept = {_folded(label) for label, found in defined.items() if is_valid_link(found["dest"])} & used
     places = {found["span"]["start"] for label, found in defined.items() if _folded(label) not in kept}
     code = [(start, end) for event, start, end in events if _is_code(event)]
     for match in _DEFINITION.finditer(text.encode()):

@@ -3,7 +3,8 @@
     ≤ 1 a second in a chat · ≤ 20 a minute in a group · ≤ 30 a second in all
 
 Each chat has its own limit, so a busy one slows no other. Finals go first, in order, are never dropped, and have a
-share of every limit reserved. Of several views of one message only the newest waits, and one that changes nothing is
+share of every limit reserved. A final waits a second after another final, but not after a view: people wait for it, and
+Telegram accepts such a pair. Of several views of one message only the newest waits, and one that changes nothing is
 not sent. A chat has one request in flight, and its pause counts from the answer: whatever the network does,
 Telegram sees at least that pause.
 
@@ -64,6 +65,7 @@ class _Chat(Struct):
     stamps: deque[float] = field(default_factory=deque)
     """Times of answers, oldest first, as far back as a limit reaches."""
     view_at: float = float("-inf")
+    final_at: float = float("-inf")
     blocked_until: float = float("-inf")
     busy: Request | None = None
 
@@ -166,6 +168,8 @@ class Pacer:
         chat = self._chats[request.chat]
         chat.busy = None
         chat.stamps.append(now)
+        if request.kind == "final":
+            chat.final_at = now
         self._stamps.append(now)
         del self._in_flight[request]
         return chat
@@ -182,7 +186,7 @@ class Pacer:
         _drop_old(chat.stamps, now - max(limits.group_window_s, limits.gap_s))
         times = [chat.blocked_until]
         if chat.stamps:
-            times.append(chat.stamps[-1] + limits.gap_s)
+            times.append((chat.final_at if is_final else chat.stamps[-1]) + limits.gap_s)
         if chat.group:
             if request.kind == "view":
                 times.append(chat.view_at + limits.group_view_gap_s)

@@ -1,7 +1,7 @@
 """Joins the updates that are one message: an album, the pieces of a paste, forwards and their comment. Pure.
 
 Telegram tells neither the number of pieces nor the last one, so a group is complete when it was quiet for a while, or
-when its sender sends something else. A later piece is a message of its own. Within a conversation nothing overtakes:
+when its sender sends something else. A plain text waits for nothing: it is joined with forwards that came in the same poll. A later piece is a message of its own. Within a conversation nothing overtakes:
 later messages wait behind a group that may still grow.
 
 Telegram's apps cut a text of more than 4096 units without a mark. Desktop cuts in the second half, at the end of a
@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 from msgspec import Struct
 
-from pilothouse.channels.telegram.addresses import address_of, author_of, replied_to
+from pilothouse.channels.telegram.content import address_of, author_of, replied_to
 from pilothouse.channels.telegram.payload import TEXT
 from pilothouse.channels.telegram.wire import Entity, Message, Update
 from pilothouse.channels.telegram.written import BLOCKS
@@ -54,6 +54,7 @@ class LastPiece(Struct, frozen=True):
     """It ends within code or a quotation."""
     before_forwards: bool = False
     """It is a comment or a forward, so forwards may follow."""
+    forward: bool = False
 
 
 def last_piece(message: Message) -> LastPiece | None:
@@ -72,7 +73,7 @@ def last_piece(message: Message) -> LastPiece | None:
             block=any(one.offset + one.length == utf16_units(text) for one in _blocks(message)),
         )
     comment = bool(text) and not text.startswith("/")
-    piece = msgspec.structs.replace(piece, before_forwards=forward or comment)
+    piece = msgspec.structs.replace(piece, before_forwards=forward or comment, forward=forward)
     return piece if piece.album or piece.units or piece.before_forwards else None
 
 
@@ -189,12 +190,13 @@ class _Group:
     def wait_s(self, now: float) -> float:
         if self._last_piece is None or self.closed:
             return 0.0
-        quiet_s = QUIET_S if expects_more(self._last_piece) else self._forward_wait_s
+        forward_wait_s = self._forward_wait_s if self._last_piece.forward else 0.0
+        quiet_s = QUIET_S if expects_more(self._last_piece) else forward_wait_s
         return max(0.0, self.seen[-1].seen_at + quiet_s - now)
 
 
 def gather(seen: Iterable[SeenUpdate], now: float, forward_wait_s: float = 0.0) -> Gathered:
-    """Group updates into messages. `forward_wait_s` is the time that a text waits for forwards."""
+    """Group updates into messages. `forward_wait_s` is the time that a forward waits for more of them."""
     groups: list[_Group] = []
     for one in seen:
         _place(groups, one, forward_wait_s)

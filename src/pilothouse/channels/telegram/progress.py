@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pilothouse.channels.presses import stop_key
 from pilothouse.channels.steps import calm, last_steps, one_line, plan_line, running_line, status_line
-from pilothouse.channels.telegram.cut import head
-from pilothouse.channels.telegram.keyboard import stop_key
 from pilothouse.channels.telegram.markdown import parse_markdown
 from pilothouse.channels.telegram.payload import TEXT, Button, Keyboard, Look, Progress
 from pilothouse.channels.telegram.rich import write_rich
-from pilothouse.channels.telegram.styled import Block, Paragraph, Span, Spans, style_blocks, text_spans
+from pilothouse.channels.telegram.styled import Block, Paragraph, Span, Spans, head, style_blocks, text_spans
 from pilothouse.channels.text import split
 from pilothouse.core.message import clean_text
 from pilothouse.core.view import TurnView, shown
@@ -24,16 +23,9 @@ DRAFT_UNITS = 2800
 NOTICE_CHARS = 160
 
 
-def action_lines(view: TurnView, now: float, *, commands: bool) -> Iterator[Spans]:
-    for step in last_steps(view, now, commands=commands):
-        label = text_spans(step.label, "code") if step.is_code else text_spans(step.label)
-        tail = text_spans(f" {step.tail}") if step.tail else ()
-        yield Span(f"{STEP * step.depth}{step.mark} "), *label, *tail
-
-
 def render_view(view: TurnView, now: float, look: Look) -> Progress:
-    blocks = list(_blocks(view, calm(view, now), look))
-    message = head(style_blocks(blocks, look.table_width), TEXT - 16)
+    blocks = list(_blocks(view, calm(view, now)))
+    message = head(style_blocks(blocks), TEXT - 16)
     rich = write_rich(blocks) if look.rich else None
     stop = Button("Stop", stop_key(view.turn_id))
     return Progress(
@@ -45,11 +37,11 @@ def render_view(view: TurnView, now: float, look: Look) -> Progress:
     )
 
 
-def _blocks(view: TurnView, now: float, look: Look) -> Iterator[Block]:
+def _blocks(view: TurnView, now: float) -> Iterator[Block]:
     yield Paragraph(
         text_spans(running_line(view, now) if view.phase != "ended" else status_line(view, now), "bold")
     )
-    if lines := list(_lines(view, now, look)):
+    if lines := list(_lines(view, now)):
         yield Paragraph(_by_line(lines))
     # The answer of a turn that has ended is a message of its own.
     text = clean_text(shown(view, now).text) if view.phase != "ended" else ""
@@ -57,10 +49,13 @@ def _blocks(view: TurnView, now: float, look: Look) -> Iterator[Block]:
         yield from parse_markdown(pages[-1])
 
 
-def _lines(view: TurnView, now: float, look: Look) -> Iterator[Spans]:
+def _lines(view: TurnView, now: float) -> Iterator[Spans]:
     if plan := plan_line(view):
         yield text_spans(plan)
-    yield from action_lines(view, now, commands=look.commands)
+    for step in last_steps(view, now):
+        label = text_spans(step.label, "code") if step.is_code else text_spans(step.label)
+        tail = text_spans(f" {step.tail}") if step.tail else ()
+        yield Span(f"{STEP * step.depth}{step.mark} "), *label, *tail
     for ask in view.asks:
         yield text_spans(f"? {one_line(ask.title)}")
     serious = [notice for notice in view.notices if notice.level != "info"]

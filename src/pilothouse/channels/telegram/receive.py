@@ -11,26 +11,24 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pilothouse.channels.telegram.addresses import (
+from pilothouse.channels.telegram.content import (
     Bot,
+    WantedFile,
     address_of,
     author_of,
+    file_names,
+    files_of,
+    forward_line,
     is_anonymous_admin,
     is_command,
     is_for_us,
     is_reply_to,
+    kind_name,
     may_answer,
     person,
     replied_to,
-    without_our_name,
-)
-from pilothouse.channels.telegram.content import (
-    WantedFile,
-    file_names,
-    files_of,
-    forward_line,
-    kind_name,
     text_of,
+    without_our_name,
 )
 from pilothouse.channels.telegram.pieces import last_piece, message_of, text_between
 from pilothouse.channels.telegram.wire import (
@@ -52,7 +50,9 @@ FORGOT_S = 600
 
 
 class Said(Struct, frozen=True):
-    """A message for the desk. Its files are not fetched yet."""
+    """A message for the desk. Its files are not fetched yet.
+
+    An overheard one is for us only if it answers a question to its author: the desk knows."""
 
     message: InboundMessage
     wanted: tuple[tuple[WantedFile, ...], ...] = ()
@@ -63,12 +63,6 @@ class Said(Struct, frozen=True):
     @property
     def files(self) -> tuple[WantedFile, ...]:
         return tuple(file for files in self.wanted for file in files)
-
-
-class Overheard(Struct, frozen=True):
-    """Text in a group that is for us only if it answers a question to its author: the desk knows."""
-
-    said: Said
 
 
 class Changed(Struct, frozen=True):
@@ -128,19 +122,7 @@ class Ignored(Struct, frozen=True):
     why: str
 
 
-Happening = (
-    Said
-    | Overheard
-    | Changed
-    | Reacted
-    | Pressed
-    | Stopped
-    | Membership
-    | Moved
-    | Unread
-    | Anonymous
-    | Ignored
-)
+Happening = Said | Changed | Reacted | Pressed | Stopped | Membership | Moved | Unread | Anonymous | Ignored
 
 
 def translate(updates: Sequence[Update], bot: Bot, trigger: Trigger) -> Happening:
@@ -193,8 +175,7 @@ def _said_by(author: Author, messages: Sequence[Message], bot: Bot, trigger: Tri
     message = replace(_inbound(first, author, ""), overheard=overheard)
     to_us = any(is_for_us(message, bot, Trigger("mention")) for message in messages)
     with_answered = ((*wanted[0], *_answered_files(first, me)), *wanted[1:])
-    said = Said(made_of(message, _pieces(messages, wanted, me)), with_answered, to_us)
-    return Overheard(said) if overheard else said
+    return Said(made_of(message, _pieces(messages, wanted, me)), with_answered, to_us)
 
 
 def _answered_files(message: Message, me: Me) -> tuple[WantedFile, ...]:
@@ -280,7 +261,7 @@ def _changed(message: Message, bot: Bot, trigger: Trigger) -> Happening:
     if edited_at - message.date > FORGOT_S:
         return changed
     match _said([message], bot, trigger):
-        case Said() as said:
+        case Said() as said if not said.message.overheard:
             anew = replace(said.message, sent_at=float(edited_at))
             return replace(changed, said=replace(said, message=anew))
         case Anonymous() as faceless:

@@ -2,69 +2,132 @@
 
 A refused token or a network outage is waited out and reported once. A poller that is long overdue is restarted; its
 updates are still at Telegram. The channel is healthy while updates can reach us: by a successful poll, or by a webhook
-that Telegram can call. Being added to or removed from a group is reported to the desk here, with a greeting.
+that Telegram can call.
+
+An update is confirmed only when it was handled for good or is on the disk (law 1). An offset confirms everything
+before it, so a poll starts when all earlier updates are safe: usually a moment later. Pieces wait beside the poll
+(`UpdateQueues.run`), because Telegram delays a repeated offset by three seconds, and a second poll ends the first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
+from anyio.abc import TaskGroup
 
-from pilothouse.channels.failures import Failures
-from pilothouse.channels.receipts import Tell, greeting
-from pilothouse.channels.telegram.accept import Acceptor
-from pilothouse.channels.telegram.addresses import (
-    TELEGRAM,
-    bot_with,
-    chat_name,
-    chat_of,
-    group_address,
-    person,
-)
-from pilothouse.channels.telegram.client import BotClient, open_client
+from pilothouse.channels.intake_queue import Failures
+from pilothouse.channels.receipts import Tell
+from pilothouse.channels.telegram.accept import Acceptor, Presses
+from pilothouse.channels.telegram.account import publish_menus, report_membership
+from pilothouse.channels.telegram.client import POLL_S, Backoff, BotClient
 from pilothouse.channels.telegram.config import VARIABLE, TelegramConfig
-from pilothouse.channels.telegram.poll import Backoff, Poller
-from pilothouse.channels.telegram.posts import Target
-from pilothouse.channels.telegram.presses import Presses
+from pilothouse.channels.telegram.content import TELEGRAM, bot_with, chat_of, group_address
+from pilothouse.channels.telegram.payload import (
+    Target,
+)
 from pilothouse.channels.telegram.receive import Happening, Membership, Moved, Pressed, Stopped
 from pilothouse.channels.telegram.sender import Sender
-from pilothouse.channels.telegram.shapes import Command, Scope
-from pilothouse.channels.telegram.trouble import (
-    Conflict,
-    NetworkDown,
-    NotTelegram,
-    RetryAfter,
-    ServerDown,
-    Trouble,
-    Unauthorized,
-)
+from pilothouse.channels.telegram.trouble import Conflict, NotTelegram, Trouble
 from pilothouse.channels.telegram.updates import UpdateJournal, UpdateQueues
-from pilothouse.channels.telegram.wire import ChatMember, Me, MemberChanged
-from pilothouse.core.channel import BotIdentity, ChannelHealth, ChannelHost, Desk, MenuCommand
+from pilothouse.channels.telegram.wire import Arrived, Me
+from pilothouse.core.channel import ChannelHealth, ChannelHost, Desk
 from pilothouse.core.clock import Clock
-from pilothouse.core.message import Address, Presence
-from pilothouse.core.people import at_least
-from pilothouse.core.secret import and_put, token_place
+from pilothouse.core.message import Address
+from pilothouse.core.secret import token_place
 from pilothouse.core.trigger import Trigger
 
 if TYPE_CHECKING:
     from pilothouse.channels.telegram.webhook import WebhookReceiver
 
-GREETED_CHATS = ("group", "supergroup")
-"""Not in a channel, where all readers would see the greeting."""
-PRIVACY = " Telegram hides most other messages from me until my privacy mode is switched off with @BotFather."
-IDENTIFY_S = 20.0
-PRIVATE_ONLY = ("pair",)
-MENU_FIRST_S = 5.0
-MENU_LONGEST_S = 600.0
-TEMPORARY = (RetryAfter, NetworkDown, ServerDown, NotTelegram, Unauthorized, Conflict)
-"""Failures that may pass; others mean that this menu is refused for good."""
+
+CONFIRM_S = 2.0
+AGAIN_S = 1.0
+"""Pause before asking again for an update that neither store nor disk took. Within half a second Telegram would
+return that update alone."""
+
+
 STUCK_S = 180.0
 """A poller that is overdue for this long is restarted. A poll takes at most 65 s."""
 CHECK_EVERY_S = 15.0
+
+
+class Poller:
+    """Polls for ever. `backoff` may outlive a poller: a trouble does not end with it."""
+
+    def __init__(
+        self,
+        client: BotClient,
+        queues: UpdateQueues,
+        clock: Clock,
+        log: Callable[..., None],
+        backoff: Backoff,
+    ) -> None:
+        self._client = client
+        self._queues = queues
+        self._clock = clock
+        self._log = log
+        self._backoff = backoff
+        self._next = 0
+        self._asked = 0
+        """The offset of the last poll: everything before it is confirmed."""
+        self.due_at = clock.monotonic()
+        """When the last round began or the next is to begin; a poller that is long overdue is stuck."""
+        self.succeeded_at: float | None = None
+        """Monotonic time of the last successful poll."""
+
+    async def run(self) -> None:
+        try:
+            async with anyio.create_task_group() as tasks:
+                await self._queues.restore()
+                tasks.start_soon(self._queues.run, tasks)
+                while True:
+                    await self._round(tasks)
+        finally:
+            with anyio.move_on_after(CONFIRM_S, shield=True):
+                if self._offset != self._asked:
+                    await self._client.get_updates(self._offset, timeout_s=0, limit=1)
+
+    async def _round(self, tasks: TaskGroup) -> None:
+        self.due_at = self._clock.monotonic()
+        await self._queues.wait_until_safe(AGAIN_S)
+        self._asked = self._offset
+        answer = await self._client.get_updates(self._asked, timeout_s=POLL_S if self._is_well else 0)
+        if isinstance(answer, Trouble):
+            await self._back_off(answer)
+            return
+        numbers = [one.update.update_id for one in answer if isinstance(one, Arrived)]
+        if answer and not numbers:
+            await self._back_off(NotTelegram("the answer holds no updates"))
+            return
+        self.succeeded_at = self._clock.monotonic()
+        self._backoff.succeeded()
+        self._queues.add(answer)
+        self._queues.start_ready(tasks)  # without waiting for the journal
+        self._next = max(numbers, default=self._next - 1) + 1
+
+    @property
+    def _is_well(self) -> bool:
+        """The next poll may hang. After a failure an immediate answer shows whether polling works again."""
+        return self.succeeded_at is not None and not self._backoff.is_failing
+
+    @property
+    def _offset(self) -> int:
+        return self._queues.oldest(self._next)
+
+    async def _back_off(self, trouble: Trouble) -> None:
+        self._asked = 0  # the poll may not have arrived
+        if isinstance(trouble, Conflict) and trouble.webhook:
+            deleted = await self._client.delete_webhook()
+            if isinstance(deleted, Trouble):
+                trouble = deleted
+            else:
+                self._log("telegram.webhook_deleted", level="warning", why="we are set to poll")
+        wait_s = self._backoff.wait_s(trouble)
+        self.due_at = self._clock.monotonic() + wait_s
+        await self._clock.sleep(wait_s)
 
 
 class Receiver:
@@ -143,11 +206,10 @@ class Receiver:
 
     async def _receive_by_webhook(self, me: Me) -> None:
         """Serve the webhook, whose modules are imported only here: most bots poll."""
-        from pilothouse.channels.telegram.webhook import WebhookAddress, WebhookReceiver, WebhookWatch
+        from pilothouse.channels.telegram.webhook import WebhookReceiver, WebhookWatch
 
         hook, clock, log = self._config.webhook, self._host.clock, self._host.log
-        address = WebhookAddress(hook.secret, hook.host, hook.port, hook.path)
-        webhook = self._source = WebhookReceiver(address, self._queues(me), clock)
+        webhook = self._source = WebhookReceiver(hook, self._queues(me), clock)
 
         def heard() -> None:
             if not webhook.refuses:
@@ -217,89 +279,3 @@ class Receiver:
     def _alarm(self, text: str) -> None:
         self._trouble, self._trouble_at = text, self._host.clock.monotonic()
         self._host.log("telegram.trouble", level="error", text=text)
-
-
-async def report_membership(
-    change: MemberChanged,
-    me: Me,
-    desk: Desk,
-    trigger_of: Callable[[Address], Awaitable[Trigger]],
-    log: Callable[..., None],
-) -> None:
-    was_in, is_in = _is_in(change.old_chat_member), _is_in(change.new_chat_member)
-    chat, status = change.chat, change.new_chat_member.status
-    log("telegram.membership", chat=chat.id, status=status, by=change.from_.id)
-    here = Presence(
-        group_address(chat.id),
-        person(change.from_),
-        chat_name(chat),
-        f"{change.date}:{status}",
-        private=chat.type == "private",
-    )
-    if is_in and not was_in:
-        words = group_greeting(me, await trigger_of(here.address)) if chat.type in GREETED_CHATS else ""
-        await desk.arrived(here, words)
-    elif was_in and not is_in:
-        await desk.left(here)
-
-
-def group_greeting(me: Me, trigger: Trigger) -> str:
-    is_deaf = trigger.mode in ("all", "pattern") and not me.can_read_all_group_messages
-    return greeting(me.username or "", trigger) + (PRIVACY if is_deaf else "")
-
-
-def _is_in(member: ChatMember) -> bool:
-    if member.status == "restricted":
-        return member.is_member is not False
-    return member.status not in ("left", "kicked")
-
-
-def identify(config: TelegramConfig) -> BotIdentity:
-    return anyio.run(_identify, config)
-
-
-async def _identify(config: TelegramConfig) -> BotIdentity:
-    with anyio.move_on_after(IDENTIFY_S):
-        async with open_client(config.endpoint) as client:
-            me = await client.get_me()
-        if isinstance(me, Unauthorized):
-            how = f"copy it anew from @BotFather{and_put(config.token)}"
-            return BotIdentity(problem=f"the token is refused ({me.text}): {how}")
-        if isinstance(me, Trouble):
-            return BotIdentity(
-                problem=f"{me.text}. Check that this machine reaches {config.endpoint.shown}, and try again"
-            )
-        return BotIdentity(f"@{me.username}", f"https://t.me/{me.username}")
-    return BotIdentity(problem=f"{config.endpoint.shown} did not answer within {IDENTIFY_S:.0f} s: try again")
-
-
-async def publish_menus(
-    client: BotClient, commands: Sequence[MenuCommand], clock: Clock, log: Callable[..., None]
-) -> None:
-    """Publish the menus, retrying temporary failures. A menu that Telegram refuses is skipped."""
-    for scope, shown in menus(commands).items() if commands else ():
-        pause_s = MENU_FIRST_S
-        while isinstance(put_up := await client.set_my_commands(shown, scope=scope), Trouble):
-            is_passing = isinstance(put_up, TEMPORARY)
-            wait_s = put_up.after_s if isinstance(put_up, RetryAfter) else pause_s
-            again = {"again_s": wait_s} if is_passing else {}
-            log("telegram.menu_failed", level="warning", scope=scope.type, why=put_up.text, **again)
-            if not is_passing:
-                break
-            await clock.sleep(wait_s)
-            pause_s = min(pause_s * 2, MENU_LONGEST_S)
-
-
-def menus(commands: Sequence[MenuCommand]) -> dict[Scope, tuple[Command, ...]]:
-    for_all = [command for command in commands if at_least("member", command.role)]
-    in_groups = [command for command in for_all if command.name not in PRIVATE_ONLY]
-    for_admins = [command for command in commands if command.name not in PRIVATE_ONLY]
-    return {
-        Scope("all_private_chats"): _shapes(commands),
-        Scope("all_group_chats"): _shapes(in_groups),
-        Scope("all_chat_administrators"): _shapes(for_admins),
-    }
-
-
-def _shapes(commands: Sequence[MenuCommand]) -> tuple[Command, ...]:
-    return tuple(Command(command.name, command.summary) for command in commands)

@@ -15,11 +15,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from pilothouse.channels.choices import choices
-from pilothouse.channels.literal import literals, phrases, reveal_hidden
 from pilothouse.channels.parts import pack
-from pilothouse.channels.telegram.cut import Formatted, cut, head
-from pilothouse.channels.telegram.keyboard import is_numbered, keyboard
+from pilothouse.channels.presses import choices
+from pilothouse.channels.steps import done_lines
 from pilothouse.channels.telegram.markdown import parse_markdown
 from pilothouse.channels.telegram.payload import (
     AGAIN_ROOM,
@@ -35,23 +33,32 @@ from pilothouse.channels.telegram.payload import (
     Rich,
     Upload,
     UploadKind,
+    command_keyboard,
+    is_numbered,
+    keyboard,
 )
 from pilothouse.channels.telegram.rich import is_better_rich, write_rich
 from pilothouse.channels.telegram.styled import (
     Block,
     Code,
+    Formatted,
     Item,
     Items,
     Paragraph,
+    Quote,
+    Span,
     Styled,
+    cut,
+    head,
     style_blocks,
     text_spans,
 )
-from pilothouse.channels.text import is_visible, utf16_units
+from pilothouse.channels.text import is_visible, literals, phrases, utf16_units
 from pilothouse.core.ask import Ask
-from pilothouse.core.message import Attachment, Content, Part, clean_text
+from pilothouse.core.ask_words import headline
+from pilothouse.core.message import Attachment, Content, DoneStep, Part, clean_text
 from pilothouse.core.outcome import Usage
-from pilothouse.core.text import format_cost
+from pilothouse.core.text import format_cost, reveal_hidden
 
 TAIL_ROOM = 500
 """Units reserved below a question for how to answer it."""
@@ -61,14 +68,16 @@ ALSO_WORDS = "Or answer in your own words."
 ONLY_WORDS = "Answer in your own words."
 IN_REPLY = "Say it in a reply to this message."
 """For groups: with privacy mode, a bot sees only replies, commands and mentions."""
-
 NOTHING = "(no text)"
 FILE_NAME = "answer.md"
 WHOLE = "The whole answer is in the file."
 PREVIEW_CHARS = 4000
+STEPS = 20
+"""Lines in the folded list of steps below an answer."""
+RICH_STEPS = 5
+"""A rich message cannot fold its list."""
 _ROOM = TEXT - AGAIN_ROOM
 _PHOTOS = frozenset({"image/jpeg", "image/png", "image/webp"})
-
 Reader = Callable[[str], Sequence[Block]]
 
 
@@ -83,7 +92,7 @@ def render(content: Content, look: Look) -> tuple[Part, ...]:
     if not is_visible(text) and not uploads:
         text = NOTHING
     payloads = (
-        [(payload, ()) for payload in render_text(text, look, content.usage, _reader(content))]
+        [(payload, ()) for payload in render_text(text, look, content.usage, _reader(content), content.steps)]
         if is_visible(text)
         else []
     )
@@ -91,19 +100,25 @@ def render(content: Content, look: Look) -> tuple[Part, ...]:
     quiet = _is_quiet(content)
     said = [(replace(first[0], silent=quiet, reply_to=content.reply_to or ""), first[1])]
     said += [(replace(payload, silent=True), files) for payload, files in rest]
+    said[-1] = (replace(said[-1][0], reply_markup=command_keyboard(content.buttons)), said[-1][1])
     return tuple(pack(payload, files, about) for payload, files in said)
 
 
 def render_text(
-    text: str, look: Look, usage: Usage | None = None, read: Reader = parse_markdown
+    text: str,
+    look: Look,
+    usage: Usage | None = None,
+    read: Reader = parse_markdown,
+    steps: Sequence[DoneStep] = (),
 ) -> Sequence[Payload]:
     """Render as one message, as several, or as a file."""
     if len(text) > look.parts * TEXT and len(text) > RICH_CHARS * 2:
         return [_file(text, look, usage, read)]
     cost = _cost_line(usage)
-    blocks = (*read(text), *((Paragraph(text_spans(cost, "italic")),) if cost else ()))
-    styled = style_blocks(blocks, look.table_width)
-    if look.rich and (rich := _rich(blocks, styled)):
+    above, below = read(text), [Paragraph(text_spans(cost, "italic"))] if cost else []
+    steps = steps if look.steps else ()
+    styled = style_blocks((*above, *_folded(steps, STEPS), *below))
+    if look.rich and (rich := _rich((*above, *_folded(steps, RICH_STEPS), *below), styled)):
         return [rich]
     parts = cut(styled, _ROOM)
     if len(parts) > look.parts:
@@ -116,8 +131,8 @@ def render_ask(ask: Ask, look: Look, *, said: str = "") -> Sequence[File | Messa
 
     `said` is the full text about the ask, which includes its title.
     """
-    blocks = [*_blocks(ask, said or ask.title), *_options(ask)]
-    styled = style_blocks(blocks, look.table_width)
+    blocks = [*_blocks(ask, said or headline(ask)), *_options(ask)]
+    styled = style_blocks(blocks)
     parts = cut(styled, BODY_UNITS)
     if len(parts) == 1:
         return [_question(ask, parts[0])]
@@ -180,16 +195,28 @@ def _file(text: str, look: Look, usage: Usage | None, read: Reader) -> File:
     """Make a file whose caption is the beginning of the text."""
     below = "\n\n".join(filter(None, (WHOLE, _cost_line(usage))))
     room = CAPTION - AGAIN_ROOM - len(below) - 2
-    beginning = head(style_blocks(read(text[:PREVIEW_CHARS]), look.table_width), room)
+    beginning = head(style_blocks(read(text[:PREVIEW_CHARS])), room)
     caption = f"{beginning.text}\n\n{below}" if beginning.text else below
     return File(text=text, name=FILE_NAME, caption=caption, caption_entities=beginning.entities)
+
+
+def _folded(steps: Sequence[DoneStep], most: int) -> tuple[Block, ...]:
+    """List the steps in a quote that shows all of them when it is tapped."""
+    lines, more = done_lines(steps, most)
+    spans: list[Span] = []
+    for step in lines:
+        label = text_spans(step.label, "code") if step.is_code else text_spans(step.label)
+        spans += [*text_spans(f"{chr(10) if spans else ''}{step.mark} "), *label]
+    if more:
+        spans += text_spans(f"\n… and {more} more")
+    return (Quote((Paragraph(tuple(spans)),), folded=True),) if spans else ()
 
 
 def _cost_line(usage: Usage | None) -> str:
     if usage is None:
         return ""
     told = (
-        format_cost(usage.cost_usd) if usage.cost_usd is not None else "",
+        format_cost(usage),
         f"{_short(usage.input_tokens)} in" if usage.input_tokens else "",
         f"{_short(usage.output_tokens)} out" if usage.output_tokens else "",
     )
@@ -217,27 +244,30 @@ def _joined(body: Formatted, below: Formatted) -> Formatted:
 
 
 def _blocks(ask: Ask, said: str) -> Iterator[Block]:
-    said, title = reveal_hidden(said), reveal_hidden(ask.title).strip()
-    before, _, after = said.partition(title) if title and title in said else ("", "", said)
+    said, head = reveal_hidden(said), reveal_hidden(headline(ask)).strip()
+    if not head or head not in said:  # a message of an older version
+        yield from app_blocks(said)
+        return
+    before, _, after = said.partition(head)
     if before.strip():
         yield Paragraph(text_spans(before.strip(), "italic"))
-    if not title:
-        yield from _literally(after)
-        return
     if ask.kind == "approval":
-        first, _, rest = title.partition("\n")
-        yield Paragraph((*text_spans(first, "bold"), *text_spans(f"\n{rest}" if rest else "")))
+        yield from _heading(head)
     else:
-        yield from parse_markdown(title)
-    if title in said:
-        yield from _literally(after)
+        yield from parse_markdown(head)
+    yield from app_blocks(after)
 
 
-def _literally(text: str) -> Iterator[Block]:
-    for found in literals(text):
-        yield (
-            Paragraph(text_spans(found.text)) if found.language is None else Code(found.text, found.language)
-        )
+def _heading(text: str) -> Iterator[Block]:
+    """The first line is bold where it is not code."""
+    first, *others = literals(text)
+    line, _, rest = first.text.partition("\n")
+    spans = [
+        span for one in phrases(line) for span in text_spans(one.text, "code" if one.is_code else "bold")
+    ]
+    yield Paragraph((*spans, *text_spans(f"\n{rest}" if rest else "")))
+    for found in others:
+        yield _paragraph(found.text) if found.language is None else Code(found.text, found.language)
 
 
 def _options(ask: Ask) -> Iterator[Block]:

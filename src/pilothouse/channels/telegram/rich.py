@@ -1,6 +1,7 @@
-"""Writes blocks as a rich message (Bot API 10.1), in Telegram's HTML dialect, where every character of a text is literal.
+"""Writes blocks as a rich message (Bot API 10.1), with headings, lists and tables, within the limits of rich messages.
 
-Telegram's Markdown is not used: there `$5 and $10` is a formula, `a || b` hides text and `<int>` is a tag.
+It is written in Telegram's HTML dialect, where every character of a text is literal. Telegram's Markdown is not used:
+there `$5 and $10` is a formula, `a || b` hides text and `<int>` is a tag.
 """
 
 from __future__ import annotations
@@ -9,9 +10,13 @@ import unicodedata
 from collections.abc import Sequence
 from html import escape
 
-from msgspec import Struct
-
-from pilothouse.channels.telegram.payload import RICH_BLOCKS, RICH_CHARS, RICH_COLUMNS, RICH_DEPTH
+from pilothouse.channels.telegram.payload import (
+    RICH_BLOCKS,
+    RICH_CHARS,
+    RICH_COLUMNS,
+    RICH_DEPTH,
+    RichMessage,
+)
 from pilothouse.channels.telegram.styled import (
     Block,
     Code,
@@ -28,12 +33,6 @@ from pilothouse.channels.telegram.styled import (
 )
 
 _TAGS = {"bold": "b", "italic": "i", "strikethrough": "s", "code": "code"}
-_NO_WIDTH = 0
-
-
-class RichText(Struct, frozen=True):
-    html: str
-    is_rtl: bool = False
 
 
 def is_better_rich(blocks: Sequence[Block]) -> bool:
@@ -41,13 +40,13 @@ def is_better_rich(blocks: Sequence[Block]) -> bool:
     return any(isinstance(block, Heading | Items | Table | Rule) for block in blocks)
 
 
-def write_rich(blocks: Sequence[Block]) -> RichText | None:
+def write_rich(blocks: Sequence[Block]) -> RichMessage | None:
     """Write the blocks; None if that breaks a limit of rich messages."""
     writer = _Writer()
     writer.write(blocks, 1)
     if writer.chars > RICH_CHARS or writer.count > RICH_BLOCKS or writer.depth > RICH_DEPTH:
         return None
-    return RichText("".join(writer.pieces), writer.is_rtl)
+    return RichMessage("".join(writer.pieces), writer.is_rtl)
 
 
 class _Writer:
@@ -79,7 +78,7 @@ class _Writer:
             case Items():
                 self._items(block, depth)
             case Table(head=head) if len(head) > RICH_COLUMNS:
-                self.write(table_blocks(block, _NO_WIDTH), depth)
+                self.write(table_blocks(block, width=0), depth)
             case Table():
                 self._table(block, depth)
             case Rule():

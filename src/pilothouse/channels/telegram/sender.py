@@ -14,19 +14,22 @@ from zlib import crc32
 
 import anyio
 
+from pilothouse.channels.parts import sent_name
 from pilothouse.channels.telegram.client import BotClient
 from pilothouse.channels.telegram.pace import Gate, Request, Slot
 from pilothouse.channels.telegram.payload import (
     File,
+    FileBytes,
+    Keyboard,
     Message,
     Payload,
     Progress,
     Rich,
+    Target,
+    Upload,
     mark_repeat,
     plainer_form,
 )
-from pilothouse.channels.telegram.posts import Poster, Target
-from pilothouse.channels.telegram.shapes import KeyboardShape
 from pilothouse.channels.telegram.trouble import (
     Blocked,
     Conflict,
@@ -53,7 +56,6 @@ from pilothouse.core.ids import TurnId
 from pilothouse.core.message import Attachment
 
 T = TypeVar("T")
-
 GATE_S = 20.0
 """Longest wait for a slot. After it the message is retried later: it was certainly not sent."""
 AGAIN_S = 5.0
@@ -99,7 +101,7 @@ class ServerState:
 class Sender:
     def __init__(self, client: BotClient, blobs: Blobs, gate: Gate, server: ServerState) -> None:
         self._client = client
-        self._poster = Poster(client, blobs)
+        self._blobs = blobs
         self._gate = gate
         self._server = server
 
@@ -114,7 +116,7 @@ class Sender:
             # A new message replaces no queued one, so its key is unique.
             request = Request(here.chat, kind, key=object(), body=None, group=here.is_group)
             shown = mark_repeat(plain) if again else plain
-            return await self._paced(request, partial(self._poster.post, here, shown, files))
+            return await self._paced(request, partial(self._post, here, shown, files))
 
         found = await self._until_accepted(target, payload, post)
         if isinstance(found, Posted):
@@ -125,6 +127,14 @@ class Sender:
             else delivery_error(found)
         )
 
+    async def _post(self, target: Target, payload: Payload, files: Sequence[Attachment]) -> Posted | Trouble:
+        if not isinstance(payload, Upload):
+            return await self._client.post(target, payload)
+        file = files[0]
+        data = await self._blobs.get(file.blob)
+        name = sent_name(file.name, "file")
+        return await self._client.post(target, payload, FileBytes(name, file.media_type, data))
+
     async def draft(self, target: Target, draft_id: int, payload: Progress) -> bool:
         """Write a draft; false if the server or the chat refuses drafts."""
 
@@ -132,7 +142,7 @@ class Sender:
             assert isinstance(plain, Progress)
             # A draft expires, so it is sent even if it has not changed.
             request = Request(target.chat, "view", key=("draft", target, draft_id), body=object())
-            found = await self._paced(request, partial(self._poster.draft, target, draft_id, plain))
+            found = await self._paced(request, partial(self._client.draft, target, draft_id, plain))
             if isinstance(found, Unsupported) and plain.html:
                 self._server.rich = False  # a server without rich drafts has no rich messages
             return found
@@ -157,7 +167,7 @@ class Sender:
             request = Request(
                 target.chat, kind, key=_key(target, message_id), body=body, group=target.is_group
             )
-            return await self._paced(request, partial(self._poster.replace, target, message_id, plain))
+            return await self._paced(request, partial(self._client.edit, target.chat, message_id, plain))
 
         found = await self._until_accepted(target, payload, edit, edits=True)
         if isinstance(found, Trouble) and not isinstance(found, NotModified):
@@ -170,7 +180,13 @@ class Sender:
         if isinstance(found, Trouble) and not isinstance(found, NotFound):
             raise delivery_error(found, repeatable=True)
 
-    async def set_keyboard(self, target: Target, message_id: int, keyboard: KeyboardShape | None) -> None:
+    async def react(self, target: Target, message_id: int, emoji: str) -> None:
+        request = Request(target.chat, "final", key=object(), group=target.is_group)
+        found = await self._paced(request, partial(self._client.set_reaction, target.chat, message_id, emoji))
+        if isinstance(found, Trouble):
+            raise delivery_error(found, repeatable=True)
+
+    async def set_keyboard(self, target: Target, message_id: int, keyboard: Keyboard | None) -> None:
         """Change only the buttons. The person who pressed is waiting, so this has the priority of a final."""
         request = Request(target.chat, "final", key=object(), group=target.is_group)
         act = partial(self._client.edit_keyboard, target.chat, message_id, keyboard)
@@ -187,7 +203,7 @@ class Sender:
         here = self._server.current(target)
         if (pause_s := self._gate.pause_s(here.chat)) > 0:
             raise TryLater(pause_s, "Telegram asks for a pause in this chat")
-        found = await self._client.send_chat_action(here.chat, thread_id=here.thread)
+        found = await self._client.send_typing(here.chat, here.thread)
         if isinstance(found, Trouble):
             raise delivery_error(found, repeatable=True)
 

@@ -1,37 +1,65 @@
-"""A Markdown document as blocks, and its form as text with entities. Offsets are characters until the text is cut.
+"""A Markdown document as blocks, its form as text with entities, and that text cut into messages within Telegram's limits.
 
 Such a message has no headings, lists or tables: a heading is bold, an item has a bullet, a table is set in monospace
 columns or, if that is too wide for a phone, written row by row as "column: value".
 
 A link that Telegram refuses would cost the whole message, so it becomes text. `is_valid_link` is stricter than
 Telegram where a link could deceive: no user name before the host, no invisible characters, no `tg://user` (it pings).
+
+A cut falls between blocks, else between lines, words, graphemes; nothing is lost. A style that is cut goes on in the next
+message, a code block with its language. Beyond 100 entities, plain marks are dropped; links and code blocks never are.
+Offsets are characters until the text is cut, then UTF-16 units.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import Literal
 from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from pilothouse.channels.tables import Align, table_lines, table_width
-from pilothouse.channels.telegram.payload import URL_CHARS
+from pilothouse.channels.telegram.payload import ENTITIES, URL_CHARS, Entity
+from pilothouse.channels.text import (
+    Align,
+    grapheme_end,
+    is_visible,
+    longest,
+    table_lines,
+    table_width,
+    utf16_units,
+    word_end,
+)
 
 Mark = Literal["bold", "italic", "strikethrough", "code"]
-
 _HOST = re.compile(r"[\w-]+(\.[\w-]+)+\.?")
 _IPV6 = re.compile(r"[0-9a-f:]+")
 _MAIL = re.compile(r"mailto:[\w.+-]+@[\w-]+(\.[\w-]+)+", re.IGNORECASE)
 _TG = re.compile(r"tg://(?!user\b)[a-z]+\?[\w=&%.+-]+", re.IGNORECASE)
-
 _BOLD: frozenset[Mark] = frozenset({"bold"})
-
 BULLETS = "•◦▪"
 RULE = "———"
+TABLE_COLUMNS = 36
+"""Columns of monospace text that fit on a phone; a wider table is written row by row."""
 STEP = "  "
 CHECKED: dict[bool, str] = {True: "☑ ", False: "☐ "}
+
+
+_KEPT_FIRST = (
+    "text_link",
+    "pre",
+    "blockquote",
+    "expandable_blockquote",
+    "code",
+    "bold",
+    "strikethrough",
+    "italic",
+)
+_HARD = frozenset({"text_link", "pre"})
+"""Styles that carry information beyond the text."""
 
 
 class Span(Struct, frozen=True):
@@ -60,7 +88,10 @@ class Code(Struct, frozen=True):
 
 
 class Quote(Struct, frozen=True):
+    """`folded`: only its first lines are shown until somebody taps it."""
+
     blocks: tuple[Block, ...]
+    folded: bool = False
 
 
 class Item(Struct, frozen=True):
@@ -117,7 +148,7 @@ def _has_sound_host(url: str) -> bool:
     return bool(_IPV6.fullmatch(host) if ":" in host else _HOST.fullmatch(host))
 
 
-def table_blocks(table: Table, width: int) -> tuple[Block, ...]:
+def table_blocks(table: Table, width: int = TABLE_COLUMNS) -> tuple[Block, ...]:
     """Return a table as monospace code or, if it is too wide or has links, row by row."""
     cells = [[" ".join(plain_text(cell).split()) for cell in row] for row in (table.head, *table.rows)]
     linked = any(span.url for row in (table.head, *table.rows) for cell in row for span in cell)
@@ -166,8 +197,8 @@ class Styled(Struct, frozen=True):
     inner_breaks: tuple[int, ...] = ()
 
 
-def style_blocks(blocks: Sequence[Block], table_width: int) -> Styled:
-    writer = _Writer(table_width)
+def style_blocks(blocks: Sequence[Block]) -> Styled:
+    writer = _Writer()
     writer.blocks(blocks, "", 0, compact=False)
     return Styled(
         "".join(writer.pieces), tuple(writer.styles), tuple(writer.breaks), tuple(writer.inner_breaks)
@@ -175,13 +206,12 @@ def style_blocks(blocks: Sequence[Block], table_width: int) -> Styled:
 
 
 class _Writer:
-    def __init__(self, table_width: int) -> None:
+    def __init__(self) -> None:
         self.pieces: list[str] = []
         self.styles: list[Style] = []
         self.breaks: list[int] = []
         self.inner_breaks: list[int] = []
         self._at = 0
-        self._table_width = table_width
         self._quoted = False
 
     def blocks(self, blocks: Sequence[Block], indent: str, depth: int, *, compact: bool) -> None:
@@ -209,16 +239,16 @@ class _Writer:
                 start = self._at
                 self._write(text)
                 self._style("pre", start, language=language)
-            case Quote(blocks=inner):
-                self._quote(inner, indent, depth)
+            case Quote(blocks=inner, folded=folded):
+                self._quote(inner, indent, depth, "expandable_blockquote" if folded else "blockquote")
             case Items():
                 self._items(block, indent, depth)
             case Table():
-                self.blocks(table_blocks(block, self._table_width), indent, depth, compact=bool(depth))
+                self.blocks(table_blocks(block), indent, depth, compact=bool(depth))
             case Rule():
                 self._write(RULE)
 
-    def _quote(self, inner: Sequence[Block], indent: str, depth: int) -> None:
+    def _quote(self, inner: Sequence[Block], indent: str, depth: int, style: str) -> None:
         """Write a quote. Telegram's quotes do not nest, so an inner one is marked with a sign."""
         if self._quoted:
             self._write("» ")
@@ -227,7 +257,7 @@ class _Writer:
         start, self._quoted = self._at, True
         self.blocks(inner, indent, depth, compact=False)
         self._quoted = False
-        self._style("blockquote", start)
+        self._style(style, start)
 
     def _items(self, listed: Items, indent: str, depth: int) -> None:
         for number, item in enumerate(listed.items):
@@ -281,3 +311,84 @@ class _Writer:
                 self.styles[index] = Style(kind, old.start, self._at)
                 return
         self.styles.append(Style(kind, start, self._at))
+
+
+class Formatted(Struct, frozen=True):
+    text: str
+    entities: tuple[Entity, ...] = ()
+
+
+def cut(styled: Styled, limit: int) -> list[Formatted]:
+    """Return the messages in order, without invisible ones."""
+    pieces = (_formatted(styled, start, end) for start, end in _pieces(styled, limit))
+    return [piece for piece in pieces if is_visible(piece.text)]
+
+
+def head(styled: Styled, limit: int) -> Formatted:
+    """Return as much of the beginning as fits, with an ellipsis if there is more."""
+    parts = cut(styled, limit)
+    if len(parts) <= 1:
+        return parts[0] if parts else Formatted("")
+    first = cut(styled, limit - 2)[0]
+    return Formatted(f"{first.text} …", first.entities)
+
+
+def _pieces(styled: Styled, limit: int) -> Iterator[tuple[int, int]]:
+    text, at = styled.text, 0
+    hard = [style.start for style in styled.styles if style.type in _HARD]
+    while at < len(text):
+        end = at + longest(text, at, len(text), limit, utf16_units)
+        within = bisect_left(hard, at)
+        if bisect_left(hard, end) - within >= ENTITIES:
+            end = hard[within + ENTITIES - 1]
+        if end < len(text):
+            end = _best(styled, at, end)
+        yield at, end
+        at = end
+
+
+def _best(styled: Styled, at: int, end: int) -> int:
+    """Return the last good place to cut that does not leave the message too empty."""
+    size = end - at
+    for places in (styled.breaks, styled.inner_breaks):
+        found = bisect_right(places, end) - 1
+        if found >= 0 and (places[found] - at) * 2 >= size:
+            return places[found]
+    line = styled.text.rfind("\n", at, end) + 1
+    if (line - at) * 3 >= size:
+        return line
+    window = styled.text[at : end + 1]
+    return at + (word_end(window, size) or grapheme_end(window, size))
+
+
+def _formatted(styled: Styled, start: int, end: int) -> Formatted:
+    while start < end and styled.text[start] == "\n":
+        start += 1
+    text = styled.text[start:end].rstrip()
+    kept = [clipped for style in styled.styles if (clipped := _clipped(style, text, start))]
+    if len(kept) > ENTITIES:
+        kept = sorted(kept, key=lambda style: (_KEPT_FIRST.index(style.type), style.start))[:ENTITIES]
+    kept.sort(key=lambda style: (style.start, -style.end))
+    return Formatted(text, tuple(_entities(text, kept)))
+
+
+def _clipped(style: Style, text: str, start: int) -> Style | None:
+    """Clip the style to this message, without white space at its ends. Code keeps its indentation."""
+    first, last = max(style.start - start, 0), min(style.end - start, len(text))
+    if first >= last:
+        return None
+    inner = text[first:last]
+    last -= len(inner) - len(inner.rstrip())
+    if style.type != "pre":
+        first += len(inner) - len(inner.lstrip())
+    return Style(style.type, first, last, style.url, style.language) if first < last else None
+
+
+def _entities(text: str, styles: Sequence[Style]) -> Iterator[Entity]:
+    if not styles:
+        return
+    wide = max(text) > "\uffff"
+    units = [0, *accumulate(1 + (char > "\uffff") for char in text)] if wide else range(len(text) + 1)
+    for style in styles:
+        offset = units[style.start]
+        yield Entity(style.type, offset, units[style.end] - offset, style.url, style.language)

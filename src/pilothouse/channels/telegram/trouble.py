@@ -24,7 +24,7 @@ Where `maybe_done` is true, the call may have had its effect although no answer 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 from msgspec import Struct
 
@@ -71,7 +71,7 @@ class TooBig(Trouble, frozen=True):
 
 
 class NotFound(Trouble, frozen=True):
-    what: Literal["message", "reply", "thread", "chat", "file"] = "message"
+    pass
 
 
 class Migrated(Trouble, frozen=True):
@@ -96,7 +96,7 @@ class NetworkDown(Trouble, frozen=True):
 
 
 class ServerDown(Trouble, frozen=True):
-    status: int = 500
+    pass
 
 
 class NotTelegram(Trouble, frozen=True):
@@ -104,39 +104,37 @@ class NotTelegram(Trouble, frozen=True):
 
 
 class Refused(Trouble, frozen=True):
-    code: int = 400
+    pass
 
 
 # Parts of the description of a refusal (400), in lower case; the first match decides.
-_PHRASES: tuple[tuple[str, type[Trouble], Mapping[str, Any]], ...] = (
-    ("message is not modified", NotModified, {}),
-    ("query is too old", TooOld, {}),
-    ("query_id_invalid", TooOld, {}),
-    ("too long", TooLong, {}),
-    ("_too_long", TooLong, {}),
-    ("file is too big", TooBig, {}),
-    ("can't parse", ParseError, {}),
-    ("unsupported parse_mode", ParseError, {}),
-    ("entity", ParseError, {}),
-    ("entities", ParseError, {}),
-    ("rich_message", ParseError, {}),
-    ("replied not found", NotFound, {"what": "reply"}),
-    ("replied message not found", NotFound, {"what": "reply"}),
-    ("thread not found", NotFound, {"what": "thread"}),
-    ("topic_", NotFound, {"what": "thread"}),
-    ("chat not found", NotFound, {"what": "chat"}),
-    ("file_id", NotFound, {"what": "file"}),
-    ("file is temporarily unavailable", NotFound, {"what": "file"}),
-    ("message to edit not found", NotFound, {}),
-    ("message to delete not found", NotFound, {}),
-    ("message can't be", NotFound, {}),
-    ("message_id_invalid", NotFound, {}),
-    ("message not found", NotFound, {}),
-    ("no rights", Blocked, {}),
-    ("not enough rights", Blocked, {}),
-    ("chat_write_forbidden", Blocked, {}),
-    ("admin_required", Blocked, {}),
-    ("user_is_blocked", Blocked, {}),
+_PHRASES: tuple[tuple[type[Trouble], tuple[str, ...]], ...] = (
+    (NotModified, ("message is not modified",)),
+    (TooOld, ("query is too old", "query_id_invalid")),
+    (TooLong, ("too long", "_too_long")),
+    (TooBig, ("file is too big",)),
+    (ParseError, ("can't parse", "unsupported parse_mode", "entity", "entities", "rich_message")),
+    (
+        NotFound,
+        (
+            "replied not found",
+            "replied message not found",
+            "thread not found",
+            "topic_",
+            "chat not found",
+            "file_id",
+            "file is temporarily unavailable",
+            "message to edit not found",
+            "message to delete not found",
+            "message can't be",
+            "message_id_invalid",
+            "message not found",
+        ),
+    ),
+    (
+        Blocked,
+        ("no rights", "not enough rights", "chat_write_forbidden", "admin_required", "user_is_blocked"),
+    ),
 )
 
 
@@ -160,17 +158,11 @@ def classify(code: int, description: str, parameters: Mapping[str, Any]) -> Trou
         case 413:
             return TooBig(text)
         case _ if code >= 500:
-            return ServerDown(text, maybe_done=True, status=code)
+            return ServerDown(text, maybe_done=True)
         case _:
-            return _refusal(code, text)
-
-
-def _refusal(code: int, text: str) -> Trouble:
-    lowered = text.lower()
-    for phrase, kind, more in _PHRASES:
-        if phrase in lowered:
-            return kind(text, **more)
-    return Refused(text, code=code)
+            lowered = text.lower()
+            found = (kind for kind, phrases in _PHRASES if any(phrase in lowered for phrase in phrases))
+            return next(found, Refused)(text)
 
 
 def _wait_s(value: object) -> float:

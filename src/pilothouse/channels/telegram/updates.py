@@ -17,10 +17,8 @@ from typing import Protocol
 import anyio
 from anyio.abc import TaskGroup
 
-from pilothouse.channels.failures import Failures
-from pilothouse.channels.intake_queue import IntakeQueue, Item
-from pilothouse.channels.journal import Journal
-from pilothouse.channels.telegram.addresses import overtakes
+from pilothouse.channels.intake_queue import Failures, IntakeQueue, Item, Journal
+from pilothouse.channels.telegram.content import overtakes
 from pilothouse.channels.telegram.pieces import SeenUpdate, gather, message_of, place_of
 from pilothouse.channels.telegram.wire import Arrived, NoUpdate, Update, read_update
 from pilothouse.core.clock import Clock

@@ -1,8 +1,8 @@
-"""Receives updates by webhook: a small HTTP server behind a reverse proxy that does TLS.
+"""Receives updates by webhook, behind a reverse proxy that does TLS.
 
 Telegram gets a 200 only when the update was handled for good or is on the disk (law 1); otherwise it sends the update
 again. Of one chat it sends the next update only after that, so pieces of a larger message are written to the disk at
-once. Requests without the secret get no information and cost little: time, size and connections are bounded.
+once.
 
 An unreachable webhook looks like a quiet day, so Telegram is asked every minute whether updates wait there.
 """
@@ -11,22 +11,18 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import anyio
-import h11
-from anyio.abc import SocketAttribute, SocketStream
-from msgspec import Struct
 
-from pilothouse.channels.telegram.client import BotClient
+from pilothouse.channels.telegram.client import Backoff, BotClient
 from pilothouse.channels.telegram.config import WebhookConfig
-from pilothouse.channels.telegram.poll import Backoff
 from pilothouse.channels.telegram.trouble import Trouble
 from pilothouse.channels.telegram.updates import UpdateQueues
 from pilothouse.channels.telegram.wire import NoUpdate, WebhookInfo, read_update
 from pilothouse.core.clock import Clock
 from pilothouse.core.errors import ConfigError
-from pilothouse.core.secret import Secret
+from pilothouse.http.server import Request, Response, open_server
 
 LOOK_EVERY_S = 60.0
 LOUD_AFTER = 2
@@ -42,14 +38,9 @@ REPLACED = (
     "Pilothouse a bot of its own."
 )
 
-SECRET_HEADER = b"x-telegram-bot-api-secret-token"
+PROOF_HEADER = "x-telegram-bot-api-secret-token"
 BODY_BYTES = 4 << 20
 """An update has a few kilobytes; the largest ones are far below this."""
-REQUEST_S = 30.0
-"""Longest time from a request's first byte to its last."""
-IDLE_S = 120.0
-CONNECTIONS = 32
-READ_BYTES = 64 << 10
 NOT_LISTENING = (
     "The webhook cannot listen at {host}:{port}: {why}. Stop the program that uses the port, or set webhook.host and "
     "webhook.port to a free one."
@@ -133,113 +124,37 @@ class WebhookWatch:
             self._alarm(UNREACHABLE.format(why=info.last_error_message or NO_REASON))
 
 
-class WebhookAddress(Struct, frozen=True):
-    """The listening address, and the secret that requests must have."""
-
-    secret: Secret
-    host: str = "127.0.0.1"
-    port: int = 0
-    path: str = "/telegram"
-
-
 @asynccontextmanager
-async def open_webhook(address: WebhookAddress, accept: Accept) -> AsyncIterator[int]:
+async def open_webhook(address: WebhookConfig, accept: Accept) -> AsyncIterator[int]:
     """Serve the webhook while open. Yields the port, which the system chooses if `address.port` is 0."""
     assert address.secret, "a webhook needs a secret"
-    try:
-        listener = await anyio.create_tcp_listener(local_host=address.host, local_port=address.port)
-    except OSError as error:
-        words = NOT_LISTENING.format(host=address.host, port=address.port, why=error.strerror or error)
-        raise ConfigError(words) from error
-    connections = anyio.Semaphore(CONNECTIONS)
 
-    async def serve(stream: SocketStream) -> None:
-        async with stream:
-            try:
-                connections.acquire_nowait()
-            except anyio.WouldBlock:
-                return
-            try:
-                await _Connection(stream, address, accept).serve()
-            except (anyio.BrokenResourceError, anyio.EndOfStream, h11.RemoteProtocolError, TimeoutError):
-                pass
-            finally:
-                connections.release()
-
-    async with listener, anyio.create_task_group() as tasks:
-        tasks.start_soon(listener.serve, serve)
-        yield listener.extra(SocketAttribute.local_port)  # noqa: S610 - no database here
-        tasks.cancel_scope.cancel()
-
-
-class _Connection:
-    """One connection, which may bring many requests."""
-
-    def __init__(self, stream: SocketStream, address: WebhookAddress, accept: Accept) -> None:
-        self._stream = stream
-        self._address = address
-        self._accept = accept
-        self._http = h11.Connection(h11.SERVER)
-
-    async def serve(self) -> None:
-        while True:
-            with anyio.fail_after(IDLE_S):
-                request = await self._next()
-            if not isinstance(request, h11.Request):
-                return
-            with anyio.fail_after(REQUEST_S):
-                status = await self._answer(request)
-            await self._reply(status)
-            if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
-                return
-            self._http.start_next_cycle()
-
-    async def _answer(self, request: h11.Request) -> int:
-        if request.target.partition(b"?")[0] != self._address.path.encode():
-            return 404
-        if request.method != b"POST":
-            return 405
-        if not self._knows_secret(request):
-            return 401
-        body = await self._body()
+    async def answer(request: Request) -> Response:
+        if request.path != address.path:
+            return Response(404)
+        if request.method != "POST":
+            return Response(405)
+        given = request.headers.get(PROOF_HEADER, "").encode("latin-1")
+        if not hmac.compare_digest(given, address.secret.reveal().encode()):
+            return Response(401)
+        if not request.admit():
+            return Response(503)
+        body = await request.body(BODY_BYTES)
         if body is None:
-            return 413
-        return 200 if await self._accept(body) else 503
+            return Response(413)
+        return Response(200 if await accept(body) else 503)
 
-    def _knows_secret(self, request: h11.Request) -> bool:
-        given = next((value for name, value in request.headers if name == SECRET_HEADER), b"")
-        return hmac.compare_digest(given, self._address.secret.reveal().encode())
-
-    async def _body(self) -> bytes | None:
-        body = bytearray()
-        while isinstance(event := await self._next(), h11.Data):
-            body += event.data
-            if len(body) > BODY_BYTES:
-                return None
-        return bytes(body)
-
-    async def _next(self) -> object:
-        while (event := self._http.next_event()) is h11.NEED_DATA:
-            if self._http.they_are_waiting_for_100_continue:
-                await self._stream.send(
-                    self._http.send(h11.InformationalResponse(status_code=100, headers=[]))
-                )
-            try:
-                self._http.receive_data(await self._stream.receive(READ_BYTES))
-            except anyio.EndOfStream:
-                self._http.receive_data(b"")
-        return event
-
-    async def _reply(self, status: int) -> None:
-        """Answer. If the request was not read to its end, the connection closes."""
-        close = [] if self._http.their_state is h11.DONE else [("Connection", "close")]
-        response = h11.Response(status_code=status, headers=[("Content-Length", "0"), *close])
-        data = (self._http.send(response) or b"") + (self._http.send(h11.EndOfMessage()) or b"")
-        await self._stream.send(data)
+    async with AsyncExitStack() as stack:
+        try:
+            port = await stack.enter_async_context(open_server(address.host, address.port, answer))
+        except OSError as error:
+            words = NOT_LISTENING.format(host=address.host, port=address.port, why=error.strerror or error)
+            raise ConfigError(words) from error
+        yield port
 
 
 class WebhookReceiver:
-    def __init__(self, address: WebhookAddress, queues: UpdateQueues, clock: Clock) -> None:
+    def __init__(self, address: WebhookConfig, queues: UpdateQueues, clock: Clock) -> None:
         self._address = address
         self._queues = queues
         self._clock = clock

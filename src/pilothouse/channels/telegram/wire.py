@@ -2,6 +2,9 @@
 
 An unknown field or kind of update is ignored. A field of an unexpected type is dropped with as little of its message
 as possible. `read_update` never raises, and keeps the bytes as they came.
+
+A field of a message that we do not read, and that is neither in `SERVICE` nor in `MANNER`, is unknown content: its sender
+is told.
 """
 
 from __future__ import annotations
@@ -12,9 +15,33 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from pilothouse.channels.telegram.kinds import MANNER, SERVICE
-
 T = TypeVar("T")
+
+_SERVICE_FIELDS = """
+new_chat_members left_chat_member chat_owner_left chat_owner_changed new_chat_title new_chat_photo delete_chat_photo
+group_chat_created supergroup_chat_created channel_chat_created message_auto_delete_timer_changed migrate_to_chat_id
+migrate_from_chat_id pinned_message successful_payment refunded_payment users_shared user_shared chat_shared gift
+unique_gift gift_upgrade_sent connected_website write_access_allowed proximity_alert_triggered boost_added
+chat_background_set checklist_tasks_done checklist_tasks_added direct_message_price_changed forum_topic_created
+forum_topic_edited forum_topic_closed forum_topic_reopened general_forum_topic_hidden general_forum_topic_unhidden
+giveaway_created giveaway_completed managed_bot_created paid_message_price_changed poll_option_added
+poll_option_deleted suggested_post_approved suggested_post_approval_failed suggested_post_declined suggested_post_paid
+suggested_post_refunded video_chat_scheduled video_chat_started video_chat_ended video_chat_participants_invited
+voice_chat_scheduled voice_chat_started voice_chat_ended voice_chat_participants_invited community_chat_added
+community_chat_removed community_chat_joined
+"""
+SERVICE = frozenset(_SERVICE_FIELDS.split())
+"""Fields of service messages."""
+_MANNER_FIELDS = """
+direct_messages_topic sender_boost_count sender_business_bot sender_tag guest_query_id business_connection_id
+external_reply reply_to_story reply_to_checklist_task_id reply_to_poll_option_id guest_bot_caller_user
+guest_bot_caller_chat has_protected_content is_from_offline is_paid_post author_signature paid_star_count
+link_preview_options suggested_post_info effect_id show_caption_above_media has_media_spoiler receiver_user
+ephemeral_message_id forward_date forward_from forward_from_chat forward_from_message_id forward_sender_name
+forward_signature live_photo
+"""
+MANNER = frozenset(_MANNER_FIELDS.split())
+"""Fields about how a message was sent. A live photo comes with a photo of the same moment, for older programs."""
 
 
 class Entity(Struct, frozen=True, omit_defaults=True):
@@ -54,7 +81,6 @@ class Chat(Struct, frozen=True):
 
 class PhotoSize(Struct, frozen=True):
     file_id: str
-    file_unique_id: str = ""
     width: int = 0
     height: int = 0
     file_size: int | None = None
@@ -64,7 +90,6 @@ class FileRef(Struct, frozen=True):
     """A document, animation, video, audio, voice or video note: for us only the name differs."""
 
     file_id: str
-    file_unique_id: str = ""
     file_name: str | None = None
     mime_type: str | None = None
     file_size: int | None = None
@@ -72,11 +97,7 @@ class FileRef(Struct, frozen=True):
 
 
 class Sticker(Struct, frozen=True):
-    file_id: str
     emoji: str | None = None
-    is_animated: bool = False
-    is_video: bool = False
-    file_size: int | None = None
 
 
 class Location(Struct, frozen=True):
@@ -133,14 +154,11 @@ class Game(Struct, frozen=True):
 class Quote(Struct, frozen=True):
     text: str
     entities: tuple[Entity, ...] = ()
-    is_manual: bool = False
 
 
 class Origin(Struct, frozen=True):
-    """The origin of a forward; `type` decides which fields are set."""
+    """The origin of a forward; its kind decides which fields are set."""
 
-    type: str = ""
-    date: int = 0
     sender_user: User | None = None
     sender_user_name: str | None = None
     sender_chat: Chat | None = None
@@ -148,7 +166,7 @@ class Origin(Struct, frozen=True):
 
 
 class Topic(Struct, frozen=True):
-    """A forum topic that was created or renamed."""
+    """A forum topic that was created."""
 
     name: str | None = None
     message_thread_id: int | None = None
@@ -199,14 +217,8 @@ class Message(Struct, frozen=True):
     game: Game | None = None
     rich_message: Any = None
     """Undecoded; `written` reads its blocks."""
-    new_chat_members: tuple[User, ...] = ()
-    left_chat_member: User | None = None
     migrate_to_chat_id: int | None = None
     migrate_from_chat_id: int | None = None
-    forum_topic_created: Topic | None = None
-    forum_topic_edited: Topic | None = None
-    forum_topic_closed: dict[str, Any] | None = None
-    forum_topic_reopened: dict[str, Any] | None = None
     reply_markup: Keyboard | None = None
     unread: tuple[str, ...] = field(default=(), name="?unread")
     """Names of content fields that we do not read. We add this; Telegram does not send it."""
@@ -226,7 +238,6 @@ class CallbackQuery(Struct, frozen=True):
 
 
 class Reaction(Struct, frozen=True):
-    type: str
     emoji: str | None = None
 
 
@@ -235,7 +246,6 @@ class ReactionChanged(Struct, frozen=True):
     message_id: int
     date: int = 0
     user: User | None = None
-    old_reaction: tuple[Reaction, ...] = ()
     new_reaction: tuple[Reaction, ...] = ()
 
 
@@ -273,7 +283,7 @@ class DraftStopped(Struct, frozen=True):
             return None
 
 
-class File(Struct, frozen=True):
+class FileInfo(Struct, frozen=True):
     file_id: str
     file_path: str | None = None
     file_size: int | None = None
@@ -283,7 +293,6 @@ class WebhookInfo(Struct, frozen=True):
     url: str = ""
     pending_update_count: int = 0
     last_error_message: str | None = None
-    last_error_date: int | None = None
 
 
 class Update(Struct, frozen=True):
@@ -305,10 +314,9 @@ KINDS = tuple(name for name in Update.__struct_fields__ if name != "update_id")
 
 
 class Arrived(Struct, frozen=True):
-    """An update and its bytes. `kind` is Telegram's name for it; `lost` names fields that could not be read."""
+    """An update and its bytes. `lost` names fields that could not be read."""
 
     update: Update
-    kind: str
     raw: bytes
     lost: tuple[str, ...] = ()
 
@@ -364,12 +372,9 @@ def _path(error: str) -> list[str | int]:
 
 
 def _cut(value: Any, path: list[str | int]) -> bool:
-    for step in path[:-1]:
-        try:
-            value = value[step]
-        except (KeyError, IndexError, TypeError):
-            return False
     try:
+        for step in path[:-1]:
+            value = value[step]
         del value[path[-1]]
     except (KeyError, IndexError, TypeError):
         return False
@@ -380,7 +385,7 @@ def _arrived(update: Update, raw: bytes, lost: tuple[str, ...] = ()) -> Arrived:
     if update.message is not None and update.message.text is None:
         unread = _unread(raw)
         update = replace(update, message=replace(update.message, unread=unread)) if unread else update
-    return Arrived(update, _kind(raw), raw, lost)
+    return Arrived(update, raw, lost)
 
 
 class _Fields(Struct):
@@ -391,9 +396,3 @@ def _unread(raw: bytes) -> tuple[str, ...]:
     names = msgspec.json.decode(raw, type=_Fields).message.keys()
     known = MANNER.union(Message.__struct_encode_fields__)
     return () if SERVICE & names else tuple(name for name in names if name not in known)
-
-
-def _kind(raw: bytes) -> str:
-    """Return Telegram's name for the update: the key beside its number."""
-    keys = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
-    return next((key for key in keys if key != "update_id"), "")

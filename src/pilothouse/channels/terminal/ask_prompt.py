@@ -1,4 +1,5 @@
-"""An ask during a one-shot message: asked on the tty if there is one, else denied at once, with a note on stderr."""
+"""An ask during a one-shot message: asked on the tty if there is one, else left to the people that it was sent to, else
+denied at once. A note on stderr says which."""
 
 from __future__ import annotations
 
@@ -6,34 +7,41 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
+from pilothouse.channels.terminal.ask_queue import AskQueue
+from pilothouse.channels.terminal.ask_text import ask_body, ask_help, ask_text
 from pilothouse.channels.terminal.draft import UNCHANGED, Draft, Unusable, changed, draft_of, edit_in_editor
+from pilothouse.channels.terminal.line_editor import edit_line
 from pilothouse.channels.terminal.lines import forget_typed, read_line
-from pilothouse.channels.terminal.prompt import edit_line
 from pilothouse.channels.terminal.receive import NOBODY_HERE, WHY, choices, chosen, decide
-from pilothouse.channels.terminal.render import ask_body, ask_help, ask_text
 from pilothouse.channels.terminal.screen import PlainScreen
 from pilothouse.channels.terminal.setup import Setup, full_ask
 from pilothouse.channels.terminal.style import indent, sanitize
 from pilothouse.core.ask import Ask, Decision
 from pilothouse.core.ask_view import whole_ask
+from pilothouse.core.ask_words import headline
 from pilothouse.core.channel import Answered, Desk
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.ids import AskId
+from pilothouse.core.text import long_span
 
 AGAIN_S = 0.5
 NOT_YET = "Not answered yet."
+WAITING = "Waiting for the answer; Ctrl-C stops."
+WAITING_AT_MOST = "Waiting for the answer, {span} at most; Ctrl-C stops."
 
 
-class Asker:
-    def __init__(self, setup: Setup, screen: PlainScreen) -> None:
+class AskPrompt:
+    def __init__(self, setup: Setup, screen: PlainScreen, asks: AskQueue) -> None:
         self._setup = setup
         self._screen = screen
+        self._asks = asks
         self._palette = setup.palette(tty=setup.streams.stderr_tty)
         self._open: dict[AskId, anyio.CancelScope] = {}
         self._turn = anyio.Lock()
 
     def asked(self, desk: Desk, ask: Ask, group: TaskGroup) -> None:
-        if ask.id not in self._open:
+        """Puts an ask before the person here. A denial's reason is asked for only where somebody denied by a button."""
+        if ask.id not in self._open and "reason_for" not in ask.payload:
             self._open[ask.id] = anyio.CancelScope()
             group.start_soon(self._handle, desk, ask)
 
@@ -43,6 +51,9 @@ class Asker:
             scope.cancel()
 
     async def _handle(self, desk: Desk, ask: Ask) -> None:
+        if ask.whose and not self._setup.streams.stdin_tty:
+            await self._say(f"{headline(ask)}\n{ask.whose} {self._how_long(ask)}")
+            return
         with self._open[ask.id]:
             async with self._turn:
                 while (answered := await self._answer(desk, ask)) is None:
@@ -50,12 +61,18 @@ class Asker:
                 if self._setup.streams.stdin_tty or not answered.accepted:
                     await self._say(f"→ {answered.text}")
 
+    def _how_long(self, ask: Ask) -> str:
+        if ask.expires_at is None:
+            return WAITING
+        return WAITING_AT_MOST.format(span=long_span(ask.expires_at - self._setup.clock.now()))
+
     async def _answer(self, desk: Desk, ask: Ask) -> Answered | None:
         """Returns None if the desk could not take the answer: a note says so, and the ask is asked again."""
         author = self._setup.identity.author
         try:
             decision = await (self._put(desk, ask) if self._setup.streams.stdin_tty else self._deny(ask))
             decision = replace(decision, by=author.id)
+            self._asks.answer_here(ask.id)
             return await desk.answer(ask.id, ask.payload_hash, decision, author)
         except PilothouseError as error:
             await self._screen.note(self._palette.red(f"  {sanitize(str(error))} Once more:"))
@@ -67,7 +84,8 @@ class Asker:
 
     async def _put(self, desk: Desk, ask: Ask) -> Decision:
         forget_typed(self._setup.streams)
-        await self._screen.note(ask_text(ask, self._palette, self._setup.columns(), enter=True))
+        text = ask_text(ask, self._palette, self._setup.columns(), self._setup.folder, enter=True)
+        await self._screen.note(text)
         with self._screen.quiet():
             while (typed := await read_line(self._setup.streams)) is not None:
                 if decision := await self._heard(desk, ask, typed):

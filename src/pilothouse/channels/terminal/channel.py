@@ -9,7 +9,15 @@ from pathlib import Path
 
 import anyio
 
-from pilothouse.channels.terminal.config import TERMINAL, Interactive, Mode, OneShot, TerminalConfig
+from pilothouse.channels.terminal.config import (
+    NO_FACTS,
+    TERMINAL,
+    ChatFacts,
+    Interactive,
+    Mode,
+    OneShot,
+    TerminalConfig,
+)
 from pilothouse.channels.terminal.receive import make_identity
 from pilothouse.channels.terminal.render import render
 from pilothouse.channels.terminal.screen import put
@@ -27,8 +35,10 @@ CLOSED_WAIT_S = 1.0
 class TerminalChannel:
     """`place` names the conversation (a workspace's path or name), `user` the person at the keyboard.
 
-    `header` is the first line; `json` prints the events of a one-shot turn instead of its answer.
+    `json` prints the events of a one-shot turn instead of its answer.
     """
+
+    at_machine = True
 
     def __init__(
         self,
@@ -41,14 +51,16 @@ class TerminalChannel:
         user: str = "",
         json: bool = False,
         verbose: bool = False,
-        header: str = "",
+        facts: ChatFacts = NO_FACTS,
         clock: Clock | None = None,
     ) -> None:
         self.id = TERMINAL
         clock = clock or WallClock()
         identity = make_identity(place or str(Path.cwd()), user or getpass.getuser(), clock.now, os.getpid())
         folder = Path(host.state_dir) / "terminal"
-        self._setup = Setup(config, folder, streams, clock, identity, header, verbose, json)
+        self._setup = Setup(
+            config, folder, streams, clock, identity, facts, verbose, json, host.blobs, host.commands
+        )
         self._talk = _talk(mode, self._setup)
         self._opened = anyio.Event()
         self._talking: anyio.CancelScope | None = None
@@ -70,6 +82,9 @@ class TerminalChannel:
 
     def messages(self) -> tuple[MessageId, ...] | None:
         return self._talk.messages
+
+    def was_sent_elsewhere(self, native_id: str) -> bool:
+        return not self._setup.identity.made(native_id)
 
     async def run(self, desk: Desk) -> None:
         try:
@@ -108,10 +123,8 @@ class TerminalChannel:
         cause = _root_cause(error)
         if not isinstance(cause, BrokenPipeError):
             with suppress(DeliveryError):
-                put(
-                    self._setup.streams.stderr,
-                    f"The output cannot be written: {cause}. `pilothouse chat` shows what is missing.\n",
-                )
+                text = f"The output cannot be written: {cause}. `{self._setup.facts.program} chat` shows what is missing."
+                put(self._setup.streams.stderr, f"{text}\n")
 
 
 def _root_cause(error: BaseException) -> BaseException:
@@ -123,10 +136,10 @@ def _root_cause(error: BaseException) -> BaseException:
 
 def _talk(mode: Mode, setup: Setup) -> Talk:
     match mode:
-        case Interactive(news=news):
+        case Interactive(news=news, first=first):
             from pilothouse.channels.terminal.interactive import InteractiveTalk
 
-            return InteractiveTalk(setup, news)
+            return InteractiveTalk(setup, news, first)
         case OneShot(text=text):
             from pilothouse.channels.terminal.oneshot import OneShotTalk
 

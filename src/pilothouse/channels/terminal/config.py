@@ -18,6 +18,16 @@ class TerminalConfig(Struct, frozen=True, forbid_unknown_fields=True):
     history: bool = True
 
 
+class ChatFacts(Struct, frozen=True):
+    """`header` is the first line of a chat; `program` is the command that the person types to start Pilothouse."""
+
+    header: str = ""
+    program: str = "pilothouse"
+
+
+NO_FACTS = ChatFacts()
+
+
 class News(Struct, frozen=True):
     """A notice for the person at the terminal that belongs to no turn and no conversation."""
 
@@ -29,6 +39,8 @@ class Interactive(Struct, frozen=True):
     """Talk until the person leaves; `news` are shown as they come."""
 
     news: AsyncIterable[News] | None = None
+    first: str = ""
+    """A message that is sent when the chat is open."""
 
 
 class OneShot(Struct, frozen=True):

@@ -19,8 +19,8 @@ import anyio
 from msgspec import Struct
 
 from pilothouse.channels.terminal.streams import Streams
-from pilothouse.core.ask import Ask, Decision
-from pilothouse.core.ask_view import command_of, input_of
+from pilothouse.core.ask import Ask, Decision, input_of
+from pilothouse.core.ask_view import command_of
 
 CHANGE_COMMAND = "Change the command, then Enter; an empty line goes back."
 CHANGE_JSON = "Change what the tool is given, as JSON, then Enter; an empty line goes back."

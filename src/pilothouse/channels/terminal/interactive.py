@@ -3,53 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from typing import Literal
+from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
-from msgspec import Struct
 from msgspec.structs import replace
 
+from pilothouse.channels.terminal.ask_dialog import AskDialog
+from pilothouse.channels.terminal.completion import make_completer
 from pilothouse.channels.terminal.config import News
-from pilothouse.channels.terminal.draft import UNCHANGED, Unusable, changed, draft_of, edit_in_editor
+from pilothouse.channels.terminal.images import ImageProblem, find_images, is_file, paste_image
 from pilothouse.channels.terminal.lines import typed_lines
 from pilothouse.channels.terminal.prompt import Prompt
 from pilothouse.channels.terminal.receive import (
-    WHY,
+    Escape,
     Interrupt,
     Key,
     Leave,
     Line,
+    PasteImage,
     Typed,
-    chosen,
-    decide,
-    keys_of,
 )
-from pilothouse.channels.terminal.render import ask_body, ask_help, keep_warning
-from pilothouse.channels.terminal.screen import Display, PlainScreen, Screen
-from pilothouse.channels.terminal.setup import TICK_S, Setup, full_ask, open_asks
-from pilothouse.channels.terminal.style import indent, sanitize
+from pilothouse.channels.terminal.render import attachment_line
+from pilothouse.channels.terminal.screen import PlainScreen, Screen
+from pilothouse.channels.terminal.setup import TICK_S, Setup, open_asks
+from pilothouse.channels.terminal.style import indent, sanitize, wrap
 from pilothouse.channels.terminal.transcript import Transcript
-from pilothouse.core.ask import Ask, Decision
-from pilothouse.core.ask_view import whole_ask
 from pilothouse.core.channel import Desk, Receipt
-from pilothouse.core.errors import PilothouseError
+from pilothouse.core.errors import DeliveryError, PilothouseError
 from pilothouse.core.event import TurnEnded
 from pilothouse.core.ids import MessageId
 from pilothouse.core.message import Part
 
 LEAVING = ("/exit", "/quit")
 CHANGED = "The question changed in the meantime; nothing was answered."
-HINT = "Ctrl-C stops a turn, Ctrl-D leaves."
-ALSO = "  /exit or /quit leaves, as Ctrl-D does. What works in every chat:"
-
-
-class Wanted(Struct, frozen=True):
-    """The next line is the reason of a denial, or a changed input."""
-
-    ask: Ask
-    what: Literal["reason", "change"]
+HINT = "Esc stops · Tab completes · Ctrl-D leaves."
+ALSO = """\
+New line: Alt+Enter, Ctrl-J, or \\ and Enter. File: @ and Tab. Image: @ and its path, or Ctrl-V. Leave: /exit or /quit.
+What works in every chat:"""
+FAREWELL = "`{program} chat` in this folder continues here."
+STOPPING = "Stopping."
+"""The reply to a stop begins so, which a line above it says already."""
 
 
 class InteractiveTalk:
@@ -57,34 +52,50 @@ class InteractiveTalk:
     messages: tuple[MessageId, ...] | None = None
     """None: an interactive chat shows everything of its conversation."""
 
-    def __init__(self, setup: Setup, news: AsyncIterable[News] | None = None) -> None:
+    def __init__(self, setup: Setup, news: AsyncIterable[News] | None = None, first: str = "") -> None:
         self._setup = setup
         self._news = news
+        self._first = first
         streams = setup.streams
-        self._prompt: Prompt | None = None
-        if streams.stdin_tty and streams.stdout_tty and not streams.dumb:
-            history = setup.state_dir / "history" if setup.config.history else None
-            self._prompt = Prompt(
-                streams,
-                history,
-                self._keys,
-                self._answers,
-                self._warning,
-                lambda: self._transcript.running,
-            )
+        self._desk: Desk | None = None
+        self._prompt = self._make_prompt() if self._has_editor else None
         screen: Screen = self._prompt or PlainScreen(replace(streams, dumb=True), streams.stdout)
-        drawn = self._prompt is not None
         self._palette = setup.palette(tty=streams.stdout_tty)
-        display = Display(self._palette, setup.columns, drawn, True, self._palette.color, setup.verbose)
+        display = setup.display(self._palette, drawn=self._has_editor, streamed=True)
         self._transcript = Transcript(
             screen, display, setup.clock, setup.identity.author, since=setup.clock.now()
         )
+        self._dialog = AskDialog(setup, self._transcript, self._palette, self._prompt)
         self._mark = setup.mark()
-        self._wanted: Wanted | None = None
+        self._stops: set[str] = set()
+        """Ids of the stop commands that were sent from here."""
         self._armed = False
         """True after one Ctrl-C; another one leaves."""
 
+    @property
+    def _has_editor(self) -> bool:
+        streams = self._setup.streams
+        return streams.stdin_tty and streams.stdout_tty and not streams.dumb
+
+    def _make_prompt(self) -> Prompt:
+        setup = self._setup
+        history = setup.state_dir / "history" if setup.config.history else None
+        return Prompt(setup.streams, history, setup.clock, make_completer(setup, self._query))
+
+    async def _query(self, what: str) -> list[Any]:
+        """Asks the desk for what Tab offers; nothing if it cannot say."""
+        nothing = list[Any]()
+        if self._desk is None:
+            return nothing
+        try:
+            return await self._desk.query(
+                what, self._setup.identity.author, conversation=self._setup.conversation
+            )
+        except PilothouseError:
+            return nothing
+
     async def run(self, desk: Desk, opened: Callable[[], None]) -> None:
+        self._desk = desk
         async with self._typed() as typed, anyio.create_task_group() as group:
             await self._greet()
             await self._show_open_asks(desk)
@@ -93,31 +104,40 @@ class InteractiveTalk:
             group.start_soon(self._tick)
             if self._news is not None:
                 group.start_soon(self._tell_news, self._news)
+            if self._first:
+                await self._echo(self._first)
+                await self._send(desk, self._first, is_command=False)
             async for item in typed:
                 if not await self._take(desk, item):
                     break
+            with suppress(DeliveryError):  # the window may have been closed
+                words = FAREWELL.format(program=self._setup.facts.program)
+                await self._transcript.farewell(self._palette.dim(words))
             group.cancel_scope.cancel()
 
     async def part(self, part: Part) -> None:
-        await self._transcript.part(part)
+        stops = part.data.get("reply_to") in self._stops
+        part = replace(part, text=part.text.removeprefix(STOPPING).strip()) if stops else part
+        if part.text or not stops:
+            await self._transcript.part(part)
         self._mark.save(self._transcript.safe_seq)
 
     @asynccontextmanager
     async def _typed(self) -> AsyncIterator[MemoryObjectReceiveStream[Typed]]:
-        source = self._prompt.open() if self._prompt else typed_lines(self._setup.streams)
+        source = self._prompt.open(self._dialog) if self._prompt else typed_lines(self._setup.streams)
         async with source as typed:
             yield typed
 
     async def _greet(self) -> None:
-        lines = filter(None, (self._setup.header, HINT))
-        await self._transcript.note("\n".join(map(self._palette.dim, lines)), alone=True)
+        text = "\n".join(filter(None, (self._setup.facts.header, HINT)))
+        await self._transcript.note(self._palette.dim(wrap(text, self._setup.columns())), alone=True)
 
     async def _show_open_asks(self, desk: Desk) -> None:
         """Shows asks from before: the next message would close one that the person has not seen."""
         try:
             asks = await open_asks(desk, self._setup)
         except PilothouseError as error:
-            return await self._complain(str(error))
+            return await self._dialog.complain(str(error))
         for ask in asks:
             await self._transcript.asked(ask)
         return None
@@ -160,16 +180,23 @@ class InteractiveTalk:
                 return False
             case Interrupt():
                 return await self._interrupt(desk)
+            case Escape():
+                await self._escape(desk)
+            case PasteImage():
+                await self._paste()
+            case Key(char=char, ask=ask) if self._transcript.asks.is_stale(char, ask):
+                await self._dialog.complain(CHANGED)
             case Key(char=char):
-                await self._answer_with(desk, char)
+                await self._dialog.answer_with(desk, char)
             case Line(text=text) if text.strip() in LEAVING:
                 return False
-            case Line(text=text) if self._wanted and not (
-                self._wanted.what == "reason" and text.startswith("/")
+            case Line(text=text) if self._dialog.completes(text):
+                await self._echo(text.strip())
+                await self._dialog.complete(desk, text.strip())
+            case Line(text=text, warned=warned, ask=ask) if self._prompt and (
+                warned != self._dialog.warning(text) or self._transcript.asks.is_stale(text, ask)
             ):
-                await self._complete(desk, self._wanted, text.strip())
-            case Line(text=text, warned=warned) if self._prompt and warned != self._warning(text):
-                await self._complain(CHANGED)
+                await self._dialog.complain(CHANGED)
             case Line(text=text) if text.strip():
                 self._armed = False
                 await self._say(desk, text.strip())
@@ -180,152 +207,73 @@ class InteractiveTalk:
     async def _interrupt(self, desk: Desk) -> bool:
         if self._armed:
             return False
-        if self._wanted:
-            await self._go_back()
-        elif self._transcript.running:
-            self._armed = True
-            await self._send(desk, "/stop")
-            await self._transcript.note(self._palette.dim("  Stopping… Ctrl-C again leaves."))
+        if self._dialog.wanted:
+            await self._dialog.go_back()
         else:
             self._armed = True
-            await self._transcript.note(self._palette.dim("  Ctrl-C again leaves."))
+            if self._transcript.running:
+                await self._stop(desk, "Stopping… Ctrl-C again leaves.")
+            else:
+                await self._transcript.note(self._palette.dim("  Ctrl-C again leaves."))
         return True
+
+    async def _escape(self, desk: Desk) -> None:
+        if self._dialog.wanted:
+            await self._dialog.go_back()
+        elif self._transcript.running and not self._transcript.stopping:
+            await self._stop(desk, "Stopping…")
+
+    async def _stop(self, desk: Desk, told: str) -> None:
+        self._transcript.stop_here()
+        await self._transcript.note(self._palette.dim(f"  {told}"))
+        await self._send(desk, "/stop")
 
     async def _say(self, desk: Desk, text: str) -> None:
         await self._echo(text)
         if text.lower() == "/help":
             # The reply is the same in every channel; the ways to leave are the terminal's own.
-            await self._transcript.note(self._palette.dim(ALSO))
-        if text.startswith("/") or not await self._answer_with(desk, text):
+            await self._transcript.note(self._palette.dim(indent(ALSO, self._setup.columns())))
+        if text.startswith("/") or not await self._dialog.answer_with(desk, text):
             await self._send(desk, text)
 
     async def _echo(self, text: str) -> None:
-        if self._prompt:
-            await self._transcript.note(f"{self._palette.bold('❯')} {sanitize(text)}", alone=True)
+        if self._prompt and text:
+            shown = sanitize(text).replace("\n", "\n  ")
+            await self._transcript.note(f"{self._palette.bold('❯')} {shown}", alone=True)
 
-    async def _send(self, desk: Desk, text: str) -> None:
+    async def _send(self, desk: Desk, text: str, *, is_command: bool | None = None) -> None:
         identity, now = self._setup.identity, self._setup.clock.now()
+        if is_command is None:
+            is_command = text.startswith("/") and not is_file(text)
         try:
-            if text.startswith("/"):
-                receipt = await desk.command(
-                    identity.address, identity.author, text, identity.next_id(), sent_at=now
-                )
+            if is_command:
+                id = identity.next_id()
+                self._stops |= {id} if text == "/stop" else set()
+                receipt = await desk.command(identity.address, identity.author, text, id, sent_at=now)
             else:
-                receipt = await desk.accept(identity.message(text, now))
-                if receipt.state == "queued":
-                    self._transcript.expect()
-        except PilothouseError as error:
+                receipt = await self._send_message(desk, text, now)
+        except (PilothouseError, ImageProblem) as error:
             receipt = Receipt("refused", text=str(error))
         if receipt.text:
             paint = self._palette.red if receipt.state == "refused" else self._palette.dim
             await self._transcript.note(paint(indent(receipt.text, self._setup.columns())))
 
-    async def _answer_with(self, desk: Desk, typed: str) -> bool:
-        """Returns true if the text was for the open ask. If it needs more words, the next line completes it."""
-        ask = self._transcript.ask
-        if ask is None:
-            return False
-        choice = chosen(ask, typed)
-        match choice.action if choice else "answer":
-            case "reason":
-                await self._want(Wanted(ask, "reason"), WHY)
-            case "change":
-                await self._change(desk, ask)
-            case "whole":
-                await self._show_whole(desk, ask)
-            case "help":
-                await self._transcript.note(ask_help(ask, self._palette, self._setup.columns()))
-            case _:
-                decision = decide(ask, typed)
-                if decision is None:
-                    return False
-                await self._answer(desk, ask, decision)
-        return True
+    async def _send_message(self, desk: Desk, text: str, now: float) -> Receipt:
+        files = await find_images(text, self._setup)
+        message = replace(self._setup.identity.message(text, now), attachments=files)
+        for file in files:
+            await self._transcript.note(attachment_line(file, self._palette, self._setup.columns()))
+        receipt = await desk.accept(message)
+        if receipt.state == "queued":
+            self._transcript.expect(text)
+        return receipt
 
-    async def _want(self, wanted: Wanted, hint: str, prefilled: str = "") -> None:
-        self._wanted = wanted
-        await self._transcript.note(self._palette.dim(indent(hint, self._setup.columns())))
-        if prefilled and self._prompt:
-            self._prompt.prefill(prefilled)
-        elif prefilled:
-            await self._transcript.note(f"  {sanitize(prefilled)}")
-
-    async def _go_back(self) -> None:
-        self._wanted = None
+    async def _paste(self) -> None:
+        """Saves the image on the clipboard, and types its path into the line."""
+        try:
+            path = await paste_image(self._setup.state_dir, self._setup.clock.now())
+        except ImageProblem as problem:
+            return await self._dialog.complain(str(problem))
         if self._prompt:
-            self._prompt.prefill("")
-        await self._transcript.note(self._palette.dim("  Not answered yet."))
-
-    async def _change(self, desk: Desk, ask: Ask) -> None:
-        """Lets the person edit a command in the line, and other input in their own editor."""
-        try:
-            ask = await full_ask(desk, self._setup, ask)
-        except PilothouseError as error:
-            return await self._complain(str(error))
-        draft = draft_of(ask, in_editor=bool(self._setup.streams.editor and self._prompt))
-        if draft.is_command or not self._setup.streams.editor or self._prompt is None:
-            return await self._want(Wanted(ask, "change"), draft.hint, draft.text)
-        try:
-            async with self._transcript.paused(), self._prompt.away():
-                text = await edit_in_editor(self._setup.streams, draft.text, self._setup.state_dir)
-        except Unusable as problem:
-            return await self._complain(f"{problem} Not answered yet.")
-        return await self._allow_changed(desk, ask, text)
-
-    async def _complete(self, desk: Desk, wanted: Wanted, text: str) -> None:
-        """Completes the ask that the line was typed for; the line is never sent as a message."""
-        if not text:
-            return await self._go_back()
-        self._wanted = None
-        await self._echo(text)
-        if wanted.what == "change":
-            return await self._allow_changed(desk, wanted.ask, text)
-        return await self._answer(desk, wanted.ask, Decision("deny", text=text))
-
-    async def _allow_changed(self, desk: Desk, ask: Ask, text: str) -> None:
-        try:
-            decision = changed(ask, text)
-        except Unusable as problem:
-            hint = f"{problem} Try again, or press Enter on an empty line to go back."
-            return await self._want(Wanted(ask, "change"), hint, text)
-        if decision is None:
-            return await self._transcript.note(self._palette.dim(indent(UNCHANGED, self._setup.columns())))
-        return await self._answer(desk, ask, decision)
-
-    async def _show_whole(self, desk: Desk, ask: Ask) -> None:
-        try:
-            ask = await full_ask(desk, self._setup, ask)
-        except PilothouseError as error:
-            return await self._complain(str(error))
-        lines = ask_body(whole_ask(ask), self._palette, self._setup.columns())
-        return await self._transcript.note("\n".join(lines), alone=True)
-
-    async def _answer(self, desk: Desk, ask: Ask, decision: Decision) -> None:
-        author = self._setup.identity.author
-        decision = replace(decision, by=author.id)
-        try:
-            answered = await desk.answer(ask.id, ask.payload_hash, decision, author)
-            waiting = () if answered.accepted else await open_asks(desk, self._setup)
-        except PilothouseError as error:
-            return await self._complain(f"{error} Answer again.")
-        if ask.id not in {found.id for found in waiting}:
-            self._transcript.settle(ask.id)
-        settled = indent(f"→ {answered.text}", self._setup.columns())
-        return await self._transcript.note(self._palette.dim(settled), alone=True)
-
-    async def _complain(self, text: str) -> None:
-        await self._transcript.note(self._palette.red(indent(text, self._setup.columns())))
-
-    def _keys(self) -> str:
-        return keys_of(ask) if (ask := self._answerable) else ""
-
-    def _answers(self, text: str) -> bool:
-        return (ask := self._answerable) is not None and chosen(ask, text) is not None
-
-    def _warning(self, text: str) -> str:
-        return keep_warning(ask, text, self._setup.columns()) if (ask := self._answerable) else ""
-
-    @property
-    def _answerable(self) -> Ask | None:
-        """The ask that the next key or line is about."""
-        return None if self._wanted else self._transcript.ask
+            self._prompt.insert(f"@{path} ")
+        return None

@@ -74,7 +74,7 @@ def draw(text: str, width: int, *, color: bool) -> str:
         markup=False,
         _environ={},
     )
-    console.print(_markdown()(sanitize(text), code_theme="ansi_dark", hyperlinks=False))
+    console.print(_markdown()(sanitize(text)))
     return "\n".join(map(trim, out.getvalue().split("\n"))).strip("\n")
 
 
@@ -86,7 +86,10 @@ def trim(line: str) -> str:
         shown = shown.rstrip(" ")
         while (start := shown.rfind("\x1b[")) >= 0 and _SGR.fullmatch(shown, start):
             shown = shown[:start]
-    return line if shown == body else shown + line[len(body) :]
+    if shown == body:
+        return line
+    last = shown.rfind("\x1b[")
+    return shown if last < 0 or shown.startswith(_RESET, last) else shown + _RESET
 
 
 @cache
@@ -121,5 +124,13 @@ def _markdown() -> type[Markdown]:
             "fence": BareCode,
             "code_block": BareCode,
         }
+
+        def __init__(self, text: str) -> None:
+            """Keeps single line breaks, as the chat apps do: the lines of a `/status` are no paragraph."""
+            super().__init__(text, code_theme="ansi_dark", hyperlinks=False)
+            for token in self.parsed:
+                for child in token.children or ():
+                    if child.type == "softbreak":
+                        child.type = "hardbreak"
 
     return Plain

@@ -8,10 +8,12 @@ from collections.abc import Callable
 import anyio
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from pilothouse.channels.terminal.ask_prompt import Asker
+from pilothouse.channels.terminal.ask_prompt import AskPrompt
+from pilothouse.channels.terminal.images import ImageProblem, find_images, is_file
 from pilothouse.channels.terminal.render import attachment_line, bare
-from pilothouse.channels.terminal.screen import Display, PlainScreen, put
+from pilothouse.channels.terminal.screen import PlainScreen, put
 from pilothouse.channels.terminal.setup import TICK_S, Setup
 from pilothouse.channels.terminal.style import sanitize
 from pilothouse.channels.terminal.transcript import DELIVERY_WAIT_S, Transcript
@@ -42,13 +44,10 @@ class OneShotTalk:
         streams = setup.streams
         self._screen = PlainScreen(streams)
         self._palette = setup.palette(tty=streams.stderr_tty)
-        self._asker = Asker(setup, self._screen)
         drawn = streams.stdout_tty and not streams.dumb
-        color = setup.palette(tty=drawn).color
-        self._display = Display(
-            self._palette, setup.columns, drawn, streams.stdout_tty, color, setup.verbose, asks=False
-        )
+        self._display = setup.display(self._palette, drawn=drawn, streamed=streams.stdout_tty, asks=False)
         self._transcript = Transcript(self._screen, self._display, setup.clock, setup.identity.author)
+        self._asker = AskPrompt(setup, self._screen, self._transcript.asks)
         self._message: MessageId | None = None
         self._stopped_by: MessageId | None = None
         self._command = ""
@@ -84,8 +83,8 @@ class OneShotTalk:
         async with anyio.create_task_group() as group:
             self._group = group
             group.start_soon(self._watch_interrupts)
-            if self._setup.header and not self._setup.json:
-                await self._transcript.note(self._palette.dim(self._setup.header))
+            if self._setup.facts.header and not self._setup.json:
+                await self._transcript.note(self._palette.dim(self._setup.facts.header))
             await self._greet(await self._submit())
             opened()
             if self._message is not None:
@@ -141,13 +140,15 @@ class OneShotTalk:
             self._after_seq = await self._desk.query(
                 "last_seq", identity.author, conversation=self._setup.conversation
             )
-            if self._text.startswith("/"):
+            if self._text.startswith("/") and not is_file(self._text):
                 self._command = identity.next_id()
                 return await self._desk.command(
                     identity.address, identity.author, self._text, self._command, sent_at=now
                 )
-            return await self._desk.accept(identity.message(self._text, now, alone=True))
-        except PilothouseError as error:
+            files = await find_images(self._text, self._setup)
+            message = identity.message(self._text, now, alone=True)
+            return await self._desk.accept(replace(message, attachments=files))
+        except (PilothouseError, ImageProblem) as error:
             return Receipt("refused", text=str(error))
 
     async def _follow(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pilothouse.channels.terminal.markdown import blocks, complete, missing
 from pilothouse.core.channel import LoggedEvent
 from pilothouse.core.event import TurnEnded
+from pilothouse.core.ids import CallId
 from pilothouse.core.message import Part
 from pilothouse.core.view import TurnView, fold
 
@@ -22,6 +23,8 @@ class Page:
         self.printed: list[str] = []
         self.held: list[str] = []
         """Lines about calls that began, held until it is certain that no ask about them follows."""
+        self.refused: set[CallId] = set()
+        """Calls that a person denied: they did not fail, they were not run."""
         self.began_at: float | None = None
         self.ended_at: float | None = None
         self.heard_at = 0.0
@@ -66,6 +69,13 @@ class Page:
             return []
         return self._fresh(whole=False)
 
+    def live_text(self) -> str:
+        """Returns the text that is not printed yet, complete or not."""
+        if self.past or self.closed or self.delivered or self.view.phase == "ended":
+            return ""
+        now = [part for block in self.view.blocks.values() for part in blocks(block.text)]
+        return "\n\n".join(now[self._same(now) :])
+
     def flush(self) -> list[str]:
         """Returns every block, complete or not: nothing will be added to it."""
         return [] if self.past or self.closed else self._fresh(whole=True)
@@ -79,10 +89,15 @@ class Page:
         texts = [block.text for block in self.view.blocks.values()]
         now = [part for text in texts[:-1] for part in blocks(text)]
         now += (blocks if whole else complete)(texts[-1]) if texts else []
-        same = 0
-        while same < min(len(now), len(self.printed)) and now[same] == self.printed[same]:
-            same += 1
+        same = self._same(now)
         if same == len(now):
             return []
         self.printed = now
         return now[same:]
+
+    def _same(self, now: list[str]) -> int:
+        """Returns how many blocks are printed already."""
+        same = 0
+        while same < min(len(now), len(self.printed)) and now[same] == self.printed[same]:
+            same += 1
+        return same

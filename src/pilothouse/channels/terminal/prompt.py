@@ -1,45 +1,71 @@
-"""The input line, by prompt_toolkit: output scrolls above, the status and what is typed stay below.
+"""The input line: output scrolls above, the answer so far, the status and what is typed stay below.
 
-One application runs from start to end. Enter, Ctrl-C and the keys of an ask only put values into a stream, so the
-line never flickers and half-typed text is never lost. Only yes, no and a number answer an ask without Enter. An answer
-that keeps a rule also needs that the rule was on the screen.
+One application runs from start to end. Enter, Ctrl-C, Escape and the keys of an ask only put values into a stream, so
+the line never flickers and half-typed text is never lost.
+
+A single key answers an ask only if it comes alone: typed into an empty line, after the question could be read, and
+followed by nothing for `ALONE_S`. Otherwise it is a letter, and Enter decides. An answer that keeps a rule also needs
+that the rule was on the screen.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Protocol
 
 import anyio
+from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from pilothouse.channels.terminal.receive import Interrupt, Key, Leave, Line, Typed
+from pilothouse.channels.terminal.line_editor import make_session
+from pilothouse.channels.terminal.receive import Escape, Interrupt, Key, Leave, Line, PasteImage, Typed
 from pilothouse.channels.terminal.screen import put
 from pilothouse.channels.terminal.streams import Streams
+from pilothouse.core.ask import Ask
+from pilothouse.core.clock import Clock
 
 if TYPE_CHECKING:
-    from prompt_toolkit import PromptSession
-    from prompt_toolkit.data_structures import Size
+    from prompt_toolkit.buffer import Buffer
+    from prompt_toolkit.completion import Completer
     from prompt_toolkit.formatted_text import StyleAndTextTuples
-    from prompt_toolkit.history import History
     from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-    from prompt_toolkit.output import Output
-    from typing_extensions import override
-else:
 
-    def override(method):
-        return method
+ALONE_S = 0.7
+ROWS_BELOW = 8
+"""Rows kept free below the text that is being written, for the status and what is typed."""
+SINGLE_KEYS = "yn123456789"
+
+
+class PromptState(Protocol):
+    """Facts about the chat that decide what a key does."""
+
+    @property
+    def running(self) -> bool:
+        """While something runs, Ctrl-C stops it and leaves the typed text alone."""
+        ...
+
+    @property
+    def front(self) -> Ask | None:
+        """The question that a key or a line is about."""
+        ...
+
+    def single_keys(self) -> str:
+        """Returns the keys that answer an ask without Enter at this moment."""
+        ...
+
+    def answers(self, text: str) -> bool:
+        """Tells whether a text is for an ask."""
+        ...
+
+    def warning(self, text: str) -> str:
+        """Names the rule that Enter would keep; empty if none."""
+        ...
 
 
 class Prompt:
-    """A `Screen`, and its keyboard.
-
-    `keys` answer at once while nothing is typed; `answers` tells whether a text is for an ask, and `warning` which rule
-    Enter would keep. While something is `running`, Ctrl-C stops it and leaves the typed text alone.
-    """
+    """A `Screen`, and its keyboard."""
 
     live = True
 
@@ -47,27 +73,36 @@ class Prompt:
         self,
         streams: Streams,
         history: Path | None,
-        keys: Callable[[], str],
-        answers: Callable[[str], bool],
-        warning: Callable[[str], str],
-        running: Callable[[], bool],
+        clock: Clock,
+        completer: Completer | None = None,
     ) -> None:
         self._streams = streams
-        self._keys = keys
-        self._answers = answers
-        self._warning = warning
-        self._running = running
+        self._state: PromptState
+        self._clock = clock
         self._status = ""
+        self._draft = ""
         self._warned = ""
         """The warning on the screen."""
+        self._edits = 0
+        """Counts changes of the line."""
         self._answer: Typed | None = None
         """An answer to an ask that is not handled yet."""
         self._send: MemoryObjectSendStream[Typed] | None = None
-        self._session = self._make(history)
+        self._group: TaskGroup | None = None
+        self._session = make_session(
+            streams,
+            history,
+            self._message,
+            self._bindings(),
+            completer,
+            self._submit,
+        )
+        self._session.default_buffer.on_text_changed += self._count_edit
 
     @asynccontextmanager
-    async def open(self) -> AsyncIterator[MemoryObjectReceiveStream[Typed]]:
+    async def open(self, state: PromptState) -> AsyncIterator[MemoryObjectReceiveStream[Typed]]:
         """Yields once the line is drawn: from then on Ctrl-C is a key, not a signal."""
+        self._state = state
         drawn = anyio.Event()
 
         def mark(app: object) -> None:
@@ -77,11 +112,11 @@ class Prompt:
         self._session.app.after_render.add_handler(mark)
         self._send, receive = anyio.create_memory_object_stream[Typed](64)
         with self._send, receive:
-            async with anyio.create_task_group() as group:
-                group.start_soon(self._run)
+            async with anyio.create_task_group() as self._group:
+                self._group.start_soon(self._run)
                 await drawn.wait()
                 yield receive
-                group.cancel_scope.cancel()
+                self._group.cancel_scope.cancel()
 
     async def say(self, text: str) -> None:
         """Prints above the line. `run_in_terminal` would switch the tty to cooked mode meanwhile and lose a Ctrl-D."""
@@ -99,11 +134,21 @@ class Prompt:
             self._status = line
             self._session.app.invalidate()
 
+    def draft(self, text: str) -> bool:
+        if text != self._draft:
+            self._draft = text
+            self._session.app.invalidate()
+        return True
+
     def prefill(self, text: str) -> None:
         """Puts a text into the line, to be edited there."""
         from prompt_toolkit.document import Document
 
         self._session.default_buffer.document = Document(text)
+        self._session.app.invalidate()
+
+    def insert(self, text: str) -> None:
+        self._session.default_buffer.insert_text(text)
         self._session.app.invalidate()
 
     @asynccontextmanager
@@ -127,78 +172,123 @@ class Prompt:
         except EOFError:  # the tty was closed
             self._put(Leave())
 
-    def _make(self, history: Path | None) -> PromptSession[str]:
-        from prompt_toolkit import PromptSession
-        from prompt_toolkit.input.vt100 import Vt100Input
-        from prompt_toolkit.output.color_depth import ColorDepth
-
-        return PromptSession(
-            self._message,
-            history=_history(history),
-            key_bindings=self._bindings(),
-            input=Vt100Input(self._streams.stdin),
-            output=_output(self._streams.stdout),
-            color_depth=None if self._streams.color else ColorDepth.DEPTH_1_BIT,
-            erase_when_done=True,
-        )
-
     def _message(self) -> StyleAndTextTuples:
-        found: StyleAndTextTuples = [("dim", f"{self._status}\n")] if self._status else []
+        from prompt_toolkit.formatted_text import ANSI, to_formatted_text
+
+        found: StyleAndTextTuples = []
+        if self._draft:
+            rows = self._draft.split("\n")[-max(1, self._session.output.get_size().rows - ROWS_BELOW) :]
+            found += [*to_formatted_text(ANSI("\n".join(rows))), ("", "\n\n")]
+        if self._status:
+            found.append(("dim", f"{self._status}{self._key_hint()}\n"))
         if warning := self._warning_now():
             found.append(("ansiyellow", f"{warning}\n"))
         return [("", "\n"), *found, ("bold", "❯ ")]
 
+    def _key_hint(self) -> str:
+        typed = self._session.default_buffer.text
+        if self._answer is not None or (typed and not self._state.answers(typed)):
+            return ""
+        keys = self._state.single_keys()
+        return " · Enter answers" if typed else f" · press {' or '.join(keys)}" if keys else ""
+
     def _warning_now(self) -> str:
-        return self._warning(self._session.default_buffer.text)
+        return self._state.warning(self._session.default_buffer.text)
 
     def _bindings(self) -> KeyBindings:
-        from prompt_toolkit.filters import Condition
+        from prompt_toolkit.enums import DEFAULT_BUFFER
+        from prompt_toolkit.filters import Condition, has_focus
         from prompt_toolkit.key_binding import KeyBindings
         from prompt_toolkit.keys import Keys
 
-        bindings = KeyBindings()
-        empty = Condition(lambda: not self._session.default_buffer.text)
+        bindings, in_line = KeyBindings(), has_focus(DEFAULT_BUFFER)
+        empty = in_line & Condition(lambda: not self._session.default_buffer.text)
 
-        @bindings.add("enter")
+        @bindings.add("enter", filter=in_line)
         def enter(event: KeyPressEvent) -> None:
-            warning = self._warning_now()
-            if warning and warning != self._warned:
-                return event.app.invalidate()
-            text = event.current_buffer.text
-            answers, line = self._answers(text), Line(text, warning)
-            event.current_buffer.reset(append_to_history=bool(text.strip()) and not answers)
-            if self._put(line) and answers:
-                self._answer = line
-            return None
+            self._submit(event.current_buffer)
 
-        @bindings.add("c-c")
+        @bindings.add("escape", "enter", filter=in_line)
+        @bindings.add("c-j", filter=in_line)
+        def break_line(event: KeyPressEvent) -> None:
+            event.current_buffer.insert_text("\n")
+
+        @bindings.add("c-c", filter=in_line)
         @bindings.add(Keys.SIGINT)
         def interrupt(event: KeyPressEvent) -> None:
-            buffer = event.current_buffer
-            if buffer.text and (self._answers(buffer.text) or not self._running()):
-                buffer.reset()
-            else:
-                self._put(Interrupt())
+            self._interrupt()
 
-        answering = Condition(lambda: self._answers(self._session.default_buffer.text))
-
-        @bindings.add("escape", filter=answering, eager=True)
-        def go_back(event: KeyPressEvent) -> None:
-            event.current_buffer.reset()
+        @bindings.add("escape", filter=in_line)
+        def escape(event: KeyPressEvent) -> None:
+            self._escape()
 
         @bindings.add("c-d", filter=empty)
         def leave(event: KeyPressEvent) -> None:
             self._put(Leave())
 
-        for char in "yn123456789":
-            answers = Condition(lambda char=char: self._answer is None and char in self._keys())
+        @bindings.add("c-z", filter=in_line)
+        def undo(event: KeyPressEvent) -> None:
+            event.current_buffer.undo()
 
-            @bindings.add(char, filter=empty & answers, eager=True)
+        @bindings.add("c-v", filter=in_line)
+        def paste_image(event: KeyPressEvent) -> None:
+            self._put(PasteImage())
+
+        for char in SINGLE_KEYS:
+            acts = Condition(lambda char=char: self._answer is None and char in self._state.single_keys())
+
+            @bindings.add(char, filter=empty & acts)
             def answer(event: KeyPressEvent) -> None:
-                if self._put(key := Key(event.data)):
-                    self._answer = key
+                event.current_buffer.insert_text(event.data)
+                if self._group is not None:
+                    self._group.start_soon(self._press_alone, event.data, self._edits)
 
         return bindings
+
+    def _submit(self, buffer: Buffer) -> bool:
+        """Takes Enter. Returns true: the line was emptied here, or stays."""
+        if buffer.document.text_before_cursor.endswith("\\"):
+            buffer.delete_before_cursor()
+            buffer.insert_text("\n")
+            return True
+        warning = self._warning_now()
+        if warning and warning != self._warned:
+            self._session.app.invalidate()
+            return True
+        text = buffer.text
+        answers, line = self._state.answers(text), Line(text, warning, self._state.front)
+        buffer.reset(append_to_history=bool(text.strip()) and not answers)
+        if self._put(line) and answers:
+            self._answer = line
+        return True
+
+    def _interrupt(self) -> None:
+        buffer = self._session.default_buffer
+        if buffer.text and (self._state.answers(buffer.text) or not self._state.running):
+            buffer.reset()
+        else:
+            self._put(Interrupt())
+
+    def _escape(self) -> None:
+        buffer = self._session.default_buffer
+        if buffer.complete_state:
+            buffer.cancel_completion()
+        elif buffer.text and self._state.answers(buffer.text):
+            buffer.reset()
+        else:
+            self._put(Escape())
+
+    async def _press_alone(self, char: str, edits: int) -> None:
+        await self._clock.sleep(ALONE_S)
+        buffer = self._session.default_buffer
+        alone = self._edits == edits and buffer.text == char
+        if alone and self._answer is None and char in self._state.single_keys():
+            buffer.reset()
+            if self._put(key := Key(char, self._state.front)):
+                self._answer = key
+
+    def _count_edit(self, buffer: object) -> None:
+        self._edits += 1
 
     def _put(self, typed: Typed) -> bool:
         """Returns false if the stream is closed or full."""
@@ -210,56 +300,3 @@ class Prompt:
             self._session.output.bell()
             return False
         return True
-
-
-def _output(stream: TextIO) -> Output:
-    from prompt_toolkit.output.vt100 import Vt100_Output
-
-    class Patient(Vt100_Output):
-        """Ignores write errors: a closed window is noticed by the keyboard and by a signal.
-
-        prompt_toolkit would print the error from the event loop, which fails again.
-        """
-
-        @override
-        def flush(self) -> None:
-            with suppress(OSError):
-                super().flush()
-
-    # Cursor position requests (CPR) print a warning on terminals that do not answer.
-    return Patient(stream, lambda: _size_of(stream), enable_cpr=False)
-
-
-def _size_of(stream: TextIO) -> Size:
-    from prompt_toolkit.data_structures import Size
-
-    try:
-        columns, rows = os.get_terminal_size(stream.fileno())
-    except OSError:  # its window was closed
-        columns = rows = 0
-    return Size(rows=rows or 24, columns=columns or 80)
-
-
-async def edit_line(streams: Streams, text: str) -> str:
-    """Edits one line on the tty beside a one-shot answer; empty if the person goes back."""
-    from prompt_toolkit import PromptSession
-    from prompt_toolkit.input.vt100 import Vt100Input
-
-    session: PromptSession[str] = PromptSession(
-        input=Vt100Input(streams.stdin), output=_output(streams.stderr)
-    )
-    try:
-        return await session.prompt_async("  ❯ ", default=text, handle_sigint=False)
-    except (EOFError, KeyboardInterrupt):
-        return ""
-
-
-def _history(path: Path | None) -> History:
-    from prompt_toolkit.history import FileHistory, InMemoryHistory
-
-    if path is None:
-        return InMemoryHistory()
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600))
-    path.chmod(0o600)
-    return FileHistory(path)

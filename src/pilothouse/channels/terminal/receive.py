@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Literal
@@ -9,40 +10,55 @@ from typing import Literal
 from msgspec import Struct
 
 from pilothouse.channels.terminal.config import TERMINAL
-from pilothouse.core.ask import Ask, Decision, Remember
-from pilothouse.core.ask_view import input_of, rule_offered
+from pilothouse.core.ask import Ask, Decision, Remember, input_of
+from pilothouse.core.ask_view import rule_offered
+from pilothouse.core.ask_words import describe_offer
 from pilothouse.core.ids import UserId
 from pilothouse.core.message import Address, Author, InboundMessage
 
 NOBODY_HERE = "nobody can answer here"
 SAID_NO = "The person said no."
-ENTER_KEEPS = "Enter keeps this rule; any other key goes on typing."
+ENTER_KEEPS = "Type on to write a message instead."
 WHY = "Why not? Type the reason, then Enter; an empty line goes back."
 REMEMBER: tuple[tuple[str, str, Remember], ...] = (
-    ("s", "allow for this session", "session"),
-    ("a", "allow always here", "always"),
+    ("s", "allow {rule} for this session", "session"),
+    ("a", "always allow {rule} here", "always"),
 )
+_ID = re.compile(r"\d+-(\d+)-\d+")
+YES, NO = ("yes", "allow", "ok"), ("no", "deny")
+"""Words that answer an ask when they are typed, besides its keys and labels."""
 
 
 class Line(Struct, frozen=True):
     text: str
     warned: str = ""
     """The rule that the screen showed when Enter was pressed."""
+    ask: Ask | None = None
+    """The question that the screen showed then."""
 
 
 class Key(Struct, frozen=True):
     char: str
+    ask: Ask | None = None
 
 
 class Interrupt(Struct, frozen=True):
     """Ctrl-C."""
 
 
+class Escape(Struct, frozen=True):
+    """Escape, with nothing in the line that is for an ask."""
+
+
+class PasteImage(Struct, frozen=True):
+    """Ctrl-V: the image on the clipboard."""
+
+
 class Leave(Struct, frozen=True):
     """Ctrl-D, or the end of the input."""
 
 
-Typed = Line | Key | Interrupt | Leave
+Typed = Line | Key | Interrupt | Escape | PasteImage | Leave
 
 
 class Identity(Struct, frozen=True):
@@ -51,6 +67,12 @@ class Identity(Struct, frozen=True):
     address: Address
     author: Author
     next_id: Callable[[], str]
+    pid: int
+
+    def made(self, id: str) -> bool:
+        """Returns false for the id of a message from another terminal."""
+        found = _ID.fullmatch(id)
+        return found is None or found[1] == str(self.pid)
 
     def message(self, text: str, at: float, *, alone: bool = False) -> InboundMessage:
         return InboundMessage(
@@ -72,6 +94,7 @@ def make_identity(place: str, user: str, now: Callable[[], float], pid: int) -> 
         Address(TERMINAL, place),
         Author(UserId(f"{TERMINAL}:{user}"), user),
         lambda: f"{int(now() * 1000)}-{pid}-{next(counted)}",
+        pid,
     )
 
 
@@ -87,10 +110,12 @@ class Choice(Struct, frozen=True):
     decision: Decision | None = None
     rule: str = ""
     """The exact rule that it would keep."""
+    words: tuple[str, ...] = ()
+    """What else names it when it is typed."""
 
     @property
     def at_once(self) -> bool:
-        """True for a plain yes or no. Other keys need Enter: a message may begin with their letter."""
+        """True for a plain yes or no, which need no Enter if the key comes alone."""
         return self.action == "answer" and not self.rule
 
 
@@ -100,24 +125,27 @@ def choices(ask: Ask) -> tuple[Choice, ...]:
         return tuple(_approvals(ask))
     if ask.kind == "plan" and not ask.options:
         return (
-            Choice("y", "go ahead", decision=Decision("allow")),
-            Choice("n", "not so", decision=Decision("deny", text=SAID_NO)),
-            Choice("r", "not so, and say why", "reason"),
+            Choice("y", "go ahead", decision=Decision("allow"), words=YES),
+            Choice("n", "no", decision=Decision("deny", text=SAID_NO), words=NO),
+            Choice("r", "no, and say why", "reason"),
         )
     return ()
 
 
 def _approvals(ask: Ask) -> Iterator[Choice]:
-    yield Choice("y", "allow", decision=Decision("allow"))
+    """Yields the narrow choices first, then the lasting ones, then everything that is no answer yet."""
+    once = "allow" if ask.of_house else "allow once"
+    yield Choice("y", once, decision=Decision("allow"), words=YES)
+    yield Choice("n", "deny", decision=Decision("deny"), words=NO)
     for key, label, remember in REMEMBER:
         if rule := rule_offered(ask, remember):
-            yield Choice(key, label, decision=Decision("allow", remember=remember), rule=rule)
+            told = label.format(rule=describe_offer(rule))
+            yield Choice(key, told, decision=Decision("allow", remember=remember), rule=rule)
     if input_of(ask) is not None:
-        yield Choice("m", "change", "change")
-    yield Choice("n", "deny", decision=Decision("deny"))
+        yield Choice("m", "edit", "change")
     if not ask.of_house:
-        yield Choice("r", "deny, and say why", "reason")
-    yield Choice("d", "all", "whole")
+        yield Choice("r", "deny with a reason", "reason")
+        yield Choice("d", "full details", "whole")
     yield Choice("?", "help", "help")
 
 
@@ -128,9 +156,11 @@ def keys_of(ask: Ask) -> str:
 
 
 def chosen(ask: Ask, typed: str) -> Choice | None:
-    """Returns the choice that `typed` names by key or label."""
+    """Returns the choice that `typed` names by key, label or word."""
     word = typed.strip().lower()
-    return next((choice for choice in choices(ask) if word in (choice.key, choice.label.lower())), None)
+    plain = word.rstrip(".!")
+    found = (c for c in choices(ask) if word in (c.key, c.label.lower()) or plain in c.words)
+    return next(found, None)
 
 
 def decide(ask: Ask, typed: str) -> Decision | None:
@@ -148,7 +178,8 @@ def decide(ask: Ask, typed: str) -> Decision | None:
 def _options(ask: Ask, word: str) -> tuple[str, ...]:
     """Parses `2`, `Blue`, or, if several may be chosen, `1,3`; empty if any of them is not an option."""
     named = {str(n): option.key for n, option in enumerate(ask.options, 1)}
-    named |= {option.label.lower(): option.key for option in ask.options}
+    for option in ask.options:
+        named |= {option.label.partition(": ")[0].lower(): option.key, option.label.lower(): option.key}
     if word.lower() in named:
         return (named[word.lower()],)
     words = [part.strip().lower() for part in word.replace(";", ",").split(",")] if ask.many else []
@@ -160,8 +191,7 @@ def _options(ask: Ask, word: str) -> tuple[str, ...]:
 
 def explain_key(ask: Ask, choice: Choice) -> str:
     """Says what a key does."""
-    about = (ABOUT_PLANS if ask.kind == "plan" else ABOUT).get(choice.key, choice.label)
-    return about if choice.at_once else f"then Enter: {about}"
+    return (ABOUT_PLANS if ask.kind == "plan" else ABOUT).get(choice.key, choice.label)
 
 
 ABOUT = {
@@ -171,7 +201,7 @@ ABOUT = {
     "m": "change what would be done, then allow that",
     "n": "deny it, and stop the turn",
     "r": "deny it and say why; the engine reads the reason and goes on",
-    "d": "the whole change, and exactly what is asked",
+    "d": "the whole change, and exactly what would run",
     "?": "this",
 }
 ABOUT_PLANS = {"y": "let it go ahead", "n": "send the plan back", "r": "send it back and say why"}

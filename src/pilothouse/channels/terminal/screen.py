@@ -28,6 +28,10 @@ class Screen(Protocol):
 
     def status(self, line: str) -> None: ...
 
+    def draft(self, text: str) -> bool:
+        """Shows the text that is still being written, in place of the one before. Returns false if it cannot."""
+        ...
+
 
 class PlainScreen:
     """Answers on stdout, the rest on stderr; on a terminal stderr's last line is the status."""
@@ -62,6 +66,9 @@ class PlainScreen:
             self._shown = line
             put(self._notes, f"\r\x1b[2K{line}")
 
+    def draft(self, text: str) -> bool:
+        return False
+
     def _clear(self) -> None:
         self.status("")
 
@@ -90,10 +97,18 @@ class Display(Struct, frozen=True):
     verbose: bool = False
     asks: bool = True
     """True if asks are shown here; a one-shot message asks in its own way."""
+    folder: str = ""
+    """The workspace: paths in it are shown relative to it."""
 
     @property
     def columns(self) -> int:
         return self.width()
+
+    def draw(self, text: str) -> str:
+        """Draws Markdown, if this display does."""
+        if self.drawn:
+            return draw(text, self.columns, color=self.color)
+        return sanitize(text) if self.streamed else text
 
     def words(self, text: str) -> str:
         """Returns a notice or failure: wrapped for a terminal, unchanged for a pipe."""
@@ -110,7 +125,7 @@ class Writer:
         """Writes blocks of Markdown, each after a blank line."""
         for block in found:
             gap = "\n" if self._last and self.display.streamed else ""
-            await self.screen.say(gap + self._drawn(block))
+            await self.screen.say(gap + self.display.draw(block))
             self._last = "text"
 
     async def whole(self, text: str) -> None:
@@ -126,8 +141,3 @@ class Writer:
     def break_here(self) -> None:
         """Puts a blank line before what comes next."""
         self._last = self._last and "end"
-
-    def _drawn(self, block: str) -> str:
-        if self.display.drawn:
-            return draw(block, self.display.columns, color=self.display.color)
-        return sanitize(block) if self.display.streamed else block

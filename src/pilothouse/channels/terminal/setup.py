@@ -11,13 +11,15 @@ from typing import Protocol
 import msgspec
 from msgspec import Struct
 
-from pilothouse.channels.terminal.config import TerminalConfig
+from pilothouse.channels.terminal.config import ChatFacts, TerminalConfig
 from pilothouse.channels.terminal.receive import Identity
+from pilothouse.channels.terminal.screen import Display
 from pilothouse.channels.terminal.streams import Streams
 from pilothouse.channels.terminal.style import Palette
 from pilothouse.core.ask import Ask
-from pilothouse.core.channel import Desk
+from pilothouse.core.channel import Desk, MenuCommand
 from pilothouse.core.clock import Clock
+from pilothouse.core.engine import Blobs
 from pilothouse.core.ids import ConversationId, MessageId
 from pilothouse.core.message import Part, conversation_id
 
@@ -30,9 +32,29 @@ class Setup(Struct, frozen=True):
     streams: Streams
     clock: Clock
     identity: Identity
-    header: str
+    facts: ChatFacts
     verbose: bool
     json: bool
+    blobs: Blobs
+    commands: tuple[MenuCommand, ...] = ()
+
+    @property
+    def folder(self) -> str:
+        """The workspace; empty if the conversation is not named after a folder."""
+        place = self.identity.address.place
+        return place if place.startswith("/") else ""
+
+    def display(self, palette: Palette, *, drawn: bool, streamed: bool, asks: bool = True) -> Display:
+        return Display(
+            palette,
+            self.columns,
+            drawn,
+            streamed,
+            color=self.palette(tty=drawn).color,
+            verbose=self.verbose,
+            asks=asks,
+            folder=self.folder,
+        )
 
     @property
     def conversation(self) -> ConversationId:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 import unicodedata
+from pathlib import PurePosixPath
 
 from msgspec import Struct
 
@@ -17,6 +18,12 @@ _GAP = re.compile(r"(?<=\S) {2,}(?=\S)")
 def sanitize(text: str) -> str:
     """Removes control characters: an engine must not move the cursor or write to the clipboard."""
     return _UNSAFE.sub("", text.replace("\r\n", "\n"))
+
+
+def relative_path(path: str, folder: str) -> str:
+    """Returns a path inside the folder relative to it, and any other as it is."""
+    whole = PurePosixPath(path)
+    return str(whole.relative_to(folder)) if folder and whole.is_relative_to(folder) else path
 
 
 class Palette(Struct, frozen=True):

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from html import unescape
 
 import anyio
 import msgspec
 
 from pilothouse.channels.steps import activity_text
+from pilothouse.channels.terminal.ask_board import AskBoard
+from pilothouse.channels.terminal.ask_queue import AskQueue
+from pilothouse.channels.terminal.live_area import LiveArea
 from pilothouse.channels.terminal.page import Page
 from pilothouse.channels.terminal.render import (
-    activity_line,
-    ask_text,
     attachment_line,
     closing_line,
     notice_line,
     plan_lines,
-    spinner,
     step_line,
 )
 from pilothouse.channels.terminal.screen import Display, Screen, Writer
@@ -36,21 +38,23 @@ from pilothouse.core.event import (
     ToolStarted,
     TurnEnded,
 )
-from pilothouse.core.ids import AskId, TurnId
+from pilothouse.core.ids import AskId, CallId, TurnId
 from pilothouse.core.message import AGAIN_MARK, Author, Part
 from pilothouse.core.outcome import Failure
 from pilothouse.core.view import TurnView
 
 END_WAIT_S = 0.5
-"""How long a delivered answer waits for the end of its turn to be followed, so that both are drawn together."""
+"""How long a delivered answer waits for the end of its turn to be followed, and an ask for its event or its end."""
 DELIVERY_WAIT_S = 2.0
 """How long an ended turn waits for its answer; after that the text of its events is shown."""
 HELD_S = 0.3
 """How long a started call waits before it gets a line: an ask about it may follow."""
 QUIET_S = 0.3
 """After this much silence a turn that began before the terminal opened counts as running."""
-NEWLINE = "\n"
 AWAY = "While you were away"
+STOPPED = "Stopped."
+"""The last words of a stopped turn, which its closing line says too."""
+_TAG = re.compile(r"</?[a-z]+(?: [^>]*)?>")
 
 
 class Transcript:
@@ -65,15 +69,20 @@ class Transcript:
         self._me = me
         self._since = since
         self._pages: dict[TurnId, Page] = {}
-        self._shown: set[AskId] = set()
-        self._open: dict[AskId, Ask] = {}
-        """Open asks. Kept apart from the views: an ask may outlive its turn."""
-        self._settled: set[AskId] = set()
+        self.asks = AskQueue(clock)
+        self._board = AskBoard(self.asks, self._writer, me)
+        self.stopping = False
+        """A stop was sent from here: a step that ends now did not fail."""
+        self._sent: list[str] = []
+        """Messages typed here whose turns have not begun."""
+        self._area = LiveArea(screen, display, clock, self.asks)
         self._lock = anyio.Lock()
         self._away = False
         self._expecting: float | None = None
         self._seen_seq = 0
         self._ends: defaultdict[TurnId, anyio.Event] = defaultdict(anyio.Event)
+        self._asked: defaultdict[AskId, anyio.Event] = defaultdict(anyio.Event)
+        self._told: defaultdict[AskId, anyio.Event] = defaultdict(anyio.Event)
 
     # State.
 
@@ -82,38 +91,44 @@ class Transcript:
         return self._expecting is not None or any(page.running for page in self._pages.values())
 
     @property
-    def ask(self) -> Ask | None:
-        """The oldest open ask."""
-        return next(iter(self._open.values()), None)
-
-    @property
     def safe_seq(self) -> int:
         """The event after which to follow next time, so that no unfinished or undelivered turn is missed."""
         kept = [page.first_seq for page in self._pages.values() if not page.settled]
         return min(kept, default=self._seen_seq + 1) - 1
 
-    def expect(self) -> None:
-        """Notes that a message was sent: a turn will begin."""
+    def expect(self, text: str = "") -> None:
+        """Notes that a message was sent from here: a turn will begin."""
         self._expecting = self._clock.now()
-
-    def settle(self, ask: AskId) -> Ask | None:
-        """Closes an ask; returns it if it was open here."""
-        self._settled.add(ask)
-        return self._open.pop(ask, None)
+        self._sent += [text] if text else []
 
     # Input.
 
     async def asked(self, ask: Ask) -> None:
         """Shows an ask that was open before the terminal."""
         async with self._lock:
-            await self._ask(ask)
+            await self._board.show(ask)
+
+    def stop_here(self) -> None:
+        """Notes that the person stops the running turn."""
+        self.stopping = True
+        self.asks.stop_here()
+
+    async def settle(self, id: AskId) -> None:
+        """Closes an ask that was answered here, and shows the next one."""
+        self.asks.settle(id)
+        async with self._lock:
+            await self._board.show_next()
 
     async def event(self, row: LoggedEvent) -> None:
         """Takes an event. An ask may change after its turn's end: that settles the ask and shows nothing of the turn."""
         self._seen_seq = row.seq
+        if isinstance(row.event, AskChanged) and self._board.is_by_other(row.event):
+            await self._until_told(row.event.ask_id)
         async with self._lock:
+            if isinstance(row.event, Asked):
+                self._asked[row.event.ask.id].set()
             if isinstance(row.event, AskChanged):
-                await self._ask_changed(row.event)
+                await self._board.settled_elsewhere(row.event)
             page = self._page_for(row)
             if page is None:
                 return
@@ -127,18 +142,29 @@ class Transcript:
             self._expecting = None
             if isinstance(row.event, AskChanged) and row.event.said.startswith("denied"):
                 page.held.clear()
+                page.refused |= {action.id for action in before.open_actions}
+            if before.phase == "idle":
+                self.asks.forget_stop()
+                await self._close_ended(page)
             await self._tell(page, row, before)
         self.draw_status()
 
     async def part(self, part: Part) -> None:
         kind, turn = part.data.get("kind"), TurnId(part.data.get("turn_id") or "")
         page = await self._page_of(turn) if turn and kind != "ask" and not part.again else None
+        ask = msgspec.convert(part.data["ask"], Ask) if kind == "ask" else None
+        if ask is not None and turn and not part.again:
+            await self._until_asked(ask.id)
         async with self._lock:
             self._expecting = None
-            if kind == "ask":
-                await self._ask(msgspec.convert(part.data["ask"], Ask), again=part.again)
+            if ask is not None:
+                await self._board.show(ask, again=part.again)
+            elif not turn and self.asks.tells_of_stop(part.text):
+                pass  # the person who stopped it knows
             elif not turn or part.again or (page and page.past):
                 await self._apart(part, page)
+                for id in self.asks.named_in(part.text):
+                    self._told[id].set()
             else:
                 await self._deliver(page or self._unheard(turn), part)
         self.draw_status()
@@ -156,7 +182,7 @@ class Transcript:
                 late = page.ended_at is not None and now - page.heard_at >= DELIVERY_WAIT_S
                 if late and not page.past and not page.closed:
                     await self._close(page)
-        self.draw_status()
+        self.draw_status(draw=True)
 
     @asynccontextmanager
     async def paused(self) -> AsyncIterator[None]:
@@ -171,6 +197,17 @@ class Transcript:
             if alone:
                 self._writer.break_here()
 
+    async def farewell(self, text: str) -> None:
+        """Prints the last line, if there is anything to come back to."""
+        if self._pages:
+            await self.note(text)
+
+    async def _close_ended(self, page: Page) -> None:
+        """Closes other turns that ended, before this one prints anything: their end must not follow its text."""
+        for other in self._pages.values():
+            if other is not page and other.ended_at is not None and not other.past:
+                await self._close(other)
+
     async def finish(self) -> None:
         """Shows what is missing of ended turns before the terminal closes."""
         async with self._lock:
@@ -178,13 +215,9 @@ class Transcript:
                 if page.ended_at is not None and not page.past:
                     await self._close(page)
 
-    def draw_status(self) -> None:
-        now, width = self._clock.now(), self._display.columns
-        page = next((page for page in reversed(self._pages.values()) if page.running), None)
-        if page:
-            self._screen.status(activity_line(page.view, now, width))
-        else:
-            self._screen.status(fit(f"{spinner(now)} Starting…", width - 1) if self._expecting else "")
+    def draw_status(self, *, draw: bool = False) -> None:
+        pages = reversed(self._pages.values())
+        self._area.show(pages, starting=self._expecting is not None, draw=draw)
 
     def _page_for(self, row: LoggedEvent) -> Page | None:
         """Returns the page of the event's turn; None if it ended, or if only an ask of an unseen turn changed."""
@@ -203,19 +236,22 @@ class Transcript:
         if not isinstance(row.event, Asked):
             await self._announce(page)
         match row.event:
-            case PromptAdded(text=text, by=by) if by not in ("", self._me.id, self._me.name):
-                await self._writer.aside(palette.dim(f"❯ {fit(text, columns - 2)}"))
+            case PromptAdded(text=text, by=by):
+                await self._prompt(text, by)
             case ToolStarted(call=call):
                 await self._narration(page)
                 page.held += [] if self._screen.live else [f"  {fit(activity_text(call), columns - 2)}"]
-            case ToolFinished(call_id=call_id):
-                done = (action for action in page.view.recent_actions if action.id == call_id)
-                await self._writer.aside(*(step_line(action, palette, columns) for action in done))
+            case ToolFinished(denied=str(why)) if why:
+                pass  # it did not run, and a message names the rule
+            case ToolFinished(call_id=call_id, ok=ok):
+                await self._step(page, call_id, ok, before)
             case Asked(ask=ask):
                 await self._narration(page)
-                await self._ask(ask)
+                await self._board.show(ask)
             case PlanChanged(items=items):
                 await self._writer.aside(plan_lines(before.plan, items, palette, columns))
+            case Notice(kind="permission_denied") if page.refused:
+                pass  # the person who denied it knows
             case Notice():
                 await self._writer.aside(notice_line(row.event, palette, columns))
             case TurnEnded() if page.delivered:
@@ -223,11 +259,43 @@ class Transcript:
             case _:
                 pass
 
+    async def _prompt(self, text: str, by: str) -> None:
+        """Prints the message that a turn answers, unless it was typed here."""
+        if text.startswith("<message"):  # several messages in a frame for the engine
+            text = unescape(_TAG.sub("", text))
+        mine = [sent for sent in self._sent if sent in text]
+        if mine:
+            self._sent = [sent for sent in self._sent if sent not in mine]
+        elif by:
+            who = "" if by in (self._me.id, self._me.name) else f"{by}: "
+            await self._writer.aside(self._display.palette.dim(fit(f"❯ {who}{text}", self._display.columns)))
+
+    async def _step(self, page: Page, id: CallId, ok: bool, before: TurnView) -> None:
+        if not ok and (self.stopping or id in page.refused):
+            return
+        display = self._display
+        done = [action for action in before.open_actions if action.id == id]
+        if ok and not self._screen.live:  # a line said so when it began
+            done = [action for action in done if action.call.kind == "file_change"]
+        lines = (step_line(one, ok, display.folder, display.palette, display.columns) for one in done)
+        await self._writer.aside(*lines)
+
     async def _page_of(self, turn: TurnId) -> Page | None:
         """Returns the turn's page, after waiting a moment for the turn's end."""
         with anyio.move_on_after(END_WAIT_S):
             await self._ends[turn].wait()
         return self._pages.get(turn)
+
+    async def _until_asked(self, id: AskId) -> None:
+        """Waits a moment for the ask's event: the steps before it are printed above it."""
+        with anyio.move_on_after(END_WAIT_S):
+            await self._asked[id].wait()
+
+    async def _until_told(self, id: AskId) -> None:
+        """Waits a moment for the message that tells who answered: it is printed above what follows."""
+        if self.asks.is_open(id):
+            with anyio.move_on_after(END_WAIT_S):
+                await self._told[id].wait()
 
     def _unheard(self, turn: TurnId) -> Page:
         """Returns a page for a turn whose events come later, if at all."""
@@ -243,9 +311,8 @@ class Transcript:
                 await self._answer(page, part.text)
             else:
                 paint = self._display.palette.red if view.outcome == "failed" else self._display.palette.dim
-                await self._writer.aside(
-                    *(paint(self._display.words(block)) for block in page.rest_of(part.text))
-                )
+                rest = [block for block in page.rest_of(part.text) if block != STOPPED]
+                await self._writer.aside(*(paint(self._display.words(block)) for block in rest))
             await self._files(part)
         if page.ended_at is not None:
             await self._close(page)
@@ -264,6 +331,7 @@ class Transcript:
         if view.failure:
             await self._failure(page, view.failure)
         page.closed = True
+        self.stopping = False
         await self._closing(page)
 
     async def _closing(self, page: Page) -> None:
@@ -297,28 +365,6 @@ class Transcript:
         if page is not None:
             await self._closing(page)
         self._writer.break_here()
-
-    async def _ask(self, ask: Ask, *, again: bool = False) -> None:
-        if ask.id in self._settled:
-            return
-        self._open[ask.id] = ask
-        if not self._display.asks or (ask.id in self._shown and not again):
-            return
-        self._shown.add(ask.id)
-        self._writer.break_here()
-        palette = self._display.palette
-        await self._writer.aside(
-            ask_text(ask, palette, self._display.columns), palette.dim(AGAIN_MARK) if again else ""
-        )
-
-    async def _ask_changed(self, change: AskChanged) -> None:
-        """Prints one line about an ask that was settled elsewhere: who answered what."""
-        ask = self.settle(change.ask_id)
-        if ask is None or change.by == self._me.id:
-            return
-        by = f", by {change.by}" if change.by else ""
-        line = f"→ {ask.title.split(NEWLINE)[0]} · {change.said or change.state}{by}"
-        await self._writer.aside(self._display.palette.dim(indent(line, self._display.columns)))
 
     async def _announce(self, page: Page, *, held_s: float = 0.0) -> None:
         """Prints started calls on a screen without a status line, but not a call that waits for an ask."""

@@ -1,0 +1,50 @@
+"""The content blocks of a prompt as one message: text, named files, embedded texts, and images as attachments."""
+
+from __future__ import annotations
+
+from pilothouse.channels.acp.wire import (
+    AudioBlock,
+    ContentBlock,
+    ImageBlock,
+    ResourceBlock,
+    ResourceLink,
+    TextBlock,
+)
+from pilothouse.channels.client_images import keep_image
+from pilothouse.channels.client_runs import Said
+from pilothouse.channels.stdio_server import INVALID_PARAMS, RequestError
+from pilothouse.core.engine import Blobs
+from pilothouse.core.message import Attachment
+
+NO_AUDIO = "Audio is not supported. Send text or images."
+
+
+async def read_prompt(blobs: Blobs, blocks: tuple[ContentBlock, ...]) -> Said:
+    """Return the message. Raises `RequestError` for an empty prompt, audio, or an image that cannot be read."""
+    texts: list[str] = []
+    files: list[Attachment] = []
+    for block in blocks:
+        match block:
+            case TextBlock(text=text):
+                texts.append(text)
+            case ImageBlock(data=data, mime_type=kind):
+                files.append(await keep_image(blobs, kind, data, len(files) + 1))
+            case AudioBlock():
+                raise RequestError(INVALID_PARAMS, NO_AUDIO)
+            case ResourceLink() | ResourceBlock():
+                texts.append(_resource_text(block))
+    text = "\n".join(filter(None, texts))
+    if not text.strip() and not files:
+        raise RequestError(INVALID_PARAMS, "The prompt is empty. Give a text or an image.")
+    return Said(text, tuple(files))
+
+
+def _resource_text(block: ResourceLink | ResourceBlock) -> str:
+    """Name a file by its path where it is on this machine; put the text of an embedded one below its name."""
+    if isinstance(block, ResourceLink):
+        return f"[{block.name or 'file'}]({block.uri.removeprefix('file://')})"
+    found = block.resource
+    path = found.uri.removeprefix("file://")
+    if found.text is None:
+        return f"[file]({path})"
+    return f'<context ref="{path}">\n{found.text}\n</context>'

@@ -1,0 +1,185 @@
+"""The runs of one client: started as messages, waited for until a turn takes them over, and stopped.
+
+A run is named by the id of its message, so it has a name before its turn exists. A message that never becomes a turn is a
+run too: withdrawn, refused, or a command, whose reply is the run's answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Generic, Literal, TypeVar
+
+import anyio
+import anyio.abc
+from msgspec import Struct
+
+from pilothouse.channels.session_feed import SessionFeed
+from pilothouse.core.ask import Ask, Decision
+from pilothouse.core.channel import ChannelHost, Desk, Receipt
+from pilothouse.core.errors import PilothouseError
+from pilothouse.core.ids import AskId, ChannelId, MessageId
+from pilothouse.core.message import Attachment, Author, InboundMessage, MessageDeleted
+
+T = TypeVar("T")
+
+POLL_S = 0.2
+LOCAL: frozenset[ChannelId] = frozenset(map(ChannelId, ("acp", "rpc", "terminal")))
+"""Channels whose people sit at this machine. A run in another one would answer a message that is not there."""
+NO_DIALOG = "This client cannot show the question."
+
+End = Literal["completed", "cancelled", "error"]
+ENDS: dict[str, End] = {"done": "completed", "withdrawn": "cancelled"}
+
+
+class Said(Struct, frozen=True):
+    """What the person says with a run."""
+
+    text: str
+    files: tuple[Attachment, ...] = ()
+    engine_line: str = ""
+    """A line for the engine itself, which is never read as a command of Pilothouse."""
+
+
+class Waiting(Struct, Generic[T]):
+    """A run of this client whose turn has not been seen yet."""
+
+    feed: SessionFeed[T]
+    native_id: str
+    reply: str = ""
+
+
+class ClientRuns(Generic[T]):
+    """`active` has the runs whose end the client was not told yet. `end` tells the end of a run without a turn."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        host: ChannelHost,
+        author: Author,
+        new_id: Callable[[], str],
+        source: str,
+        end: Callable[[str, Waiting[T], End], Awaitable[None]],
+    ) -> None:
+        self.waiting: dict[str, Waiting[T]] = {}
+        self.active: dict[str, SessionFeed[T]] = {}
+        self._desk = desk
+        self._host = host
+        self._author = author
+        self._new_id = new_id
+        self._source = source
+        self._end = end
+
+    async def start(self, feed: SessionFeed[T], said: Said) -> Receipt:
+        """Store a message that is a run by itself. Hold the feed's lock, so that its first row comes after this."""
+        native_id = self._new_id()
+        message = InboundMessage(
+            feed.address,
+            self._author,
+            native_id,
+            said.text,
+            attachments=said.files,
+            private=True,
+            source=self._source,
+            sent_at=self._host.clock.now(),
+            file_text=said.engine_line,
+            alone=True,
+        )
+        receipt = await self._desk.accept(message)
+        if receipt.message_id is not None:
+            self.active[receipt.message_id] = feed
+            self.waiting[receipt.message_id] = Waiting(feed, native_id, receipt.text)
+        return receipt
+
+    async def stop(self, feed: SessionFeed[T], run_id: str) -> None:
+        """Withdraw the message while it waits, or stop its turn. Its end comes as for any run."""
+        waiting = self.waiting.get(run_id)
+        if waiting is not None:
+            await self._desk.deleted(MessageDeleted(feed.address, self._author, waiting.native_id))
+        live = await feed.query("live_turn", conversation=feed.conversation)
+        facts = await feed.query("turn", id=live.id) if live is not None else None
+        if facts is not None and facts.run_id == run_id:
+            now = self._host.clock.now()
+            await self._desk.command(feed.address, self._author, "/stop", self._new_id(), sent_at=now)
+
+    async def watch(self) -> None:
+        """End the runs whose message never became a turn."""
+        while True:
+            for run_id, waiting in list(self.waiting.items()):
+                await self._look_at(run_id, waiting)
+            await self._host.clock.sleep(POLL_S)
+
+    async def _look_at(self, run_id: str, waiting: Waiting[T]) -> None:
+        try:
+            state = await self._desk.query("message", self._author, id=MessageId(run_id))
+        except PilothouseError:
+            return
+        if state is None or state.turn_id is not None or state.status in ("queued", "claimed"):
+            return
+        if not state.delivered or self.waiting.pop(run_id, None) is None:
+            return
+        self.active.pop(run_id, None)
+        await self._end(run_id, waiting, ENDS.get(state.status, "error"))
+
+    def take_reply(self, native_id: str, text: str) -> bool:
+        """Take the text that replies to a run without a turn. False if it replies to none."""
+        for waiting in self.waiting.values():
+            if waiting.native_id == native_id:
+                waiting.reply = f"{waiting.reply}\n\n{text}".strip()
+                return True
+        return False
+
+
+class ShownAsks:
+    """The asks that one client shows, each until it is answered: here, on another surface, or by its expiry.
+
+    `decide` asks the person; None leaves the ask to others, or denies it if `is_own` says that nobody else is asked."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        host: ChannelHost,
+        author: Author,
+        tasks: anyio.abc.TaskGroup,
+        decide: Callable[[Ask, Any], Awaitable[Decision | None]],
+        is_own: Callable[[Any], bool],
+    ) -> None:
+        self._desk = desk
+        self._host = host
+        self._author = author
+        self._tasks = tasks
+        self._decide = decide
+        self._is_own = is_own
+        self._open: dict[AskId, anyio.CancelScope] = {}
+
+    def show(self, ask: Ask, where: Any) -> None:
+        """Show an ask; `where` is what `decide` needs to know about its place."""
+        if ask.id not in self._open:
+            self._open[ask.id] = anyio.CancelScope()
+            self._tasks.start_soon(self._answer, ask, where)
+
+    def close(self, id: AskId) -> None:
+        if scope := self._open.pop(id, None):
+            scope.cancel()
+
+    async def _answer(self, ask: Ask, where: Any) -> None:
+        scope = self._open.get(ask.id)
+        if scope is None:
+            return
+        with scope:
+            row = await self._desk.query("ask", self._author, id=ask.id)
+            if row is None or row.state != "open":
+                return
+            decision = await self._decide(row.ask, where)
+            if decision is None and self._is_own(where):
+                decision = Decision("deny", text=NO_DIALOG)
+            if decision is not None:
+                with anyio.CancelScope(shield=True):
+                    await self._tell(row.ask, decision)
+
+    async def _tell(self, ask: Ask, decision: Decision) -> None:
+        try:
+            told = await self._desk.answer(ask.id, ask.payload_hash, decision, self._author)
+            if not told.accepted:
+                self._host.log("client.answer_refused", ask=ask.id, text=told.text)
+        except PilothouseError as error:
+            self._host.log("client.answer_failed", level="warning", ask=ask.id, error=str(error))

@@ -1,0 +1,53 @@
+"""JSON-RPC on two pipes as a channel: its conversations are the sessions that its client opened."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import IO
+
+from pilothouse.channels.rpc.connection import RPC, RpcSetup
+from pilothouse.channels.rpc.server import RpcServer
+from pilothouse.channels.stdio_frames import FrameReader, FrameWriter
+from pilothouse.core.channel import ChannelHost, Desk
+from pilothouse.core.errors import Rejected
+from pilothouse.core.ids import ConversationId
+from pilothouse.core.message import Address, Content, MessageRef, Part, clean_text
+from pilothouse.processes.pipes import PipeReader, PipeWriter
+
+
+class RpcChannel:
+    at_machine = True
+
+    def __init__(
+        self, setup: RpcSetup, host: ChannelHost, *, stdin: IO[bytes], stdout: IO[bytes], token: str
+    ) -> None:
+        self.id = RPC
+        self._token = token
+        self._numbers = count(1)
+        self._reader = PipeReader(stdin)
+        self._server = RpcServer(setup, host, FrameReader(self._reader), FrameWriter(PipeWriter(stdout)))
+
+    def holds(self) -> tuple[ConversationId, ...]:
+        return self._server.conversations()
+
+    def was_sent_elsewhere(self, native_id: str) -> bool:
+        return not native_id.startswith(self._token)
+
+    async def run(self, desk: Desk) -> None:
+        await self._server.run(desk)
+
+    def render(self, content: Content) -> tuple[Part, ...]:
+        ask_id = content.ask.id if content.ask is not None else None
+        data = {
+            "kind": content.kind,
+            "turn_id": content.turn_id,
+            "reply_to": content.reply_to,
+            "ask_id": ask_id,
+        }
+        return (Part(clean_text(content.text), data, content.attachments),)
+
+    async def send(self, address: Address, part: Part) -> MessageRef:
+        if address.channel != RPC:
+            raise Rejected(f"this client shows sessions of {RPC}, not of {address.channel}")
+        await self._server.part(address, part)
+        return MessageRef(address, f"{self._token}.{next(self._numbers)}")

@@ -1,0 +1,225 @@
+"""One client: what it can show, the sessions that it opened, and the runs that it waits for. The face of each session's feed.
+
+Order of frames of a run: the answer to `run.start`, `run.status running`, its events, and `run.status` with its end. A
+preview and `permission.ready` are written before the confirm that they belong to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import anyio
+import anyio.abc
+from msgspec import Struct
+
+from pilothouse.channels.client_runs import ClientRuns, End, ShownAsks, Waiting
+from pilothouse.channels.rpc.dialogs import decide, open_dialogs
+from pilothouse.channels.rpc.events import AgentEvent, Final, HiddenUserMessage
+from pilothouse.channels.rpc.notifications import (
+    AgentEventParams,
+    RunContextParams,
+    RunDiagnosticsParams,
+    RunStatusParams,
+    RunUpdateParams,
+)
+from pilothouse.channels.rpc.params import UiCapabilities, UiContext
+from pilothouse.channels.rpc.protocol import SESSION_NOT_FOUND
+from pilothouse.channels.rpc.translate import RunStatus, RunTranslator, context_left, update_of
+from pilothouse.channels.session_feed import Run, SessionFeed
+from pilothouse.channels.stdio_frames import FrameWriter
+from pilothouse.channels.stdio_server import RequestError
+from pilothouse.core.ask import Ask, Decision
+from pilothouse.core.channel import ChannelHost, Desk, LoggedEvent
+from pilothouse.core.event import AskChanged, Asked
+from pilothouse.core.ids import AskId, ChannelId, ConversationId
+from pilothouse.core.message import Address, Author, conversation_id
+
+RPC = ChannelId("rpc")
+Feed = SessionFeed[RunTranslator]
+
+
+class RpcSetup(Struct, frozen=True):
+    """What the command gives the channel. `bind` binds a session's conversation to the folder; `pick_mode` stores the
+    approval mode of the folder, and is None where one is chosen already."""
+
+    folder: Path
+    author: Author
+    engine: str
+    version: str
+    bind: Callable[[Address], Awaitable[None]]
+    run_shell: Callable[[str, Path, float], Awaitable[ShellEnd]]
+    new_id: Callable[[], str]
+    list_mcp: Callable[[], Awaitable[Sequence[tuple[Any, ...]]]]
+    """Rows of `McpServerRow`."""
+    compact_lines: Mapping[str, str] = {}
+    """By engine, the message that makes a session compact its history."""
+    pick_mode: Callable[[str], Awaitable[None]] | None = None
+    on_disconnect: Literal["finish", "cancel"] = "finish"
+    diagnostics: bool = False
+    home: Path = Path("/")
+
+
+class ShellEnd(Struct, frozen=True):
+    """The end of a shell command. `problem` says why it was stopped or did not start."""
+
+    stdout: bytes
+    stderr: bytes
+    exit_code: int | None
+    duration_s: float
+    problem: str = ""
+
+
+class Connection:
+    def __init__(
+        self,
+        setup: RpcSetup,
+        host: ChannelHost,
+        desk: Desk,
+        writer: FrameWriter,
+        tasks: anyio.abc.TaskGroup,
+    ) -> None:
+        self.setup = setup
+        self.host = host
+        self.desk = desk
+        self.writer = writer
+        self.tasks = tasks
+        self.dialogs = open_dialogs(writer)
+        self.runs = ClientRuns(desk, host, setup.author, setup.new_id, "rpc", self._end_without_turn)
+        self.asks = ShownAsks(
+            desk, host, setup.author, tasks, self._decide, lambda run_id: run_id in self.runs.active
+        )
+        self.able: UiCapabilities | None = None
+        self.ui_context: UiContext | None = None
+        self.feeds: dict[ConversationId, Feed] = {}
+        self.pick_mode = setup.pick_mode
+        self.starting = anyio.Lock()
+        self._opening = anyio.Lock()
+
+    # Sessions.
+
+    def address_of(self, session_id: str) -> Address:
+        return Address(RPC, str(self.setup.folder), session_id)
+
+    def name_of(self, address: Address) -> str:
+        """Return the client's name for a conversation: the thread of ours in this folder, else the conversation's id."""
+        here = address.channel == RPC and address.place == str(self.setup.folder)
+        return address.thread if here and address.thread else conversation_id(address)
+
+    async def find(self, session_id: str) -> Address:
+        """Return the address of a stored session."""
+        id = ConversationId(session_id) if ":" in session_id else conversation_id(self.address_of(session_id))
+        known = await self.desk.query("conversation", self.setup.author, id=id) if session_id else None
+        if known is None:
+            raise RequestError(
+                SESSION_NOT_FOUND, f"There is no session {session_id!r}. `session.list` lists them."
+            )
+        return known.address
+
+    async def open(self, address: Address) -> Feed:
+        """Follow a session from now on."""
+        async with self._opening:
+            conversation = conversation_id(address)
+            if feed := self.feeds.get(conversation):
+                return feed
+            name = self.name_of(address)
+            feed = SessionFeed(self.desk, self.host.clock, self.setup.author, name, address, self)
+            await feed.catch_up()
+            self.feeds[conversation] = feed
+            self.tasks.start_soon(feed.follow)
+            for row in await feed.query("asks", conversation=conversation):
+                facts = await feed.query("turn", id=row.turn_id) if row.turn_id else None
+                self.show_ask(facts.run_id if facts is not None else "", row.ask)
+            return feed
+
+    # The face of a feed.
+
+    def new_state(self) -> RunTranslator:
+        return RunTranslator()
+
+    def absorb(self, run: Run[RunTranslator], row: LoggedEvent) -> None:
+        run.state.feed(row)
+
+    async def announce(self, feed: Feed, run: Run[RunTranslator]) -> None:
+        self.runs.waiting.pop(run.id, None)
+        if run.id not in self.runs.active:
+            self.runs.active[run.id] = feed
+            await self.status(feed, run.id, "running")
+            await self.event(feed, run.id, -1, HiddenUserMessage(run.said))
+
+    async def show(self, feed: Feed, run: Run[RunTranslator], row: LoggedEvent) -> None:
+        before = run.state.status
+        numbered = run.state.feed(row)
+        for one in numbered:
+            await self.event(feed, run.id, one.seq, one.event)
+        if self.able is not None and self.able.supports_run_updates and (update := update_of(row.event)):
+            after = run.state.next_seq - 1
+            await self.writer.notify("run.update", RunUpdateParams(run.id, feed.session_id, after, update))
+        await self._tell_context(run, row)
+        if isinstance(row.event, AskChanged):
+            self.asks.close(row.event.ask_id)
+        if run.state.status != before:
+            await self._changed(feed, run, row)
+        if isinstance(row.event, Asked):
+            self.show_ask(run.id, row.event.ask)
+
+    async def _tell_context(self, run: Run[RunTranslator], row: LoggedEvent) -> None:
+        left = context_left(row.event)
+        if left is not None and left != run.state.context_left:
+            run.state.context_left = left
+            await self.writer.notify("run.context", RunContextParams(run.id, left))
+
+    async def _changed(self, feed: Feed, run: Run[RunTranslator], row: LoggedEvent) -> None:
+        if run.state.ended and self.setup.diagnostics:
+            await self._diagnose(run, row)
+        await self.status(feed, run.id, run.state.status, run.state.message)
+        if run.state.ended:
+            self.runs.active.pop(run.id, None)
+
+    async def _diagnose(self, run: Run[RunTranslator], row: LoggedEvent) -> None:
+        facts = await self.desk.query("turn", self.setup.author, id=run.turn_id)
+        began = facts.turn.started_at or facts.turn.created_at
+        usage = run.state.usage
+        told = RunDiagnosticsParams(
+            run.id,
+            "run_summary",
+            max(0, round((row.at - began) * 1000)),
+            run.state.next_seq,
+            usage.cost_usd if usage else None,
+            usage.input_tokens if usage else None,
+            usage.output_tokens if usage else None,
+        )
+        await self.writer.notify("run.diagnostics", told)
+
+    async def event(self, feed: Feed, run_id: str, seq: int, event: AgentEvent) -> None:
+        await self.writer.notify("agent.event", AgentEventParams(run_id, feed.session_id, seq, event))
+
+    async def status(self, feed: Feed, run_id: str, status: RunStatus, message: str = "") -> None:
+        await self.writer.notify("run.status", RunStatusParams(run_id, feed.session_id, status, message))
+
+    # Runs without a turn.
+
+    async def _end_without_turn(self, run_id: str, waiting: Waiting[RunTranslator], end: End) -> None:
+        if end == "completed":
+            await self.event(waiting.feed, run_id, 0, Final(waiting.reply))
+        await self.status(waiting.feed, run_id, end, "" if end == "completed" else waiting.reply)
+
+    # Asks.
+
+    def show_ask(self, run_id: str, ask: Ask) -> None:
+        if self.able is not None:
+            self.asks.show(ask, run_id)
+
+    async def show_house_ask(self, id: AskId) -> None:
+        """Show an ask of Pilothouse itself, which is delivered as a message because no log has it."""
+        row = await self.desk.query("ask", self.setup.author, id=id)
+        if row is not None and row.state == "open" and row.topic:
+            run = next(
+                (feed.runs[row.turn_id] for feed in self.feeds.values() if row.turn_id in feed.runs), None
+            )
+            self.show_ask(run.id if run is not None else "", row.ask)
+
+    async def _decide(self, ask: Ask, run_id: str) -> Decision | None:
+        assert self.able is not None
+        return await decide(self.dialogs, self.able, ask, run_id)

@@ -1,0 +1,145 @@
+"""`run.start` and `run.cancel`: a run is a message of its own, stored before it is answered."""
+
+from __future__ import annotations
+
+import msgspec
+
+from pilothouse.channels.client_images import keep_image
+from pilothouse.channels.client_runs import LOCAL, Said
+from pilothouse.channels.rpc.connection import Connection, Feed
+from pilothouse.channels.rpc.notifications import PickItem, UiPickParams, UiPickResult
+from pilothouse.channels.rpc.params import (
+    ImagePart,
+    Ok,
+    RunCancelParams,
+    RunStartParams,
+    RunStartResult,
+    TextInput,
+    TextPart,
+    UiContext,
+)
+from pilothouse.channels.rpc.protocol import (
+    BUSY,
+    INTERNAL,
+    RUN_NOT_FOUND,
+    SESSION_LOAD_FAILED,
+    unsupported,
+)
+from pilothouse.channels.stdio_server import INVALID_PARAMS, ReplyFailed, RequestError, Respond
+from pilothouse.core.errors import PilothouseError
+from pilothouse.core.message import Attachment
+from pilothouse.core.policy import MODES
+
+CONTEXT_CHARS = 20_000
+MODE_TEXTS = {
+    "minimal": "read in this folder",
+    "trusted": "also change files in this folder",
+    "full-access": "everything that no rule denies",
+}
+
+
+async def start_run(client: Connection, params: RunStartParams, respond: Respond) -> None:
+    """Start a run. Its first frames are the answer and `run.status running`, also if the engine is very fast."""
+    said = None if params.force_compaction else await _read_input(client, params)
+    async with client.starting:
+        await _pick_mode(client)
+        feed = await _open_session(client, params.session_id)
+        said = said or await _compaction(client, feed)
+        async with feed.lock:
+            await _check_idle(client, feed)
+            receipt = await client.runs.start(feed, said)
+            if receipt.message_id is None:
+                raise RequestError(INTERNAL, receipt.text or "The message was refused.")
+            run_id = receipt.message_id
+            await respond(RunStartResult(run_id, feed.session_id))
+            await client.status(feed, run_id, "running")
+
+
+async def _open_session(client: Connection, session_id: str | None) -> Feed:
+    if session_id is None:
+        address = client.address_of(client.setup.new_id())
+        await client.setup.bind(address)
+        return await client.open(address)
+    address = await client.find(session_id)
+    if address.channel not in LOCAL:
+        text = f"The session {session_id} belongs to {address.channel}: it can be read here. Write there."
+        raise RequestError(SESSION_LOAD_FAILED, text)
+    return await client.open(address)
+
+
+async def _check_idle(client: Connection, feed: Feed) -> None:
+    """One run at a time per session; messages of other surfaces count too."""
+    running = any(other is feed for other in client.runs.active.values())
+    if running or await feed.query("queue", conversation=feed.conversation):
+        raise RequestError(BUSY, "The session has a run that has not ended. Wait for it, or cancel it.")
+    if await feed.query("live_turn", conversation=feed.conversation) is not None:
+        raise RequestError(BUSY, "The session has a run that has not ended. Wait for it, or cancel it.")
+
+
+async def _read_input(client: Connection, params: RunStartParams) -> Said:
+    given = params.input
+    if given is None:
+        raise RequestError(INVALID_PARAMS, "The parameters are wrong: `input` is missing.")
+    context = _context_text(params.ui_context or client.ui_context)
+    if isinstance(given, TextInput):
+        text, files = given.text, ()
+    else:
+        text = "\n".join(part.text for part in given.parts if isinstance(part, TextPart))
+        images = [part for part in given.parts if isinstance(part, ImagePart)]
+        files = tuple([await _store(client, part, number) for number, part in enumerate(images, 1)])
+    if not text.strip() and not files:
+        raise RequestError(INVALID_PARAMS, "The input is empty. Give a text or an image.")
+    return Said(f"{text}\n\n{context}" if context else text, files)
+
+
+async def _compaction(client: Connection, feed: Feed) -> Said:
+    """Return the message that makes the session's engine compact its history. Raises `RequestError` if there is none."""
+    engine = await feed.query("engine", conversation=feed.conversation)
+    line = client.setup.compact_lines.get(engine, "")
+    if not line:
+        reason = f"The engine {engine} compacts by itself; it cannot be told to."
+        raise unsupported("force_compaction", reason)
+    return Said("", engine_line=line)
+
+
+def _context_text(context: UiContext | None) -> str:
+    """Name the open file and the selection for the engine; empty if there are none."""
+    if context is None or not (context.active_file or context.selection):
+        return ""
+    told = msgspec.json.encode({"active_file": context.active_file, "selection": context.selection}).decode()
+    return f"<ui_context>{told[:CONTEXT_CHARS]}</ui_context>"
+
+
+async def _store(client: Connection, part: ImagePart, number: int) -> Attachment:
+    head, comma, body = part.image_url.url.partition(",")
+    kind = head.removeprefix("data:").removesuffix(";base64")
+    if not head.startswith("data:") or not head.endswith(";base64") or not comma:
+        raise RequestError(INVALID_PARAMS, "The URL of an image must be a base64 data: URL.")
+    return await keep_image(client.host.blobs, kind, body, number)
+
+
+async def _pick_mode(client: Connection) -> None:
+    """Before the first run in a folder, ask how much the engine may do there. Unanswered, nothing is stored."""
+    store, client.pick_mode = client.pick_mode, None
+    if store is None or client.able is None or not client.able.supports_pick:
+        return
+    items = tuple(PickItem(mode, mode, MODE_TEXTS[mode]) for mode in MODES)
+    title = f"How much may {client.setup.engine} do in {client.setup.folder} without asking?"
+    try:
+        told = await client.dialogs.ask("ui.pick.request", UiPickParams(title, items), UiPickResult)
+    except ReplyFailed:
+        return
+    if len(told.ids) == 1 and told.ids[0] in MODES:
+        await store(told.ids[0])
+
+
+async def cancel_run(client: Connection, params: RunCancelParams, respond: Respond) -> None:
+    """Stop a run, or withdraw its message while it waits. Its end comes as `run.status`."""
+    feed = client.runs.active.get(params.run_id)
+    if feed is None:
+        raise RequestError(RUN_NOT_FOUND, f"No run {params.run_id!r} is active.")
+    try:
+        await client.runs.stop(feed, params.run_id)
+    except PilothouseError as error:
+        raise RequestError(INTERNAL, f"The run cannot be stopped: {error}") from error
+    await respond(Ok())
