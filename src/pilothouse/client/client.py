@@ -1,0 +1,305 @@
+"""The client: one process, its requests, and the runs that were started on it.
+
+A run is an async iterator of agent events that ends with the run. Events wait in the run until they are read; a run that
+nobody reads holds at most `MOST_EVENTS`, then the server is no longer read, and it waits too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from itertools import count
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from pilothouse.channels.rpc.events import AgentEvent, Final
+from pilothouse.channels.rpc.notifications import (
+    AgentEventParams,
+    RunStatusParams,
+    UiConfirmParams,
+    UiConfirmResult,
+    UiPickParams,
+    UiPickResult,
+    UiPromptParams,
+    UiPromptResult,
+)
+from pilothouse.channels.rpc.params import (
+    InitializeResult,
+    SessionHistoryResult,
+    SessionListResult,
+    SessionRow,
+)
+from pilothouse.channels.rpc.protocol import PROTOCOL_VERSION
+
+R = TypeVar("R")
+
+MAX_FRAME_BYTES = 64 * 1024 * 1024
+MOST_EVENTS = 1000
+STOP_S = 10.0
+ENDED = ("completed", "error", "cancelled")
+
+
+class ClientError(Exception):
+    """The server answered with an error."""
+
+    def __init__(self, code: int, text: str, data: Any = None) -> None:
+        super().__init__(text)
+        self.code = code
+        self.data = data
+
+
+class ServerLeft(Exception):
+    """The server ended; `pilothouse doctor` may say why."""
+
+
+class Handlers(Struct, frozen=True):
+    """Functions that answer the server's dialogs. Without one, that dialog is not offered."""
+
+    confirm: Callable[[UiConfirmParams], Awaitable[UiConfirmResult]] | None = None
+    pick: Callable[[UiPickParams], Awaitable[UiPickResult]] | None = None
+    prompt: Callable[[UiPromptParams], Awaitable[UiPromptResult]] | None = None
+
+
+class _Error(Struct):
+    code: int
+    message: str
+    data: Any = None
+
+
+class _Frame(Struct):
+    id: Any = None
+    method: str = ""
+    params: Raw = Raw(b"{}")
+    result: Raw = Raw(b"null")
+    error: _Error | None = None
+
+
+class Run:
+    """Iterate it for its events. `status` and `answer` are set when the iteration ends."""
+
+    def __init__(self, client: Client, id: str, session_id: str) -> None:
+        self.id = id
+        self.session_id = session_id
+        self.status = "running"
+        self.message = ""
+        self.answer = ""
+        self._client = client
+        self._events: asyncio.Queue[AgentEvent | None] = asyncio.Queue(MOST_EVENTS)
+
+    async def __aiter__(self) -> AsyncIterator[AgentEvent]:
+        while (event := await self._events.get()) is not None:
+            if isinstance(event, Final):
+                self.answer = event.content
+            yield event
+
+    async def wait(self) -> str:
+        """Read to the end and return the answer."""
+        async for _ in self:
+            pass
+        return self.answer
+
+    async def cancel(self, reason: str = "") -> None:
+        await self._client.call("run.cancel", {"run_id": self.id, "reason": reason})
+
+    async def _put(self, event: AgentEvent | None) -> None:
+        await self._events.put(event)
+
+
+class Client:
+    """Made by `open_client`."""
+
+    def __init__(self, process: asyncio.subprocess.Process, handlers: Handlers) -> None:
+        self._process = process
+        self._handlers = handlers
+        self._numbers = count(1)
+        self._waiting: dict[str, asyncio.Future[_Frame]] = {}
+        self._runs: dict[str, Run] = {}
+        self._dialogs: dict[Any, asyncio.Task[None]] = {}
+        self._writing = asyncio.Lock()
+        self.server: InitializeResult | None = None
+
+    async def start(self, text: str, *, session_id: str | None = None, **params: Any) -> Run:
+        """Start a run. It is stored when this returns."""
+        given: dict[str, Any] = {"input": {"type": "text", "text": text}, **params}
+        if session_id is not None:
+            given["session_id"] = session_id
+        return await self._start(given)
+
+    async def _start(self, given: Mapping[str, Any]) -> Run:
+        frame = await self._request("run.start", given, starts=True)
+        told = msgspec.json.decode(frame.result, type=dict[str, str])
+        return self._runs[told["run_id"]]
+
+    async def sessions(self, **params: Any) -> Sequence[SessionRow]:
+        told = await self.call("session.list", params)
+        return msgspec.convert(told, SessionListResult).sessions
+
+    async def history(
+        self, session_id: str, **params: Any
+    ) -> tuple[list[AgentEventParams], SessionHistoryResult]:
+        """Return the replayed events and the summary of a session. Runs that go on are followed from now on."""
+        replayed: list[AgentEventParams] = []
+        self._replay = replayed
+        try:
+            told = await self.call("session.history", {"session_id": session_id, **params})
+        finally:
+            self._replay = None
+        return replayed, msgspec.convert(told, SessionHistoryResult)
+
+    _replay: list[AgentEventParams] | None = None
+
+    async def call(self, method: str, params: Mapping[str, Any] | None = None) -> Any:
+        """Make any request; `docs/rpc.md` lists them. Raises `ClientError` or `ServerLeft`."""
+        return msgspec.json.decode((await self._request(method, params or {})).result)
+
+    async def _request(self, method: str, params: Mapping[str, Any], *, starts: bool = False) -> _Frame:
+        id = f"c{next(self._numbers)}" + ("!" if starts else "")
+        self._waiting[id] = asked = asyncio.get_running_loop().create_future()
+        try:
+            await self._write({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+            frame = await asked
+        finally:
+            self._waiting.pop(id, None)
+        if frame.error is not None:
+            raise ClientError(frame.error.code, frame.error.message, frame.error.data)
+        return frame
+
+    async def _write(self, frame: Mapping[str, Any]) -> None:
+        assert self._process.stdin is not None
+        async with self._writing:
+            try:
+                self._process.stdin.write(msgspec.json.encode(frame) + b"\n")
+                await self._process.stdin.drain()
+            except (BrokenPipeError, ConnectionError) as error:
+                raise ServerLeft("pilothouse rpc has ended.") from error
+
+    async def _read(self) -> None:
+        assert self._process.stdout is not None
+        decoder = msgspec.json.Decoder(_Frame)
+        try:
+            while line := await self._process.stdout.readline():
+                await self._take(decoder.decode(line))
+        finally:
+            await self._lose()
+
+    async def _lose(self) -> None:
+        for asked in self._waiting.values():
+            if not asked.done():
+                asked.set_exception(ServerLeft("pilothouse rpc has ended."))
+        for run in list(self._runs.values()):
+            run.status, run.message = "error", "pilothouse rpc has ended."
+            with suppress(asyncio.QueueFull):
+                run._events.put_nowait(None)
+
+    async def _take(self, frame: _Frame) -> None:
+        if not frame.method:
+            self._settle(frame)
+        elif frame.id is not None:
+            self._dialogs[frame.id] = asyncio.create_task(self._answer(frame))
+        elif frame.method == "agent.event":
+            told = msgspec.json.decode(frame.params, type=AgentEventParams)
+            if self._replay is not None:
+                self._replay.append(told)
+            elif told.seq >= 0 and (run := self._runs.get(told.run_id)):
+                await run._put(told.event)
+        elif frame.method == "run.status":
+            await self._note(msgspec.json.decode(frame.params, type=RunStatusParams))
+        elif frame.method == "ui.request.cancel":
+            id = msgspec.json.decode(frame.params)["id"]
+            if dialog := self._dialogs.pop(id, None):
+                dialog.cancel()
+
+    def _settle(self, frame: _Frame) -> None:
+        """Give an answer to its caller. A started run is known before its first event is read."""
+        if str(frame.id).endswith("!") and frame.error is None:
+            told = msgspec.json.decode(frame.result, type=dict[str, str])
+            self._runs[told["run_id"]] = Run(self, told["run_id"], told["session_id"])
+        asked = self._waiting.get(str(frame.id))
+        if asked is not None and not asked.done():
+            asked.set_result(frame)
+
+    async def _note(self, told: RunStatusParams) -> None:
+        run = self._runs.get(told.run_id)
+        if run is None:
+            return
+        run.status, run.message = told.status, told.message
+        if told.status in ENDED:
+            del self._runs[told.run_id]
+            await run._put(None)
+
+    async def _answer(self, frame: _Frame) -> None:
+        try:
+            result = await self._ask(frame)
+            await self._write({"jsonrpc": "2.0", "id": frame.id, "result": result})
+        except ServerLeft:
+            pass
+        finally:
+            self._dialogs.pop(frame.id, None)
+
+    async def _ask(self, frame: _Frame) -> Struct | None:
+        asked = self._handlers
+        match frame.method:
+            case "ui.confirm.request" if asked.confirm:
+                return await asked.confirm(msgspec.json.decode(frame.params, type=UiConfirmParams))
+            case "ui.pick.request" if asked.pick:
+                return await asked.pick(msgspec.json.decode(frame.params, type=UiPickParams))
+            case "ui.prompt.request" if asked.prompt:
+                return await asked.prompt(msgspec.json.decode(frame.params, type=UiPromptParams))
+            case _:
+                return None
+
+
+@asynccontextmanager
+async def open_client(
+    *,
+    workspace: str = ".",
+    handlers: Handlers | None = None,
+    command: Sequence[str] = (sys.executable, "-m", "pilothouse", "rpc"),
+    environment: Mapping[str, str] | None = None,
+    arguments: Sequence[str] = (),
+) -> AsyncIterator[Client]:
+    """Start `pilothouse rpc` in a folder, beside a running gateway or alone, and introduce ourselves."""
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        "--workspace",
+        workspace,
+        *arguments,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        env=environment,
+        limit=MAX_FRAME_BYTES,
+    )
+    handlers = handlers or Handlers()
+    client = Client(process, handlers)
+    reading = asyncio.create_task(client._read())
+    able = {f"supports_{name}": getattr(handlers, name) is not None for name in ("confirm", "pick", "prompt")}
+    try:
+        told = await client.call(
+            "initialize",
+            {
+                "protocol_version": PROTOCOL_VERSION,
+                "client": {"name": "pilothouse.client", "version": PROTOCOL_VERSION},
+                "ui_capabilities": able,
+            },
+        )
+        client.server = msgspec.convert(told, InitializeResult)
+        yield client
+    finally:
+        await _close(process, reading)
+
+
+async def _close(process: asyncio.subprocess.Process, reading: asyncio.Task[None]) -> None:
+    assert process.stdin is not None
+    process.stdin.close()
+    try:
+        await asyncio.wait_for(process.wait(), STOP_S)
+    except TimeoutError:
+        process.terminate()
+        await process.wait()
+    reading.cancel()
+    with suppress(asyncio.CancelledError):
+        await reading
