@@ -13,8 +13,10 @@ from pilothouse.config.model import (
     BudgetSection,
     Config,
     GatewaySection,
+    IsolationSection,
     LimitsSection,
     LogSection,
+    McpSection,
     Models,
     PeopleSection,
     PolicySection,
@@ -22,18 +24,21 @@ from pilothouse.config.model import (
 )
 from pilothouse.config.paths import Paths, find_paths
 from pilothouse.config.problems import InvalidConfig, Problem
-from pilothouse.config.sources import read_env_names
+from pilothouse.config.sources import read_env_names, read_toml
 from pilothouse.config.values import find_zone
 from pilothouse.config.workspace import (
     WORKSPACE_FILE_NAME,
     InWorkspace,
     Narrowing,
     Preferences,
+    engine_tables,
     in_workspace,
+    isolation_in,
     leaves_in,
     mode_in,
     narrowing_of,
     read_preferences,
+    servers_in,
 )
 from pilothouse.core.secret import Secret
 
@@ -50,9 +55,11 @@ __all__ = [
     "GatewaySection",
     "InWorkspace",
     "InvalidConfig",
+    "IsolationSection",
     "LimitsSection",
     "Loaded",
     "LogSection",
+    "McpSection",
     "Models",
     "Narrowing",
     "Paths",
@@ -63,10 +70,12 @@ __all__ = [
     "Reloaded",
     "Secret",
     "WorkspaceSection",
+    "engine_tables",
     "find_paths",
     "find_zone",
     "full_name",
     "in_workspace",
+    "isolation_in",
     "leaves_in",
     "load",
     "may_reload",
@@ -74,5 +83,7 @@ __all__ = [
     "narrowing_of",
     "read_env_names",
     "read_preferences",
+    "read_toml",
+    "servers_in",
     "watch",
 ]

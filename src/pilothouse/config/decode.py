@@ -47,7 +47,8 @@ class Reader:
         before = len(self.problems)
         values: dict[str, Any] = {}
         for name, info in fields.items():
-            self._read_field(info, (*at, name), values)
+            if name not in skip:
+                self._read_field(info, (*at, name), values)
         return self._build(model, at, values) if len(self.problems) == before else None
 
     def expect_table(self, at: Key) -> bool:

@@ -12,9 +12,10 @@ from msgspec import Struct
 from pilothouse.config.layers import Loaded
 from pilothouse.config.model import AUTO, Config
 from pilothouse.config.problems import Problem
+from pilothouse.core.clock import until_next
 from pilothouse.core.errors import ConfigError
 
-LOOK_EVERY_S = 1.0
+LOOK_EVERY_S = 5.0
 
 RELOADABLE: dict[str, frozenset[str] | None] = {
     "gateway": frozenset(
@@ -27,19 +28,26 @@ RELOADABLE: dict[str, frozenset[str] | None] = {
             "hang_after_s",
             "max_message_chars",
             "retention_days",
+            "transcript_days",
+            "transcript_files",
             "max_attempts",
             "engine_commands",
             "ask_timeout_s",
             "question_timeout_s",
+            "question_park_s",
+            "hold_s",
             "show_cost",
+            "roots",
         }
     ),
     "people": None,
     "approvals": None,
     "budget": None,
     "limits": None,
+    "isolation": None,
     "policy": None,
     "workspaces": None,
+    "mcp": None,
     "log": frozenset({"level"}),
     "store": frozenset(),
     "engines": frozenset(),
@@ -158,14 +166,14 @@ def _signature(paths: Iterable[Path]) -> list[tuple[int, ...]]:
 async def watch(paths: Iterable[Path], on_change: Callable[[], None]) -> None:
     """Call `on_change` whenever a file changes, appears or disappears, until cancelled.
 
-    It polls once a second: a kernel watch can fail and ends when an editor replaces the file.
+    It looks every few seconds: a kernel watch can fail and ends when an editor replaces the file.
     """
     import anyio
 
     files = list(paths)
     seen = _signature(files)
     while True:
-        await anyio.sleep(LOOK_EVERY_S)
+        await anyio.sleep(until_next(LOOK_EVERY_S, anyio.current_time()))
         if (now := _signature(files)) != seen:
             seen = now
             on_change()

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from pilothouse.config.decode import Reader, metas
+from pilothouse.config.mcp import read_servers
 from pilothouse.config.model import (
     ALWAYS_ON,
     AUTO,
@@ -18,8 +19,10 @@ from pilothouse.config.model import (
     BudgetSection,
     Config,
     GatewaySection,
+    IsolationSection,
     LimitsSection,
     LogSection,
+    McpSection,
     Models,
     PeopleSection,
     PolicySection,
@@ -61,8 +64,24 @@ SECTIONS = (
     "workspaces",
     "budget",
     "limits",
+    "isolation",
+    "mcp",
 )
-SHORT: Mapping[str, Key] = {"PILOTHOUSE_APPROVAL_MODE": ("policy", "approval_mode")}
+SWITCH: Mapping[str, Any] = {"1": True, "true": True, "0": False, "false": False}
+SHORT: Mapping[str, tuple[Key, Mapping[str, Any]]] = {
+    "CODELIA_APPROVAL_MODE": (("policy", "approval_mode"), {}),
+    "CODELIA_SANDBOX_ROOT": (("gateway", "default_workspace"), {}),
+    "CODELIA_DEBUG": (("log", "level"), {"1": "debug", "true": "debug", "0": "info", "false": "info"}),
+    "CODELIA_SYSTEM_PROMPT_PATH": (("engines", "native", "system_prompt_file"), {}),
+    "CODELIA_TOOL_OUTPUT_TOTAL_TRIM": (("engines", "native", "total_trim"), SWITCH),
+    "CODELIA_PROVIDER_LOG": (("engines", "native", "provider_log"), SWITCH),
+    "CODELIA_PROVIDER_LOG_DIR": (("engines", "native", "provider_log_dir"), {}),
+    "PILOTHOUSE_APPROVAL_MODE": (("policy", "approval_mode"), {}),
+    "PILOTHOUSE_SYSTEM_PROMPT_PATH": (("engines", "native", "system_prompt_file"), {}),
+    "PILOTHOUSE_PROVIDER_LOG": (("engines", "native", "provider_log"), SWITCH),
+    "PILOTHOUSE_PROVIDER_LOG_DIR": (("engines", "native", "provider_log_dir"), {}),
+}
+"""Variables with names of their own, the keys that they set, and values that have other words there. Later ones win."""
 
 
 class Loaded(Struct, frozen=True):
@@ -126,11 +145,11 @@ def _flag(said: Any) -> Leaf:
 
 
 def _short_names(environ: Mapping[str, str]) -> Leaves:
-    """Read settings that also have a short environment variable."""
+    """Read settings that also have a variable with a name of its own."""
     return {
-        key: Leaf(environ[name], name, ENVIRONMENT, environ[name])
-        for name, key in SHORT.items()
-        if name in environ
+        key: Leaf(words.get(environ[name].lower(), environ[name]), name, ENVIRONMENT, environ[name])
+        for name, (key, words) in SHORT.items()
+        if environ.get(name)
     }
 
 
@@ -232,7 +251,7 @@ def _unset(leaves: Leaves, names: Container[str]) -> frozenset[Key]:
 
 def _read_all(reader: Reader, models: Models, paths: Paths) -> Config | None:
     reader.warn_unknown((), SECTIONS)
-    for section in ("store", "engines", "channels", "workspaces"):
+    for section in ("store", "engines", "channels", "workspaces", "mcp"):
         reader.expect_table((section,))
     gateway = reader.read(GatewaySection, ("gateway",))
     people = reader.read(PeopleSection, ("people",))
@@ -245,10 +264,13 @@ def _read_all(reader: Reader, models: Models, paths: Paths) -> Config | None:
     workspaces = _read_workspaces(reader)
     budget = reader.read(BudgetSection, ("budget",))
     limits = reader.read(LimitsSection, ("limits",))
+    isolation = reader.read(IsolationSection, ("isolation",))
+    mcp = McpSection(read_servers(reader))
     check_values(reader, models)
     if (
         budget is None
         or limits is None
+        or isolation is None
         or gateway is None
         or people is None
         or approvals is None
@@ -260,7 +282,19 @@ def _read_all(reader: Reader, models: Models, paths: Paths) -> Config | None:
     gateway, workspaces = _resolve_engines(models, gateway, workspaces)
     gateway = msgspec.structs.replace(gateway, default_workspace=_expand_home(gateway.default_workspace))
     return Config(
-        gateway, people, approvals, policy, log, store, engines, channels, workspaces, budget, limits
+        gateway,
+        people,
+        approvals,
+        policy,
+        log,
+        store,
+        engines,
+        channels,
+        workspaces,
+        budget,
+        limits,
+        mcp,
+        isolation,
     )
 
 

@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, field
 
 from pilothouse.core.conversation import BusyPolicy, ThreadSessions
+from pilothouse.core.isolation import Kind, Network, WhenMissing
+from pilothouse.core.mcp import McpServer
 from pilothouse.core.people import DESTRUCTIVE, ORDINARY, Approver, Approvers
 from pilothouse.core.policy import ApprovalMode
 
@@ -18,6 +20,8 @@ Person = Annotated[
 ]
 Seconds = Annotated[float, Meta(gt=0, description="a number of seconds above 0")]
 Count = Annotated[int, Meta(ge=1, description="a whole number of at least 1")]
+
+Folder = Annotated[str, Meta(pattern=r"^(~|/)", description='paths from "/" or "~", such as "~/projects"')]
 
 AUTO = "auto"
 ALWAYS_ON = "terminal"
@@ -30,16 +34,21 @@ class GatewaySection(Struct, frozen=True):
     default_workspace: str = ""
     busy: BusyPolicy = "collect"
     threads: ThreadSessions = "own"
-    max_turns_at_once: Count = 8
+    max_turns_at_once: Count | None = None
     grace_s: Seconds = 10.0
     hang_after_s: Seconds = 600.0
     max_message_chars: Count = 200_000
     retention_days: Count = 30
+    transcript_days: Annotated[int, Meta(ge=0, description="a whole number of at least 0")] = 365
+    transcript_files: bool = True
     max_attempts: Count = 3
     engine_commands: bool = False
-    ask_timeout_s: Seconds = 600.0
-    question_timeout_s: Seconds = 300.0
+    ask_timeout_s: Seconds = 43_200.0
+    question_timeout_s: Seconds = 43_200.0
+    hold_s: Seconds = 600.0
+    question_park_s: Seconds = 480.0
     show_cost: bool = True
+    roots: tuple[Folder, ...] = ()
 
 
 Dollars = Annotated[float, Meta(gt=0, description="a number of dollars above 0")]
@@ -57,9 +66,12 @@ class BudgetSection(Struct, frozen=True):
 
 
 class LimitsSection(Struct, frozen=True):
-    """`[limits]`. Zero means no limit."""
+    """`[limits]`. No messages per minute means no limit."""
 
     messages_per_minute: Annotated[int, Meta(ge=0, description="a whole number of at least 0")] = 60
+    follow_up_depth: Count = 3
+    agent_hops: Count = 5
+    agent_messages: Count = 30
 
 
 class PeopleSection(Struct, frozen=True):
@@ -91,6 +103,26 @@ class PolicySection(Struct, frozen=True):
     approval_mode: ApprovalMode | None = None
 
 
+Host = Annotated[
+    str,
+    Meta(
+        pattern=r"^(\*\.)?[^\s/:*]+(:\d+)?$|^\[[0-9a-fA-F:]+\](:\d+)?$",
+        description='names of hosts, such as "docs.example.com", "*.example.org" or "example.org:8443"',
+    ),
+]
+
+
+class IsolationSection(Struct, frozen=True):
+    """`[isolation]`, for every workspace that has no settings of its own. Lists add to those of a workspace."""
+
+    kind: Kind = "none"
+    allow_read: tuple[Folder, ...] = ()
+    allow_write: tuple[Folder, ...] = ()
+    network: Network = "open"
+    allow_hosts: tuple[Host, ...] = ()
+    when_missing: WhenMissing = "refuse"
+
+
 class LogSection(Struct, frozen=True):
     """`[log]`. An empty `file` means the platform's log folder."""
 
@@ -111,6 +143,21 @@ class WorkspaceSection(Struct, frozen=True):
     members: tuple[Person, ...] = ()
     rules: tuple[str, ...] = ()
     approval_mode: ApprovalMode | None = None
+    destinations: Mapping[str, str] = field(default_factory=dict)
+    """Other places that agents of this workspace may write to: a name, and `CHANNEL:PLACE` or `CHANNEL:PLACE#THREAD`."""
+    agents: tuple[str, ...] = ()
+    """Names of workspaces whose agents those of this one may ask."""
+    isolation: Kind | None = None
+    allow_read: tuple[Folder, ...] = ()
+    allow_write: tuple[Folder, ...] = ()
+    network: Network | None = None
+    allow_hosts: tuple[Host, ...] = ()
+
+
+class McpSection(Struct, frozen=True):
+    """`[mcp.servers.<id>]`."""
+
+    servers: Mapping[str, McpServer] = field(default_factory=dict)
 
 
 class Adapter(Struct, frozen=True):
@@ -133,6 +180,8 @@ class Config(Struct, frozen=True):
     workspaces: Mapping[str, WorkspaceSection] = field(default_factory=dict)
     budget: BudgetSection = BudgetSection()
     limits: LimitsSection = LimitsSection()
+    mcp: McpSection = McpSection()
+    isolation: IsolationSection = IsolationSection()
 
 
 SectionTypes = Mapping[str, type[Struct] | None]

@@ -40,7 +40,7 @@ def find_paths(environ: Mapping[str, str]) -> Paths:
     paths = (
         _in_one_folder(environ["PILOTHOUSE_HOME"]) if environ.get("PILOTHOUSE_HOME") else _of_the_platform()
     )
-    if file := environ.get("PILOTHOUSE_CONFIG"):
+    if file := environ.get("PILOTHOUSE_CONFIG") or environ.get("CODELIA_CONFIG_PATH"):
         return Paths(_absolute(file), paths.data_dir, paths.state_dir, paths.log_dir)
     return paths
 

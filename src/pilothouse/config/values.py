@@ -12,7 +12,7 @@ from pilothouse.config.model import AUTO, Models
 from pilothouse.config.problems import Problem, show
 from pilothouse.config.sources import Key, Leaf, dotted
 from pilothouse.core.errors import ConfigError
-from pilothouse.core.rules import parse_rule
+from pilothouse.core.policy import parse_rule
 
 
 def find_zone(name: str) -> tzinfo:
@@ -83,7 +83,9 @@ def _warn_of_impossible_people(reader: Reader, models: Models, key: Key) -> None
         return
     for person, written in zip(leaf.value, leaf.shown, strict=True):
         if isinstance(person, str) and (why := models.person_problem(person)):
-            reader.warnings.append(Problem(leaf.source, dotted(key), f"{show(written)} is nobody: {why}"))
+            reader.warnings.append(
+                Problem(leaf.source, dotted(key), f"{show(written)} is not a user id: {why}")
+            )
 
 
 def _text(leaf: Leaf) -> str | None:

@@ -2,32 +2,40 @@
 
 The file is untrusted: everyone who can commit to the repository can write it. An allow-list says what it may set; it
 can never loosen a permission, name an executable, set an environment variable or grant trust, and `${…}` in it is text.
-It can narrow: add rules that deny or ask, and cap the approval mode. It is checked for every decision and reread only
-when it changed; one that cannot be read narrows the most.
+It can narrow: add rules that deny or ask, cap the approval mode, and ask for more isolation. It is checked for every decision and reread only
+when it changed; one that cannot be read narrows the most. Its MCP servers count in a trusted folder only, and trust ends
+when they change.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
 
 from pilothouse.config.decode import Reader
 from pilothouse.config.layers import Loaded
+from pilothouse.config.mcp import read_servers
+from pilothouse.config.model import McpSection
 from pilothouse.config.problems import InvalidConfig, Problem, nearest, show
 from pilothouse.config.sources import WORKSPACE_FILE, Leaf, flatten, read_toml
 from pilothouse.config.values import check_rules
 from pilothouse.core.conversation import BusyPolicy
-from pilothouse.core.policy import MODES, ApprovalMode
-from pilothouse.core.rules import Rule, parse_rule
+from pilothouse.core.isolation import Isolation, Kind, Network, tightened
+from pilothouse.core.mcp import McpServer
+from pilothouse.core.policy import MODES, ApprovalMode, Rule, parse_rule
 
 WORKSPACE_FILE_NAME = ".pilothouse.toml"
 MAX_BYTES = 64_000
-NARROWING = ("rules", "approval_mode")
+NARROWING = ("rules", "approval_mode", "isolation", "network")
 """Preferences that only narrow, and are handled apart from the choices."""
+SERVERS = "mcp"
+SEARCH = "search"
 
 _PERMISSION = "a workspace file may not loosen a permission"
 _EXECUTABLE = "a workspace file may not name an executable"
@@ -37,7 +45,16 @@ _GATEWAY = "a workspace file may not change how the gateway runs"
 
 WHY_NOT: Mapping[str, str] = {
     **dict.fromkeys(
-        ("permissions", "policy", "sandbox", "allow", "engine_commands"),
+        (
+            "permissions",
+            "policy",
+            "sandbox",
+            "allow",
+            "allow_read",
+            "allow_write",
+            "allow_hosts",
+            "engine_commands",
+        ),
         _PERMISSION,
     ),
     **dict.fromkeys(
@@ -50,17 +67,39 @@ WHY_NOT: Mapping[str, str] = {
 """Reasons for the likeliest keys; other unknown keys are refused too."""
 
 
+class ModelTable(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """`[model]`. `name` may have its provider in front; the others are for the native engine, in a trusted folder."""
+
+    name: str | None = None
+    provider: str | None = None
+    effort: str | None = None
+    verbosity: str | None = None
+
+
+class SearchTable(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """`[search]`, for the native engine in a trusted folder."""
+
+    mode: Literal["auto", "native", "local"] | None = None
+    backend: Literal["ddg", "brave"] | None = None
+
+
 class Preferences(Struct, frozen=True):
     """Everything that a workspace file may set. None means unset."""
 
     engine: str | None = None
-    model: str | None = None
+    model: str | ModelTable | None = None
     busy: BusyPolicy | None = None
     show_cost: bool | None = None
+    search: SearchTable | None = None
     rules: tuple[str, ...] | None = None
     """Only rules that deny or ask."""
     approval_mode: ApprovalMode | None = None
     """The widest mode that the workspace accepts."""
+    isolation: Kind | None = None
+    network: Network | None = None
+    """Both count only where they are tighter than the operator's."""
+    mcp: McpSection = McpSection()
+    """For a trusted folder only."""
 
 
 class InWorkspace(Struct, frozen=True):
@@ -83,14 +122,16 @@ def read_preferences(
     refused = dict.fromkeys(key[0] for key in leaves if key[0] not in allowed)
     warnings = [Problem(str(file), name, f"was ignored: {_why_not(name, allowed)}") for name in refused]
     reader = Reader({k: v for k, v in leaves.items() if k[0] in allowed}, str(file), lambda key, kind: None)
-    found = reader.read(Preferences, ())
+    found = reader.read(Preferences, (), skip=(SERVERS,))
+    servers = read_servers(reader)
+    warnings += reader.warnings
     if found and found.engine is not None and engines is not None and found.engine not in engines:
         warnings.append(Problem(str(file), "engine", _why_no_engine(found, sorted(engines))))
         found = msgspec.structs.replace(found, engine=None, model=None)
     check_rules(reader, ("rules",))
     if found is None or reader.problems:
         raise InvalidConfig(reader.problems)
-    narrow, loose = _only_narrowing(found, file)
+    narrow, loose = _only_narrowing(msgspec.structs.replace(found, mcp=McpSection(servers)), file)
     return narrow, (*warnings, *loose)
 
 
@@ -146,19 +187,34 @@ def _usable_engines(loaded: Loaded) -> list[str] | None:
 
 
 def _preference_leaves(wished: Preferences) -> Iterator[tuple[str, Leaf]]:
-    for name, value in msgspec.structs.asdict(wished).items():
-        if value is not None and name not in NARROWING:
+    chosen = msgspec.structs.asdict(wished) | {"model": model_name(wished.model)}
+    for name, value in chosen.items():
+        if value is not None and name not in (*NARROWING, SERVERS, SEARCH):
             yield name, Leaf(value, WORKSPACE_FILE_NAME, WORKSPACE_FILE)
 
 
-def mode_in(loaded: Loaded, folder: Path) -> ApprovalMode | None:
+def model_name(told: str | ModelTable | None) -> str | None:
+    if not isinstance(told, ModelTable):
+        return told
+    return f"{told.provider}/{told.name}" if told.provider and told.name else told.name
+
+
+def engine_tables(folder: Path) -> dict[str, Any]:
+    """Return the tables that an engine obeys in a trusted folder. Raises `InvalidConfig`."""
+    wished, _ = read_preferences(folder, None)
+    model = wished.model if isinstance(wished.model, ModelTable) else None
+    told = {"model": model, SEARCH: wished.search}
+    return {name: msgspec.to_builtins(value) for name, value in told.items() if value is not None}
+
+
+def mode_in(loaded: Loaded, folder: str | Path) -> ApprovalMode | None:
     """Return the configured approval mode of a workspace: flag > environment > workspace > default."""
     told: list[tuple[int, ApprovalMode]] = []
     if (leaf := loaded.leaves.get(("policy", "approval_mode"))) and loaded.config.policy.approval_mode:
         told.append((leaf.rank, loaded.config.policy.approval_mode))
     for name, section in loaded.config.workspaces.items():
         leaf = loaded.leaves.get(("workspaces", name, "approval_mode"))
-        if leaf and section.approval_mode and Path(section.path).resolve() == folder.resolve():
+        if leaf and section.approval_mode and Path(section.path).resolve() == Path(folder).resolve():
             told.append((leaf.rank, section.approval_mode))
     return sorted(told, key=lambda pair: pair[0])[-1][1] if told else None
 
@@ -175,9 +231,30 @@ def _operator_leaves(loaded: Loaded, folder: Path) -> Iterator[tuple[str, Leaf]]
                     yield ours, msgspec.structs.replace(leaf, value=getattr(section, ours))
 
 
+def servers_in(loaded: Loaded, folder: Path, *, trusted: bool) -> dict[str, tuple[McpServer, str]]:
+    """Return the MCP servers of a workspace with the files that name them; a project's own win.
+
+    Raises `InvalidConfig` for a file of a trusted folder that cannot be read."""
+    file = str(loaded.paths.config_file)
+    found = {id: (server, file) for id, server in loaded.config.mcp.servers.items()}
+    if trusted:
+        own = read_preferences(folder, None)[0].mcp.servers
+        found |= {id: (_placed(server, folder), WORKSPACE_FILE_NAME) for id, server in own.items()}
+    return found
+
+
+def _placed(server: McpServer, folder: Path) -> McpServer:
+    """Start a project's program in the project, or in the folder of it that `cwd` names."""
+    if server.transport == "http":
+        return server
+    return msgspec.structs.replace(server, cwd=str(folder / Path(server.cwd).expanduser()))
+
+
 class Narrowing(Struct, frozen=True):
     rules: tuple[Rule, ...] = ()
     at_most: ApprovalMode = "full-access"
+    isolation: Kind | None = None
+    network: Network | None = None
 
 
 UNCHANGED = Narrowing()
@@ -202,4 +279,24 @@ def _read(folder: Path, *state: int) -> Narrowing:
     except InvalidConfig:
         return STRICTEST
     rules = tuple(map(parse_rule, wished.rules or ()))
-    return Narrowing(rules, wished.approval_mode or "full-access")
+    return Narrowing(rules, wished.approval_mode or "full-access", wished.isolation, wished.network)
+
+
+def isolation_in(loaded: Loaded, folder: str | Path) -> Isolation:
+    """Return how far the agents of a folder are shut in: its section before the general one, and its own file may tighten."""
+    place, general = os.path.realpath(folder), loaded.config.isolation
+    rows = loaded.config.workspaces.values()
+    sections = [row for row in rows if os.path.realpath(os.path.expanduser(row.path)) == place]
+    kinds = [row.isolation for row in sections if row.isolation]
+    networks = [row.network for row in sections if row.network]
+    everything = (general, *sections)
+    chosen = Isolation(
+        kinds[0] if kinds else general.kind,
+        tuple(os.path.expanduser(path) for row in everything for path in row.allow_read),
+        tuple(os.path.expanduser(path) for row in everything for path in row.allow_write),
+        networks[0] if networks else general.network,
+        tuple(host for row in everything for host in row.allow_hosts),
+        general.when_missing,
+    )
+    own = narrowing_of(Path(place))
+    return tightened(chosen, own.isolation, own.network)

@@ -84,15 +84,18 @@ def open_log(
     max_mb: float = 10.0,
     keep: int = 5,
     terminal: TextIO | None = None,
+    shown: Callable[[Entry], bool] | None = None,
 ) -> Generator[Log]:
-    """Log to the file, and to `terminal` if given. Warnings of libraries are included."""
+    """Log to the file, and to `terminal` if given: all entries, or those that `shown` accepts. Warnings of libraries
+    are included."""
     import logging
 
     file = RotatingFile(path, int(max_mb * 1_000_000), keep)
     kept = FileSink(file, redactor, _complain)
     sinks: list[Callable[[Entry], None]] = [kept]
     if terminal is not None:
-        sinks.append(TerminalSink(terminal, redactor))
+        screen = TerminalSink(terminal, redactor)
+        sinks.append(lambda entry: screen(entry) if shown is None or shown(entry) else None)
     log = Log(sinks, level)
     bridge = _library_handler(log)
     root = logging.getLogger()

@@ -16,6 +16,8 @@ SHORTEST = 4
 """Shorter values are not redacted: hiding every "1" would make logs unreadable."""
 SHORTEST_SHAPE = 13
 """Length of the shortest shape ("bearer" and six characters); shorter texts need no search."""
+SHORTEST_START = 12
+"""Shorter beginnings of a secret at the end of a text are shown: most keys begin with the same few characters."""
 SHORTEST_INSIDE = 8
 """Shorter remainders inside base64 would match by chance."""
 
@@ -43,6 +45,8 @@ NAMED = re.compile(
     r"|\bbearer\s++"
     r"|\baws_?secret_?access_?key\b[\"']?\s*+[:=]\s*+[\"']?)([^\s\"',;]{6,}+)"
 )
+LOGIN = re.compile(r"(://)[^\s/@:\"']*+:[^\s/\"']+@")
+"""A name and a password in an address, such as a proxy's."""
 _PLACES = re.compile(r":[A-Za-z0-9_-]{30}|\.[A-Za-z0-9_-]{6}\.")
 """Quick test for the two shapes without a fixed prefix: Telegram's and Discord's."""
 _WORDS = (
@@ -58,6 +62,8 @@ _WORDS = (
     "AIza",
     "eyJ",
 )
+SHORTEST_SHOWN = 8
+SURELY_NO_WORD = 20
 _NAMES = ("authorization", "bearer", "aws")
 _SECRET_NAME = re.compile(
     r"(?i)(^|[_-])(token|secret|password|passwd|api_?key|access_?key|authorization|cookie)$"
@@ -68,12 +74,13 @@ def redact(text: str) -> str:
     """Redact by shape alone, for texts that are shown before any secret is known."""
     if text.isascii() and not _may_hold_shapes(text):
         return text
+    text = LOGIN.sub(rf"\1{MARK}@", text)
     return NAMED.sub(rf"\1{MARK}", _SHAPE.sub(MARK, text))
 
 
 def _may_hold_shapes(text: str) -> bool:
     """Tell quickly whether a text may hold a secret; nearly none does. ASCII only: other letters change case differently."""
-    if any(word in text for word in _WORDS) or _PLACES.search(text):
+    if any(word in text for word in _WORDS) or _PLACES.search(text) or ("://" in text and "@" in text):
         return True
     small = text.lower()
     return any(name in small for name in _NAMES)
@@ -84,11 +91,20 @@ def names_secret(name: str) -> bool:
     return bool(_SECRET_NAME.search(name))
 
 
+def looks_secret(value: str) -> bool:
+    """Tell whether a value cannot be meant otherwise in a message: no word, no place. `postgres` may be a password."""
+    if len(value) < SHORTEST_SHOWN or value.startswith("/") or "://" in value:
+        return False
+    mixed = any(map(str.isalpha, value)) and any(map(str.isdigit, value))
+    return mixed or len(value) >= SURELY_NO_WORD
+
+
 class Redactor:
     """Redacts exact values too. `add` may be called at any time, as after a reload."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self._spellings: set[str] = set()
+        self._values: set[str] = set()
         self._exact: re.Pattern[str] | None = None
         self.add(*secrets)
 
@@ -96,6 +112,7 @@ class Redactor:
         for secret in secrets:
             if len(secret.strip()) >= SHORTEST:
                 self._spellings.update(_spellings(secret))
+                self._values.add(secret.strip())
         if self._spellings:
             longest_first = sorted(self._spellings, key=lambda spelling: (-len(spelling), spelling))
             self._exact = re.compile("|".join(map(re.escape, longest_first)))
@@ -103,6 +120,19 @@ class Redactor:
     def redact(self, text: str) -> str:
         known = self._exact.sub(MARK, text) if self._exact else text
         return known if len(known) < SHORTEST_SHAPE else redact(known)
+
+    def redact_known(self, text: str) -> str:
+        """Redact exact values alone: people may have asked for a text that only looks like a secret.
+
+        A text may still grow: the beginning of a value at its end counts too.
+        """
+        if self._exact and any(spelling in text for spelling in self._spellings):
+            text = self._exact.sub(MARK, text)
+        for value in self._values:
+            at = text.rfind(value[:SHORTEST_START])
+            if at >= 0 and len(value) > SHORTEST_START and value.startswith(text[at:]):
+                text = text[:at] + MARK
+        return text
 
 
 def _spellings(secret: str) -> Iterator[str]:

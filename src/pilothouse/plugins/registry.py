@@ -6,7 +6,7 @@ A plugin that fails to load becomes a `Broken` row with its error and affects no
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import redirect_stdout
 from importlib import import_module
 from typing import Any, Generic, Literal, TypeVar, cast
@@ -14,7 +14,7 @@ from typing import Any, Generic, Literal, TypeVar, cast
 from msgspec import Struct
 
 from pilothouse.core.channel import ChannelSpec
-from pilothouse.core.engine import EngineSpec
+from pilothouse.core.engine import EngineSpec, TrustedFile
 from pilothouse.core.errors import PluginError
 from pilothouse.core.store import StoreSpec
 from pilothouse.plugins.entry_points import entry_points
@@ -29,6 +29,8 @@ SINGULAR: Mapping[Group, str] = {
     "stores": "store",
     "commands": "command",
 }
+OWN_FILE = TrustedFile(".pilothouse.toml", "MCP servers: programs and addresses", section="mcp")
+"""The workspace's own file, which Pilothouse itself obeys: only its servers need trust."""
 EXPECTED: Mapping[Group, type] = {"engines": EngineSpec, "channels": ChannelSpec, "stores": StoreSpec}
 
 
@@ -63,11 +65,24 @@ class Plugins:
 
     def __init__(self, find: Callable[[Group], Iterable[Found]] = installed) -> None:
         self._find = find
+        self._declared: dict[str, str] = {}
         self._found: dict[Group, list[Found]] = {}
         self._loaded: dict[Found, Loaded[Any] | Broken] = {}
 
+    def declare(self, engines: Mapping[str, str]) -> None:
+        """Note the engines that have a section, with the `type` of each: a type makes an engine of any name."""
+        if self._declared != engines:
+            self._declared = dict(engines)
+            self._found.pop("engines", None)
+
     def engines(self) -> list[Loaded[EngineSpec] | Broken]:
-        return self._all("engines")
+        """Return all engines but the ready-made ones that are neither here nor have a section."""
+        return [row for row in self._all("engines") if self._is_listed(row)]
+
+    def _is_listed(self, row: Loaded[EngineSpec] | Broken) -> bool:
+        if isinstance(row, Broken) or row.spec.is_found is None or row.name in self._declared:
+            return True
+        return row.spec.is_found()
 
     def channels(self) -> list[Loaded[ChannelSpec] | Broken]:
         return self._all("channels")
@@ -105,8 +120,19 @@ class Plugins:
         """Return the entry points by name. If two packages claim a name, ours comes first and wins."""
         if group not in self._found:
             rows = list(self._find(group))
+            if group == "engines":
+                rows += self._made_by_type(rows)
             self._found[group] = sorted(rows, key=lambda row: (row.name, row.dist != OURS, row.dist))
         return self._found[group]
+
+    def _made_by_type(self, rows: Sequence[Found]) -> list[Found]:
+        """Return the engines that only the configuration names."""
+        known = {row.name: row for row in rows}
+        return [
+            Found(name, known[kind].target, known[kind].dist)
+            for name, kind in self._declared.items()
+            if name not in known and kind in known
+        ]
 
     def sections(self, group: Group) -> dict[str, type[Struct] | None]:
         """Return the section type of every adapter for the configuration, None for those that did not load."""
@@ -118,6 +144,15 @@ class Plugins:
     def aliases(self) -> dict[str, str]:
         loaded = [row for row in self.engines() if isinstance(row, Loaded)]
         return {alias: row.name for row in loaded for alias in row.spec.aliases}
+
+    def trusted_files(self) -> tuple[TrustedFile, ...]:
+        """Return the files that Pilothouse and installed engines obey in a trusted folder only, each path once."""
+        found: dict[str, TrustedFile] = {OWN_FILE.path: OWN_FILE}
+        for row in self.engines():
+            for file in row.spec.trusted_files if isinstance(row, Loaded) else ():
+                if file.runs or file.path not in found:
+                    found[file.path] = file
+        return tuple(found.values())
 
     def _all(self, group: Group) -> list[Any]:
         rows: list[Any] = []
@@ -169,4 +204,6 @@ def _load(group: Group, found: Found) -> Loaded[Any] | Broken:
     if expected is not None and not isinstance(spec, expected):
         text = f"{found.target} has the type {type(spec).__name__}, not {expected.__name__}"
         return Broken(found.name, text, found.dist)
+    if isinstance(spec, EngineSpec) and spec.named is not None and spec.id != found.name:
+        spec = spec.named(found.name)
     return Loaded(found.name, cast("Any", spec), found.dist)
