@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from pilothouse.bootstrap.configuration import load_checked
+from pilothouse.bootstrap.environment import engine_environment
+from pilothouse.bootstrap.isolation import make_jails
+from pilothouse.bootstrap.lanes import LaneHost
 from pilothouse.bootstrap.machine import probe
+from pilothouse.bootstrap.mcp_servers import McpHost
 from pilothouse.bootstrap.policy import make_policy
-from pilothouse.config import AUTO, Config, ConfigHolder, Loaded, Reloaded, watch
+from pilothouse.config import AUTO, Config, ConfigHolder, Reloaded, watch
 from pilothouse.core.ask import Ask
 from pilothouse.core.channel import Channel, ChannelHost
 from pilothouse.core.engine import Engine, EngineHost, EngineSpec, EngineStatus, ResumeLines
@@ -23,12 +30,21 @@ from pilothouse.core.ids import ChannelId, EngineId
 from pilothouse.core.policy import Ruling, Site
 from pilothouse.core.store import Store, Tx
 from pilothouse.logs import Log, Redactor, open_log
+from pilothouse.logs.redaction import looks_secret, names_secret
+from pilothouse.logs.sinks import Entry
 from pilothouse.plugins import Loaded as LoadedPlugin
 from pilothouse.plugins import Plugins
 from pilothouse.runtime.audit import Trail
-from pilothouse.runtime.clock import SystemClock, new_id
 from pilothouse.runtime.commands.table import menu
-from pilothouse.runtime.ports import StoreBlobs
+from pilothouse.runtime.ports import StoreBlobs, SystemClock, new_id
+
+if TYPE_CHECKING:
+    from typing_extensions import override
+else:
+
+    def override(method):
+        return method
+
 
 TERMINAL = ChannelId("terminal")
 DEMO = EngineId("script")
@@ -46,12 +62,24 @@ class App:
         self.holder = holder
         self.log = log
         self.redactor = redactor
+        self.outgoing = Redactor()
+        self.learn_secrets()
         self.store = store
         self.marker = marker
         self.clock = SystemClock()
         self.trail = Trail()
         self.policy = make_policy(store, holder)
+        self.jails = make_jails(holder, log)
+        self.lanes = LaneHost(holder.loaded.paths.data_dir, store.read)
+        self.mcp = McpHost(lambda: holder.loaded, marker, log, jail=self.jails.open)
         self._statuses: dict[EngineId, EngineStatus] = {}
+
+    def learn_secrets(self) -> None:
+        """Take the secrets of the configuration, and those that the environment names as such."""
+        known = self.holder.loaded.secrets
+        self.redactor.add(*known)
+        named = (value for name, value in os.environ.items() if names_secret(name))
+        self.outgoing.add(*filter(looks_secret, (*known, *named)))
 
     def status_of(self, spec: EngineSpec) -> EngineStatus:
         """Probes an engine once: a probe may start a program."""
@@ -65,7 +93,13 @@ class App:
 
 
 @asynccontextmanager
-async def open_app(*, on_terminal: bool, flags: Mapping[str, Any] | None = None) -> AsyncIterator[App]:
+async def open_app(
+    *,
+    on_terminal: bool,
+    shown: Callable[[Entry], bool] | None = None,
+    flags: Mapping[str, Any] | None = None,
+) -> AsyncIterator[App]:
+    """Opens them. With `on_terminal`, log entries are printed too: all, or those that `shown` accepts."""
     plugins = Plugins()
     read = partial(load_checked, plugins, flags)
     loaded = read()
@@ -79,6 +113,7 @@ async def open_app(*, on_terminal: bool, flags: Mapping[str, Any] | None = None)
         max_mb=section.max_mb,
         keep=section.keep,
         terminal=sys.stderr if on_terminal else None,
+        shown=shown,
     ) as log:
         for problem in loaded.warnings:
             log.warning("config.warned", text=str(problem))
@@ -86,7 +121,9 @@ async def open_app(*, on_terminal: bool, flags: Mapping[str, Any] | None = None)
                 sys.stderr.write(f"warning: {problem}\n")
         async with spec.open(loaded.config.store.settings) as store:
             marker = await store.write(_store_name)
-            yield App(plugins, ConfigHolder(loaded, read), log, redactor, store, marker)
+            app = App(plugins, ConfigHolder(loaded, read), log, redactor, store, marker)
+            async with app.mcp.run():
+                yield app
 
 
 def _store_name(tx: Tx) -> str:
@@ -98,13 +135,45 @@ def _store_name(tx: Tx) -> str:
     return name
 
 
+class LazyEngines(Mapping[EngineId, Engine]):
+    """Engines that are built when they are first used. Importing them all takes longer than answering a client, and a
+    node beside a running gateway never uses them."""
+
+    def __init__(self, builders: Mapping[EngineId, Callable[[], Engine]]) -> None:
+        self._builders = builders
+        self._built: dict[EngineId, Engine] = {}
+
+    @override
+    def __getitem__(self, id: EngineId) -> Engine:
+        if id not in self._built:
+            self._built[id] = self._builders[id]()
+        return self._built[id]
+
+    @override
+    def __iter__(self) -> Iterator[EngineId]:
+        return iter(self._builders)
+
+    @override
+    def __len__(self) -> int:
+        return len(self._builders)
+
+
 def build_engines(app: App) -> dict[EngineId, Engine]:
-    engines: dict[EngineId, Engine] = {}
+    return dict(lazy_engines(app))
+
+
+def lazy_engines(app: App) -> LazyEngines:
+    builders: dict[EngineId, Callable[[], Engine]] = {}
+    listed = {row.name for row in app.plugins.engines()}
     for id, row in app.config.engines.items():
-        if row.enabled and not isinstance(row.settings, dict):
+        if id in listed and row.enabled and not isinstance(row.settings, dict):
             spec = app.plugins.engine(id)
-            engines[spec.id] = spec.build(row.settings, _engine_host(app, spec.id))
-    return engines
+            builders[spec.id] = partial(_build_engine, app, spec, row.settings)
+    return LazyEngines(builders)
+
+
+def _build_engine(app: App, spec: EngineSpec, settings: Any) -> Engine:
+    return spec.build(settings, _engine_host(app, spec.id))
 
 
 def build_channels(app: App) -> dict[ChannelId, Channel]:
@@ -128,6 +197,12 @@ def engine_names(app: App) -> dict[str, EngineId]:
     return names
 
 
+def engine_titles(app: App) -> dict[EngineId, str]:
+    """Lists the name of each engine in sentences."""
+    found = [row.spec for row in app.plugins.engines() if isinstance(row, LoadedPlugin)]
+    return {spec.id: spec.short_name or spec.title for spec in found}
+
+
 def resume_lines(app: App) -> dict[EngineId, ResumeLines]:
     """Lists the enabled engines whose sessions people can continue by hand."""
     lines: dict[EngineId, ResumeLines] = {}
@@ -136,17 +211,22 @@ def resume_lines(app: App) -> dict[EngineId, ResumeLines]:
         if not isinstance(row, LoadedPlugin) or adapter is None or not adapter.enabled:
             continue
         if row.spec.resume_lines is not None:
-            lines[row.spec.id] = row.spec.resume_lines(adapter.settings)
+            found = row.spec.resume_lines(adapter.settings)
+            state = shlex.quote(str(_engine_state(app, row.spec.id)))
+            lines[row.spec.id] = msgspec.structs.replace(found, beside=found.beside.replace("{state}", state))
     return lines
 
 
 def default_engine(app: App) -> EngineId:
-    """Returns the configured engine; with `auto`, the first real engine that is available, else the demo."""
+    """Returns the configured engine; with `auto`, the first real engine that is available, else the demo.
+
+    Ready-made ACP agents come last: many of them run every command without asking."""
     wanted = app.config.gateway.default_engine
     if wanted != AUTO:
         return engine_names(app)[wanted.lower()]
-    for row in app.plugins.engines():
-        if isinstance(row, LoadedPlugin) and row.spec.id != DEMO:
+    rows = [row for row in app.plugins.engines() if isinstance(row, LoadedPlugin)]
+    for row in sorted(rows, key=lambda row: row.spec.is_found is not None):
+        if row.spec.id != DEMO:
             adapter = app.config.engines.get(row.name)
             if adapter is not None and adapter.enabled and app.status_of(row.spec).available:
                 return row.spec.id
@@ -160,8 +240,8 @@ async def engine_problem(app: App, id: EngineId) -> str:
     import anyio.to_thread
 
     spec, adapter = app.plugins.engine(id), app.config.engines.get(id)
-    status = await anyio.to_thread.run_sync(probe, spec, adapter)
-    if status.available:
+    status = await anyio.to_thread.run_sync(probe, spec, adapter, abandon_on_cancel=True)
+    if status.available or status.asks:
         return ""
     return f"{status.problem} To fix it: {status.fix}." if status.fix else status.problem
 
@@ -172,8 +252,12 @@ def name_engine(app: App, id: EngineId) -> str:
     return id if version in ("", id) else f"{id} {version}"
 
 
+def _engine_state(app: App, id: EngineId) -> Path:
+    return app.holder.loaded.paths.state_dir / "engines" / id
+
+
 def _engine_host(app: App, id: EngineId) -> EngineHost:
-    state = _make_folder(app.holder.loaded.paths.state_dir / "engines" / id)
+    state = _make_folder(_engine_state(app, id))
     return EngineHost(
         StoreBlobs(app.store, app.clock),
         engine_environment(os.environ, app.holder.loaded),
@@ -181,6 +265,11 @@ def _engine_host(app: App, id: EngineId) -> EngineHost:
         app.marker,
         app.log,
         partial(_judge, app),
+        jail=app.jails.open,
+        confines=app.jails.confines,
+        open_mcp=app.mcp.open,
+        retention_days=app.config.gateway.retention_days,
+        lanes=app.lanes,
     )
 
 
@@ -189,20 +278,6 @@ async def _judge(app: App, ask: Ask, site: Site) -> Ruling:
     ruling = await app.policy.judge(ask, site)
     app.trail.note_ruling(app.clock.now(), ask, ruling, cwd=ask.payload.get("cwd"))
     return ruling
-
-
-def engine_environment(environ: Mapping[str, str], loaded: Loaded) -> dict[str, str]:
-    """Returns the environment without our own variables, which may hold secrets, and without channels' tokens.
-
-    An engine's `environment` setting cannot bring them back."""
-    leaves = [leaf for key, leaf in loaded.leaves.items() if key[0] == "channels"]
-    ours = {"DISCORD_TOKEN"} | {leaf.source for leaf in leaves}
-    ours |= {name for leaf in leaves for name in leaf.names if leaf.value in loaded.secrets}
-    return {
-        name: value
-        for name, value in environ.items()
-        if not name.startswith("PILOTHOUSE") and name not in ours
-    }
 
 
 def channel_host(app: App, id: ChannelId, *, folder: str = "") -> ChannelHost:
@@ -235,7 +310,7 @@ async def reload_on_change(app: App, tell: Callable[[Reloaded], None] = lambda _
 
     def reload() -> None:
         result = app.holder.reload()
-        app.redactor.add(*app.holder.loaded.secrets)
+        app.learn_secrets()
         app.log.level = app.config.log.level
         app.log("config.reloaded", level="warning" if result.worrying else "info", text=result.text)
         tell(result)

@@ -16,13 +16,18 @@ from msgspec import Struct
 from pilothouse.bootstrap.app import DEMO, App, default_engine, engine_names, engine_problem
 from pilothouse.bootstrap.people import terminal_user
 from pilothouse.config import AUTO, in_workspace, mode_in
-from pilothouse.core.conversation import Conversation
+from pilothouse.core.conversation import Conversation, Session
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.ids import EngineId
 from pilothouse.core.message import Address, conversation_id
 from pilothouse.core.policy import MODES, ApprovalMode
 from pilothouse.core.store import Tx
+from pilothouse.core.text import first_line
 from pilothouse.runtime.conversations.binding import Wishes, keep_wishes, pick_mode, picked_mode
+from pilothouse.runtime.conversations.handover import find_earlier, move_back, move_on
+from pilothouse.runtime.ports import new_id
+from pilothouse.runtime.turns.prompt import unframe
+from pilothouse.runtime.turns.start import fits_engine
 
 QUESTION = """\
 How much may {engine} do in {folder} without asking?
@@ -31,7 +36,9 @@ How much may {engine} do in {folder} without asking?
   3  full-access  everything that no rule denies
 """
 ASK = "Pick 1, 2 or 3 (1): "
+PICK = "Type 1, 2 or 3, or press Enter for 1.\n"
 TRIES = 3
+LAST_CHARS = 40
 
 
 class ChatOptions(Struct, frozen=True):
@@ -43,20 +50,34 @@ class ChatOptions(Struct, frozen=True):
     new: bool = False
 
 
-async def bind(app: App, place: Address, folder: Path, chosen: ChatOptions, *, private: bool) -> EngineId:
-    """Binds the conversation and returns the engine that answers there. Another folder than before starts a new session.
+class Bound(Struct, frozen=True):
+    """The engine that answers in a conversation, and the session that it continues, if any."""
+
+    engine: EngineId
+    session: Session | None = None
+    last_said: str = ""
+    """The last message of that session, in one line."""
+
+
+async def bind(app: App, place: Address, folder: Path, chosen: ChatOptions, *, private: bool) -> Bound:
+    """Binds the conversation. Another folder than before, or an engine that is switched off, starts a new session.
 
     Raises `ConfigError` if the named engine does not work here, before it is stored as the chosen one.
     """
     said = None if chosen.engine is None else await _usable(app, chosen.engine)
     wishes = _wishes(app, folder, chosen.mode)
     names, now = set(engine_names(app).values()), app.clock.now()
+    default = default_engine(app)
 
-    def unit(tx: Tx) -> EngineId | None:
+    def unit(tx: Tx) -> Bound:
         stored = tx.conversations.ensure(
             Conversation(conversation_id(place), place, now, private=private, workspace=str(folder))
         )
-        new = chosen.new or stored.workspace != str(folder)
+        session = tx.sessions.get(stored.session_id) if stored.session_id else None
+        lost = session is not None and session.engine not in names
+        new = chosen.new or lost or stored.workspace != str(folder)
+        if said is not None and session is not None and not new and session.engine != said:
+            stored = _move(tx, stored, session, said, now)
         kept = stored.engine if stored.engine in names and not chosen.new else None
         bound = msgspec.structs.replace(
             stored,
@@ -68,9 +89,35 @@ async def bind(app: App, place: Address, folder: Path, chosen: ChatOptions, *, p
         if bound != stored:
             tx.conversations.save(bound)
         keep_wishes(tx, bound.id, wishes)
-        return bound.engine or wishes.engine
+        return _continued(tx, bound, bound.engine or wishes.engine, default)
 
-    return await app.store.write(unit) or default_engine(app)
+    return await app.store.write(unit)
+
+
+def _move(tx: Tx, stored: Conversation, session: Session, engine: EngineId, at: float) -> Conversation:
+    """Goes back to the session that the engine had here, or begins a new one; `/engine` leads back from there."""
+    earlier = find_earlier(tx, session, engine)
+    if earlier is not None:
+        move_back(tx, stored, session, earlier)
+    else:
+        move_on(tx, new_id, stored, session, engine, at, along=False)
+    return tx.conversations.get(stored.id) or stored
+
+
+def _continued(tx: Tx, bound: Conversation, chosen: EngineId | None, default: EngineId) -> Bound:
+    """Returns the session that the next message continues, by the same rule as the start of a turn."""
+    session = tx.sessions.get(bound.session_id) if bound.session_id else None
+    engine = chosen or default
+    if (
+        session is None
+        or not fits_engine(session, chosen, engine, DEMO)
+        or session.retired
+        or not session.turns
+    ):
+        return Bound(engine)
+    turns = (turn for turn in tx.turns.of(bound.id) if turn.session_id == session.id)
+    last = next((unframe(turn.prompt.text) for turn in turns), "")
+    return Bound(session.engine, session, first_line(last, LAST_CHARS))
 
 
 def _wishes(app: App, folder: Path, mode: ApprovalMode | None) -> Wishes:
@@ -128,6 +175,7 @@ def read_pick(read_line: Callable[[], str]) -> ApprovalMode | None:
         for number, mode in enumerate(MODES, 1):
             if said in (str(number), mode) or (not said and number == 1):
                 return mode
+        sys.stderr.write(PICK)
     return None
 
 

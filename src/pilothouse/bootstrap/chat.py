@@ -26,16 +26,21 @@ from pilothouse.bootstrap.app import (
     reload_on_change,
 )
 from pilothouse.bootstrap.assembly import make_ports
-from pilothouse.bootstrap.binding import ChatOptions, ask_for_mode, bind
+from pilothouse.bootstrap.binding import Bound, ChatOptions, ask_for_mode, bind
 from pilothouse.bootstrap.machine import this_node, tilde
-from pilothouse.bootstrap.people import terminal_user
+from pilothouse.bootstrap.people import make_people, terminal_user
+from pilothouse.bootstrap.policy import HOME_WARNING, is_home
 from pilothouse.bootstrap.process import adopt_orphans, run, say_leaving, stop_on_signal
-from pilothouse.channels.terminal.config import Interactive, News, OneShot
+from pilothouse.bootstrap.terminal_text import program, say
+from pilothouse.channels.terminal.config import ChatFacts, Interactive, News, OneShot
 from pilothouse.config import Reloaded
 from pilothouse.core.errors import ConfigError
-from pilothouse.core.ids import EngineId
-from pilothouse.core.message import Address
+from pilothouse.core.ids import ChannelId, ConversationId
+from pilothouse.core.message import Address, conversation_id
 from pilothouse.core.policy import ApprovalMode, parse_mode
+from pilothouse.core.store import Tx
+from pilothouse.core.text import ago
+from pilothouse.runtime.channel_status import serves_channels
 from pilothouse.runtime.gateway import Gateway
 
 MOST_NEWS = 16
@@ -51,13 +56,16 @@ def run_chat(
     approval_mode: str | None = None,
     new: bool = False,
     verbose: bool = False,
+    first: str = "",
 ) -> int:
     """Runs a conversation in a folder, or sends one message and prints its answer."""
     folder = Path(workspace or os.getcwd()).expanduser().resolve()
     if not folder.is_dir():
         raise ConfigError(f"The workspace {folder} does not exist. Create the folder, or name another.")
     said = None if approval_mode is None else parse_mode(approval_mode)
-    return run(partial(_chat, folder, text, as_json, engine, model, said, new, verbose))
+    if is_home(str(folder)):
+        sys.stderr.write(HOME_WARNING.format(folder=folder) + ". Start in a folder of its own.\n")
+    return run(partial(_chat, folder, text, as_json, engine, model, said, new, verbose, first))
 
 
 async def _chat(
@@ -69,6 +77,7 @@ async def _chat(
     said: ApprovalMode | None,
     new: bool,
     verbose: bool,
+    first: str,
 ) -> int:
     from pilothouse.channels.terminal.channel import TerminalChannel
     from pilothouse.channels.terminal.streams import system_streams
@@ -78,17 +87,17 @@ async def _chat(
         place = Address(TERMINAL, str(folder))
         chosen = await bind(app, place, folder, ChatOptions(engine, model, said, new), private=True)
         if said is None and text is None:
-            await ask_for_mode(app, folder, chosen)
+            await ask_for_mode(app, folder, chosen.engine)
         terminal = TerminalChannel(
             app.config.channels[TERMINAL].settings,
             channel_host(app, TERMINAL),
-            mode=(mode := _mode(text, news)),
+            mode=(mode := _mode(text, news, first)),
             streams=system_streams(),
             place=place.place,
             user=terminal_user().partition(":")[2],
             json=as_json,
             verbose=verbose,
-            header="" if as_json else _header(app, chosen, folder),
+            facts=ChatFacts("" if as_json else _header(app, chosen, folder), program(os.environ)),
         )
         ports = make_ports(app, build_engines(app), {TERMINAL: terminal})
         async with anyio.create_task_group() as tasks:
@@ -101,6 +110,8 @@ async def _chat(
                 this_node("pilothouse chat"),
                 primary=TERMINAL,
                 standby=True,
+                terminal=conversation_id(place),
+                is_attended=sys.stdin.isatty(),
                 on_stopping=leave,
             )
             tasks.start_soon(stop_on_signal, gateway.stop, (signal.SIGTERM, signal.SIGHUP))
@@ -109,17 +120,49 @@ async def _chat(
                 tasks.start_soon(reload_on_change, app, partial(_tell, told))
             await gateway.run()
             tasks.cancel_scope.cancel()
+        if isinstance(mode, Interactive):
+            await _say_open_asks(app, conversation_id(place))
         return terminal.exit_code
 
 
+async def _say_open_asks(app: App, here: ConversationId) -> None:
+    from pilothouse.bootstrap.open_asks import describe_open_asks
+
+    def unit(tx: Tx) -> str:
+        now = app.clock.now()
+        enabled = (ChannelId(id) for id, row in app.config.channels.items() if row.enabled)
+        served = frozenset(enabled if serves_channels(tx, now) else ())
+        return describe_open_asks(tx, make_people(app.config), here, served, now)
+
+    text = await app.store.read(unit)
+    with suppress(OSError):  # the window may be closed
+        if text:
+            say(text)
+
+
 async def _leave(app: App, gateway: Gateway, running: int) -> None:
-    """Makes Ctrl-C end the wait for running turns. The line editor is closed by now, so Ctrl-C arrives as a signal."""
+    """Makes Ctrl-C end the wait for running turns. The line editor is closed by now, so Ctrl-C arrives as a signal.
+
+    A turn that waits for an answer is not waited for: its ask stays open, and the answer continues the work.
+    """
+    if running and not await app.store.read(lambda tx: tx.turns.of(statuses=("running",), limit=1)):
+        gateway.stop_now()
+        return
     say = partial(say_leaving, app.config.gateway.grace_s, running)
     await stop_on_signal(gateway.stop_now, (signal.SIGINT,), listening=say)
 
 
-def _header(app: App, engine: EngineId, folder: Path) -> str:
-    return f"pilothouse {__version__} · {name_engine(app, engine)} · {tilde(folder)}"
+def _header(app: App, bound: Bound, folder: Path) -> str:
+    """Names the engine of this conversation, and the session that it continues."""
+    header = f"pilothouse {__version__} · {name_engine(app, bound.engine)} · {tilde(folder)}"
+    if isolation := app.jails.describe(str(folder), bound.engine):
+        header = f"{header} · {isolation}"
+    if (session := bound.session) is None:
+        return header
+    last = f" after “{bound.last_said}”" if bound.last_said else ""
+    turns = f"{session.turns} turn{'' if session.turns == 1 else 's'}"
+    used = ago(app.clock.now() - session.used_at)
+    return f"{header}\ncontinuing{last} · {turns}, {used} · /new starts afresh"
 
 
 def _tell(told: MemoryObjectSendStream[News], result: Reloaded) -> None:
@@ -129,10 +172,10 @@ def _tell(told: MemoryObjectSendStream[News], result: Reloaded) -> None:
             told.send_nowait(News(text, result.worrying))
 
 
-def _mode(text: str | None, news: AsyncIterable[News]) -> Interactive | OneShot:
+def _mode(text: str | None, news: AsyncIterable[News], first: str) -> Interactive | OneShot:
     """Chooses interactive mode for a terminal without TEXT. Piped input is the message, or is appended to TEXT."""
     if sys.stdin.isatty():
-        return Interactive(news) if text is None else OneShot(text)
+        return Interactive(news, first) if text is None else OneShot(text)
     if text is None:
         return OneShot(sys.stdin.read())
     piped = sys.stdin.read() if _is_piped() else ""

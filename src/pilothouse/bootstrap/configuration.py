@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pilothouse.bootstrap.people import person_problem
-from pilothouse.config import InvalidConfig, Loaded, Models, Problem, find_paths, leaves_in, load
+from pilothouse.config import InvalidConfig, Loaded, Models, Problem, find_paths, leaves_in, load, read_toml
 from pilothouse.plugins import Plugins
 
 
@@ -42,7 +42,22 @@ def _named(loaded: Loaded) -> Iterator[tuple[str, str]]:
 
 
 def load_checked(plugins: Plugins, flags: Mapping[str, Any] | None = None) -> Loaded:
-    return load(find_paths(os.environ), os.environ, models_of(plugins), flags)
+    paths = find_paths(os.environ)
+    plugins.declare(engine_types(paths.config_file))
+    return load(paths, os.environ, models_of(plugins), flags)
+
+
+def engine_types(file: Path) -> dict[str, str]:
+    """Returns the engines that a configuration names, each with the `type` of its section; empty for one without."""
+    written = read_toml(file)
+    sections, gateway, workspaces = (_table(written.get(key)) for key in ("engines", "gateway", "workspaces"))
+    chosen = [gateway.get("default_engine"), *(_table(row).get("engine") for row in workspaces.values())]
+    types = {name: str(_table(row).get("type") or "") for name, row in sections.items()}
+    return {**{name: "" for name in chosen if isinstance(name, str)}, **types}
+
+
+def _table(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def models_of(plugins: Plugins) -> Models:

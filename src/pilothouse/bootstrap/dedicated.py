@@ -1,6 +1,7 @@
 """`pilothouse discord`: connects the current folder to one Discord channel, until Ctrl-C. Needs no configuration.
 
-Only two names are read from a `.env` in the folder: a foreign repository may have written that file.
+Only two names are read from a `.env` in the folder: a foreign repository may have written that file. It prints when it is
+ready, a code for the first person, reloads, and trouble.
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ from pilothouse.bootstrap.app import (
 from pilothouse.bootstrap.assembly import make_ports
 from pilothouse.bootstrap.binding import ChatOptions, ask_for_mode, bind
 from pilothouse.bootstrap.configuration import load_checked
-from pilothouse.bootstrap.dedicated_notices import report_edit, report_trouble, welcome
 from pilothouse.bootstrap.machine import is_alive, this_node, tilde
 from pilothouse.bootstrap.process import adopt_orphans, freeze_collector, run, say_leaving, stop_on_signal
 from pilothouse.channels.discord.addresses import DISCORD
@@ -37,16 +37,27 @@ from pilothouse.channels.discord.config import DiscordConfig
 from pilothouse.channels.discord.config import problem as problem_of
 from pilothouse.config import Models, find_paths, load, read_env_names
 from pilothouse.config.sources import ENVIRONMENT, FLAG, Leaf, in_file
-from pilothouse.core.channel_status import note_served
 from pilothouse.core.errors import ConfigError, RoleHeld
 from pilothouse.core.ids import EngineId
 from pilothouse.core.message import Address
 from pilothouse.core.store import Node, Tx
 from pilothouse.plugins import Plugins
+from pilothouse.runtime.channel_status import note_served
 from pilothouse.runtime.gateway import Gateway
 
 if TYPE_CHECKING:
     from pilothouse.channels.discord.doctor import Seen
+from collections.abc import Callable
+from typing import Protocol
+
+from pilothouse.bootstrap.app import reload_notice
+from pilothouse.bootstrap.people import make_people, offer_code
+from pilothouse.bootstrap.terminal_text import say
+from pilothouse.config import Reloaded
+from pilothouse.core.channel import ChannelHealth
+from pilothouse.core.ids import ChannelId, UserId
+from pilothouse.core.people import People, allows
+from pilothouse.runtime.roles import role_of
 
 CHANNEL = "DISCORD_CHANNEL_ID"
 NO_CHANNEL = (
@@ -185,11 +196,11 @@ async def _serve(dedicated: Dedicated, where: str, chosen: ChatOptions) -> int:
 async def _bind_channel(app: App, dedicated: Dedicated, chosen: ChatOptions) -> EngineId:
     """Binds the channel to the folder and returns its engine. The mode is not stored: `up` may serve the channel later."""
     place, folder = Address(DISCORD, dedicated.channel), dedicated.folder
-    engine = await bind(app, place, folder, msgspec.structs.replace(chosen, mode=None), private=False)
+    bound = await bind(app, place, folder, msgspec.structs.replace(chosen, mode=None), private=False)
     if chosen.mode is None:
-        await ask_for_mode(app, folder, engine)
+        await ask_for_mode(app, folder, bound.engine)
     await app.store.write(lambda tx: note_served(tx, DISCORD))
-    return engine
+    return bound.engine
 
 
 async def _refuse_second_gateway(app: App) -> None:
@@ -203,3 +214,81 @@ async def _refuse_second_gateway(app: App) -> None:
         return
     text = HELD.get(node.info.name, "{name} runs the engines here already (process {pid}); stop it first")
     raise RoleHeld(text.format(name=node.info.name, pid=node.info.pid), role="engines", holder=node.info.name)
+
+
+LOOK_EVERY_S = 1.0
+OPEN_S = 600.0
+CODE = """\
+Nobody is let in here yet. Send this in the channel, as a message, within {minutes:.0f} minutes:
+
+    {code}
+
+The first who sends it is let in as {role}."""
+LET_IN = "{name} is let in as {role}. What they write in the channel is answered."
+CODE_IS_OVER = "That code has expired; here is a new one."
+WORKS_AGAIN = "Discord works again."
+
+
+class Listener(Protocol):
+    id: ChannelId
+
+    async def listening(self) -> None: ...
+
+
+async def welcome(app: App, channel: Listener, folder: Path, ready: str) -> None:
+    """Prints `ready` once the channel listens; then offers pairing codes until someone is let in."""
+    await channel.listening()
+    say(ready)
+    prefix, workspace = f"{channel.id}:", str(folder)
+
+    def find_first(tx: Tx) -> tuple[str, str] | None:
+        return find_person(tx, make_people(app.config), prefix, workspace)
+
+    if await app.store.read(find_first):
+        return
+    while not (found := await _offer_until(app, find_first)):
+        say(CODE_IS_OVER)
+    name, role = found
+    say(LET_IN.format(name=name, role=role))
+
+
+async def _offer_until(
+    app: App, find_first: Callable[[Tx], tuple[str, str] | None]
+) -> tuple[str, str] | None:
+    """Shows a code and returns who came in with it; None if it expired unused."""
+    at = app.clock.now()
+    made = await app.store.write(lambda tx: offer_code(tx, app.config, at=at, open_s=OPEN_S))
+    say(CODE.format(code=made.code, role=made.role, minutes=OPEN_S / 60))
+    with anyio.move_on_after(OPEN_S):
+        while not (found := await app.store.read(find_first)):
+            await anyio.sleep(LOOK_EVERY_S)
+        return found
+    return None
+
+
+def find_person(tx: Tx, people: People, prefix: str, workspace: str) -> tuple[str, str] | None:
+    """Returns name and role of someone on this channel who may talk in the folder."""
+    granted = {grant.user: grant.name for grant in tx.people.everybody()}
+    known: dict[UserId, str] = dict.fromkeys(people.roles, "") | granted
+    known |= {user: "" for roles in people.workspaces.values() for user in roles if user not in known}
+    for user, name in known.items():
+        role = role_of(tx, people, user, workspace)
+        if user.startswith(prefix) and allows(role, "desk.accept"):
+            return name or user, role
+    return None
+
+
+async def report_trouble(health: Callable[[], ChannelHealth]) -> None:
+    """Prints each change of the channel's trouble once; the log goes to its file only."""
+    told = ""
+    while True:
+        trouble = health().trouble
+        if trouble != told:
+            say(trouble or WORKS_AGAIN)
+            told = trouble
+        await anyio.sleep(LOOK_EVERY_S)
+
+
+def report_edit(result: Reloaded) -> None:
+    if text := reload_notice(result):
+        say(text)

@@ -13,7 +13,7 @@ from msgspec import Struct
 from pilothouse.config import ALWAYS_ON, Config
 from pilothouse.core.errors import PluginError
 from pilothouse.core.ids import UserId
-from pilothouse.core.people import Approvers, People, Role
+from pilothouse.core.people import OWNERS, Approvers, People, Role
 from pilothouse.core.policy import ToolClass
 from pilothouse.core.store import Tx
 
@@ -56,12 +56,12 @@ def person_problem(plugins: Plugins, person: str) -> str:
     form = spec.user_ids if spec else None
     if spec is None or form is None or form.pattern.fullmatch(id):
         return ""
-    return f"on {spec.title} people are known by {form.words}; leave it out, and let them in with `pilothouse pair`"
+    return f"on {spec.title} an id is {form.words}; leave it out, and let people in with `pilothouse pair`"
 
 
 def make_approvals(config: Config) -> dict[ToolClass, Approvers]:
     destructive = Approvers(*msgspec.structs.astuple(config.approvals.destructive))
-    return {"ordinary": config.approvals.ordinary, "destructive": destructive}
+    return {"ordinary": config.approvals.ordinary, "destructive": destructive, "own": OWNERS}
 
 
 class Offer(Struct, frozen=True):

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pilothouse.config import Config, ConfigHolder, narrowing_of
+from pilothouse.config.paths import Paths
 from pilothouse.core.ask import Ask
-from pilothouse.core.policy import Ruling, Site
-from pilothouse.core.rules import Rule, parse_rule
+from pilothouse.core.call import Call
+from pilothouse.core.policy import ApprovalMode, Classify, Rule, Ruling, Site, ToolClass, narrower, parse_rule
 from pilothouse.core.store import Store
 from pilothouse.runtime.asks.rules import RulePolicy, WorkspaceRules
 
@@ -19,24 +20,64 @@ if TYPE_CHECKING:
     from pilothouse.policy.decide import PolicyEnv
 
 
+HOME_WARNING = (
+    "{folder} is your home folder, or above it: the approval mode there is minimal, whatever was chosen"
+)
+
+
 def make_policy(store: Store, holder: ConfigHolder) -> RulePolicy:
+    own = own_files(holder.loaded.paths, holder.loaded.config)
+
+    def judge(ask: Ask, rules: Sequence[Rule], site: Site) -> Ruling:
+        """Decide about one call. The tables and the parser are loaded with the first."""
+        from pilothouse.policy.decide import decide
+
+        return decide(ask, rules, site, _env(own))
+
     return RulePolicy(store, judge, ConfiguredRules(holder))
 
 
-def judge(ask: Ask, rules: Sequence[Rule], site: Site) -> Ruling:
-    """Decide about one call. The tables and the parser are loaded with the first."""
-    from pilothouse.policy.decide import decide
+def make_classify(paths: Paths, config: Config) -> Classify:
+    """Tell which people may answer an ask about a call."""
+    own = own_files(paths, config)
 
-    return decide(ask, rules, site, _env())
+    def classify(call: Call | None, workspace: str) -> ToolClass:
+        from pilothouse.policy.decide import tool_class
+
+        return tool_class(call, workspace, _env(own))
+
+    return classify
+
+
+def own_files(paths: Paths, config: Config) -> tuple[str, ...]:
+    """Return the files and folders of Pilothouse itself: configuration, secrets, data, sockets and logs."""
+    settings = config.store.settings
+    store = settings.get("path") if isinstance(settings, dict) else getattr(settings, "path", None)
+    stored = [f"{os.path.expanduser(store)}{end}" for end in ("", "-wal", "-shm")] if store else []
+    found = (paths.config_file, paths.env_file, paths.data_dir, paths.state_dir, paths.log_dir)
+    return (*map(str, found), *stored)
+
+
+def is_home(workspace: str) -> bool:
+    """Tell whether a folder is the home folder, or above it. Everything that a person has lies below."""
+    home, place = os.path.realpath(os.path.expanduser("~")), os.path.realpath(workspace)
+    return (home + "/").startswith(place.rstrip("/") + "/")
+
+
+def widest_in(workspace: str) -> ApprovalMode:
+    """Return the widest mode that a folder accepts: its own file may narrow it, and a home folder is minimal."""
+    place = os.path.realpath(workspace)
+    at_most = narrowing_of(Path(place)).at_most
+    return narrower(at_most, "minimal") if is_home(place) else at_most
 
 
 @cache
-def _env() -> PolicyEnv:
+def _env(own: tuple[str, ...]) -> PolicyEnv:
     from pilothouse.policy.decide import PolicyEnv
-    from pilothouse.policy.filesystem import RealFilesystem
-    from pilothouse.policy.shell import BashParser
+    from pilothouse.policy.paths import Filesystem
+    from pilothouse.processes.git import git_problem
 
-    return PolicyEnv(BashParser(), RealFilesystem())
+    return PolicyEnv(Filesystem(), own, git_problem)
 
 
 class ConfiguredRules:
@@ -54,7 +95,7 @@ class ConfiguredRules:
         place = os.path.realpath(workspace)
         narrowing = narrowing_of(Path(place))
         own = self._places.get(place, ())
-        return WorkspaceRules((*self._everywhere, *own, *narrowing.rules), narrowing.at_most)
+        return WorkspaceRules((*self._everywhere, *own, *narrowing.rules), widest_in(place))
 
     def _parse(self, config: Config) -> None:
         self._everywhere = tuple(map(parse_rule, config.policy.rules))

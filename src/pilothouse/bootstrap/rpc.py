@@ -1,0 +1,172 @@
+"""`pilothouse rpc`: a program of this machine as a channel, in its own gateway or beside one that runs."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import anyio
+
+from pilothouse import __version__
+from pilothouse.bootstrap.app import (
+    DEMO,
+    App,
+    channel_host,
+    engine_environment,
+)
+from pilothouse.bootstrap.binding import Bound, ChatOptions, bind
+from pilothouse.bootstrap.mcp_servers import find_servers
+from pilothouse.bootstrap.people import terminal_user
+from pilothouse.bootstrap.stdio import Pipes, id_maker, serve_client, this_person
+from pilothouse.config import mode_in
+from pilothouse.core.channel import Channel
+from pilothouse.core.engine import NODE_MARKER, ProcessStart
+from pilothouse.core.errors import ConfigError
+from pilothouse.core.ids import EngineId
+from pilothouse.core.mcp import McpServer
+from pilothouse.core.message import Address
+from pilothouse.core.policy import ApprovalMode, parse_mode
+from pilothouse.plugins import Loaded as LoadedPlugin
+from pilothouse.runtime.conversations.binding import pick_mode, picked_mode
+from pilothouse.runtime.ports import new_id
+from pilothouse.runtime.trust import look_at_trust
+
+SHELL_BYTES = 10 * 1024 * 1024
+
+
+class ClientOptions:
+    """Flags of the command line."""
+
+    def __init__(
+        self,
+        *,
+        engine: str | None = None,
+        model: str | None = None,
+        workspace: str | None = None,
+        approval_mode: str | None = None,
+        on_disconnect: Literal["finish", "cancel"] = "finish",
+    ) -> None:
+        self.folder = Path(workspace or os.getcwd()).expanduser().resolve()
+        if not self.folder.is_dir():
+            raise ConfigError(
+                f"The workspace {self.folder} does not exist. Create the folder, or name another."
+            )
+        mode = None if approval_mode is None else parse_mode(approval_mode)
+        self.chat = ChatOptions(engine, model, mode)
+        self.on_disconnect: Literal["finish", "cancel"] = on_disconnect
+
+
+def run_rpc(options: ClientOptions) -> int:
+    """Serves the client on standard input and output until it leaves."""
+    return serve_client("pilothouse rpc", partial(_make_channel, options))
+
+
+async def _make_channel(options: ClientOptions, app: App, pipes: Pipes) -> Channel:
+    from pilothouse.channels.rpc.channel import RpcChannel
+    from pilothouse.channels.rpc.connection import RPC, RpcSetup, ShellEnd
+
+    async def bind_session(address: Address) -> None:
+        await bind_here(app, options, address, options.folder)
+
+    async def shell(command: str, folder: Path, within_s: float) -> ShellEnd:
+        return ShellEnd(*await run_command(app, command, folder, within_s))
+
+    token = new_id("rpc")
+    bound = await bind_here(app, options, Address(RPC, str(options.folder)), options.folder)
+    setup = RpcSetup(
+        folder=options.folder,
+        author=this_person(),
+        engine=bound.engine,
+        version=__version__,
+        bind=bind_session,
+        run_shell=shell,
+        new_id=id_maker(token),
+        list_mcp=partial(list_mcp, app, options.folder),
+        compact_lines=compact_lines(app),
+        pick_mode=await mode_picker(app, options, bound.engine),
+        on_disconnect=options.on_disconnect,
+        diagnostics="1" in (os.environ.get("PILOTHOUSE_DIAGNOSTICS"), os.environ.get("CODELIA_DIAGNOSTICS")),
+        home=Path.home(),
+    )
+    return RpcChannel(setup, channel_host(app, RPC), stdin=pipes.stdin, stdout=pipes.stdout, token=token)
+
+
+async def bind_here(app: App, options: ClientOptions, address: Address, folder: Path) -> Bound:
+    return await bind(app, address, folder, options.chat, private=True)
+
+
+async def mode_picker(
+    app: App, options: ClientOptions, engine: EngineId
+) -> Callable[[str], Awaitable[None]] | None:
+    """Return what stores the approval mode that a person picks; None where there is nothing to pick."""
+    folder = options.folder
+    if options.chat.mode or engine == DEMO or mode_in(app.holder.loaded, folder):
+        return None
+    if await app.store.read(lambda tx: picked_mode(tx, os.path.realpath(folder))):
+        return None
+
+    async def pick(word: str) -> None:
+        mode: ApprovalMode = parse_mode(word)
+        at, by = app.clock.now(), terminal_user()
+        await app.store.write(lambda tx: pick_mode(tx, str(folder), mode, at, by))
+
+    return pick
+
+
+def compact_lines(app: App) -> dict[str, str]:
+    """Return, by engine, the message that makes a session compact its history."""
+    rows = [row for row in app.plugins.engines() if isinstance(row, LoadedPlugin)]
+    return {row.spec.id: row.spec.compact_line for row in rows if row.spec.compact_line}
+
+
+async def list_mcp(app: App, folder: Path) -> list[tuple[Any, ...]]:
+    """List the configured MCP servers, and those of the folder that would count if it were trusted."""
+    real, files = os.path.realpath(folder), app.plugins.trusted_files()  # noqa: ASYNC240 - one folder
+    trust = await app.store.read(lambda tx: look_at_trust(tx, real, files))
+    trusted = trust is not None and trust.holds
+    counted = find_servers(app.holder.loaded, app.log, str(folder), trusted)
+    known = counted if trusted else find_servers(app.holder.loaded, app.log, str(folder), True)
+    return [
+        (id, server.transport, source, server.enabled, _state(server, id in counted), server.target)
+        for id, (server, source) in known.items()
+    ]
+
+
+def _state(server: McpServer, counts: bool) -> str:
+    if not counts:
+        return "untrusted"
+    return "configured" if server.enabled else "disabled"
+
+
+async def run_command(
+    app: App, command: str, folder: Path, within_s: float
+) -> tuple[bytes, bytes, int | None, float, str]:
+    """Run a shell command to its end, or stop it with all that it started: output, exit code, seconds, problem."""
+    from pilothouse.processes import Launcher, ProcessLimits, SpawnFailed, allowed_environment
+
+    own = allowed_environment(
+        engine_environment(os.environ, app.holder.loaded), extra={NODE_MARKER: app.marker}
+    )
+    start = ProcessStart("shell command", ("bash", "-c", command), str(folder), own, workspace=str(folder))
+    began, output, problem, exit_code = time.monotonic(), bytearray(), "", None
+    try:
+        async with Launcher().open(start, ProcessLimits(max_line_bytes=SHELL_BYTES)) as process:
+            process.close_input()
+            with anyio.move_on_after(within_s) as limit:
+                async for line in process.lines():
+                    output += line.data + b"\n"
+                    if line.cut or len(output) > SHELL_BYTES:
+                        problem = f"It wrote more than {SHELL_BYTES // 1_048_576} MB and was stopped."
+                        break
+                else:
+                    exit_code = await process.wait()
+            if limit.cancelled_caught:
+                problem = f"It took longer than {within_s:.0f} seconds and was stopped."
+            stderr = process.stderr_tail().encode()
+    except SpawnFailed as error:
+        return b"", b"", None, time.monotonic() - began, f"It did not start: {error}"
+    return bytes(output), stderr, exit_code, time.monotonic() - began, problem
