@@ -19,6 +19,10 @@ def main(argv: list[str] | None = None) -> int:
         if words in (["--version"], ["-V"]):
             print(f"pilothouse {__version__}")
             return _finish(0)
+        if words == ["agent-tools"]:
+            from pilothouse.agent_tools.bridge import main as serve_tools
+
+            return _finish(serve_tools())
         return _finish(_run(words))
     except BrokenPipeError:
         return _go_quietly()
@@ -28,12 +32,13 @@ def main(argv: list[str] | None = None) -> int:
 
 def _run(words: list[str]) -> int:
     try:
+        from pilothouse.bootstrap.terminal_text import program
         from pilothouse.cli.group import pilothouse
 
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, TextIOWrapper):
                 stream.reconfigure(errors="replace")
-        code = pilothouse.main(words, prog_name="pilothouse", standalone_mode=False)
+        code = pilothouse.main(words, prog_name=program(os.environ), standalone_mode=False)
         return code if isinstance(code, int) else 0
     except (KeyboardInterrupt, BrokenPipeError):
         raise

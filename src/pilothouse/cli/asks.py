@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from pilothouse.cli.errors import BROKEN
-from pilothouse.cli.options import json_option, limit_option
+from pilothouse.cli.options import ListGroup, json_option, limit_option
 from pilothouse.cli.store import load_plain, read_store, write_store
 from pilothouse.cli.table import ago, plain, print_json, print_table
 from pilothouse.core.ask import ASK_STATES, Decision, Remember, parse_reply
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from pilothouse.core.ask import AskRow
     from pilothouse.core.store import Tx
 
-HEADS = ("ASK", "KIND", "STATE", "ENDS IN", "YES", "WHERE", "WHAT")
+HEADS = ("ASK", "KIND", "RESULT", "ENDS IN", "YES", "WHERE", "WHAT")
 
 
-@click.group("asks", invoke_without_command=True)
+@click.group("asks", cls=ListGroup, invoke_without_command=True)
 @limit_option
 @click.option("--all", "every", is_flag=True, help="Include settled asks.")
 @json_option
@@ -36,17 +36,23 @@ def command(ctx: click.Context, limit: int, every: bool, as_json: bool) -> None:
     """List open asks, newest first, and answer them."""
     if ctx.invoked_subcommand is not None:
         return
+    from pilothouse.cli.ask_outcome import outcome
+
     states = ASK_STATES if every else ()
-    found = read_store(lambda tx: tx.asks.newest(states=states, limit=limit)) or []
+
+    def unit(tx: Tx) -> list[tuple[AskRow, str]]:
+        return [(row, outcome(tx, row)) for row in tx.asks.newest(states=states, limit=limit)]
+
+    found = read_store(unit) or []
     if as_json:
-        print_json([_document(row) for row in found])
+        print_json([_document(row) for row, _ in found])
         return
     now = time.time()
     print_table(
         HEADS,
-        [_line(row, now) for row in found],
-        "nothing waits for an answer",
-        optional=("KIND", "YES"),
+        [_line(row, result, now) for row, result in found],
+        "No asks yet." if every else "No open asks.",
+        optional=("KIND", "YES", "ENDS IN") if every else ("KIND", "YES"),
         wrap=True,
     )
 
@@ -55,30 +61,31 @@ def command(ctx: click.Context, limit: int, every: bool, as_json: bool) -> None:
 @click.argument("id")
 @json_option
 def show(id: str, as_json: bool) -> None:
-    """Show one ask in full: exactly what is asked, and who may answer."""
-    from pilothouse.core.people import describe_approvers
-    from pilothouse.runtime.asks.text import payload_text
+    """Show one ask in full: exactly what is asked, who may answer, and how it ended."""
+    from pilothouse.cli.ask_outcome import facts
+    from pilothouse.core.ask_view import payload_text
+    from pilothouse.runtime.asks.outcome import changed_payload
 
-    row = read_store(lambda tx: _find(tx, id))
-    if row is None:
+    def unit(tx: Tx) -> tuple[AskRow, dict[str, str]] | None:
+        row = _find(tx, id)
+        return None if row is None else (row, facts(tx, row, time.time()))
+
+    found = read_store(unit)
+    if found is None:
         raise PilothouseError(_unknown(id))
+    row, told = found
     if as_json:
         print_json(_document(row))
         return
+    from pilothouse.core.text import reveal_hidden
+
     ask = row.ask
-    facts = {
-        "ask": ask.id,
-        "kind": f"{row.subject}, {row.state}",
-        "where": row.conversation_id or "-",
-        "sha256": ask.payload_hash,
-        "needs": describe_approvers(row.authority.approvers) or "the requester, an admin or an owner",
-        "yes": ", ".join(vote.by for vote in row.votes) or "-",
-        "why": plain(ask.why) or "-",
-    }
-    print("\n".join(f"{key:<7} {value}" for key, value in facts.items()))
-    print(f"\n{_lines(ask.title)}\n\n{_lines(payload_text(ask))}")
+    print("\n".join(f"{key:<7} {value}" for key, value in told.items()))
+    print(f"\n{reveal_hidden(ask.title)}\n\n{reveal_hidden(payload_text(ask))}")
     for option in ask.options:
         print(f"  {plain(option.key)}  {plain(option.label)}")
+    if changed := changed_payload(row):
+        print(f"\nChanged to:\n\n{reveal_hidden(changed)}")
 
 
 @command.command("allow")
@@ -118,22 +125,24 @@ def answer(id: str, words: tuple[str, ...], as_json: bool) -> None:
 
 def _answer(id: str, decide: Callable[[AskRow], Decision], as_json: bool) -> None:
     from pilothouse.bootstrap.people import make_approvals, make_people, terminal_user
+    from pilothouse.bootstrap.policy import make_classify
     from pilothouse.core.ids import EngineId
     from pilothouse.core.message import Author, clean_text
-    from pilothouse.policy.tool_class import tool_class
     from pilothouse.runtime.asks.answers import Answer, Answers
-    from pilothouse.runtime.clock import new_id
+    from pilothouse.runtime.ports import new_id
     from pilothouse.runtime.settings import Settings
     from pilothouse.runtime.topics import TOPICS
 
-    config, user = load_plain().config, terminal_user()
+    loaded, user = load_plain(), terminal_user()
+    config = loaded.config
     settings = Settings(
         EngineId(""),
         config.gateway.default_workspace,
         people=make_people(config),
         approvals=make_approvals(config),
     )
-    answers, by = Answers(settings, new_id, tool_class, TOPICS), Author(user, user.partition(":")[2])
+    classify = make_classify(loaded.paths, config)
+    answers, by = Answers(settings, new_id, classify, TOPICS), Author(user, user.partition(":")[2])
 
     def unit(tx: Tx) -> tuple[bool, str]:
         row = _find(tx, id)
@@ -176,22 +185,17 @@ def _document(row: AskRow) -> dict[str, Any]:
     return msgspec.to_builtins(row)
 
 
-def _line(row: AskRow, now: float) -> tuple[object, ...]:
+def _line(row: AskRow, result: str, now: float) -> tuple[object, ...]:
     ends = (
         "-" if row.ask.expires_at is None or row.state != "open" else ago(max(0.0, row.ask.expires_at - now))
     )
-    yes = f"{len(row.votes)} of {row.authority.approvers.quorum}"
+    yes = f"{len(row.votes)} of {row.authority.approvers.quorum}" if row.state == "open" else "-"
     return (
         row.ask.id,
         row.subject,
-        row.state,
+        result,
         ends,
         yes,
         row.conversation_id or "-",
         row.ask.title,
     )
-
-
-def _lines(text: str) -> str:
-    """Replaces control characters in each line."""
-    return "\n".join("".join(c if c.isprintable() else " " for c in line) for line in text.split("\n"))

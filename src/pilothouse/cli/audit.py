@@ -10,9 +10,9 @@ import click
 import msgspec
 
 from pilothouse.bootstrap.audit_heads import heads_file, parse_head, read_heads, render_head
-from pilothouse.bootstrap.terminal_text import columns_of
+from pilothouse.bootstrap.terminal_text import columns_of, say
 from pilothouse.cli.errors import BROKEN, say_error
-from pilothouse.cli.options import json_option, limit_option, since_option
+from pilothouse.cli.options import ListGroup, json_option, limit_option, since_option
 from pilothouse.cli.store import NOTHING_YET, load_plain, read_store
 from pilothouse.cli.table import plain, print_json, print_table
 from pilothouse.core.audit import AuditHead, AuditRow, Verified
@@ -20,12 +20,13 @@ from pilothouse.core.facts import STORE_NAME
 from pilothouse.core.store import Tx
 
 HEADS = ("ROW", "TIME", "WHO", "WHAT", "DETAIL")
+OLDER = "{count} older {rows} not shown: -n 1000 shows more, --since 7d all of a week."
 ALL = 2**62
 ROOMY = 80
 """With fewer columns the year is left out, to make room for the details."""
 
 
-@click.group("audit", invoke_without_command=True)
+@click.group("audit", cls=ListGroup, invoke_without_command=True)
 @limit_option
 @since_option
 @json_option
@@ -38,13 +39,21 @@ def command(ctx: click.Context, limit: int, since: float | None, as_json: bool) 
     if ctx.invoked_subcommand is not None:
         return
     wanted = limit if since is None else ALL
-    rows = read_store(lambda tx: tx.audit.list(limit=wanted, since=since)) or []
+    rows, older = read_store(lambda tx: _list(tx, wanted, since)) or ([], 0)
     if as_json:
         print_json([_plain(row) for row in rows])
         return
     columns = columns_of(sys.stdout)
     form = "%Y-%m-%d %H:%M:%S" if columns is None or columns >= ROOMY else "%m-%d %H:%M:%S"
     print_table(HEADS, [_cells(row, form) for row in rows], NOTHING_YET, wrap=True, whole=HEADS[1:-1])
+    if older:
+        say(OLDER.format(count=f"{older:,}", rows="row" if older == 1 else "rows"))
+
+
+def _list(tx: Tx, limit: int, since: float | None) -> tuple[list[AuditRow], int]:
+    """Returns the newest rows, and how many older ones `limit` left out."""
+    rows = tx.audit.list(limit=limit, since=since)
+    return rows, tx.audit.head().seq - len(rows) if since is None else 0
 
 
 @command.command("verify")

@@ -17,9 +17,10 @@ from pilothouse.cli.options import json_option
 from pilothouse.cli.store import read_store
 from pilothouse.cli.table import print_json, print_table
 from pilothouse.config import Adapter
-from pilothouse.core.channel import ChannelSpec, Finding
+from pilothouse.core.channel import BotIdentity, ChannelSpec, Finding
 from pilothouse.core.errors import PilothouseError
 from pilothouse.core.ids import ChannelId
+from pilothouse.core.store import Tx
 from pilothouse.plugins import Broken, Loaded, Plugins
 
 
@@ -57,14 +58,37 @@ def look(plugin: Loaded[ChannelSpec], channel: Adapter | None) -> Row:
 
 
 def channel_trouble(id: ChannelId) -> str:
-    """Returns the trouble that the gateway noted last."""
-    from pilothouse.core.channel_status import health_now
+    """Returns the trouble that a running gateway reports; nothing of a gateway that has ended."""
+    from pilothouse.runtime.channel_status import health_now, serves_channels
+
+    now = time.time()
+
+    def unit(tx: Tx) -> str:
+        noted = health_now(tx, id, now) if serves_channels(tx, now) else None
+        return noted.trouble if noted else ""
 
     try:
-        noted = read_store(lambda tx: health_now(tx, id, time.time()))
+        return read_store(unit) or ""
     except PilothouseError:
         return ""  # another check reports a broken store
-    return noted.trouble if noted else ""
+
+
+def is_served() -> bool:
+    """Returns true if a gateway runs that serves channels."""
+    from pilothouse.runtime.channel_status import serves_channels
+
+    try:
+        return bool(read_store(lambda tx: serves_channels(tx, time.time())))
+    except PilothouseError:
+        return False  # another check reports a broken store
+
+
+def channel_identity(spec: ChannelSpec, channel: Adapter) -> BotIdentity:
+    """Asks the platform who we are; a channel that cannot be asked has no name and no problem."""
+    try:
+        return spec.identify(channel.settings) if spec.identify else BotIdentity()
+    except Exception as error:  # noqa: BLE001 - a plugin's fault is data here
+        return BotIdentity(problem=f"its check failed: {type(error).__name__}: {error}")
 
 
 def channel_findings(spec: ChannelSpec, channel: Adapter) -> Sequence[Finding]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from pilothouse.cli.options import approval_mode_option, trust_option
@@ -15,6 +17,7 @@ from pilothouse.cli.options import approval_mode_option, trust_option
 @click.option("--workspace", type=click.Path(), help="The folder to work in.")
 @approval_mode_option
 @click.option("--new", is_flag=True, help="Begin a new session.")
+@click.option("--message", default="", help="Send this first, and stay. TEXT sends and leaves.")
 @click.option("--verbose", is_flag=True, help="Show every step.")
 @trust_option
 def command(
@@ -25,6 +28,7 @@ def command(
     workspace: str | None,
     approval_mode: str | None,
     new: bool,
+    message: str,
     verbose: bool,
     trusts: bool | None,
 ) -> int:
@@ -32,6 +36,8 @@ def command(
     from pilothouse.bootstrap.chat import run_chat
     from pilothouse.cli.trust import settle_trust
 
+    if message and (text is not None or not sys.stdin.isatty()):
+        raise click.UsageError("--message needs a terminal, and no TEXT beside it.")
     settle_trust([workspace or "."], trusts, ask=not as_json)
 
     return run_chat(
@@ -43,4 +49,5 @@ def command(
         approval_mode=approval_mode,
         new=new,
         verbose=verbose,
+        first=message,
     )

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from pilothouse.bootstrap.configuration import load_checked
 from pilothouse.cli.options import json_option
-from pilothouse.cli.store import load_plain
+from pilothouse.cli.store import existing_folder, load_plain
 from pilothouse.cli.table import print_json, print_table
 from pilothouse.config import (
     WORKSPACE_FILE_NAME,
@@ -29,6 +29,7 @@ from pilothouse.config import (
     load,
 )
 from pilothouse.config.sources import Key, dotted
+from pilothouse.core.secret import without_login
 from pilothouse.logs.redaction import MARK, Redactor, names_secret
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
 @json_option
 def show(workspace: str, as_json: bool) -> None:
     """Show every setting in force and where it came from; last, what the current folder changes."""
-    folder = Path(workspace).expanduser().resolve()
+    folder = Path(existing_folder(workspace))
     loaded = load_for_show(folder)
     here, warnings = settings_in(loaded, folder)
     found = [*settings_of(loaded), *here]
@@ -178,6 +179,7 @@ def settings_of(loaded: Loaded) -> Iterator[Setting]:
         (("policy",), config.policy),
         (("budget",), config.budget),
         (("limits",), config.limits),
+        (("isolation",), config.isolation),
         (("log",), config.log),
         *((("workspaces", name), section) for name, section in config.workspaces.items()),
         *_adapter_sections(loaded),
@@ -235,7 +237,7 @@ def _plain(name: str, value: Any, redactor: Redactor) -> Any:
     ):
         return MARK if value else ""
     if isinstance(value, str):
-        return redactor.redact(value)
+        return redactor.redact(without_login(value) if "proxy" in name else value)
     if isinstance(value, Struct):
         return {key: _plain(key, item, redactor) for key, item in _items(value)}
     if isinstance(value, dict):

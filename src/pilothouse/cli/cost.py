@@ -54,11 +54,15 @@ def _row(line: CostLine) -> tuple[object, ...]:
 
 
 def _closing(all_of_it: CostLine, first: str, zone: str) -> str:
-    words = f"Since {first} ({zone}): {money(all_of_it.cost_usd)} in {all_of_it.turns} turn{'' if all_of_it.turns == 1 else 's'}."
+    words = f"Whole days since {first} ({zone}): {money(all_of_it.cost_usd)} in {_turns(all_of_it.turns)}."
     if not all_of_it.untold:
         return words
     are = "is" if all_of_it.untold == 1 else "are"
-    return f"{words} {all_of_it.untold} did not report a cost and {are} not included."
+    return f"{words} {_turns(all_of_it.untold)} reported no price and {are} not included."
+
+
+def _turns(count: int) -> str:
+    return f"{count} turn{'' if count == 1 else 's'}"
 
 
 def _document(

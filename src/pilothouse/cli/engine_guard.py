@@ -18,6 +18,8 @@ READING = frozenset(
     {
         "doctor",
         "status",
+        "service status",
+        "service logs",
         "sessions",
         "turns",
         "trace",
@@ -28,7 +30,15 @@ READING = frozenset(
         "watch",
         "rules",
         "rules list",
+        "tasks",
+        "tasks list",
+        "tasks show",
+        "tasks log",
+        "lanes",
+        "lanes list",
+        "lanes status",
         "cost",
+        "metrics",
         "audit",
         "audit verify",
         "engines",
@@ -40,7 +50,7 @@ READING = frozenset(
     }
 )
 REFUSAL = (
-    "`pilothouse {words}` was not run: an engine started it. Engines may not change people, trust, rules or the "
+    "`pilothouse {words}` was not run: an engine started it. Engines may not change people, trust, rules, tasks or the "
     "configuration, answer asks, show pairing codes, or start a gateway or a chat. Run it in your own terminal."
 )
 

@@ -1,58 +1,79 @@
-"""`pilothouse engines`: lists the engines, and whether they work here."""
+"""`pilothouse engines`: lists the engines, whether they work here, their models, and what each can do."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
-import msgspec
-from msgspec import Struct
 
 from pilothouse.bootstrap.configuration import load_checked
-from pilothouse.bootstrap.machine import probe
+from pilothouse.bootstrap.engine_reports import in_full, survey
 from pilothouse.cli.options import json_option
 from pilothouse.cli.table import print_json, print_table
 from pilothouse.config import Adapter
 from pilothouse.core.engine import EngineSpec
-from pilothouse.plugins import Broken, Loaded, Plugins
+from pilothouse.plugins import Plugins
+from pilothouse.runtime.engine_report import EngineReport, state_line
 
-
-class Row(Struct, frozen=True):
-    id: str
-    title: str
-    available: bool
-    version: str = ""
-    problem: str = ""
-    fix: str = ""
-    package: str = ""
+SHOWN = ("steer", "interrupt", "ask", "images", "resume", "fork")
+"""Abilities that are listed here; the documentation has all."""
+MODELS_SHOWN = 6
 
 
 @click.command("engines")
 @json_option
 def command(as_json: bool) -> None:
-    """List the engines, and whether they work here."""
+    """List the engines: whether they work here, their models, and what each can do."""
     plugins = Plugins()
-    config = load_checked(plugins).config
-    rows: list[Row] = []
-    for plugin in plugins.engines():
-        engine = config.engines.get(plugin.name)
-        rows.append(_broken(plugin) if isinstance(plugin, Broken) else look(plugin, engine))
+    loaded = load_checked(plugins)
+    found = [
+        in_full(plugins, loaded.config, loaded.paths.state_dir, one) for one in survey(plugins, loaded.config)
+    ]
     if as_json:
-        print_json(msgspec.to_builtins(rows))
+        print_json([document(one) for one in found])
         return
-    cells = [(row.id, "yes" if row.available else "no", row.version or "-", _what(row)) for row in rows]
-    print_table(("ENGINE", "WORKS", "VERSION", "WHAT"), cells, "no engine is installed", wrap=True)
+    cells = [(one.id, one.status.version or "-", state_line(one)) for one in found]
+    print_table(("ENGINE", "VERSION", "STATE"), cells, "no engine is installed", wrap=True)
+    print()
+    known = [one for one in found if one.can or one.models]
+    print_table(("ENGINE", "CAN"), [(one.id, _can(one)) for one in known], wrap=True)
+    print()
+    print_table(("ENGINE", "MODELS"), [(one.id, _models(one.models)) for one in known], wrap=True)
 
 
-def look(plugin: Loaded[EngineSpec], engine: Adapter | None) -> Row:
-    status = probe(plugin.spec, engine)
-    return Row(
-        id=plugin.name,
-        title=plugin.spec.title,
-        available=status.available,
-        version=status.version,
-        problem=status.problem,
-        fix=status.fix,
-        package=plugin.dist,
-    )
+def document(one: EngineReport) -> dict[str, object]:
+    """Returns the report as JSON. `logged_in` is null where nothing can be said."""
+    status, login = one.status, one.login
+    return {
+        "id": one.id,
+        "title": one.title,
+        "available": status.available,
+        "version": status.version,
+        "problem": status.problem,
+        "fix": status.fix,
+        "logged_in": None if login is None else login.available,
+        "login": "" if login is None else login.problem or login.version,
+        "login_fix": "" if login is None else login.fix,
+        "models": list(one.models),
+        "can": one.can,
+        "package": one.package,
+    }
+
+
+def _can(one: EngineReport) -> str:
+    shown = [
+        f"{name} (some programs)" if one.can[name] == "some" else name for name in SHOWN if _has(one, name)
+    ]
+    return ", ".join(shown) or "-"
+
+
+def _has(one: EngineReport, name: str) -> bool:
+    return one.can.get(name, "no") != "no"
+
+
+def _models(models: Sequence[str]) -> str:
+    more = f", … {len(models) - MODELS_SHOWN} more" if len(models) > MODELS_SHOWN else ""
+    return f"{', '.join(models[:MODELS_SHOWN])}{more}" if models else "the one that its program is set to"
 
 
 def engine_problem(spec: EngineSpec, engine: Adapter) -> str:
@@ -61,13 +82,3 @@ def engine_problem(spec: EngineSpec, engine: Adapter) -> str:
         return spec.examine(engine.settings) if spec.examine else ""
     except Exception as error:  # noqa: BLE001 - a plugin's fault is data here
         return f"its check failed: {type(error).__name__}: {error}"
-
-
-def _broken(plugin: Broken) -> Row:
-    return Row(plugin.name, "", False, problem=f"did not load: {plugin.error}", package=plugin.dist)
-
-
-def _what(row: Row) -> str:
-    if row.available:
-        return row.title
-    return f"{row.problem} → {row.fix}" if row.fix else row.problem

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from pilothouse.bootstrap.terminal_text import say
 
 if TYPE_CHECKING:
+    import click
+
     from pilothouse.logs.redaction import Redactor
 
 BROKEN = 1
@@ -36,10 +38,12 @@ def explain(error: BaseException) -> int:
         case SystemExit():
             return error.code if isinstance(error.code, int) else BROKEN
         case click.Abort():
+            if sys.stderr.isatty():
+                sys.stderr.write("\n")  # the cursor is behind a question, and perhaps behind ^C
             say_error("stopped; nothing was changed")
             return INTERRUPTED
         case click.ClickException():
-            error.show()
+            _say_usage(error)
             return error.exit_code
         case BaseExceptionGroup() if len(error.exceptions) == 1:
             return explain(error.exceptions[0])
@@ -54,6 +58,14 @@ def explain(error: BaseException) -> int:
             return BROKEN
         case _:
             return _say_unforeseen(error)
+
+
+def _say_usage(error: click.ClickException) -> None:
+    """Prints the way to call the command, where that is the problem, and the error as any other."""
+    context = getattr(error, "ctx", None)
+    if context is not None:
+        print(f"{context.get_usage()}\nTry '{context.command_path} --help' for help.\n", file=sys.stderr)
+    say_error(error.format_message())
 
 
 def _is_somewhere() -> bool:

@@ -19,24 +19,34 @@ else:
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "chat": ("pilothouse.cli.chat:command", "Talk to an engine here, in this terminal."),
+    "rpc": ("pilothouse.cli.rpc:command", "Serve a program with its own interface: JSON-RPC on pipes."),
+    "acp": ("pilothouse.cli.acp:command", "Be the agent of an editor: the Agent Client Protocol."),
     "up": ("pilothouse.cli.up:command", "Run the gateway: every channel, every engine."),
+    "service": ("pilothouse.cli.service:command", "Keep the gateway running in the background."),
     "discord": ("pilothouse.cli.discord:command", "Connect this folder to one Discord channel."),
-    "init": ("pilothouse.cli.init:command", "Write a first configuration, question by question."),
-    "doctor": ("pilothouse.cli.doctor:command", "Check everything, and name the exact fix."),
-    "status": ("pilothouse.cli.status:command", "Show what runs, what waits, what failed."),
-    "sessions": ("pilothouse.cli.sessions:command", "List the engines' sessions, newest first."),
+    "init": ("pilothouse.cli.init:command", "Set up, in at most four questions."),
+    "doctor": ("pilothouse.cli.doctor:command", "Try everything that is needed, and name the fix."),
+    "status": ("pilothouse.cli.status:command", "Show what runs, what is connected, what waits for you."),
+    "sessions": ("pilothouse.cli.sessions:command", "List past sessions; `sessions export` prints one."),
+    "search": ("pilothouse.cli.search:command", "Find words in all conversations."),
     "turns": ("pilothouse.cli.turns:command", "List the turns, newest first."),
     "trace": ("pilothouse.cli.trace:command", "Show what happened to a message, step by step."),
     "replay": ("pilothouse.cli.replay:command", "Turn an engine's recorded output into events."),
+    "tasks": ("pilothouse.cli.tasks:command", "List, add, run and change tasks at set times."),
+    "lanes": ("pilothouse.cli.lanes:command", "Let an agent work in a git worktree of its own."),
     "asks": ("pilothouse.cli.asks:command", "List open asks, and answer them."),
     "users": ("pilothouse.cli.users:command", "List, grant and revoke roles of people."),
     "pair": ("pilothouse.cli.pair:command", "Show a code that lets somebody in."),
-    "watch": ("pilothouse.cli.watch:command", "Follow a session that runs in a terminal."),
+    "watch": ("pilothouse.cli.watch:command", "Watch a running Claude Code session, read-only."),
     "rules": ("pilothouse.cli.rules:command", "List, add and remove rules."),
-    "trust": ("pilothouse.cli.trust:command", "Let a folder's own settings and hooks count."),
+    "trust": ("pilothouse.cli.trust:command", "Let engines use a folder's own settings and hooks."),
     "untrust": ("pilothouse.cli.trust:untrust_command", "Ignore a folder's own settings and hooks again."),
+    "mcp": ("pilothouse.cli.mcp:command", "List, add, switch and test MCP servers."),
     "cost": ("pilothouse.cli.cost:command", "Sum what turns cost, by cause, place, engine or day."),
     "audit": ("pilothouse.cli.audit:command", "List who did what; `audit verify` detects changes."),
+    "metrics": ("pilothouse.cli.metrics:command", "Print metrics for Prometheus."),
+    "backup": ("pilothouse.cli.backup:command", "Save everything in one verified file."),
+    "restore": ("pilothouse.cli.backup:restore_command", "Put a backup in place."),
     "engines": ("pilothouse.cli.engines:command", "List the engines, and whether they work here."),
     "channels": ("pilothouse.cli.channels:command", "List the channels, and whether they can start."),
     "config": ("pilothouse.cli.config:command", "Show, find or check the configuration."),
@@ -65,6 +75,11 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] == "help":  # people try it first
+            args = [*args[1:2], "--help"] if len(args) > 1 else ["--help"]
+        if args == ["--help"]:
+            print(ctx.get_help())
+            ctx.exit()
         if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
             ctx.fail(f"there is no command {args[0]!r}{self._nearest(ctx, args[0])}")
         name, command, rest = super().resolve_command(ctx, args)
@@ -99,6 +114,6 @@ def _plugin_commands() -> dict[str, str]:
 @click.group(
     cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
 )
-@click.version_option(__version__, "-V", "--version", message="%(prog)s %(version)s")
+@click.version_option(__version__, "-V", "--version", message="pilothouse %(version)s")
 def pilothouse() -> None:
     """Steer every coding agent you run from every chat you use."""

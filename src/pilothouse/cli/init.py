@@ -1,12 +1,12 @@
-"""`pilothouse init`: writes a first configuration, question by question. Every answer is also a flag."""
+"""`pilothouse init`: sets Pilothouse up in at most four questions, and changes it later. Every answer is also a flag."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
+import time
 import tomllib
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -18,28 +18,33 @@ from msgspec import Struct
 
 from pilothouse.bootstrap.terminal_text import say
 from pilothouse.cli.files import write_private, writing
-from pilothouse.cli.init_bots import (
-    ask_discord,
-    ask_telegram,
-    discord_table,
-    offer_code,
-    offer_link,
-    store_token,
-    telegram_table,
-)
+from pilothouse.cli.init_bots import BOTS, Bot, BotFlags, ask_bot, bot_table, invite, store_token
 from pilothouse.cli.init_file import Answers, ExistingConfig, read_existing, render
-from pilothouse.cli.options import NoContradiction, address_of_api, trust_option
+from pilothouse.cli.options import NoContradiction, address_of_api, approval_mode_option, trust_option
 from pilothouse.cli.question import ask_for, ask_yes
 from pilothouse.cli.trust import settle_trust
 from pilothouse.config import AUTO, InvalidConfig, Paths, find_paths, load
 from pilothouse.config.model import Person
-from pilothouse.core.errors import ConfigError, PluginError
+from pilothouse.core.errors import ConfigError
+from pilothouse.core.policy import MODES, parse_mode
+from pilothouse.core.store import Tx
 
-NOBODY = "nobody"
-USABLE = "Replace it? Its values are offered as answers, and a backup is kept."
 BROKEN = "Start over? None of its values are offered, and a backup is kept."
-LEFT = "not set here: {names}; values that use it stay as written"
-NEEDS = "next: set {names} in {file} or in the environment; pilothouse doctor, trust and pair need it"
+AGAIN = "Changing {file}: Enter keeps each value, Ctrl-C changes nothing."
+LEFT = "not set in this shell: {names}; settings that use them stay as they are written"
+NEEDS = "Next: set {names} in {file} or in the environment, then run pilothouse init again"
+FOLDER_QUESTION = "Folder that the agent works in"
+CHAT_QUESTION = "Chat app ({names}, or none)"
+MODE_QUESTION = (
+    "What the agent may do without asking: minimal (read), trusted (also edit files there), full-access"
+)
+NO_AGENT = "No coding agent works here yet, so the demo answers. To get one:"
+NOT_LOGGED_IN = "Your coding agent is not logged in yet:"
+MORE_AGENTS = "  … and {count} more: pilothouse engines"
+MOST_AGENTS = 3
+NOT_WORKING = "The engine that you chose does not work here yet:"
+APPROVALS = "When you leave the terminal, approvals come to your private chat with the bot (`route` in config.toml changes that)."
+NONE = "none"
 
 
 class Wanted(Struct, frozen=True):
@@ -51,92 +56,207 @@ class Wanted(Struct, frozen=True):
     discord_channel: str
     discord_api: str
 
+    def of(self, channel: str) -> BotFlags:
+        if channel == "telegram":
+            return BotFlags(self.telegram_api)
+        return BotFlags(self.discord_api, self.discord_channel)
+
     @property
     def flags(self) -> dict[str, bool | None]:
         return {"telegram": self.telegram, "discord": self.discord}
 
-    def asks(self, name: str) -> bool | None:
-        """Returns the flag; a flag for one channel answers no for the others."""
-        return False if self.flags[name] is None and any(self.flags.values()) else self.flags[name]
+    def decided(self, name: str) -> bool:
+        """Returns true if a flag says yes or no about this channel; a yes for one channel says no for the others."""
+        return self.flags[name] is not None or any(self.flags.values())
+
+
+class Given(Struct, frozen=True):
+    """Flags about everything else; None or empty if a flag is not given."""
+
+    workspace: str | None
+    engine: str | None
+    owners: tuple[str, ...]
+    approval_mode: str | None
 
 
 @click.command("init", cls=NoContradiction)
 @click.option("--workspace", type=click.Path(), help="The folder that engines work in.")
 @click.option("--engine", help="The engine that answers by default, or auto.")
-@click.option("--owner", "owners", multiple=True, metavar="CHANNEL:ID", help="Who may configure. Repeatable.")
+@click.option(
+    "--owner",
+    "owners",
+    multiple=True,
+    metavar="CHANNEL:ID",
+    help="An owner besides those who pair, such as telegram:12345. Repeatable.",
+)
 @click.option(
     "--telegram/--no-telegram",
     default=None,
-    help="Set Telegram up; the token is asked for, or TELEGRAM_TOKEN.",
+    help="Set Telegram up. The token is TELEGRAM_TOKEN, or asked for.",
 )
 @click.option(
     "--telegram-api", callback=address_of_api, default="", metavar="URL", help="A Bot API server of your own."
 )
 @click.option(
-    "--discord/--no-discord", default=None, help="Set Discord up; the token is asked for, or DISCORD_TOKEN."
+    "--discord/--no-discord", default=None, help="Set Discord up. The token is DISCORD_TOKEN, or asked for."
 )
-@click.option("--discord-channel", default="", metavar="ID", help="A channel where every message is for it.")
+@click.option(
+    "--discord-channel", default="", metavar="ID", help="A channel where the bot answers every message."
+)
 @click.option(
     "--discord-api",
     callback=address_of_api,
     default="",
     metavar="URL",
-    help="Where Discord's API is, if not at Discord's.",
+    help="The address of Discord's API, if not Discord's own.",
 )
 @click.option(
     "--yes", is_flag=True, help="Ask nothing: take the flags, else the existing values or the defaults."
 )
-@click.option(
-    "--force",
-    is_flag=True,
-    help="Replace an existing configuration; its values are offered as answers, and a backup is kept.",
-)
+@approval_mode_option
 @trust_option
 def command(
     workspace: str | None,
     engine: str | None,
     owners: tuple[str, ...],
     yes: bool,
-    force: bool,
+    approval_mode: str | None,
     trusts: bool | None,
-    **bots: Any,
+    **channels: Any,
 ) -> None:
-    """Write a first configuration, question by question."""
-    paths, existing = find_paths(os.environ), ExistingConfig()
-    if paths.config_file.exists():
-        found = _show(paths)
-        if not _may_replace(yes, force, usable=found is not None):
-            _leave_alone(usable=found is not None)
-            return
-        existing = found or existing
-    answers = ask(workspace, engine, owners, yes, existing)
-    wanted = Wanted(**bots)
-    on_telegram = ask_telegram(wanted.asks("telegram"), wanted.telegram_api, yes, existing)
-    on_discord = ask_discord(
-        wanted.asks("discord"), wanted.discord_channel, wanted.discord_api, yes, existing
-    )
-    tables = {"telegram": telegram_table(on_telegram, existing)} if on_telegram else {}
-    tables |= {"discord": discord_table(on_discord, existing)} if on_discord else {}
+    """Set Pilothouse up, in at most four questions. Run it again to change something: the old file is kept."""
+    paths, wanted = find_paths(os.environ), Wanted(**channels)
+    given = Given(workspace, engine, owners, approval_mode)
+    existing = _read_or_refuse(paths, may_ask=not yes and sys.stdin.isatty())
+    answers, bots = _ask_all(given, wanted, yes, existing)
+    changed = [bot for bot in bots if not bot.is_kept]
+    tables = {bot.channel: bot_table(bot, existing) for bot in changed}
     text = render(answers, existing, tables, [name for name, flag in wanted.flags.items() if flag is False])
     _check(paths, text, answers, existing)
-    with writing(paths.config_file):
-        backup = keep_backup(paths.config_file)
-    write_private(paths.config_file, text)
-    if backup:
-        print(f"the old file is kept as {backup}")
-    print(f"wrote {paths.config_file}")
-    for name, bot in (("telegram", on_telegram), ("discord", on_discord)):
-        if bot:
-            store_token(paths, name, bot.token)
+    _write(paths, text)
+    for bot in changed:
+        store_token(paths, bot.channel, bot.token)
     if unset := ExistingConfig(tomllib.loads(text), names=existing.names).unset:  # the store needs them
         say(NEEDS.format(names=", ".join(unset), file=paths.env_file), sys.stdout)
         return
-    settle_trust([answers.workspace], trusts, ask=not yes)
-    print("next: pilothouse doctor, then pilothouse chat")
-    if on_discord:
-        offer_code(on_discord)
-    elif on_telegram:
-        offer_link(on_telegram)
+    settle_trust([answers.workspace], trusts, ask=False)
+    if not yes and answers.approval_mode is None:
+        _keep_mode(answers.workspace)
+    for text in (_missing_agent(), APPROVALS if bots else ""):
+        if text:
+            say(text, sys.stdout)
+    say(invite(bots[0]) if bots else "Next: pilothouse chat", sys.stdout)
+
+
+def _missing_agent() -> str:
+    """Says how to install or log into the engine that shall answer, or any; empty if one works, or the demo is wanted."""
+    from pilothouse.bootstrap.app import DEMO
+    from pilothouse.bootstrap.configuration import load_checked
+    from pilothouse.bootstrap.engine_reports import report
+    from pilothouse.plugins import Loaded, Plugins
+    from pilothouse.runtime.engine_report import state_line
+
+    plugins = Plugins()
+    config = load_checked(plugins).config
+    wanted = config.gateway.default_engine
+    found = [row for row in plugins.engines() if isinstance(row, Loaded) and row.spec.id != DEMO]
+    if wanted != AUTO:
+        found = [row for row in found if row.spec.id == plugins.engine(wanted).id]
+    found.sort(key=lambda row: row.spec.login is None)  # first those whose login we can check
+    rows = [report(row, config) for row in found]
+    if not rows or any(row.works for row in rows):
+        return ""
+    if there := [row for row in rows if row.status.available]:
+        return "\n".join([NOT_LOGGED_IN, *(f"  {row.title}: {state_line(row)}" for row in there)])
+    lines = [f"  {row.title}: {state_line(row)}" for row in rows[:MOST_AGENTS]]
+    lines += [MORE_AGENTS.format(count=len(rows) - MOST_AGENTS)] if len(rows) > MOST_AGENTS else []
+    return "\n".join([NO_AGENT if wanted == AUTO else NOT_WORKING, *lines])
+
+
+def _read_or_refuse(paths: Paths, *, may_ask: bool) -> ExistingConfig:
+    """Returns the existing values; nothing if there is no file. Only a person may give up a broken file."""
+    if not paths.config_file.exists():
+        return ExistingConfig()
+    existing = _show(paths)
+    if existing is not None:
+        if may_ask:
+            say(AGAIN.format(file=paths.config_file), sys.stdout)
+        return existing
+    if not (may_ask and ask_yes(BROKEN, default=False)):
+        raise ConfigError("nothing was changed; fix the file, or move it away to start over")
+    return ExistingConfig()
+
+
+def _ask_all(given: Given, wanted: Wanted, yes: bool, existing: ExistingConfig) -> tuple[Answers, list[Bot]]:
+    """Asks for the folder, the chat app, its token, and how much needs no question; flags answer in advance."""
+    answers = ask(given, yes, existing)
+    flags = [name for name, flag in wanted.flags.items() if flag]
+    names = flags or ([] if yes else _ask_channel(wanted, existing))
+    tried = [ask_bot(name, wanted.of(name), yes, existing, required=bool(flags)) for name in names]
+    mode = given.approval_mode or (None if yes else _ask_mode(existing))
+    return msgspec.structs.replace(answers, approval_mode=mode), [bot for bot in tried if bot]
+
+
+def _ask_channel(wanted: Wanted, existing: ExistingConfig) -> list[str]:
+    """Asks which chat app to set up; one whose flag says no is not offered."""
+    from pilothouse.plugins import Plugins
+
+    installed = Plugins().names("channels")
+    names = [name for name in BOTS if name in installed and not wanted.decided(name)]
+    if not names:
+        return []
+    there = next((name for name in names if existing.has_channel(name)), None)
+    default = there or (NONE if existing.config else names[0])
+
+    def parse(said: str) -> list[str]:
+        word = said.strip().lower()
+        if word not in (*names, NONE):
+            raise click.BadParameter(f"{said!r} is not one of them: write {', '.join(names)} or none")
+        return [] if word == NONE else [word]
+
+    return ask_for(CHAT_QUESTION.format(names=", ".join(names)), default, value_proc=parse)
+
+
+def _ask_mode(existing: ExistingConfig) -> str | None:
+    """Asks for the approval mode. None leaves the file without one: what the file says, no chat can change."""
+    last = existing.value("policy", "approval_mode", None) or MODES[0]
+
+    def parse(said: str) -> str:
+        try:
+            return parse_mode(said.strip().lower())
+        except ConfigError as error:
+            raise click.BadParameter(str(error)) from error
+
+    mode = ask_for(MODE_QUESTION, last, value_proc=parse)
+    is_unsaid = "approval_mode" not in existing.table("policy")
+    return None if is_unsaid and mode == last else mode
+
+
+def _keep_mode(workspace: str) -> None:
+    """Keeps the narrowest mode as the person's choice for the folder, so that a chat there does not ask again."""
+    from pilothouse.bootstrap.people import terminal_user
+    from pilothouse.cli.store import write_store
+    from pilothouse.runtime.conversations.binding import pick_mode, picked_mode
+
+    def unit(tx: Tx) -> None:
+        if picked_mode(tx, os.path.realpath(workspace)) is None:
+            pick_mode(tx, workspace, MODES[0], time.time(), terminal_user())
+
+    write_store(unit)
+
+
+def _write(paths: Paths, text: str) -> None:
+    """Writes the file and keeps the old one, unless nothing has changed."""
+    file = paths.config_file
+    if file.exists() and file.read_text(encoding="utf-8") == text:
+        print(f"{file} stays as it is")
+        return
+    with writing(file):
+        backup = keep_backup(file)
+    write_private(file, text)
+    if backup:
+        print(f"the old file is kept as {backup}")
+    print(f"wrote {file}")
 
 
 def _show(paths: Paths) -> ExistingConfig | None:
@@ -155,19 +275,6 @@ def _show(paths: Paths) -> ExistingConfig | None:
     return existing
 
 
-def _leave_alone(*, usable: bool) -> None:
-    if not usable:
-        raise ConfigError("nothing was changed; fix the file, or move it away to start over")
-    print("nothing was changed; --force replaces it and keeps a backup")
-
-
-def _may_replace(yes: bool, force: bool, *, usable: bool) -> bool:
-    """Lets only a person replace a broken file: nothing of it can be kept, and it may contain rules and people."""
-    may_ask = not yes and sys.stdin.isatty()
-    question = USABLE if usable else BROKEN
-    return (force and usable) or (may_ask and ask_yes(question, default=False))
-
-
 def _summary(existing: ExistingConfig) -> list[tuple[str, str]]:
     """Lists the settings of our own sections; those of adapters may be secrets."""
     rows = [
@@ -178,25 +285,16 @@ def _summary(existing: ExistingConfig) -> list[tuple[str, str]]:
     return rows + [(f"channels.{name}", "…") for name in existing.table("channels")]
 
 
-def ask(
-    workspace: str | None, engine: str | None, owners: tuple[str, ...], yes: bool, existing: ExistingConfig
-) -> Answers:
-    """Asks what no flag answers, and offers the existing values."""
-    owners = tuple(_person(owner) for owner in owners)
-    engine = None if engine is None else _known_engine(engine)
+def ask(given: Given, yes: bool, existing: ExistingConfig) -> Answers:
+    """Asks for the folder if no flag names it, and takes the rest from flags or from the existing file."""
+    owners = tuple(_person(owner) for owner in given.owners) or existing.value("people", "owners", ())
+    last = existing.value("gateway", "default_engine", AUTO)
+    engine = last if given.engine is None else _known_engine(given.engine)
+    workspace = given.workspace
     if workspace is None:
         here = existing.value("gateway", "default_workspace", "") or str(Path.cwd())
         folder = partial(_folder, existing)
-        workspace = here if yes else ask_for("Folder that engines work in", here, value_proc=folder)
-    if engine is None:
-        names, last = ", ".join((AUTO, *_engines())), existing.value("gateway", "default_engine", AUTO)
-        answer = partial(_engine_answer, last)
-        engine = last if yes else ask_for(f"Engine ({names})", last, value_proc=answer)
-    if not owners:
-        last = existing.value("people", "owners", ())
-        question = f"Who may configure, as channel:id, or {NOBODY if last else 'nothing'}"
-        answer = partial(_owners_answer, last)
-        owners = last if yes else ask_for(question, ", ".join(last), value_proc=answer)
+        workspace = here if yes else ask_for(FOLDER_QUESTION, here, value_proc=folder)
     if not _is_unset(existing, workspace):
         workspace = str(Path(workspace).expanduser().absolute())
     return Answers(workspace, engine, owners)
@@ -229,31 +327,10 @@ def _person(said: str) -> str:
     return person
 
 
-def _owners_answer(last: Sequence[str], said: str) -> tuple[str, ...]:
-    words = said.replace(",", " ").split()
-    try:
-        return () if words == [NOBODY] else tuple(word if word in last else _person(word) for word in words)
-    except ConfigError as error:
-        raise click.BadParameter(str(error)) from error
-
-
-def _engine_answer(last: str, said: str) -> str:
-    try:
-        return last if said == last else _known_engine(said.strip())
-    except PluginError as error:
-        raise click.BadParameter(str(error)) from error
-
-
 def _folder(existing: ExistingConfig, said: str) -> str:
     if not _is_unset(existing, said) and not Path(said).expanduser().is_dir():
         raise click.BadParameter(f"{said} is not a folder; create it first, or name another")
     return said
-
-
-def _engines() -> list[str]:
-    from pilothouse.plugins import Plugins
-
-    return Plugins().names("engines")
 
 
 def _check(paths: Paths, text: str, answers: Answers, existing: ExistingConfig) -> None:

@@ -8,74 +8,114 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pilothouse.bootstrap.terminal_text import say
+from pilothouse.bootstrap.terminal_text import columns_of, say
 from pilothouse.cli.files import write_private
 from pilothouse.cli.init_file import ExistingConfig, token_variable
+from pilothouse.cli.qr_code import print_qr
 from pilothouse.cli.question import ask_for, ask_yes
 from pilothouse.config import Paths
 from pilothouse.core.channel import BotIdentity
 from pilothouse.core.errors import ConfigError
 
-T = TypeVar("T")
-
 TELEGRAM = "telegram"
-TELEGRAM_QUESTION = "Telegram bot token from @BotFather, or nothing"
 DISCORD = "discord"
-DISCORD_QUESTION = "Discord bot token (https://discord.com/developers/applications, page Bot), or nothing"
-CHANNEL_QUESTION = "Id of a channel where every message is for it (right-click, Copy Channel ID), or nothing"
+BOTS = (TELEGRAM, DISCORD)
+QUESTIONS = {
+    TELEGRAM: "Telegram bot token, from @BotFather",
+    DISCORD: "Discord bot token, from https://discord.com/developers/applications, page Bot",
+}
+KEEP = " (Enter keeps the present one)"
+SKIP = " (Enter skips it)"
+OPEN_MINUTES = 10.0
 
 
-class TelegramBot(Struct, frozen=True):
+class BotFlags(Struct, frozen=True):
+    """Flags about one bot; empty if a flag is not given."""
+
+    api_base: str
+    place_id: str = ""
+
+
+class Bot(Struct, frozen=True):
+    channel: str
     token: str
     link: str
     api_base: str = ""
-
-
-class DiscordBot(Struct, frozen=True):
-    token: str
-    api_base: str = ""
-    channel: str = ""
-    """The id of a channel where the bot reacts to every message; elsewhere only to its name."""
+    place_id: str = ""
+    """The id of a Discord channel where the bot reacts to every message; elsewhere only to its name."""
     place: str = ""
     """The name of that channel."""
+    is_kept: bool = False
+    """Nothing about it changes: its section and its token stay as they are."""
 
 
-def ask_telegram(
-    wanted: bool | None, api_base: str, yes: bool, existing: ExistingConfig
-) -> TelegramBot | None:
-    try_token = partial(_try_telegram, api_base, existing)
-    return _ask_bot(TELEGRAM, TELEGRAM_QUESTION, wanted, yes, existing, try_token)
+def ask_bot(
+    channel: str, flags: BotFlags, yes: bool, existing: ExistingConfig, *, required: bool
+) -> Bot | None:
+    """Asks for the token unless it is there, and tries it. Returns None if nothing was answered, or an old one fails.
+
+    On a terminal a token that does not work is asked for again: earlier answers are kept, and the next token is not
+    pasted into the shell.
+    """
+    variable = token_variable(channel)
+    token = from_environment = os.environ.get(variable, "").strip()
+    present = _existing_token(channel, existing)
+    while True:
+        if not token and not yes:
+            token = ask_for(QUESTIONS[channel] + (KEEP if present else SKIP), hidden=True).strip()
+        is_kept = token in ("", present) and bool(present)
+        if not token and not present and not required:
+            return None
+        try:
+            if not token and not present:
+                raise ConfigError(f"--{channel} needs a token: set {variable}, or answer the question.")
+            return _try_token(channel, token or present, flags, yes, existing, is_kept=is_kept)
+        except ConfigError as error:
+            if yes or not sys.stdin.isatty():
+                raise
+            by = (
+                f" (it came from {variable} in the environment)"
+                if token and token == from_environment
+                else ""
+            )
+            say(f"{error}{by}", sys.stdout)
+            if is_kept:
+                return None
+            token = ""
 
 
-def ask_discord(
-    wanted: bool | None, channel: str, api_base: str, yes: bool, existing: ExistingConfig
-) -> DiscordBot | None:
-    """Asks for the token, shows the link that invites the bot, and asks for its first channel."""
-    try_token = partial(_try_discord, api_base, yes, existing)
-    found = _ask_bot(DISCORD, DISCORD_QUESTION, wanted, yes, existing, try_token)
-    if found is None:
-        return None
-    token, settings = found
-    chosen, place = _ask_channel(settings, channel, yes)
-    return DiscordBot(token, api_base, chosen, place)
+def _try_token(
+    channel: str, token: str, flags: BotFlags, yes: bool, existing: ExistingConfig, *, is_kept: bool
+) -> Bot:
+    """Asks the platform who the bot is. Raises `ConfigError` if the token does not work."""
+    settings = _settings(channel, existing, token, api_base=flags.api_base)
+    met = _meet_discord(settings, yes) if channel == DISCORD else _identify(channel, settings)
+    if met.problem:
+        raise ConfigError(f"Telegram: {met.problem}")
+    bot = Bot(
+        channel, token, met.link, flags.api_base, is_kept=is_kept and not (flags.api_base or flags.place_id)
+    )
+    if channel == TELEGRAM:
+        print(f"This is {met.name}.")
+        return bot
+    say(f"This is {met.name}. Open this to invite it to your server:\n  {met.link}", sys.stdout)
+    place, problem = _look(settings, flags.place_id) if flags.place_id else ("", "")
+    if problem:
+        raise ConfigError(f"--discord-channel: {problem}")
+    return replace(bot, place_id=flags.place_id, place=place)
 
 
-def telegram_table(bot: TelegramBot, existing: ExistingConfig) -> dict[str, Any]:
-    return _table(TELEGRAM, existing, api_base=bot.api_base)
-
-
-def discord_table(bot: DiscordBot, existing: ExistingConfig) -> dict[str, Any]:
-    table = _table(DISCORD, existing, api_base=bot.api_base)
-    if bot.channel:
+def bot_table(bot: Bot, existing: ExistingConfig) -> dict[str, Any]:
+    """Returns the channel's section of the configuration."""
+    table = _table(bot.channel, existing, api_base=bot.api_base)
+    if bot.place_id:
         places = table.get("per_channel", {})
-        table["per_channel"] = {**places, bot.channel: {**places.get(bot.channel, {}), "mode": "all"}}
+        table["per_channel"] = {**places, bot.place_id: {**places.get(bot.place_id, {}), "mode": "all"}}
     return table
 
 
@@ -89,65 +129,35 @@ def store_token(paths: Paths, channel: str, token: str) -> None:
         say(f"the token is in {file}, but {name} in the environment overrides it: unset that", sys.stdout)
 
 
-def offer_link(bot: TelegramBot) -> None:
-    """Shows a link that lets in the first who opens it: as owner, or as member if there is an owner."""
+def invite(bot: Bot) -> str:
+    """Shows the link or the code that lets in the first who uses it; returns the one next step."""
     from pilothouse.cli.pair import offer
 
-    code, role = offer(None, "", 10.0)
+    if _is_anyone_in(bot.channel):
+        return "Next: pilothouse up"
+    code, role = offer(None, "", OPEN_MINUTES)
+    if bot.channel == TELEGRAM:
+        link = f"{bot.link}?start={code}"
+        print_qr(link, columns_of(sys.stdout))
+        say(
+            f"This link lets the first who opens it in, as {role}. It works once, for 10 minutes:\n  {link}",
+            sys.stdout,
+        )
+        return "Next: pilothouse up, then open the link on your phone"
+    where = f"in {bot.place}, or privately to the bot" if bot.place else "privately to the bot"
     say(
-        f"start `pilothouse up`, then open this within 10 minutes to be let in as {role}:\n  {bot.link}?start={code}",
+        f"This code lets the first who sends it in, as {role}. It works once, for 10 minutes:\n  {code}",
         sys.stdout,
     )
+    return f"Next: pilothouse up, then send the code {where}"
 
 
-def offer_code(bot: DiscordBot) -> None:
-    """Shows a code that lets in the first who sends it: as owner, or as member if there is an owner."""
-    from pilothouse.cli.pair import offer
+def _is_anyone_in(channel: str) -> bool:
+    """Returns true if an owner has already paired on this channel: they need no link."""
+    from pilothouse.cli.store import read_store
 
-    code, role = offer(None, "", 10.0)
-    where = f"in {bot.place}, or privately to the bot," if bot.place else "privately to the bot"
-    say(
-        f"start `pilothouse up`, then send this {where} within 10 minutes to be let in as {role}:\n  {code}",
-        sys.stdout,
-    )
-
-
-def _ask_bot(
-    channel: str,
-    question: str,
-    wanted: bool | None,
-    yes: bool,
-    existing: ExistingConfig,
-    try_token: Callable[[str], T],
-) -> T | None:
-    """Returns the tried bot; None if the channel is not wanted, stays as it is, or is not installed.
-
-    On a terminal a token that does not work is asked for again: earlier answers are kept, and the next token is not
-    pasted into the shell.
-    """
-    from pilothouse.plugins import Plugins
-
-    if wanted is False or (yes and not wanted) or channel not in Plugins().names("channels"):
-        return None
-    variable = token_variable(channel)
-    token = from_environment = os.environ.get(variable, "").strip()
-    question += f" to leave {channel} as it is" if existing.has_channel(channel) else ""
-    while True:
-        if not token and not yes:
-            token = ask_for(question, hidden=True).strip()
-        if not token and wanted:
-            token = _existing_token(channel, existing)
-        try:
-            if not token and wanted:
-                raise ConfigError(f"--{channel} needs a token: set {variable}, or answer the question.")
-            return try_token(token) if token else None
-        except ConfigError as error:
-            if yes or not sys.stdin.isatty():
-                raise
-            is_set = token and token == from_environment
-            by = f" (it came from {variable} in the environment)" if is_set else ""
-            say(f"no: {error}{by}", sys.stdout)
-            token = ""
+    granted = read_store(lambda tx: tx.people.everybody()) or []
+    return any(grant.user.startswith(f"{channel}:") and grant.role == "owner" for grant in granted)
 
 
 def _existing_token(channel: str, existing: ExistingConfig) -> str:
@@ -155,48 +165,15 @@ def _existing_token(channel: str, existing: ExistingConfig) -> str:
     return token.reveal() if token else ""
 
 
-def _try_telegram(api_base: str, existing: ExistingConfig, token: str) -> TelegramBot:
-    met = _meet(TELEGRAM, _settings(TELEGRAM, existing, token, api_base=api_base))
-    if met.problem:
-        raise ConfigError(f"Telegram: {met.problem}")
-    print(f"this is {met.name}")
-    return TelegramBot(token, met.link, api_base)
-
-
-def _try_discord(api_base: str, yes: bool, existing: ExistingConfig, token: str) -> tuple[str, Any]:
-    """Returns the token, and settings that work with it."""
-    settings = _settings(DISCORD, existing, token, api_base=api_base)
-    met = _meet_discord(settings, yes)
-    say(f"this is {met.name}; open this to invite it to your server:\n  {met.link}", sys.stdout)
-    return token, settings
-
-
 def _meet_discord(settings: Any, yes: bool) -> BotIdentity:
     """Asks Discord who the bot is; a missing intent can be switched on in a browser, then it is tried again."""
-    while (met := _meet(DISCORD, settings)).problem:
+    while (met := _identify(DISCORD, settings)).problem:
         if yes or not met.name:
             raise ConfigError(f"Discord: {met.problem}")
-        say(f"this is {met.name}, but {met.problem}", sys.stdout)
+        say(f"This is {met.name}, but {met.problem}", sys.stdout)
         if not ask_yes("Try again?", default=True):
             raise ConfigError(f"Discord: {met.problem}")
     return met
-
-
-def _ask_channel(settings: Any, channel: str, yes: bool) -> tuple[str, str]:
-    if channel:
-        place, problem = _look(settings, channel)
-        if problem:
-            raise ConfigError(f"--discord-channel: {problem}")
-        return channel, place
-    while not yes:
-        answer = ask_for(CHANNEL_QUESTION).strip()
-        if not answer:
-            break
-        place, problem = _look(settings, answer)
-        if not problem:
-            return answer, place
-        say(f"no: {problem}", sys.stdout)
-    return "", ""
 
 
 def _look(settings: Any, channel: str) -> tuple[str, str]:
@@ -222,12 +199,12 @@ def _settings(channel: str, existing: ExistingConfig, token: str, **more: str) -
     return settings
 
 
-def _meet(channel: str, settings: Any) -> BotIdentity:
+def _identify(channel: str, settings: Any) -> BotIdentity:
     from pilothouse.plugins import Plugins
 
     spec = Plugins().channel(channel)
-    assert spec.meet is not None, "our own channel says who it is"
-    return spec.meet(settings)
+    assert spec.identify is not None, "our own channel says who it is"
+    return spec.identify(settings)
 
 
 def _table(channel: str, existing: ExistingConfig, **more: str) -> dict[str, Any]:

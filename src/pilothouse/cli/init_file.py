@@ -16,9 +16,8 @@ from pilothouse.config import Config, Paths, load
 from pilothouse.config.sources import read_env_file, read_toml, unset_names
 
 TEMPLATE = """\
-# `pilothouse config show` tells what is in force and where it came from,
-# `pilothouse config check` what is wrong. Secrets belong into the file .env beside this one: NAME=value there,
-# "${{NAME}}" here.
+# `pilothouse config show` lists every setting and where it came from; `pilothouse config check` finds mistakes.
+# Secrets belong in the file .env beside this one: NAME=value there, "${{NAME}}" here.
 
 [gateway]
 # The engine that answers where nobody chose another; "auto" takes the first that works here.
@@ -29,17 +28,11 @@ default_workspace = {default_workspace}
 busy = {busy}
 {gateway}
 [people]
-# Who may configure, and who may talk: "channel:id". Others come in with a code of `pilothouse pair`, or when an
-# owner says yes to their first message.
+# Owners may change everything, members may talk: "channel:id", such as "telegram:12345". Others get in with a code
+# of `pilothouse pair`, or when an owner says yes to their first message.
 owners = {owners}
 members = {members}
-{people}
-# A channel is on when its section is here:
-# [channels.telegram]
-# token = "${{TELEGRAM_TOKEN}}"
-# [channels.discord]
-# token = "${{DISCORD_TOKEN}}"
-"""
+{people}"""
 
 OURS = ("gateway", "people", "channels")
 
@@ -110,6 +103,8 @@ class Answers(Struct, frozen=True):
     workspace: str
     engine: str
     owners: tuple[str, ...]
+    approval_mode: str | None = None
+    """None leaves the file as it is."""
 
 
 def render(
@@ -131,6 +126,8 @@ def render(
     kept = {name: table for name, table in channels.items() if name not in dropped}
     text += "".join(_render_channel(name, table, is_bot=name in bots) for name, table in kept.items())
     others = {name: table for name, table in existing.tree.items() if name not in OURS}
+    if answers.approval_mode is not None:
+        others["policy"] = {**existing.table("policy"), "approval_mode": answers.approval_mode}
     return text + "".join(tables(table, name) for name, table in others.items() if isinstance(table, dict))
 
 

@@ -17,13 +17,21 @@ else:
         return method
 
 
+class ListGroup(click.Group):
+    """A group that lists when it is called alone, or with the word `list`."""
+
+    @override
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, args[1:] if args[:1] == ["list"] else args)
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
 approval_mode_option = click.option(
     "--approval-mode",
     type=click.Choice(["minimal", "trusted", "full-access"]),
-    help="What runs without asking: reading here, also changing files here, or everything that no rule denies.",
+    help="What the agent may do without asking: read, also edit files, or everything.",
 )
 
 

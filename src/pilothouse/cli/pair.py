@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
 import click
 
-from pilothouse.bootstrap.terminal_text import say
+from pilothouse.bootstrap.terminal_text import columns_of, say
 from pilothouse.cli.options import json_option
+from pilothouse.cli.qr_code import print_qr
 from pilothouse.cli.store import existing_folder, load_plain, write_store
 from pilothouse.cli.table import print_json
 from pilothouse.config import ALWAYS_ON
+from pilothouse.core.ids import ChannelId
 from pilothouse.core.people import Role
 
+TELEGRAM = "telegram"
 TEXT = """\
 {code}
 
-Send this to Pilothouse as a message, within {minutes:g} minutes: alone, or as /pair {code}
-The first who sends it is let in as {role}{where}. A new code ends this one."""
+Send this to Pilothouse as a message: alone, or as /pair {code}
+It works once, for {minutes:g} minutes, and lets the first who sends it in as {role}{where}. A new code ends this one."""
 NOWHERE = """\
-No channel is on, so nobody can send this anywhere yet. Set one up first: `pilothouse init` asks for a bot's token; \
-if there is a configuration already, run `pilothouse init --force`, which keeps its settings."""
+No channel is on, so nobody can send this anywhere yet. Set one up first: pilothouse init"""
 
 
 @click.command("pair")
@@ -43,7 +46,24 @@ def command(role: Role | None, workspace: str | None, minutes: float, as_json: b
         print_json(document)
         return
     where = f" of {folder}" if folder else ""
-    print(TEXT.format(code=shown, minutes=minutes, role=given, where=where))
+    say(TEXT.format(code=shown, minutes=minutes, role=given, where=where), sys.stdout)
+    if (columns := columns_of(sys.stdout)) is not None and (link := _telegram_link(shown)):
+        say(f"Or open this link on a phone that has Telegram:\n  {link}", sys.stdout)
+        print_qr(link, columns)
+
+
+def _telegram_link(code: str) -> str:
+    """Asks Telegram for the bot's name. Empty if Telegram is not set up or does not answer."""
+    from pilothouse.bootstrap.configuration import load_checked
+    from pilothouse.cli.channels import channel_identity
+    from pilothouse.plugins import Plugins
+
+    plugins = Plugins()
+    channel = load_checked(plugins).config.channels.get(ChannelId(TELEGRAM))
+    if channel is None or not channel.enabled:
+        return ""
+    link = channel_identity(plugins.channel(TELEGRAM), channel).link
+    return f"{link}?start={code}" if link else ""
 
 
 def offer(role: Role | None, folder: str, minutes: float) -> tuple[str, Role]:

@@ -33,7 +33,7 @@ from pilothouse.core.message import Attachment
 from pilothouse.core.view import TurnView, fold
 from pilothouse.plugins import Plugins
 from pilothouse.processes import Line, LineSplitter
-from pilothouse.runtime.turns.finish import closing_content
+from pilothouse.runtime.turns.last_message import closing_content
 
 PORTION = 1 << 20
 SHORT = 160
@@ -50,13 +50,13 @@ def command(ctx: click.Context, engine: str, file: BinaryIO, as_json: bool, as_v
     if as_json and as_view:
         raise click.UsageError("--json and --view exclude each other; give one")
     translator = find_translator(Plugins(), engine)
-    puzzles: list[str] = []
-    events = read_events(translator, read_lines(file), puzzles)
+    problems: list[str] = []
+    events = read_events(translator, read_lines(file), problems)
     for text in show_turns(events) if as_view else (_line(event, as_json) for event in events):
         print(text)
-    for puzzle in puzzles:
-        print(puzzle, file=sys.stderr)
-    if puzzles:
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    if problems:
         ctx.exit(BROKEN)
 
 
@@ -75,15 +75,17 @@ def read_lines(file: BinaryIO) -> Iterator[Line]:
 
 
 def read_events(
-    translator: LineTranslator, lines: Iterable[Line], puzzles: list[str] | None = None
+    translator: LineTranslator, lines: Iterable[Line], problems: list[str] | None = None
 ) -> Iterator[EngineEvent]:
-    """Yields the events of all turns. Lines that could not be understood are described in `puzzles`."""
+    """Yields the events of all turns. Lines that could not be understood are described in `problems`."""
     for number, line in enumerate(lines, 1):
         if not line.data.strip():
             continue
         yield from map(produced, translator.feed(line.data))
-        if translator.puzzle and puzzles is not None:
-            puzzles.append(f"line {number}: {translator.puzzle}: {cut(plain(line.text[:SHORT]), SHORT)}")
+        if translator.line_problem and problems is not None:
+            problems.append(
+                f"line {number}: {translator.line_problem}: {cut(plain(line.text[:SHORT]), SHORT)}"
+            )
     yield from map(produced, translator.end())
 
 

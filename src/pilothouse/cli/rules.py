@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,13 +13,13 @@ import msgspec
 from msgspec import Struct
 
 from pilothouse.bootstrap.terminal_text import say
-from pilothouse.cli.options import json_option
+from pilothouse.cli.options import ListGroup, json_option
 from pilothouse.cli.store import load_plain, read_store, write_store
 from pilothouse.cli.table import print_json, print_table
 from pilothouse.config import Loaded, narrowing_of
 from pilothouse.core.errors import ConfigError
 from pilothouse.core.ids import RuleId
-from pilothouse.core.rules import Rule, RuleRow, parse_rule
+from pilothouse.core.policy import Rule, RuleRow, parse_rule
 
 WIDE = {
     "glob": "It lets every command without variables or substitutions run unasked, `rm` and `git push` too.",
@@ -50,6 +51,12 @@ def caution(rule: Rule) -> str:
     return FAR.get(rule.kind, "") if rule.pattern in FAR_FOLDERS else ""
 
 
+NO_RULES = (
+    "No rules of your own. What an approval mode allows (reading in the folder, harmless commands such as ls or git diff) needs "
+    "none. To add one: pilothouse rules add deny command git push"
+)
+
+
 class Line(Struct, frozen=True):
     """One rule. Only rules in the store have an id and can be removed here; `source` names the file of the others."""
 
@@ -63,20 +70,13 @@ class Line(Struct, frozen=True):
     """True if another folder has replaced the one it was for: the rule no longer applies."""
 
 
-@click.group("rules", invoke_without_command=True)
+@click.group("rules", cls=ListGroup, invoke_without_command=True)
 @json_option
 @click.pass_context
 def command(context: click.Context, as_json: bool) -> None:
     """List, add and remove rules: what is allowed, denied or asked. `docs/rules.md` has the grammar."""
     if context.invoked_subcommand is None:
         _print(as_json)
-
-
-@command.command("list")
-@json_option
-def list_rules(as_json: bool) -> None:
-    """List every rule, and where it came from."""
-    _print(as_json)
 
 
 @command.command("add", context_settings={"ignore_unknown_options": True})
@@ -88,7 +88,7 @@ def add(words: tuple[str, ...], workspace: str, everywhere: bool, as_json: bool)
     """Add a rule: `pilothouse rules add deny command git push`."""
     from pilothouse.bootstrap.people import terminal_user
     from pilothouse.runtime.asks.rules import find_folder, keep_rule
-    from pilothouse.runtime.clock import new_id
+    from pilothouse.runtime.ports import new_id
 
     rule = parse_rule(words[0] if len(words) == 1 else _line(words))
     place = find_folder("" if everywhere else _folder(workspace))
@@ -106,8 +106,9 @@ def add(words: tuple[str, ...], workspace: str, everywhere: bool, as_json: bool)
     elif row is None:
         print(f"This rule exists already: {rule}")
     else:
-        print(
-            f"Added {row.id}: {rule}\n{_place_words(row.workspace)} To undo: `pilothouse rules remove {row.id}`"
+        say(
+            f"Added {row.id}: {rule}\n{_place_words(row.workspace)} To undo: `pilothouse rules remove {row.id}`",
+            sys.stdout,
         )
 
 
@@ -152,7 +153,7 @@ def _print(as_json: bool) -> None:
     print_table(
         ("ID", "RULE", "WHERE", "FROM"),
         shown,
-        "No rules. `pilothouse rules add` makes one.",
+        NO_RULES,
         optional=("FROM",),
         whole=("RULE",),
     )

@@ -36,9 +36,9 @@ def read_store(unit: Callable[[Tx], T]) -> T | None:
         return None
     import asyncio
 
-    spec, settings = _store_of(plain)
-    if spec.look is not None:
-        with spec.look(settings) as look:
+    spec, settings = store_and_settings(plain)
+    if spec.open_read_only is not None:
+        with spec.open_read_only(settings) as look:
             return look.read(unit)
 
     async def read() -> T:
@@ -52,7 +52,7 @@ def write_store(unit: Callable[[Tx], T]) -> T:
     """Runs `unit` in one transaction; creates the store if there is none."""
     import asyncio
 
-    spec, settings = _store_of(load_plain())
+    spec, settings = store_and_settings(load_plain())
 
     async def write() -> T:
         async with spec.open(settings) as store:
@@ -61,7 +61,8 @@ def write_store(unit: Callable[[Tx], T]) -> T:
     return asyncio.run(write())
 
 
-def _store_of(plain: Loaded) -> tuple[StoreSpec, Any]:
+def store_and_settings(plain: Loaded) -> tuple[StoreSpec, Any]:
+    """Loads the configured store's plugin, and its checked settings."""
     from pilothouse.plugins import Plugins
 
     spec = Plugins().store(plain.config.store.id)

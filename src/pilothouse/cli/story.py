@@ -87,7 +87,7 @@ RANKS = {
 
 
 def tell(story: Story) -> list[Step]:
-    """Returns the steps by time. Logged events keep their own order, even if the clock was set back in between."""
+    """Returns the steps by time, which never runs backwards: logged events keep their order, whatever the clock did."""
     steps = [step for row in story.inbox for step in _tell_inbox(row)]
     steps += _tell_turn(story.turn) if story.turn else []
     steps += [step for sending in story.outbox for step in _tell_outbox(sending)]
@@ -96,7 +96,8 @@ def tell(story: Story) -> list[Step]:
     told = {step.text.split()[0] for step in logged if step.what == "ask.stored"}
     steps += [step for row in story.asks if row.ask.id not in told for step in _tell_ask(row)]
     timed = [*_never_back(logged), *((step.at, step) for step in steps)]
-    return [step for _, step in sorted(timed, key=lambda pair: (pair[0], _rank(pair[1])))]
+    in_order = sorted(timed, key=lambda pair: (pair[0], _rank(pair[1])))
+    return [msgspec.structs.replace(step, at=at) for at, step in in_order]
 
 
 def _never_back(steps: Sequence[Step]) -> Iterator[tuple[float, Step]]:
@@ -122,11 +123,11 @@ def _tell_inbox(row: QueueRow) -> Iterator[Step]:
 
 
 def _tell_end(row: QueueRow, noun: str) -> Iterator[Step]:
-    why = f" ({row.why})" if row.why else ""
+    why, tries = f" ({row.why})" if row.why else "", "attempt" if row.attempts == 1 else "attempts"
     if row.ended_at is not None:
         yield Step(row.ended_at, f"{noun}.{row.status}", f"{row.id}{why}")
     elif row.why or row.attempts > 1:
-        yield Step(row.created_at, f"{noun}.{row.status}", f"{row.id} after {row.attempts} attempts{why}")
+        yield Step(row.created_at, f"{noun}.{row.status}", f"{row.id} after {row.attempts} {tries}{why}")
 
 
 def _tell_turn(turn: Turn) -> Iterator[Step]:
@@ -201,7 +202,7 @@ def _name(event: EngineEvent) -> tuple[str, str]:
             return "engine.ended", f"{event.outcome}{why}"
         case UsageChanged():
             spent = event.usage.cost_usd
-            return "usage.changed", "cost not told" if spent is None else f"${spent:.4f}"
+            return "usage.changed", "cost not reported" if spent is None else f"${spent:.4f}"
         case MediaProduced():
             return "media.produced", f"{event.attachment.name}, {event.attachment.size} bytes"
         case SessionChanged():

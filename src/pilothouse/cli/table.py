@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
-from pilothouse.bootstrap.terminal_text import columns_of
+from pilothouse.bootstrap.terminal_text import as_typed, columns_of
 from pilothouse.core.text import dollars, span
 
 NARROWEST = 40
@@ -157,7 +157,8 @@ def print_table(
     whole: Sequence[str] = (),
 ) -> None:
     columns = columns_of(sys.stdout)
-    print(render_table(heads, rows, columns, optional=optional, wrap=wrap, whole=whole) if rows else empty)
+    table = render_table(heads, rows, columns, optional=optional, wrap=wrap, whole=whole) if rows else ""
+    print(table or as_typed(empty))
 
 
 def ago(seconds: float) -> str:

@@ -29,7 +29,7 @@ def command(limit: int, status: tuple[TurnStatus, ...], conversation: str | None
     if as_json:
         print_json(msgspec.to_builtins(found))
         return
-    empty = "no turn matches" if status or conversation else NOTHING_YET
+    empty = "No matching turns." if status or conversation else NOTHING_YET
     print_table(HEADS, [_row(turn, time.time()) for turn in found], empty, optional=("TOOK", "COST"))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import click
 import msgspec
 
-from pilothouse.cli.options import json_option
+from pilothouse.cli.options import ListGroup, json_option
 from pilothouse.cli.store import existing_folder, load_plain, read_store, write_store
 from pilothouse.cli.table import ago, print_json, print_table
 from pilothouse.core.errors import ConfigError, PilothouseError
@@ -26,7 +26,7 @@ EVERYWHERE = "everywhere"
 workspace_option = click.option("--workspace", metavar="PATH", help="Only in this folder and below it.")
 
 
-@click.group("users", invoke_without_command=True)
+@click.group("users", cls=ListGroup, invoke_without_command=True)
 @json_option
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
@@ -58,7 +58,7 @@ def grant(user: str, role: Role, workspace: str | None, name: str, as_json: bool
     given = Grant(person, role, existing_folder(workspace) if workspace else "", name, "shell", at)
 
     from pilothouse.runtime.admission import grant_access
-    from pilothouse.runtime.clock import new_id
+    from pilothouse.runtime.ports import new_id
 
     def unit(tx: Tx) -> None:
         grant_access(tx, new_id, given, at)

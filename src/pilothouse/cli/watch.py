@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 
 import anyio
@@ -51,11 +52,12 @@ class UnknownSession(PilothouseError):
 @click.argument("session")
 @click.option("--json", "as_json", is_flag=True, help="Print the events, one JSON object per line.")
 def command(session: str, as_json: bool) -> None:
-    """Follow a session that runs in a terminal, read-only. SESSION is its id, the beginning of it, or a path: a log, or
-    a folder, which means the session that was used last there. Ctrl-C leaves."""
+    """Watch a session that runs in a terminal (Claude Code, Codex, OpenCode), read-only. SESSION is its id, the beginning
+    of it, or a path: a log of Claude, or a folder, which means the session that was used last there. Ctrl-C leaves."""
     log = find_log(session)
-    _say(f"watching {log.where}; Ctrl-C leaves" if log.found else f"waiting for {log.where}; Ctrl-C leaves")
-    anyio.run(partial(_follow, log, as_json))
+    _say(f"watching {log.where}; Ctrl-C leaves" if log.used_at else f"waiting for {log.where}; Ctrl-C leaves")
+    with suppress(KeyboardInterrupt):  # the way to leave
+        anyio.run(partial(_follow, log, as_json))
 
 
 def find_log(word: str) -> SessionLog:
@@ -72,6 +74,7 @@ def find_log(word: str) -> SessionLog:
         adapter = config.engines.get(row.name)
         if isinstance(row, Loaded) and adapter is not None and engine in ("", row.spec.id):
             logs += _logs(row.spec, adapter.settings, value)
+    logs = likeliest(logs, is_path=os.sep in value or value in (".", "..", "~"))
     if len(logs) > 1:
         raise UnknownSession(f'"{word}" may be any of {_list([log.where for log in logs])}')
     if known and not logs:
@@ -85,6 +88,12 @@ def find_log(word: str) -> SessionLog:
             "works too"
         )
     return logs[0]
+
+
+def likeliest(logs: list[SessionLog], *, is_path: bool) -> list[SessionLog]:
+    """Prefer logs that exist to those that may come; for a path, keep the one that was used last."""
+    known = sorted((log for log in logs if log.used_at), key=lambda log: log.used_at)
+    return (known[-1:] if is_path else known) or logs
 
 
 def _find_sessions(word: str, tx: Tx) -> list[Session]:
@@ -105,15 +114,15 @@ def _logs(spec: EngineSpec, settings: object, word: str) -> Sequence[SessionLog]
 
 
 async def _follow(log: SessionLog, as_json: bool) -> None:
-    found = log.found
-    async for steps in log.follow():
-        if not found and steps:
-            found = True
-            _say(f"watching {log.where}")
-        for step in steps:
-            event = produced(step)
-            for line in [encode_event(event).decode()] if as_json else show(event):
-                print(line, flush=True)
+    found = log.used_at > 0
+    async with log.open() as added:
+        async for steps in added:
+            if not found and steps:
+                found = True
+                _say(f"watching {log.where}")
+            for event in map(produced, steps):
+                for line in [encode_event(event).decode()] if as_json else show(event):
+                    print(line, flush=True)
 
 
 def show(event: EngineEvent) -> Iterator[str]:
