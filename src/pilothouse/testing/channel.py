@@ -33,7 +33,15 @@ from pilothouse.core.event import (
     Usage,
 )
 from pilothouse.core.ids import AskId, BlobHash, CallId, TurnId
-from pilothouse.core.message import AGAIN_MARK, Address, Attachment, Content, Part
+from pilothouse.core.message import (
+    AGAIN_MARK,
+    Address,
+    Attachment,
+    CommandButton,
+    Content,
+    DoneStep,
+    Part,
+)
 from pilothouse.core.view import TurnView, fold
 from pilothouse.testing.desk import ScriptedDesk
 
@@ -112,12 +120,14 @@ CONTENTS = (
     Content("It is done.", "reply", reply_to="7"),
     Content(ASK.title, "ask", turn_id=TurnId("turn-1"), ask=ASK),
     Content(EDIT.title, "ask", turn_id=TurnId("turn-1"), ask=EDIT),
-    Content("edit: a.py · allowed, by Ada", "closed", turn_id=TurnId("turn-1")),
+    Content("Allowed by Ada: edit a.py", "closed", turn_id=TurnId("turn-1")),
     Content("A file.", "answer", (FILE,), TurnId("turn-1")),
     Content("", "answer", (FILE,), TurnId("turn-1")),
     Content("", "answer", turn_id=TurnId("turn-1")),
     Content(" \n\n ", "notice"),
     Content("NUL \0 and half a pair \ud83d", "notice"),
+    Content("Which engine?", "reply", buttons=(CommandButton("one", "/engine one"),)),
+    Content("Done.", "answer", turn_id=TurnId("turn-1"), steps=(DoneStep("make", is_command=True),)),
     Content("# Heading\n\n1. one\n2. two\n\n| a | b |\n|---|---|\n| 1 | 2 |\n", "answer"),
 )
 EVENTS: tuple[EngineEvent, ...] = (
@@ -176,6 +186,11 @@ class ChannelConformance:
     def test_an_ask_shows_its_title_and_its_options(self, rig: ChannelRig) -> None:
         everything = repr(rig.channel.render(Content(ASK.title, "ask", ask=ASK)))
         assert all(word in everything for word in ("Which colour?", "Red", "Blue"))
+
+    def test_a_list_to_tap_can_be_read_too(self, rig: ChannelRig) -> None:
+        buttons = (CommandButton("one", "/engine one"), CommandButton("far", f"/bind {'x' * 200}"))
+        parts = rig.channel.render(Content("There are: one, far.", "reply", buttons=buttons))
+        assert self.read(parts).strip() == "There are: one, far."
 
     async def test_each_part_that_is_sent_stands_under_its_own_id(self, rig: ChannelRig) -> None:
         async with anyio.create_task_group() as group:

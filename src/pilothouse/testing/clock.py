@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import time
+from collections.abc import Callable
 from itertools import count
 
 import anyio
@@ -18,6 +19,8 @@ class FakeClock:
         self._monotonic = 0.0
         self._order = count()
         self._sleepers: list[tuple[float, int, anyio.Event]] = []
+        self.on_move: Callable[[], None] = lambda: None
+        """Called whenever time has advanced: for tasks that wait for a due time by other means than `sleep`."""
 
     def now(self) -> float:
         return self._now
@@ -58,6 +61,7 @@ class FakeClock:
     def _move(self, to: float) -> None:
         self._now += to - self._monotonic
         self._monotonic = to
+        self.on_move()
 
 
 class RealClock:

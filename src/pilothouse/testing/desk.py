@@ -72,6 +72,8 @@ class ScriptedDesk:
         self.answered = Answered(accepted=True, text="Noted.")
         self.messages: dict[MessageId, MessageState] = {}
         self.open_asks: list[Ask] = []
+        self.lists: dict[str, list[Any]] = {"sessions": [], "models": [], "engines": []}
+        """The answers of the queries with these names."""
         self.awaited: set[UserId] = set()
         """People whose overheard messages are accepted, because they answer something."""
         self.troubles: dict[str, int] = {}
@@ -178,6 +180,8 @@ class ScriptedDesk:
                 return [OpenAsk(ask) for ask in self.open_asks]
             case "last_seq":
                 return len(self._logs[terms["conversation"]])
+            case what if what in self.lists:
+                return self.lists[what]
             case _:
                 raise ValueError(f"a scripted desk knows nothing about {what!r}; see its query()")
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pilothouse.core.ask import Ask
-from pilothouse.core.policy import Ruling, Site
-from pilothouse.core.rules import Rule
+from pilothouse.core.policy import Rule, Ruling, Site
 from pilothouse.policy.decide import PolicyEnv, decide
 
 

@@ -20,6 +20,7 @@ from pilothouse.testing.store_nodes import NodeSuite, UnitSuite, WakeSuite
 from pilothouse.testing.store_outbox import OutboxSuite
 from pilothouse.testing.store_queues import QueueSuite
 from pilothouse.testing.store_rules import RuleSuite
+from pilothouse.testing.store_transcripts import TranscriptSuite
 from pilothouse.testing.store_turns import PlaceSuite, TurnSuite
 
 __all__ = ["OpenStore", "StoreConformance"]
@@ -38,6 +39,7 @@ class StoreConformance(
     LogSuite,
     PruneSuite,
     SpendingSuite,
+    TranscriptSuite,
     NodeSuite,
     UnitSuite,
     WakeSuite,

@@ -70,6 +70,22 @@ class AskSuite(StoreSuite):
         with pytest.raises(StoreError):
             await store.write(lambda tx: tx.asks.move(A1, "answered", at=1.0, decision=YES))
 
+    async def test_open_asks_are_found_in_every_place_that_shows_them(self, store: Store) -> None:
+        def unit(tx: Tx) -> None:
+            tx.asks.add(ask_row("a1"))
+            tx.asks.add(ask_row("b1", conversation_id=C2, turn_id=TurnId("t2")))
+            assert (at(tx, C1), at(tx, C2)) == (["a1"], ["b1"])
+            tx.asks.show_in(A1, [C2])
+            assert at(tx, C2) == ["a1", "b1"]
+            assert names(tx.asks.open_at(C2, 1.0, lambda _: False)) == []
+            tx.asks.move(A1, "withdrawn", at=2.0)
+            assert at(tx, C2) == ["b1"]
+
+        def at(tx: Tx, place: ConversationId) -> list[str]:
+            return names(tx.asks.open_at(place, 1.0, lambda _: True))
+
+        await store.write(unit)
+
     async def test_open_asks_are_found_by_place_by_turn_and_by_name(self, store: Store) -> None:
         def unit(tx: Tx) -> None:
             tx.asks.add(ask_row("a2"))

@@ -84,7 +84,6 @@ def session(id: SessionId = S1, **fields: Any) -> Session:
 def put(queue: Queue, id: str, place: ConversationId = C1, **fields: Any) -> Put:
     values: dict[str, Any] = {
         "key": f"key of {id}",
-        "lane": place,
         "conversation_id": place,
         "kind": "chat",
         "body": b'{"text":"hello"}',

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pilothouse.core.ids import AskId, ConversationId, EngineId, MessageId, TurnId
-from pilothouse.core.queue import CONTROL_LANE
+from pilothouse.core.queue import CONTROL_WAITLIST
 from pilothouse.core.store import Store, Tx
 from pilothouse.testing.store_builders import (
     C1,
@@ -36,9 +36,9 @@ class InboxSuite(StoreSuite):
 
         await store.write(unit)
 
-    async def test_the_control_lane_is_not_work(self, store: Store) -> None:
+    async def test_the_control_waitlist_is_not_work(self, store: Store) -> None:
         def unit(tx: Tx) -> None:
-            put(tx.inbox, "m1", C1, lane=CONTROL_LANE)
+            put(tx.inbox, "m1", C1, waitlist=CONTROL_WAITLIST)
             assert tx.inbox.startable(1.0, engines=None, limit=9) == []
             put(tx.inbox, "m2", C1)
             tx.inbox.claim([M1])

@@ -156,6 +156,11 @@ class LogSuite(StoreSuite):
         await store.write(lambda tx: tx.set_fact("folder", "/b"))
         assert await store.read(lambda tx: tx.get_fact("folder")) == "/b"
 
+    async def test_facts_are_found_by_the_beginning_of_their_key(self, store: Store) -> None:
+        for key in ("a%:2", "a%:1", "ab:3", "a%"):
+            await store.write(lambda tx, key=key: tx.set_fact(key, "v"))
+        assert await store.read(lambda tx: tx.facts_of("a%:")) == [("1", "v"), ("2", "v")]
+
 
 def _fill(tx: Tx) -> None:
     """Stores everything twice: rows that ended at 10, and unfinished rows of the same age."""

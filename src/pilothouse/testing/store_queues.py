@@ -8,7 +8,7 @@ import pytest
 
 from pilothouse.core.errors import StoreError
 from pilothouse.core.ids import ConversationId, MessageId, TurnId
-from pilothouse.core.queue import CONTROL_LANE, Queue
+from pilothouse.core.queue import Queue
 from pilothouse.core.store import Store, Tx
 from pilothouse.testing.store_builders import (
     C1,
@@ -77,15 +77,14 @@ class QueueSuite(StoreSuite):
         with pytest.raises(StoreError, match="nowhere"):
             await store.write(lambda tx: put(queue_of(tx, box), "m1", ConversationId("nowhere")))
 
-    async def test_a_lane_is_ready_when_its_first_row_is(self, store: Store, box: BoxName) -> None:
+    async def test_a_waitlist_lists_its_queued_rows_that_are_ready(self, store: Store, box: BoxName) -> None:
         def unit(tx: Tx) -> None:
             queue = queue_of(tx, box)
-            put(queue, "m1", lane="slow", ready_at=10.0)
-            put(queue, "m2", lane="slow")
-            put(queue, "m3", lane="quick")
-            assert queue.ready_lanes(9.9, limit=9) == ["quick"]
-            assert queue.ready_lanes(10.0, limit=9) == ["slow", "quick"]
-            assert queue.ready_lanes(10.0, limit=1) == ["slow"]
+            put(queue, "m1", waitlist="slow", ready_at=10.0)
+            put(queue, "m2", waitlist="slow")
+            put(queue, "m3", waitlist="quick")
+            put(queue, "m4", waitlist="slow")
+            queue.claim([MessageId("m4")])
             assert queue.next_ready_at(0.0) == 10.0
             assert queue.next_ready_at(10.0) is None
             assert ids(queue.waiting("slow")) == ["m1", "m2"]
@@ -95,50 +94,12 @@ class QueueSuite(StoreSuite):
 
         await store.write(unit)
 
-    async def test_a_lane_with_a_claimed_row_is_not_ready(self, store: Store, box: BoxName) -> None:
-        def unit(tx: Tx) -> None:
-            queue = queue_of(tx, box)
-            for id in ("m1", "m2", "m3"):
-                put(queue, id, lane="lane")
-            queue.claim([M2])
-            assert queue.ready_lanes(1.0, limit=9) == []
-            assert ids(queue.waiting("lane")) == ["m1", "m3"]
-            queue.done(M2, 1.0)
-            assert queue.ready_lanes(1.0, limit=9) == ["lane"]
-
-        await store.write(unit)
-
-    async def test_rows_of_the_control_lane_wait_for_nobody(self, store: Store, box: BoxName) -> None:
-        def unit(tx: Tx) -> None:
-            queue = queue_of(tx, box)
-            put(queue, "m1", lane=CONTROL_LANE)
-            put(queue, "m2", C2, lane=CONTROL_LANE, ready_at=5.0)
-            put(queue, "m3", lane=CONTROL_LANE)
-            queue.claim([M1])
-            assert queue.ready_lanes(1.0, limit=9) == [CONTROL_LANE]
-            queue.claim([M3])
-            assert queue.ready_lanes(1.0, limit=9) == []
-            assert queue.ready_lanes(5.0, limit=9) == [CONTROL_LANE]
-            assert queue.ready_lanes(5.0, limit=9, skip=[CONTROL_LANE]) == []
-
-        await store.write(unit)
-
-    async def test_skipped_lanes_hide_no_other_from_the_limit(self, store: Store, box: BoxName) -> None:
-        def unit(tx: Tx) -> None:
-            queue = queue_of(tx, box)
-            for number in range(12):
-                put(queue, f"m{number}", lane=f"lane {number}")
-            skip = {f"lane {number}" for number in range(10)}
-            assert queue.ready_lanes(1.0, limit=2, skip=skip) == ["lane 10", "lane 11"]
-
-        await store.write(unit)
-
     async def test_the_order_is_that_of_putting_not_of_time(self, store: Store, box: BoxName) -> None:
         def unit(tx: Tx) -> None:
             queue = queue_of(tx, box)
             put(queue, "m2", at=9.0)
             put(queue, "m1", at=5.0)
-            put(queue, "m3", C1, at=5.0, lane="elsewhere")
+            put(queue, "m3", C1, at=5.0, waitlist="elsewhere")
             assert ids(queue.waiting(C1)) == ["m2", "m1"]
             assert ids(queue.unfinished(C1)) == ["m2", "m1", "m3"]
             queue.claim([M2])
@@ -266,9 +227,7 @@ class QueueSuite(StoreSuite):
             put(queue, "m2", C2, ready_at=90.0)
             queue.shift(-3600.0, 100.0 - 3600.0)
             assert queue.next_ready_at(-3500.0) == 110.0 - 3600.0
-            assert queue.ready_lanes(-3500.0, limit=9) == [C2]
             queue.shift(3600.0, 100.0)
             assert queue.next_ready_at(100.0) == 110.0
-            assert queue.ready_lanes(100.0, limit=9) == [C2]
 
         await store.write(unit)

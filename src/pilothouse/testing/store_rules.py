@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from pilothouse.core.ids import RuleId, SessionId
-from pilothouse.core.rules import RuleRow
+from pilothouse.core.policy import RuleRow
 from pilothouse.core.store import Store, Tx
 from pilothouse.testing.store_builders import S1, S2, StoreSuite, session
 

@@ -101,6 +101,8 @@ class PlaceSuite(StoreSuite):
             assert ids(tx.sessions.of()) == [S2, S1]
             assert ids(tx.sessions.of(limit=1)) == [S2]
             assert ids(tx.sessions.of(C1)) == [S1]
+            assert ids(tx.sessions.find(S1[:1])) == [S2, S1]
+            assert (ids(tx.sessions.find(S1)), tx.sessions.find(f"{S1}x")) == ([S1], [])
 
         await store.write(unit)
         with pytest.raises(StoreError):
@@ -151,6 +153,17 @@ class TurnSuite(StoreSuite):
             with pytest.raises(IllegalMove):
                 await store.write(lambda tx: tx.turns.move(T1, to, attempts=7))
             assert await store.read(lambda tx: tx.turns.get(T1)) == before
+
+    async def test_the_first_turn_of_a_session_is_its_oldest_in_that_conversation(self, store: Store) -> None:
+        def unit(tx: Tx) -> None:
+            tx.turns.add(turn("t0", session_id=S2))
+            tx.turns.add(turn("t1", prompt=Prompt("one")))
+            tx.turns.add(turn("t2", prompt=Prompt("two")))
+            first = tx.turns.first_of(C1, S1)
+            assert first is not None and first.prompt.text == "one"
+            assert tx.turns.first_of(C2, S1) is None
+
+        await store.write(unit)
 
     async def test_fields_change_and_strangers_are_refused(self, store: Store) -> None:
         await store.write(lambda tx: tx.turns.add(turn("t1")))
