@@ -25,11 +25,11 @@ from bench.measuring.table import Row, render
 from bench.measuring.turn import bare_commits
 from tests.channels.telegram.receiving_house import KeptBlobs
 
-from pilothouse.channels.failures import Failures
+from pilothouse.channels.intake_queue import Failures
 from pilothouse.channels.telegram.accept import Acceptor
-from pilothouse.channels.telegram.addresses import TELEGRAM, bot_with
 from pilothouse.channels.telegram.client import open_client
 from pilothouse.channels.telegram.config import Endpoint
+from pilothouse.channels.telegram.content import TELEGRAM, bot_with
 from pilothouse.channels.telegram.receive import Happening
 from pilothouse.channels.telegram.updates import UpdateJournal, UpdateQueues
 from pilothouse.channels.telegram.wire import Arrived, Me, read_update
@@ -39,10 +39,9 @@ from pilothouse.core.people import People
 from pilothouse.core.secret import Secret
 from pilothouse.core.store import Store
 from pilothouse.core.trigger import Trigger
-from pilothouse.runtime.clock import SystemClock
 from pilothouse.runtime.commands.table import menu
 from pilothouse.runtime.desk import GatewayDesk
-from pilothouse.runtime.ports import Ports
+from pilothouse.runtime.ports import Ports, SystemClock
 
 ADA = {"id": 10_001, "is_bot": False, "first_name": "Ada"}
 PRIVATE: dict[str, Any] = {"id": 10_001, "type": "private", "first_name": "Ada"}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+from bench.crashing.house import CHOSEN, PATIENCE, TOOLS, with_tools
 from bench.crashing.platform import CHANNELS
 from bench.crashing.report import SLOWEST_RECOVERY_S, closing_line, machine, passed, table
 from bench.crashing.sweep import MEMORY, Point, Result, Try, clock_points, count_points, try_all, try_point
@@ -24,7 +26,7 @@ def plan(channel: str, count: Count) -> Iterator[Point]:
     """Both answers to the ask; then the restart itself is killed, after a first kill in the thick of it; then kills
     by the clock, which fall between the points, too. A platform makes every try dearer: of restarts a share must do."""
     outside = channel != MEMORY
-    for verdict in ("allow", "deny"):
+    for verdict in ("allow",) if with_tools() else ("allow", "deny"):  # tools alone ask for no approval
         points = count(verdict, None)
         commits = sum(point.kind == "commit" for point in points) if outside else len(points)
         yield from points
@@ -50,8 +52,7 @@ def sweep(
     results: list[Result] = []
     for result in try_all(points, at_once, keep, how):
         results.append(result)
-        for fault in result.faults:
-            _say(f"\r{result.point.phase}, {result.kind} {result.point.number}: {fault.kind}: {fault.text}\n")
+        _say_faults(result)
         _say(f"\r{len(results)} of {len(points)} points")
     _say("\n")
     slow = [result for result in results if result.recovery_s >= SLOWEST_RECOVERY_S]
@@ -78,9 +79,15 @@ def _alone(slow: Result, keep: Path | None, how: Try | None) -> Result:
             f"{slow.point.phase}, {slow.kind} {slow.point.number}: {result.recovery_s:.2f} s; again, alone\n"
         )
         again = try_point(slow.point, keep, how)
+        _say_faults(again)
         best_s = min(result.recovery_s, again.recovery_s or result.recovery_s)
         result = again._replace(faults=result.faults + again.faults, recovery_s=best_s)
     return result
+
+
+def _say_faults(result: Result) -> None:
+    for fault in result.faults:
+        _say(f"\r{result.point.phase}, {result.kind} {result.point.number}: {fault.kind}: {fault.text}\n")
 
 
 def _say(text: str) -> None:
@@ -91,11 +98,26 @@ def _say(text: str) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="bench/crash", description=__doc__)
     parser.add_argument("--channel", choices=(MEMORY, *CHANNELS), default=MEMORY, help="where people talk")
+    parser.add_argument(
+        "--engine", choices=("script", "acp", "codex"), default="script", help="what the turns run in"
+    )
+    parser.add_argument(
+        "--tools",
+        action="store_true",
+        help="an agent that sends, asks a question and asks another agent by tools, and a due schedule",
+    )
+    parser.add_argument("--patience", type=float, default=1, metavar="N", help="wait N times as long")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="only every N-th point")
     parser.add_argument("--at-once", type=int, default=2, metavar="N", help="points tried side by side")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the files of what failed")
     given = parser.parse_args()
-    print(f"crash sweep · {given.channel} · {machine()}", flush=True)
+    os.environ[CHOSEN], os.environ[PATIENCE] = given.engine, str(given.patience)
+    if given.tools:
+        if (given.channel, given.engine) != (MEMORY, "script"):
+            parser.error("--tools works with the channel in memory and the scripted engine only")
+        os.environ[TOOLS] = "1"
+    what = f"{given.channel} · {given.engine}{' with tools' if given.tools else ''}"
+    print(f"crash sweep · {what} · {machine()}", flush=True)
     _say("counting the points …")
     with tempfile.TemporaryDirectory(prefix="pilothouse-crash-") as shared:
         count, how = ways(given.channel, Path(shared))

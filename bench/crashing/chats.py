@@ -112,7 +112,7 @@ class Chats:
         """Each once; which one a message asks about, only the store tells."""
         for id, topic, conversation in self._book.rows(OPEN_ASKS):
             place = "stop" if conversation == self._platform.conversation("stop") else "approve"
-            asked = "Why not?" if topic else "Which colour?"
+            asked = "Tell me within a minute" if topic else "Which colour?"
             if id not in self._answered and asked in seen:
                 self._answered.add(id)
                 self._say(place, f"reply-{id}", WHY_NOT if topic else f"blue reply-{id}")

@@ -18,6 +18,7 @@ from bench.crashing.journal import Journal
 
 from pilothouse.core.message import AGAIN_MARK
 from pilothouse.core.queue import PartRow
+from pilothouse.core.schedule import split_task_place
 from pilothouse.processes.procfs import Marker, carries, list_pids, read_process
 from pilothouse.stores.sqlite.audit import AuditTable
 from pilothouse.stores.sqlite.link import Link
@@ -60,12 +61,17 @@ class Facts:
     def parts(self, row: sqlite3.Row) -> list[PartRow]:
         return OutboxTable(self.link).parts(row["id"])
 
+    def place_of(self, row: sqlite3.Row) -> str:
+        """Where a message was sent; what a schedule says goes to the place that made it."""
+        return self.places[split_task_place(row["conversation_id"])[0]]
+
     def place(self, name: str) -> list[dict[str, Any]]:
         return [line for line in self.seen if line["conversation"] == name]
 
     def chain(self, row: sqlite3.Row) -> set[str]:
         """The turns that a message led to: its own, and those that went on with an answer after a restart."""
-        answered = {ask["turn_id"] for ask in self.asks if row["why"] == f"answered {ask['id']}"}
+        asked = [ask for ask in self.asks if row["why"] == f"answered {ask['id']}"]
+        answered = {ask["turn_id"] or self._turn_of_tool(ask) for ask in asked}
         own = answered | ({row["turn_id"]} if row["turn_id"] else set[str]())
         waited = {
             self.turns[id]["session_id"]
@@ -75,11 +81,18 @@ class Facts:
         later = {id for id, t in self.turns.items() if t["session_id"] in waited and t["cause"] == "answer"}
         return own | later
 
+    def _turn_of_tool(self, ask: sqlite3.Row) -> str:
+        """The turn that heard the answer to a question of a tool: a later one, if the answer had to be a message."""
+        later = [row["turn_id"] for row in self.inbox if row["key"].endswith(f"|answer:{ask['id']}")]
+        return later[0] if later else json.loads(ask["ask"])["payload"]["turn"]
+
 
 def check(home: Home, verdict: str, *, scheduled: bool = True) -> list[Fault]:
     """Everything that is wrong. Call it when the restarted scenario has ended."""
     facts = Facts(home, verdict)
-    rules = RULES if scheduled else [rule for rule in RULES if rule is not _the_schedule_ran_once]
+    rules = TOOL_RULES if home.library.exists() else RULES
+    alone = (_the_schedule_ran_once, _the_exchange_came_back_once)
+    rules = rules if scheduled else [rule for rule in rules if rule not in alone]
     try:
         return [fault for rule in rules for fault in rule(facts)] + list(_left(home))
     finally:
@@ -120,7 +133,7 @@ def _what_was_sent_was_seen(facts: Facts) -> Iterator[Fault]:
             continue
         if row["status"] != "done":
             yield Fault("lost", f"{row['key']} was not delivered: {row['status']} {row['why']}")
-        place = facts.places[row["conversation_id"]]
+        place = facts.place_of(row)
         for part in facts.parts(row):
             if not shown[place, _plain(part.part.text)]:
                 yield Fault("lost", f"part {part.index} of {row['key']} was never seen")
@@ -142,7 +155,7 @@ def is_doubled(marks: Sequence[bool], meant: int) -> bool:
 def _nothing_is_shown_twice_without_its_mark(facts: Facts) -> Iterator[Fault]:
     """A platform does not tell which turn a message is about: there the same may stand as often as it was to be said."""
     parts = [
-        (facts.places[row["conversation_id"]], part)
+        (facts.place_of(row), part)
         for row in facts.outbox
         if row["status"] != "withdrawn"
         for part in facts.parts(row)
@@ -178,6 +191,32 @@ def _the_schedule_ran_once(facts: Facts) -> Iterator[Fault]:
     slots = [row for row in facts.inbox if row["kind"] == "task"]
     if len(slots) != 1:
         yield Fault("lost" if not slots else "doubled", f"the schedule gave {len(slots)} rows")
+    runs = facts.database.execute("SELECT state FROM schedule_runs").fetchall()
+    if len(runs) != 1 or runs[0][0] not in ("ran", "failed"):
+        yield Fault("broken", f"the schedule's one slot ended as {[run[0] for run in runs]}")
+
+
+def _the_exchange_came_back_once(facts: Facts) -> Iterator[Fault]:
+    """One agent asked another: one request, and one answer, which a turn of the asking session was given."""
+    requests = [row for row in facts.inbox if row["kind"] == "agent"]
+    answers = [row for row in facts.inbox if row["key"].startswith("answer:")]
+    if (len(requests), len(answers)) != (1, 1):
+        kind: Literal["lost", "doubled"] = "doubled" if max(len(requests), len(answers)) > 1 else "lost"
+        yield Fault(kind, f"an agent asked {len(requests)} times, and got {len(answers)} answers")
+    for row in answers:
+        turn = facts.turns.get(row["turn_id"])
+        if turn is None or "SYSTEM RESPONSE" not in json.loads(turn["prompt"])["text"]:
+            yield Fault("lost", f"{row['key']} was given to no turn")
+
+
+def _the_agents_request_came_back_once(facts: Facts) -> Iterator[Fault]:
+    """As above; but a kill may fall between the call of the tool and its effect, and then the turn is said to be cut short."""
+    called = any(row["kind"] == "agent" for row in facts.inbox)
+    texts = [line["text"] for line in facts.place("agent")]
+    if called or any(text.startswith("Passed on.") for text in texts):
+        yield from _the_exchange_came_back_once(facts)
+    elif not any(CUT_SHORT in text for text in texts):
+        yield Fault("lost", f"another agent was never asked: {texts}")
 
 
 def _the_ask_did_what_it_said(facts: Facts) -> Iterator[Fault]:
@@ -212,6 +251,32 @@ def _the_question_got_its_answer(facts: Facts) -> Iterator[Fault]:
     finals = [line["text"] for line in facts.place("stop")]
     if not any(text.startswith("Painted: blue reply") or CUT_SHORT in text for text in finals):
         yield Fault("broken", f"the question's answer came to nothing: {finals}")
+
+
+def _the_tools_did_what_they_said(facts: Facts) -> Iterator[Fault]:
+    texts = [line["text"] for line in facts.place("agent")]
+    told = sum(text.startswith("A word by a tool.") and AGAIN_MARK not in text for text in texts)
+    marked = any(text.startswith("A word by a tool.") and AGAIN_MARK in text for text in texts)
+    if told > 1:
+        yield Fault("doubled", f"the message of a tool was shown {told} times")
+    if not told and not marked and any(text.startswith("Told.") for text in texts):
+        yield Fault("lost", "the message of a tool, which was told to be sent")
+
+
+def _the_agents_question_got_its_answer(facts: Facts) -> Iterator[Fault]:
+    """An answer that was taken reaches the agent once: as the result of its call, or as a message after a restart."""
+    texts = [line["text"] for line in facts.place("agent")]
+    heard = sum(
+        text.startswith(("They said: blue", "They said later:")) and AGAIN_MARK not in text for text in texts
+    )
+    marked = any(text.startswith("They said") and AGAIN_MARK in text for text in texts)
+    answers = [ask for ask in facts.asks if ask["topic"] == "agent-question" and ask["state"] == "answered"]
+    if heard > 1:
+        yield Fault("doubled", f"the answer reached the agent {heard} times")
+    if answers and not heard and not marked:
+        yield Fault("lost", f"an answer that was taken and reached nobody: {texts}")
+    if not answers and not any(CUT_SHORT in text for text in texts):
+        yield Fault("lost", f"the question of the agent was never answered: {texts}")
 
 
 def _the_log_is_whole(facts: Facts) -> Iterator[Fault]:
@@ -263,9 +328,17 @@ RULES: tuple[Callable[[Facts], Iterator[Fault]], ...] = (
     _nothing_is_shown_twice_without_its_mark,
     _nothing_is_done_twice,
     _the_schedule_ran_once,
+    _the_exchange_came_back_once,
     _the_ask_did_what_it_said,
     _nobody_is_asked_again_what_they_have_said,
     _the_question_got_its_answer,
     _the_log_is_whole,
     _the_database_is_sound,
+)
+_OF_OTHER_TALKS = (_the_ask_did_what_it_said, _the_question_got_its_answer, _the_exchange_came_back_once)
+TOOL_RULES = (
+    *(rule for rule in RULES if rule not in _OF_OTHER_TALKS),
+    _the_tools_did_what_they_said,
+    _the_agents_question_got_its_answer,
+    _the_agents_request_came_back_once,
 )

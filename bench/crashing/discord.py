@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from bench.crashing.platform import PLACES, Platform, Shown, Watch, go_on
+from bench.crashing.platform import PLACES, RETRY, Platform, Shown, Watch, go_on
 from simcord.backend.models import Channel
 from tests.channels.discord.line import address_of
 from tests.channels.discord.server.faults import ACKNOWLEDGE, EDIT, HISTORY, SEND, matches
@@ -82,7 +82,10 @@ class DiscordPlatform:
     def buttons(self) -> list[str]:
         standing = [post for post in self._posts() if not post.deleted]
         return [
-            f"{label} under {post.text!r}" for post in standing for label in post.buttons if label != STOP
+            f"{label} under {post.text!r}"
+            for post in standing
+            for label in post.buttons
+            if label not in (STOP, RETRY)
         ]
 
     def shown(self) -> list[Shown]:

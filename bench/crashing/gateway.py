@@ -26,9 +26,8 @@ from pilothouse.core.ids import UserId
 from pilothouse.core.people import People as Roles
 from pilothouse.core.secret import Secret
 from pilothouse.core.store import Store
-from pilothouse.runtime.clock import SystemClock
 from pilothouse.runtime.gateway import Gateway
-from pilothouse.runtime.ports import StoreBlobs
+from pilothouse.runtime.ports import StoreBlobs, SystemClock
 from pilothouse.stores.sqlite import STORE
 
 VIEWS = {"first_view_s": 0.05, "edit_every_s": 0.1}

@@ -18,23 +18,39 @@ from bench.crashing.points import Points
 
 from pilothouse.bootstrap.machine import is_alive, sweep_leftovers
 from pilothouse.channels.memory import PERSON, MemoryChannel
+from pilothouse.core.ask import Ask
 from pilothouse.core.channel import Channel
 from pilothouse.core.engine import Engine, EngineHost
 from pilothouse.core.ids import EngineId
 from pilothouse.core.people import People as Roles
+from pilothouse.core.policy import NO_RULE, Ruling, Site
 from pilothouse.core.store import Store
 from pilothouse.engines.script import ENGINE
 from pilothouse.engines.script.config import ScriptConfig
-from pilothouse.runtime.clock import SystemClock, new_id
-from pilothouse.runtime.ports import Ports, StoreBlobs
+from pilothouse.runtime.ports import NoTools, Ports, StoreBlobs, SystemClock, ToolServer, new_id
 from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.topics import TOPICS
 
+CHOSEN = "CRASH_SWEEP_ENGINE"
+TOOLS = "CRASH_SWEEP_TOOLS"
+"""Set if people talk to an agent that calls Pilothouse's own tools, and to nobody else."""
+PATIENCE = "CRASH_SWEEP_PATIENCE"
+"""How many times longer than usual everything may take."""
+LIBRARY = "library"
+"""The other agent, by name."""
 SCRIPT = Path(__file__).with_name("script.toml")
 PART_LIMIT = 300
 STORIES = 12
 """How many times the story must be told to be too long for one message of a platform."""
 HASTE = 10.0
+
+
+def with_tools() -> bool:
+    return bool(os.environ.get(TOOLS))
+
+
+def patient(seconds: float) -> float:
+    return seconds * float(os.environ.get(PATIENCE, "1"))
 
 
 class Home:
@@ -51,6 +67,8 @@ class Home:
         self.report = folder / "report.json"
         self.platform = folder / "platform.json"
         self.stderr = folder / "stderr.txt"
+        self.library = folder / LIBRARY
+        """The workspace of another agent; there is one only where agents have tools."""
 
 
 class Log:
@@ -117,6 +135,7 @@ def make_ports(
         retry_first_s=0.01,
         poll_s=0.2,
         known_channels=(channel.id,),
+        **(_granted_agent(home) if with_tools() else {}),
     )
     chosen = msgspec.structs.replace(settings, **changes)
     return Ports(
@@ -130,15 +149,68 @@ def make_ports(
         alive=is_alive,
         sweep=sweep or partial(sweep_leftovers, str(home.database), log),
         log=log,
+        tools=_tools(),
     )
 
 
+def _granted_agent(home: Home) -> dict[str, Any]:
+    """The settings of an agent that the agent of the scenario may ask."""
+    home.library.mkdir(exist_ok=True)
+    return {
+        "workspaces": {LIBRARY: str(home.library)},
+        "agents": {os.path.realpath(home.folder): (LIBRARY,)},
+    }
+
+
+def _tools() -> ToolServer:
+    if not with_tools():
+        return NoTools()
+    from pilothouse.agent_tools.server import AgentToolServer
+
+    return AgentToolServer()
+
+
 def _engine(home: Home, store: Store, log: Log, script: Path) -> Engine:
-    player = [sys.executable, "-m", "bench.crashing.player", str(script), str(home.world)]
-    config = ScriptConfig(command=player, environment=["PYTHONPATH"])
+    """The script engine; or, if so chosen, an ACP agent or a Codex under its name that plays the same script."""
     blobs = StoreBlobs(store, SystemClock())
     host = EngineHost(blobs, dict(os.environ), str(home.folder), str(home.database), log)
-    return ENGINE.build(config, host)
+    if os.environ.get(CHOSEN) == "acp":
+        return _acp_engine(msgspec.structs.replace(host, judge=_judge), home, script)
+    if os.environ.get(CHOSEN) == "codex":
+        return _codex_engine(msgspec.structs.replace(host, judge=_judge), home, script)
+    player = [sys.executable, "-m", "bench.crashing.player", str(script), str(home.world)]
+    return ENGINE.build(ScriptConfig(command=player, environment=["PYTHONPATH"]), host)
+
+
+def _acp_engine(host: EngineHost, home: Home, script: Path) -> Engine:
+    from pilothouse.engines.acp.agents import Agent
+    from pilothouse.engines.acp.config import AcpConfig
+    from pilothouse.engines.acp.engine import AcpEngine
+
+    player = [sys.executable, "-m", "bench.crashing.acp_player", str(script), str(home.world)]
+    config = AcpConfig(command=player, environment=["PYTHONPATH"], asks_first=True)
+    return AcpEngine(ENGINE.id, Agent("Scripted"), config, host)
+
+
+def _codex_engine(host: EngineHost, home: Home, script: Path) -> Engine:
+    from pilothouse.engines.codex.config import CodexConfig
+    from pilothouse.engines.codex.engine import CodexEngine
+
+    program = home.folder / "codex-player"
+    player = f'"{sys.executable}" -m bench.crashing.codex_player "{script}" "{home.world}"'
+    program.write_text(f'#!/bin/sh\nexec {player} "$@"\n')
+    program.chmod(0o755)
+    config = CodexConfig(
+        command=str(program), home=str(home.folder / "codex-home"), environment=["PYTHONPATH"]
+    )
+    return CodexEngine(config, host)
+
+
+async def _judge(ask: Ask, site: Site) -> Ruling:
+    """Ask people about what asks them; tools of the script run unasked."""
+    given = ask.payload["input"]
+    asks = "question" in given or str(given.get("command")).endswith("?")
+    return NO_RULE if asks else Ruling("allow")
 
 
 def long_script(home: Home) -> Path:

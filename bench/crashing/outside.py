@@ -9,19 +9,52 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, closing, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import anyio
-from anyio.abc import Process
 from bench.crashing.chats import Book, Chats
 from bench.crashing.checking import Fault, check
 from bench.crashing.house import Home
 from bench.crashing.platform import Platform, open_platform
 from bench.crashing.points import Kind
 from bench.crashing.sweep import KILLED, LIMIT_S, ROOT, Point, Result, environment
+
+
+class Running(Protocol):
+    """A gateway's process; several tasks may wait for its end."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def returncode(self) -> int | None: ...
+    async def wait(self) -> int: ...
+
+
+Start = Callable[[Sequence[str], Path], AbstractAsyncContextManager[Running]]
+"""Starts `GATEWAY` with these words; its errors go to the end of this file. It has ended when the context is left."""
+GATEWAY = "bench.crashing.gateway"
+
+
+@asynccontextmanager
+async def start_new(words: Sequence[str], errors: Path) -> AsyncIterator[Running]:
+    """In a new Python, whose start counts."""
+    with errors.open("ab") as stderr:
+        process = await anyio.open_process(
+            [sys.executable, "-m", GATEWAY, *words],
+            env=environment(),
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=stderr,
+        )
+    async with process:
+        try:
+            yield process
+        finally:
+            _signal(process, signal.SIGKILL)
 
 
 class Kill(NamedTuple):
@@ -48,12 +81,14 @@ def kill_of(point: Point) -> Kill:
     return Kill(commit=point.number) if point.kind == "commit" else Kill(point=point.number)
 
 
-def count_outside(channel: str, shared: Path, verdict: str, after: int | None = None) -> list[Point]:
+def count_outside(
+    channel: str, shared: Path, verdict: str, after: int | None = None, start: Start = start_new
+) -> list[Point]:
     """All points of one run that nobody kills. Raises if even that one does not end well."""
     with tempfile.TemporaryDirectory(prefix="pilothouse-crash-") as folder:
         home = Home(Path(folder))
         kills = [] if after is None else [Kill(commit=after)]
-        lives, faults = anyio.run(play, home, channel, verdict, shared, kills)
+        lives, faults = anyio.run(play, home, channel, verdict, shared, kills, start)
         if faults:
             raise RuntimeError(f"the scenario failed where nobody killed it: {faults}")
         told = json.loads(home.report.read_text())
@@ -67,9 +102,9 @@ def count_outside(channel: str, shared: Path, verdict: str, after: int | None = 
     ]
 
 
-def try_outside(home: Home, point: Point, *, shared: Path) -> Result:
+def try_outside(home: Home, point: Point, *, shared: Path, start: Start = start_new) -> Result:
     kills = [kill_of(point)] if point.after is None else [Kill(commit=point.after), kill_of(point)]
-    lives, faults = anyio.run(play, home, point.channel, point.verdict, shared, kills)
+    lives, faults = anyio.run(play, home, point.channel, point.verdict, shared, kills, start)
     killed = len(lives) > len(kills) and lives[len(kills) - 1].code == KILLED
     recovery_s = 0.0
     if home.report.exists():
@@ -80,7 +115,7 @@ def try_outside(home: Home, point: Point, *, shared: Path) -> Result:
 
 
 async def play(
-    home: Home, channel: str, verdict: str, shared: Path, kills: list[Kill]
+    home: Home, channel: str, verdict: str, shared: Path, kills: list[Kill], start: Start
 ) -> tuple[list[Life], list[Fault]]:
     """One gateway for each kill, as far as it goes, and one that nobody kills; then what was wrong."""
     async with open_platform(channel, verdict, shared) as platform:
@@ -95,7 +130,8 @@ async def play(
                 for kill in (*kills, Kill()):
                     if not settled.is_set() or lives[-1].code == KILLED:  # it may die while it says goodbye
                         home.report.unlink(missing_ok=True)
-                        lives.append(await _live(home, platform, kill, settled))
+                        words = _words(home, kill.commit)
+                        lives.append(await _live(start(words, home.stderr), platform, kill, settled))
                 tasks.cancel_scope.cancel()
         return lives, list(_faults(home, platform, verdict, lives, settled.is_set()))
 
@@ -106,10 +142,12 @@ async def _talk(home: Home, platform: Platform, verdict: str, settled: anyio.Eve
         settled.set()
 
 
-async def _live(home: Home, platform: Platform, kill: Kill, settled: anyio.Event) -> Life:
+async def _live(
+    gateway: AbstractAsyncContextManager[Running], platform: Platform, kill: Kill, settled: anyio.Event
+) -> Life:
     """Until it is killed, or everything has settled and it was asked to stop."""
     began = time.monotonic()
-    async with _gateway(home, kill.commit) as process:
+    async with gateway as process:
         reaper = Reaper(process, kill.point)
         platform.watch = reaper.watch
         async with anyio.create_task_group() as tasks:
@@ -124,7 +162,7 @@ async def _live(home: Home, platform: Platform, kill: Kill, settled: anyio.Event
 class Reaper:
     """Kills the gateway at the point that it is sent for."""
 
-    def __init__(self, process: Process, point: int | None) -> None:
+    def __init__(self, process: Running, point: int | None) -> None:
         self.process = process
         self._point = point
         self.kinds: list[Kind] = []
@@ -157,35 +195,12 @@ async def _see_it_through(platform: Platform, reaper: Reaper, settled: anyio.Eve
     _signal(reaper.process, signal.SIGTERM)
 
 
-@asynccontextmanager
-async def _gateway(home: Home, kill_at: int | None) -> AsyncIterator[Process]:
-    argv = [
-        sys.executable,
-        "-m",
-        "bench.crashing.gateway",
-        str(home.folder),
-        "--since",
-        str(time.monotonic()),
-    ]
-    if kill_at is not None:
-        argv += ["--kill-at", str(kill_at)]
-    with home.stderr.open("ab") as stderr:
-        process = await anyio.open_process(
-            argv,
-            env=environment(),
-            cwd=ROOT,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=stderr,
-        )
-    async with process:
-        try:
-            yield process
-        finally:
-            _signal(process, signal.SIGKILL)
+def _words(home: Home, kill_at: int | None) -> list[str]:
+    words = [str(home.folder), "--since", str(time.monotonic())]
+    return words if kill_at is None else [*words, "--kill-at", str(kill_at)]
 
 
-def _signal(process: Process, number: signal.Signals) -> None:
+def _signal(process: Running, number: signal.Signals) -> None:
     """Not by `send_signal`: that looks whether it has ended, and takes its exit code away from whoever waits for it."""
     if process.returncode is None:
         with suppress(ProcessLookupError):

@@ -26,6 +26,10 @@ async def go_on(kind: Kind) -> bool:
     return False
 
 
+RETRY = "Retry"
+"""Below a failure; it may stay."""
+
+
 class Shown(NamedTuple):
     """A message of ours, progress aside: its text as it first stood there, without its look."""
 
@@ -63,7 +67,7 @@ class Platform(Protocol):
         ...
 
     def buttons(self) -> list[str]:
-        """What could still be pressed, a stop aside."""
+        """What could still be pressed, a stop and a retry aside."""
         ...
 
     def shown(self) -> list[Shown]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from bench.crashing.house import Home, PointedLog, make_channel, make_ports
+from bench.crashing.house import Home, PointedLog, make_channel, make_ports, patient, with_tools
 from bench.crashing.people import People
 from bench.crashing.points import Points
 
@@ -42,10 +42,12 @@ async def play(home: Home, kill_at: int | None, verdict: Verdict, since: float) 
         ports = make_ports(home, store, channel, log, sweep=sweep)
         gateway = Gateway(ports, this_node("crash sweep"), on_ready=partial(mark, "ready"))
         acked = partial(points.here, "ack")
-        people = People(channel, store, ports.clock, home.people, home.seen, acked, verdict)
+        people = People(
+            channel, store, ports.clock, home.people, home.seen, acked, verdict, tools=with_tools()
+        )
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(gateway.run)
-            with anyio.fail_after(GIVE_UP_S):
+            with anyio.fail_after(patient(GIVE_UP_S)):
                 await people.play()
             gateway.stop()
     told = {"points": points.passed, "approvals": log.approvals, "times": times}

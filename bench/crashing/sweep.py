@@ -9,18 +9,19 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from bench.crashing.checking import Fault, check
-from bench.crashing.house import Home
+from bench.crashing.house import Home, patient
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT_S = 60.0
 KILLED = -9
+SCENARIO = "bench.crashing.scenario"
 MEMORY = "memory"
 TRIES = 3
 
@@ -61,15 +62,26 @@ class Result(NamedTuple):
 
 
 Try = Callable[[Home, Point], Result]
+Run = Callable[[Sequence[str], float], tuple[int, str]]
+"""Runs the scenario with these words; raises `TimeoutExpired` after so long. Returns its exit code and last words."""
 
 
-def count_points(verdict: str, after: int | None = None) -> list[Point]:
+def run_new(words: Sequence[str], limit_s: float) -> tuple[int, str]:
+    """In a new Python, whose start counts."""
+    argv = [sys.executable, "-m", SCENARIO, *words]
+    ended = subprocess.run(
+        argv, env=environment(), cwd=ROOT, capture_output=True, timeout=limit_s, check=False
+    )
+    return ended.returncode, ended.stderr.decode(errors="replace")[-2000:]
+
+
+def count_points(verdict: str, after: int | None = None, run: Run = run_new) -> list[Point]:
     """All points of one run that nobody kills. Raises if even that one does not end well."""
     with tempfile.TemporaryDirectory(prefix="pilothouse-crash-") as folder:
         home = Home(Path(folder))
         if after is not None:
-            _run(home, verdict, after)
-        code, words = _run(home, verdict)
+            _run(run, home, verdict, after)
+        code, words = _run(run, home, verdict)
         faults = check(home, verdict) if code == 0 else []
         if code or faults:
             raise RuntimeError(f"the scenario failed where nobody killed it: {words} {faults}")
@@ -97,11 +109,11 @@ def try_all(
 
 def try_point(point: Point, keep: Path | None = None, how: Try | None = None) -> Result:
     """Kill, restart, check; again if it ended before the point came. What went wrong is kept in `keep`."""
-    result = _try_once(point, keep, how or _try_in)
+    result = _try_once(point, keep, how or try_in)
     for _ in range(TRIES - 1):
         if result.killed or result.faults or point.at_s is not None:
             break
-        result = _try_once(point, keep, how or _try_in)
+        result = _try_once(point, keep, how or try_in)
     return result
 
 
@@ -118,16 +130,16 @@ def _try_once(point: Point, keep: Path | None, how: Try) -> Result:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _try_in(home: Home, point: Point) -> Result:
+def try_in(home: Home, point: Point, run: Run = run_new) -> Result:
     if point.after is not None:
-        _run(home, point.verdict, point.after)
+        _run(run, home, point.verdict, point.after)
         home.last_words.unlink(missing_ok=True)
-    code, words = _run(home, point.verdict, point.number if point.at_s is None else None, point.at_s)
+    code, words = _run(run, home, point.verdict, point.number if point.at_s is None else None, point.at_s)
     if code not in (0, KILLED):
         return Result(point, False, point.kind, 0.0, (Fault("broken", f"it ended with {code}: {words}"),))
     killed = code == KILLED
     kind = home.last_words.read_text() if killed and point.at_s is None else point.kind
-    code, words = _run(home, point.verdict)
+    code, words = _run(run, home, point.verdict)
     if code:
         fault = Fault("broken", f"the restart ended with {code}: {words}")
         return Result(point, killed, kind, 0.0, (fault, *check(home, point.verdict)))
@@ -141,21 +153,13 @@ def environment() -> dict[str, str]:
 
 
 def _run(
-    home: Home, verdict: str, kill_at: int | None = None, kill_after_s: float | None = None
+    run: Run, home: Home, verdict: str, kill_at: int | None = None, kill_after_s: float | None = None
 ) -> tuple[int, str]:
-    argv = [sys.executable, "-m", "bench.crashing.scenario", str(home.folder), "--verdict", verdict]
+    words = [str(home.folder), "--verdict", verdict]
     if kill_at is not None:
-        argv += ["--kill-at", str(kill_at)]
-    argv += ["--since", str(time.monotonic())]
+        words += ["--kill-at", str(kill_at)]
+    words += ["--since", str(time.monotonic())]
     try:
-        ended = subprocess.run(
-            argv,
-            env=environment(),
-            cwd=ROOT,
-            capture_output=True,
-            timeout=kill_after_s or LIMIT_S,
-            check=False,
-        )
+        return run(words, kill_after_s or patient(LIMIT_S))
     except subprocess.TimeoutExpired:
         return KILLED, f"it was killed after {kill_after_s or LIMIT_S:g} s"
-    return ended.returncode, ended.stderr.decode(errors="replace")[-2000:]

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from html import unescape
 from pathlib import Path
 
-from bench.crashing.platform import PLACES, Platform, Shown, Watch, go_on
+from bench.crashing.platform import PLACES, RETRY, Platform, Shown, Watch, go_on
 from tests.channels.telegram.server.judge_aiogram import open_judge
 from tests.channels.telegram.server.people import Person
 from tests.channels.telegram.server.running import Call, Server, open_server
@@ -62,7 +62,9 @@ class TelegramPlatform:
 
     def buttons(self) -> list[str]:
         standing = [post for post in self._posts() if not post.deleted]
-        return [f"{label} under {post.text!r}" for post in standing for label in post.buttons]
+        return [
+            f"{label} under {post.text!r}" for post in standing for label in post.buttons if label != RETRY
+        ]
 
     def shown(self) -> list[Shown]:
         return [self._shown(post) for post in self._posts()]

@@ -1,36 +1,25 @@
-"""The scripted API in a process of its own, so that what it computes slows neither side: prints its address."""
+"""The scripted API in a process of its own: prints its address."""
 
 from __future__ import annotations
 
-import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
-from tests.engines.claude.api import ScriptedApi, in_order, say
-
-ANSWER = "The same few words, whatever you say."
+from bench.measuring.model_process import ANSWER, open_model_process, serve
+from tests.engines.claude.api import Reply, ScriptedApi, in_order, pause
 
 
-@contextmanager
-def serving() -> Iterator[str]:
-    with subprocess.Popen(
-        [sys.executable, "-m", "bench.driving.api"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdin is not None and process.stdout is not None
-        try:
-            yield process.stdout.readline().strip()
-        finally:
-            process.stdin.close()
+def serving(model_s: float = 0.0) -> AbstractContextManager[str]:
+    """Serve answers that take `model_s` each."""
+    return open_model_process("bench.driving.api", str(model_s))
 
 
 def main() -> None:
-    """Until its input ends."""
-    api = ScriptedApi(in_order(say(ANSWER)))
+    """Serve until the input ends."""
+    api = ScriptedApi(in_order(Reply([pause(float(sys.argv[1])), {"text": ANSWER}])))
     api.keeps = False
     with api.serving():
-        print(api.url, flush=True)
-        sys.stdin.read()
+        serve(api.url)
 
 
 if __name__ == "__main__":

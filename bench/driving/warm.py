@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
@@ -23,12 +23,13 @@ from typing import Any, Self
 import anyio
 from bench.driving import api, bare
 from bench.measuring.house import Person, open_house, open_store
+from bench.measuring.model_process import ANSWER
 from bench.measuring.script import NoBlobs, say_nothing
 from bench.measuring.statistics import median, quantile
 from bench.measuring.table import Row
 from tests.engines.claude.binary import claude_binary, claude_version
 
-from pilothouse.core.engine import Brief, EngineHost, EngineSession
+from pilothouse.core.engine import Brief, Engine, EngineHost, EngineSession
 from pilothouse.core.event import EngineEvent, TextDelta
 from pilothouse.core.ids import EngineId, SessionId
 from pilothouse.core.turn import Prompt
@@ -124,14 +125,19 @@ class Place:
         }
 
     @asynccontextmanager
-    async def side(self, name: str, **config: Any) -> AsyncIterator[Side]:
+    async def side(
+        self, name: str, settings: Mapping[str, Any] | None = None, **config: Any
+    ) -> AsyncIterator[Side]:
         """A gateway of its own."""
         folder = self._made(name)
         remember_proof(folder / PROOFS, self._binary, claude_version())
         host = EngineHost(NoBlobs(), self._environment, str(folder), f"bench-{name}", say_nothing)
         engine = TimedEngine(ClaudeEngine(self._config(**config), host))
         person = Person()
-        async with open_store(folder) as store, open_house(store, folder, person, {CLAUDE: engine}):
+        async with (
+            open_store(folder) as store,
+            open_house(store, folder, person, {CLAUDE: engine}, **(settings or {})),
+        ):
             yield Side(person, engine)
 
     def bare(self) -> AbstractContextManager[bare.Bare]:
@@ -162,15 +168,21 @@ class Side:
         self._engine.first_at = 0.0
         began, cpu = time.perf_counter(), time.process_time()
         _, answer = await self._person.turn(text)
-        assert answer == api.ANSWER, answer
+        assert answer == ANSWER, answer
         self.computed.append(self._engine.first_cpu - cpu)
         return self._engine.first_at - began
+
+    async def speak(self, number: int, text: str) -> float:
+        """Seconds from the message to its delivered answer, in a chat of its own."""
+        seconds, answer = await self._person.turn(text, f"chat-{number}")
+        assert answer == ANSWER, answer
+        return seconds
 
 
 class TimedEngine:
     """Notes when the first delta of a turn comes out of the engine."""
 
-    def __init__(self, engine: ClaudeEngine) -> None:
+    def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.first_at = 0.0
         self.first_cpu = 0.0

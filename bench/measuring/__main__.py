@@ -3,39 +3,16 @@
 from __future__ import annotations
 
 import sys
-import time
-import traceback
 
+from bench.measuring.command import run_figures
 from bench.measuring.figures import FIGURES
-from bench.measuring.machine import describe
-from bench.measuring.table import Row, render
 
 
 def main(words: list[str]) -> int:
     if "--list" in words:
         print("\n".join(FIGURES))
         return 0
-    unknown = [word for word in words if word not in FIGURES]
-    if unknown:
-        print(f"no figure {', '.join(unknown)}; there are: {', '.join(FIGURES)}", file=sys.stderr)
-        return 2
-    rows: list[Row] = []
-    for name in words or FIGURES:
-        print(f"{name} …", end="", file=sys.stderr, flush=True)
-        began = time.monotonic()
-        rows += _measure(name)
-        print(f" {time.monotonic() - began:.0f} s", file=sys.stderr)
-    print(render(rows, describe(), " ".join(["bench/figures", *words])))
-    return 0 if all(row.holds for row in rows) else 1
-
-
-def _measure(name: str) -> list[Row]:
-    """One figure that breaks is missed; the others are still measured."""
-    try:
-        return FIGURES[name]()
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is said in the table
-        traceback.print_exc()
-        return [Row(name, 0, 0, "", lost=f"broke: {type(error).__name__}: {error}")]
+    return run_figures("bench/figures", FIGURES, words)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from bench.measuring import asks, crowd, discord, history, idle, policy, starts, telegram, turn
+from bench.measuring import asks, crowd, discord, history, idle, policy, search, starts, telegram, tools, turn
 from bench.measuring.table import Row
 
 FIGURES: Mapping[str, Callable[[], list[Row]]] = {
@@ -16,7 +16,9 @@ FIGURES: Mapping[str, Callable[[], list[Row]]] = {
     "policy": policy.measure,
     "crowd": crowd.measure,
     "history": history.measure,
+    "search": search.measure,
     "asks": asks.measure,
+    "tools": tools.measure,
     "idle": idle.measure,
     "telegram": telegram.measure,
     "discord": discord.measure,

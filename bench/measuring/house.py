@@ -20,9 +20,8 @@ from pilothouse.core.ids import EngineId
 from pilothouse.core.people import People
 from pilothouse.core.store import NodeInfo, Store
 from pilothouse.logs import Redactor, open_log
-from pilothouse.runtime.clock import SystemClock, new_id
 from pilothouse.runtime.gateway import Gateway
-from pilothouse.runtime.ports import Ports
+from pilothouse.runtime.ports import NoTools, Ports, SystemClock, ToolServer, new_id
 from pilothouse.runtime.settings import Settings
 from pilothouse.runtime.topics import TOPICS
 from pilothouse.stores.sqlite import STORE
@@ -70,6 +69,7 @@ async def open_house(
     folder: Path,
     person: Person,
     engines: Mapping[EngineId, Engine] | None = None,
+    tools: ToolServer | None = None,
     **changes: Any,
 ) -> AsyncIterator[Ports]:
     engines = engines or {INSTANT: InstantEngine()}
@@ -88,6 +88,7 @@ async def open_house(
         settings=lambda: settings,
         engines=engines,
         channels={MEMORY: person.channel},
+        tools=tools or NoTools(),
     )
     freeze_collector()
     with open_log(folder / "bench.log", Redactor()) as log:

@@ -43,6 +43,14 @@ def rss_kb(pid: int | str = "self") -> int:
     raise SystemExit("this system does not tell how much memory a process has: /proc is missing")
 
 
+def children_cpu_s() -> float:
+    """What the running children of this process have computed so far, in seconds. Linux only."""
+    pids = [
+        pid for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()
+    ]
+    return sum(cpu_s(int(pid)) for pid in pids)
+
+
 def cpu_s(pid: int) -> float:
     """What a process has computed so far, in seconds. Linux only."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

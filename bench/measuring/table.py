@@ -51,10 +51,13 @@ def render(rows: Sequence[Row], machine: str, command: str) -> str:
         ]
         for row in rows
     ]
+    return f"`{command}` on {machine}\n\n{render_cells(head, cells)}"
+
+
+def render_cells(head: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
     widths = [max(len(line[column]) for line in [head, *cells]) for column in range(len(head))]
     lines = [_line(head, widths), "|" + "|".join("-" * (width + 2) for width in widths) + "|"]
-    lines += [_line(line, widths) for line in cells]
-    return "\n".join([f"`{command}` on {machine}", "", *lines])
+    return "\n".join([*lines, *(_line(line, widths) for line in cells)])
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:

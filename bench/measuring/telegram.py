@@ -16,7 +16,7 @@ import anyio, anyio._backends._asyncio
 import pilothouse.bootstrap.up, pilothouse.runtime.gateway, pilothouse.stores.sqlite
 from pilothouse.core.channel import ChannelHost
 from pilothouse.core.message import Content
-from pilothouse.runtime.clock import SystemClock
+from pilothouse.runtime.ports import SystemClock
 from pilothouse.bootstrap.process import relax_collector
 relax_collector()
 

@@ -1,0 +1,1 @@
+"""What an engine costs the gateway beside its own program: `bench/engines`."""
