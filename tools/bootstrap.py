@@ -25,6 +25,23 @@ class SetupError(Exception):
     """The environment cannot be made; the text says why, and what to do."""
 
 
+OFFLINE_SIGNS = (
+    "after connection broken by",
+    "name resolution",
+    "Failed to establish a new connection",
+    "Network is unreachable",
+    "dns error",
+    "error sending request",
+    "Could not connect",
+    "Connection refused",
+    "timed out",
+)
+OFFLINE = (
+    "The packages cannot be downloaded: the package index is out of reach. The first start needs the network, or a proxy or an "
+    "index of your own in pip's or uv's settings. Connect, then start again."
+)
+
+
 def say(text: str, end: str = "\n") -> None:
     print(text, end=end, file=sys.stderr, flush=True)
 
@@ -67,7 +84,8 @@ def call(root: Path, env: Path, *command: str | Path) -> None:
     )
     if done.returncode:
         tail = "\n".join(f"    {line}" for line in done.stdout.splitlines()[-15:])
-        raise SetupError(f"{Path(command[0]).name} failed with exit code {done.returncode}:\n{tail}")
+        why = f"{OFFLINE}\n  " if any(sign in done.stdout for sign in OFFLINE_SIGNS) else ""
+        raise SetupError(f"{why}{Path(command[0]).name} failed with exit code {done.returncode}:\n{tail}")
 
 
 def install_with_uv(base: Path, env: Path, root: Path, locks: list[str]) -> None:

@@ -22,9 +22,15 @@ find_python() {
         # A name on PATH may be a version manager's stand-in that does not run: only running it tells.
         "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && return
     done
-    found=$("$1" --version 2>&1) && found="$1 is $found" || found="$1 does not run"
+    if found=$("$1" --version 2>&1); then
+        found="here $1 is $found"
+    elif command -v "$1" >/dev/null; then
+        found="here $1 does not run"
+    else
+        found="there is no $1 here"
+    fi
     {
-        echo "pilothouse: needs Python 3.11 or newer; here $found."
+        echo "pilothouse: needs Python 3.11 or newer; $found."
         echo "  Install a newer one (it may stand beside the old one, as python3.12), or name one in PILOTHOUSE_PYTHON."
     } >&2
     exit 1

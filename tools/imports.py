@@ -14,7 +14,7 @@ PACKAGE = "pilothouse"
 # What these parts may import besides themselves and the standard library.
 ALLOWED: Mapping[str, frozenset[str]] = {
     "pilothouse.core": frozenset({"msgspec"}),
-    "pilothouse.policy": frozenset({"msgspec", "tree_sitter", "tree_sitter_bash"}),
+    "pilothouse.policy": frozenset({"msgspec"}),
     "pilothouse.runtime": frozenset({"anyio", "cronsim", "msgspec"}),
     "pilothouse.testing": frozenset({"anyio", "hypothesis", "msgspec", "pytest"}),
 }
@@ -24,19 +24,21 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "click": ("pilothouse.__main__", "pilothouse.cli"),
     "cronsim": ("pilothouse.runtime.schedules",),
     "discord": ("pilothouse.channels.discord",),
-    "h11": ("pilothouse.channels.telegram.webhook",),
+    "h11": ("pilothouse.http.server",),
     "httpcore2": ("pilothouse.http",),
-    "httpx2": ("pilothouse.http",),
-    "mcp": ("pilothouse.agent_tools", "pilothouse.engines.native"),
+    "httpx2": ("pilothouse.http", "pilothouse.mcp_client"),
+    "mcp": ("pilothouse.agent_tools", "pilothouse.mcp_client"),
+    "mcp_types": ("pilothouse.agent_tools", "pilothouse.mcp_client"),
     "prompt_toolkit": ("pilothouse.channels.terminal",),
     "psycopg": ("pilothouse.stores",),
     "pydantic_ai": ("pilothouse.engines.native",),
     "pyromark": ("pilothouse.channels.telegram",),
     "rich": ("pilothouse.cli", "pilothouse.channels.terminal"),
-    "sqlite3": ("pilothouse.stores",),
+    "segno": ("pilothouse.cli.qr_code",),
+    "sqlite3": ("pilothouse.stores", "pilothouse.engines.opencode.database"),
     "textual": ("pilothouse.cli",),
-    "tree_sitter": ("pilothouse.policy.shell",),
-    "tree_sitter_bash": ("pilothouse.policy.shell",),
+    "uvicorn": ("pilothouse.agent_tools",),
+    "websockets": ("pilothouse.engines.codex",),
 }
 
 

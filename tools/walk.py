@@ -26,7 +26,9 @@ ROOT = Path(__file__).resolve().parent.parent
 SRC = str(ROOT / "src" / "pilothouse") + os.sep
 BELOW = ("stores", "processes", "logs")
 """Rooms that serve every other room. They are counted apart."""
-IDLE_S = 4.0
+SETTLE_S = 4.0
+IDLE_S = 35.0
+"""Longer than the longest pause between two looks of an idle gateway."""
 SCRIPT = """
 [[turn]]
 match = "ask"
@@ -102,7 +104,7 @@ class Walk:
 
     async def approve(self) -> None:
         self.ada.say("ask")
-        post = await self.until_shown("Push it?")
+        post = await self.until_shown("git push")
         self.ada.press(post, "Allow once")
         await self.until_shown("Pushed.")
 
@@ -113,10 +115,10 @@ async def walk() -> dict[str, list[str]]:
             steps = Walk(Path(folder), server)
             process = await steps.start()
             try:
-                with anyio.fail_after(60):
+                with anyio.fail_after(120):
                     await server.world.until(lambda: bool(server.called("getUpdates")))
                     await steps.say("hello")  # the first message opens what later ones find open
-                    await anyio.sleep(IDLE_S)  # for its last edits
+                    await anyio.sleep(SETTLE_S)  # for its last edits
                     idle = await steps.functions(process, lambda: anyio.sleep(IDLE_S))
                     message = await steps.functions(process, lambda: steps.say("hello again"))
                     approval = await steps.functions(process, steps.approve)
